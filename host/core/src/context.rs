@@ -4,6 +4,7 @@
 pub mod fault;
 pub mod folder_names;
 pub mod loss;
+mod process_pool;
 pub mod regular_file;
 pub mod session;
 pub mod stamp;

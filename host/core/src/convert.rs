@@ -35,12 +35,17 @@ mod tensor_output;
 
 #[cfg(feature = "records")]
 mod records;
+#[cfg(feature = "arrow-60")]
+mod saved_records;
 #[cfg(feature = "records")]
 mod tensors_to_records;
 
+pub mod compare;
 pub mod inspect;
 
 pub use request::{InputRequest, OutputRequest, Request};
+#[cfg(feature = "arrow-60")]
+pub(crate) use saved_records::save_records;
 
 use crate::context::session::Session;
 use crate::formats::registry::Registry;
@@ -48,6 +53,7 @@ use crate::formats::registry::holds_records;
 use crate::read::input::Input;
 use crate::read::model::InputModel;
 use crate::read::source::FileSource;
+use crate::steps::dequantize::asked;
 use crate::steps::{Step, TensorAction};
 use context::ConversionContext;
 use report::Report;
@@ -69,7 +75,9 @@ pub fn convert(
 ) -> Result<Report> {
     let started = Instant::now();
     let steps = steps::parse(&request.steps)?;
+    let dequantize = asked(steps.iter().map(|step| &step.spec))?;
     let mut context = ConversionContext::open(request, registry, session, watch, started)?;
+    context.dequantize = dequantize;
     let format = context.find_format();
     let writes_records = holds_records(&context.target.format.description);
     match format {

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "dynamic")]
 mod cache;
+pub mod document;
 #[cfg(feature = "dynamic")]
 mod lazy;
 #[cfg(feature = "dynamic")]

@@ -44,7 +44,7 @@
 //! | `dynamic` (default) | `Registry::load`: plugin libraries |
 //! | `records` (default) | `Registry::scan`, and conversions of records; without it no Arrow crate is built |
 //! | `arrow-60` | batches of `arrow-array` 60, beside the C data stream |
-//! | `mmap` | `Tensor::map` |
+//! | `mmap` | `Tensor::map`, `Tensor::map_private` |
 //!
 //! # Stability
 //!
@@ -92,13 +92,14 @@ pub use formats::scan::scan_plugins;
 pub use formats::search::PluginFolder;
 pub use formats::used::UsedFormat;
 #[cfg(feature = "mmap")]
-pub use mapped::Mapped;
+pub use mapped::{Mapped, MappedPrivate};
 pub use model::{Model, OpenOptions, Tensor};
 pub use save::{NewTensor, SaveOptions};
 #[cfg(feature = "records")]
 pub use scan::Scan;
 pub use tensorferry_sdk::{
-    Description, Dtype, Error, ErrorKind, Format, Limits, Loss, LossKind, Result, Severity, Side, Value,
+    Description, Dtype, Error, ErrorKind, Format, Limits, Loss, LossKind, Result, Severity, SharedBytes,
+    Side, Value,
 };
 
 /// What a program holds on to can go to any thread, and outlive whatever it was made of.
@@ -115,6 +116,8 @@ const _: () = {
     is_owned::<Scan>();
     #[cfg(feature = "mmap")]
     is_owned::<Mapped>();
+    #[cfg(feature = "mmap")]
+    is_owned::<MappedPrivate>();
     is_error::<Error>();
 };
 

@@ -1,5 +1,7 @@
 //! An opened input: what tensors it holds, and their bytes.
 
+mod regions;
+
 use crate::context::session::Session;
 use crate::convert::inspect::{Look, inspect, temporary};
 use crate::formats::registry::{RegisteredFormat, Registry};
@@ -146,6 +148,13 @@ impl Model {
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
         &self.0.losses
+    }
+
+    /// The catalog that it shows: also the tree of state, the ties, what pickles would have called.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.0.catalog
     }
 
     /// Checks that no file of the input has changed since it was opened.
@@ -297,6 +306,31 @@ impl Tensor {
     #[cfg(feature = "mmap")]
     #[expect(unsafe_code, reason = "the caller's promise is handed on")]
     pub unsafe fn map(&self) -> Result<crate::mapped::Mapped> {
+        self.in_its_file(|file, offset, len| {
+            // SAFETY: the caller's promise, as this function's contract has it.
+            unsafe { crate::mapped::Mapped::new(file, offset, len) }
+        })
+    }
+
+    /// Its bytes where they lie, to be written to: what is written is seen here alone, and costs a copy of its page.
+    ///
+    /// # Safety
+    /// As of [`map`](Self::map).
+    ///
+    /// # Errors
+    /// As of [`map`](Self::map).
+    #[cfg(feature = "mmap")]
+    #[expect(unsafe_code, reason = "the caller's promise is handed on")]
+    pub unsafe fn map_private(&self) -> Result<crate::mapped::MappedPrivate> {
+        self.in_its_file(|file, offset, len| {
+            // SAFETY: the caller's promise, as this function's contract has it.
+            unsafe { crate::mapped::MappedPrivate::new(file, offset, len) }
+        })
+    }
+
+    /// Gives `map` the file in which the bytes lie as they are, with the first of them and how many they are.
+    #[cfg(feature = "mmap")]
+    fn in_its_file<T>(&self, map: impl FnOnce(&std::fs::File, u64, u64) -> Result<T>) -> Result<T> {
         let facts = self.facts();
         let refused = |why| Err(Error::unsupported(why).tensor(&facts.name).expected("a use of read()"));
         let catalog = &self.model.0.catalog;
@@ -311,9 +345,7 @@ impl Tensor {
             return refused("its bytes are big-endian in the file: they cannot be mapped");
         }
         let file = self.model.0.input.source.descriptor(file)?;
-        // SAFETY: the caller's promise, as this function's contract has it.
-        unsafe { crate::mapped::Mapped::new(&file, start + offset, facts.bytes) }
-            .map_err(|error| error.tensor(&facts.name))
+        map(&file, start + offset, facts.bytes).map_err(|error| error.tensor(&facts.name))
     }
 
     /// Where rows begin and end among the tensor's bytes.

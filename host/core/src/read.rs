@@ -12,3 +12,4 @@ pub mod outline;
 pub mod part;
 pub mod record_files;
 pub mod source;
+pub mod value_types;

@@ -1,14 +1,18 @@
 //! Writing tensors that a program has in memory.
 
+#[cfg(feature = "arrow-60")]
+mod records;
+
 use crate::convert;
 use crate::convert::report::Report;
 use crate::convert::{OutputRequest, Request};
 use crate::formats::registry::Registry;
 use crate::publish::commit::CommitOptions;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::Path;
 use tensorferry_sdk::{
-    CatalogBuilder, CatalogSink, Dtype, Entry, Error, MemorySource, Result, Storage, element_count,
+    CatalogBuilder, CatalogSink, Dtype, Entry, Error, MemorySource, Result, SharedBytes, Storage, StorageId,
+    element_count,
 };
 
 /// A tensor to be written.
@@ -17,7 +21,15 @@ pub struct NewTensor {
     name: String,
     dtype: Dtype,
     shape: Vec<u64>,
-    bytes: Vec<u8>,
+    content: Content,
+}
+
+/// What a new tensor holds.
+#[derive(Debug, Clone)]
+enum Content {
+    Bytes(SharedBytes),
+    /// What another one holds, by its name.
+    Of(String),
 }
 
 impl NewTensor {
@@ -29,7 +41,28 @@ impl NewTensor {
         shape: impl Into<Vec<u64>>,
         bytes: impl Into<Vec<u8>>,
     ) -> Self {
-        Self { name: name.into(), dtype, shape: shape.into(), bytes: bytes.into() }
+        Self::shared(name, dtype, shape, bytes.into().into())
+    }
+
+    /// A tensor of bytes that somebody keeps in memory: none is copied.
+    pub fn shared(
+        name: impl Into<String>,
+        dtype: Dtype,
+        shape: impl Into<Vec<u64>>,
+        bytes: SharedBytes,
+    ) -> Self {
+        Self { name: name.into(), dtype, shape: shape.into(), content: Content::Bytes(bytes) }
+    }
+
+    /// The tensor `first` under another name: it comes before this one, has the same dtype and shape, and its bytes are
+    /// written once where the format can say so.
+    pub fn tied(
+        name: impl Into<String>,
+        dtype: Dtype,
+        shape: impl Into<Vec<u64>>,
+        first: impl Into<String>,
+    ) -> Self {
+        Self { name: name.into(), dtype, shape: shape.into(), content: Content::Of(first.into()) }
     }
 }
 
@@ -83,6 +116,16 @@ impl SaveOptions {
         self.commit.sync = sync;
         self
     }
+
+    fn output(&self, path: &Path) -> OutputRequest {
+        OutputRequest {
+            path: path.to_owned(),
+            format: self.to.clone(),
+            options: self.options.clone(),
+            commit: self.commit,
+            ..OutputRequest::default()
+        }
+    }
 }
 
 impl Registry {
@@ -114,25 +157,28 @@ impl Registry {
         limits.header_bytes = u64::MAX;
         let none = MemorySource::new(Entry::Folder, Default::default());
         let mut catalog = CatalogBuilder::new("memory", &none, &limits);
-        let mut names = HashSet::new();
-        for NewTensor { name, dtype, shape, bytes } in tensors {
-            check_len(dtype, &shape, bytes.len() as u64).map_err(|error| error.tensor(&name))?;
-            if !names.insert(name.clone()) {
+        let mut known: HashMap<String, (StorageId, u64)> = HashMap::new();
+        for NewTensor { name, dtype, shape, content } in tensors {
+            let (storage, len) = match content {
+                Content::Bytes(bytes) => {
+                    let len = bytes.len() as u64;
+                    (catalog.storage(Storage::shared(bytes))?, len)
+                }
+                Content::Of(first) => {
+                    let none = || Error::usage("no tensor of this name comes before it").found(&first);
+                    *known.get(&first).ok_or_else(|| none().tensor(&name))?
+                }
+            };
+            check_len(dtype, &shape, len).map_err(|error| error.tensor(&name))?;
+            if known.insert(name.clone(), (storage, len)).is_some() {
                 return Err(Error::usage("two tensors have this name").tensor(name));
             }
-            let storage = catalog.storage(Storage::inline(bytes))?;
             catalog.tensor(&name, dtype, &shape, storage, 0)?;
         }
         for (key, value) in &options.metadata {
             catalog.metadata_text(key, value)?;
         }
-        let output = OutputRequest {
-            path: path.as_ref().to_owned(),
-            format: options.to.clone(),
-            options: options.options.clone(),
-            commit: options.commit,
-            ..OutputRequest::default()
-        };
+        let output = options.output(path.as_ref());
         let (request, catalog) = (Request { output, ..Request::default() }, catalog.finish()?);
         let session = self.session();
         session.install(|| convert::save(&request, catalog, self, session))

@@ -1,6 +1,9 @@
 //! Records of an input, as streams of Arrow batches that any Arrow library takes.
 
+mod ahead;
+
 use crate::context::session::Session;
+use crate::convert::steps::{on_records, parse};
 use crate::formats::placeholder::explain;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::model::OpenOptions;
@@ -8,13 +11,15 @@ use crate::read::context::ReadContext;
 use crate::read::record_files;
 use crate::read::source::FileSource;
 use crate::records::rows::reader;
+use crate::records::steps::{self, RecordAction};
+use crate::steps::Step;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, stream_error};
-use tensorferry_sdk::{Context, Loss, Purpose, Result, arrow_array, arrow_schema};
+use tensorferry_sdk::{Context, Error, Loss, Purpose, Result, arrow_array, arrow_schema};
 
 impl Registry {
     /// Opens a file or folder of records: TFRecord, Parquet, JSON lines.
@@ -38,17 +43,25 @@ impl Registry {
         let set = reader
             .open(source.clone(), &mut losses, &ReadContext::new(&session, Purpose::FLAT))
             .map_err(|error| explain(&*source, error).file(source.entry_path().display().to_string()))?;
-        Ok(Scan(Arc::new(Opened { set, losses, _reader: reader, source, format, session })))
+        let schema = set.schema();
+        let set = Arc::from(set);
+        let opened = Arc::new(Opened { set, losses, _reader: reader, source, format, session });
+        Ok(Scan { opened, steps: Arc::default(), schema })
     }
 }
 
 /// An opened input of records. Clones are cheap; streams keep it open.
 #[derive(Clone)]
-pub struct Scan(Arc<Opened>);
+pub struct Scan {
+    opened: Arc<Opened>,
+    steps: Arc<[Step<RecordAction>]>,
+    /// After the steps.
+    schema: SchemaRef,
+}
 
 /// Fields are dropped in this order: what the reader made goes before the reader.
 struct Opened {
-    set: Box<dyn RecordSet>,
+    set: Arc<dyn RecordSet>,
     /// What was lost as it was opened.
     losses: Vec<Loss>,
     _reader: Box<dyn RecordReader>,
@@ -61,25 +74,45 @@ impl Scan {
     /// The format that the input is read as.
     #[must_use]
     pub fn format(&self) -> &RegisteredFormat {
-        &self.0.format
+        &self.opened.format
+    }
+
+    /// The same input with these steps on its records, as `--step` has them: `map:select,columns=id`, `take:10`. All of
+    /// them are given at once.
+    ///
+    /// # Errors
+    /// Usage: a step that there is not, or that cannot be done with these columns, or records without end.
+    pub fn steps(&self, steps: impl IntoIterator<Item = impl Into<String>>) -> Result<Self> {
+        let texts: Vec<String> = steps.into_iter().map(Into::into).collect();
+        if texts.is_empty() {
+            return Ok(self.clone());
+        }
+        if !self.steps.is_empty() {
+            return Err(Error::usage("a scan that has steps gets no others: give all of them at once"));
+        }
+        let steps: Arc<[_]> = on_records(parse(&texts)?)?.into();
+        let schema = ahead::schema(&self.opened, &steps)?;
+        Ok(Self { steps, schema, opened: self.opened.clone() })
     }
 
     /// The columns' names, in order.
     #[must_use]
     pub fn columns(&self) -> Vec<String> {
-        self.0.set.schema().fields().iter().map(|field| field.name().clone()).collect()
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }
 
     /// How many records there are, where that is known without reading them.
     #[must_use]
     pub fn known_records(&self) -> Option<u64> {
-        self.0.set.splits().iter().map(|split| split.records).sum()
+        let known = self.opened.set.splits().iter().map(|split| split.records).sum();
+        steps::count(&self.steps, known)
     }
 
     /// How many splits there are: stretches of records that can be read at the same time, each by a stream of its own.
+    /// Records that go through steps are one.
     #[must_use]
     pub fn splits(&self) -> usize {
-        self.0.set.splits().len()
+        if self.steps.is_empty() { self.opened.set.splits().len() } else { 1 }
     }
 
     /// What batches of these columns cannot say of the input, as far as it has been read.
@@ -87,40 +120,47 @@ impl Scan {
     /// # Errors
     /// A plugin error, if the reader cannot tell.
     pub fn losses(&self) -> Result<Vec<Loss>> {
-        let mut losses = self.0.losses.clone();
-        self.0.set.losses(&mut losses)?;
+        let mut losses = self.opened.losses.clone();
+        self.opened.set.losses(&mut losses)?;
         Ok(losses)
     }
 
-    /// All records in order, as a C data stream.
+    /// All records in order, as a C data stream: from the first batch that is asked for on, they are read ahead on all
+    /// threads of the session, within its memory, until the stream is released.
     #[must_use]
     pub fn stream(&self) -> crate::c_stream::ArrowArrayStream {
-        self.stream_of(0..self.splits())
+        crate::c_stream::ArrowArrayStream::new(Box::new(ahead::Ahead::new(self.clone())))
     }
 
-    /// The records of these splits in order, as a C data stream. Splits that are not there have none.
+    /// The records of these splits in order, as a C data stream, read by whoever asks for the next batch. Splits that
+    /// are not there have none.
     #[must_use]
     pub fn stream_of(&self, splits: Range<usize>) -> crate::c_stream::ArrowArrayStream {
-        crate::c_stream::ArrowArrayStream::new(Box::new(self.reader(splits)))
+        crate::c_stream::ArrowArrayStream::new(self.reader(splits))
     }
 
-    /// All records in order, as batches of the crate `arrow-array`, version 60.
+    /// All records in order, as batches of the crate `arrow-array`, version 60; read ahead as those of
+    /// [`stream`](Self::stream).
     #[cfg(feature = "arrow-60")]
     #[must_use]
     pub fn batches(&self) -> impl RecordBatchReader + Send + 'static {
-        self.reader(0..self.splits())
+        ahead::Ahead::new(self.clone())
     }
 
-    /// The records of these splits in order, as batches of the crate `arrow-array`, version 60.
+    /// The records of these splits in order, as batches of the crate `arrow-array`, version 60; see
+    /// [`stream_of`](Self::stream_of).
     #[cfg(feature = "arrow-60")]
     #[must_use]
     pub fn batches_of(&self, splits: Range<usize>) -> impl RecordBatchReader + Send + 'static {
         self.reader(splits)
     }
 
-    fn reader(&self, splits: Range<usize>) -> Records {
+    fn reader(&self, splits: Range<usize>) -> Batched {
         let splits = splits.start..splits.end.min(self.splits());
-        Records { current: None, scan: self.clone(), splits }
+        if !self.steps.is_empty() && splits.start == 0 && splits.end == 1 {
+            return Box::new(ahead::Ahead::new(self.clone()));
+        }
+        Box::new(Records { current: None, scan: self.clone(), splits })
     }
 
     /// Checks that no file of the input has changed since it was opened.
@@ -128,14 +168,14 @@ impl Scan {
     /// # Errors
     /// Transient, naming the file that changed.
     pub fn check_unchanged(&self) -> Result<()> {
-        self.0.source.check_unchanged()
+        self.opened.source.check_unchanged()
     }
 }
 
 impl std::fmt::Debug for Scan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Scan")
-            .field("format", &self.0.format.description.id)
+            .field("format", &self.opened.format.description.id)
             .field("columns", &self.columns())
             .field("splits", &self.splits())
             .finish_non_exhaustive()
@@ -152,7 +192,7 @@ struct Records {
 
 impl Records {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        let opened = &self.scan.0;
+        let opened = &self.scan.opened;
         loop {
             opened.session.check_cancelled().map_err(stream_error)?;
             if let Some(batches) = &mut self.current {
@@ -172,7 +212,7 @@ impl Records {
 }
 
 impl Opened {
-    fn place(&self, error: tensorferry_sdk::Error) -> tensorferry_sdk::Error {
+    fn place(&self, error: Error) -> Error {
         error.file(self.source.entry_path().display().to_string())
     }
 }
@@ -192,6 +232,6 @@ impl Iterator for Records {
 
 impl RecordBatchReader for Records {
     fn schema(&self) -> SchemaRef {
-        self.scan.0.set.schema()
+        self.scan.schema.clone()
     }
 }

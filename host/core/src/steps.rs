@@ -10,7 +10,10 @@
 pub mod adapt;
 pub mod cast;
 pub mod concat;
+pub mod dequantize;
 pub mod metadata;
+pub mod model_config;
+pub mod model_facts;
 pub mod pattern;
 pub mod permute;
 pub mod rebuild;
@@ -29,14 +32,16 @@ pub mod tie;
 pub mod tree;
 pub mod view;
 
+pub use model_facts::ModelFacts;
 pub use step::{Step, StepKind};
-pub use tensor_step::{Effects, TensorAction, apply};
+pub use tensor_step::{Effects, TensorAction, apply, apply_to};
 
 /// Every kind of step on tensors.
 pub(crate) static TENSOR_KINDS: &[StepKind<TensorAction>] = &[
     StepKind { signature: &select::SELECT, make: |spec| select::make(spec, true) },
     StepKind { signature: &select::DROP, make: |spec| select::make(spec, false) },
     StepKind { signature: &rename::RENAME, make: rename::rename },
+    StepKind { signature: &dequantize::DEQUANTIZE, make: dequantize::dequantize },
     StepKind { signature: &cast::CAST, make: cast::cast },
     StepKind { signature: &permute::TRANSPOSE, make: permute::transpose },
     StepKind { signature: &permute::PERMUTE, make: permute::permute },

@@ -9,5 +9,6 @@ pub mod gather;
 pub mod hash_tree;
 pub mod logical;
 pub mod numbers;
+pub mod slabs;
 pub mod stored;
 pub mod tally;

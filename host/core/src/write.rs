@@ -1,6 +1,7 @@
 //! A catalog becomes files: where they go, what lies where in them, and the copy.
 
 pub mod config_dtype;
+pub mod config_quantization;
 pub mod copy;
 pub mod encode;
 pub mod naming;

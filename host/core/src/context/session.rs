@@ -2,12 +2,12 @@
 //! place for notes and progress.
 
 use crate::context::folder_names::FolderNames;
+use crate::context::process_pool::ProcessPool;
 use crate::context::windows::size;
-use rayon::ThreadPool;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tensorferry_sdk::{Context, Error, Level, Limits, Result};
+use tensorferry_sdk::{Context, Level, Limits, Result};
 
 /// The resources and limits of one or several conversions.
 #[derive(Debug)]
@@ -29,13 +29,15 @@ pub struct Session {
     /// Bytes that will have been copied when all that was begun is done.
     expected: AtomicU64,
     /// Started when they are first needed; shared with sessions that have as many.
-    pool: Arc<OnceLock<Result<ThreadPool, String>>>,
+    pool: Arc<ProcessPool>,
     /// What the folders of outputs held, if the session is one of many jobs.
     folders: Option<Arc<FolderNames>>,
     /// Bytes that are read to be checked, and how many of them have been; shared with sessions that have a share.
     checks: Arc<Amount>,
     /// How far a plugin's long call is, of bytes that it reads; shared likewise.
     call: Arc<Amount>,
+    /// Bytes of files that rows are read from, and how many of them have been; shared likewise.
+    reads: Arc<Amount>,
 }
 
 /// How many bytes of how many.
@@ -63,6 +65,19 @@ impl Session {
             folders: None,
             checks: Arc::default(),
             call: Arc::default(),
+            reads: Arc::default(),
+        }
+    }
+
+    /// A session with the same threads, memory and limits, and a cancel token, notes and progress of its own: for
+    /// one of several things that a program does with one registry.
+    #[must_use]
+    pub fn afresh(&self) -> Self {
+        Self {
+            limits: self.limits.clone(),
+            rate: self.rate,
+            pool: self.pool.clone(),
+            ..Self::new(self.threads, self.memory)
         }
     }
 
@@ -87,7 +102,8 @@ impl Session {
         let pool = if threads == self.threads { self.pool.clone() } else { Arc::default() };
         let (limits, cancelled) = (self.limits.clone(), self.cancelled.clone());
         let (folders, checks, call) = (self.folders.clone(), self.checks.clone(), self.call.clone());
-        Self { limits, rate, cancelled, pool, folders, checks, call, ..Self::new(threads, memory) }
+        let reads = self.reads.clone();
+        Self { limits, rate, cancelled, pool, folders, checks, call, reads, ..Self::new(threads, memory) }
     }
 
     /// A session that is cancelled with this one, and has one of `of` equal shares of its memory.
@@ -100,6 +116,7 @@ impl Session {
             pool: self.pool.clone(),
             checks: self.checks.clone(),
             call: self.call.clone(),
+            reads: self.reads.clone(),
             ..Self::new(self.threads, self.memory / of.max(1))
         }
     }
@@ -111,12 +128,7 @@ impl Session {
     /// I/o, if the threads cannot be started; what `work` gives.
     #[doc(hidden)]
     pub fn install<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        let start = || rayon::ThreadPoolBuilder::new().num_threads(self.threads).build();
-        let pool = self.pool.get_or_init(|| start().map_err(|error| error.to_string()));
-        match pool {
-            Ok(pool) => pool.install(work),
-            Err(error) => Err(Error::io(format!("cannot start threads: {error}"))),
-        }
+        self.pool.get(self.threads)?.install(work)
     }
 
     /// The flag that cancels the session once it is set, from a signal handler say.
@@ -131,6 +143,13 @@ impl Session {
     pub fn gather_bytes(&self) -> usize {
         let share = self.memory / (4 * self.threads as u64);
         size(share).clamp(256 << 10, 8 << 20)
+    }
+
+    /// Bytes of a [slab](crate::tensors::slabs): beside it lies a tile, as it is stored and as it is cast.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn slab_bytes(&self) -> usize {
+        self.gather_bytes() / 2
     }
 
     /// Bytes of decoded or gathered tensors that are held in memory; more goes to a temporary file.
@@ -160,6 +179,8 @@ impl Session {
         if self.rate.is_none() {
             self.moved.store(0, Ordering::Relaxed);
         }
+        self.reads.done.store(0, Ordering::Relaxed);
+        self.reads.expected.store(0, Ordering::Relaxed);
     }
 
     /// Says that so many bytes more will be copied.
@@ -189,6 +210,23 @@ impl Session {
     #[must_use]
     pub fn checks(&self) -> (u64, u64) {
         (self.checks.done.load(Ordering::Relaxed), self.checks.expected.load(Ordering::Relaxed))
+    }
+
+    /// Says that so many bytes more of files will be read as rows.
+    pub(crate) fn will_read(&self, bytes: u64) {
+        self.reads.expected.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes of files whose rows have been read.
+    pub(crate) fn has_read(&self, bytes: u64) {
+        self.reads.done.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// How far reading of rows is: bytes of their files that have been gone through, and those of all, as far as it has
+    /// begun. What no step needs counts as read when the rest of its split is.
+    #[must_use]
+    pub fn reads(&self) -> (u64, u64) {
+        (self.reads.done.load(Ordering::Relaxed), self.reads.expected.load(Ordering::Relaxed))
     }
 
     /// Says how far the latest long call of a plugin is.

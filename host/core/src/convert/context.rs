@@ -8,14 +8,18 @@ use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::commit::Recovered;
 use crate::read::context::{ReadContext, purpose};
+use crate::read::model::InputModel;
 use crate::read::part::Part;
 use crate::read::record_files::{self, InputChoice};
 use crate::read::source::FileSource;
+use crate::steps::dequantize::{READER_OPTION, asked};
+use crate::steps::model_config::ModelConfig;
+use crate::steps::{ModelFacts, Step, TensorAction};
 use crate::write::target::{self, OutputTarget};
 use std::cell::RefCell;
 use std::path::Path;
 use std::time::Instant;
-use tensorferry_sdk::{Capabilities, Entry, Purpose, Result};
+use tensorferry_sdk::{Capabilities, Description, Dtype, Entry, Error, OptionSpec, Purpose, Result, Side};
 
 /// A conversion whose input has been found, and whose output has been decided on.
 pub(crate) struct ConversionContext<'a> {
@@ -32,6 +36,8 @@ pub(crate) struct ConversionContext<'a> {
     pub(crate) part: Part,
     /// What is written where.
     pub(crate) target: OutputTarget<'a>,
+    /// Whether quantised weights become floats: in the dtype in it, or in that which a model's configuration names.
+    pub(crate) dequantize: Option<Option<Dtype>>,
     /// What dead runs had left where the output goes, over all attempts to write it.
     pub(crate) recovered: RefCell<Recovered>,
 }
@@ -65,7 +71,20 @@ impl<'a> ConversionContext<'a> {
         let target = target::resolve(registry, &output.path, output.format.as_deref(), &input)?;
         let recovered = RefCell::default();
         let (options, part) = (request.input.options.clone(), request.input.part.clone());
-        Ok(Self { request, registry, session, watch, started, source, options, part, target, recovered })
+        let dequantize = None;
+        Ok(Self {
+            request,
+            registry,
+            session,
+            watch,
+            started,
+            source,
+            options,
+            part,
+            target,
+            dequantize,
+            recovered,
+        })
     }
 
     /// The format that the input is; of records, the files that are meant become its source.
@@ -82,6 +101,59 @@ impl<'a> ConversionContext<'a> {
             self.part = Part::Auto;
         }
         Ok(found.format)
+    }
+
+    /// What steps may know of a model.
+    ///
+    /// # Errors
+    /// Malformed, for a configuration that is none, where one of them goes by it.
+    pub(crate) fn facts<'m>(
+        &self,
+        model: &'m InputModel<'_>,
+        steps: &[Step<TensorAction>],
+    ) -> Result<ModelFacts<'m>>
+    where
+        'a: 'm,
+    {
+        let goes_by_config = asked(steps.iter().map(|step| &step.spec))?.is_some();
+        let config = match goes_by_config {
+            true => ModelConfig::read(model.input.source.folder(), &self.session.limits)?,
+            false => ModelConfig::default(),
+        };
+        Ok(ModelFacts { config, input: &model.input, session: self.session })
+    }
+
+    /// The options of a model's reader: those that were given, and with a step that dequantises, the one that asks for it
+    /// where the format has quantised types of its own.
+    ///
+    /// # Errors
+    /// Usage, where the option says otherwise than the step; malformed, for a configuration that is none.
+    pub(crate) fn reader_options(
+        &self,
+        source: &FileSource,
+        format: &Description,
+        given: &[(String, String)],
+    ) -> Result<Vec<(String, String)>> {
+        let mut options = given.to_vec();
+        let option = |spec: &&OptionSpec| spec.side == Side::Reader && spec.key == READER_OPTION;
+        if let (Some(to), Some(_)) = (self.dequantize, format.options.iter().find(option)) {
+            let to = match to {
+                Some(to) => Some(to),
+                None => ModelConfig::read(source.folder(), &self.session.limits)?.dtype(),
+            };
+            let word =
+                to.unwrap_or(Dtype::F32).info().map_or("f32".to_owned(), |info| info.name().to_lowercase());
+            match given.iter().find(|(key, _)| key == READER_OPTION) {
+                Some((_, said)) if *said != word => {
+                    return Err(Error::usage(format!(
+                        "-i {READER_OPTION}={said} and the step dequantize, which means {word}: one of them is enough"
+                    )));
+                }
+                Some(_) => {}
+                None => options.push((READER_OPTION.to_owned(), word)),
+            }
+        }
+        Ok(options)
     }
 
     /// The folder that the input's files lie in.

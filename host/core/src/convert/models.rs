@@ -13,7 +13,7 @@ use crate::convert::steps::divide::CrossingSteps;
 use crate::convert::weights::{MOST_FOLDERS, Weights};
 #[cfg(feature = "records")]
 use crate::formats::options;
-use crate::formats::probe::{probe, surest};
+use crate::formats::probe::{BESIDE_A_MODEL, probe, surest};
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::input;
 use crate::read::model::InputModel;
@@ -21,7 +21,7 @@ use crate::read::source::FileSource;
 use std::path::Path;
 #[cfg(feature = "records")]
 use tensorferry_sdk::{Capabilities, Side};
-use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Result, Score, Source, Target};
+use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Result, Source, Target};
 
 /// Reads the input as the format that probing found, and where both sides are folders, the models of its
 /// sub-folders; there is at least one.
@@ -96,8 +96,11 @@ fn read_one<'a>(
     format: &RegisteredFormat,
     options: &[(String, String)],
 ) -> Result<InputModel<'a>> {
+    let is_folder = *source.entry() == Entry::Folder && !source.is_listed();
     let reading = context.reading(context.purpose(format));
-    let input = input::read(source, format, options, &reading)?;
+    let reading = reading.with_folder(is_folder.then(|| source.folder().to_owned()));
+    let options = context.reader_options(source, &format.description, options)?;
+    let input = input::read(source, format, &options, &reading)?;
     Ok(InputModel { folder, input, context: reading })
 }
 
@@ -153,7 +156,7 @@ pub(crate) fn is_export<'m>(
     };
     let source = FileSource::at(root.join(folder), Entry::Folder, &context.session.limits);
     models.any(is_around)
-        && surest(context.registry, &source, context.session).is_ok_and(|(score, _)| score < Score::MAYBE)
+        && surest(context.registry, &source, context.session).is_ok_and(|(score, _)| score <= BESIDE_A_MODEL)
 }
 
 /// The folders below `root` that hold a model each, sorted: what a conversion of a folder without a model of its

@@ -16,6 +16,7 @@ use crate::read::source::FileSource;
 use crate::receipt::Receipt;
 use crate::records::checksum::{ComparedTypes, RowsChecksum, checksum, compared_types, is_of_bytes};
 use crate::records::digest::{RowHasher, hashed};
+use crate::records::held::left_behind;
 use crate::records::rows;
 use crate::records::schema_file::schema_file;
 use crate::records::steps::Origin;
@@ -74,12 +75,14 @@ impl<'a> RecordOutput<'a> {
         let (target, asked) = (&context.target, &context.request.output);
         let options = options::check(&target.format.description, Side::Writer, &asked.options)?;
         let writer = target.format.format.record_writer(&options)?;
+        target.format.tell(reading);
         let refused = |error| rows::refusal(error, reading.purpose());
         let schema = input.schema().map_err(refused)?;
         let mut planned_losses = Vec::new();
         let plan = writer
             .plan(&schema, input.count(), &target.target, &mut planned_losses, reading)
             .map_err(refused)?;
+        planned_losses.extend(left_behind(&schema, target.format.description.capabilities));
         if reading.purpose().has(Purpose::ONCE) && input.count().is_none() && plan.files().len() > 1 {
             return Err(Error::guess("rows that are not counted, where each file gets as many"));
         }

@@ -6,16 +6,20 @@ use crate::context::windows::{WINDOW_BYTES, windows};
 use crate::convert::context::ConversionContext;
 use crate::convert::models::is_export;
 use crate::convert::weights::{MOST_FOLDERS, Weights, globs};
+use crate::formats::probe::is_beside;
 use crate::publish::stage::Stage;
 use crate::read::identity::FileIdentity;
 use crate::read::model::InputModel;
 use crate::read::source::FileSource;
 use crate::receipt;
+use crate::steps::adapt::Selected;
+use crate::steps::model_config::OF_QUANTIZATION;
 use crate::write::config_dtype::{self, Edit};
+use crate::write::config_quantization;
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Catalog, Context, Entry, Error, Loss, LossKind, Result, Source, Target};
+use tensorferry_sdk::{Context, Entry, Error, Loss, LossKind, Result, Source, Target};
 
 /// The files that go along, and those that do not.
 #[derive(Default)]
@@ -23,6 +27,8 @@ pub(crate) struct Sidecars {
     names: Vec<String>,
     losses: Vec<Loss>,
     notes: Vec<String>,
+    /// Those that the models' readers have made.
+    made: BTreeMap<String, Vec<u8>>,
     /// Those whose text changes, and the files that they were read from.
     edited: BTreeMap<String, (Vec<u8>, FileSource)>,
 }
@@ -40,9 +46,11 @@ pub(crate) fn find(
 ) -> Result<Sidecars> {
     let (input, target) = (context.input_folder(), &context.target);
     let mut sidecars = Sidecars::default();
+    sidecars.add_made(models, &target.target, is_output);
     let is_folder = |source: &FileSource| *source.entry() == Entry::Folder && !source.is_listed();
     if !models.iter().all(|model| is_folder(&model.input.source)) {
         sidecars.names = beside(input, models, &context.request.input.carry)?;
+        sidecars.names.retain(|name| !sidecars.made.contains_key(name));
         return Ok(sidecars);
     }
     let weights = Weights::of(context.registry)?;
@@ -50,6 +58,7 @@ pub(crate) fn find(
     let mut open = vec![String::new()];
     while let Some(folder) = open.pop() {
         let of_folder = models.iter().find(|model| model.folder == folder);
+        let mut companions = Companions::of(context, &weights, input, &folder);
         for (name, path) in entries(input, &folder)? {
             let file = name.rsplit('/').next().unwrap_or_default();
             let lost = if models.iter().any(|model| model.has_read(&name)) {
@@ -68,6 +77,13 @@ pub(crate) fn find(
             } else if path.is_symlink() && !std::fs::canonicalize(&path).is_ok_and(|at| at.starts_with(&home))
             {
                 "a link that leads out of the folder is not followed"
+            } else if of_folder.is_some_and(|model| !weights.is_of(file, &model.input.format.description))
+                && target.target == Target::Folder
+                && !is_output(&name)
+                && companions.is_one(file)
+            {
+                sidecars.names.push(name);
+                continue;
             } else if of_folder
                 .is_some_and(|model| weights.are_of_another(file, &model.input.format.description))
             {
@@ -82,7 +98,7 @@ pub(crate) fn find(
                 "these are weights too, and were not read: convert them on their own"
             } else if target.target != Target::Folder {
                 "the output is not a folder"
-            } else if is_output(&name) {
+            } else if is_output(&name) || sidecars.made.contains_key(&name) {
                 "the output has a file of this name"
             } else {
                 sidecars.names.push(name);
@@ -90,10 +106,53 @@ pub(crate) fn find(
             };
             sidecars.losses.push(Loss::new(LossKind::Sidecar, name, lost));
         }
+        sidecars.notes.extend(companions.note());
     }
     sidecars.names.sort();
     sidecars.losses.sort();
     Ok(sidecars)
+}
+
+/// What lies beside the model of a folder in another format: exports of it (GGUF, ONNX), its arrays. They go along as
+/// other files do, unless they would be taken for the output's.
+struct Companions<'a> {
+    context: &'a ConversionContext<'a>,
+    weights: &'a Weights,
+    source: FileSource,
+    /// Of formats that were asked for: whether their files lie beside a model.
+    asked: BTreeMap<String, bool>,
+    carried: usize,
+}
+
+impl<'a> Companions<'a> {
+    fn of(context: &'a ConversionContext<'a>, weights: &'a Weights, root: &Path, folder: &str) -> Self {
+        let source = FileSource::at(root.join(folder), Entry::Folder, &context.session.limits);
+        Self { context, weights, source, asked: BTreeMap::new(), carried: 0 }
+    }
+
+    /// Whether a file is one: formats know it by its name, none of them as the folder's model, and the output's is
+    /// not among them.
+    fn is_one(&mut self, file: &str) -> bool {
+        let target = &self.context.target.format.description;
+        let ids: Vec<&str> = self.weights.built_in(file).collect();
+        let is_one = !ids.is_empty()
+            && !self.weights.is_of(file, target)
+            && ids.into_iter().all(|id| {
+                *self.asked.entry(id.to_owned()).or_insert_with(|| {
+                    is_beside(self.context.registry, id, &self.source, self.context.session)
+                })
+            });
+        self.carried += usize::from(is_one);
+        is_one
+    }
+
+    fn note(&self) -> Option<String> {
+        let ids: Vec<&str> = self.asked.iter().filter(|(_, is)| **is).map(|(id, _)| &**id).collect();
+        let files = if self.carried == 1 { "1 file".to_owned() } else { format!("{} files", self.carried) };
+        (self.carried > 0).then(|| {
+            format!("{files} beside the model go along unread ({}): name one to convert it", ids.join(", "))
+        })
+    }
 }
 
 /// The folder in which links of a model's folder may end: it, or the repository that it is a snapshot of in
@@ -141,9 +200,31 @@ fn entries(root: &Path, folder: &str) -> Result<Vec<(String, std::path::PathBuf)
 }
 
 impl Sidecars {
-    /// The names of the files that go along, relative to the folder.
+    /// The names of the files of the input that go along, relative to the folder.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
+    }
+
+    /// The names of the files beside them that readers have made.
+    pub(crate) fn made(&self) -> impl Iterator<Item = &str> {
+        self.made.keys().map(String::as_str)
+    }
+
+    fn add_made(&mut self, models: &[&InputModel<'_>], target: &Target, is_output: &dyn Fn(&str) -> bool) {
+        for model in models {
+            for (name, bytes) in model.input.catalog.sidecars() {
+                let name = model.path_of(name);
+                let lost = if *target != Target::Folder {
+                    "the output is not a folder"
+                } else if is_output(&name) {
+                    "the output has a file of this name"
+                } else {
+                    self.made.insert(name, bytes.clone());
+                    continue;
+                };
+                self.losses.push(Loss::new(LossKind::Sidecar, name, lost));
+            }
+        }
     }
 
     /// Where they come from, and what they are now.
@@ -172,7 +253,7 @@ impl Sidecars {
         &self.losses
     }
 
-    /// Has the configuration of a model whose weights are cast say their dtype. `catalog` is what is
+    /// Has the configuration of a model whose weights are cast, or are no longer quantised, say so. `selected` is what is
     /// written of it.
     ///
     /// # Errors
@@ -181,9 +262,20 @@ impl Sidecars {
         &mut self,
         input: &Path,
         model: &InputModel<'_>,
-        catalog: &Catalog,
+        selected: &Selected,
     ) -> Result<()> {
+        if selected.dequantized.is_some() {
+            self.leave_out_quantization(model);
+        }
         let name = model.path_of(config_dtype::NAME);
+        if let Some(made) = self.made.get_mut(&name) {
+            if let Edit::Text(edited, _) =
+                config_dtype::edit(std::str::from_utf8(made).unwrap_or_default(), &selected.catalog)
+            {
+                *made = edited.into_bytes();
+            }
+            return Ok(());
+        }
         if !self.names.contains(&name) {
             return Ok(());
         }
@@ -192,7 +284,18 @@ impl Sidecars {
         let mut text = vec![0; usize::try_from(source.len(file).min(config_dtype::MOST_BYTES)).unwrap_or(0)];
         source.read_at(file, 0, &mut text)?;
         // Cut off, or no text: no JSON either.
-        match config_dtype::edit(std::str::from_utf8(&text).unwrap_or_default(), catalog) {
+        let text = std::str::from_utf8(&text).unwrap_or_default();
+        let mut change = None;
+        let mut edited = None;
+        if let Some((text, says)) = selected.dequantized.and_then(|to| config_quantization::edit(text, to)) {
+            (edited, change) = (Some(text), Some(says));
+        }
+        let text = edited.as_deref().unwrap_or(text);
+        match config_dtype::edit(text, &selected.catalog) {
+            Edit::None | Edit::Untrue(_) if change.is_some() => {
+                self.notes.extend(change.map(|change| format!("{name}: {change}")));
+                self.edited.insert(name, (text.as_bytes().to_vec(), source));
+            }
             Edit::None => {}
             Edit::Text(edited, change) => {
                 self.notes.push(format!("{name}: {change}"));
@@ -203,6 +306,17 @@ impl Sidecars {
             }
         }
         Ok(())
+    }
+
+    /// Leaves out the files that say how a model's weights were quantised, and nothing else.
+    fn leave_out_quantization(&mut self, model: &InputModel<'_>) {
+        for name in OF_QUANTIZATION.map(|name| model.path_of(name)) {
+            let count = self.names.len();
+            self.names.retain(|known| *known != name);
+            if self.names.len() < count {
+                self.notes.push(format!("{name:?} is left out: the weights are no longer quantised"));
+            }
+        }
     }
 
     /// Copies them into the stage; gives their lengths.
@@ -232,6 +346,11 @@ impl Sidecars {
                 output.write_all_at(&buffer[..part], offset).map_err(|e| Error::from(e).file(name))?;
             }
             lens.push(len);
+        }
+        for (name, bytes) in &self.made {
+            let output = stage.create(name, Some(bytes.len() as u64))?;
+            output.write_all_at(bytes, 0).map_err(|e| Error::from(e).file(name))?;
+            lens.push(bytes.len() as u64);
         }
         source.check_unchanged()?;
         Ok(lens)

@@ -89,6 +89,20 @@ fn make(spec: &Spec, depth: usize) -> Result<Vec<AnyStep>> {
     Ok(steps)
 }
 
+/// The steps on tensors that a format asks for; a format names no files of the user's.
+///
+/// # Errors
+/// A plugin error, for what is no step on tensors.
+pub fn of_format(texts: &[String]) -> Result<Vec<Step<TensorAction>>> {
+    let is_file = |text: &&String| text.trim_start().starts_with(['@', '"']);
+    let blame =
+        |error: Error| Error::plugin(format!("the format asks for a step that there is not: {error}"));
+    if let Some(text) = texts.iter().find(is_file) {
+        return Err(blame(Error::usage("a recipe in a file").found(text)));
+    }
+    parse(texts).and_then(on_tensors).map_err(blame)
+}
+
 #[cfg(feature = "records")]
 const ON_TENSORS: &str = "a step on tensors, and the input holds records: see `ferry steps`";
 const ON_RECORDS: &str = "a step on records, and the input holds tensors: see `ferry steps`";

@@ -35,7 +35,7 @@ impl<'a> TensorOutput<'a> {
         let is_output = |name: &str| models.iter().any(|model| model.has_file(name));
         let mut sidecars = sidecars::find(context, &inputs, &is_output)?;
         for model in &models {
-            sidecars.follow_casts(context.input_folder(), model.model, &model.selected.catalog)?;
+            sidecars.follow_casts(context.input_folder(), model.model, model.selected)?;
         }
         Ok(Self { context, models, sidecars })
     }
@@ -103,7 +103,7 @@ impl PlannedOutput for TensorOutput<'_> {
             |file: &OutputFile| StagedFile { path: file.path.clone(), index: file.role == Role::Index };
         let sidecar = |name: &str| StagedFile { path: name.to_owned(), index: false };
         let files = self.layouts().flat_map(|layout| layout.files()).map(output);
-        files.chain(self.sidecars.names().map(sidecar)).collect()
+        files.chain(self.sidecars.names().chain(self.sidecars.made()).map(sidecar)).collect()
     }
 
     fn superseded(&self) -> Vec<(&str, Role)> {

@@ -4,10 +4,11 @@
 use crate::context::fault;
 use crate::convert::context::ConversionContext;
 use crate::convert::report::Report;
+use crate::convert::steps;
 use crate::publish::stage::Stage;
 use crate::read::model::InputModel;
 use crate::steps::adapt::{self, Selected};
-use crate::steps::{Step, TensorAction};
+use crate::steps::{Step, TensorAction, apply};
 use crate::tensors::content::ContentDigest;
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
@@ -16,7 +17,7 @@ use crate::write::encode::encode;
 use crate::write::plan::{self, Planned};
 use crate::write::seal::seal;
 use std::fs::File;
-use tensorferry_sdk::{CatalogView, Content, Layout, Loss, OutputFile, OutputId, Result};
+use tensorferry_sdk::{CatalogView, Content, Description, Layout, Loss, OutputFile, OutputId, Result};
 #[cfg(feature = "records")]
 use tensorferry_sdk::{Dtype, TensorId};
 
@@ -52,10 +53,40 @@ pub(crate) fn select<'a>(
 ) -> Result<Vec<SelectedModel<'a>>> {
     let (part, target) = (&context.part, &context.target.format.description);
     let select = |model: &'a InputModel<'a>| {
-        let selected = adapt::select(&model.input.catalog, part, steps, target)?;
+        let catalog = &model.input.catalog;
+        let of_reader = steps::of_format(catalog.steps())?;
+        let mut selected = adapt::select(&context.facts(model, steps)?, part, &of_reader, steps, target)?;
+        let of_format = &model.input.format.description;
+        selected.notes.extend(catalog.steps().iter().map(|step| asked_by(of_format, step)));
+        apply_steps_of_writer(context, model, &mut selected)?;
         Ok(SelectedModel { model, selected })
     };
     models.iter().map(select).collect()
+}
+
+/// Has the steps change a catalog that the target's writer asks for.
+fn apply_steps_of_writer(
+    context: &ConversionContext<'_>,
+    model: &InputModel<'_>,
+    selected: &mut Selected,
+) -> Result<()> {
+    let target = &context.target;
+    let writer = plan::writer(target, &context.request.output.options)?;
+    let stored = Stored::new(&model.input, &selected.catalog, context.session, target.spill());
+    let texts = writer.steps(&Logical::new(stored), &model.context)?;
+    if texts.is_empty() {
+        return Ok(());
+    }
+    let (catalog, effects) = apply(selected.catalog.clone(), &steps::of_format(&texts)?)?;
+    selected.catalog = catalog;
+    selected.losses.extend(effects.losses);
+    selected.notes.extend(effects.notes);
+    selected.notes.extend(texts.iter().map(|step| asked_by(&target.format.description, step)));
+    Ok(())
+}
+
+fn asked_by(format: &Description, step: &str) -> String {
+    format!("for {}: --step {step}", format.id)
 }
 
 /// Has the target's writer lay each model out.

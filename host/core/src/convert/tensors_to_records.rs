@@ -9,6 +9,7 @@ use crate::convert::record_input::RecordInput;
 use crate::convert::record_output::write_records;
 use crate::convert::report::Report;
 use crate::convert::sidecars;
+use crate::convert::steps;
 use crate::convert::steps::divide::CrossingSteps;
 use crate::read::model::InputModel;
 use crate::records::steps::{FlowSource, Origin};
@@ -29,8 +30,10 @@ pub(crate) fn convert(
     let model = only(models)?;
     let (session, target) = (context.session, &context.target);
     let part = &context.part;
-    let Selected { catalog, mut losses, notes } =
-        select(&model.input.catalog, part, &divided.tensors, &target.format.description)?;
+    let of_reader = steps::of_format(model.input.catalog.steps())?;
+    let facts = context.facts(&model, &divided.tensors)?;
+    let Selected { catalog, mut losses, notes, .. } =
+        select(&facts, part, &of_reader, &divided.tensors, &target.format.description)?;
     let kept = catalog.metadata().get(KEY).and_then(|value| value.as_text());
     let kept = kept.map(ColumnsMetadata::parse).unwrap_or_default();
     // It is what the columns are made by.

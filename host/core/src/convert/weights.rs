@@ -11,19 +11,30 @@ use tensorferry_sdk::{Description, Error, Result};
 pub(crate) const MOST_FOLDERS: usize = 32;
 
 /// The names under which formats know their own files.
-pub(crate) struct Weights(Vec<(String, GlobSet)>);
+pub(crate) struct Weights(Vec<Known>);
+
+/// What one format knows.
+struct Known {
+    id: String,
+    is_built_in: bool,
+    names: GlobSet,
+}
 
 impl Weights {
     /// Those of all plugins.
     pub(crate) fn of(registry: &Registry) -> Result<Self> {
         // Records beside a model are no weights of it.
-        let formats = registry.formats().iter().map(|format| &*format.description);
-        formats.filter(|format| !holds_records(format)).map(of_format).collect::<Result<_>>().map(Self)
+        let formats = registry.formats().iter().filter(|format| !holds_records(&format.description));
+        let known = formats.map(|format| {
+            let names = names_of(&format.description)?;
+            Ok(Known { id: format.description.id.clone(), is_built_in: format.is_built_in(), names })
+        });
+        known.collect::<Result<_>>().map(Self)
     }
 
     /// Whether some format knows a file by its name.
     pub(crate) fn is_match(&self, file: &str) -> bool {
-        self.0.iter().any(|(_, names)| names.is_match(file))
+        self.0.iter().any(|known| known.names.is_match(file))
     }
 
     /// Whether a folder has nothing but files that some format knows by their names, and receipts.
@@ -39,11 +50,22 @@ impl Weights {
 
     /// Whether formats know it, and this one does not.
     pub(crate) fn are_of_another(&self, file: &str, format: &Description) -> bool {
-        self.is_match(file) && !self.0.iter().any(|(id, names)| *id == format.id && names.is_match(file))
+        self.is_match(file) && !self.is_of(file, format)
+    }
+
+    /// Whether this format knows it.
+    pub(crate) fn is_of(&self, file: &str, format: &Description) -> bool {
+        self.0.iter().any(|known| known.id == format.id && known.names.is_match(file))
+    }
+
+    /// The built-in formats that know it.
+    pub(crate) fn built_in<'a>(&'a self, file: &str) -> impl Iterator<Item = &'a str> {
+        let known = self.0.iter().filter(move |known| known.is_built_in && known.names.is_match(file));
+        known.map(|known| &*known.id)
     }
 }
 
-fn of_format(description: &Description) -> Result<(String, GlobSet)> {
+fn names_of(description: &Description) -> Result<GlobSet> {
     let mut patterns = GlobSetBuilder::new();
     let suffixes = description.suffixes.iter().map(|suffix| format!("*{suffix}"));
     for pattern in suffixes.chain(description.members.iter().cloned()) {
@@ -52,8 +74,7 @@ fn of_format(description: &Description) -> Result<(String, GlobSet)> {
             patterns.add(glob);
         }
     }
-    let names = patterns.build().map_err(|e| Error::plugin(format!("the formats' name patterns: {e}")))?;
-    Ok((description.id.clone(), names))
+    patterns.build().map_err(|e| Error::plugin(format!("the formats' name patterns: {e}")))
 }
 
 /// A set of patterns of names.

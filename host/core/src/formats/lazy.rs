@@ -3,6 +3,7 @@
 use crate::formats::plugin::{OpenPlugin, open};
 use crate::formats::refusal::Refusal;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use tensorferry_sdk::mirror::{Faults, RemoteFormat};
 use tensorferry_sdk::{
@@ -18,11 +19,20 @@ pub(super) struct LazyLibrary {
     formats: OnceLock<Result<Vec<RemoteFormat>, Refusal>>,
     /// What it had to say to the user when it was opened.
     lines: OnceLock<Vec<(Level, String)>>,
+    /// Whether the user was told.
+    is_told: AtomicBool,
 }
 
 impl LazyLibrary {
     pub(super) fn closed(path: PathBuf, name: String, said: Vec<Arc<Description>>) -> Self {
-        Self { path, name, said, formats: OnceLock::new(), lines: OnceLock::new() }
+        Self {
+            path,
+            name,
+            said,
+            formats: OnceLock::new(),
+            lines: OnceLock::new(),
+            is_told: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn opened(path: PathBuf, plugin: OpenPlugin) -> Self {
@@ -33,6 +43,7 @@ impl LazyLibrary {
             said,
             formats: Ok(plugin.formats).into(),
             lines: plugin.lines.into(),
+            is_told: AtomicBool::new(false),
         }
     }
 
@@ -74,6 +85,17 @@ impl LazyFormat {
         formats.get(self.place).ok_or_else(|| refused(&Refusal::OtherFormats))
     }
 
+    /// Tells what the library had to say when it was opened, once, where there is somewhere to tell it.
+    pub(super) fn tell(&self, context: &dyn Context) {
+        let lines = self.library.lines.get().map_or(&[][..], Vec::as_slice);
+        if lines.is_empty() || self.library.is_told.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        for (level, line) in lines {
+            context.log(*level, &format!("plugin {}: {line}", self.library.name));
+        }
+    }
+
     /// What its destructors said; `None` as long as it was not used.
     pub(super) fn faults(&self) -> Option<&Arc<Faults>> {
         let formats = self.library.formats.get()?.as_ref().ok()?;
@@ -89,10 +111,7 @@ impl Format for LazyFormat {
 
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
         let format = self.get()?;
-        // The first call that has somewhere to tell it.
-        for (level, line) in self.library.lines.get().into_iter().flatten() {
-            context.log(*level, &format!("plugin {}: {line}", self.library.name));
-        }
+        self.tell(context);
         format.probe(source, context)
     }
 

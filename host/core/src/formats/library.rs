@@ -33,8 +33,7 @@ pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
     check_twin(&library, &manifest, init)?;
     // SAFETY: the manifest is of this revision, and a library in Rust has the tables that were compared above.
     let formats = unsafe { formats_of(init) };
-    let (formats, lines) =
-        formats.map_err(|failure| Refusal::InitFailed(Error::from(failure).message().to_owned()))?;
+    let (formats, lines) = formats.map_err(|failure| Refusal::by_init(&Error::from(failure)))?;
     std::mem::forget(library);
     // A level that is not known here is one of a later host's: what it says is a note at least.
     let line = |(number, text)| (level(number).unwrap_or(Level::Note), text);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// A plugin library that was looked at, and whether it could be used.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PluginLibrary {
     /// Its file.
@@ -68,7 +68,7 @@ mod dynamic {
         };
         let remote = |object| RemoteFormat::new(&identity.name, object);
         let formats = library.formats.into_iter().map(remote).collect::<Result<_, _>>();
-        let formats = formats.map_err(|error| Refusal::InitFailed(error.message().to_owned()))?;
+        let formats = formats.map_err(|error| Refusal::by_init(&error))?;
         Ok(OpenPlugin { identity, formats, lines: library.lines })
     }
 

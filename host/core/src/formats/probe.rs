@@ -30,6 +30,11 @@ pub fn probe<'a>(
     }
 }
 
+/// Of a folder: a format that is at most so sure of it has files there that are exports of models in other formats, or
+/// lie beside them as their companions. They are a model where nothing else is one, and go along with one that there
+/// is.
+pub const BESIDE_A_MODEL: Score = Score(15);
+
 /// The format that is surest of `source`, and how sure it is.
 ///
 /// # Errors
@@ -75,6 +80,14 @@ pub fn surest<'a>(
         }
         [(score, best), ..] => Ok((Score(*score), best)),
     }
+}
+
+/// Whether a format's files in a folder lie beside a model of another format ([`BESIDE_A_MODEL`]).
+#[must_use]
+pub fn is_beside(registry: &Registry, id: &str, folder: &dyn Source, context: &dyn Context) -> bool {
+    let Ok(format) = registry.format(id, Side::Reader) else { return false };
+    let score = format.format.probe(folder, context);
+    score.is_ok_and(|score| score.is_some_and(|score| score > Score::NO && score <= BESIDE_A_MODEL))
 }
 
 /// A format that may be the input's.

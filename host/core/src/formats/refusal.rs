@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use tensorferry_abi::{MANIFEST_SYMBOL, REVISION};
+#[cfg(feature = "dynamic")]
+use tensorferry_sdk::Error;
 
 /// Why a library was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +37,15 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The library said no with this error.
+    #[cfg(feature = "dynamic")]
+    pub(super) fn by_init(error: &Error) -> Self {
+        let text = error.to_string();
+        // Whose fault it is stands in the refusal's own words.
+        let kind = format!("{}: ", error.kind().word());
+        Self::InitFailed(text.strip_prefix(&kind).unwrap_or(&text).to_owned())
+    }
+
     /// Whether a look at the same file would end in the same way: what depends on the environment, as whether
     /// another library is there or `init` succeeds, may not.
     #[cfg(feature = "dynamic")]
@@ -58,6 +69,12 @@ impl std::fmt::Display for Refusal {
             Self::Preview => write!(
                 f,
                 "built for a preview of the ABI, before 1.0: rebuild the plugin with the SDK of this ferry"
+            ),
+            Self::OtherRevision { found: (major, minor) } if *major == REVISION.0 => write!(
+                f,
+                "needs ABI revision {major}.{minor}; this ferry has {}.{}: use a newer ferry, or build the plugin with \
+                 the SDK of this one",
+                REVISION.0, REVISION.1
             ),
             Self::OtherRevision { found: (major, minor) } => write!(
                 f,

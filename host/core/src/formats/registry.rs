@@ -7,7 +7,7 @@ use crate::context::suggest::suggest;
 use crate::formats::lazy::LazyFormat;
 use crate::formats::plugin::{PluginIdentity, PluginLibrary};
 use std::sync::Arc;
-use tensorferry_sdk::{Capabilities, Description, Error, Format, Result, Side};
+use tensorferry_sdk::{Capabilities, Context, Description, Error, Format, Result, Side};
 
 /// A format of a registry. Clones are cheap, and mean the same format.
 #[derive(Clone)]
@@ -76,6 +76,16 @@ impl RegisteredFormat {
         self.library.as_ref()?.format.faults().cloned()
     }
 
+    /// Tells what the plugin had to say when its library was opened, once: a format that the user names is never probed.
+    pub(crate) fn tell(&self, context: &dyn Context) {
+        #[cfg(feature = "dynamic")]
+        if let Some(library) = &self.library {
+            library.format.tell(context);
+        }
+        #[cfg(not(feature = "dynamic"))]
+        let _ = context;
+    }
+
     /// Names the plugin in an error that is the plugin's fault.
     #[doc(hidden)]
     #[must_use]
@@ -106,8 +116,9 @@ pub fn holds_records(description: &Description) -> bool {
         && !has(Capabilities::WRITE)
 }
 
-/// The formats that a program can use, and the session that their use is part of.
-#[derive(Debug, Default)]
+/// The formats that a program can use, and the session that their use is part of. Clones are cheap enough for one
+/// a call: they share the libraries.
+#[derive(Debug, Clone, Default)]
 pub struct Registry {
     session: Arc<Session>,
     libraries: Vec<PluginLibrary>,
@@ -128,7 +139,7 @@ impl Registry {
         let format = RegisteredFormat::linked(format);
         if let Some(known) = self.known(&format.description.id) {
             let known = self.place_of(known);
-            self.notes.push(format!("format {} is already there{known}", format.description.id));
+            self.notes.push(format!("format {} is already there{known}, and stays", format.description.id));
         } else {
             self.formats.push(format);
         }
@@ -137,7 +148,7 @@ impl Registry {
 
     /// Adds a format as if it came from somebody else's library.
     #[cfg(test)]
-    pub(super) fn with_foreign(mut self, format: Box<dyn Format>) -> Self {
+    pub(crate) fn with_foreign(mut self, format: Box<dyn Format>) -> Self {
         self.formats.push(RegisteredFormat { built_in: false, ..RegisteredFormat::linked(format) });
         self
     }
@@ -168,7 +179,10 @@ impl Registry {
             let format = RegisteredFormat::loaded(format, index, library.built_in);
             if let Some(known) = self.known(&format.description.id) {
                 let (id, known) = (&format.description.id, self.place_of(known));
-                self.notes.push(format!("{}: format {id} is already there{known}", library.path.display()));
+                self.notes.push(format!(
+                    "{}: format {id} is already there{known}, and stays: this one is left out",
+                    library.path.display()
+                ));
             } else {
                 self.formats.push(format);
             }

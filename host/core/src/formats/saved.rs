@@ -42,6 +42,7 @@ enum SavedKind {
     Size,
     Choice(Vec<String>),
     Source,
+    List,
 }
 
 impl SavedDescription {
@@ -99,6 +100,7 @@ impl SavedOption {
             OptionKind::Size => SavedKind::Size,
             OptionKind::Choice(words) => SavedKind::Choice(words.clone()),
             OptionKind::Source => SavedKind::Source,
+            OptionKind::List => SavedKind::List,
             _ => return None,
         };
         Some(Self {
@@ -118,6 +120,7 @@ impl SavedOption {
             SavedKind::Size => OptionKind::Size,
             SavedKind::Choice(words) => OptionKind::Choice(words.clone()),
             SavedKind::Source => OptionKind::Source,
+            SavedKind::List => OptionKind::List,
         };
         let make = if self.reader { OptionSpec::reader } else { OptionSpec::writer };
         make(&self.key, kind, self.default.as_deref(), &self.help)
@@ -139,6 +142,7 @@ mod tests {
             OptionKind::Size,
             OptionKind::Choice(vec!["a".to_owned(), "b".to_owned()]),
             OptionKind::Source,
+            OptionKind::List,
         ];
         let options = kinds.into_iter().enumerate().map(|(number, kind)| {
             let make = if number % 2 == 0 { OptionSpec::reader } else { OptionSpec::writer };

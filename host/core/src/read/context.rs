@@ -5,13 +5,15 @@ use crate::read::identity::FileIdentity;
 use crate::read::source::FileSource;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::{Capabilities, Context, Description, Level, Limits, Purpose, Result, Source};
+use tensorferry_sdk::{Capabilities, Context, Description, Entry, Level, Limits, Purpose, Result, Source};
 
 /// The context in which plugins read one input: what it is read for, and the session's limits.
 pub struct ReadContext<'a> {
     session: &'a Session,
     purpose: Purpose,
     output_is_new: bool,
+    /// The folder of the model, where it is one.
+    folder: Option<PathBuf>,
     /// Each with the path that it was opened by.
     additional_inputs: Mutex<Vec<(String, Arc<FileSource>)>>,
 }
@@ -20,13 +22,26 @@ impl<'a> ReadContext<'a> {
     /// For an input that is read for this purpose.
     #[must_use]
     pub fn new(session: &'a Session, purpose: Purpose) -> Self {
-        Self { session, purpose, output_is_new: false, additional_inputs: Mutex::default() }
+        Self { session, purpose, output_is_new: false, folder: None, additional_inputs: Mutex::default() }
     }
 
     /// The same, where the output is a folder that does not exist yet.
     #[must_use]
     pub fn with_new_output(self, output_is_new: bool) -> Self {
         Self { output_is_new, ..self }
+    }
+
+    /// The same, of a model that is a folder.
+    #[must_use]
+    pub fn with_folder(self, folder: Option<PathBuf>) -> Self {
+        Self { folder, ..self }
+    }
+
+    /// Whether a plugin has opened a file of the model's folder beside what its reader has.
+    #[must_use]
+    pub fn has_read(&self, name: &str) -> bool {
+        let is_folder = |source: &&Arc<FileSource>| Some(source.folder()) == self.folder.as_deref();
+        self.additional_inputs().iter().filter(is_folder).any(|source| source.is_open(name))
     }
 
     /// The other inputs that plugins have opened, as options told them: a schema, say.
@@ -114,6 +129,10 @@ impl Context for SourceContext<'_> {
         self.context.open(path)
     }
 
+    fn input_folder(&self) -> Result<Option<Arc<dyn Source>>> {
+        self.context.input_folder()
+    }
+
     fn output_is_new(&self) -> bool {
         self.context.output_is_new()
     }
@@ -162,6 +181,19 @@ impl Context for ReadContext<'_> {
         let source = Arc::new(FileSource::open(Path::new(path), self.limits())?);
         inputs.push((path.to_owned(), source.clone()));
         Ok(source)
+    }
+
+    fn input_folder(&self) -> Result<Option<Arc<dyn Source>>> {
+        let Some(folder) = &self.folder else { return Ok(None) };
+        let mut inputs = self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        // No path that a plugin opens has a NUL.
+        let key = format!("\0{}", folder.display());
+        if let Some((_, source)) = inputs.iter().find(|(known, _)| *known == key) {
+            return Ok(Some(source.clone()));
+        }
+        let source = Arc::new(FileSource::at(folder.clone(), Entry::Folder, self.limits()));
+        inputs.push((key, source.clone()));
+        Ok(Some(source))
     }
 
     fn output_is_new(&self) -> bool {

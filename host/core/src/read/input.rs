@@ -48,6 +48,7 @@ pub fn read(
     let reader = format.format.reader(&options)?;
     let source = Arc::new(source.afresh());
     let context = SourceContext::new(context, &source);
+    format.tell(&context);
     let mut builder = CatalogBuilder::new(&description.id, &*source, context.limits());
     let decoder = reader
         .read(&*source, &mut builder, &context)

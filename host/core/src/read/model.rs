@@ -48,7 +48,7 @@ impl InputModel<'_> {
         self.context.check_additional_inputs()
     }
 
-    /// Whether its reader has opened the file of this name of the input.
+    /// Whether its reader, or the writer of its output, has opened the file of this name of the input.
     #[must_use]
     pub fn has_read(&self, name: &str) -> bool {
         let own = if self.folder.is_empty() {
@@ -56,6 +56,6 @@ impl InputModel<'_> {
         } else {
             name.strip_prefix(&self.folder).and_then(|rest| rest.strip_prefix('/'))
         };
-        own.is_some_and(|own| self.input.source.is_open(own))
+        own.is_some_and(|own| self.input.source.is_open(own) || self.context.has_read(own))
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::context::regular_file;
 use crate::context::stamp::Stamp;
+use crate::context::suggest::suggest;
 use crate::context::windows::size;
 use crate::read::identity::FileIdentity;
 use globset::GlobBuilder;
@@ -14,6 +15,7 @@ use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tensorferry_sdk::{
     Entry, Error, ErrorKind, FileId, FileRange, Limits, Result, Source, check_name, check_range, split_ranges,
@@ -34,6 +36,8 @@ pub struct FileSource {
     most_listed: u64,
     files: boxcar::Vec<SourceFile>,
     state: Mutex<OpenFiles>,
+    /// Bytes that were read since they were last asked for.
+    read: AtomicU64,
 }
 
 #[derive(Default)]
@@ -87,8 +91,19 @@ impl FileSource {
                 if !found?.is_empty() {
                     return Ok(source);
                 }
-                let matching = matching(&name, source.list("")?);
-                if matching.is_empty() { Err(nothing()) } else { Ok(Self::of_files(source.folder, matching)) }
+                let names = source.list("")?;
+                let folders = source.folders("").unwrap_or_default();
+                let near = suggest(&name, names.iter().chain(&folders).map(String::as_str));
+                let near = near.map(|near| source.path(near).display().to_string());
+                let matching = matching(&name, names);
+                match near {
+                    _ if !matching.is_empty() => Ok(Self::of_files(source.folder, matching)),
+                    Some(near) => {
+                        Err(Error::usage(format!("no such file or folder; did you mean {near:?}?"))
+                            .file(input.display().to_string()))
+                    }
+                    None => Err(nothing()),
+                }
             }
             Err(error) if is_loop(&error) => {
                 Err(Error::malformed("a symbolic link that leads nowhere").file(input.display().to_string()))
@@ -101,7 +116,15 @@ impl FileSource {
     #[must_use]
     pub fn at(folder: PathBuf, entry: Entry, limits: &Limits) -> Self {
         let most_listed = limits.entries;
-        Self { folder, entry, only: None, most_listed, files: boxcar::Vec::new(), state: Mutex::default() }
+        Self {
+            folder,
+            entry,
+            only: None,
+            most_listed,
+            files: boxcar::Vec::new(),
+            state: Mutex::default(),
+            read: AtomicU64::new(0),
+        }
     }
 
     /// A source of these files alone, each a name relative to `folder`; one of them is the entry itself.
@@ -131,6 +154,7 @@ impl FileSource {
             most_listed: self.most_listed,
             files: boxcar::Vec::new(),
             state: Mutex::default(),
+            read: AtomicU64::new(0),
         }
     }
 
@@ -164,6 +188,12 @@ impl FileSource {
                 lens.map(|name| len(self.path(&name))).fold(0, u64::saturating_add)
             }
         }
+    }
+
+    /// Bytes that were read by position since this was last asked, over all files.
+    #[must_use]
+    pub fn take_read(&self) -> u64 {
+        self.read.swap(0, Ordering::Relaxed)
     }
 
     /// Whether a name has been opened.
@@ -405,6 +435,7 @@ impl Source for FileSource {
     fn read_at(&self, id: FileId, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let file = self.get(id)?;
         check_range(&file.name, file.stamp.len, offset, buffer.len() as u64)?;
+        self.read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
         self.descriptor(id)?.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
             // The stamp said that these bytes are there.
             std::io::ErrorKind::UnexpectedEof => changed(file).offset(offset),

@@ -11,6 +11,7 @@ use super::flow::Flow;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Schema};
+use serde_json::json;
 use std::fmt;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
@@ -34,6 +35,18 @@ impl RecordDiff {
     pub fn is_equal(&self) -> bool {
         self.records[0] == self.records[1] && self.differences.is_empty()
     }
+
+    /// As `--json` has it.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        let [a, b] = self.records;
+        json!({
+            "equal": self.is_equal(),
+            "records": { "a": a, "b": b },
+            "columns": self.columns,
+            "differences": self.differences.iter().map(ColumnDifference::json).collect::<Vec<_>>(),
+        })
+    }
 }
 
 /// One column.
@@ -43,6 +56,21 @@ pub struct ColumnDifference {
     pub name: String,
     /// What differs.
     pub kind: ColumnDifferenceKind,
+}
+
+impl ColumnDifference {
+    fn json(&self) -> serde_json::Value {
+        let mut record = json!({ "kind": self.kind.word(), "name": self.name });
+        match &self.kind {
+            ColumnDifferenceKind::Missing | ColumnDifferenceKind::Unexpected => {}
+            ColumnDifferenceKind::Type(a, b) => (record["a"], record["b"]) = (json!(a), json!(b)),
+            ColumnDifferenceKind::Content { records, first, values: [a, b] } => {
+                (record["records"], record["first"]) = (json!(records), json!(first));
+                (record["a"], record["b"]) = (json!(a), json!(b));
+            }
+        }
+        record
+    }
 }
 
 /// What differs.

@@ -1,6 +1,7 @@
 //! A flow is a sequence of batches of one schema, pulled one after the other. What is upstream of it
 //! runs ahead on threads of its own, bounded by the memory's budget; steps are flows over flows.
 
+use super::progress::{self, SplitProgress};
 use super::rows::Rows;
 use crate::context::session::Session;
 use arrow_array::RecordBatch;
@@ -173,6 +174,7 @@ fn start<'a>(
     wanted: Wanted,
     session: &'a Session,
 ) -> Receiver<Batches> {
+    progress::begin(rows, splits.iter().map(|range| range.split), session);
     let wanted = Arc::new(wanted);
     let (announce, announced) = sync_channel(session.threads);
     let tasks = Arc::new(Mutex::new((splits.into_iter(), announce)));
@@ -225,16 +227,19 @@ fn pull(
             return;
         }
     };
+    let mut progress = SplitProgress::new(rows, split, session);
     let mut found = 0;
     for batch in stream {
         let batch = batch.map_err(|error| rows.place(from_stream(error)));
         let batch = session.check_cancelled().and(batch);
         found += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
+        progress.update();
         let is_last = batch.is_err();
         if send.send(batch).is_err() || is_last {
             return;
         }
     }
+    progress.end();
     // Rows before and behind these were left out by what the split says.
     if let Some(expected) = expected.filter(|&expected| expected != found) {
         let error = Error::plugin("a split has another number of rows than its reader says");

@@ -17,10 +17,11 @@ pub struct Rows<'a> {
     /// Whose input it is.
     pub format: &'a RegisteredFormat,
     /// Its schema and splits.
-    pub set: Box<dyn RecordSet>,
+    pub set: Arc<dyn RecordSet>,
     /// What was lost as it was opened.
     opened: Vec<Loss>,
-    reader: Box<dyn RecordReader>,
+    /// `None`: whoever shares it with others keeps the reader.
+    reader: Option<Box<dyn RecordReader>>,
 }
 
 /// A format's reader of records, with the options that the user gave.
@@ -43,11 +44,22 @@ pub fn open<'a>(
     context: &ReadContext<'_>,
 ) -> Result<Rows<'a>> {
     let reader = reader(format, given)?;
+    format.tell(context);
     let source = Arc::new(source.afresh());
     let mut opened = Vec::new();
     let context = SourceContext::new(context, &source);
     let set = reader.open(source.clone(), &mut opened, &context).map_err(|e| place(e, &source))?;
-    Ok(Rows { source, format, set, opened, reader })
+    Ok(Rows { source, format, set: set.into(), opened, reader: Some(reader) })
+}
+
+/// An input that somebody else has opened and keeps open.
+#[must_use]
+pub(crate) fn shared<'a>(
+    source: Arc<FileSource>,
+    format: &'a RegisteredFormat,
+    set: Arc<dyn RecordSet>,
+) -> Rows<'a> {
+    Rows { source, format, set, opened: Vec::new(), reader: None }
 }
 
 /// Has `read` go over an input once, on a guess if its reader takes one. Where that is wrong, or may be why a value

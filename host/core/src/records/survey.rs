@@ -3,6 +3,7 @@
 
 use super::batch_bytes::batch_bytes;
 use super::flow::BATCH_ROWS;
+use super::progress::{self, SplitProgress};
 use super::rows::Rows;
 use crate::context::session::Session;
 use arrow_array::cast::AsArray;
@@ -151,6 +152,7 @@ const BATCH_BYTES: u64 = 1 << 20;
 /// Whatever is wrong with the input: the first error in the input's order.
 pub fn survey(rows: &Rows<'_>, session: &Session) -> Result<Survey> {
     let splits = 0..rows.set.splits().len();
+    progress::begin(rows, splits.clone(), session);
     let of_split = |split| survey_split(rows, split, session).map_err(|error| (split, error));
     let found: Vec<Result<Survey, (usize, _)>> = splits.into_par_iter().map(of_split).collect();
     let mut all = Survey::empty(rows);
@@ -170,12 +172,15 @@ pub fn survey(rows: &Rows<'_>, session: &Session) -> Result<Survey> {
 
 fn survey_split(rows: &Rows<'_>, split: usize, session: &Session) -> Result<Survey> {
     let mut survey = Survey::empty(rows);
+    let mut progress = SplitProgress::new(rows, split, session);
     let batches = Batches { columns: None, rows: BATCH_ROWS, bytes: BATCH_BYTES };
     for batch in rows.set.stream(split, &batches).map_err(|e| rows.place(e))? {
         session.check_cancelled()?;
         let batch = batch.map_err(|error| rows.place(from_stream(error)))?;
         session.count(survey.add(&batch));
+        progress.update();
     }
+    progress.end();
     Ok(survey)
 }
 

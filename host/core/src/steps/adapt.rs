@@ -1,11 +1,12 @@
 //! Adapting a catalog to a target: the part that the user asked for goes through the steps, and gets the
 //! shape that the target's format can take. What that leaves out is a loss.
 
+use super::model_facts::ModelFacts;
 use super::step::Step;
-use super::tensor_step::{TensorAction, apply};
+use super::tensor_step::{TensorAction, apply_to};
 use crate::read::part::{self, Part};
-use crate::read::{attributes, losses};
-use tensorferry_sdk::{Capabilities, Catalog, Description, Loss, LossKind, Result};
+use crate::read::{attributes, losses, value_types};
+use tensorferry_sdk::{Capabilities, Catalog, Description, Dtype, Loss, LossKind, Result};
 
 /// What goes to the writer.
 pub struct Selected {
@@ -15,25 +16,32 @@ pub struct Selected {
     pub losses: Vec<Loss>,
     /// What the steps say beside that.
     pub notes: Vec<String>,
+    /// What quantised weights have become, where none of them is left.
+    pub dequantized: Option<Dtype>,
 }
 
-/// Takes a part of a catalog, and has steps change it, for a target.
+/// Takes a part of what was read of a model, and has steps change it, for a target: first those that its reader asks for.
 ///
 /// # Errors
 /// Usage, if the part is not there, or if several could be meant; whatever a step says.
 pub fn select(
-    catalog: &Catalog,
+    model: &ModelFacts<'_>,
     part: &Part,
+    of_reader: &[Step<TensorAction>],
     steps: &[Step<TensorAction>],
     target: &Description,
 ) -> Result<Selected> {
     let keeps = |capability| target.capabilities.has(capability);
+    let catalog = &model.input.catalog;
     let mut lost = catalog.losses().to_vec();
     let (catalog, left_out) = part::take(catalog.clone(), part, !keeps(Capabilities::TREE))?;
     lost.extend(left_out);
     let (catalog, was_packed) = catalog.unpacked();
-    let (mut catalog, effects) = apply(catalog, steps)?;
-    lost.extend(effects.losses);
+    let (catalog, had_types) = value_types::unfold(catalog);
+    let (catalog, by_reader) = apply_to(catalog, model, of_reader)?;
+    let (mut catalog, effects) = apply_to(catalog, model, steps)?;
+    lost.extend(by_reader.losses.into_iter().chain(effects.losses));
+    let notes = by_reader.notes.into_iter().chain(effects.notes).collect();
     if keeps(Capabilities::TREE) {
         catalog = attributes::unfold(catalog)?;
     } else {
@@ -43,11 +51,16 @@ pub fn select(
     if !keeps(Capabilities::METADATA) {
         lost.extend(losses::of_metadata(&catalog));
     }
+    if keeps(Capabilities::METADATA) && !keeps(Capabilities::VALUES) {
+        let said = value_types::fold(&mut catalog);
+        // Texts of the input that its own types were said of stay as they were there.
+        lost.extend(said.filter(|_| !had_types));
+    }
     let (catalog, mut unheld) = catalog.held_by(target.capabilities);
     if was_packed {
         // What was packed in the input stays as it was there.
         unheld.retain(|loss| loss.kind != LossKind::Tensor);
     }
     lost.extend(unheld);
-    Ok(Selected { catalog, losses: lost, notes: effects.notes })
+    Ok(Selected { catalog, losses: lost, notes, dequantized: effects.dequantized })
 }

@@ -1,8 +1,9 @@
 //! Steps on tensors: what each has to do, and what becomes of a catalog that goes through several.
 
+use super::model_facts::ModelFacts;
 use super::step::Step;
 use std::fmt;
-use tensorferry_sdk::{Catalog, Error, Loss, LossKind, Result, Tensor};
+use tensorferry_sdk::{Catalog, Dtype, Error, Loss, LossKind, Result, Tensor};
 
 /// What a step on tensors does.
 pub trait TensorStep: fmt::Debug + Send + Sync {
@@ -12,6 +13,14 @@ pub trait TensorStep: fmt::Debug + Send + Sync {
     /// Usage, where what the user asked for cannot be done with this catalog; unsupported, where a dtype
     /// does not allow it.
     fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog>;
+
+    /// The same, for a step that has to know more of the model than its catalog.
+    ///
+    /// # Errors
+    /// As of [`apply`](Self::apply); what reading gives.
+    fn apply_to(&self, catalog: Catalog, _: &ModelFacts<'_>, effects: &mut Effects) -> Result<Catalog> {
+        self.apply(catalog, effects)
+    }
 }
 
 impl Effects {
@@ -37,18 +46,40 @@ pub struct Effects {
     pub notes: Vec<String>,
     /// How many tensors the step was about, or how many entries.
     pub touched: usize,
+    /// What quantised weights have become, where none of them is left.
+    pub dequantized: Option<Dtype>,
 }
 
 /// Applies steps, one after the other.
 ///
 /// # Errors
 /// Whatever a step says, with its name.
-pub fn apply(mut catalog: Catalog, steps: &[Step<TensorAction>]) -> Result<(Catalog, Effects)> {
+pub fn apply(catalog: Catalog, steps: &[Step<TensorAction>]) -> Result<(Catalog, Effects)> {
+    apply_each(catalog, steps, |step, catalog, effects| step.apply(catalog, effects))
+}
+
+/// Applies steps to what was read of a model.
+///
+/// # Errors
+/// As of [`apply`].
+pub fn apply_to(
+    catalog: Catalog,
+    model: &ModelFacts<'_>,
+    steps: &[Step<TensorAction>],
+) -> Result<(Catalog, Effects)> {
+    apply_each(catalog, steps, |step, catalog, effects| step.apply_to(catalog, model, effects))
+}
+
+fn apply_each(
+    mut catalog: Catalog,
+    steps: &[Step<TensorAction>],
+    apply: impl Fn(&TensorAction, Catalog, &mut Effects) -> Result<Catalog>,
+) -> Result<(Catalog, Effects)> {
     let mut effects = Effects::default();
     for steps in steps.chunk_by(Step::is_of_one_recipe) {
         effects.touched = 0;
         for step in steps {
-            let applied = step.action.apply(catalog, &mut effects);
+            let applied = apply(&step.action, catalog, &mut effects);
             catalog = applied.map_err(|error: Error| error.context(step))?;
         }
         if let (0, [first, ..]) = (effects.touched, steps) {

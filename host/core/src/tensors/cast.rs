@@ -31,7 +31,7 @@ mod table;
 pub use losses::CastLosses;
 pub use read::{CastChain, ReadObserver};
 
-use loops::{Load, Store};
+pub use loops::{Load, Store};
 use number::NumberSet;
 use std::sync::OnceLock;
 use table::Table;
@@ -194,6 +194,18 @@ impl Cast {
             store(values, to, lost);
         }
     }
+}
+
+/// Reads numbers of F32, F16 or BF16 that lie side by side, little-endian, as many as there is room for.
+#[must_use]
+pub fn load_singles(from: Dtype) -> Option<Load<f32>> {
+    single::load(from)
+}
+
+/// Writes numbers as F32, F16 or BF16, little-endian; counts what they lose.
+#[must_use]
+pub fn store_singles(to: Dtype) -> Option<Store<f32>> {
+    single::store(to)
 }
 
 fn no_numbers(dtype: Dtype) -> Error {

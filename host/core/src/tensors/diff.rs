@@ -4,6 +4,7 @@ use crate::tensors::content::{Algorithm, digests};
 use crate::tensors::logical::Logical;
 use crate::tensors::numbers::{Numbers, numbers};
 use rayon::prelude::*;
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use tensorferry_sdk::{Catalog, CatalogView, Result, Tensor, TensorId, Value};
@@ -81,6 +82,29 @@ impl fmt::Display for Difference {
                 write!(f, ": {} in A, {} in B", said(a.as_ref()), said(b.as_ref()))
             }
         }
+    }
+}
+
+impl Difference {
+    /// As `--json` has it.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        let mut record = json!({ "kind": self.kind.word(), "name": self.name });
+        match &self.kind {
+            DifferenceKind::Missing | DifferenceKind::Unexpected | DifferenceKind::Content(None) => {}
+            DifferenceKind::Dtype(a, b) => (record["a"], record["b"]) = (json!(a), json!(b)),
+            DifferenceKind::Shape(a, b) => (record["a"], record["b"]) = (json!(a), json!(b)),
+            DifferenceKind::Attribute(key, a, b) => {
+                record["attribute"] = json!(key);
+                (record["a"], record["b"]) = (json!(a), json!(b));
+            }
+            DifferenceKind::Metadata(a, b) => (record["a"], record["b"]) = (json!(a), json!(b)),
+            DifferenceKind::Content(Some((count, distance))) => {
+                record["elements"] = json!(count);
+                record["largest"] = json!(distance);
+            }
+        }
+        record
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::context::windows::{WINDOW_BYTES, size, windows};
 use crate::tensors::copy_plan::{PlannedCopy, plan_copies, tensor_of};
 use crate::tensors::gather::{Scratch, swap};
+use crate::tensors::slabs::{Digests, SlabBuffers, Slabs};
 use crate::tensors::stored::{Stored, behind};
 use rayon::prelude::*;
 use std::fs::File;
@@ -83,15 +84,25 @@ impl<'a> Logical<'a> {
     /// Brings a tensor in order: in memory if it is small, else in a temporary file.
     fn gather(&self, id: TensorId) -> Result<Gathered> {
         let tensor = tensor_of(self.catalog(), id)?;
-        let copies = plan_copies(self.catalog(), &TensorPart::whole(id))?;
-        let session = self.stored.session();
+        let (part, session) = (TensorPart::whole(id), self.stored.session());
         if tensor.bytes <= session.held_bytes() / (session.threads as u64 + 1) {
             let mut bytes = vec![0; size(tensor.bytes)];
-            self.place_all(&copies, &mut bytes)?;
+            self.place_part(&part, &mut bytes)?;
             return Ok(Gathered::Memory(bytes));
         }
         let file = self.stored.spill()?;
         file.set_len(tensor.bytes)?;
+        if let Some(slabs) = self.slabs(&part)? {
+            (0..slabs.count()).into_par_iter().try_for_each_init(
+                SlabBuffers::default,
+                |buffers, number| {
+                    let write = &mut |to, run: &[u8]| file.write_all_at(run, to).map_err(Error::from);
+                    slabs.copy(number, &self.stored, Digests::Ignored, buffers, write).map(drop)
+                },
+            )?;
+            return Ok(Gathered::Spilled(file));
+        }
+        let copies = plan_copies(self.catalog(), &part)?;
         copies.par_iter().try_for_each_init(Scratch::default, |scratch, copy| {
             self.place(copy, scratch, &mut |to, part| file.write_all_at(part, to).map_err(Error::from))
         })?;
@@ -103,23 +114,31 @@ impl<'a> Logical<'a> {
     /// # Errors
     /// A plugin error, if the part is not there or of another length; whatever reading gives.
     pub fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
-        let copies = plan_copies(self.catalog(), part)?;
-        self.place_all(&copies, buffer).map_err(|e| match self.catalog().tensor(part.tensor) {
+        self.place_part(part, buffer).map_err(|e| match self.catalog().tensor(part.tensor) {
             Some(tensor) => e.tensor(&tensor.name),
             None => e,
         })
     }
 
-    fn place_all(&self, copies: &[PlannedCopy], buffer: &mut [u8]) -> Result<()> {
-        let mut scratch = Scratch::default();
-        for copy in copies {
-            self.place(copy, &mut scratch, &mut |to, part| {
-                let to = size(to);
-                buffer[to..to + part.len()].copy_from_slice(part);
-                Ok(())
-            })?;
+    fn slabs(&self, part: &TensorPart) -> Result<Option<Slabs<'a>>> {
+        Slabs::of(self.catalog(), part, self.stored.session().slab_bytes())
+    }
+
+    fn place_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
+        let write = &mut |to, run: &[u8]| {
+            let to = size(to);
+            buffer[to..to + run.len()].copy_from_slice(run);
+            Ok(())
+        };
+        if let Some(slabs) = self.slabs(part)? {
+            let mut buffers = SlabBuffers::default();
+            return (0..slabs.count()).try_for_each(|number| {
+                slabs.copy(number, &self.stored, Digests::Ignored, &mut buffers, write).map(drop)
+            });
         }
-        Ok(())
+        let mut scratch = Scratch::default();
+        let copies = plan_copies(self.catalog(), part)?;
+        copies.iter().try_for_each(|copy| self.place(copy, &mut scratch, write))
     }
 
     fn place(

@@ -7,12 +7,13 @@ use crate::read::input::Input;
 use crate::read::source::FileSource;
 use crate::tensors::cast::{CastChain, CastLosses, ReadObserver};
 use rayon::prelude::*;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tensorferry_sdk::{
     ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, FileId, JoinedRanges, Place,
     Result, Source, Storage, StorageId, StorageRange, Tensor, check_range,
@@ -33,17 +34,47 @@ pub struct Stored<'a> {
 /// What the encoded storages of one catalog have been decoded to so far. It may outlive the [`Stored`] that
 /// filled it, so that a model that stays open decodes each of them once.
 pub struct DecodedStorages {
-    by_storage: Vec<OnceLock<Result<Decoded>>>,
+    by_storage: HashMap<StorageId, OnceLock<Result<Decoded>>>,
     /// Bytes of them that are in memory.
     held: AtomicU64,
+    /// Short ones that joined storages are read through.
+    pieces: RecentPieces,
+}
+
+/// Encoded storages of at most so many bytes, of which joined ones are made, are decoded when they are read.
+const LONGEST_PIECE: u64 = 4 << 20;
+
+/// A piece, decoded by whoever needs it first.
+type Piece = Arc<OnceLock<Result<Vec<u8>>>>;
+
+/// Pieces that were decoded lately: what is copied at a time ends within a piece, and goes on in it soon after.
+#[derive(Default)]
+struct RecentPieces(Mutex<VecDeque<(StorageId, Piece)>>);
+
+impl RecentPieces {
+    /// The piece that a storage is; the oldest of more than `most` goes.
+    fn get(&self, id: StorageId, most: usize) -> Piece {
+        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, piece)) = recent.iter().find(|(known, _)| *known == id) {
+            return piece.clone();
+        }
+        if recent.len() >= most {
+            recent.pop_front();
+        }
+        let piece = Piece::default();
+        recent.push_back((id, piece.clone()));
+        piece
+    }
 }
 
 impl DecodedStorages {
     /// Nothing is decoded yet.
     #[must_use]
     pub fn new(catalog: &Catalog) -> Self {
-        let by_storage = catalog.storages().iter().map(|_| OnceLock::new()).collect();
-        Self { by_storage, held: AtomicU64::new(0) }
+        let is_encoded = |storage: &Storage| matches!(storage.place, Place::Encoded { .. });
+        let encoded = (0..).zip(catalog.storages()).filter(|(_, storage)| is_encoded(storage));
+        let by_storage = encoded.map(|(id, _)| (StorageId(id), OnceLock::new())).collect();
+        Self { by_storage, held: AtomicU64::new(0), pieces: RecentPieces::default() }
     }
 }
 
@@ -117,7 +148,7 @@ impl<'a> Stored<'a> {
                 self.read_observed(id, offset, buffer, &mut observer).map(drop)
             }
             Place::Joined(joined) => {
-                each_range(joined, offset, buffer, |range, part| self.read(range.storage, range.offset, part))
+                each_range(joined, offset, buffer, |range, part| self.read_range(range, part))
             }
             Place::File { file, offset: start } => self.input.source.read_at(*file, start + offset, buffer),
             Place::Inline(bytes) => {
@@ -125,6 +156,35 @@ impl<'a> Stored<'a> {
                 Ok(())
             }
             Place::Encoded { handle } => self.decoded(id, *handle, storage)?.read(offset, buffer),
+            Place::Computed(computed) => {
+                computed.0.compute(&|input, from, part| self.read(input, from, part), offset, buffer)
+            }
+        }
+    }
+
+    /// Fills `buffer` from a range of a joined storage. A short piece that has to be decoded is let go of soon.
+    fn read_range(&self, range: StorageRange, buffer: &mut [u8]) -> Result<()> {
+        let storage = self.storage(range.storage)?;
+        match storage.place {
+            Place::Encoded { handle } if storage.len <= LONGEST_PIECE && storage.digest.is_none() => {
+                if range.offset == 0 && range.len == storage.len {
+                    let mut sink = SliceSink { buffer, taken: 0, expected: storage.len };
+                    self.input.decode(handle, &mut sink, self.session)?;
+                    return self.check_decoded(sink.taken, storage.len);
+                }
+                let pieces = &self.decoded.pieces;
+                let piece = pieces.get(range.storage, 2 * self.session.threads + 2);
+                let decoded = piece.get_or_init(|| {
+                    let mut bytes = vec![0; size(storage.len)];
+                    let mut sink = SliceSink { buffer: &mut bytes, taken: 0, expected: storage.len };
+                    self.input.decode(handle, &mut sink, self.session)?;
+                    self.check_decoded(sink.taken, storage.len)?;
+                    Ok(bytes)
+                });
+                copy_from(decoded.as_ref().map_err(Clone::clone)?, range.offset, buffer);
+                Ok(())
+            }
+            _ => self.read(range.storage, range.offset, buffer),
         }
     }
 
@@ -152,6 +212,9 @@ impl<'a> Stored<'a> {
                 let there = |byte: u64| range.offset + byte.saturating_sub(at).min(range.len);
                 let owned = there(owned.start)..there(owned.end);
                 at += range.len;
+                if matches!(self.storage(range.storage)?.place, Place::Encoded { .. }) {
+                    return self.read_range(range, part);
+                }
                 let mut observer = ReadObserver { owned, see: &mut *observer.see };
                 self.read_observed(range.storage, range.offset, part, &mut observer).map(drop)
             })?;
@@ -240,7 +303,9 @@ impl<'a> Stored<'a> {
     }
 
     fn decoded(&self, id: StorageId, handle: u64, storage: &Storage) -> Result<&Decoded> {
-        let slot = self.decoded.by_storage[id.0 as usize].get_or_init(|| {
+        let slot = self.decoded.by_storage.get(&id);
+        let slot = slot.ok_or_else(|| Error::plugin(format!("storage {} is not encoded", id.0)))?;
+        let decoded = slot.get_or_init(|| {
             let decoded = self.decode(handle, storage)?;
             if let Some(expected) = &storage.digest {
                 let read = |offset, buffer: &mut [u8]| decoded.read(offset, buffer);
@@ -251,7 +316,7 @@ impl<'a> Stored<'a> {
             }
             Ok(decoded)
         });
-        slot.as_ref().map_err(Clone::clone)
+        decoded.as_ref().map_err(Clone::clone)
     }
 
     fn decode(&self, handle: u64, storage: &Storage) -> Result<Decoded> {
@@ -262,16 +327,19 @@ impl<'a> Stored<'a> {
             sink.file = Some(self.spill()?);
         }
         self.input.decode(handle, &mut sink, self.session)?;
-        if sink.taken != storage.len {
-            let format = &self.input.format;
-            return Err(format
-                .blame(sink.wrong_length())
-                .file(self.input.source.entry_path().display().to_string()));
-        }
+        self.check_decoded(sink.taken, storage.len)?;
         Ok(match sink.file {
             Some(file) => Decoded::Spilled(file),
             None => Decoded::Memory(sink.memory),
         })
+    }
+
+    fn check_decoded(&self, taken: u64, expected: u64) -> Result<()> {
+        if taken == expected {
+            return Ok(());
+        }
+        let error = self.input.format.blame(wrong_length(taken, expected));
+        Err(error.file(self.input.source.entry_path().display().to_string()))
     }
 }
 
@@ -290,14 +358,18 @@ fn each_range(
     Ok(())
 }
 
-/// All storages that have bytes of a storage: it, the one that it casts, and those that this is joined of.
+/// All storages that have bytes of a storage: it, the one that it casts, and those that this is joined or computed of.
 pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageId> + '_ {
     let lying = lying(catalog, id);
     let joined = match catalog.storage(lying).map(|storage| &storage.place) {
         Some(Place::Joined(joined)) => joined.ranges(),
         _ => &[],
     };
-    std::iter::once(lying).chain(joined.iter().map(|range| range.storage))
+    let inputs = match catalog.storage(lying).map(|storage| &storage.place) {
+        Some(Place::Computed(computed)) => computed.0.inputs(),
+        _ => &[],
+    };
+    std::iter::once(lying).chain(joined.iter().map(|range| range.storage)).chain(inputs.iter().copied())
 }
 
 /// The storage where the bytes behind a storage lie: itself, unless it casts another one's.
@@ -316,11 +388,26 @@ struct DecodeSink {
     file: Option<File>,
 }
 
-impl DecodeSink {
-    fn wrong_length(&self) -> Error {
-        Error::plugin("decode gave another number of bytes than the reader declared")
-            .expected(self.expected)
-            .found(format!("{}{}", self.taken, if self.taken > self.expected { " or more" } else { "" }))
+fn wrong_length(taken: u64, expected: u64) -> Error {
+    Error::plugin("decode gave another number of bytes than the reader declared")
+        .expected(expected)
+        .found(format!("{taken}{}", if taken > expected { " or more" } else { "" }))
+}
+
+/// Takes what is decoded straight to where it is wanted.
+struct SliceSink<'a> {
+    buffer: &'a mut [u8],
+    taken: u64,
+    expected: u64,
+}
+
+impl ByteSink for SliceSink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let start = size(self.taken);
+        self.taken = self.taken.saturating_add(bytes.len() as u64);
+        let room = self.buffer.get_mut(start..).and_then(|rest| rest.get_mut(..bytes.len()));
+        room.ok_or_else(|| wrong_length(self.taken, self.expected))?.copy_from_slice(bytes);
+        Ok(())
     }
 }
 
@@ -328,7 +415,7 @@ impl ByteSink for DecodeSink {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.taken = self.taken.saturating_add(bytes.len() as u64);
         if self.taken > self.expected {
-            return Err(self.wrong_length());
+            return Err(wrong_length(self.taken, self.expected));
         }
         match &mut self.file {
             Some(file) => file.write_all(bytes).map_err(Error::from),

@@ -63,15 +63,15 @@ fn is_cast(catalog: &Catalog, tensor: &Tensor) -> bool {
 }
 
 /// A dtype that the file names.
-struct DtypeEntry<'a> {
+pub(super) struct DtypeEntry<'a> {
     key: String,
-    dtype: &'a str,
+    pub(super) dtype: &'a str,
     /// Where the name begins in the file.
-    at: usize,
+    pub(super) at: usize,
 }
 
 /// Collects what an object says, and those in it that are configurations of parts of the model.
-fn collect<'a>(
+pub(super) fn collect<'a>(
     file: &'a str,
     object: &'a str,
     depth: usize,

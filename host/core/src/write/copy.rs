@@ -10,6 +10,7 @@
 mod kernel;
 mod passing;
 mod ranges;
+mod tiled;
 mod writeback;
 
 pub use passing::{InputTrees, Passing};
@@ -21,6 +22,7 @@ use crate::tensors::content::Algorithm;
 use crate::tensors::copy_plan::{PlannedCopy, plan_copies};
 use crate::tensors::gather::{Scratch, StridedCopy, Tile, Tiles, swap};
 use crate::tensors::logical::Logical;
+use crate::tensors::slabs::{SlabBuffers, Slabs};
 use crate::tensors::stored::Stored;
 use crate::tensors::tally::CastTally;
 use ranges::{RangeSums, covered};
@@ -34,6 +36,7 @@ use tensorferry_sdk::{
     ByteSink, Content, Context, Digest, Error, FileId, Layout, Loss, OutputFile, OutputId, Result, Segment,
     Source, SourceRange, StorageId, TensorId, TensorPlan,
 };
+use tiled::TiledCopy;
 
 /// What is known once the bytes have moved.
 pub struct Copied {
@@ -64,12 +67,12 @@ pub fn copy(
 ) -> Result<Copied> {
     let stored = logical.stored();
     let session = stored.session();
-    let sources = RangeSums::of_storages(logical);
     let outputs = RangeSums::of_outputs(layout);
     let seen = receipt.map(|algorithm| Passing::new(layout, logical, algorithm)).transpose()?;
     let passing = seen.as_ref();
     let tally = CastTally::of(logical)?;
     let mut filled = FilePlacements::plan(layout, logical, context, &tally)?;
+    let sources = RangeSums::of_storages(logical, filled.tiled.iter().map(|tiled| &tiled.slabs));
     let mut extents = Vec::new();
     for (index, placements) in filled.files.iter_mut().enumerate() {
         extents.extend(kernel::take(index, placements, &files[index], stored, &sources, &outputs));
@@ -88,6 +91,9 @@ pub fn copy(
             }
             CopyTask::Kernel(extent) => extent.copy(stored, files, session, &mut buffers.window),
             CopyTask::Gather(gather) => gather.copy(stored, files, &tally, buffers),
+            CopyTask::Slab(tiled, number) => {
+                tiled.copy(*number, stored, &files[tiled.file], &tally, &mut buffers.slab)
+            }
             CopyTask::Stream { file } => {
                 let len = stream(*file, plan, logical, context, &files[*file])?;
                 *lens[*file].lock().unwrap_or_else(PoisonError::into_inner) = len;
@@ -149,10 +155,18 @@ struct GatherTask {
 }
 
 enum CopyTask<'a> {
-    Window { file: usize, start: u64, end: u64 },
+    Window {
+        file: usize,
+        start: u64,
+        end: u64,
+    },
     Kernel(&'a kernel::Extent),
     Gather(TileTask<'a>),
-    Stream { file: usize },
+    /// One of the slabs, by its number.
+    Slab(&'a TiledCopy<'a>, usize),
+    Stream {
+        file: usize,
+    },
 }
 
 struct TileTask<'a> {
@@ -179,6 +193,7 @@ enum TaskGroup<'a> {
         gather: &'a GatherTask,
         tiles: Tiles<'a>,
     },
+    Tiled(&'a TiledCopy<'a>),
     Stream {
         file: usize,
     },
@@ -203,6 +218,7 @@ impl<'a> CopyTasks<'a> {
             let tiles = gather.copy.tiles(session.gather_bytes());
             tasks.push(TaskGroup::Gather { gather, tiles });
         }
+        filled.tiled.iter().for_each(|tiled| tasks.push(TaskGroup::Tiled(tiled)));
         extents.iter().for_each(|extent| tasks.push(TaskGroup::Kernel(extent)));
         tasks
     }
@@ -211,6 +227,7 @@ impl<'a> CopyTasks<'a> {
         let count = match &group {
             TaskGroup::Windows { len, .. } => size(len.div_ceil(WINDOW_BYTES as u64)),
             TaskGroup::Gather { tiles, .. } => tiles.count(),
+            TaskGroup::Tiled(tiled) => tiled.slabs.count(),
             TaskGroup::Kernel(_) | TaskGroup::Stream { .. } => 1,
         };
         self.ends.push(self.count() + count);
@@ -235,6 +252,7 @@ impl<'a> CopyTasks<'a> {
             TaskGroup::Gather { gather, tiles } => {
                 CopyTask::Gather(TileTask { gather, tile: tiles.get(number - first) })
             }
+            TaskGroup::Tiled(tiled) => CopyTask::Slab(tiled, number - first),
             TaskGroup::Stream { file } => CopyTask::Stream { file: *file },
         }
     }
@@ -244,22 +262,24 @@ impl<'a> CopyTasks<'a> {
 struct Buffers {
     window: Vec<u8>,
     scratch: Scratch,
+    slab: SlabBuffers,
 }
 
 /// What every copied file is filled with: placements in order, and what has to be gathered into them.
 struct FilePlacements<'a> {
     files: Vec<Vec<Placement<'a>>>,
     gathers: Vec<GatherTask>,
+    tiled: Vec<TiledCopy<'a>>,
 }
 
 impl<'a> FilePlacements<'a> {
     fn plan(
         layout: &'a Layout,
-        logical: &Logical<'_>,
+        logical: &Logical<'a>,
         context: &dyn Context,
         tally: &CastTally,
     ) -> Result<Self> {
-        let mut filled = Self { files: Vec::new(), gathers: Vec::new() };
+        let mut filled = Self { files: Vec::new(), gathers: Vec::new(), tiled: Vec::new() };
         for (index, file) in layout.files().iter().enumerate() {
             let placements = filled.file((index, file), logical, context, tally)?;
             filled.files.push(placements);
@@ -270,7 +290,7 @@ impl<'a> FilePlacements<'a> {
     fn file(
         &mut self,
         (index, file): (usize, &'a OutputFile),
-        logical: &Logical<'_>,
+        logical: &Logical<'a>,
         context: &dyn Context,
         tally: &CastTally,
     ) -> Result<Vec<Placement<'a>>> {
@@ -295,6 +315,11 @@ impl<'a> FilePlacements<'a> {
                     let first = placements.len();
                     let tensor = part.tensor;
                     let watched = tally.watches(tensor).then_some(tensor);
+                    let budget = logical.stored().session().slab_bytes();
+                    if let Some(slabs) = Slabs::of(logical.catalog(), part, budget)? {
+                        self.tiled.push(TiledCopy { file: index, base, tensor, slabs });
+                        continue;
+                    }
                     for copy in plan_copies(logical.catalog(), part)? {
                         match copy {
                             PlannedCopy::Contiguous { to, len, storage, from, swap_unit } => {
@@ -460,7 +485,7 @@ impl TileTask<'_> {
             stored.session().count(bytes.len() as u64);
             files[*file].write_all_at(bytes, base + to).map_err(Error::from)
         };
-        let Buffers { window, scratch } = buffers;
+        let Buffers { window, scratch, .. } = buffers;
         if let Some(cast) = &self.gather.cast {
             let lost = cast.copy_tile(
                 &self.tile,
@@ -515,6 +540,7 @@ fn in_output(error: Error, layout: &Layout, task: &CopyTask<'_>) -> Error {
         CopyTask::Window { file, .. } | CopyTask::Stream { file } => *file,
         CopyTask::Kernel(extent) => extent.file,
         CopyTask::Gather(tile) => tile.gather.file,
+        CopyTask::Slab(tiled, _) => tiled.file,
     };
     error.file(layout.files()[file].path.clone())
 }

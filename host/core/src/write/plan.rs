@@ -6,7 +6,7 @@ use crate::read::model::InputModel;
 use crate::tensors::logical::Logical;
 use crate::write::naming;
 use crate::write::target::OutputTarget;
-use tensorferry_sdk::{Layout, LayoutBuilder, Loss, Result, Side, TensorPlan};
+use tensorferry_sdk::{Layout, LayoutBuilder, Loss, Result, Side, TensorPlan, TensorWriter};
 
 /// What a writer promised, and what it still has to say.
 pub struct Planned {
@@ -16,6 +16,15 @@ pub struct Planned {
     pub plan: Box<dyn TensorPlan>,
     /// What the writer cannot carry, and tied tensors that it writes apart.
     pub losses: Vec<Loss>,
+}
+
+/// The target's writer with the options that were given.
+///
+/// # Errors
+/// Usage, for options that the writer does not have.
+pub fn writer(target: &OutputTarget<'_>, given: &[(String, String)]) -> Result<Box<dyn TensorWriter>> {
+    let options = options::check(&target.format.description, Side::Writer, given)?;
+    target.format.format.writer(&options)
 }
 
 /// Plans the output of a model, `logical`, in the folder where it lies in the input.
@@ -29,8 +38,8 @@ pub fn plan(
     logical: &Logical<'_>,
 ) -> Result<Planned> {
     let description = &target.format.description;
-    let options = options::check(description, Side::Writer, given)?;
-    let writer = target.format.format.writer(&options)?;
+    let writer = writer(target, given)?;
+    target.format.tell(&model.context);
     let mut builder = LayoutBuilder::new(logical, &model.context);
     let plan = writer.plan(logical, &naming::target_of(model, target), &mut builder, &model.context)?;
     let layout = builder.finish().map_err(|e| target.format.blame(e))?;

@@ -55,7 +55,8 @@ pub trait Input {
 
 /// Resolves OUTPUT: a folder if it ends in `/`, is one, or the input is a folder and OUTPUT has no
 /// ending that names a format (but for a format of prefixes, where nothing would go along), or the format has no
-/// file names of its own; else a file. Its format is the one that the user named, or its ending's.
+/// file names of its own; else a file. Its format is the one that the user named, or its ending's, where a built-in
+/// format wins over others.
 ///
 /// # Errors
 /// Usage, where the ending does not decide, naming the candidates; i/o, for a path that cannot be.
@@ -71,8 +72,8 @@ pub fn resolve<'a>(
     let is_likely = *input.entry() == Entry::Folder && by_suffix.is_empty();
     let format = match named {
         Some(id) => registry.format(id, Side::Writer)?,
-        None => match &*by_suffix {
-            [one] if !is_said && !is_likely && says_it(text, || input.has_any_name()) => one,
+        None => match only_one(&by_suffix) {
+            Some(one) if !is_said && !is_likely && says_it(text, || input.has_any_name()) => one,
             _ => return Err(undecided(registry, text)),
         },
     };
@@ -88,6 +89,17 @@ pub fn resolve<'a>(
         (Target::File(name.clone()), Destination { folder, kind: DestinationKind::Beside { name } })
     };
     Ok(OutputTarget { format, target, destination, output: output.to_owned() })
+}
+
+/// The writer that is meant where these have the ending: as in the probe, the built-in one of a tie with others, so
+/// that a plugin that is installed changes nothing of what a command means.
+fn only_one<'a>(writers: &[&'a RegisteredFormat]) -> Option<&'a RegisteredFormat> {
+    let built_in: Vec<_> = writers.iter().filter(|format| format.is_built_in()).collect();
+    match (&*built_in, writers) {
+        ([one], _) => Some(one),
+        ([], [one]) => Some(one),
+        _ => None,
+    }
 }
 
 /// Whether the ending of a name decides, where one writer has it.
@@ -121,4 +133,57 @@ fn undecided(registry: &Registry, output: &str) -> Error {
     Error::usage(format!("the output's name does not say its format: say which with --to{meant}"))
         .file(output)
         .expected(format!("--to with one of {}", ids.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::{Description, Format};
+
+    /// A format that writes files with the ending `.x`.
+    struct Writer(&'static str);
+
+    impl Format for Writer {
+        fn describe(&self) -> Description {
+            Description::new(self.0, "").suffixes([".x"]).capabilities(Capabilities::WRITE)
+        }
+    }
+
+    struct OneFile;
+
+    impl Input for OneFile {
+        fn entry(&self) -> &Entry {
+            static FILE: std::sync::OnceLock<Entry> = std::sync::OnceLock::new();
+            FILE.get_or_init(|| Entry::File("in".to_owned()))
+        }
+
+        fn has_any_name(&self) -> bool {
+            false
+        }
+
+        fn is_weights_alone(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_built_in_writer_wins_an_ending_that_others_have_too() {
+        let id = |registry: &Registry, named| {
+            let target = resolve(registry, Path::new("out.x"), named, &OneFile);
+            target.map(|target| target.format.description.id.clone())
+        };
+        let own = |id| Registry::new().with(Box::new(Writer(id)));
+        let both = own("b").with_foreign(Box::new(Writer("a")));
+        assert_eq!(id(&both, None).unwrap(), "b");
+        assert_eq!(id(&both, Some("a")).unwrap(), "a");
+        let alone = Registry::new().with_foreign(Box::new(Writer("a")));
+        assert_eq!(id(&alone, None).unwrap(), "a");
+        for tie in [alone.with_foreign(Box::new(Writer("c"))), own("b").with(Box::new(Writer("d")))] {
+            let error = id(&tie, None).unwrap_err();
+            assert_eq!(error.kind(), tensorferry_sdk::ErrorKind::Usage);
+            assert!(error.to_string().contains("--to"), "{error}");
+        }
+    }
 }

@@ -74,7 +74,11 @@ impl Expansion<'_> {
     fn conversion(&self, settings: &Settings) -> Conversion {
         let options = |given: &Option<OptionTexts>, side| {
             let pair = |key: &String, value: &str| (key.clone(), self.option_value(key, value, side));
-            given.iter().flatten().map(|(key, value)| pair(key.get_ref(), &value.0)).collect()
+            let pairs = given
+                .iter()
+                .flatten()
+                .flat_map(|(key, values)| values.0.iter().map(move |value| pair(key.get_ref(), value)));
+            pairs.collect()
         };
         let id = |id: &Option<Placed<String>>| id.as_ref().map(|id| id.get_ref().clone());
         Conversion {

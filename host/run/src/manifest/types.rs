@@ -228,7 +228,7 @@ impl<T> Deref for Placed<T> {
 }
 
 /// Options of a reader or a writer.
-pub(super) type OptionTexts = BTreeMap<Placed<String>, OptionText>;
+pub(super) type OptionTexts = BTreeMap<Placed<String>, OptionValues>;
 
 /// A number of bytes: `64KiB`, `5GB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
@@ -243,6 +243,10 @@ pub(super) struct Timespan(#[schemars(with = "String")] pub(super) Option<std::t
 /// An option's value as `-i` and `-o` take it, written as a text, a number, `true` or `false`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OptionText(pub(super) String);
+
+/// What is said of an option: one value, or a list of them for one that may be given more than once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OptionValues(pub(super) Vec<String>);
 
 /// A step, as `--step` takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -316,6 +320,21 @@ impl<'de> Deserialize<'de> for OptionText {
     }
 }
 
+impl<'de> Deserialize<'de> for OptionValues {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected a text, a number, true or false, or a list of them")]
+        enum OneOrMore {
+            One(OptionText),
+            More(Vec<OptionText>),
+        }
+        Ok(Self(match OneOrMore::deserialize(deserializer)? {
+            OneOrMore::One(value) => vec![value.0],
+            OneOrMore::More(values) => values.into_iter().map(|value| value.0).collect(),
+        }))
+    }
+}
+
 impl<'de> Deserialize<'de> for StepText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct StepVisitor;
@@ -355,15 +374,16 @@ fn quoted(field: &str) -> String {
     format!("\"{}\"", field.replace('"', "\"\""))
 }
 
-impl JsonSchema for OptionText {
+impl JsonSchema for OptionValues {
     fn schema_name() -> Cow<'static, str> {
-        "OptionText".into()
+        "OptionValues".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let value = || json_schema!({ "type": ["string", "boolean", "integer", "number"] });
         json_schema!({
-            "description": "An option's value.",
-            "type": ["string", "boolean", "integer", "number"],
+            "description": "An option's value, or a list of those of an option that may be given more than once.",
+            "anyOf": [value(), { "type": "array", "items": value() }],
         })
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn draft_tensors(
     let files = ReceiptFiles {
         input: read.chain(sidecars.names().map(|name| (&carried, name, name.to_owned(), None))).collect(),
         additional: &additional,
-        output: written.chain(sidecars.names().map(|name| (name, None))).collect(),
+        output: written.chain(sidecars.names().chain(sidecars.made()).map(|name| (name, None))).collect(),
     };
     Ok(Receipt {
         models: models.iter().map(|model| model_record(context, model)).collect::<Result<_>>()?,

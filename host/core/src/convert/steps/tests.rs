@@ -60,11 +60,17 @@ fn mistakes_say_where_and_what_was_meant() {
 fn recipes_are_steps() {
     for name in recipe::names() {
         let recipe = recipe::find(name).unwrap().unwrap();
-        assert!(!parsed(&[name]).is_empty());
+        let needed = recipe.parameters.iter().filter(|(_, parameter)| parameter.default.is_none());
+        let given: String = needed.map(|(key, _)| format!(",{key}=8")).collect();
+        assert!(!parsed(&[&format!("{name}{given}")]).is_empty());
         if let Some(back) = &recipe.inverse {
             assert_eq!(recipe::find(back).unwrap().unwrap().inverse.as_deref(), Some(name), "{name}");
         }
     }
+    let of_llama = ["model.layers.10.self_attn.q_proj.weight", "model.norm.weight", "lm_head.weight"];
+    let named = ["blk.10.attn_q.weight", "output_norm.weight", "output.weight"];
+    assert_eq!(names_after(&of_llama, &["qwen-to-ggml"]), named);
+    assert_eq!(names_after(&of_llama, &["qwen-to-ggml", "qwen-from-ggml"]), of_llama);
     let some = ["module._orig_mod.a._fsdp_wrapped_module.b", "modulex"];
     assert_eq!(names_after(&some, &["strip-wrappers"]), ["a.b", "modulex"]);
     assert_eq!(names_after(&some, &["strip-prefix"])[1], "modulex");

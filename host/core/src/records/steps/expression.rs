@@ -18,6 +18,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, Recor
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType, Schema, SortOptions};
 use std::cmp::Ordering;
+use std::fmt;
 use std::sync::Arc;
 use tensorferry_sdk::records::{Comparator, Comparison, Value};
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
@@ -62,7 +63,7 @@ impl Expression {
         let expression = parser.or(0)?;
         match parser.tokens.get(parser.place) {
             None => Ok(expression),
-            Some(token) => Err(Error::usage(format!("expected the end, \"and\" or \"or\", found {token:?}"))),
+            Some(token) => Err(Error::usage(format!("expected the end, \"and\" or \"or\", found {token}"))),
         }
     }
 
@@ -351,6 +352,19 @@ enum Token {
     Sign(&'static str),
 }
 
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Word(text) | Self::Column(text) | Self::Number(text) => write!(f, "{text:?}"),
+            Self::Text(text) => write!(f, "the text {text:?}"),
+            Self::Sign(sign) => write!(f, "{sign:?}"),
+        }
+    }
+}
+
+/// Signs that are written the other way round, and how they are meant.
+const TURNED: [(&str, &str); 2] = [("=>", ">="), ("=<", "<=")];
+
 /// The longer signs first.
 const SIGNS: [&str; 10] = ["<=", ">=", "!=", "==", "<>", "=", "<", ">", "(", ")"];
 
@@ -358,6 +372,9 @@ fn tokens(text: &str) -> Result<Vec<Token>> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
+        if let Some((turned, meant)) = TURNED.into_iter().find(|(turned, _)| rest.starts_with(turned)) {
+            return Err(Error::usage(format!("{turned:?} compares nothing; did you mean {meant:?}?")));
+        }
         let token_len = if let Some(sign) = SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
             tokens.push(Token::Sign(sign));
             sign.len()
@@ -489,7 +506,7 @@ impl Parser {
                     .ok_or_else(|| Error::usage(format!("expected a number, found {word:?}")))
             }
             other => {
-                let found = other.map_or("the end".to_owned(), |token| format!("{token:?}"));
+                let found = other.map_or("the end".to_owned(), |token| token.to_string());
                 Err(Error::usage(format!("expected a column or a value, found {found}")))
             }
         }

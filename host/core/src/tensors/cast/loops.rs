@@ -3,10 +3,10 @@
 use super::CastLosses;
 
 /// Reads as many values as there is room for.
-pub(super) type Load<V> = fn(&[u8], &mut [V]);
+pub type Load<V> = fn(&[u8], &mut [V]);
 
 /// Writes values, and counts what they lose.
-pub(super) type Store<V> = fn(&[V], &mut [u8], &mut CastLosses);
+pub type Store<V> = fn(&[V], &mut [u8], &mut CastLosses);
 
 /// A [`Load`] that makes a value of each number.
 macro_rules! load {

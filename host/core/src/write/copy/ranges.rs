@@ -2,9 +2,10 @@
 
 use crate::context::windows::size;
 use crate::tensors::logical::Logical;
+use crate::tensors::slabs::Slabs;
 use crate::tensors::stored::{Stored, checksum};
 use rayon::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -22,11 +23,11 @@ struct ChecksumRange {
 /// All ranges that are wanted: of the storages that have a digest, or of the outputs.
 pub(super) struct RangeSums {
     wanted: Vec<ChecksumRange>,
-    by_owner: Vec<OwnerRanges>,
+    by_owner: HashMap<usize, OwnerRanges>,
 }
 
 /// The ranges of one file or storage, by where they begin.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct OwnerRanges {
     indices: Vec<usize>,
     /// Whether two of them share bytes: then where one ends says nothing of the next.
@@ -35,14 +36,20 @@ struct OwnerRanges {
 
 impl RangeSums {
     /// The storages that carry a digest and are used by a tensor. Decoded ones are checked where
-    /// they are decoded.
-    pub(super) fn of_storages(logical: &Logical<'_>) -> Self {
+    /// they are decoded, and tiles where a slab reads them whole: there may be millions.
+    pub(super) fn of_storages<'s>(
+        logical: &Logical<'_>,
+        tiled: impl IntoIterator<Item = &'s Slabs<'s>>,
+    ) -> Self {
         let storages = logical.catalog().storages();
         let mut used = vec![false; storages.len()];
         for id in logical.tensor_ids() {
             for storage in logical.storages_of(id).unwrap_or_default() {
                 used[storage.0 as usize] = true;
             }
+        }
+        for slabs in tiled {
+            slabs.checked(logical.stored()).for_each(|storage| used[storage.0 as usize] = false);
         }
         let wanted = storages.iter().enumerate().filter(|(index, storage)| {
             used[*index] && !matches!(storage.place, tensorferry_sdk::Place::Encoded { .. })
@@ -51,15 +58,15 @@ impl RangeSums {
             let digest = storage.digest.as_ref()?;
             Some((owner, 0..storage.len, digest.algorithm))
         });
-        Self::new(storages.len(), wanted)
+        Self::new(wanted)
     }
 
     pub(super) fn of_outputs(layout: &Layout) -> Self {
         let wanted = layout.digests().iter().map(|r| (r.file.0 as usize, r.range.clone(), r.algorithm));
-        Self::new(layout.files().len(), wanted)
+        Self::new(wanted)
     }
 
-    fn new(owners: usize, wanted: impl Iterator<Item = (usize, Range<u64>, DigestAlgorithm)>) -> Self {
+    fn new(wanted: impl Iterator<Item = (usize, Range<u64>, DigestAlgorithm)>) -> Self {
         let wanted: Vec<ChecksumRange> = wanted
             .map(|(owner, range, algorithm)| ChecksumRange {
                 owner,
@@ -68,11 +75,11 @@ impl RangeSums {
                 seen: Mutex::new(SeenSums::Parts(SummedParts::default())),
             })
             .collect();
-        let mut by_owner = vec![OwnerRanges::default(); owners];
+        let mut by_owner: HashMap<usize, OwnerRanges> = HashMap::new();
         for (index, want) in wanted.iter().enumerate() {
-            by_owner[want.owner].indices.push(index);
+            by_owner.entry(want.owner).or_default().indices.push(index);
         }
-        for ranges in &mut by_owner {
+        for ranges in by_owner.values_mut() {
             let range = |index: &usize| &wanted[*index].range;
             ranges.indices.sort_by_key(|index| (range(index).start, range(index).end));
             ranges.overlap =
@@ -81,19 +88,23 @@ impl RangeSums {
         Self { wanted, by_owner }
     }
 
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn wanted(&self) -> usize {
+        self.wanted.len()
+    }
+
     /// Whether any checksum needs bytes of this range.
     pub(super) fn touches(&self, owner: usize, range: &Range<u64>) -> bool {
         self.overlapping(owner, range).next().is_some()
     }
 
     fn overlapping(&self, owner: usize, range: &Range<u64>) -> impl Iterator<Item = &ChecksumRange> + '_ {
-        let OwnerRanges { indices, overlap } = &self.by_owner[owner];
+        let of_owner = self.by_owner.get(&owner);
+        let (indices, overlap) = of_owner.map_or((&[][..], false), |of| (&of.indices, of.overlap));
         let (start, end) = (range.start, range.end);
-        let first = if *overlap {
-            0
-        } else {
-            indices.partition_point(|&index| self.wanted[index].range.end <= start)
-        };
+        let first =
+            if overlap { 0 } else { indices.partition_point(|&index| self.wanted[index].range.end <= start) };
         indices[first..]
             .iter()
             .map(|&index| &self.wanted[index])

@@ -79,7 +79,7 @@ impl Expansion<'_> {
 
     /// Checks that each option is one of some of the formats, and its value one that such a format takes.
     fn options(&mut self, given: Option<&OptionTexts>, formats: &[&RegisteredFormat], side: Side) {
-        for (key, value) in given.into_iter().flatten() {
+        for (key, values) in given.into_iter().flatten() {
             let specs = || formats.iter().flat_map(|f| &f.description.options).filter(|o| o.side == side);
             let named: Vec<&OptionSpec> = specs().filter(|option| option.key == *key.get_ref()).collect();
             if named.is_empty() {
@@ -94,7 +94,7 @@ impl Expansion<'_> {
                 self.mistakes.add(&key.span(), message, suggestion);
                 continue;
             }
-            let given = [(key.get_ref().clone(), value.0.clone())];
+            let given: Vec<_> = values.0.iter().map(|value| (key.get_ref().clone(), value.clone())).collect();
             let check = |spec: &&OptionSpec| Options::check(&[(*spec).clone()], side, &given);
             let errors: Vec<_> = named.iter().map(check).collect();
             if let Some(Err(error)) = errors.iter().find(|_| errors.iter().all(Result::is_err)) {

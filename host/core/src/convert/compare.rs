@@ -1,0 +1,173 @@
+//! Comparing tells whether two inputs hold the same tensors, or the same records.
+
+#[cfg(feature = "records")]
+mod records;
+
+use crate::context::session::Session;
+use crate::convert::inspect::{Inspected, Look, inspect, temporary};
+use crate::convert::sides::options_of;
+use crate::convert::steps;
+use crate::formats::registry::{Registry, holds_records};
+use crate::read::part::Part;
+use crate::read::record_files::{self, FoundInput, InputChoice};
+#[cfg(feature = "records")]
+use crate::records::diff::RecordDiff;
+use crate::steps::apply;
+use crate::tensors::diff::{Difference, Tolerance, diff, diff_attributes, diff_metadata};
+use crate::tensors::logical::Logical;
+use crate::tensors::stored::Stored;
+use std::path::Path;
+use tensorferry_sdk::{Capabilities, Error, Loss, Purpose, Result};
+
+/// What is compared, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Compared<'a> {
+    /// A.
+    pub a: &'a Path,
+    /// B.
+    pub b: &'a Path,
+    /// `--part`, of each that has it.
+    pub part: &'a Part,
+    /// `-i`, for each that has them.
+    pub options: &'a [(String, String)],
+    /// `--step`: on A, before it is compared.
+    pub steps: &'a [String],
+    /// How far numbers may be apart; none: they are the same, bit for bit.
+    pub tolerance: Option<Tolerance>,
+}
+
+/// What a comparison found.
+#[derive(Debug)]
+pub struct Found {
+    /// The differences.
+    pub differences: Differences,
+    /// What A does not have any more after the steps, or what records cannot say of their inputs.
+    pub losses: Vec<Loss>,
+    /// What a person should know beside that.
+    pub notes: Vec<String>,
+}
+
+/// Differences, by what was compared.
+#[derive(Debug)]
+pub enum Differences {
+    /// Of tensors; how many A has.
+    Tensors(Vec<Difference>, usize),
+    /// Of records.
+    #[cfg(feature = "records")]
+    Records(RecordDiff),
+}
+
+impl Found {
+    /// Whether there is no difference.
+    #[must_use]
+    pub fn is_equal(&self) -> bool {
+        match &self.differences {
+            Differences::Tensors(differences, _) => differences.is_empty(),
+            #[cfg(feature = "records")]
+            Differences::Records(found) => found.is_equal(),
+        }
+    }
+
+    /// As `--json` has it.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        match &self.differences {
+            Differences::Tensors(differences, tensors) => json(differences, *tensors),
+            #[cfg(feature = "records")]
+            Differences::Records(found) => found.json(),
+        }
+    }
+}
+
+/// Differences of tensors as `--json` has them.
+#[must_use]
+pub fn json(differences: &[Difference], tensors: usize) -> serde_json::Value {
+    let list: Vec<_> = differences.iter().map(Difference::json).collect();
+    serde_json::json!({ "equal": differences.is_empty(), "tensors": tensors, "differences": list })
+}
+
+/// Compares two inputs.
+///
+/// # Errors
+/// Usage, for options, parts or steps that neither input can have; whatever is wrong with either.
+pub fn compare(request: &Compared<'_>, registry: &Registry, session: &Session) -> Result<Found> {
+    let choice = InputChoice { from: None, options: request.options, part: request.part };
+    let found = |path: &Path| record_files::find(path, choice, registry, session);
+    let found = [found(request.a)?, found(request.b)?];
+    // Beside tensors, and where a part or a tolerance is asked for, records are the tensors that they become.
+    #[cfg(feature = "records")]
+    {
+        let has_part = *request.part != Part::Whole && !found.iter().any(|found| found.is_split);
+        let as_tensors = has_part || request.tolerance.is_some();
+        if !as_tensors && found.iter().all(|found| holds_records(&found.format.description)) {
+            return records::compare(request, found, session);
+        }
+    }
+    #[cfg(not(feature = "records"))]
+    if found.iter().any(|found| holds_records(&found.format.description)) {
+        return Err(crate::convert::without_records());
+    }
+    let steps = steps::on_tensors(steps::parse(request.steps)?)?;
+    let (mut a, mut b) =
+        (open(request.a, request, registry, session)?, open(request.b, request, registry, session)?);
+    // A format without a dtype has it packed, which is no difference.
+    b.catalog = b.catalog.unpacked().0;
+    let (catalog, effects) = apply(a.catalog.unpacked().0, &steps)?;
+    a.catalog = catalog;
+    check_options(request.options, &[&a, &b])?;
+    let (of_a, of_b) = (
+        Logical::new(Stored::new(&a.input, &a.catalog, session, temporary())),
+        Logical::new(Stored::new(&b.input, &b.catalog, session, temporary())),
+    );
+    let mut differences = diff(&of_a, &of_b, request.tolerance)?;
+    // Between other formats values are changed or lost on the way, and the conversion said so.
+    let keep =
+        |capability| [&a, &b].iter().all(|seen| seen.input.format.description.capabilities.has(capability));
+    if keep(Capabilities::ATTRIBUTES) {
+        differences.extend(diff_attributes(&a.catalog, &b.catalog));
+    }
+    if keep(Capabilities::METADATA | Capabilities::VALUES) {
+        differences.extend(diff_metadata(&a.catalog, &b.catalog));
+    }
+    let tensors = a.catalog.tensors().len();
+    drop((of_a, of_b));
+    a.input.close()?;
+    b.input.close()?;
+    let differences = Differences::Tensors(differences, tensors);
+    Ok(Found { differences, losses: effects.losses, notes: effects.notes })
+}
+
+/// A part is taken where there is one: what was converted from a part has only that.
+fn open(path: &Path, request: &Compared<'_>, registry: &Registry, session: &Session) -> Result<Inspected> {
+    let Compared { part, options, .. } = *request;
+    let choice = InputChoice { from: None, options, part };
+    let FoundInput { format, is_split, .. } = record_files::find(path, choice, registry, session)?;
+    let options = if is_split { options.to_vec() } else { options_of(&format.description, options) };
+    let look = |part| Look { from: None, options: &options, part, purpose: Purpose::COMPARE };
+    if is_split {
+        return inspect(path, look(part), registry, session);
+    }
+    let whole = inspect(path, look(&Part::Whole), registry, session)?;
+    let has_tree = whole.catalog.tree().root().is_some();
+    let starts = |name: &str, path: &str| name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
+    match part {
+        Part::Path(prefix)
+            if !has_tree && !whole.catalog.tensors().iter().any(|t| starts(&t.name, prefix)) =>
+        {
+            Ok(whole)
+        }
+        Part::Whole => Ok(whole),
+        part => inspect(path, look(part), registry, session),
+    }
+}
+
+/// An option that neither input has is a mistake.
+fn check_options(options: &[(String, String)], inputs: &[&Inspected]) -> Result<()> {
+    for option in options {
+        let one = std::slice::from_ref(option);
+        if inputs.iter().all(|seen| options_of(&seen.input.format.description, one).is_empty()) {
+            return Err(Error::usage(format!("neither input has an option -i {}", option.0)));
+        }
+    }
+    Ok(())
+}

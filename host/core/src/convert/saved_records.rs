@@ -1,0 +1,135 @@
+//! Writing of records that a program has: a stream of batches, which is pulled once.
+
+use super::OutputRequest;
+use super::context::ConversionContext;
+use super::record_input::RecordInput;
+use super::record_output::write_records;
+use super::report::Report;
+use super::request::Request;
+use crate::context::session::Session;
+use crate::formats::registry::{Registry, holds_records};
+use crate::read::input::Input;
+use crate::read::source::FileSource;
+use crate::records::flow::{BATCH_ROWS, Flow, from_fn};
+use crate::records::steps::{FlowSource, Origin};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tensorferry_sdk::records::{Batched, from_stream};
+use tensorferry_sdk::{
+    CatalogBuilder, Context, Entry, Error, MemorySource, Result, arrow_array, arrow_schema,
+};
+
+/// Writes the batches of a stream to `request`'s output.
+///
+/// # Errors
+/// Usage, for an output that holds tensors; what the stream gives; whatever writing gives. Nothing of the output is
+/// left then.
+pub(crate) fn save_records(
+    output: OutputRequest,
+    batches: Batched,
+    registry: &Registry,
+    session: &Session,
+) -> Result<Report> {
+    let started = Instant::now();
+    let watch = |_| ();
+    let source = FileSource::of_files(output.path.clone(), vec![String::new()]);
+    let request = Request { output, ..Request::default() };
+    let context = ConversionContext::of(&request, source.afresh(), registry, session, &watch, started)?;
+    let target = &context.target.format.description;
+    if !holds_records(target) {
+        let problem = Error::usage(format!("{} holds tensors, and these are records", target.id));
+        return Err(problem.file(request.output.path.display().to_string()));
+    }
+    let none = MemorySource::new(Entry::Folder, Default::default());
+    let catalog = CatalogBuilder::new("memory", &none, session.limits()).finish()?;
+    let input = Input::in_memory(source, catalog);
+    let reading = context.reading(context.purpose(&input.format));
+    let made = OneStream { schema: plain_schema(&batches.schema()), batches: Mutex::new(Some(batches)) };
+    let records = RecordInput {
+        origin: Origin::Other(&made),
+        records: None,
+        steps: &[],
+        format: &input.format,
+        source: &input.source,
+        losses: Vec::new(),
+        session,
+    };
+    write_records(&context, &reading, &records, 0)
+}
+
+/// A stream that can be pulled once.
+struct OneStream {
+    schema: SchemaRef,
+    batches: Mutex<Option<Batched>>,
+}
+
+impl FlowSource for OneStream {
+    fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>> {
+        let mut pulled: Option<Batched> = None;
+        let mut rest: Option<RecordBatch> = None;
+        Ok(from_fn(self.schema.clone(), move || {
+            loop {
+                // A stream may be one batch of all there is.
+                if let Some(batch) = rest.take().filter(|batch| batch.num_rows() > 0) {
+                    let now = batch.num_rows().min(BATCH_ROWS);
+                    rest = Some(batch.slice(now, batch.num_rows() - now));
+                    return plain_batch(&batch.slice(0, now), &self.schema).map(Some);
+                }
+                let batches = match &mut pulled {
+                    Some(batches) => batches,
+                    none => none.insert(self.take()?),
+                };
+                match batches.next() {
+                    Some(batch) => rest = Some(batch.map_err(from_stream)?),
+                    None => return Ok(None),
+                }
+            }
+        }))
+    }
+}
+
+impl OneStream {
+    fn take(&self) -> Result<Batched> {
+        let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner).take();
+        batches.ok_or_else(|| {
+            Error::usage("a stream of records can be read only once, and this asks for it again")
+        })
+    }
+}
+
+/// The columns, each of the type that files have for it: views, dictionaries and runs are ways to hold a value in memory.
+fn plain_schema(schema: &Schema) -> SchemaRef {
+    let fields: Vec<FieldRef> = schema.fields().iter().map(plain_field).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn plain_field(field: &FieldRef) -> FieldRef {
+    let plain = plain_type(field.data_type());
+    let is_same = plain == *field.data_type();
+    if is_same { field.clone() } else { Arc::new(Field::clone(field).with_data_type(plain)) }
+}
+
+fn plain_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::Dictionary(_, values) => plain_type(values),
+        DataType::RunEndEncoded(_, values) => plain_type(values.data_type()),
+        DataType::List(item) | DataType::ListView(item) => DataType::List(plain_field(item)),
+        DataType::LargeList(item) | DataType::LargeListView(item) => DataType::LargeList(plain_field(item)),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(plain_field(item), *len),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_field).collect::<Fields>()),
+        other => other.clone(),
+    }
+}
+
+fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let cast = |(column, field): (&ArrayRef, &FieldRef)| arrow_cast::cast(column, field.data_type());
+    let columns = batch.columns().iter().zip(schema.fields()).map(cast).collect::<Result<Vec<_>, _>>();
+    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let batch =
+        columns.and_then(|columns| RecordBatch::try_new_with_options(schema.clone(), columns, &options));
+    batch.map_err(from_stream)
+}

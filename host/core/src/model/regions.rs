@@ -1,0 +1,104 @@
+//! Reading of hyper-rectangles of a tensor, and of many tensors at once.
+
+use super::{CHUNK, Model, Tensor, read_side_by_side};
+use rayon::prelude::*;
+use std::sync::Arc;
+use tensorferry_sdk::{ByteOrder, Data, Error, Order, Region, Result, TensorPart, element_count};
+
+impl Tensor {
+    /// The length of a region's bytes: `origin` and `shape` are in elements, one number for each dimension.
+    ///
+    /// # Errors
+    /// Usage, for a region that is not inside the tensor; unsupported, for strings; malformed, where elements of a
+    /// packed dtype do not fill whole bytes.
+    pub fn region_len(&self, origin: &[u64], shape: &[u64]) -> Result<u64> {
+        self.check_region(origin, shape)?;
+        let len = self.dtype_info()?.bytes_of(element_count(shape)?);
+        len.map_err(|error| error.tensor(self.name()))
+    }
+
+    /// Fills `buffer` with a hyper-rectangle of the tensor: row-major, little-endian, read on all threads.
+    ///
+    /// # Errors
+    /// As of [`region_len`](Self::region_len); unsupported, for elements of a packed dtype that do not lie side by
+    /// side; usage, if the buffer has another length; whatever reading gives.
+    pub fn read_region_into(&self, origin: &[u64], shape: &[u64], buffer: &mut [u8]) -> Result<()> {
+        let len = self.region_len(origin, shape)?;
+        self.check_len(buffer.len(), len)?;
+        let region = Region { origin: origin.to_vec(), shape: shape.to_vec() };
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        let info = self.dtype_info()?;
+        let is_gathered = matches!(self.facts().data, Data::Blocks(_) | Data::Grid(_));
+        let (run, width) = (region.row_major_run(self.shape()), info.element_bytes());
+        if let Some((first, _)) = run.filter(|_| !is_gathered || width.is_none()) {
+            let start = info.bytes_of(first).map_err(|error| error.tensor(self.name()))?;
+            return self.model.with_bytes(|logical| read_side_by_side(logical, self.id, start, buffer));
+        }
+        if width.is_none() {
+            let problem = Error::unsupported("a part of packed elements that do not lie side by side");
+            return Err(problem.tensor(self.name()).expected("whole rows"));
+        }
+        // Rows of the region are side by side in the buffer: each thread takes some.
+        let rows = shape.first().copied().unwrap_or(1);
+        let row = buffer.len() as u64 / rows;
+        let together = (CHUNK as u64 / row.max(1)).clamp(1, rows);
+        let step = usize::try_from(together * row).unwrap_or(usize::MAX);
+        self.model.with_bytes(|logical| {
+            buffer.par_chunks_mut(step).enumerate().try_for_each(|(index, chunk)| {
+                let mut region = region.clone();
+                if let (Some(start), Some(count)) = (region.origin.first_mut(), region.shape.first_mut()) {
+                    *start += index as u64 * together;
+                    *count = chunk.len() as u64 / row;
+                }
+                let part = TensorPart {
+                    tensor: self.id,
+                    region: Some(region),
+                    order: Order::C,
+                    byte_order: ByteOrder::Little,
+                };
+                logical.read_part(&part, chunk)
+            })
+        })
+    }
+
+    fn check_region(&self, origin: &[u64], shape: &[u64]) -> Result<()> {
+        let whole = self.shape();
+        let ends = origin.iter().zip(shape).map(|(&start, &len)| start.checked_add(len));
+        let is_inside = origin.len() == whole.len()
+            && shape.len() == whole.len()
+            && ends.zip(whole).all(|(end, dim)| end.is_some_and(|end| end <= *dim));
+        if is_inside {
+            return Ok(());
+        }
+        let problem = Error::usage("the tensor has no such region").tensor(self.name());
+        Err(problem
+            .expected(format!("inside {whole:?}"))
+            .found(format!("origin {origin:?}, shape {shape:?}")))
+    }
+}
+
+impl Model {
+    /// Fills a buffer for each of some tensors of this model, as [`Tensor::read_into`] fills one; threads that are
+    /// done with one tensor take the next.
+    ///
+    /// # Errors
+    /// Usage, for a tensor of another model, or a buffer of another length than the tensor's bytes; whatever reading
+    /// gives.
+    pub fn read_many<'b>(&self, parts: impl IntoIterator<Item = (&'b Tensor, &'b mut [u8])>) -> Result<()> {
+        let parts: Vec<_> = parts.into_iter().collect();
+        for (tensor, buffer) in &parts {
+            if !Arc::ptr_eq(&tensor.model.0, &self.0) {
+                return Err(Error::usage("a tensor of another model").tensor(tensor.name()));
+            }
+            tensor.check_len(buffer.len(), tensor.byte_len())?;
+        }
+        self.with_bytes(|logical| {
+            parts.into_par_iter().try_for_each(|(tensor, buffer)| match tensor.facts().data {
+                Data::Blocks(_) | Data::Grid(_) => logical.read_part(&TensorPart::whole(tensor.id), buffer),
+                _ => read_side_by_side(logical, tensor.id, 0, buffer),
+            })
+        })
+    }
+}

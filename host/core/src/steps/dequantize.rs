@@ -1,0 +1,302 @@
+//! `dequantize` gives quantised weights as the floats that they stand for.
+//!
+//! A format that has quantised types of its own decodes them while it reads: its reader is asked first, through its option
+//! `dequantize`. What this step does is for weights that lie in several plain tensors, as the libraries around
+//! transformers and MLX save them: a file a method.
+//!
+//! | File | What it yields |
+//! |---|---|
+//! | `scheme.rs` | how a model's weights were quantised, from `config.json` or from names |
+//! | `layers.rs` | a weight's parts, by their names |
+//! | `bitsandbytes.rs`, `by_columns.rs` (GPTQ, AWQ), `compressed_tensors.rs`, `float8.rs`, `mxfp4.rs`, `mlx.rs` | the weights of a method |
+//! | `scaled.rs`, `codes.rs` | rows of codes with scales in a grid, as most of them are |
+//! | `computed.rs` | a storage that computes a weight when it is read |
+//!
+//! Nothing is computed here: a weight becomes a storage over its parts, of which the copy reads what it needs. Values are
+//! computed in F32, each operation rounded once, and rounded once more to the dtype that is asked for. The libraries
+//! compute in F16 or BF16 and differ by that.
+
+mod codes;
+mod computed;
+mod layers;
+mod scaled;
+mod scheme;
+
+mod bitsandbytes;
+mod by_columns;
+mod compressed_tensors;
+mod float8;
+mod mlx;
+mod mxfp4;
+
+use super::model_facts::ModelFacts;
+use super::rebuild::{StepTensor, rebuild};
+use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::spec::Spec;
+use super::tensor_step::{Effects, TensorAction, TensorStep};
+use computed::{Dequantized, Weight};
+use layers::Layers;
+use scheme::Scheme;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use tensorferry_sdk::{
+    Block, Catalog, Data, Dtype, Error, Loss, LossKind, Region, Result, StorageId, Tensor, TensorId,
+    element_count,
+};
+
+pub(super) static DEQUANTIZE: Signature = Signature {
+    name: "dequantize",
+    summary: "give quantised weights as the floats that they stand for",
+    details: "\
+Blocks of GGUF, quantised tensors of torch, and checkpoints of bitsandbytes (NF4, FP4, int8), GPTQ, AWQ (gemm),\n\
+compressed-tensors, FP8 with scales, MXFP4, NVFP4 and MLX. Scales, zero points and the like disappear, and so does\n\
+quantization_config in config.json. Without a dtype: the one that config.json names, else F32. It goes by the\n\
+input's own names: only select, drop and steps on metadata may come before it. Weights of other methods are carried\n\
+as they are, which is said.",
+    argument: Argument::Optional("f32|f16|bf16", "the dtype that they get"),
+    keys: &[Key::optional(
+        "missing_scale",
+        "1",
+        "the scale of FP8 weights that lack one, which is an error else",
+    )],
+    selects: false,
+    examples: &["dequantize", "dequantize:bf16", "dequantize:f32,missing_scale=1"],
+};
+
+/// Steps that may come before it: names and shapes stay the input's.
+const MAY_COME_BEFORE: [&str; 4] = ["select", "drop", "set_metadata", "drop_metadata"];
+
+/// The option of readers that decode quantised types of their own.
+pub const READER_OPTION: &str = "dequantize";
+
+#[derive(Debug)]
+struct Dequantize {
+    /// `None`: what the configuration says.
+    to: Option<Dtype>,
+    may_lack_scale: bool,
+}
+
+pub(super) fn dequantize(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    let may_lack_scale = match spec.one("missing_scale") {
+        Some(field) if field.text == "1" => true,
+        Some(field) => return Err(field.error(format!("expected 1, found {:?}", field.text))),
+        None => false,
+    };
+    Ok(Box::new(Dequantize { to: spec.argument().map(dtype).transpose()?, may_lack_scale }))
+}
+
+fn dtype(field: &super::spec::Field) -> Result<Dtype> {
+    match &*field.text.to_ascii_lowercase() {
+        "f32" | "float32" => Ok(Dtype::F32),
+        "f16" | "float16" => Ok(Dtype::F16),
+        "bf16" | "bfloat16" => Ok(Dtype::BF16),
+        _ => Err(field.error(format!("expected f32, f16 or bf16, found {:?}", field.text))),
+    }
+}
+
+/// What a conversion's steps ask of its readers: the dtype, if one of them dequantises; `None` in it for what the
+/// configuration says. The steps are checked to be in an order that makes sense.
+///
+/// # Errors
+/// Usage: a step before it that changes names or shapes, or a second one.
+pub fn asked<'a>(steps: impl Iterator<Item = &'a Spec>) -> Result<Option<Option<Dtype>>> {
+    let mut asked = None;
+    let mut before: Option<&Spec> = None;
+    for spec in steps {
+        if spec.name == DEQUANTIZE.name {
+            if let Some(before) = before {
+                return Err(Error::usage(format!(
+                    "dequantize goes by the input's own names, dtypes and shapes: put it before {}",
+                    before.name
+                )));
+            }
+            if asked.is_some() {
+                return Err(Error::usage("dequantize is there twice"));
+            }
+            asked = Some(spec.argument.as_ref().map(dtype).transpose()?);
+        } else if !MAY_COME_BEFORE.contains(&&*spec.name) {
+            before = Some(spec);
+        }
+    }
+    Ok(asked)
+}
+
+impl TensorStep for Dequantize {
+    fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
+        self.dequantize(catalog, None, effects)
+    }
+
+    fn apply_to(&self, catalog: Catalog, model: &ModelFacts<'_>, effects: &mut Effects) -> Result<Catalog> {
+        self.dequantize(catalog, Some(model), effects)
+    }
+}
+
+impl Dequantize {
+    fn dequantize(
+        &self,
+        catalog: Catalog,
+        model: Option<&ModelFacts<'_>>,
+        effects: &mut Effects,
+    ) -> Result<Catalog> {
+        effects.touched += usize::from(was_dequantized(&catalog));
+        note_packed(&catalog, effects);
+        let no_config = super::model_config::ModelConfig::default();
+        let config = model.map_or(&no_config, |model| &model.config);
+        let to = self.to.or_else(|| config.dtype()).unwrap_or(Dtype::F32);
+        let layers = Layers::of(&catalog, model);
+        let Some(scheme) = Scheme::of(config, &layers)? else {
+            check_not_quantized(&layers)?;
+            return Ok(catalog);
+        };
+        let weights = match &scheme {
+            Scheme::Bitsandbytes => bitsandbytes::weights(&layers)?,
+            Scheme::Gptq(packing) => by_columns::gptq(&layers, *packing)?,
+            Scheme::Awq(packing) => by_columns::awq(&layers, *packing)?,
+            Scheme::CompressedTensors(facts) => {
+                compressed_tensors::weights(&layers, facts, self.may_lack_scale)?
+            }
+            Scheme::Fp8 { block } => float8::weights(&layers, *block, self.may_lack_scale)?,
+            Scheme::Modelopt => float8::weights(&layers, None, self.may_lack_scale)?,
+            Scheme::Mxfp4 => mxfp4::weights(&layers)?,
+            Scheme::Mlx(facts) => mlx::weights(&layers, facts)?,
+            Scheme::Uncovered(name) => {
+                effects.touched += 1;
+                effects.notes.push(format!(
+                    "weights quantised with {name} are carried as they are: dequantize does not know how they are packed"
+                ));
+                return Ok(catalog);
+            }
+        };
+        if weights.is_empty() {
+            return Ok(catalog);
+        }
+        let name = to.info().map_or("floats", |info| info.name());
+        let why =
+            format!("dequantised to {name}: the floats that they stand for, and no longer what was stored");
+        let what = format!("{} weights of {}", weights.len(), scheme.name());
+        effects.losses.push(Loss::new(LossKind::Precision, what, why).asked_for());
+        effects.touched += weights.len();
+        effects.dequantized = Some(to);
+        let parts: Vec<MadeWeight> =
+            weights.into_iter().map(|weight| made(weight, to)).collect::<Result<_>>()?;
+        drop(layers);
+        replace(catalog, parts, to, effects)
+    }
+}
+
+/// A weight, ready to take the place of its parts.
+struct MadeWeight {
+    name: String,
+    place: TensorId,
+    parts: Vec<TensorId>,
+    shape: Vec<u64>,
+    is_turned: bool,
+    bytes: u64,
+    /// Where its parts lie, by which weights are tied.
+    lying: Vec<layers::Lying>,
+    computed: Arc<Dequantized>,
+}
+
+fn made(weight: Weight<'_>, to: Dtype) -> Result<MadeWeight> {
+    let Weight { layer, shape, is_turned, method } = weight;
+    let bytes = to.info().map_or(Ok(0), |info| info.bytes_of(element_count(&shape)?));
+    Ok(MadeWeight {
+        bytes: bytes.map_err(|error| error.tensor(&layer.name))?,
+        lying: method.parts(),
+        computed: Arc::new(Dequantized::new(&layer.name, to, method)?),
+        name: layer.name,
+        place: layer.place,
+        parts: layer.parts.into_iter().collect(),
+        shape,
+        is_turned,
+    })
+}
+
+/// The catalog with weights in the place of their parts.
+fn replace(
+    mut catalog: Catalog,
+    weights: Vec<MadeWeight>,
+    to: Dtype,
+    effects: &mut Effects,
+) -> Result<Catalog> {
+    let mut made: HashMap<TensorId, Tensor> = HashMap::new();
+    let mut gone = vec![false; catalog.tensors().len()];
+    let mut tied: HashMap<(Vec<layers::Lying>, Vec<u64>), StorageId> = HashMap::new();
+    for weight in weights {
+        weight.parts.iter().for_each(|part| gone[part.0 as usize] = true);
+        let known = tied.get(&(weight.lying.clone(), weight.shape.clone())).copied();
+        let storage = match known {
+            Some(storage) => storage,
+            None => catalog.add_computed(weight.computed, weight.bytes)?,
+        };
+        tied.insert((weight.lying, weight.shape.clone()), storage);
+        let (shape, data) = placed(weight.shape, weight.is_turned, storage);
+        let (name, bytes, attributes) = (weight.name, weight.bytes, BTreeMap::new());
+        made.insert(weight.place, Tensor { name, dtype: to, shape, bytes, data, attributes });
+    }
+    let mut tensors = Vec::new();
+    for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
+        if let Some(tensor) = made.remove(&id) {
+            tensors.push(StepTensor { old: Some(id), tensor });
+        } else if !gone[id.0 as usize] {
+            tensors.push(StepTensor::kept(id, tensor));
+        }
+    }
+    rebuild(catalog, tensors, effects)
+}
+
+/// A weight's dimensions, and how it lies in its storage.
+fn placed(shape: Vec<u64>, is_turned: bool, storage: StorageId) -> (Vec<u64>, Data) {
+    if !is_turned {
+        return (shape, Data::Whole { storage, offset: 0 });
+    }
+    let mut strides = tensorferry_sdk::row_major_strides(&shape);
+    let mut turned = shape;
+    let last = turned.len() - 1;
+    turned.swap(last - 1, last);
+    strides.swap(last - 1, last);
+    let block = Block { region: Region::whole(&turned), storage, offset: 0, strides };
+    (turned, Data::Blocks(vec![block]))
+}
+
+/// Whether the reader has dequantised something, which it says as a loss of precision.
+fn was_dequantized(catalog: &Catalog) -> bool {
+    catalog
+        .losses()
+        .iter()
+        .any(|loss| loss.kind == LossKind::Precision && loss.why.starts_with("dequantised"))
+}
+
+/// Says which tensors stay packed, since only their own format's reader decodes them.
+fn note_packed(catalog: &Catalog, effects: &mut Effects) {
+    let mut names: BTreeMap<&str, u64> = BTreeMap::new();
+    for tensor in catalog.tensors().iter().filter(|tensor| tensor.dtype.info().is_none()) {
+        *names.entry(catalog.dtype_info(tensor.dtype).map_or("", |info| info.name())).or_default() += 1;
+    }
+    if names.is_empty() {
+        return;
+    }
+    let (count, names): (u64, Vec<&str>) = (names.values().sum(), names.into_keys().collect());
+    effects.touched += 1;
+    effects.notes.push(format!(
+        "{count} tensors of {} stay packed: the reader of their own format dequantises them, so convert to it first",
+        names.join(", ")
+    ));
+}
+
+/// Refuses to leave weights quantised without a word because nothing says how.
+fn check_not_quantized(layers: &Layers<'_>) -> Result<()> {
+    let has = |start: &str, end: &str| layers.get(&format!("{start}.{end}")).is_some();
+    let packed =
+        layers.ending(".qweight").into_iter().find(|start| has(start, "qzeros") && has(start, "scales"));
+    let packed = packed.or_else(|| {
+        let mut starts = layers.ending(".scales").into_iter();
+        starts.find(|start| has(start, "biases") && has(start, "weight"))
+    });
+    match packed {
+        Some(start) => Err(Error::malformed("nothing says how the weights were quantised")
+            .tensor(start)
+            .expected("a config.json beside them, with quantization_config or quantization")),
+        None => Ok(()),
+    }
+}

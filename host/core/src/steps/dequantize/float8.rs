@@ -1,0 +1,134 @@
+//! Floats of 8 bits with scales, as DeepSeek's FP8, `fbgemm_fp8` and `ModelOpt` have them, and `ModelOpt`'s floats of 4.
+//!
+//! ```text
+//! W F8_E4M3 [.., out, in]   W_scale_inv or W_scale: of the tensor, of rows, or of blocks
+//!                           code * scale: it multiplies, whatever its name says
+//! ModelOpt's NVFP4: W U8 [out, in / 2] of E2M1, W_scale F8_E4M3 [out, in / 16], W_scale_2 F32
+//!                           code * (scale * scale_2)
+//! ```
+//! Sources: `inference/kernel.py` of DeepSeek-V3 (`weight_dequant`), `integrations/finegrained_fp8.py` of transformers, and
+//! `modelopt/torch/quantization/qtensor/nvfp4_tensor.py` of `NVIDIA/TensorRT-Model-Optimizer`.
+
+use super::codes::{Codes, E2M1};
+use super::computed::Weight;
+use super::layers::{Layer, Layers, matrix, shaped};
+use super::scaled::{Formula, ScaleGrid, Scaled, Scales, row_bytes};
+use tensorferry_sdk::{Dtype, Error, Result, Tensor};
+
+/// Floats of 8 bits that have a sign.
+pub(super) const DTYPES: [Dtype; 3] = [Dtype::F8_E4M3, Dtype::F8_E5M2, Dtype::F8_E4M3FNUZ];
+/// How many scales a weight's input or output has beside its own: they have no part in its values.
+const BESIDE: [&str; 4] = ["input_scale", "activation_scale", "input_activation_scale", "output_scale"];
+
+/// All weights of a model. Where `may_lack_scale`, one without a scale has the scale 1.
+///
+/// # Errors
+/// Malformed, for parts that are missing or do not fit.
+pub(super) fn weights<'a>(
+    layers: &'a Layers<'a>,
+    block: Option<[u64; 2]>,
+    may_lack_scale: bool,
+) -> Result<Vec<Weight<'a>>> {
+    let is_scale =
+        |name: &str| ["scale", "_scale_inv", "scales", "_scale_2"].iter().any(|end| name.ends_with(end));
+    let mut weights = Vec::new();
+    for name in layers.names().filter(|name| !is_scale(name)) {
+        let Some(tensor) = layers.get(name) else { continue };
+        let scale = ["_scale_inv", "_scale"].map(|end| format!("{name}{end}"));
+        let scale = scale.into_iter().find(|scale| layers.get(scale).is_some());
+        if DTYPES.contains(&tensor.dtype) && (scale.is_some() || name.ends_with(".weight")) {
+            let mut layer = layers.layer(name.to_owned(), name)?;
+            let scale = match scale {
+                Some(scale) => Some(layer.needed(&scale)?),
+                None if may_lack_scale => None,
+                None => return Err(lacks_scale(name)),
+            };
+            weights.push(floats(layer, tensor, scale, block)?);
+        } else if tensor.dtype == Dtype::U8 && layers.get(&format!("{name}_scale_2")).is_some() {
+            weights.push(nvfp4(layers, name, tensor)?);
+        }
+    }
+    Ok(weights)
+}
+
+/// The error for a weight that has none.
+pub(super) fn lacks_scale(name: &str) -> Error {
+    Error::malformed("a quantised weight lacks its scale").tensor(name).expected(format!(
+        "{name}_scale_inv or {name}_scale; with missing_scale=1 the scale of such weights is 1"
+    ))
+}
+
+/// A weight of floats of 8 bits.
+///
+/// # Errors
+/// Malformed, for scales that do not fit.
+pub(super) fn floats<'a>(
+    mut layer: Layer<'a>,
+    tensor: &Tensor,
+    scale: Option<&Tensor>,
+    block: Option<[u64; 2]>,
+) -> Result<Weight<'a>> {
+    let start = layer.name.strip_suffix("weight").unwrap_or(&layer.name).to_owned();
+    layer.leave(&BESIDE.map(|name| format!("{start}{name}")));
+    let (rows, columns) = match &*tensor.shape {
+        [rows @ .., columns] => (rows.iter().product::<u64>(), *columns),
+        [] => return Err(shaped(tensor, "at least one dimension")),
+    };
+    let codes =
+        Codes::of_bytes(tensor.dtype).ok_or_else(|| Error::unsupported("bytes that are no numbers"))?;
+    let grid = match scale {
+        // A vector is one row.
+        Some(scale) if tensor.shape.len() > 1 => ScaleGrid::of(&tensor.shape, scale, block)?,
+        Some(scale) if scale.shape.iter().product::<u64>() != 1 => return Err(shaped(scale, "one number")),
+        _ => ScaleGrid::whole(rows, columns),
+    };
+    let method = Scaled {
+        row_bytes: row_bytes(tensor, rows, columns, &codes)?,
+        codes,
+        at: layer.lying(tensor)?,
+        columns,
+        grid,
+        scales: scale.map_or(Ok(Scales::One), |scale| Scales::of(&layer, scale))?,
+        formula: Formula::Scale,
+        groups_of: None,
+    };
+    Ok(Weight { layer, shape: tensor.shape.clone(), is_turned: false, method: Box::new(method) })
+}
+
+fn nvfp4<'a>(layers: &'a Layers<'a>, name: &str, tensor: &Tensor) -> Result<Weight<'a>> {
+    let mut layer = layers.layer(name.to_owned(), name)?;
+    let scale = layer.needed(&format!("{name}_scale"))?;
+    let of_all = layer.needed(&format!("{name}_scale_2"))?;
+    let of_all = layer.floats(of_all, 1)?[0];
+    let scales = Scales::Times(layer.lying_of(scale, &[Dtype::F8_E4M3])?, of_all);
+    four_bits(layer, tensor, scale, scales)
+}
+
+/// A weight of two E2M1 in a byte, the lower half first.
+///
+/// # Errors
+/// Malformed, for scales that do not fit.
+pub(super) fn four_bits<'a>(
+    mut layer: Layer<'a>,
+    tensor: &Tensor,
+    scale: &Tensor,
+    scales: Scales,
+) -> Result<Weight<'a>> {
+    let start = layer.name.strip_suffix("weight").unwrap_or(&layer.name).to_owned();
+    layer.leave(&BESIDE.map(|name| format!("{start}{name}")));
+    layer.leave(&[format!("{start}input_global_scale")]);
+    let [rows, bytes] = matrix(tensor)?;
+    let columns = bytes * 2;
+    let codes = Codes::Nibbles { table: E2M1, high_first: false };
+    let method = Scaled {
+        row_bytes: row_bytes(tensor, rows, columns, &codes)?,
+        codes,
+        at: layer.lying_of(tensor, &[Dtype::U8])?,
+        columns,
+        grid: ScaleGrid::of(&[rows, columns], scale, None)?,
+        scales,
+        formula: Formula::Scale,
+        groups_of: None,
+    };
+    Ok(Weight { layer, shape: vec![rows, columns], is_turned: false, method: Box::new(method) })
+}

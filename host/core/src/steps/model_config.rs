@@ -1,0 +1,104 @@
+//! What a model folder's JSON files say of its weights: their dtype, and how they were quantised.
+
+use crate::read::source::FileSource;
+use crate::tensors::cast::dtype_called;
+use serde_json::Value;
+use std::path::Path;
+use tensorferry_sdk::{Dtype, Entry, Error, Limits, Result, Source};
+
+/// The model's configuration.
+pub const CONFIG: &str = "config.json";
+/// Files that some libraries write beside it, or wrote once, with nothing but the quantisation; they are left out once the
+/// weights are dequantised: AutoGPTQ's, AutoAWQ's, ModelOpt's.
+pub const OF_QUANTIZATION: [&str; 3] = ["quantize_config.json", "quant_config.json", "hf_quant_config.json"];
+/// The keys of a configuration under which it says how weights were quantised; MLX's is the second.
+pub const KEYS: [&str; 2] = ["quantization_config", "quantization"];
+
+/// Longer files are no configuration.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// What the files beside a model's weights say.
+#[derive(Debug, Clone, Default)]
+pub struct ModelConfig {
+    config: Option<Value>,
+    /// A file of [`OF_QUANTIZATION`], by its name.
+    beside: Option<(&'static str, Value)>,
+}
+
+/// How weights were quantised, as a file says it.
+#[derive(Debug, Clone, Copy)]
+pub struct Quantization<'a> {
+    /// The file.
+    pub file: &'static str,
+    /// The object.
+    pub facts: &'a Value,
+    /// Whether it stands where MLX has it.
+    pub is_of_mlx: bool,
+}
+
+impl ModelConfig {
+    /// Reads the files of a folder; those that are not there say nothing.
+    ///
+    /// # Errors
+    /// Malformed, for one that is no JSON; i/o.
+    pub fn read(folder: &Path, limits: &Limits) -> Result<Self> {
+        let source = FileSource::at(folder.to_owned(), Entry::Folder, limits);
+        let config = read(&source, CONFIG)?;
+        let mut beside = None;
+        for name in OF_QUANTIZATION {
+            if beside.is_none() {
+                beside = read(&source, name)?.map(|value| (name, value));
+            }
+        }
+        source.check_unchanged()?;
+        Ok(Self { config, beside })
+    }
+
+    /// How the weights were quantised, if a file says so.
+    #[must_use]
+    pub fn quantization(&self) -> Option<Quantization<'_>> {
+        let config = self.config.as_ref();
+        let of_key = |key: &str| config?.get(key).or_else(|| config?.get("text_config")?.get(key));
+        let object = |key: &str| of_key(key).filter(|facts| facts.is_object());
+        // MLX writes both, and the other libraries name their method.
+        let named = object(KEYS[0]).filter(|facts| facts.get("quant_method").is_some());
+        let of_config = |facts, is_of_mlx| Quantization { file: CONFIG, facts, is_of_mlx };
+        named
+            .map(|facts| of_config(facts, false))
+            .or_else(|| object(KEYS[1]).or(object(KEYS[0])).map(|facts| of_config(facts, true)))
+            .or_else(|| {
+                let (file, facts) = self.beside.as_ref()?;
+                Some(Quantization { file, facts, is_of_mlx: false })
+            })
+    }
+
+    /// The dtype that the configuration names for the weights, if it is one that weights are dequantised to.
+    #[must_use]
+    pub fn dtype(&self) -> Option<Dtype> {
+        let config = self.config.as_ref()?;
+        let said = |object: &Value| {
+            let name = object.get("dtype").or_else(|| object.get("torch_dtype"))?.as_str()?;
+            dtype_called(name.strip_prefix("torch.").unwrap_or(name))
+        };
+        let dtype = said(config).or_else(|| said(config.get("text_config")?));
+        dtype.filter(|dtype| matches!(*dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16))
+    }
+}
+
+fn read(source: &FileSource, name: &str) -> Result<Option<Value>> {
+    if !source.path(name).is_file() {
+        return Ok(None);
+    }
+    let file = source.open(name)?;
+    let len = source.len(file);
+    if len > MOST_BYTES {
+        return Err(Error::limit("a configuration is too long")
+            .file(name)
+            .expected(format!("at most {MOST_BYTES} bytes"))
+            .found(len));
+    }
+    let mut text = vec![0; usize::try_from(len).unwrap_or(0)];
+    source.read_at(file, 0, &mut text)?;
+    let value = serde_json::from_slice(&text);
+    value.map(Some).map_err(|error| Error::malformed(format!("no JSON: {error}")).file(name))
+}
