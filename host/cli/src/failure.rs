@@ -1,8 +1,12 @@
 //! A failure, as it is told: to a person on stderr, and with `--json` to a program on stdout.
 
-use super::args::{Command, PluginCommand};
+use super::args::{Arguments, Command, PluginCommand};
 use super::terminal;
+use clap::CommandFactory;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use serde_json::{Map, Value, json};
+use tensorferry::engine::context::suggest::suggest;
 use tensorferry_run::hint::hint;
 use tensorferry_sdk::Error;
 
@@ -49,7 +53,14 @@ pub(super) fn tell(error: &Error, is_json: bool) {
 }
 
 /// Ends the program as clap does for `mistake` in the arguments, or for help, which is none.
-pub(super) fn refuse_arguments(mistake: &clap::Error) -> ! {
+pub(super) fn refuse_arguments(mut mistake: clap::Error) -> ! {
+    match mistake.kind() {
+        // clap names all commands, those among them that are not for people.
+        ErrorKind::MissingSubcommand => drop(mistake.remove(ContextKind::ValidSubcommand)),
+        ErrorKind::InvalidSubcommand => name_nearest(&mut mistake),
+        ErrorKind::UnknownArgument => name_flag(&mut mistake),
+        _ => {}
+    }
     if mistake.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
         let text = mistake.render().to_string();
         let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
@@ -58,6 +69,38 @@ pub(super) fn refuse_arguments(mistake: &clap::Error) -> ! {
     }
     mistake.exit()
 }
+
+/// The command that is nearest to what was typed, where clap has several in no order.
+fn name_nearest(mistake: &mut clap::Error) {
+    let Some(ContextValue::String(typed)) = mistake.get(ContextKind::InvalidSubcommand) else { return };
+    let command = Arguments::command();
+    let known = command.get_subcommands().filter(|known| !known.is_hide_set()).map(clap::Command::get_name);
+    if let Some(near) = suggest(typed, known) {
+        let near = ContextValue::Strings(vec![near.to_owned()]);
+        mistake.insert(ContextKind::SuggestedSubcommand, near);
+    }
+}
+
+/// What a flag of other programs is called here, instead of clap's guess; its other tip is how to name a file like that.
+fn name_flag(mistake: &mut clap::Error) {
+    let Some(ContextValue::String(typed)) = mistake.get(ContextKind::InvalidArg) else { return };
+    let tip = ELSEWHERE.iter().find(|(flag, _)| flag == typed).map(|(_, tip)| StyledStr::from(*tip));
+    mistake.remove(ContextKind::Suggested);
+    if let Some(tip) = tip {
+        mistake.remove(ContextKind::SuggestedArg);
+        mistake.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+}
+
+/// What other programs call what ferry calls otherwise.
+const ELSEWHERE: [(&str, &str); 6] = [
+    ("--dtype", "--step cast:DTYPE gives tensors another dtype, as in --step cast:bf16"),
+    ("--format", "--to FORMAT is what is written, --from FORMAT what is read"),
+    ("--input", "INPUT and OUTPUT are named without a flag"),
+    ("--output", "INPUT and OUTPUT are named without a flag"),
+    ("--overwrite", "--force replaces an output that is there"),
+    ("--workers", "--threads N is how many threads work at once"),
+];
 
 /// One line, as the lines of `run` are.
 fn print(error: &Error, hint: Option<&str>) {

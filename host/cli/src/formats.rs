@@ -1,9 +1,10 @@
 //! `ferry formats`: lists the formats, the plugins they come from, and their options.
 
 use super::terminal::{self, printable};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use tensorferry::engine::formats::document::{document as record, kind};
 use tensorferry::engine::formats::registry::{RegisteredFormat, Registry};
 use tensorferry_sdk::{Capabilities, Limits, OptionKind, OptionSpec, Result, Side};
 
@@ -73,52 +74,6 @@ fn bounds(limits: &Limits) -> String {
     text
 }
 
-fn kind(option: &OptionSpec) -> String {
-    match &option.kind {
-        OptionKind::Bool => "true|false".to_owned(),
-        OptionKind::Integer => "N".to_owned(),
-        OptionKind::Size => "SIZE".to_owned(),
-        OptionKind::Source => "PATH".to_owned(),
-        OptionKind::Choice(words) => words.join("|"),
-        _ => "TEXT".to_owned(),
-    }
-}
-
-fn record(registry: &Registry, format: &RegisteredFormat) -> Value {
-    let d = &format.description;
-    let option = |option: &OptionSpec| {
-        json!({
-            "side": if option.side == Side::Reader { "reader" } else { "writer" },
-            "key": option.key,
-            "kind": kind(option),
-            "default": option.default,
-            "help": option.help,
-        })
-    };
-    let has = |capability| d.capabilities.has(capability);
-    json!({
-        "id": d.id,
-        "title": d.title,
-        "reads": has(Capabilities::READ),
-        "writes": has(Capabilities::WRITE),
-        "reads_records": has(Capabilities::READ_RECORDS),
-        "writes_records": has(Capabilities::WRITE_RECORDS),
-        "indexes": has(Capabilities::INDEX),
-        "keeps": {
-            "tree": has(Capabilities::TREE),
-            "metadata": has(Capabilities::METADATA),
-            "ties": has(Capabilities::TIES),
-        },
-        "suffixes": d.suffixes,
-        "members": d.members,
-        "output_revision": d.output_revision,
-        "attributes": d.attributes.iter().cloned().collect::<BTreeMap<_, _>>(),
-        "options": d.options.iter().map(option).collect::<Vec<_>>(),
-        "plugin": registry.plugin_of(format).map(|i| json!({ "name": i.name, "version": i.version })),
-        "library": format.library().map(|index| &registry.libraries()[index].path),
-    })
-}
-
 fn text(registry: &Registry, format: &RegisteredFormat) -> String {
     let d = &format.description;
     let abilities = [
@@ -146,7 +101,8 @@ fn text(registry: &Registry, format: &RegisteredFormat) -> String {
         }
         for option in options {
             let default = option.default.as_ref().map(|value| format!(" [default: {value}]"));
-            let _ = writeln!(text, "  {flag} {}={}", option.key, kind(option));
+            let more = if option.kind == OptionKind::List { " (as often as you like)" } else { "" };
+            let _ = writeln!(text, "  {flag} {}={}{more}", option.key, kind(option));
             let help = printable(&format!("{}{}", option.help, default.unwrap_or_default()));
             for line in terminal::wrapped(&help, terminal::columns().saturating_sub(INDENT)) {
                 let _ = writeln!(text, "{:INDENT$}{line}", "");

@@ -321,12 +321,15 @@ fn flat(catalog: &Catalog, all: bool) -> Vec<String> {
 
 /// Items side by side, on a few lines; how many more there are.
 fn wrapped(items: &[String], most: usize) -> Vec<String> {
+    // What says how many are left out stands in the last line.
+    const TAIL: usize = 40;
     let mut lines = vec![String::new()];
     for (index, item) in items.iter().enumerate() {
         let item = if index + 1 < items.len() { format!("{item}, ") } else { item.clone() };
         let has_room = lines.len() < most;
+        let width = if has_room || index + 1 == items.len() { WIDTH } else { WIDTH - TAIL };
         let Some(line) = lines.last_mut() else { break };
-        if line.is_empty() || line.chars().count() + item.chars().count() <= WIDTH {
+        if line.is_empty() || line.chars().count() + item.trim_end().chars().count() <= width {
             line.push_str(&item);
         } else if has_room {
             lines.push(item);
@@ -344,7 +347,7 @@ fn section(text: &mut String, title: &str, lines: impl ExactSizeIterator<Item = 
         let _ = writeln!(text, "\n{title}");
         for line in lines {
             let shown: String = printable(&line).chars().take(200).collect();
-            let _ = writeln!(text, "  {shown}");
+            let _ = writeln!(text, "  {}", shown.trim_end());
         }
     }
 }

@@ -40,7 +40,7 @@ const DIFFERENT: u8 = 1;
 /// Runs the program; gives its exit code.
 fn main() -> ExitCode {
     // clap prints help to stdout, and mistakes to stderr with exit code 2.
-    let arguments = Arguments::try_parse().unwrap_or_else(|mistake| failure::refuse_arguments(&mistake));
+    let arguments = Arguments::try_parse().unwrap_or_else(|mistake| failure::refuse_arguments(mistake));
     if let Command::ScanPlugins { libraries } = &arguments.command {
         return match tensorferry::scan_plugins(libraries) {
             Ok(()) => ExitCode::SUCCESS,

@@ -134,32 +134,49 @@ pub(super) fn width(texts: &[String]) -> usize {
 }
 
 /// Shows bytes, rate and time left while `work` runs, on a terminal only. `work` gets a function that
-/// takes the number of bytes there will be to copy; what a plugin reads before that in a long call, and what is hashed
-/// or compared, before that or after, has a bar of its own.
+/// takes the number of bytes there will be to copy; what a plugin reads before that in a long call, rows that are read,
+/// and what is hashed or compared, before that or after, has a bar of its own.
 pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce(&dyn Fn(u64)) -> T) -> T {
     if quiet || !std::io::stderr().is_terminal() {
         return work(&|_| ());
     }
-    // The units are those of the summary.
-    let style = "{prefix}{bar:40} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left";
-    let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
+    // The units are those of the summary. With the longest numbers that is 49 columns beside the bar.
+    let width = terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0);
+    let width = width.saturating_sub(50).clamp(10, 40);
+    let style = format!(
+        "{{prefix}}{{bar:{width}}} {{decimal_bytes}}/{{decimal_total_bytes}}  {{decimal_bytes_per_sec}}  {{eta}} left"
+    );
+    let style = ProgressStyle::with_template(&style).unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style);
+    // Of several conversions, each begins at nothing.
+    let before = [session.checks(), session.reads()];
+    let since = |(done, expected): (u64, u64), before: (u64, u64)| {
+        (done.saturating_sub(before.0), expected.saturating_sub(before.1))
+    };
     let (done, to_copy) = (AtomicBool::new(false), AtomicU64::new(0));
+    // Rows to read when copying began: those that came to be tensors.
+    let rows_before = AtomicU64::new(0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut shown = "";
             while !done.load(Ordering::Relaxed) {
-                let (moved, to_move) =
-                    (session.moved.load(Ordering::Relaxed), to_copy.load(Ordering::Relaxed));
-                let (checked, to_check) = session.checks();
-                let (stage, (at, of)) = if to_move == 0 && to_check == 0 {
+                let (checked, to_check) = since(session.checks(), before[0]);
+                let (read, to_read) = since(session.reads(), before[1]);
+                // Rows that are written as rows are as far as the reading of them.
+                let is_rows = to_read > rows_before.load(Ordering::Relaxed);
+                let moved = session.moved.load(Ordering::Relaxed);
+                let to_move = if is_rows { 0 } else { to_copy.load(Ordering::Relaxed) };
+                let (stage, (at, of)) = if read < to_read || (is_rows && to_check == 0) {
+                    ("reading ", (read, to_read))
+                } else if to_move == 0 && to_check == 0 {
                     ("reading ", session.call())
                 } else if moved < to_move || to_check == 0 {
                     ("", (moved, to_move))
                 } else {
                     ("checking ", (checked, to_check))
                 };
-                if stage != shown {
+                // A bar of nothing says nothing.
+                if of > 0 && stage != shown {
                     bar.reset();
                     bar.set_prefix(stage);
                     shown = stage;
@@ -173,7 +190,10 @@ pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce
             }
             bar.finish_and_clear();
         });
-        let result = work(&|total| to_copy.store(total, Ordering::Relaxed));
+        let result = work(&|total| {
+            rows_before.store(since(session.reads(), before[1]).1, Ordering::Relaxed);
+            to_copy.store(total, Ordering::Relaxed);
+        });
         done.store(true, Ordering::Relaxed);
         result
     })

@@ -39,7 +39,7 @@ pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) 
     let (rows, mut survey) = rows::read_once(Purpose::SHOW, session, |purpose| {
         let rows = open(purpose)?;
         check_patterns(&wanted, &rows.set.schema()).map_err(|error| rows::refusal(error, purpose))?;
-        let survey = survey(&rows, session)?;
+        let survey = terminal::with_progress(session, false, |_| survey(&rows, session))?;
         Ok((rows, survey))
     })?;
     survey.columns.retain(|column| wanted.is_empty() || wanted.is_match(column.field.name()));

@@ -46,6 +46,18 @@ const C_TENSORS: &[TemplateFile] = template!("c-tensors":
     "sample/sample.tray" from "../samples/tensors.tray",
 );
 
+const C_RECORDS: &[TemplateFile] = template!("c-records":
+    "Makefile" from "Makefile",
+    "README.md" from "README.md",
+    "tray.c" from "tray.c",
+    "tray.h" from "tray.h",
+    "columns.h" from "columns.h",
+    "cursor.h" from "cursor.h",
+    "read.c" from "read.c",
+    "write.c" from "write.c",
+    "sample/sample.tray" from "../samples/records.tray",
+);
+
 /// Writes the plugin into a folder of its name below the working folder.
 pub(super) fn run(command: &NewPlugin, registry: &Registry) -> Result<()> {
     let name = Name::checked(&command.name, registry)?;
@@ -55,10 +67,7 @@ pub(super) fn run(command: &NewPlugin, registry: &Registry) -> Result<()> {
         (PluginLanguage::Rust, PluginKind::Tensors) => RUST_TENSORS,
         (PluginLanguage::Rust, PluginKind::Records) => RUST_RECORDS,
         (PluginLanguage::C, PluginKind::Tensors) => C_TENSORS,
-        (PluginLanguage::C, PluginKind::Records) => {
-            let why = "there is no template of records in C: rows cross as Arrow's C stream, which ferry_plugin.h names";
-            return Err(Error::unsupported(why));
-        }
+        (PluginLanguage::C, PluginKind::Records) => C_RECORDS,
     };
     let sdk = Dependency { folder: command.sdk.as_deref().map(sdk_folder).transpose()? };
     DirBuilder::new().create(folder).map_err(|error| match error.kind() {
