@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Measures the package beside what people use instead: each run in a process of its own, interleaved, best against
+best, as ratios of processor time (user and system) and of time by the clock.
+
+    host/python/bench/peers.py [--gib 1] [--rounds 5] [--folder /dev/shm]
+
+Files are warm. In a loop within one process the allocator would hide what fresh memory costs.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SETUP = """
+import json, os, resource, sys, time
+import numpy
+{imports}
+path = sys.argv[1]
+def cost():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.perf_counter(), used.ru_utime + used.ru_stime + children.ru_utime + children.ru_stime
+{prepare}
+a = cost()
+{work}
+b = cost()
+print(json.dumps([b[0] - a[0], b[1] - a[1]]))
+"""
+
+TOUCH = "total = sum(int(array.reshape(-1).view(torch.uint8).sum(dtype=torch.int64)) for array in loaded.values())"
+OURS = ("import torch, tensorferry.torch", "tensorferry.formats()")
+SAFE = ("import torch, safetensors.torch as st", "")
+TORCH = ("import torch", "")
+ROWS = "numpy.random.default_rng(3).integers(0, {rows}, 2000).tolist()"
+
+# What is compared: its name, file, ours, the peer's: imports, what is not measured, what is.
+PAIRS = [
+    ("read, beside load_file(pread)", "st", (*OURS, "loaded = tensorferry.torch.load_file(path)"),
+     (*SAFE, "loaded = st.load_file(path, backend='pread')")),
+    ("read, beside load_file", "st", (*OURS, "loaded = tensorferry.torch.load_file(path)\n" + TOUCH),
+     (*SAFE, "loaded = st.load_file(path)\n" + TOUCH)),
+    ("read a zip, beside torch.load", "pt", (*OURS, "loaded = tensorferry.torch.load_file(path)"),
+     (*TORCH, "loaded = torch.load(path)")),
+    ("map, beside load_file", "st", (*OURS, "loaded = tensorferry.torch.load_file(path, mmap=True)"),
+     (*SAFE, "loaded = st.load_file(path)")),
+    ("map and sum, beside load_file", "st", (*OURS, "loaded = tensorferry.torch.load_file(path, mmap=True)\n" + TOUCH),
+     (*SAFE, "loaded = st.load_file(path)\n" + TOUCH)),
+    ("map a zip and sum, beside torch.load(mmap)", "pt",
+     (*OURS, "loaded = tensorferry.torch.load_file(path, mmap=True)\n" + TOUCH),
+     (*TORCH, "loaded = torch.load(path, mmap=True)\n" + TOUCH)),
+    ("2,000 rows, beside safe_open", "st",
+     (OURS[0], f"model = tensorferry.open(path); big = model['big']; rows = {ROWS.format(rows='big.shape[0]')}",
+      "for row in rows: big[row : row + 1].torch()"),
+     ("import torch\nfrom safetensors import safe_open",
+      f"big = safe_open(path, 'pt').get_slice('big'); rows = {ROWS.format(rows='big.get_shape()[0]')}",
+      "for row in rows: big[row : row + 1].clone()")),
+    ("convert, beside the program", "pt",
+     ("import tensorferry", "tensorferry.formats(); out = path + '.out.safetensors'",
+      "tensorferry.convert(path, out, force=True)"),
+     ("import subprocess, tensorferry._engine as e", "out = path + '.out.safetensors'",
+      "subprocess.run([e.program(), 'convert', path, out, '--force'], check=True, capture_output=True)")),
+]  # fmt: skip
+
+
+def make(folder, gib):
+    """A model of so many GiB: a third of it one tensor, the others of 4 to 64 MiB."""
+    import safetensors.torch
+    import torch
+
+    total, generator = int(gib * (1 << 30)), torch.Generator().manual_seed(1)
+    tensors = {"big": torch.randn(total // 3 // 4096 // 4, 4096, generator=generator)}
+    left, number = total - tensors["big"].nbytes, 0
+    while left > 0:
+        size = min(left, (4 << 20) * 2 ** (number % 5))
+        tensors[f"layer.{number}"] = torch.randn(max(size // 4, 1), generator=generator)
+        left, number = left - size, number + 1
+    safetensors.torch.save_file(tensors, folder / "model.safetensors")
+    torch.save(tensors, folder / "model.pt")
+    return {"st": folder / "model.safetensors", "pt": folder / "model.pt"}
+
+
+def measure(side, path):
+    imports, prepare, work = side
+    script = SETUP.format(imports=imports, prepare=prepare, work=work)
+    done = subprocess.run([sys.executable, "-c", script, str(path)], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--gib", type=float, default=1)
+    arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--folder", default="/dev/shm")
+    given = arguments.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        files = make(pathlib.Path(folder), given.gib)
+        print(f"load {os.getloadavg()[0]:.1f}; ours / theirs")
+        for name, file, ours, theirs in PAIRS:
+            found = [[measure(side, files[file]) for side in (ours, theirs)] for _ in range(given.rounds)]
+            best = [[min(round[side][kind] for round in found) for side in (0, 1)] for kind in (0, 1)]
+            wall, cpu = best
+            print(
+                f"{name:45} cpu {cpu[0]:.3f} / {cpu[1]:.3f} s = {cpu[0] / max(cpu[1], 1e-9):.2f}   "
+                f"clock {wall[0]:.3f} / {wall[1]:.3f} s = {wall[0] / wall[1]:.2f}",
+                flush=True,
+            )
+
+
+main()

@@ -1,0 +1,375 @@
+"""The functions of the package."""
+
+from __future__ import annotations
+
+import os
+
+from ._engine import engine
+from ._errors import not_found, unsupported, usage
+from ._model import Model
+from ._progress import listener
+from ._results import (
+    ColumnInfo,
+    Difference,
+    Differences,
+    Format,
+    Inspection,
+    Report,
+    RunSummary,
+    TensorInfo,
+    Verdict,
+    losses,
+    report,
+)
+from ._scan import Scan
+
+
+def open(path, part=None, *, format=None, mmap=False, **options):  # type: ignore[no-untyped-def]
+    """Opens a file or folder of tensors, whatever its format; no tensor's data is read yet.
+
+    - `part`: a branch of it, `"model.encoder"` say, or `"."` for all; otherwise, of a checkpoint with optimizer state,
+      the model is taken, and what was left out is in `losses`
+    - `format`: the format's id, instead of finding out
+    - `mmap`: arrays of whole tensors are mappings of the file where it has their bytes as they are. Nothing is read
+      before it is used; what is written to them stays in this process. A file that shrinks meanwhile may end the
+      process: not for network file systems. Otherwise every array is a copy
+    - `options`: of the format's reader, as `formats()` lists them
+
+    Checksums that a format keeps of its tensors are compared by `convert`, `diff` and `verify`, which read all of them,
+    and not where one tensor is read.
+
+    Raises `NotFoundError`, `MalformedError`, `UnsupportedError`, `LimitError`, `UsageError`.
+    """
+    asked = _input(path, format, part, options)
+    return Model(engine().open(asked), (asked[0], part, format, mmap, options), bool(mmap))
+
+
+def _reopen(path, part, format, mmap, options):  # type: ignore[no-untyped-def]
+    return open(path, part, format=format, mmap=mmap, **options)
+
+
+def scan(path, steps=(), columns=None, *, part=None, format=None, **options):  # type: ignore[no-untyped-def]
+    """Opens a file or folder of records: TFRecord, Parquet, JSON lines.
+
+    - `steps`: on the records, as `ferry steps` lists them: `["filter:label<5", "take:100"]`
+    - `columns`: only these, after the steps, in the input's order
+    - `part`: one split of a folder that has some, `"train"`
+    - `options`: of the format's reader
+
+    Raises `UsageError` for a step that cannot be done with these columns, and as `open` does.
+    """
+    asked = _input(path, format, part, options)
+    texts = _texts(steps, "steps")
+    if columns is not None:
+        quoted = " ".join(_quoted(name) for name in _texts(columns, "columns"))
+        if not quoted:
+            raise usage("columns names none: leave it away for all of them")
+        texts.append('map:select,"columns=' + quoted.replace('"', '""') + '"')
+    again = (asked[0], tuple(steps), columns, part, format, options)
+    return Scan(engine().scan(asked, texts), again)
+
+
+def _rescan(path, steps, columns, part, format, options):  # type: ignore[no-untyped-def]
+    return scan(path, steps, columns, part=part, format=format, **options)
+
+
+def _quoted(name):  # type: ignore[no-untyped-def]
+    if any(c.isspace() for c in name):
+        raise usage("a column whose name has spaces cannot be asked for by name", found=repr(name))
+    return name
+
+
+def convert(  # type: ignore[no-untyped-def]
+    src,
+    dst,
+    *,
+    to=None,
+    format=None,
+    part=None,
+    steps=(),
+    reader=None,
+    writer=None,
+    verify=False,
+    strict=False,
+    allow=(),
+    receipt=False,
+    force=False,
+    sync=False,
+    dry_run=False,
+    allow_empty=False,
+    progress=False,
+):
+    """Converts a file or folder into another, in bounded memory; the output is whole or absent. Gives a `Report`.
+
+    - `to`: the output's format, where its name does not say it; `format`: the input's
+    - `part`: a branch of the input; `steps`: as `ferry steps` lists them, `["cast:bf16"]`
+    - `reader`, `writer`: options of the formats, `{"shard_size": "2GB"}`
+    - `verify`: reads the output back before it becomes visible, and compares every value
+    - `strict`: a loss is an error, unless `allow` has its kind
+    - `receipt`: writes one beside the output, for `verify()`
+    - `force`: replaces what is there; `sync`: outlasts a power cut; `dry_run`: plans, and writes nothing
+    - `progress`: `True` for a bar, or a function of bytes done, of how many, and `"read"`, `"copy"` or `"check"`.
+      What it raises ends the conversion, as Ctrl-C does, and nothing of the output is left
+    """
+    how = (
+        _texts(steps, "steps"),
+        bool(verify),
+        bool(strict),
+        _texts(allow, "allow"),
+        bool(receipt),
+        bool(dry_run),
+        bool(allow_empty),
+    )
+    asked = _input(src, format, part, reader or {})
+    show, end = listener(progress)
+    try:
+        return report(engine().convert(asked, _output(dst, to, writer, force, sync), how, show))
+    finally:
+        end()
+
+
+def inspect(path, part=None, *, format=None, **options):  # type: ignore[no-untyped-def]
+    """What an input holds, without its data: names, dtypes and shapes of tensors, or columns of records.
+
+    Gives an `Inspection`, whose `tensors` are `TensorInfo` by name. All of the input is seen unless `part` names a
+    branch.
+    """
+    seen = engine().inspect(_input(path, format, part, options))
+    tensors = {tensor["name"]: TensorInfo({**tensor, "shape": tuple(tensor["shape"])}) for tensor in seen["tensors"]}
+    columns = {column["name"]: ColumnInfo(column) for column in seen["columns"]}
+    return Inspection({**seen, "tensors": tensors, "columns": columns, "losses": losses(seen["losses"])})
+
+
+def diff(a, b, *, part=None, steps=(), atol=None, rtol=None, progress=False, **options):  # type: ignore[no-untyped-def]
+    """How two inputs differ, whatever their formats: names, dtypes, shapes and every value.
+
+    - `steps`: on `a`, before it is compared
+    - `atol`, `rtol`: numbers are the same if |a - b| <= atol + rtol x |b|; otherwise bit for bit
+    """
+    tolerance = None if atol is None and rtol is None else (float(atol or 0), float(rtol or 0))
+    show, end = listener(progress)
+    try:
+        found = engine().diff(
+            _existing(a), _existing(b), part, _options(options), _texts(steps, "steps"), tolerance, show
+        )
+    finally:
+        end()
+    return _differences(found)
+
+
+def check(path, expected, *, part=None, format=None, **options):  # type: ignore[no-untyped-def]
+    """Whether an input has the tensors that are expected, by name, dtype and shape.
+
+    `expected`: a JSON file as `ferry inspect --json` writes it, or a mapping of names to `(dtype, shape)`; `None`
+    in either place is not compared.
+    """
+    asked = _input(path, format, part if part is not None else ".", options)
+    if isinstance(expected, (str, os.PathLike)):
+        return _differences(engine().check(asked, _existing(expected)))
+    import json
+    import tempfile
+
+    tensors = {name: _expectation(facts) for name, facts in expected.items()}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"tensors": tensors}, file)
+        file.flush()
+        return _differences(engine().check(asked, file.name))
+
+
+def _expectation(facts):  # type: ignore[no-untyped-def]
+    dtype, shape = facts
+    return {"dtype": dtype, "shape": None if shape is None else [int(length) for length in shape]}
+
+
+def verify(*outputs, quick=False, source=False, progress=False):  # type: ignore[no-untyped-def]
+    """Holds outputs, or all outputs below folders, against the receipts that `convert(receipt=True)` wrote.
+
+    Gives a `Verdict` for each: its `verdict` is `"ok"`, `"changed"`, `"missing"`, `"unreadable"` or `"no receipt"`.
+
+    - `quick`: files only, not what a reader makes of them
+    - `source`: also the files that they were made from
+    """
+    show, end = listener(progress)
+    try:
+        found = engine().verify([_existing(path) for path in outputs], bool(quick), bool(source), show)
+    finally:
+        end()
+    return [Verdict(verdict) for verdict in found]
+
+
+def formats():  # type: ignore[no-untyped-def]
+    """Every format that can be used, by its id, with its options."""
+    return {found["id"]: Format(found) for found in engine().formats()}
+
+
+def save(  # type: ignore[no-untyped-def]
+    tensors, path, metadata=None, *, to=None, writer=None, force=False, sync=False, progress=False
+):
+    """Writes arrays of numpy, torch, jax, or of whoever has `__dlpack__`, under their names. Gives a `Report`.
+
+    Nothing is copied but what does not lie side by side. Arrays that are the same memory are one tensor, if the format
+    can say so. Lazy tensors of an opened input may be among them.
+
+    - `metadata`: texts by their keys
+    - `to`, `writer`, `force`, `sync`, `progress`: as for `convert`
+
+    Raises `UsageError`, for a name that says no format or an output that is there already; `TypeError`, for what is no
+    array. What the format cannot hold is in the report's `losses`, and warned of.
+    """
+    arrays = [(_name(name), _array(name, array)) for name, array in tensors.items()]
+    show, end = listener(progress)
+    try:
+        return _told(engine().save(arrays, _output(path, to, writer, force, sync), _metadata(metadata), show))
+    finally:
+        end()
+
+
+def write(data, path, *, to=None, writer=None, force=False, sync=False, progress=False):  # type: ignore[no-untyped-def]
+    """Writes the records of whoever has `__arrow_c_stream__`: tables of pyarrow, polars, pandas, duckdb, a `Scan`.
+
+    Gives a `Report`; the stream is pulled once, in bounded memory.
+    """
+    show, end = listener(progress)
+    try:
+        return _told(engine().write(data, _output(path, to, writer, force, sync), show))
+    finally:
+        end()
+
+
+def _told(found):  # type: ignore[no-untyped-def]
+    """A report; what the format could not hold of what was given is warned of, since few look into reports."""
+    done = report(found)
+    lost = [loss for loss in done.losses if loss.severity == "lost"]
+    if lost:
+        from warnings import warn
+
+        more = f", and {len(lost) - 1} more" if len(lost) > 1 else ""
+        warn(f"{done.output} lacks {lost[0].kind} {lost[0].what!r}: {lost[0].why}{more}", stacklevel=3)
+    return done
+
+
+def run(  # type: ignore[no-untyped-def]
+    manifest, *, variables=None, jobs=None, fail_fast=False, dry_run=False, report=None, progress=None
+):
+    """Does the jobs of a manifest, each in a process of its own; again: what is left, and what has changed.
+
+    Gives a `RunSummary`: that a job failed is in its `totals` and `jobs`, and raises nothing. `progress` is a function of
+    each event, a mapping.
+    """
+    given = {str(key): str(value) for key, value in (variables or {}).items()}
+    folder = None if report is None else os.fspath(report)
+    how = (_existing(manifest), given, jobs, bool(fail_fast), bool(dry_run), folder)
+    return RunSummary(engine().run(how, progress))
+
+
+def _existing(path):  # type: ignore[no-untyped-def]
+    path = os.fspath(path)
+    if isinstance(path, bytes):
+        path = os.fsdecode(path)
+    if not os.path.lexists(path):
+        # A set of files may go by what their names begin with; the engine knows.
+        folder, name = os.path.split(path)
+        try:
+            if not any(entry.startswith(name) for entry in os.listdir(folder or ".")):
+                raise not_found(path)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError):
+                raise not_found(path) from None
+            raise
+    return path
+
+
+def _input(path, format, part, options):  # type: ignore[no-untyped-def]
+    return _existing(path), format, None if part is None else str(part), _options(options)
+
+
+def _output(path, to, writer, force, sync):  # type: ignore[no-untyped-def]
+    path = os.fspath(path)
+    return os.fsdecode(path), to, _options(writer or {}), bool(force), bool(sync)
+
+
+def _options(options):  # type: ignore[no-untyped-def]
+    def text(value):  # type: ignore[no-untyped-def]
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+    return [(key, text(value)) for key, value in options.items() if value is not None]
+
+
+def _texts(given, what):  # type: ignore[no-untyped-def]
+    if isinstance(given, str):
+        raise TypeError(f"{what} is a list of texts, not one text: [{given!r}]")
+    return [str(text) for text in given]
+
+
+def _metadata(metadata):  # type: ignore[no-untyped-def]
+    for key, value in (metadata or {}).items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"metadata is texts by their keys, and {key!r} has {value!r}")
+    return dict(metadata or {})
+
+
+def _name(name):  # type: ignore[no-untyped-def]
+    if not isinstance(name, str):
+        raise TypeError(f"tensors go by names, and {name!r} is none")
+    return name
+
+
+def _array(name, array):  # type: ignore[no-untyped-def]
+    """What the engine takes: an object with `__dlpack__`, or bytes with dtype and shape."""
+    from ._dtypes import name_of
+
+    module = type(array).__module__.partition(".")[0]
+    if hasattr(array, "detach") and hasattr(array, "cpu"):
+        array = array.detach().cpu()
+        # Conjugates and negatives that torch has not written out.
+        array = array.resolve_conj().resolve_neg()
+        if not array.is_sparse and array.layout == _strided():
+            return _torch_array(name, array)
+        raise unsupported("a sparse tensor has no memory of its own: to_dense() makes some", name)
+    if hasattr(array, "_raw") and module == "tensorferry":
+        return array.bytes(), array.dtype, list(array.shape)
+    if hasattr(array, "__array_interface__") or module in ("jax", "jaxlib") or hasattr(array, "__array__"):
+        import numpy
+
+        array = numpy.asarray(array)
+        dtype = name_of(array.dtype.name)
+        if dtype is None:
+            raise unsupported(f"no format has numpy's dtype {array.dtype}", name)
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        array = array if array.flags.c_contiguous else numpy.ascontiguousarray(array)
+        return array.reshape(-1).view(numpy.uint8), dtype, list(array.shape)
+    if hasattr(array, "__dlpack__"):
+        return array
+    raise TypeError(f"{name!r} is no array: a {type(array).__name__}")
+
+
+def _strided():  # type: ignore[no-untyped-def]
+    import torch
+
+    return torch.strided
+
+
+def _torch_array(name, array):  # type: ignore[no-untyped-def]
+    import torch
+
+    if array.is_quantized:
+        raise unsupported("a quantized tensor is more than its integers: int_repr() gives these", name)
+    unsigned = (torch.uint16, torch.uint32, torch.uint64)
+    if array.dtype.is_floating_point and array.element_size() == 1 or array.dtype in unsigned:
+        from ._dtypes import TABLE
+
+        # Dtypes that torch lends by no DLPack of every version.
+        named = {torch_name: known for known, (_, torch_name) in reversed(TABLE.items()) if torch_name}
+        known = named.get(str(array.dtype).removeprefix("torch."))
+        if known is None:
+            raise unsupported(f"no format has torch's dtype {array.dtype}", name)
+        flat = array.contiguous().reshape(-1).view(torch.uint8)
+        return flat.numpy(), known, list(array.shape)
+    return array
+
+
+def _differences(found):  # type: ignore[no-untyped-def]
+    return Differences({**found, "differences": [Difference(one) for one in found["differences"]]})

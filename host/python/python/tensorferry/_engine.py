@@ -1,0 +1,90 @@
+"""The engine: made when it is first needed, with the formats of the package and those that the user installed."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from . import _native
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_lock = threading.Lock()
+_engine: _native.Engine | None = None
+_settings: dict[str, object] = {}
+
+# A fork while another thread makes the engine would leave the lock held for ever in the child.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+
+
+def configure(
+    *,
+    threads: int | None = None,
+    memory: int | None = None,
+    plugins: list[str | os.PathLike[str]] | None = None,
+    limits: dict[str, int] | None = None,
+) -> None:
+    """Says what the engine may take, from the next call on. What is open already keeps what it has.
+
+    - `threads`: how many work at once; otherwise as many as there are processors
+    - `memory`: bytes of buffers, all threads together; otherwise 256 MiB
+    - `plugins`: more folders of plugin libraries
+    - `limits`: of what an input may claim, by name: `{"tensors": 10_000_000}`; `ferry formats` lists them
+
+    Raises `UsageError` for a limit that there is not.
+    """
+    global _engine
+    settings: dict[str, object] = {"threads": threads, "memory": memory, "plugins": plugins, "limits": limits}
+    made = _make(settings)
+    with _lock:
+        _settings.clear()
+        _settings.update(settings)
+        _engine = made
+
+
+def engine() -> _native.Engine:
+    """The engine of this process."""
+    global _engine
+    found = _engine
+    if found is None:
+        with _lock:
+            found = _engine
+            if found is None:
+                found = _engine = _make(_settings)
+    return found
+
+
+def program() -> str:
+    """The path of the program that comes with the package."""
+    return os.path.join(_HERE, "_bin", "ferry")
+
+
+def _make(settings: dict[str, object]) -> _native.Engine:
+    threads, memory = settings.get("threads"), settings.get("memory")
+    for name, value in (("threads", threads), ("memory", memory)):
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise ValueError(f"{name} is a number from 1 on, not {value!r}")
+    return _native.Engine(
+        program(),
+        os.path.join(_HERE, "_bin", "plugins"),
+        [os.fspath(folder) for folder in settings.get("plugins") or ()] + _others(),  # type: ignore[attr-defined]
+        _folder("XDG_CACHE_HOME", ".cache", "plugins"),
+        threads,
+        memory,
+        settings.get("limits") or {},
+    )
+
+
+def _others() -> list[str]:
+    """Where the program looks for plugins beside its own, in its order."""
+    named = os.environ.get("FERRY_PLUGIN_PATH", "").split(os.pathsep)
+    own = _folder("XDG_DATA_HOME", ".local/share", "plugins")
+    return [folder for folder in [*named, own] if folder]
+
+
+def _folder(variable: str, otherwise: str, name: str) -> str | None:
+    given = os.environ.get(variable, "")
+    home = os.environ.get("HOME", "")
+    if not os.path.isabs(given):
+        given = os.path.join(home, otherwise) if os.path.isabs(home) else ""
+    return os.path.join(given, "ferry", name) if given else None

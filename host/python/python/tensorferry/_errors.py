@@ -1,0 +1,132 @@
+"""What can go wrong, by whose fault it is. Each is a `tensorferry.Error` and the built-in exception that fits."""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """One cause, and where it lies.
+
+    `str(error)` has all of it. Of the attributes, those that are not known are `None`:
+
+    - `kind`: the kind's word, `"malformed"` say
+    - `message`: what is wrong, without the place
+    - `file`, `tensor`, `column`: names
+    - `offset`: bytes from the file's begin; `record`: the record's number, from 0
+    - `expected`, `found`: texts
+    - `hint`: what may help
+    """
+
+    kind: str = "error"
+    message: str = ""
+    file: str | None = None
+    tensor: str | None = None
+    column: str | None = None
+    record: int | None = None
+    offset: int | None = None
+    expected: str | None = None
+    found: str | None = None
+    hint: str | None = None
+
+
+class MalformedError(Error, ValueError):
+    """The input breaks its own format's rules."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """The input is well formed, and this program cannot read or carry it."""
+
+
+class LimitError(Error, ValueError):
+    """The input asks for more than one of the limits lets it have; `configure(limits=...)` raises them."""
+
+
+class SystemFault(Error, OSError):
+    """The operating system failed, for good: no space, no permission."""
+
+
+class TransientError(SystemFault):
+    """A passing fault, worth another try: a file changed while it was read, a device failed."""
+
+
+class PluginError(Error, RuntimeError):
+    """A plugin broke its contract, or could not be loaded."""
+
+
+class UsageError(Error, ValueError):
+    """Options or names that cannot work, an output that is there already, a model that is closed."""
+
+
+class NotFoundError(UsageError, FileNotFoundError):
+    """There is no file or folder of this name."""
+
+
+class VerificationError(Error, RuntimeError):
+    """What was written is not what was read."""
+
+
+class CancelledError(Error, RuntimeError):
+    """The work was ended before it was done."""
+
+
+_KINDS: dict[str, type[Error]] = {
+    "malformed": MalformedError,
+    "unsupported": UnsupportedError,
+    "over a limit": LimitError,
+    "i/o": SystemFault,
+    "passing fault": TransientError,
+    "plugin": PluginError,
+    "usage": UsageError,
+    "verification failed": VerificationError,
+    "interrupted": CancelledError,
+}
+
+
+# What the program's flags are called here.
+_WORDS = (
+    ("--force", "force=True"),
+    ("--allow-empty", "allow_empty=True"),
+    ("--bound NAME=VALUE", "configure(limits={NAME: VALUE})"),
+    ("--part ", "part="),
+    ("--from", "format="),
+    ("--to", "to="),
+)
+
+
+def _ours(text: str) -> str:
+    for flag, word in _WORDS:
+        text = text.replace(flag, word)
+    return text
+
+
+def make(kind: str, text: str, message: str, details: dict[str, object]) -> Error:
+    """The exception for an error of the engine."""
+    error = _KINDS.get(kind, Error)(_ours(text))
+    error.kind, error.message = kind, _ours(message)
+    for name, value in details.items():
+        setattr(error, name, value)
+    return error
+
+
+def unsupported(message: str, tensor: str | None = None, hint: str | None = None) -> UnsupportedError:
+    """What a framework cannot hold, or this package not give it."""
+    where = f": tensor {tensor!r}" if tensor is not None else ""
+    error = UnsupportedError(f"unsupported: {message}{where}" + (f" ({hint})" if hint else ""))
+    error.kind, error.message, error.tensor, error.hint = "unsupported", message, tensor, hint
+    return error
+
+
+def usage(message: str, **details: object) -> UsageError:
+    """A mistake of the caller."""
+    told = "".join(f", {name} {value}" for name, value in details.items())
+    error = UsageError(f"usage: {message}{told}")
+    error.kind, error.message = "usage", message
+    for name, value in details.items():
+        setattr(error, name, value)
+    return error
+
+
+def not_found(path: str) -> NotFoundError:
+    """There is nothing at a path."""
+    error = NotFoundError(f"usage: no such file or folder: {path!r}")
+    error.kind, error.message, error.file = "usage", "no such file or folder", path
+    return error

@@ -1,0 +1,36 @@
+"""How far work is: a function of the user's, or a bar."""
+
+from __future__ import annotations
+
+import sys
+
+
+def listener(progress: object):  # type: ignore[no-untyped-def]
+    """What the engine calls with bytes that are done, all of them, and `"read"`, `"copy"` or `"check"`; with how it is
+    ended. `progress` is such a function, or whether there is a bar."""
+    if not progress:
+        return None, lambda: None
+    if callable(progress):
+        return progress, lambda: None
+    try:
+        from tqdm.auto import tqdm  # type: ignore[import-untyped]
+    except ImportError:
+        return _Line().show, lambda: None
+    bar = tqdm(unit="B", unit_scale=True, leave=False)
+
+    def show(done: int, of: int, stage: str) -> None:
+        bar.total = of
+        bar.set_description(stage, refresh=False)
+        bar.n = done
+        bar.refresh()
+
+    return show, bar.close
+
+
+class _Line:
+    """A line on a terminal, for those without tqdm."""
+
+    def show(self, done: int, of: int, stage: str) -> None:
+        if sys.stderr.isatty() and of:
+            end = "\n" if done >= of else ""
+            print(f"\r{stage} {100 * done // of}% of {of / 1e6:.0f} MB ", end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,129 @@
+"""What the engine's answers are made of. Each has the fields of its document as attributes."""
+
+from __future__ import annotations
+
+
+class _Document:
+    """A document of the engine: its entries are attributes, and `as_dict()` gives them back."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: dict[str, object]) -> None:
+        self._entries = entries
+
+    def __getattr__(self, name: str) -> object:
+        if not name.startswith("_"):
+            try:
+                return self._entries[name]
+            except KeyError:
+                pass
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *self._entries})
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other._entries == self._entries
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self):  # type: ignore[no-untyped-def]
+        return type(self), (self._entries,)
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={value!r}" for name, value in self._entries.items())
+        return f"{type(self).__name__}({told})"
+
+    def as_dict(self) -> dict[str, object]:
+        """The entries, as JSON has them."""
+        return dict(self._entries)
+
+
+class Loss(_Document):
+    """Something that could not be carried: `kind`, `severity`, `asked`, `what`, `why`."""
+
+    __slots__ = ()
+
+
+class TensorInfo(_Document):
+    """A tensor without its data: `name`, `dtype`, `shape`, `nbytes`, `tied_to`."""
+
+    __slots__ = ()
+
+
+class ColumnInfo(_Document):
+    """A column of records: `name`, `type`, and `shape` where each value has one."""
+
+    __slots__ = ()
+
+
+class Report(_Document):
+    """What a conversion came to."""
+
+    __slots__ = ()
+
+
+class Inspection(_Document):
+    """What an input holds, without its data."""
+
+    __slots__ = ()
+
+
+class Difference(_Document):
+    """One difference: its `kind`, the `name` of the tensor or column, and what each side has."""
+
+    __slots__ = ()
+
+
+class Differences(_Document):
+    """What a comparison found: `equal`, `differences`."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        raise TypeError("ask for .equal: whether differences are true, or their absence is, nobody remembers")
+
+
+class Verdict(_Document):
+    """What became of an output since its receipt was written."""
+
+    __slots__ = ()
+
+
+class Format(_Document):
+    """A format that can be used."""
+
+    __slots__ = ()
+
+
+class RunSummary(_Document):
+    """What a run of a manifest came to; of a dry run, what it would do."""
+
+    __slots__ = ()
+
+
+class StateObject:
+    """An object of a checkpoint's state that only its own format understands: it is shown, and nothing of it runs.
+
+    - `kind`: its class or function, `"torch.optim.adam.Adam"` say
+    - `parts`: what it is made of
+    """
+
+    __slots__ = ("kind", "parts")
+
+    def __init__(self, kind: str, parts: tuple[object, ...]) -> None:
+        self.kind = kind
+        self.parts = parts
+
+    def __repr__(self) -> str:
+        return f"<{self.kind or 'object'} of {len(self.parts)} parts>"
+
+
+def losses(found: list[dict[str, object]]) -> tuple[Loss, ...]:
+    """Losses of a document."""
+    return tuple(Loss(loss) for loss in found)
+
+
+def report(found: dict[str, object]) -> Report:
+    """A report of a document."""
+    return Report({**found, "losses": losses(found["losses"])})  # type: ignore[arg-type]

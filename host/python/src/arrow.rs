@@ -1,0 +1,48 @@
+//! Arrow's C streams in capsules of Python, made from `arrow-array`'s own structures: the interface of
+//! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>.
+#![expect(unsafe_code, reason = "structures of C in capsules")]
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use std::ffi::CStr;
+use tensorferry_sdk::arrow_array::RecordBatchReader;
+use tensorferry_sdk::arrow_array::ffi::FFI_ArrowSchema;
+use tensorferry_sdk::arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use tensorferry_sdk::arrow_schema::Schema;
+
+const STREAM: &CStr = c"arrow_array_stream";
+const SCHEMA: &CStr = c"arrow_schema";
+
+/// A capsule of a stream; what nobody takes over is released with the capsule.
+pub(crate) fn stream<'py>(
+    py: Python<'py>,
+    batches: Box<dyn RecordBatchReader + Send>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(batches), STREAM)
+}
+
+/// A capsule of a schema.
+pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+    let schema =
+        FFI_ArrowSchema::try_from(schema).map_err(|error| PyTypeError::new_err(error.to_string()))?;
+    PyCapsule::new_with_value(py, schema, SCHEMA)
+}
+
+/// Takes over the stream of an object that has `__arrow_c_stream__`.
+///
+/// # Errors
+/// Type, for an object that has none, or a stream whose types this Arrow does not know.
+pub(crate) fn stream_of(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
+    if !object.hasattr("__arrow_c_stream__")? {
+        let found = object.get_type().name()?;
+        return Err(PyTypeError::new_err(format!(
+            "a {found} has no __arrow_c_stream__: not a table of records"
+        )));
+    }
+    let capsule = object.call_method0("__arrow_c_stream__")?.cast_into::<PyCapsule>()?;
+    let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
+    // SAFETY: the interface's: the capsule holds such a structure, which we move out; a released one stays behind.
+    let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
+    Ok(Box::new(reader.map_err(|error| PyTypeError::new_err(error.to_string()))?))
+}

@@ -1,0 +1,288 @@
+//! The engine's commands: each is told what to do, and answers with a document.
+
+use crate::arguments::{InputArguments, Options, OutputArguments, loss_kind};
+use crate::engine::Engine;
+use crate::errors::OrRaise;
+use crate::objects;
+use crate::work;
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use tensorferry::engine::context::loss::LossRecord;
+use tensorferry::engine::convert::compare::{self, Compared};
+use tensorferry::engine::convert::inspect::{Look, inspect};
+use tensorferry::engine::convert::receipts::verify::{Depth, verify_all};
+use tensorferry::engine::formats::document::document;
+use tensorferry::engine::formats::registry::holds_records;
+use tensorferry::engine::read::context::ReadContext;
+use tensorferry::engine::read::part::Part;
+use tensorferry::engine::read::record_files;
+use tensorferry::engine::receipt::{Checked, find};
+use tensorferry::engine::records::rows;
+use tensorferry::engine::records::schema_file::column;
+use tensorferry::engine::tensors::diff::Tolerance;
+use tensorferry::engine::tensors::expected;
+use tensorferry::{Registry, Result};
+use tensorferry_sdk::{Catalog, Loss, Purpose};
+
+/// What a conversion may be told beside its input and output.
+struct ConversionArguments {
+    steps: Vec<String>,
+    verify: bool,
+    strict: bool,
+    allow: Vec<String>,
+    receipt: bool,
+    dry_run: bool,
+    allow_empty: bool,
+}
+
+impl<'py> FromPyObject<'_, 'py> for ConversionArguments {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let (steps, verify, strict, allow, receipt, dry_run, allow_empty) = object.extract()?;
+        Ok(Self { steps, verify, strict, allow, receipt, dry_run, allow_empty })
+    }
+}
+
+#[pymethods]
+impl Engine {
+    /// Converts, and gives the report.
+    #[pyo3(signature = (input, output, how, progress))]
+    fn convert<'py>(
+        &self,
+        py: Python<'py>,
+        input: InputArguments,
+        output: OutputArguments,
+        how: ConversionArguments,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let registry = self.for_a_call();
+        let report =
+            work::run(py, registry.session(), progress.as_ref(), || convert(&registry, input, output, how))?;
+        objects::of_json(py, &report)
+    }
+
+    /// What an input holds, without its data.
+    fn inspect<'py>(&self, py: Python<'py>, input: InputArguments) -> PyResult<Bound<'py, PyAny>> {
+        let registry = self.for_a_call();
+        let seen = work::run(py, registry.session(), None, || {
+            registry.session().install(|| inspection(&registry, &input))
+        })?;
+        objects::of_json(py, &seen)
+    }
+
+    /// How two inputs differ.
+    #[pyo3(signature = (a, b, part, options, steps, tolerance, progress))]
+    fn diff<'py>(
+        &self,
+        py: Python<'py>,
+        a: PathBuf,
+        b: PathBuf,
+        part: Option<String>,
+        options: Options,
+        steps: Vec<String>,
+        tolerance: Option<(f64, f64)>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let registry = self.for_a_call();
+        let request = Compared {
+            a: &a,
+            b: &b,
+            part: &part.as_deref().map_or(Part::Whole, Part::parse),
+            options: &options,
+            steps: &steps,
+            tolerance: tolerance.map(|(atol, rtol)| Tolerance { atol, rtol }),
+        };
+        let session = registry.session();
+        let found = work::run(py, session, progress.as_ref(), || {
+            session.install(|| compare::compare(&request, &registry, session))
+        })?;
+        objects::of_json(py, &found.json())
+    }
+
+    /// How an input differs from the names, dtypes and shapes that a file says.
+    fn check<'py>(
+        &self,
+        py: Python<'py>,
+        input: InputArguments,
+        against: PathBuf,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let registry = self.for_a_call();
+        let session = registry.session();
+        let found = work::run(py, session, None, || {
+            session.install(|| {
+                let expected = expected::read(&against)?;
+                let part = input.part();
+                let seen = inspect(&input.path, look(&input, &part, Purpose::SHOW), &registry, session)?;
+                let differences = expected::compare(&expected, &seen.catalog);
+                let document = compare::json(&differences, seen.catalog.tensors().len());
+                seen.input.close()?;
+                Ok(document)
+            })
+        })?;
+        objects::of_json(py, &found)
+    }
+
+    /// Holds outputs against their receipts.
+    #[pyo3(signature = (outputs, quick, source, progress))]
+    fn verify<'py>(
+        &self,
+        py: Python<'py>,
+        outputs: Vec<PathBuf>,
+        quick: bool,
+        source: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let registry = self.for_a_call();
+        let session = registry.session();
+        let verdicts = work::run(py, session, progress.as_ref(), || {
+            session.install(|| {
+                let found = find(&outputs, &session.limits)?;
+                let without = found.without.iter();
+                let mut verdicts: Vec<Value> =
+                    without.map(|path| json!({ "verdict": "no receipt", "output": path })).collect();
+                verify_all(&found.receipts, Depth { quick, source }, &registry, session, |checked| {
+                    verdicts.push(verdict(&checked));
+                    Ok(())
+                })?;
+                Ok(Value::from(verdicts))
+            })
+        })?;
+        objects::of_json(py, &verdicts)
+    }
+
+    /// Every format that can be used.
+    fn formats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let registry = self.for_a_call();
+        registry.check_any().or_raise(py)?;
+        let mut formats: Vec<_> = registry.formats().iter().collect();
+        formats.sort_by(|a, b| a.description.id.cmp(&b.description.id));
+        objects::of_json(py, &formats.into_iter().map(|format| document(&registry, format)).collect())
+    }
+}
+
+fn convert(
+    registry: &Registry,
+    input: InputArguments,
+    output: OutputArguments,
+    how: ConversionArguments,
+) -> Result<Value> {
+    let mut conversion = registry
+        .convert(&input.path, &output.path)
+        .verify(how.verify)
+        .strict(how.strict)
+        .receipt(how.receipt)
+        .dry_run(how.dry_run)
+        .allow_empty(how.allow_empty)
+        .force(output.force)
+        .sync(output.sync);
+    if let Some(format) = input.format {
+        conversion = conversion.from(format);
+    }
+    if let Some(format) = output.format {
+        conversion = conversion.to(format);
+    }
+    if let Some(part) = input.part {
+        conversion = conversion.part(&part);
+    }
+    for (key, value) in input.options {
+        conversion = conversion.input_option(key, value);
+    }
+    for (key, value) in output.options {
+        conversion = conversion.output_option(key, value);
+    }
+    conversion = how.steps.into_iter().fold(conversion, |conversion, step| conversion.step(step));
+    for word in &how.allow {
+        conversion = conversion.allow(loss_kind(word)?);
+    }
+    Ok(conversion.run()?.json())
+}
+
+fn look<'a>(input: &'a InputArguments, part: &'a Part, purpose: Purpose) -> Look<'a> {
+    Look { from: input.format.as_deref(), options: &input.options, part, purpose }
+}
+
+fn inspection(registry: &Registry, input: &InputArguments) -> Result<Value> {
+    let session = registry.session();
+    let part = input.part.as_deref().map_or(Part::Whole, Part::parse);
+    let look = look(input, &part, Purpose::SHOW);
+    let found = record_files::find(&input.path, look.choice(), registry, session)?;
+    if holds_records(&found.format.description) {
+        let context = ReadContext::new(session, Purpose::SHOW);
+        let rows = rows::open(&found.source, found.format, &found.options, &context)?;
+        let columns = rows.set.schema().fields().iter().map(|field| column(field)).collect::<Vec<_>>();
+        let document = json!({
+            "format": found.format.description.id,
+            "tensors": [],
+            "metadata": {},
+            "globals": [],
+            "columns": columns,
+            "records": rows.known_records(),
+            "losses": losses(&rows.losses()?),
+        });
+        rows.close()?;
+        return Ok(document);
+    }
+    let seen = inspect(&input.path, look, registry, session)?;
+    let document = json!({
+        "format": seen.input.format.description.id,
+        "tensors": tensors(&seen.catalog),
+        "metadata": seen.catalog.metadata().iter().map(|(key, value)| (key.clone(), parsed(&value.json())))
+            .collect::<serde_json::Map<_, _>>(),
+        "globals": seen.catalog.globals(),
+        "columns": [],
+        "records": null,
+        "losses": losses(&seen.losses),
+    });
+    seen.input.close()?;
+    Ok(document)
+}
+
+/// JSON's reader goes less deep than a value may.
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
+}
+
+fn losses(losses: &[Loss]) -> Value {
+    json!(losses.iter().map(LossRecord::of).collect::<Vec<_>>())
+}
+
+fn tensors(catalog: &Catalog) -> Vec<Value> {
+    let all = catalog.tensors().iter().zip(catalog.ties()).enumerate();
+    let record = |(index, (tensor, tie)): (usize, (&tensorferry_sdk::Tensor, tensorferry_sdk::TensorId))| {
+        let first = catalog.tensor(tie).filter(|_| tie.0 as usize != index).map(|first| &first.name);
+        let dtype = catalog.dtype_info(tensor.dtype).map_or("?", |info| info.name());
+        json!({
+            "name": tensor.name,
+            "dtype": dtype,
+            "shape": tensor.shape,
+            "nbytes": tensor.bytes,
+            "tied_to": first,
+        })
+    };
+    all.map(record).collect()
+}
+
+fn verdict(checked: &Checked) -> Value {
+    let problems = checked.problems.iter().map(|problem| {
+        json!({
+            "subject": problem.subject.word(),
+            "name": problem.name,
+            "what": problem.what,
+            "expected": problem.expected,
+            "found": problem.found,
+        })
+    });
+    json!({
+        "verdict": checked.verdict.words(),
+        "receipt": checked.receipt,
+        "output": tensorferry::engine::receipt::output_of(&checked.receipt),
+        "problems": problems.collect::<Vec<_>>(),
+        "error": checked.error.as_ref().map(ToString::to_string),
+        "files": checked.files,
+        "tensors": checked.tensors,
+        "records": checked.rows,
+        "bytes": checked.bytes,
+    })
+}

@@ -1,0 +1,86 @@
+//! An engine is the formats that Python's package can use, and what they may take: threads, memory, limits.
+
+use crate::errors::OrRaise;
+use pyo3::prelude::*;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tensorferry::{Error, Limits, PluginFolder, PluginSearch, Registry, Session};
+
+/// The formats and the budget of a process.
+#[pyclass(frozen, module = "tensorferry._native")]
+pub(crate) struct Engine {
+    registry: Registry,
+    /// The program that comes with the package: it opens libraries for the first time, and does the jobs of a run.
+    pub(crate) program: PathBuf,
+    /// The folders of other plugins, for the processes of a run.
+    pub(crate) folders: Vec<PathBuf>,
+    /// Limits that were asked for, likewise.
+    pub(crate) limits: BTreeMap<String, u64>,
+    /// The memory that was asked for.
+    pub(crate) memory: Option<u64>,
+}
+
+#[pymethods]
+impl Engine {
+    /// `own` is the package's folder of plugins, which is trusted as the package is; `folders` are others. What the
+    /// libraries say of themselves is kept in `cache`.
+    #[new]
+    #[pyo3(signature = (program, own, folders, cache, threads, memory, limits))]
+    fn new(
+        py: Python<'_>,
+        program: PathBuf,
+        own: PathBuf,
+        folders: Vec<PathBuf>,
+        cache: Option<PathBuf>,
+        threads: Option<usize>,
+        memory: Option<u64>,
+        limits: BTreeMap<String, u64>,
+    ) -> PyResult<Self> {
+        let usual = Session::default();
+        let mut session = Session::new(threads.unwrap_or(usual.threads), memory.unwrap_or(usual.memory));
+        session.limits = limits_of(&limits).or_raise(py)?;
+        let registry = py.detach(|| {
+            let others = folders.iter().map(PluginFolder::new);
+            let own = PluginFolder::new(own).built_in().trusted();
+            let search = PluginSearch::new(others.chain([own])).scan_with(&program, ["scan-plugins"]);
+            let search = cache.into_iter().fold(search, PluginSearch::cache);
+            search.load().with_session(session)
+        });
+        Ok(Self { registry, program, folders, limits, memory })
+    }
+
+    /// Another process has an engine of its own. What pickles a function by its parts, as dill does, comes across this one.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, ())> {
+        Ok((py.import("tensorferry._engine")?.getattr("engine")?, ()))
+    }
+
+    /// What a person should know of the plugins that were found.
+    fn notes(&self) -> Vec<String> {
+        let refused = self.registry.libraries().iter();
+        let refused = refused
+            .filter_map(|l| l.outcome.as_ref().err().map(|why| format!("{}: {why}", l.path.display())));
+        refused.chain(self.registry.notes().iter().cloned()).collect()
+    }
+}
+
+impl Engine {
+    /// The formats, with a session of its own for one call.
+    pub(crate) fn for_a_call(&self) -> Registry {
+        let session = Arc::new(self.registry.session().afresh());
+        self.registry.clone().with_session(session)
+    }
+}
+
+fn limits_of(given: &BTreeMap<String, u64>) -> tensorferry::Result<Limits> {
+    let mut limits = Limits::default();
+    for (name, value) in given {
+        if !limits.set(name, *value) {
+            let known = Limits::NAMES.join(", ");
+            return Err(Error::usage("no limit of this name")
+                .expected(format!("one of {known}"))
+                .found(name));
+        }
+    }
+    Ok(limits)
+}

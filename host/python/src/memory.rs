@@ -1,0 +1,181 @@
+//! Memory that frameworks have allocated: to be filled with a tensor's bytes, or to be written to a file.
+//!
+//! While the engine works with it, it must be neither freed nor, if it is being filled, looked at: its owner is held
+//! meanwhile, and Python's users keep to what holds for any buffer that they give to a function.
+#![expect(unsafe_code, reason = "memory that others own")]
+
+use crate::dlpack::{Lent, row_major};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::prelude::*;
+use tensorferry::{Dtype, SharedBytes};
+
+/// Memory to be filled: bytes side by side.
+pub(crate) struct Writable {
+    data: *mut u8,
+    len: usize,
+    _owner: Owner,
+}
+
+/// What keeps memory: one of both.
+struct Owner {
+    _buffer: Option<PyBuffer<u8>>,
+    _lent: Option<Lent>,
+}
+
+impl From<PyBuffer<u8>> for Owner {
+    fn from(buffer: PyBuffer<u8>) -> Self {
+        Self { _buffer: Some(buffer), _lent: None }
+    }
+}
+
+impl From<Lent> for Owner {
+    fn from(lent: Lent) -> Self {
+        Self { _buffer: None, _lent: Some(lent) }
+    }
+}
+
+// SAFETY: the memory is the caller's for as long as the owner is held.
+unsafe impl Send for Writable {}
+
+impl Writable {
+    /// Of an object with a buffer of bytes, or of one that lends its memory by `DLPack`.
+    ///
+    /// # Errors
+    /// Buffer, for memory that is read-only or does not lie side by side; type, for other objects.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if object.hasattr("__dlpack__")? && !has_buffer(object) {
+            let lent = Lent::of(object)?;
+            let len: u64 = lent.shape.iter().product();
+            if lent.is_read_only || lent.dtype != Dtype::U8 || lent.strides != row_major(&lent.shape) {
+                return Err(PyBufferError::new_err(
+                    "not memory of bytes that lie side by side, to be written to",
+                ));
+            }
+            let len = usize::try_from(len).unwrap_or(0);
+            return Ok(Self { data: lent.data, len, _owner: lent.into() });
+        }
+        let buffer = PyBuffer::<u8>::get(object)?;
+        if buffer.readonly() || !buffer.is_c_contiguous() {
+            return Err(PyBufferError::new_err(
+                "not memory of bytes that lie side by side, to be written to",
+            ));
+        }
+        Ok(Self { data: buffer.buf_ptr().cast(), len: buffer.len_bytes(), _owner: buffer.into() })
+    }
+
+    /// All of it.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        if self.len == 0 {
+            return &mut [];
+        }
+        // SAFETY: the owner says that so many bytes are there, and holds them; see the module.
+        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
+    }
+}
+
+fn has_buffer(object: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: it is an object.
+    unsafe { pyo3::ffi::PyObject_CheckBuffer(object.as_ptr()) == 1 }
+}
+
+/// The tensor of an array that is to be written.
+pub(crate) struct Readable {
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<u64>,
+    strides: Vec<i64>,
+    data: *const u8,
+    /// Of an element; 1, where the bytes lie side by side whatever they are.
+    width: usize,
+    len: usize,
+    _owner: Owner,
+}
+
+impl Readable {
+    /// Of an object that lends its memory by `DLPack`.
+    ///
+    /// # Errors
+    /// As of [`Lent::of`].
+    pub(crate) fn lent(array: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let lent = Lent::of(array)?;
+        let width = width(lent.dtype)?;
+        let (dtype, shape, strides, data) = (lent.dtype, lent.shape.clone(), lent.strides.clone(), lent.data);
+        let elements = usize::try_from(shape.iter().product::<u64>()).unwrap_or(0);
+        let len = elements.saturating_mul(width);
+        Ok(Self { dtype, shape, strides, data, width, len, _owner: lent.into() })
+    }
+
+    /// Of bytes that lie side by side, and what they are.
+    ///
+    /// # Errors
+    /// Type, for an object without such a buffer, or a dtype that there is not.
+    pub(crate) fn bytes(object: &Bound<'_, PyAny>, dtype: &str, shape: Vec<u64>) -> PyResult<Self> {
+        let buffer = PyBuffer::<u8>::get(object)?;
+        if !buffer.is_c_contiguous() {
+            return Err(PyBufferError::new_err("the bytes do not lie side by side"));
+        }
+        let dtype = Dtype::named(dtype)
+            .ok_or_else(|| PyTypeError::new_err(format!("no dtype is called {dtype:?}")))?;
+        let strides = row_major(&shape);
+        let (data, len) = (buffer.buf_ptr().cast_const().cast(), buffer.len_bytes());
+        Ok(Self { dtype, shape, strides, data, width: 1, len, _owner: buffer.into() })
+    }
+
+    /// Where it lies and how: two tensors of which this is the same are one.
+    pub(crate) fn identity(&self) -> (usize, u32, Vec<u64>, Vec<i64>) {
+        (self.data as usize, self.dtype.id(), self.shape.clone(), self.strides.clone())
+    }
+
+    /// Its bytes, row-major: where they lie, if they lie so; else a copy.
+    pub(crate) fn into_bytes(self) -> SharedBytes {
+        let side_by_side = self.len == 0 || self.strides == row_major(&self.shape);
+        if side_by_side { SharedBytes::new(self) } else { self.gathered().into() }
+    }
+
+    /// The elements in order.
+    fn gathered(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len);
+        let mut index = vec![0_u64; self.shape.len()];
+        let row = self.shape.last().copied().unwrap_or(1);
+        let step = self.strides.last().copied().unwrap_or(1);
+        loop {
+            let outer = index.iter().zip(&self.strides).take(self.shape.len().saturating_sub(1));
+            let start: i64 = outer.map(|(&at, &stride)| at.cast_signed() * stride).sum();
+            for at in 0..row.cast_signed() {
+                let element = isize::try_from(start + at * step).unwrap_or(0) * self.width.cast_signed();
+                // SAFETY: the owner's shape and strides say that the element is there.
+                let element = unsafe { std::slice::from_raw_parts(self.data.offset(element), self.width) };
+                bytes.extend_from_slice(element);
+            }
+            // The next row.
+            let Some(dim) =
+                (0..self.shape.len().saturating_sub(1)).rev().find(|&dim| index[dim] + 1 < self.shape[dim])
+            else {
+                return bytes;
+            };
+            index[dim] += 1;
+            index[dim + 1..].fill(0);
+        }
+    }
+}
+
+fn width(dtype: Dtype) -> PyResult<usize> {
+    let width =
+        dtype.info().and_then(|info| info.element_bytes()).and_then(|width| usize::try_from(width).ok());
+    width.ok_or_else(|| PyTypeError::new_err("elements of this dtype are not whole bytes"))
+}
+
+// SAFETY: the memory is not changed while the engine reads it; see the module.
+unsafe impl Send for Readable {}
+// SAFETY: as above.
+unsafe impl Sync for Readable {}
+
+impl AsRef<[u8]> for Readable {
+    fn as_ref(&self) -> &[u8] {
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: the owner says that so many bytes are there side by side (`into_bytes`), and holds them.
+        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+    }
+}

@@ -1,0 +1,225 @@
+//! Opened inputs and their tensors, as bytes. What a tensor is for a framework, `_tensor.py` knows.
+
+use crate::arguments::InputArguments;
+use crate::dlpack::{self, Aligned};
+use crate::engine::Engine;
+use crate::errors::OrRaise;
+use crate::mapping::Mapping;
+use crate::memory::Writable;
+use crate::objects;
+use crate::work;
+use pyo3::exceptions::PyMemoryError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
+use std::sync::{Arc, PoisonError, RwLock};
+use tensorferry::engine::context::loss::LossRecord;
+use tensorferry::{Error, Result};
+
+/// An opened input, until it is closed.
+#[pyclass(frozen, module = "tensorferry._native")]
+pub(crate) struct Model(Arc<Opened>);
+
+struct Opened(RwLock<Option<tensorferry::Model>>);
+
+impl Opened {
+    fn get(&self) -> Result<tensorferry::Model> {
+        let model = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        model
+            .clone()
+            .ok_or_else(|| Error::usage("the model is closed: read tensors before, or open it again"))
+    }
+}
+
+#[pymethods]
+impl Engine {
+    /// Opens an input: path, format, part, options.
+    fn open(&self, py: Python<'_>, input: InputArguments) -> PyResult<Model> {
+        let registry = self.for_a_call();
+        let model = work::run(py, registry.session(), None, || {
+            registry.open_with(&input.path, &input.open_options())
+        })?;
+        Ok(Model(Arc::new(Opened(RwLock::new(Some(model))))))
+    }
+}
+
+#[pymethods]
+impl Model {
+    /// Lets go of the files. Tensors of it cannot be read any more.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| drop(self.0.0.write().unwrap_or_else(PoisonError::into_inner).take()));
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.get().is_err()
+    }
+
+    /// The format's id.
+    fn format(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.0.get().or_raise(py)?.format().description.id.clone())
+    }
+
+    /// Every tensor, in the input's order.
+    fn tensors(&self, py: Python<'_>) -> PyResult<Vec<Tensor>> {
+        let model = self.0.get().or_raise(py)?;
+        Ok(model.tensors().map(|tensor| Tensor::of(&self.0, tensor.name(), &tensor)).collect())
+    }
+
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (key, value) in self.0.get().or_raise(py)?.metadata() {
+            dict.set_item(key, objects::of_value(py, value)?)?;
+        }
+        Ok(dict)
+    }
+
+    /// The tree of what the input holds, whose tensors are `tensor(name)`; `None` where it has no tree.
+    fn state<'py>(&self, py: Python<'py>, tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let model = self.0.get().or_raise(py)?;
+        let (catalog, tree) = (model.catalog(), model.catalog().tree());
+        let Some(root) = tree.root() else { return Ok(py.None().into_bound(py)) };
+        let nodes = tree.nodes().get(..=root.0 as usize).unwrap_or_default();
+        objects::of_nodes(py, nodes, &|node| {
+            let found = node.as_tensor().and_then(|id| catalog.tensors().get(id.0 as usize));
+            found.map_or_else(|| Ok(py.None().into_bound(py)), |found| tensor.call1((&*found.name,)))
+        })
+    }
+
+    /// What the input holds and this does not show.
+    fn losses<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let model = self.0.get().or_raise(py)?;
+        let records: Vec<_> = model.losses().iter().map(LossRecord::of).collect();
+        objects::of_json(py, &serde_json::json!(records))
+    }
+
+    /// Functions and classes that a pickle would have called.
+    fn globals(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        Ok(self.0.get().or_raise(py)?.catalog().globals().to_vec())
+    }
+
+    /// For each tensor that is another one under a second name: both names.
+    fn ties(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
+        let model = self.0.get().or_raise(py)?;
+        let catalog = model.catalog();
+        let names = |index: usize| catalog.tensors().get(index).map(|tensor| tensor.name.clone());
+        let ties = catalog.ties().into_iter().enumerate().filter(|(index, first)| *index != first.0 as usize);
+        Ok(ties.filter_map(|(index, first)| Some((names(index)?, names(first.0 as usize)?))).collect())
+    }
+
+    fn check_unchanged(&self, py: Python<'_>) -> PyResult<()> {
+        let model = self.0.get().or_raise(py)?;
+        py.detach(|| model.check_unchanged()).or_raise(py)
+    }
+
+    /// Fills memory with whole tensors of this model, on all threads: names, and where each goes.
+    fn read_many(&self, py: Python<'_>, parts: &Bound<'_, PyList>) -> PyResult<()> {
+        let model = self.0.get().or_raise(py)?;
+        let mut targets = Vec::with_capacity(parts.len());
+        for part in parts {
+            let (name, memory): (String, Bound<'_, PyAny>) = part.extract()?;
+            targets.push((model.tensor(&name).or_raise(py)?, Writable::of(&memory)?));
+        }
+        let read = py.detach(|| {
+            model.read_many(targets.iter_mut().map(|(tensor, memory)| (&*tensor, memory.bytes())))
+        });
+        read.or_raise(py)
+    }
+}
+
+/// A tensor of an opened input.
+#[pyclass(frozen, module = "tensorferry._native")]
+pub(crate) struct Tensor {
+    model: Arc<Opened>,
+    #[pyo3(get)]
+    name: String,
+    #[pyo3(get)]
+    dtype: String,
+    #[pyo3(get)]
+    shape: Vec<u64>,
+    #[pyo3(get)]
+    nbytes: u64,
+}
+
+impl Tensor {
+    fn of(model: &Arc<Opened>, name: &str, tensor: &tensorferry::Tensor) -> Self {
+        Self {
+            model: model.clone(),
+            name: name.to_owned(),
+            dtype: tensor.dtype_name().to_owned(),
+            shape: tensor.shape().to_vec(),
+            nbytes: tensor.byte_len(),
+        }
+    }
+
+    fn get(&self) -> Result<tensorferry::Tensor> {
+        self.model.get()?.tensor(&self.name)
+    }
+}
+
+/// Where a part of a tensor begins, and how long it is in each dimension; none: all of it.
+type Part = Option<(Vec<u64>, Vec<u64>)>;
+
+fn part_len(tensor: &tensorferry::Tensor, part: &Part) -> Result<usize> {
+    let len = match part {
+        Some((origin, shape)) => tensor.region_len(origin, shape)?,
+        None => tensor.byte_len(),
+    };
+    usize::try_from(len).map_err(|_| Error::limit("too long for memory").tensor(tensor.name()).found(len))
+}
+
+fn read_into(tensor: &tensorferry::Tensor, part: &Part, buffer: &mut [u8]) -> Result<()> {
+    match part {
+        Some((origin, shape)) => tensor.read_region_into(origin, shape, buffer),
+        None => tensor.read_into(buffer),
+    }
+}
+
+#[pymethods]
+impl Tensor {
+    /// What else the input says of it.
+    fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (key, value) in self.get().or_raise(py)?.attributes() {
+            dict.set_item(key, objects::of_value(py, value)?)?;
+        }
+        Ok(dict)
+    }
+
+    /// Bytes of a part: row-major, little-endian.
+    fn part_len(&self, py: Python<'_>, part: Part) -> PyResult<usize> {
+        self.get().and_then(|tensor| part_len(&tensor, &part)).or_raise(py)
+    }
+
+    /// Fills memory of as many bytes.
+    fn read_into(&self, py: Python<'_>, memory: &Bound<'_, PyAny>, part: Part) -> PyResult<()> {
+        let tensor = self.get().or_raise(py)?;
+        let mut memory = Writable::of(memory)?;
+        py.detach(|| read_into(&tensor, &part, memory.bytes())).or_raise(py)
+    }
+
+    fn read<'py>(&self, py: Python<'py>, part: Part) -> PyResult<Bound<'py, PyBytes>> {
+        let tensor = self.get().or_raise(py)?;
+        let len = part_len(&tensor, &part).or_raise(py)?;
+        PyBytes::new_with(py, len, |buffer| py.detach(|| read_into(&tensor, &part, buffer)).or_raise(py))
+    }
+
+    /// A capsule of `DLPack`, of memory of its own.
+    fn dlpack<'py>(
+        &self,
+        py: Python<'py>,
+        part: Part,
+        shape: Vec<u64>,
+        versioned: bool,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let tensor = self.get().or_raise(py)?;
+        let len = part_len(&tensor, &part).or_raise(py)?;
+        let mut memory = Aligned::new(len).ok_or_else(|| PyMemoryError::new_err(format!("{len} bytes")))?;
+        py.detach(|| read_into(&tensor, &part, memory.bytes(len))).or_raise(py)?;
+        dlpack::capsule(py, memory, tensor.dtype(), &shape, versioned)
+    }
+
+    /// Its bytes where they lie in their file.
+    fn map(&self, py: Python<'_>) -> PyResult<Mapping> {
+        let tensor = self.get().or_raise(py)?;
+        py.detach(|| Mapping::new(&tensor)).or_raise(py)
+    }
+}

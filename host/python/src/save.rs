@@ -1,0 +1,77 @@
+//! Writing of arrays and of Arrow's streams.
+
+use crate::arguments::OutputArguments;
+use crate::arrow;
+use crate::engine::Engine;
+use crate::memory::Readable;
+use crate::objects;
+use crate::work;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use std::collections::{BTreeMap, HashMap};
+use tensorferry::NewTensor;
+
+/// An array: an object that lends its memory by `DLPack`, or bytes with their dtype and shape.
+#[derive(FromPyObject)]
+enum Array<'py> {
+    Bytes(Bound<'py, PyAny>, String, Vec<u64>),
+    Lent(Bound<'py, PyAny>),
+}
+
+#[pymethods]
+impl Engine {
+    /// Writes arrays under their names. Those that are the same memory are one tensor.
+    #[pyo3(signature = (arrays, output, metadata, progress))]
+    fn save<'py>(
+        &self,
+        py: Python<'py>,
+        arrays: &Bound<'py, PyList>,
+        output: OutputArguments,
+        metadata: BTreeMap<String, String>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut readable: Vec<(String, Readable)> = Vec::with_capacity(arrays.len());
+        for item in arrays {
+            let (name, array): (String, Array<'_>) = item.extract()?;
+            let array = match array {
+                Array::Bytes(bytes, dtype, shape) => Readable::bytes(&bytes, &dtype, shape)?,
+                Array::Lent(array) => Readable::lent(&array)?,
+            };
+            readable.push((name, array));
+        }
+        let registry = self.for_a_call();
+        let report = work::run(py, registry.session(), progress.as_ref(), || {
+            let mut first: HashMap<_, String> = HashMap::new();
+            let tensors = readable.into_iter().map(|(name, array)| {
+                let (dtype, shape) = (array.dtype, array.shape.clone());
+                if let Some(first) = first.get(&array.identity()) {
+                    return NewTensor::tied(name, dtype, shape, first.clone());
+                }
+                // Memory of no bytes may have any address.
+                if !shape.contains(&0) {
+                    first.insert(array.identity(), name.clone());
+                }
+                NewTensor::shared(name, dtype, shape, array.into_bytes())
+            });
+            registry.save_with(&output.path, tensors, &output.save_options(metadata))
+        })?;
+        objects::of_json(py, &report.json())
+    }
+
+    /// Writes the records of an object that has `__arrow_c_stream__`.
+    #[pyo3(signature = (stream, output, progress))]
+    fn write<'py>(
+        &self,
+        py: Python<'py>,
+        stream: &Bound<'py, PyAny>,
+        output: OutputArguments,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let batches = arrow::stream_of(stream)?;
+        let registry = self.for_a_call();
+        let report = work::run(py, registry.session(), progress.as_ref(), || {
+            registry.save_records(&output.path, batches, &output.save_options(BTreeMap::new()))
+        })?;
+        objects::of_json(py, &report.json())
+    }
+}

@@ -1,0 +1,80 @@
+//! Work that may take long is done by another thread. The one that called waits for it without Python's lock, and
+//! looks in short steps whether the user has pressed Ctrl-C, and tells how far the work is.
+
+use crate::errors::OrRaise;
+use pyo3::prelude::*;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+use tensorferry::{Error, Result, Session};
+
+/// How long Ctrl-C may take to be seen.
+const STEP: Duration = Duration::from_millis(50);
+
+/// Does `work`, which obeys `session`. `progress` is called with bytes that are done, all of them, and what is done with
+/// them; if it raises, or a signal's handler does, the work is cancelled and ended first.
+///
+/// # Errors
+/// What the work gives, as an exception; what `progress` or a handler raised.
+pub(crate) fn run<T: Send>(
+    py: Python<'_>,
+    session: &Session,
+    progress: Option<&Py<PyAny>>,
+    work: impl FnOnce() -> Result<T> + Send,
+) -> PyResult<T> {
+    let (outcome, raised) = py.detach(|| {
+        std::thread::scope(|scope| {
+            let (send, done) = sync_channel(1);
+            let name = "tensorferry".to_owned();
+            let worker = std::thread::Builder::new().name(name);
+            let started = worker.spawn_scoped(scope, move || {
+                // Nobody waits for it only if the caller has panicked.
+                let _ = send.send(work());
+            });
+            if let Err(error) = started {
+                return (Err(Error::io(format!("cannot start a thread: {error}"))), None);
+            }
+            let mut raised = None;
+            loop {
+                match done.recv_timeout(STEP) {
+                    Ok(outcome) => return (outcome, raised),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        return (Err(Error::plugin("the engine panicked")), raised);
+                    }
+                    Err(RecvTimeoutError::Timeout) if raised.is_none() => {
+                        raised = Python::attach(|py| look(py, session, progress)).err();
+                        if raised.is_some() {
+                            session.cancel();
+                        }
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+            }
+        })
+    });
+    if let Some(raised) = raised {
+        return Err(raised);
+    }
+    let outcome = outcome.or_raise(py)?;
+    if let Some(progress) = progress {
+        tell(py, session, progress)?;
+    }
+    Ok(outcome)
+}
+
+fn look(py: Python<'_>, session: &Session, progress: Option<&Py<PyAny>>) -> PyResult<()> {
+    py.check_signals()?;
+    progress.map_or(Ok(()), |progress| tell(py, session, progress))
+}
+
+/// What is read before anything is copied, what is copied, or what is checked, as the program's bar shows it.
+fn tell(py: Python<'_>, session: &Session, progress: &Py<PyAny>) -> PyResult<()> {
+    let ((moved, to_move), (checked, to_check)) = (session.progress(), session.checks());
+    let (stage, (done, of)) = if to_move == 0 && to_check == 0 {
+        ("read", session.call())
+    } else if moved < to_move || to_check == 0 {
+        ("copy", (moved, to_move))
+    } else {
+        ("check", (checked, to_check))
+    };
+    progress.call1(py, (done, of.max(done), stage)).map(drop)
+}

@@ -1,0 +1,63 @@
+"""What several tests need: the repository's fixtures, and files that are made on the spot."""
+
+import json
+import os
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+FIXTURES = pathlib.Path(os.environ.get("FERRY_FIXTURES", ROOT / "tests/fixtures"))
+
+# What the plugins' cache says of one build, another build's tests do not believe.
+os.environ.setdefault("XDG_CACHE_HOME", "/nonexistent")
+
+
+class Case:
+    """A file that a real framework wrote, and what a reader must find in it."""
+
+    def __init__(self, file):
+        self.folder = file.parent
+        self.name = f"{self.folder.parent.name}/{self.folder.name}"
+        self.expected = json.loads(file.read_text())
+
+    @property
+    def path(self):
+        """What a reader is pointed at."""
+        if "input" in self.expected:
+            return self.folder / self.expected["input"]
+        if (self.folder / "ckpt").is_dir():
+            return self.folder / "ckpt"
+        files = self.expected.get("files") or sorted(p.name for p in self.folder.iterdir() if p.name != "expected.json")
+        return self.folder / files[0] if len(files) == 1 else self.folder
+
+    @property
+    def tensors(self):
+        """Those with a digest, by name."""
+        found = self.expected.get("tensors") or {}
+        return {name: facts for name, facts in found.items() if "sha256" in facts and not name.endswith("(dense)")}
+
+
+def cases(section):
+    found = [Case(file) for file in sorted((FIXTURES / section).glob("*/expected.json"))]
+    assert found, f"no fixtures in {FIXTURES / section}"
+    return found
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """A Parquet file of 10,000 rows, in groups of 1,000."""
+    import pyarrow
+    import pyarrow.parquet
+
+    path = tmp_path / "rows.parquet"
+    table = pyarrow.table(
+        {
+            "id": range(10_000),
+            "score": [i / 7 for i in range(10_000)],
+            "word": [f"w{i % 13}" for i in range(10_000)],
+            "list": [[i, i + 1] for i in range(10_000)],
+        }
+    )
+    pyarrow.parquet.write_table(table, path, row_group_size=1_000)
+    return path, table

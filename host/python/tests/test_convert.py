@@ -1,0 +1,137 @@
+"""Conversions, comparisons, receipts and runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy
+import pytest
+from conftest import FIXTURES
+
+import tensorferry
+
+MODEL = FIXTURES / "torch/zip_module_state_dict/pytorch_model.bin"
+
+
+def test_a_conversion_reports_what_it_did(tmp_path):
+    seen = []
+    report = tensorferry.convert(
+        MODEL, tmp_path / "a.safetensors", steps=["cast:bf16"], verify=True, receipt=True,
+        progress=lambda *told: seen.append(told),
+    )  # fmt: skip
+    assert report.tensors and report.verified and not report.dry_run and report.files
+    assert seen[-1][2] in ("copy", "check") and seen[-1][0] <= seen[-1][1]
+    with tensorferry.open(tmp_path / "a.safetensors") as model:
+        assert {tensor.dtype for tensor in model.values()} <= {"BF16", "I64", "BOOL"}
+    (verdict,) = tensorferry.verify(tmp_path / "a.safetensors")
+    assert verdict.verdict == "ok"
+    with open(tmp_path / "a.safetensors", "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\x55")
+    (verdict,) = tensorferry.verify(tmp_path / "a.safetensors")
+    assert verdict.verdict == "changed" and verdict.problems
+
+
+def test_differences(tmp_path):
+    tensorferry.convert(MODEL, tmp_path / "a.safetensors")
+    assert tensorferry.diff(MODEL, tmp_path / "a.safetensors").equal
+    tensorferry.convert(MODEL, tmp_path / "b.safetensors", steps=["cast:f16", "cast:f32"])
+    found = tensorferry.diff(MODEL, tmp_path / "b.safetensors")
+    assert not found.equal and found.differences[0].kind == "content"
+    assert tensorferry.diff(MODEL, tmp_path / "b.safetensors", atol=1e-2).equal
+    with pytest.raises(TypeError):
+        bool(found)
+
+
+def test_records_are_compared_too(tmp_path, rows):
+    path, table = rows
+    tensorferry.convert(path, tmp_path / "rows.jsonl")
+    assert tensorferry.diff(path, tmp_path / "rows.jsonl").equal
+    assert not tensorferry.diff(path, tmp_path / "rows.jsonl", steps=["take:5"]).equal
+
+
+def test_expectations():
+    seen = tensorferry.inspect(MODEL)
+    expected = {name: (info.dtype, info.shape) for name, info in seen.tensors.items()}
+    assert tensorferry.check(MODEL, expected).equal
+    first = next(iter(expected))
+    found = tensorferry.check(MODEL, {**expected, first: ("I8", None), "more": (None, None)})
+    assert {difference.kind for difference in found.differences} == {"dtype", "missing"}
+
+
+def test_formats_are_described():
+    formats = tensorferry.formats()
+    assert len(formats) >= 10 and formats["gguf"].reads and formats["parquet"].writes_records
+    assert formats["safetensors"].options and dir(formats["gguf"])
+
+
+def test_a_manifest_is_run(tmp_path):
+    (tmp_path / "m.toml").write_text(
+        f"""
+        [[job]]
+        input = {json.dumps(str(MODEL))}
+        output = "out.safetensors"
+
+        [[job]]
+        input = {json.dumps(str(FIXTURES / "safetensors/bad_truncated_data/model.safetensors"))}
+        output = "bad.pt"
+        """
+    )
+    plan = tensorferry.run(tmp_path / "m.toml", dry_run=True)
+    assert len(plan.plan["jobs"]) == 2 and not (tmp_path / "out.safetensors").exists()
+    events = []
+    summary = tensorferry.run(tmp_path / "m.toml", progress=events.append)
+    assert summary.totals["done"] == 1 and summary.totals["failed"] == 1
+    assert {"run-began", "job-done", "job-failed", "run-ended"} <= {event["event"] for event in events}
+    assert tensorferry.diff(MODEL, tmp_path / "out.safetensors").equal and not (tmp_path / "bad.pt").exists()
+    assert tensorferry.run(tmp_path / "m.toml").totals["unchanged"] == 1
+    (tmp_path / "m.toml").write_text("[[job]]\ninptu = 1")
+    with pytest.raises(tensorferry.UsageError, match="inptu"):
+        tensorferry.run(tmp_path / "m.toml")
+
+
+def test_a_callback_that_raises_ends_the_work(tmp_path):
+    numpy.save(tmp_path / "a.npy", numpy.zeros(1 << 28, numpy.uint8))
+
+    class Enough(Exception):
+        pass
+
+    def stop(done, of, stage):
+        raise Enough
+
+    with pytest.raises(Enough):
+        tensorferry.convert(tmp_path / "a.npy", tmp_path / "b.safetensors", verify=True, progress=stop)
+    # The callback may have been called for the first time when all was done; then nobody can take it back.
+    left = set(os.listdir(tmp_path)) - {"a.npy", "b.safetensors"}
+    assert not left, left
+
+
+def test_ctrl_c_leaves_nothing(tmp_path):
+    with open(tmp_path / "a.npy", "wb") as file:
+        numpy.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": (1 << 30,)})
+        file.truncate(file.tell() + (1 << 30))
+    script = textwrap.dedent(
+        """
+        import sys, tensorferry
+        print("begun", flush=True)
+        try:
+            tensorferry.convert("a.npy", "b.safetensors", steps=["cast:f32"], verify=True)
+        except KeyboardInterrupt:
+            sys.exit(7)
+        """
+    )
+    child = subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE)
+    assert child.stdout.readline() == b"begun\n"
+    for _ in range(600):
+        if set(os.listdir(tmp_path)) != {"a.npy"}:
+            break
+        time.sleep(0.02)
+    began = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    assert child.wait(60) == 7
+    assert time.monotonic() - began < 20
+    assert os.listdir(tmp_path) == ["a.npy"]

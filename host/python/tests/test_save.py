@@ -1,0 +1,134 @@
+"""What is saved is what was given, whoever made the array and however it lies."""
+
+import numpy
+import pytest
+import torch
+
+import tensorferry
+from tensorferry.torch import load_file, load_model, save_file
+
+
+def same(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and numpy.array_equal(
+        a.contiguous().reshape(-1).view(torch.uint8), b.contiguous().reshape(-1).view(torch.uint8)
+    )
+
+
+DTYPES = [
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
+    torch.float32, torch.float64, torch.complex64, torch.float8_e4m3fn, torch.float8_e5m2, torch.uint16, torch.uint32,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["a.safetensors", "a.pt"])
+def test_torch_tensors_come_back(tmp_path, name):
+    given = {str(dtype): (torch.rand(3, 5) * 3).to(dtype) for dtype in DTYPES}
+    given |= {"scalar": torch.tensor(2.5), "empty": torch.empty(0, 4), "grad": torch.rand(2, requires_grad=True)}
+    report = tensorferry.save(given, tmp_path / name, {"made": "here"})
+    assert report.tensors == len(given)
+    back = load_file(tmp_path / name)
+    assert back.keys() == given.keys()
+    for key, array in given.items():
+        assert same(array.detach(), back[key]), key
+    if name.endswith(".safetensors"):
+        assert tensorferry.open(tmp_path / name).metadata["made"] == "here"
+
+
+def test_views_and_ties_of_torch(tmp_path):
+    base = torch.arange(24.0).reshape(4, 6)
+    given = {
+        "base": base,
+        "again": base,
+        "turned": base.t(),
+        "rows": base[::2],
+        "column": base[:, 3],
+        "wide": torch.tensor([1.0, 2.0]).expand(3, 2),
+        "box": base[1:3, 2:5],
+    }
+    tensorferry.save(given, tmp_path / "views.safetensors")
+    back = load_file(tmp_path / "views.safetensors")
+    for key, array in given.items():
+        assert same(array, back[key]), key
+    tensorferry.save({"a": base, "b": base}, tmp_path / "tied.pt")
+    assert tensorferry.open(tmp_path / "tied.pt").ties == {"b": "a"}
+
+
+def test_numpy_and_ml_dtypes(tmp_path):
+    import ml_dtypes
+
+    given = {
+        "c": numpy.arange(6, dtype=numpy.int32).reshape(2, 3),
+        "f": numpy.asfortranarray(numpy.arange(6.0).reshape(2, 3)),
+        "big": numpy.arange(4, dtype=">i4"),
+        "bf16": numpy.array([1.5, -2], ml_dtypes.bfloat16),
+        "f8": numpy.array([1.5, -2], ml_dtypes.float8_e4m3fn),
+        "strided": numpy.arange(10)[::3],
+        "frozen": numpy.frombuffer(b"\1\2\3\4", numpy.uint16),
+        "scalar": numpy.float32(3),
+        "backwards": numpy.arange(5.0)[::-1],
+    }
+    tensorferry.save(given, tmp_path / "a.safetensors")
+    back = tensorferry.open(tmp_path / "a.safetensors").numpy()
+    for key, array in given.items():
+        array = numpy.asarray(array)
+        assert back[key].dtype == array.dtype.newbyteorder("="), key
+        assert back[key].tobytes() == array.astype(array.dtype.newbyteorder("=")).tobytes(), key
+
+
+def test_jax_and_lazy_tensors(tmp_path):
+    import jax
+
+    made = {"x": jax.numpy.arange(6, dtype=jax.numpy.bfloat16).reshape(2, 3)}
+    tensorferry.save(made, tmp_path / "jax.safetensors")
+    with tensorferry.open(tmp_path / "jax.safetensors") as model:
+        tensorferry.save({"part": model["x"][1:], **model}, tmp_path / "lazy.safetensors")
+        assert (model["x"].jax() == made["x"]).all()
+    with tensorferry.open(tmp_path / "lazy.safetensors") as model:
+        assert model["part"].shape == (1, 3)
+
+
+def test_mistakes_are_told(tmp_path):
+    array = numpy.zeros(2)
+    for tensors, raised in [
+        ({"a": [1, 2]}, TypeError),
+        ({1: array}, TypeError),
+        ({"a": numpy.array(["x"], object)}, tensorferry.UnsupportedError),
+        ({"a": torch.eye(2).to_sparse()}, tensorferry.UnsupportedError),
+        ({"a": torch.empty(2, device="meta")}, Exception),
+    ]:
+        with pytest.raises(raised):
+            tensorferry.save(tensors, tmp_path / "a.safetensors")
+        assert not (tmp_path / "a.safetensors").exists()
+    with pytest.raises(TypeError):
+        tensorferry.save({"a": array}, tmp_path / "a.safetensors", {"n": 1})
+    with pytest.raises(tensorferry.UsageError):
+        tensorferry.save({"a": array}, tmp_path / "a.unheard_of")
+    tensorferry.save({"a": array}, tmp_path / "a.safetensors")
+    with pytest.raises(tensorferry.UsageError, match="exists; use force=True"):
+        tensorferry.save({"a": array}, tmp_path / "a.safetensors")
+    tensorferry.save({"a": array}, tmp_path / "a.safetensors", force=True)
+
+
+def test_modules_are_loaded_as_with_safetensors(tmp_path):
+    def module():
+        made = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 4))
+        made[1].weight = torch.nn.Parameter(made[0].weight.t().contiguous())
+        made.tied = made[0]
+        return made
+
+    source, target = module(), module()
+    kept = {name: array for name, array in source.state_dict().items() if not name.startswith("tied")}
+    save_file(kept, tmp_path / "m.safetensors")
+    assert load_model(target, tmp_path / "m.safetensors") == ([], [])
+    assert all(torch.equal(a, b) for a, b in zip(source.parameters(), target.parameters()))
+    del kept["1.weight"]
+    save_file({**kept, "more": torch.zeros(1)}, tmp_path / "n.safetensors")
+    with pytest.raises(RuntimeError, match="1.weight.*more"):
+        load_model(module(), tmp_path / "n.safetensors")
+    assert load_model(module(), tmp_path / "n.safetensors", strict=False) == (["1.weight"], ["more"])
+
+
+def test_what_a_format_cannot_hold_is_warned_of(tmp_path):
+    with pytest.warns(UserWarning, match="lacks tensor 'b'"):
+        report = tensorferry.save({"a": torch.zeros(2), "b": torch.zeros(2, dtype=torch.bfloat16)}, tmp_path / "a.npz")
+    assert [loss.what for loss in report.losses] == ["b"]

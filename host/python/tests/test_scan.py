@@ -1,0 +1,130 @@
+"""Records as Arrow's streams, in every library that takes them."""
+
+import gc
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from conftest import FIXTURES
+
+import tensorferry
+
+
+def test_all_of_them_take_it(rows):
+    import duckdb
+    import pandas
+    import polars
+
+    path, table = rows
+    scan = tensorferry.scan(path)
+    assert scan.schema["id"] == "int64" and scan.known_records == 10_000 and scan.format == "parquet"
+    assert scan.to_pyarrow().read_all().equals(table)
+    # Again: each asks for a new stream.
+    assert pyarrow.table(scan).equals(table)
+    assert polars.DataFrame(scan).to_arrow().num_rows == 10_000
+    assert polars.DataFrame(scan)["id"].sum() == sum(range(10_000))
+    assert pandas.DataFrame.from_arrow(scan)["score"].sum() == pytest.approx(sum(i / 7 for i in range(10_000)))
+    found = duckdb.sql("select word, count(*) as n from scan group by word order by word").fetchall()
+    assert len(found) == 13 and sum(n for _, n in found) == 10_000
+    assert pyarrow.schema(scan).names == table.schema.names
+
+
+def test_datasets_take_its_batches(rows, tmp_path):
+    import datasets
+
+    path, _ = rows
+
+    def batches():
+        for batch in tensorferry.scan(path).to_pyarrow():
+            yield from batch.to_pylist()
+
+    made = datasets.Dataset.from_generator(batches, cache_dir=str(tmp_path / "cache"))
+    assert len(made) == 10_000 and made[3]["list"] == [3, 4]
+    direct = datasets.Dataset(pyarrow.table(tensorferry.scan(path)))
+    assert direct[9_999]["id"] == 9_999
+
+
+def test_steps_and_columns(rows):
+    path, table = rows
+    scan = tensorferry.scan(path, steps=["filter:id<100", "take:7"], columns=["word", "id"])
+    assert list(scan.schema) == ["id", "word"] and scan.splits == 1
+    read = pyarrow.table(scan)
+    assert read.column_names == ["id", "word"] and read["id"].to_pylist() == list(range(7))
+    for wrong in ({"columns": ["absent"]}, {"steps": ["cast:bf16"]}, {"columns": []}, {"steps": ["repeat"]}):
+        with pytest.raises(tensorferry.UsageError):
+            tensorferry.scan(path, **wrong)
+
+
+def test_splits_together_are_everything(rows):
+    path, table = rows
+    scan = tensorferry.scan(path)
+    assert scan.splits >= 2
+    parts = [pyarrow.table(scan.split(number)) for number in range(scan.splits)]
+    assert pyarrow.concat_tables(parts).equals(table)
+    with pytest.raises(IndexError):
+        scan.split(scan.splits)
+
+
+def test_whoever_stops_early_stops_the_reading(rows):
+    path, _ = rows
+    for _ in range(50):
+        reader = tensorferry.scan(path).to_pyarrow()
+        assert reader.read_next_batch().num_rows
+        del reader
+    tensorferry.scan(path).__arrow_c_stream__()
+    gc.collect()
+    import duckdb
+
+    scan = tensorferry.scan(path)
+    assert duckdb.sql("select id from scan limit 3").fetchall() == [(0,), (1,), (2,)]
+
+
+def test_tfrecords(rows):
+    path = FIXTURES / "tfrecord/example_plain/data.tfrecord"
+    read = pyarrow.table(tensorferry.scan(path))
+    assert read.num_rows == len(__import__("json").loads((path.parent / "expected.json").read_text())["records"])
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.jsonl", "out.tfrecord"])
+def test_tables_are_written(rows, tmp_path, name):
+    import pandas
+    import polars
+
+    path, table = rows
+    plain = table.select(["id", "word"])
+    for number, data in enumerate([plain, polars.from_arrow(plain), pandas.DataFrame({"id": plain["id"].to_pandas(), "word": plain["word"].to_pandas()}),
+                                   tensorferry.scan(path, columns=["id", "word"]), plain.to_reader(max_chunksize=77)]):  # fmt: skip
+        out = tmp_path / f"{number}{name}"
+        report = tensorferry.write(data, out)
+        assert report.records == 10_000 and report.losses is not None
+        back = pyarrow.table(tensorferry.scan(out, columns=["id", "word"]))
+        assert back["id"].to_pylist() == plain["id"].to_pylist()
+        words = [word.decode() if isinstance(word, bytes) else word for word in back["word"].to_pylist()]
+        assert words == plain["word"].to_pylist()
+
+
+def test_writing_refuses_what_is_no_table(tmp_path, rows):
+    _, table = rows
+    with pytest.raises(TypeError, match="__arrow_c_stream__"):
+        tensorferry.write([1, 2], tmp_path / "a.parquet")
+    with pytest.raises(tensorferry.UsageError):
+        tensorferry.write(table, tmp_path / "a.safetensors")
+    def fails():
+        yield table.to_batches()[0]
+        raise RuntimeError("the producer's own")
+    reader = pyarrow.RecordBatchReader.from_batches(table.schema, fails())
+    with pytest.raises(tensorferry.Error, match="the producer's own"):
+        tensorferry.write(reader, tmp_path / "a.parquet")
+    assert not (tmp_path / "a.parquet").exists()
+
+
+def test_dictionaries_and_views_are_written_as_what_they_stand_for(tmp_path):
+    table = pyarrow.table(
+        {
+            "d": pyarrow.array(["a", "b", "a", None]).dictionary_encode(),
+            "v": pyarrow.array(["x", None, "z", "long enough to be no inline view"], pyarrow.string_view()),
+        }
+    )
+    tensorferry.write(table, tmp_path / "a.parquet")
+    back = pyarrow.parquet.read_table(tmp_path / "a.parquet")
+    assert back.to_pydict() == table.to_pydict()

@@ -1,0 +1,31 @@
+"""A program that uses the package, for type checkers and to be run: it writes into the folder that it runs in."""
+
+import numpy
+import torch
+
+import tensorferry
+from tensorferry.torch import load_file
+
+
+def main() -> None:
+    weights = {"a.weight": torch.eye(3), "a.bias": torch.zeros(3, dtype=torch.bfloat16)}
+    tensorferry.save(weights, "model.safetensors", {"made": "by an example"})
+
+    with tensorferry.open("model.safetensors") as model:
+        for name, tensor in model.items():
+            print(name, tensor.dtype, tensor.shape)
+        row: numpy.ndarray = model["a.weight"][1:2].numpy()
+        assert row.shape == (1, 3)
+        assert model.metadata["made"] == "by an example"
+
+    report = tensorferry.convert("model.safetensors", "model.npz", steps=["cast:f32"], strict=False)
+    assert report.tensors == 2 and [loss.kind for loss in report.losses] is not None
+    assert load_file("model.npz")["a.weight"].dtype == torch.float32
+
+    try:
+        tensorferry.open("absent.gguf")
+    except tensorferry.NotFoundError as error:
+        assert error.file == "absent.gguf"
+
+
+main()
