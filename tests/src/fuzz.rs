@@ -130,11 +130,19 @@ pub fn read_state_file(format: &dyn Format, text: &[u8]) -> bool {
     read_source(format, &MemorySource::new(SourceEntry::Folder, files.collect()))
 }
 
-/// The inputs of a target that reached something new under libFuzzer, or failed once.
+/// The inputs of a target that reached something new under libFuzzer, or failed once; those of its folder in
+/// `FERRY_FUZZ_ALSO` too, so that `tests/coverage` counts what has not been kept.
 pub fn kept(name: &str) -> Vec<Vec<u8>> {
-    let archive = crate::workspace::root().join("tests/fuzz/seeds").join(format!("{name}.zip"));
-    let Ok(bytes) = std::fs::read(archive) else { return Vec::new() };
-    crate::zip::members(&bytes).into_iter().map(|(_, bytes)| bytes).collect()
+    let mut kept = Vec::new();
+    if let Ok(bytes) =
+        std::fs::read(crate::workspace::root().join("tests/fuzz/seeds").join(format!("{name}.zip")))
+    {
+        kept.extend(crate::zip::members(&bytes).into_iter().map(|(_, bytes)| bytes));
+    }
+    let also = std::env::var_os("FERRY_FUZZ_ALSO").map(|folder| PathBuf::from(folder).join(name));
+    let also = also.and_then(|folder| std::fs::read_dir(folder).ok());
+    kept.extend(also.into_iter().flatten().map(|file| std::fs::read(file.unwrap().path()).unwrap()));
+    kept
 }
 
 /// Runs `target` over mutations of `seeds` for `FERRY_FUZZ_SECONDS` (10 by default), in the order

@@ -46,6 +46,10 @@ fn whole() -> Workspace {
     let (plugins, programs): (Vec<_>, Vec<_>) = products
         .into_iter()
         .partition(|file| file.extension().is_some_and(|suffix| suffix == std::env::consts::DLL_EXTENSION));
+    // Python's extension module is a library too, and no plugin.
+    let is_plugin =
+        |file: &PathBuf| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libferry_"));
+    let plugins: Vec<_> = plugins.into_iter().filter(is_plugin).collect();
     assert!(plugins.len() >= 2, "found only these plugin libraries: {plugins:?}");
     let program = programs.into_iter().find(|file| file.ends_with("ferry"));
     Workspace { program: program.expect("the workspace has a program called ferry"), plugins, target }

@@ -6,10 +6,11 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tensorferry_tests::ferry::run;
-use tensorferry_tests::files::files_below;
+use tensorferry_tests::files::{files_below, names_in};
 use tensorferry_tests::host::STAGES;
 use tensorferry_tests::model::Model;
 use tensorferry_tests::random::Random;
+use tensorferry_tests::rows::numbered;
 use tensorferry_tests::settings::kills;
 use tensorferry_tests::settings::large;
 use tensorferry_tests::shape::{Scene, Shape, State};
@@ -217,6 +218,43 @@ fn killed_at_every_stage_of_the_commit() {
     }
     for stage in ["file-renamed", "index-renamed", "old-index-removed", "folder-renamed", "folder-exchanged"]
     {
+        assert!(killed.contains(stage), "{killed:?}");
+    }
+}
+
+/// Files of rows have their names once the last is written: whenever the program is killed, the older ones stand, and the
+/// next run leaves those of one output.
+#[test]
+#[ignore = "kills processes"]
+fn killed_while_files_of_rows_replace_more_of_them() {
+    let mut killed = BTreeSet::new();
+    for stage in STAGES {
+        for time in 1..=3 {
+            let ferry = Ferry::new();
+            let input = numbered(&ferry, "rows.jsonl", 0..100);
+            let mine = ferry.write("set/mine-00000-of-00009.jsonl", "{}");
+            let output = ferry.at("set/x.jsonl");
+            ferry.convert(&input, &output, &["-o", "shard_rows=15", "--receipt"]);
+            let options = ["-o", "shard_rows=40", "--receipt", "--force"];
+            let mut command = ferry.command(args!["convert", input, output]);
+            let outcome = run(command.args(options).env("FERRY_FAULT", format!("{stage}@{time}")));
+            // The receipt that stands describes files that are there: of the older output, or of the new one.
+            ferry.on("verify", &output, &[]).expect(0);
+            if outcome.code.is_some() {
+                break;
+            }
+            killed.insert(stage);
+            ferry.convert(&input, &output, &options);
+            ferry.on("verify", &output, &[]).expect(0);
+            let mut expected: Vec<String> =
+                (0..3).map(|shard| format!("x-{shard:05}-of-00003.jsonl")).collect();
+            expected.insert(0, "mine-00000-of-00009.jsonl".to_owned());
+            expected.push("x.jsonl.ferry.json".to_owned());
+            assert_eq!(names_in(&ferry.at("set")), expected, "{stage}@{time}");
+            assert_eq!(std::fs::read(&mine).unwrap(), b"{}");
+        }
+    }
+    for stage in ["copied", "file-renamed", "index-renamed", "stale-removed"] {
         assert!(killed.contains(stage), "{killed:?}");
     }
 }

@@ -12,6 +12,7 @@ mod jsonl;
 mod keras;
 mod numpy;
 mod onnx;
+mod package;
 mod parquet;
 mod receipts;
 mod steps;

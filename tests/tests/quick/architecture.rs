@@ -12,7 +12,7 @@ use tensorferry_tests::rust::{Token, tokens, without_tests};
 use tensorferry_tests::workspace::root;
 
 /// Which group of crates may use which others: folders, of which the longest that fits counts.
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("sdk/abi", &[]),
     ("sdk", &["sdk/abi"]),
     ("proto", &[]),
@@ -23,6 +23,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("host/core", &["sdk", "sdk/abi"]),
     ("host/run", &["sdk", "host/core"]),
     ("host/cli", &["sdk", "host/core", "host/run", "plugins/check"]),
+    ("host/python", &["sdk", "host/core", "host/run", "plugins/check"]),
     ("host", &["sdk", "host/core"]),
     ("tests", &["sdk", "proto", "plugins", "plugins/check", "host/core", "host/run"]),
 ];

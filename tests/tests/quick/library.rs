@@ -186,6 +186,17 @@ fn a_conversion_obeys_its_builder_and_its_session() {
 }
 
 #[test]
+fn reading_records_is_counted_to_the_last_byte() {
+    let (folder, registry, case) = (tempdir().unwrap(), registry(), case("tfrecord", "sharded"));
+    registry.convert(case.input(), folder.path().join("all.tfrecord")).run().unwrap();
+    // What was read to find the schema does not count.
+    let files = std::fs::read_dir(&case.folder).unwrap().map(|file| file.unwrap());
+    let files = files.filter(|file| file.path().extension().is_none_or(|ending| ending != "json"));
+    let bytes: u64 = files.map(|file| file.metadata().unwrap().len()).sum();
+    assert_eq!(registry.session().reads(), (bytes, bytes));
+}
+
+#[test]
 fn records_are_batches_for_any_arrow() {
     let (ferry, registry, input) = (Ferry::new(), registry(), fixture("tfrecord", "sharded"));
     let scan = registry.scan(&input).unwrap();

@@ -10,15 +10,18 @@ mod bundle {
 }
 mod cli {
     mod cast;
+    mod dequantize;
     mod diff;
     mod folders;
     mod inputs;
+    mod mixed_folders;
     mod output;
     mod part;
     mod plugins;
     mod report;
     mod several;
     mod steps;
+    mod transcript;
     mod usage;
 }
 mod fixtures {
@@ -26,13 +29,17 @@ mod fixtures {
     mod gguf;
     mod numpy;
     mod onnx;
+    mod quantised;
     mod safetensors;
     mod tf;
     mod tfrecord;
     mod torch;
 }
 mod library;
+mod llama;
+mod metadata;
 mod narrowing;
+mod pairs;
 mod receipts;
 mod records;
 mod rolling;

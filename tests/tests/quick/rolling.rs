@@ -4,6 +4,7 @@
 use tensorferry_tests::Ferry;
 use tensorferry_tests::files::names_in;
 use tensorferry_tests::rows::{ids, numbered};
+use tensorferry_tests::zoo::Zoo;
 
 fn shards(stem: &str, count: usize, suffix: &str) -> Vec<String> {
     (0..count).map(|shard| format!("{stem}-{shard:05}-of-{count:05}{suffix}")).collect()
@@ -95,4 +96,29 @@ fn older_shards_go_by_force_alone() {
         )
         .expect(0);
     assert_eq!(names_in(&ferry.at("none")), shards("data", 1, ".parquet"));
+}
+
+/// A job whose option changed replaces its own output, and one of whose files was lost is done again.
+#[test]
+fn a_run_leaves_no_file_of_its_older_output() {
+    let zoo = Zoo::new();
+    numbered(&zoo.ferry, "in/rows.jsonl", 0..100);
+    let run = |rows: u32, says: &str| {
+        zoo.manifest(&format!(
+            "[[job]]\ninput = \"in/rows.jsonl\"\noutput = \"out/\"\nto = \"jsonl\"\nverify = true\n\
+             receipt = true\nout = {{ shard_rows = {rows} }}\n"
+        ));
+        let outcome = zoo.run(&[]).expect(0);
+        assert!(outcome.stdout.contains(says), "{outcome}");
+        zoo.ferry.on("verify", zoo.path("out"), &[]).expect(0);
+        let mut names = names_in(&zoo.path("out"));
+        names.retain(|name| name.ends_with(".jsonl"));
+        names
+    };
+    assert_eq!(run(15, "1 done"), shards("data", 7, ".jsonl"));
+    assert_eq!(run(40, "1 done"), shards("data", 3, ".jsonl"));
+    assert_eq!(run(40, "1 unchanged"), shards("data", 3, ".jsonl"));
+    std::fs::remove_file(zoo.path("out").join(&shards("data", 3, ".jsonl")[1])).unwrap();
+    assert_eq!(run(40, "1 done"), shards("data", 3, ".jsonl"));
+    assert_eq!(ids(&zoo.ferry.rows(&zoo.path("out"))), (0..100).collect::<Vec<i64>>());
 }

@@ -224,8 +224,8 @@ const ADDITION: [(&str, &str, &str); 6] = [
     ),
     (
         "sdk/abi/src/boundary.rs",
-        "global(name: Text);\n    }",
-        "global(name: Text);\n    } then {\n        newer() -> (number: u32);\n    }",
+        "sidecar(name: Text, bytes: Bytes);\n",
+        "sidecar(name: Text, bytes: Bytes);\n        newer() -> (number: u32);\n",
     ),
     (
         "sdk/src/mirror/format.rs",

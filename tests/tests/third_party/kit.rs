@@ -108,9 +108,12 @@ fn the_guides_commands_do_what_it_says() {
 #[ignore = "builds crates out of the workspace"]
 fn each_templates_readme_says_what_works() {
     let author = Author::new();
-    for (arguments, name) in
-        [("my-rows2 --kind records", "my-rows2"), ("my-tensors", "my-tensors"), ("my-c --lang c", "my-c")]
-    {
+    for (arguments, name) in [
+        ("my-rows2 --kind records", "my-rows2"),
+        ("my-tensors", "my-tensors"),
+        ("my-c --lang c", "my-c"),
+        ("c-rows --lang c --kind records", "c-rows"),
+    ] {
         author.runs("work", &format!("ferry plugin new {arguments}")).expect(0);
         if !arguments.contains("--lang c") {
             author.shares_target(name);

@@ -1,0 +1,58 @@
+//! The Python package: its wheel is built of the development build, installed into an environment of its own beside the
+//! frameworks, and its own tests are run there.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tensorferry_tests::ferry::run;
+use tensorferry_tests::python;
+use tensorferry_tests::workspace::{root, workspace};
+
+/// What the package's tests need beside the frameworks of the other tests.
+const MORE: [&str; 6] =
+    ["jax[cpu]==0.10.2", "polars==2.1.0", "pandas==3.1.1", "duckdb==2.0.0", "pytest==9.2.0", "mypy==2.4.1"];
+/// They bring a newer library than the frameworks agree with: only what they lack is installed with them.
+const ALONE: [&str; 6] =
+    ["datasets==5.2.0", "pytest-timeout==2.4.0", "dill", "multiprocess", "xxhash", "fsspec[http]"];
+
+#[test]
+#[ignore = "needs the frameworks; builds and installs a wheel: minutes"]
+fn the_package_does_what_its_tests_say() {
+    let target = &workspace().target;
+    let wheels = target.join("wheels-of-tests");
+    let _ = std::fs::remove_dir_all(&wheels);
+    let mut build = Command::new(root().join("host/python/build-wheel"));
+    run(build.args(["--here", "--out"]).arg(&wheels).env("CARGO_TARGET_DIR", target)).expect(0);
+    let wheel = std::fs::read_dir(&wheels).unwrap().next().unwrap().unwrap().path();
+    let interpreter = environment(target);
+    let mut install = pip(&interpreter);
+    run(install.args(["--no-deps", "--force-reinstall"]).arg(&wheel)).expect(0);
+    let mut tests = Command::new(&interpreter);
+    tests.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]).arg(root().join("host/python/tests"));
+    let outcome = run(tests.env("JAX_PLATFORMS", "cpu").current_dir(&wheels)).expect(0);
+    assert!(!outcome.stdout.contains(" skipped"), "{}", outcome.stdout);
+}
+
+/// An environment that sees the frameworks' as well; made once for each list of what is installed.
+fn environment(target: &Path) -> PathBuf {
+    let folder = target.join("package-venv");
+    let (interpreter, done) = (folder.join("bin/python"), folder.join("done"));
+    let wanted = format!("{MORE:?} {ALONE:?} {}", python::interpreter().display());
+    if std::fs::read_to_string(&done).is_ok_and(|known| known == wanted) {
+        return interpreter;
+    }
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder)).expect(0);
+    let paths = "import sysconfig; print(sysconfig.get_path('purelib'), end='')";
+    let purelib = |python: &Path| run(Command::new(python).args(["-c", paths])).expect(0).stdout;
+    let link = Path::new(&purelib(&interpreter)).join("frameworks.pth");
+    std::fs::write(link, purelib(python::interpreter())).unwrap();
+    run(pip(&interpreter).args(MORE)).expect(0);
+    run(pip(&interpreter).arg("--no-deps").args(ALONE)).expect(0);
+    std::fs::write(&done, wanted).unwrap();
+    interpreter
+}
+
+fn pip(interpreter: &Path) -> Command {
+    let mut pip = Command::new(interpreter);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    pip
+}
