@@ -73,14 +73,24 @@ fn narrowed(command: &Inspect, seen: Inspected) -> Result<Inspected> {
     let quoted = |pattern: &String| format!(",\"where={}\"", pattern.replace('"', "\"\""));
     let spec = format!("select{}", command.patterns.iter().map(quoted).collect::<String>());
     let select = steps::on_tensors(steps::parse(&[spec])?)?;
-    let (catalog, _) = apply(seen.catalog, &select)?;
+    let example = seen.catalog.tensors().first().map(|tensor| format!("names such as {:?}", tensor.name));
+    let Ok((catalog, _)) = apply(seen.catalog, &select) else {
+        let wanted = command.patterns.join(" or ");
+        let none = Error::usage(format!("no name of a tensor matches {wanted}"));
+        return Err(none.found(example.unwrap_or_else(|| "no tensors".into())));
+    };
     Ok(Inspected { catalog, ..seen })
 }
 
 /// The models of a folder's folders, one after the other.
 fn each(command: &Inspect, models: Vec<(String, Inspected)>, session: &Session) -> Result<()> {
     let narrowed = models.into_iter().map(|(folder, seen)| Ok((folder, narrowed(command, seen)?)));
-    let models = narrowed.collect::<Result<Vec<_>>>()?;
+    let (models, none): (Vec<_>, Vec<_>) = narrowed.partition(Result::is_ok);
+    let models = models.into_iter().collect::<Result<Vec<_>>>()?;
+    // A pattern of one model's names leaves the others out.
+    if let (true, Some(Err(error))) = (models.is_empty(), none.into_iter().next()) {
+        return Err(error);
+    }
     let mut hashes = Vec::with_capacity(models.len());
     for (_, seen) in &models {
         hashes.push(hashed(command, seen, session)?);
