@@ -54,7 +54,8 @@ fn line(group: &[&LossRecord<'_>]) -> Line {
         names.push("...".to_owned());
     }
     let total = if group.len() > 1 { format!(" ({})", group.len()) } else { String::new() };
-    let others = if group.iter().all(|loss| loss.why == first.why) { "" } else { "; --losses for each" };
+    let others =
+        if group.iter().all(|loss| loss.why == first.why) { "" } else { " (the first; --losses for each)" };
     let text = format!("{}{total} {}: {}{others}", first.kind, names.join(", "), first.why);
     (terminal::printable(&first.severity), text)
 }
@@ -75,7 +76,9 @@ mod tests {
         let lost = ("lost".to_owned(), r#"metadata "a\nb": no place"#.to_owned());
         assert_eq!(lines(&losses, true), std::slice::from_ref(&lost));
         let names = r#""w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", ..."#;
-        let casts = format!("precision (1000) {names}: cast from F32 to BF16: 0 rounded; --losses for each");
+        let casts = format!(
+            "precision (1000) {names}: cast from F32 to BF16: 0 rounded (the first; --losses for each)"
+        );
         assert_eq!(lines(&losses, false), [lost, ("changed".to_owned(), casts)]);
     }
 }
