@@ -9,6 +9,7 @@ use crate::{
     Tensor, TensorId,
 };
 use std::ops::Range;
+use std::sync::Arc;
 
 impl Catalog {
     /// The same catalog, with these tensors in these dtypes; a dtype that a tensor has already leaves
@@ -83,7 +84,7 @@ impl Catalog {
         };
         let id = u32::try_from(self.storages.len()).map_err(|_| Error::limit("too many storages"))?;
         let byte_order = ByteOrder::Little;
-        self.storages.push(Storage { place: Place::Cast(cast), len, byte_order, digest: None });
+        self.storages.push(Storage { place: Place::Cast(Arc::new(cast)), len, byte_order, digest: None });
         Ok(StorageId(id))
     }
 }
@@ -255,7 +256,7 @@ mod tests {
         let limits = Limits::default();
         let mut builder = CatalogBuilder::new("test", &source, &limits);
         let of = builder.storage(Storage::file(FileId(0), 0, 96)).unwrap();
-        let place = Place::Cast(CastStorage { of, start: 0, dtypes: vec![Dtype::F32, Dtype::F16] });
+        let place = Place::Cast(Arc::new(CastStorage { of, start: 0, dtypes: vec![Dtype::F32, Dtype::F16] }));
         let storage = Storage { place, len: 48, byte_order: ByteOrder::Little, digest: None };
         assert!(builder.storage(storage).is_err());
     }

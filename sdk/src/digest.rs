@@ -2,6 +2,9 @@
 
 use crate::{Error, Result};
 use crc_fast::CrcAlgorithm;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// A checksum's algorithm: an open set of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,20 +44,61 @@ pub struct Digest {
     /// How it was computed.
     pub algorithm: DigestAlgorithm,
     /// The value, in the algorithm's encoding.
-    pub value: Vec<u8>,
+    pub value: DigestValue,
+}
+
+/// The bytes of a digest's value. A checksum of 32 bits takes no memory of its own: there may be one for each of a
+/// million chunks.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DigestValue(ValueBytes);
+
+#[derive(Clone, PartialEq, Eq)]
+enum ValueBytes {
+    Four([u8; 4]),
+    Other(Arc<Vec<u8>>),
+}
+
+impl Deref for DigestValue {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            ValueBytes::Four(bytes) => bytes,
+            ValueBytes::Other(bytes) => bytes,
+        }
+    }
+}
+
+impl From<[u8; 4]> for DigestValue {
+    fn from(bytes: [u8; 4]) -> Self {
+        Self(ValueBytes::Four(bytes))
+    }
+}
+
+impl From<&[u8]> for DigestValue {
+    fn from(bytes: &[u8]) -> Self {
+        let other = |_| ValueBytes::Other(Arc::new(bytes.to_vec()));
+        Self(bytes.try_into().map_or_else(other, ValueBytes::Four))
+    }
+}
+
+impl fmt::Debug for DigestValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
 }
 
 impl Digest {
     /// A CRC-32.
     #[must_use]
     pub fn crc32(value: u32) -> Self {
-        Self { algorithm: DigestAlgorithm::CRC32, value: value.to_le_bytes().to_vec() }
+        Self { algorithm: DigestAlgorithm::CRC32, value: value.to_le_bytes().into() }
     }
 
     /// An unmasked CRC-32C.
     #[must_use]
     pub fn crc32c(value: u32) -> Self {
-        Self { algorithm: DigestAlgorithm::CRC32C, value: value.to_le_bytes().to_vec() }
+        Self { algorithm: DigestAlgorithm::CRC32C, value: value.to_le_bytes().into() }
     }
 }
 
@@ -102,7 +146,7 @@ impl Checksum {
     /// The value, as the algorithm encodes it.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        Digest { algorithm: self.algorithm, value: self.value.to_le_bytes().to_vec() }
+        Digest { algorithm: self.algorithm, value: self.value.to_le_bytes().into() }
     }
 }
 
@@ -195,7 +239,7 @@ mod tests {
                 let (mut left, mut right) = (algorithm.start().unwrap(), algorithm.start().unwrap());
                 left.update(&b"123456789"[..cut]);
                 right.update(&b"123456789"[cut..]);
-                assert_eq!(left.join(right).digest().value, check.to_le_bytes());
+                assert_eq!(*left.join(right).digest().value, check.to_le_bytes());
             }
         }
     }
@@ -213,9 +257,9 @@ mod tests {
                 let (mut first, mut next) = (algorithm.start().unwrap(), algorithm.start().unwrap());
                 first.update(left);
                 next.update(right);
-                assert_eq!(first.join(next).digest().value, expected.to_le_bytes(), "{cut}");
+                assert_eq!(*first.join(next).digest().value, expected.to_le_bytes(), "{cut}");
                 first.update(right);
-                assert_eq!(first.digest().value, expected.to_le_bytes(), "{cut}");
+                assert_eq!(*first.digest().value, expected.to_le_bytes(), "{cut}");
             }
         }
         // Lengths that nobody can have at hand.

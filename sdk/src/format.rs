@@ -453,7 +453,7 @@ pub trait Digests {
     /// As [`get`](Self::get), or if it is not four bytes.
     fn crc(&self, id: DigestId) -> Result<u32> {
         let value = self.get(id)?.value;
-        let bytes = value.try_into().map_err(|_| Error::plugin("the digest is not a CRC of 32 bits"))?;
+        let bytes = (*value).try_into().map_err(|_| Error::plugin("the digest is not a CRC of 32 bits"))?;
         Ok(u32::from_le_bytes(bytes))
     }
 

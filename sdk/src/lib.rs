@@ -282,7 +282,7 @@ pub use builder::{CatalogBuilder, CatalogSink};
 pub use byte_sink::ByteSink;
 pub use catalog::Catalog;
 pub use context::{Context, Level, MemoryContext, Purpose};
-pub use digest::{Checksum, Digest, DigestAlgorithm, crc32c, crc32c_append};
+pub use digest::{Checksum, Digest, DigestAlgorithm, DigestValue, crc32c, crc32c_append};
 pub use dtype::{Dtype, DtypeInfo, element_count};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{

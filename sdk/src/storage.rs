@@ -52,7 +52,7 @@ pub enum Place {
     Joined(Arc<JoinedRanges>),
     /// The numbers of another storage in another dtype ([`Catalog::cast`](crate::Catalog::cast)). The
     /// host alone makes these, of what a reader has described; no reader can, and none crosses the ABI.
-    Cast(CastStorage),
+    Cast(Arc<CastStorage>),
     /// Nowhere: computed of other storages ([`Catalog::add_computed`](crate::Catalog::add_computed)). The host alone makes
     /// these too.
     Computed(ComputedStorage),
@@ -227,5 +227,16 @@ impl Storage {
     pub fn digest(mut self, digest: Digest) -> Self {
         self.digest = Some(digest);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storage_of_a_grid_costs_64_bytes() {
+        // There may be millions, each with its checksum.
+        assert!(size_of::<Storage>() <= 64, "{}", size_of::<Storage>());
     }
 }

@@ -106,7 +106,7 @@ impl Archive {
             let mut sum = DigestAlgorithm::CRC32.start()?;
             sum.update(&bytes);
             let found = sum.digest().value;
-            if found != expected.to_le_bytes() {
+            if *found != expected.to_le_bytes() {
                 let found = found.iter().rev().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
                 let error =
                     Error::malformed("a record's bytes do not have the CRC-32 that the directory gives");

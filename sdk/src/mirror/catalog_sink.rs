@@ -132,7 +132,7 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
         };
         let digest = (storage.digest_algorithm != 0).then(|| Digest {
             algorithm: DigestAlgorithm(storage.digest_algorithm),
-            value: storage.digest.to_vec(),
+            value: storage.digest.into(),
         });
         let byte_order = byte_order(storage.byte_order)?;
         Ok(self.catalog.storage(Storage { place, len: storage.len, byte_order, digest })?.0)

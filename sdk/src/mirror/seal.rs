@@ -35,7 +35,7 @@ impl Digests for RemoteDigests<'_> {
     fn get(&self, id: DigestId) -> Result<Digest> {
         let mut value = Collected::<u8>::default();
         let algorithm = self.0.get(id.0, Borrowed::sink(&mut value))?;
-        Ok(Digest { algorithm: DigestAlgorithm(algorithm), value: value.0 })
+        Ok(Digest { algorithm: DigestAlgorithm(algorithm), value: (*value.0).into() })
     }
 
     fn encoded(&self, id: EncodedId) -> Result<EncodedPlace> {

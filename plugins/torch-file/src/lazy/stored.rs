@@ -123,7 +123,7 @@ impl StoredView {
             sum.update(part);
             done += part.len() as u64;
         }
-        if sum.digest().value == expected.to_le_bytes() {
+        if *sum.digest().value == expected.to_le_bytes() {
             return Ok(());
         }
         Err(Error::malformed("a storage's bytes do not have the CRC-32 that the archive gives")

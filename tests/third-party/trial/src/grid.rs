@@ -1,35 +1,71 @@
 //! The index lists blocks; those that `data=tiles` wrote are a grid, and are given to the host as one.
 
 use crate::write::column_major_strides;
-use tensorferry_sdk::{Block, Edges, Grid, Order, Tiles, row_major_strides};
+use tensorferry_sdk::{Block, Edges, Grid, Order, StorageId, Tiles, row_major_strides};
 
-/// The blocks as a grid, if they are the tiles of one in row-major order, each from the start of its storage.
-pub(crate) fn grid_of(shape: &[u64], blocks: &[Block]) -> Option<Grid> {
-    let [first, _, ..] = blocks else { return None };
-    let tile = first.region.shape.clone();
-    if tile.len() != shape.len() || tile.contains(&0) {
-        return None;
+/// Blocks, as long as they are the tiles of a grid in row-major order, each from the start of its storage.
+pub(crate) struct TileList<'a> {
+    shape: &'a [u64],
+    tile: Vec<u64>,
+    /// The orders that all of them can have.
+    orders: Vec<Order>,
+    storages: Tiles,
+}
+
+impl<'a> TileList<'a> {
+    /// Of a tensor of this shape.
+    pub(crate) fn new(shape: &'a [u64]) -> Self {
+        let storages = Tiles::Consecutive { first: StorageId(0), count: 0 };
+        Self { shape, tile: Vec::new(), orders: vec![Order::C, Order::Fortran], storages }
     }
-    let is_of =
-        |order: &Order| blocks.iter().all(|block| block.strides == strides(&block.region.shape, *order));
-    let order = [Order::C, Order::Fortran].into_iter().find(is_of)?;
-    let counts: Vec<u64> = shape.iter().zip(&tile).map(|(len, tile)| len.div_ceil(*tile)).collect();
-    let is_tile = |(number, block): (u64, &Block)| {
+
+    /// Adds a block; false, if it is not the next tile.
+    pub(crate) fn push(&mut self, block: &Block) -> bool {
+        let Self { shape, tile, orders, storages } = self;
+        let number = storages.count();
+        if number == 0 {
+            tile.clone_from(&block.region.shape);
+            if tile.contains(&0) {
+                return false;
+            }
+        }
+        orders.retain(|order| block.strides == strides(&block.region.shape, *order));
         let mut index = number;
-        block.offset == 0
-            && (0..shape.len()).rev().all(|dim| {
-                let start = index % counts[dim] * tile[dim];
-                index /= counts[dim];
-                block.region.origin.get(dim) == Some(&start)
-                    && block.region.shape.get(dim) == Some(&tile[dim].min(shape[dim] - start))
-            })
-            && index == 0
-    };
-    if !(0..).zip(blocks).all(is_tile) {
-        return None;
+        let is_next = (0..shape.len()).rev().all(|dim| {
+            let count = shape[dim].div_ceil(tile[dim]);
+            let start = index % count.max(1) * tile[dim];
+            index /= count.max(1);
+            block.region.origin[dim] == start
+                && start < shape[dim]
+                && block.region.shape[dim] == tile[dim].min(shape[dim] - start)
+        });
+        add(storages, block.storage);
+        is_next && index == 0 && block.offset == 0 && !orders.is_empty()
     }
-    let tiles = Tiles::Listed(blocks.iter().map(|block| Some(block.storage)).collect());
-    Some(Grid { tile, order, edges: Edges::Clipped, tiles, fill: None })
+
+    /// The grid, if there were several blocks.
+    pub(crate) fn finish(self) -> Option<Grid> {
+        let order = *self.orders.first().filter(|_| self.storages.count() > 1)?;
+        Some(Grid { tile: self.tile, order, edges: Edges::Clipped, tiles: self.storages, fill: None })
+    }
+}
+
+/// Adds a tile. Those whose storages follow one another, as they mostly do, take no memory.
+fn add(tiles: &mut Tiles, storage: StorageId) {
+    let number = tiles.count();
+    if let Tiles::Consecutive { first, count } = tiles {
+        if number == 0 {
+            *first = storage;
+        }
+        if u64::from(storage.0) == u64::from(first.0) + number && *count < u32::MAX {
+            *count += 1;
+            return;
+        }
+        *tiles = Tiles::Listed((0..number).map(|number| tiles.get(number)).collect());
+    }
+    if let Tiles::Listed(listed) = tiles {
+        listed.push(Some(storage));
+    }
 }
 
 fn strides(shape: &[u64], order: Order) -> Vec<i64> {

@@ -1,11 +1,15 @@
 //! An index says where everything is. The crate's documentation has its bytes.
 
+use crate::grid::TileList;
 use tensorferry_sdk::{
-    Block, ByteOrder, DtypeInfo, Error, Node, NodeKind, Region, Result, StorageId, StorageRange, Value,
+    Block, ByteOrder, DtypeInfo, Error, Grid, Node, NodeKind, Region, Result, StorageId, StorageRange, Value,
 };
 
 /// What an index begins with.
 pub(crate) const MAGIC: &[u8; 8] = b"TRIALIDX";
+
+/// The bytes of a storage's fields.
+const STORED_LEN: u64 = 4 + 3 * 8 + 2 + 4;
 
 /// What the file says, in its order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,7 +62,15 @@ pub(crate) struct Entry {
     pub(crate) dtype: String,
     pub(crate) shape: Vec<u64>,
     pub(crate) blocks: Vec<Block>,
+    /// The blocks, where they were read as [tiles](Tiled).
+    pub(crate) grid: Option<Grid>,
 }
+
+/// Which dtypes' blocks are read as a grid, if they are the tiles of one: so they take a few bytes each.
+pub(crate) type Tiled<'a> = &'a dyn Fn(&[DtypeInfo], &str) -> bool;
+
+/// Takes a storage as it is read, with the data files and where it stands in the index.
+pub(crate) type TakeStorage<'a> = &'a mut dyn FnMut(&[DataFile], Stored, u64) -> Result<()>;
 
 impl Index {
     pub(crate) fn to_bytes(&self) -> Result<Vec<u8>> {
@@ -112,31 +124,20 @@ impl Index {
         Ok(out)
     }
 
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
-        let body_len = bytes.len().saturating_sub(4);
-        let (body, crc) = bytes.split_at(body_len);
-        if !body.starts_with(MAGIC) {
-            return Err(Error::malformed("not an index of a trial checkpoint")
-                .offset(0)
-                .expected("TRIALIDX"));
+    /// Reads all but the storages, which `take` gets one by one.
+    pub(crate) fn parse(fields: &mut Fields<'_>, tiled: Tiled<'_>, take: TakeStorage<'_>) -> Result<Self> {
+        let files = fields.list(|f| Ok(DataFile { name: f.text()?, len: f.u64()? }))?;
+        let dtypes = fields.list(|f| {
+            let name = f.text()?;
+            let (elements, bytes, swap_unit) = (f.u32()?, f.u32()?, f.u32()?);
+            DtypeInfo::extension(&name, elements, bytes, swap_unit)
+                .map_err(|e| Error::malformed(e.message()).offset(f.at))
+        })?;
+        for _ in 0..fields.u32()? {
+            let at = fields.at;
+            take(&files, fields.stored()?, at)?;
         }
-        let found = crc32c::crc32c(body);
-        if crc != found.to_le_bytes() {
-            return Err(Error::malformed("the crc32c of the index is wrong")
-                .offset(body_len as u64)
-                .expected(format!("{found:08x}"))
-                .found(format!("{crc:02x?}")));
-        }
-        let mut fields = Fields { bytes: body, at: MAGIC.len() };
         let index = Self {
-            files: fields.list(|f| Ok(DataFile { name: f.text()?, len: f.u64()? }))?,
-            dtypes: fields.list(|f| {
-                let name = f.text()?;
-                let (elements, bytes, swap_unit) = (f.u32()?, f.u32()?, f.u32()?);
-                DtypeInfo::extension(&name, elements, bytes, swap_unit)
-                    .map_err(|e| Error::malformed(e.message()).offset(f.at as u64))
-            })?,
-            storages: fields.list(Fields::stored)?,
             joined: fields.list(|f| {
                 let byte_order = f.byte_order()?;
                 let range = |f: &mut Fields<'_>| {
@@ -145,14 +146,17 @@ impl Index {
                 };
                 Ok(Joined { byte_order, ranges: f.list(range)? })
             })?,
-            tensors: fields.list(Fields::tensor)?,
+            tensors: fields.list(|f| f.tensor(|dtype| tiled(&dtypes, dtype)))?,
             aliases: fields.list(|f| Ok((f.text()?, f.u32()?)))?,
             metadata: fields.list(|f| Ok((f.text()?, f.value()?)))?,
             attributes: fields.list(|f| Ok((f.text()?, f.text()?, f.value()?)))?,
             origin: fields.text()?,
+            files,
+            dtypes,
+            storages: Vec::new(),
         };
-        if fields.at < body.len() {
-            return Err(Error::malformed("bytes follow the index").offset(fields.at as u64));
+        if fields.at < fields.len {
+            return Err(Error::malformed("bytes follow the index").offset(fields.at));
         }
         Ok(index)
     }
@@ -206,21 +210,65 @@ fn put_tensor(out: &mut Vec<u8>, tensor: &Entry) -> Result<()> {
     })
 }
 
-struct Fields<'a> {
-    bytes: &'a [u8],
-    at: usize,
+/// The index's fields, of which a window is in memory.
+pub(crate) struct Fields<'a> {
+    /// Gives so many bytes from an offset on.
+    read: &'a dyn Fn(u64, u64) -> Result<Vec<u8>>,
+    /// Where the CRC stands.
+    len: u64,
+    window: Vec<u8>,
+    window_at: u64,
+    at: u64,
 }
 
 impl<'a> Fields<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8]> {
-        let part = self.bytes.get(self.at..).and_then(|rest| rest.get(..len));
-        let part = part.ok_or_else(|| {
-            Error::malformed("the index ends too early")
-                .offset(self.at as u64)
-                .expected(format!("{len} bytes"))
-        })?;
-        self.at += len;
-        Ok(part)
+    const WINDOW: u64 = 1 << 20;
+
+    /// Checks magic and CRC of an index of `len` bytes.
+    pub(crate) fn open(len: u64, read: &'a dyn Fn(u64, u64) -> Result<Vec<u8>>) -> Result<Self> {
+        let len = len.saturating_sub(4);
+        let (mut at, mut found) = (0, 0);
+        while at < len {
+            let piece = read(at, Self::WINDOW.min(len - at))?;
+            found = crc32c::crc32c_append(found, &piece);
+            at += piece.len() as u64;
+        }
+        let mut fields = Self { read, len, window: Vec::new(), window_at: 0, at: 0 };
+        if fields.take(MAGIC.len()).map_or(true, |magic| magic != MAGIC) {
+            return Err(Error::malformed("not an index of a trial checkpoint")
+                .offset(0)
+                .expected("TRIALIDX"));
+        }
+        let crc = read(len, 4)?;
+        if crc != found.to_le_bytes() {
+            return Err(Error::malformed("the crc32c of the index is wrong")
+                .offset(len)
+                .expected(format!("{found:08x}"))
+                .found(format!("{crc:02x?}")));
+        }
+        Ok(fields)
+    }
+
+    /// The storage whose fields stand at `at`.
+    pub(crate) fn stored_at(at: u64, read: &'a dyn Fn(u64, u64) -> Result<Vec<u8>>) -> Result<Stored> {
+        let len = at.saturating_add(STORED_LEN);
+        Self { read, len, window: Vec::new(), window_at: at, at }.stored()
+    }
+
+    fn take(&mut self, len: usize) -> Result<&[u8]> {
+        let (at, wanted) = (self.at, len as u64);
+        if wanted > self.len - at {
+            let error = Error::malformed("the index ends too early").offset(at);
+            return Err(error.expected(format!("{len} bytes")));
+        }
+        if at < self.window_at || at + wanted > self.window_at + self.window.len() as u64 {
+            self.window = (self.read)(at, wanted.max(Self::WINDOW).min(self.len - at))?;
+            self.window_at = at;
+        }
+        self.at += wanted;
+        let start = usize::try_from(at - self.window_at).unwrap_or(usize::MAX);
+        let part = self.window.get(start..).and_then(|rest| rest.get(..len));
+        part.ok_or_else(|| Error::malformed("the index ends too early").offset(at))
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
@@ -242,7 +290,7 @@ impl<'a> Fields<'a> {
             [0] => Ok(false),
             [1] => Ok(true),
             [other] => Err(Error::malformed("a field of the index is neither 0 nor 1")
-                .offset(self.at as u64 - 1)
+                .offset(self.at - 1)
                 .found(other)),
         }
     }
@@ -253,7 +301,7 @@ impl<'a> Fields<'a> {
 
     fn text(&mut self) -> Result<String> {
         let len = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
-        let offset = self.at as u64;
+        let offset = self.at;
         let text = std::str::from_utf8(self.take(len)?);
         Ok(text.map_err(|_| Error::malformed("a text of the index is not UTF-8").offset(offset))?.to_owned())
     }
@@ -269,18 +317,18 @@ impl<'a> Fields<'a> {
     }
 
     fn value(&mut self) -> Result<Value> {
-        let (offset, count) = (self.at as u64, self.u32()?);
+        let (offset, count) = (self.at, self.u32()?);
         let wrong = |why: String| Error::malformed("not a value").offset(offset).found(why);
         // Those that are nobody's child yet.
         let mut open: Vec<Value> = Vec::new();
         for _ in 0..count {
             let (kind, class) = (NodeKind(self.u32()?), self.text()?);
             let len = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
-            let bytes = self.take(len)?;
+            let bytes = self.take(len)?.to_vec();
             let children = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
             let first = open.len().checked_sub(children);
             let first = first.ok_or_else(|| wrong(format!("a node with {children} children")))?;
-            let node = Node { class: class.into(), ..Node::scalar(kind, bytes) };
+            let node = Node { class: class.into(), ..Node::scalar(kind, &*bytes) };
             let value = Value::of(node, open.drain(first..)).map_err(|error| wrong(error.to_string()))?;
             open.push(value);
         }
@@ -302,18 +350,39 @@ impl<'a> Fields<'a> {
         })
     }
 
-    fn tensor(&mut self) -> Result<Entry> {
+    fn tensor(&mut self, is_tiled: impl Fn(&str) -> bool) -> Result<Entry> {
         let (name, dtype) = (self.text()?, self.text()?);
         let shape = self.list(Self::u64)?;
-        let rank = shape.len();
-        let blocks = self.list(|f| {
-            let numbers = |f: &mut Self| (0..rank).map(|_| f.u64()).collect::<Result<Vec<u64>>>();
-            let region = Region { origin: numbers(f)?, shape: numbers(f)? };
-            let (storage, offset) = (StorageId(f.u32()?), f.u64()?);
-            let strides = numbers(f)?.into_iter().map(u64::cast_signed).collect();
-            Ok(Block { region, storage, offset, strides })
-        })?;
-        Ok(Entry { name, dtype, shape, blocks })
+        let mut entry = Entry { name, dtype, shape, blocks: Vec::new(), grid: None };
+        if is_tiled(&entry.dtype) {
+            let blocks_at = self.at;
+            entry.grid = self.grid(&entry.shape)?;
+            if entry.grid.is_some() {
+                return Ok(entry);
+            }
+            self.at = blocks_at;
+        }
+        entry.blocks = self.list(|f| f.block(entry.shape.len()))?;
+        Ok(entry)
+    }
+
+    /// The blocks that follow, if they are those of a grid.
+    fn grid(&mut self, shape: &[u64]) -> Result<Option<Grid>> {
+        let mut grid = TileList::new(shape);
+        for _ in 0..self.u32()? {
+            if !grid.push(&self.block(shape.len())?) {
+                return Ok(None);
+            }
+        }
+        Ok(grid.finish())
+    }
+
+    fn block(&mut self, rank: usize) -> Result<Block> {
+        let numbers = |f: &mut Self| (0..rank).map(|_| f.u64()).collect::<Result<Vec<u64>>>();
+        let region = Region { origin: numbers(self)?, shape: numbers(self)? };
+        let (storage, offset) = (StorageId(self.u32()?), self.u64()?);
+        let strides = numbers(self)?.into_iter().map(u64::cast_signed).collect();
+        Ok(Block { region, storage, offset, strides })
     }
 }
 
@@ -323,16 +392,31 @@ mod tests {
     use super::*;
     use tensorferry_sdk::ErrorKind;
 
+    fn parse(bytes: &[u8]) -> Result<Index> {
+        let read = |at: u64, len: u64| {
+            let part = bytes.get(at as usize..).and_then(|rest| rest.get(..len as usize));
+            part.map(<[u8]>::to_vec).ok_or_else(|| Error::malformed("too short"))
+        };
+        let mut fields = Fields::open(bytes.len() as u64, &read)?;
+        let mut storages = Vec::new();
+        let index = Index::parse(&mut fields, &|_, _| false, &mut |_, stored, at| {
+            assert_eq!(Fields::stored_at(at, &read)?, stored);
+            storages.push(stored);
+            Ok(())
+        })?;
+        Ok(Index { storages, ..index })
+    }
+
     #[test]
     fn an_index_comes_back_and_its_damage_is_malformed() {
         let bytes = crate::sample().remove("sample.trial").unwrap();
-        assert_eq!(Index::parse(&bytes).unwrap().to_bytes().unwrap(), bytes);
+        assert_eq!(parse(&bytes).unwrap().to_bytes().unwrap(), bytes);
         for len in 0..bytes.len() {
-            assert_eq!(Index::parse(&bytes[..len]).unwrap_err().kind(), ErrorKind::Malformed);
+            assert_eq!(parse(&bytes[..len]).unwrap_err().kind(), ErrorKind::Malformed);
             // Once more past the CRC, as an attacker would.
             let mut cut = bytes[..len].to_vec();
             cut.extend(crc32c::crc32c(&cut).to_le_bytes());
-            assert!(Index::parse(&cut).is_err() || len == bytes.len() - 4, "{len}");
+            assert!(parse(&cut).is_err() || len == bytes.len() - 4, "{len}");
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Describes what an index says: raw storages lie in their files, encoded ones are decoded here.
 
 use crate::codec::{Decoder, MOST_OF_PAIR};
-use crate::grid::grid_of;
-use crate::index::{Index, Joined, Stored};
+use crate::index::{DataFile, Entry, Fields, Index, Joined, Stored};
 use crate::write::{DATA_HEADER_LEN, DATA_MAGIC, INDEX_IN_FOLDER};
 use std::collections::HashMap;
 use tensorferry_sdk::{
-    ByteSink, CatalogSink, Context, Digest, Dtype, EncodedStorage, Entry, Error, FileId, Result, Source,
-    Storage, StorageId, TensorDecoder, TensorId, TensorReader, check_range,
+    ByteSink, CatalogSink, Context, Digest, Dtype, DtypeInfo, Error, FileId, Result, Source, Storage,
+    StorageId, TensorDecoder, TensorId, TensorReader, check_range,
 };
 
 const PIECE: u64 = 64 << 10;
@@ -22,26 +21,36 @@ impl TensorReader for Reader {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
         let path = match source.entry() {
-            Entry::File(path) => path,
-            Entry::Folder => INDEX_IN_FOLDER,
-            Entry::Prefix(_) => {
+            tensorferry_sdk::Entry::File(path) => path,
+            tensorferry_sdk::Entry::Folder => INDEX_IN_FOLDER,
+            tensorferry_sdk::Entry::Prefix(_) => {
                 return Err(Error::usage("a trial checkpoint is read from its index, a .trial file"));
             }
         };
         let file = source.open(path)?;
-        let bytes = source.read_vec(file, 0, source.len(file), context.limits())?;
-        let index = Index::parse(&bytes).map_err(|e| e.file(path))?;
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let files = open_data_files(&index, folder, source, context)?;
-        let mut encoded = Vec::new();
-        let storages =
-            index.storages.iter().map(|stored| add_storage(stored, &files, source, catalog, &mut encoded));
-        let mut storages = storages.collect::<Result<Vec<StorageId>>>().map_err(|e| e.file(path))?;
+        let read = |at, len| source.read_vec(file, at, len, context.limits());
+        let mut fields = Fields::open(source.len(file), &read).map_err(|e| e.file(path))?;
+        let mut files = None;
+        let mut storages = Vec::new();
+        let mut index = Index::parse(&mut fields, &is_of_whole_bytes, &mut |data, stored, at| {
+            let files = match &mut files {
+                Some(files) => files,
+                none => none.insert(open_data_files(data, folder, source, context)?),
+            };
+            storages.push(add_storage(&stored, at, files, source, catalog)?);
+            Ok(())
+        })
+        .map_err(|e| e.file(path))?;
+        let files = match files {
+            Some(files) => files,
+            None => open_data_files(&index.files, folder, source, context)?,
+        };
         for joined in &index.joined {
             let id = add_joined(joined, &storages, catalog).map_err(|e| e.file(path))?;
             storages.push(id);
         }
-        let tensors = add_tensors(&index, &storages, catalog).map_err(|e| e.file(path))?;
+        let tensors = add_tensors(&mut index, &storages, catalog).map_err(|e| e.file(path))?;
         for (key, value) in index.metadata {
             catalog.metadata(&key, value)?;
         }
@@ -51,18 +60,18 @@ impl TensorReader for Reader {
             catalog.attribute(tensor.ok_or_else(missing)?, &key, value)?;
         }
         catalog.origin(&index.origin)?;
-        Ok(Box::new(encoded))
+        Ok(Box::new(Encoded { index: file, files }))
     }
 }
 
 fn open_data_files(
-    index: &Index,
+    data: &[DataFile],
     folder: &str,
     source: &dyn Source,
     context: &dyn Context,
 ) -> Result<Vec<FileId>> {
     let mut files = Vec::new();
-    for data in &index.files {
+    for data in data {
         let name = if folder.is_empty() { data.name.clone() } else { format!("{folder}/{}", data.name) };
         let file = source.open(&name)?;
         if source.len(file) != data.len {
@@ -80,16 +89,15 @@ fn open_data_files(
     Ok(files)
 }
 
+/// Adds a storage, whose fields stand at `at` in the index.
 fn add_storage(
     stored: &Stored,
+    at: u64,
     files: &[FileId],
     source: &dyn Source,
     catalog: &mut dyn CatalogSink,
-    encoded: &mut Vec<Encoded>,
 ) -> Result<StorageId> {
-    let file = files.get(stored.file as usize);
-    let file =
-        *file.ok_or_else(|| Error::malformed(format!("the index has no data file {}", stored.file)))?;
+    let file = data_file(files, stored)?;
     if !stored.is_encoded {
         let storage =
             Storage::file(file, stored.offset, stored.stored_len).digest(Digest::crc32c(stored.crc));
@@ -102,9 +110,7 @@ fn add_storage(
             .expected(most)
             .found(stored.len));
     }
-    let handle = encoded.len() as u64;
-    encoded.push(Encoded { file, stored: *stored });
-    catalog.storage(Storage::encoded(handle, stored.len).byte_order(stored.byte_order))
+    catalog.storage(Storage::encoded(at, stored.len).byte_order(stored.byte_order))
 }
 
 fn add_joined(joined: &Joined, storages: &[StorageId], catalog: &mut dyn CatalogSink) -> Result<StorageId> {
@@ -117,9 +123,21 @@ fn add_joined(joined: &Joined, storages: &[StorageId], catalog: &mut dyn Catalog
     catalog.storage(Storage::joined(ranges).byte_order(joined.byte_order))
 }
 
+fn data_file(files: &[FileId], stored: &Stored) -> Result<FileId> {
+    let file = files.get(stored.file as usize).copied();
+    file.ok_or_else(|| Error::malformed(format!("the index has no data file {}", stored.file)))
+}
+
+/// A grid is of such dtypes alone.
+fn is_of_whole_bytes(dtypes: &[DtypeInfo], dtype: &str) -> bool {
+    let built_in = Dtype::named(dtype);
+    let info = dtypes.iter().find(|info| info.name() == dtype).or(built_in.and_then(Dtype::info));
+    built_in != Some(Dtype::STR) && info.is_some_and(|info| info.element_bytes().is_some())
+}
+
 /// Adds the tensors; gives them by their names.
 fn add_tensors(
-    index: &Index,
+    index: &mut Index,
     storages: &[StorageId],
     catalog: &mut dyn CatalogSink,
 ) -> Result<HashMap<String, TensorId>> {
@@ -127,6 +145,21 @@ fn add_tensors(
     let mut dtypes = HashMap::new();
     for info in &index.dtypes {
         dtypes.insert(info.name(), catalog.dtype(info)?);
+    }
+    let place = |storage: &mut StorageId, name: &str| {
+        let known = storages.get(storage.0 as usize);
+        let missing = || Error::malformed(format!("no storage {}", storage.0)).tensor(name);
+        *storage = *known.ok_or_else(missing)?;
+        Ok::<_, Error>(())
+    };
+    for tensor in &mut index.tensors {
+        let name = &tensor.name;
+        tensor.blocks.iter_mut().try_for_each(|block| place(&mut block.storage, name))?;
+        if let Some(grid) = &mut tensor.grid {
+            let last = (0..grid.tiles.count()).filter_map(|number| grid.tiles.get(number)).max();
+            last.map_or(Ok(()), |mut last| place(&mut last, name))?;
+            *grid = grid.over(|tile| storages[tile.0 as usize]);
+        }
     }
     let mut named: Vec<_> = index.tensors.iter().map(|tensor| (&tensor.name, tensor)).collect();
     for (name, of) in &index.aliases {
@@ -140,63 +173,66 @@ fn add_tensors(
                 .tensor(name)
                 .found(format!("{:?}", tensor.dtype))
         })?;
-        let declared = index.dtypes.iter().find(|info| info.name() == tensor.dtype).or(dtype.info());
-        let has_whole_bytes = declared.is_some_and(|info| info.element_bytes().is_some());
-        let mut blocks = tensor.blocks.clone();
-        for block in &mut blocks {
-            let storage = storages.get(block.storage.0 as usize);
-            let missing = || Error::malformed(format!("no storage {}", block.storage.0)).tensor(name);
-            block.storage = *storage.ok_or_else(missing)?;
-        }
-        let id = match &*blocks {
+        let Entry { shape, blocks, grid, .. } = tensor;
+        let id = match (grid, &**blocks) {
+            (Some(grid), _) => catalog.tensor_of_tiles(name, dtype, shape, grid.clone())?,
             // Strings are as long as their storage, and come in one piece.
-            [whole] if dtype == Dtype::STR => {
-                catalog.tensor(name, dtype, &tensor.shape, whole.storage, whole.offset)?
+            (None, [whole]) if dtype == Dtype::STR => {
+                catalog.tensor(name, dtype, shape, whole.storage, whole.offset)?
             }
-            _ => match grid_of(&tensor.shape, &blocks).filter(|_| has_whole_bytes) {
-                Some(grid) => catalog.tensor_of_tiles(name, dtype, &tensor.shape, grid)?,
-                None => catalog.tensor_of_blocks(name, dtype, &tensor.shape, blocks)?,
-            },
+            (None, blocks) => catalog.tensor_of_blocks(name, dtype, shape, blocks.to_vec())?,
         };
         ids.insert(name.clone(), id);
     }
     Ok(ids)
 }
 
-/// An encoded storage and its file.
+/// Decodes storages by where their fields stand in the index: nothing of them is held.
 struct Encoded {
+    index: FileId,
+    files: Vec<FileId>,
+}
+
+impl TensorDecoder for Encoded {
+    fn decode(
+        &self,
+        source: &dyn Source,
+        handle: u64,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let read = |at, len| source.read_vec(self.index, at, len, context.limits());
+        let stored = Fields::stored_at(handle, &read)?;
+        let file = data_file(&self.files, &stored)?;
+        push(file, &stored, source, output, context)
+            .map_err(|e| e.file(source.name(file)).offset(stored.offset))
+    }
+}
+
+fn push(
     file: FileId,
-    stored: Stored,
-}
-
-impl EncodedStorage for Encoded {
-    fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
-        self.push(source, output, context)
-            .map_err(|e| e.file(source.name(self.file)).offset(self.stored.offset))
+    stored: &Stored,
+    source: &dyn Source,
+    output: &mut dyn ByteSink,
+    context: &dyn Context,
+) -> Result<()> {
+    let mut decoder = Decoder::default();
+    let mut crc = 0;
+    let mut done = 0;
+    while done < stored.stored_len {
+        context.check_cancelled()?;
+        let len = (stored.stored_len - done).min(PIECE);
+        let offset = stored.offset.saturating_add(done);
+        let piece = source.read_vec(file, offset, len, context.limits())?;
+        crc = crc32c::crc32c_append(crc, &piece);
+        decoder.write(&piece, output)?;
+        done += len;
     }
-}
-
-impl Encoded {
-    fn push(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
-        let Self { file, stored } = self;
-        let mut decoder = Decoder::default();
-        let mut crc = 0;
-        let mut done = 0;
-        while done < stored.stored_len {
-            context.check_cancelled()?;
-            let len = (stored.stored_len - done).min(PIECE);
-            let offset = stored.offset.saturating_add(done);
-            let piece = source.read_vec(*file, offset, len, context.limits())?;
-            crc = crc32c::crc32c_append(crc, &piece);
-            decoder.write(&piece, output)?;
-            done += len;
-        }
-        decoder.finish(output)?;
-        if crc != stored.crc {
-            return Err(Error::malformed("the crc32c of an encoded storage is wrong")
-                .expected(format!("{:08x}", stored.crc))
-                .found(format!("{crc:08x}")));
-        }
-        Ok(())
+    decoder.finish(output)?;
+    if crc != stored.crc {
+        return Err(Error::malformed("the crc32c of an encoded storage is wrong")
+            .expected(format!("{:08x}", stored.crc))
+            .found(format!("{crc:08x}")));
     }
+    Ok(())
 }

@@ -144,6 +144,7 @@ impl Sample {
             dtype: dtype.to_owned(),
             shape: shape.to_vec(),
             blocks,
+            grid: None,
         });
     }
 

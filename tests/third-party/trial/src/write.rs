@@ -99,6 +99,7 @@ fn add_tensor(index: &mut Index, catalog: &dyn CatalogView, id: TensorId, blocks
         dtype: info.name().to_owned(),
         shape: tensor.shape.to_vec(),
         blocks,
+        grid: None,
     });
     Ok(())
 }

@@ -51,7 +51,9 @@ fn catalog(shape: &[u64], tile: &[u64], lie: Lie) -> Catalog {
         let mut sum = DigestAlgorithm::CRC32C.start().unwrap();
         sum.update(&values);
         let mut digest = sum.digest();
-        digest.value[0] ^= u8::from(lie.wrong == Some(number));
+        if lie.wrong == Some(number) {
+            digest.value = [0; 4].into();
+        }
         let storage = Storage::inline(values).digest(digest).byte_order(lie.byte_order);
         Some(builder.storage(storage).unwrap())
     });

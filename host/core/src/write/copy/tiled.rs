@@ -62,7 +62,9 @@ mod tests {
             let mut sum = DigestAlgorithm::CRC32C.start().unwrap();
             sum.update(&bytes);
             let mut digest = sum.digest();
-            digest.value[0] ^= u8::from(wrong == Some(number));
+            if wrong == Some(number) {
+                digest.value = [0; 4].into();
+            }
             Some(builder.storage(Storage::inline(bytes).digest(digest)).unwrap())
         });
         let tiles = Tiles::Listed(storages.collect());
