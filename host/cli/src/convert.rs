@@ -146,7 +146,7 @@ fn text(report: &Report) -> String {
     let verb = if report.dry_run { "would write" } else { "wrote" };
     let verified = if report.verified.is_some() { ", verified" } else { "" };
     let mut text = format!(
-        "{verb} {}: {}, {}, {} from {} in {:.2} s{verified}\n",
+        "{verb} {}: {}, {}{} from {} in {:.2} s{verified}\n",
         terminal::shown(&report.output),
         report.format,
         match report.records {
@@ -154,13 +154,19 @@ fn text(report: &Report) -> String {
             None if report.holds_records => "records".to_owned(),
             None => terminal::counted(report.tensors, "tensor"),
         },
-        terminal::bytes(report.bytes),
+        // Nobody knows how long rows will be once they are encoded.
+        if report.dry_run && report.holds_records {
+            String::new()
+        } else {
+            format!(", {}", terminal::bytes(report.bytes))
+        },
         terminal::counted(report.files_read as u64, "file"),
         report.seconds,
     );
     if report.dry_run {
         for (path, len) in &report.files {
-            text += &format!("  {} ({})\n", terminal::shown(path), terminal::bytes(*len));
+            let len = if *len == 0 { String::new() } else { format!(" ({})", terminal::bytes(*len)) };
+            text += &format!("  {}{len}\n", terminal::shown(path));
         }
     }
     text

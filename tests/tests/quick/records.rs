@@ -4,12 +4,12 @@
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use tensorferry_tests::files::staging_area;
+use tensorferry_tests::files::{names_in, staging_area};
 use tensorferry_tests::mutate::flip_middle;
 use tensorferry_tests::rows::ids;
 use tensorferry_tests::rows::{files_of, ids_through, numbered, through};
 use tensorferry_tests::tfrecords::{Feature, example};
-use tensorferry_tests::{Ferry, fixtures, tfrecords};
+use tensorferry_tests::{Ferry, args, fixtures, tfrecords};
 
 /// Rows of the generated file.
 const ROWS: i64 = 10_000;
@@ -126,6 +126,46 @@ fn rows_are_the_same_in_every_format_and_in_shards() {
     let report = ferry.convert(&input, &output, &["--verify", "--json", "-o", "shards=3"]).json();
     assert_eq!(report["files"].as_array().unwrap().len(), 3, "{report}");
     assert_eq!(ids_through(&ferry, &output, &[]), (0..ROWS).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_set_of_another_length_is_an_output_that_exists() {
+    let ferry = Ferry::new();
+    let lines: String = (0..6).map(|id| format!("{{\"id\": {id}}}\n")).collect();
+    let input = ferry.write("in.jsonl", lines);
+    std::fs::create_dir(ferry.at("sets")).unwrap();
+    let output = ferry.at("sets/out.jsonl");
+    let named =
+        |count: u32| (0..count).map(|n| format!("out-{n:05}-of-{count:05}.jsonl")).collect::<Vec<_>>();
+    ferry.convert(&input, &output, &["-o", "shard_rows=2"]);
+    assert_eq!(names_in(&ferry.at("sets")), named(3));
+    for another in ["shard_rows=3", "shards=2", "max_shard_size=1"] {
+        ferry
+            .run(args!["convert", input, output, "-o", another])
+            .expect(2)
+            .says(&["out-00000-of-00003.jsonl exists; use --force"]);
+        assert_eq!(names_in(&ferry.at("sets")), named(3), "{another}");
+    }
+    ferry.convert(&input, &output, &["-o", "shard_rows=3", "--force"]);
+    assert_eq!(names_in(&ferry.at("sets")), named(2));
+    // Nobody knows how long they will be.
+    let foreseen =
+        ferry.run(args!["convert", input, output, "-o", "shards=2", "--force", "--dry-run"]).expect(0);
+    assert!(
+        foreseen.stdout.contains("out-00001-of-00002.jsonl") && !foreseen.stdout.contains("0 B"),
+        "{foreseen}"
+    );
+    let foreseen =
+        ferry.run(args!["convert", input, output, "-o", "shard_rows=2", "--force", "--dry-run"]).expect(0);
+    assert!(!foreseen.stdout.contains("-of-") && foreseen.stderr.contains("as many files as"), "{foreseen}");
+    // Sets that differ in nothing but their number of files are told apart by it.
+    for name in named(3) {
+        std::fs::write(ferry.at("sets").join(name), "{\"id\": 7}\n").unwrap();
+    }
+    let several = ferry.run(args!["cat", ferry.at("sets")]).expect(2);
+    several.says(&["-i 'files=out-?????-of-00002.jsonl'", "-i 'files=out-?????-of-00003.jsonl'"]);
+    let one = ferry.run(args!["cat", ferry.at("sets"), "-i", "files=out-?????-of-00002.jsonl"]).expect(0);
+    assert_eq!(one.stdout.lines().count(), 6);
 }
 
 #[test]

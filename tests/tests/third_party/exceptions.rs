@@ -123,8 +123,8 @@ fn what_is_thrown_in_any_function_is_an_error_of_the_plugin() {
         assert!(outcome.said().contains(&says) && outcome.said().contains("every"), "{entry}: {outcome}");
         let is_note = entry == "Format.probe" && outcome.code == Some(0);
         assert!(outcome.code == Some(5) || is_note, "{entry}: {outcome}");
-        // What is dropped last is dropped when the output is there, whole.
-        if is_note || entry.ends_with(".drop") {
+        // Objects are let go before the output becomes visible: what a destructor says is not too late.
+        if is_note {
             inputs.made().iter().for_each(|name| std::fs::remove_file(inputs.ferry.at(name)).unwrap());
         }
         assert_eq!(inputs.made(), Vec::<String>::new(), "{entry}: {outcome}");
@@ -149,7 +149,8 @@ fn an_exception_that_leaves_a_function_ends_the_process_and_nothing_is_written()
             "Format.drop" => {}
             _ => assert_eq!(outcome.code, None, "{entry}: {outcome}"),
         }
-        if entry.ends_with(".drop") {
+        // The one that is dropped when the program is done.
+        if entry == "Format.drop" {
             inputs.made().iter().for_each(|name| std::fs::remove_file(inputs.ferry.at(name)).unwrap());
         }
         assert_eq!(inputs.made(), Vec::<String>::new(), "{entry}: {outcome}");

@@ -8,7 +8,7 @@ use crate::convert::watch::Ready;
 use crate::formats::used::UsedFormat;
 use crate::publish::commit::{check_free, recover};
 use crate::publish::stage::{Stage, StagedFile};
-use crate::publish::stale;
+use crate::publish::stale::{self, StaleFiles};
 use crate::read::identity::FileIdentity;
 use crate::receipt::{self, Receipt};
 use crate::write::space::check_space;
@@ -17,7 +17,7 @@ use tensorferry_sdk::{Context, Result, Role};
 
 /// What has been planned and can be written: tensors with the files that go along, or records.
 pub(crate) trait PlannedOutput {
-    /// Its files, but for a receipt; those that are named as they are written only once they are.
+    /// Its files, but for a receipt; of those that are named as they are written, one until they are.
     fn files(&self) -> Vec<StagedFile>;
 
     /// Whether files are named as they are written.
@@ -84,21 +84,18 @@ pub(crate) fn stage<'a>(
         check_space(&destination.folder, len)?;
     }
     let older = older_receipt(context, &receipt);
-    let mut stage = if output.is_named_late() {
-        Stage::begin(destination)?
-    } else {
-        let stale = stale_files(context, output, &files, older.clone())?;
-        let mut stage = Stage::begin(destination)?;
-        stage.supersede(stale)?;
-        stage
-    };
+    let stale = stale_files(context, output, &files, older.clone())?;
+    let mut stage = Stage::begin(destination)?;
+    if !output.is_named_late() {
+        replace(context, &mut stage, stale)?;
+    }
     context.watch.begun(output.bytes());
 
     let lens = output.write(&stage, &mut report)?;
     if output.is_named_late() {
         files = output.files();
         check_free(destination, files.iter().map(|file| file.path.as_str()), asked.commit.force)?;
-        stage.supersede(stale_files(context, output, &files, older)?)?;
+        replace(context, &mut stage, stale_files(context, output, &files, older)?)?;
     }
     fault::reach("sealed")?;
     if asked.receipt.is_some() {
@@ -117,17 +114,22 @@ pub(crate) fn stage<'a>(
     Ok(StagedOutput { context, stage, files, lens, report })
 }
 
-/// Files of an older output, `older` among them, that go when these come.
+/// Files of an older output, `older` among them.
 fn stale_files(
     context: &ConversionContext<'_>,
     output: &dyn PlannedOutput,
     files: &[StagedFile],
     older: Option<StagedFile>,
-) -> Result<Vec<StagedFile>> {
+) -> Result<StaleFiles> {
     let folder = &context.target.destination.folder;
     let search = stale::Search::new(folder, output.superseded(), files, context.session.folders())?;
-    let is_input = |path: &Path| output.reads_from(path);
-    search.find(older, context.request.output.commit.force, is_input, context.session)
+    search.find(older, context.request.output.commit.force, |path| output.reads_from(path))
+}
+
+/// Has those files of an older output go that do, when the new ones come, and says what stays.
+fn replace(context: &ConversionContext<'_>, stage: &mut Stage, stale: StaleFiles) -> Result<()> {
+    stale.note().iter().for_each(|note| context.session.note(note));
+    stage.supersede(stale.gone)
 }
 
 /// The receipt of an older output, where the new one gets none. What is no receipt is somebody else's file.

@@ -2,7 +2,7 @@
 
 use crate::context::fault;
 use crate::convert::context::ConversionContext;
-use crate::convert::publication::{self, PlannedOutput};
+use crate::convert::publication::{self, PlannedOutput, StagedOutput};
 use crate::convert::receipts::draft_records::{WrittenRecords, draft_records};
 use crate::convert::record_input::RecordInput;
 use crate::convert::report::Report;
@@ -26,23 +26,47 @@ use std::path::{Path, PathBuf};
 use tensorferry_sdk::records::{RecordPlan, RecordWriter};
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, Purpose, Result, Role, Side, arrow_schema};
 
-/// Converts records: plans their output, writes it and makes it visible. `bytes`: how long the input is.
+/// Converts records: plans their output and writes it into a stage. `bytes`: how long the input is.
 ///
 /// # Errors
 /// Whatever is wrong; nothing of the output is left then.
-pub(crate) fn write_records(
-    context: &ConversionContext<'_>,
+pub(crate) fn write_records<'a>(
+    context: &'a ConversionContext<'a>,
     reading: &ReadContext<'_>,
     input: &RecordInput<'_>,
     bytes: u64,
-) -> Result<Report> {
+) -> Result<WrittenOutput<'a>> {
     let mut output = RecordOutput::plan(context, reading, input, bytes)?;
     let report = output.report()?;
     if context.request.dry_run {
-        return Ok(output.foresee(report));
+        return Ok(WrittenOutput::Foreseen(output.foresee(report)));
     }
     let staged = publication::stage(context, &mut output, report)?;
-    staged.commit(output.close()?)
+    Ok(WrittenOutput::Staged(staged, output.close()?))
+}
+
+/// Records that are written. Whoever reads the input closes it before the [commit](Self::commit): a reader whose
+/// destructor fails has nothing published.
+#[must_use]
+#[expect(clippy::large_enum_variant, reason = "there is one for each conversion")]
+pub(crate) enum WrittenOutput<'a> {
+    /// What a dry run finds.
+    Foreseen(Report),
+    /// What only has to become visible, and every file that was read.
+    Staged(StagedOutput<'a>, Vec<(PathBuf, FileIdentity)>),
+}
+
+impl WrittenOutput<'_> {
+    /// Makes the output visible.
+    ///
+    /// # Errors
+    /// As of [`StagedOutput::commit`].
+    pub(crate) fn commit(self) -> Result<Report> {
+        match self {
+            Self::Foreseen(report) => Ok(report),
+            Self::Staged(staged, inputs) => staged.commit(inputs),
+        }
+    }
 }
 
 /// Records whose files are planned.
@@ -55,7 +79,7 @@ struct RecordOutput<'a> {
     schema: SchemaRef,
     /// Dropped before the writer that made it.
     plan: Box<dyn RecordPlan>,
-    /// The files of rows: those that roll have their names once they are written.
+    /// The files of rows: those that roll have their names once they are written, and until then this is one of them.
     names: Vec<String>,
     /// What the schema already shows that the target cannot hold.
     planned_losses: Vec<Loss>,
@@ -88,7 +112,10 @@ impl<'a> RecordOutput<'a> {
         }
         let columns = hashed(&schema).into_iter().flatten().collect();
         let hasher = asked.receipt.map(|_| RowHasher::new(columns, plan.files().len()));
-        let names = plan.files().to_vec();
+        let names = match plan.roll() {
+            Some(_) => vec![plan.name(0, 1)?],
+            None => plan.files().to_vec(),
+        };
         Ok(Self {
             context,
             reading,
@@ -114,9 +141,16 @@ impl<'a> RecordOutput<'a> {
         Ok(report)
     }
 
-    /// The end of a dry run: how long files will be is not known.
-    fn foresee(&self, report: Report) -> Report {
-        let files = self.names.iter().chain(self.plan.sealed()).map(|name| (name.clone(), 0)).collect();
+    /// The end of a dry run: how long files will be is not known, nor how many will follow one that rolls.
+    fn foresee(&self, mut report: Report) -> Report {
+        let mut names = &*self.names;
+        if self.is_named_late() {
+            let note =
+                "as many files as the rows fill: their number, which is in each name, is known at the end";
+            report.notes.push(note.to_owned());
+            names = &[];
+        }
+        let files = names.iter().chain(self.plan.sealed()).map(|name| (name.clone(), 0)).collect();
         let report = Report { records: self.input.count(), ..report };
         report.planned(files, &self.context.target, self.context.started, self.context.session)
     }

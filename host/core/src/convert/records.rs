@@ -35,9 +35,9 @@ pub(crate) fn convert(
         let reading = context.reading(purpose);
         let rows = rows::open(&context.source, format, &options, &reading)?;
         let bytes = rows.set.splits().iter().map(|split| split.bytes).sum();
-        let report = write_records(context, &reading, &RecordInput::of_rows(&rows, &steps, session), bytes)?;
+        let written = write_records(context, &reading, &RecordInput::of_rows(&rows, &steps, session), bytes)?;
         rows.close()?;
-        Ok(report)
+        written.commit()
     };
     let purpose = context.purpose(format);
     // Steps that leave rows unread would leave a guess unproven.

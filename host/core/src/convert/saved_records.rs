@@ -56,7 +56,7 @@ pub(crate) fn save_records(
         losses: Vec::new(),
         session,
     };
-    write_records(&context, &reading, &records, 0)
+    write_records(&context, &reading, &records, 0)?.commit()
 }
 
 /// A stream that can be pulled once.

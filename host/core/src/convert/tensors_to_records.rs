@@ -66,12 +66,12 @@ pub(crate) fn convert(
         session,
     };
     let bytes = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();
-    let report = write_records(context, &model.context, &input, bytes)?;
+    let written = write_records(context, &model.context, &input, bytes)?;
     drop(input);
     drop(made);
     drop(logical);
     model.close()?;
-    Ok(report)
+    written.commit()
 }
 
 /// The one model that there is.

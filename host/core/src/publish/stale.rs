@@ -2,7 +2,7 @@
 //! another number, the index of a model that is one file now. Writers give patterns of their names.
 
 use crate::context::folder_names::FolderNames;
-use crate::publish::disk::{each_name, failed, stat};
+use crate::publish::disk::{each_name, exists, failed, stat};
 use crate::publish::stage::StagedFile;
 use globset::{Glob, GlobBuilder, GlobMatcher};
 use std::cell::OnceCell;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::path::Path;
-use tensorferry_sdk::{Context, Error, Result, Role};
+use tensorferry_sdk::{Error, Result, Role};
 
 /// A search for the stale files in the output's folder, by patterns of their names.
 pub struct Search<'a> {
@@ -52,35 +52,38 @@ impl<'a> Search<'a> {
     }
 
     /// The stale files: with `force` those that go. `more` is another stale file that is there. Without `force`,
-    /// and where `is_input` says that they are being read, they stay, with a note.
+    /// and where `is_input` says that they are being read, they stay.
     ///
     /// # Errors
-    /// I/o.
+    /// Usage, without `force`: a file has a name of the same pattern as the output's own, such as a shard of
+    /// another number of shards, and would be read as one set with them; i/o.
     pub fn find(
         self,
         more: Option<StagedFile>,
         force: bool,
         is_input: impl Fn(&Path) -> bool,
-        context: &dyn Context,
-    ) -> Result<Vec<StagedFile>> {
+    ) -> Result<StaleFiles> {
         let folder = self.folder;
-        let (mut gone, mut kept) = (Vec::new(), Vec::new());
-        for file in self.matching()?.into_iter().chain(more) {
-            let may_go = force && !is_input(&folder.join(&file.path));
-            if may_go { gone.push(file) } else { kept.push(file.path) }
+        let mut stale = StaleFiles::default();
+        let more = more.map(|file| (file, false));
+        for (file, is_like_output) in self.matching()?.into_iter().chain(more) {
+            let path = folder.join(&file.path);
+            match (is_input(&path), force) {
+                (false, true) => stale.gone.push(file),
+                (false, false) if is_like_output => return Err(exists(&path)),
+                _ => stale.kept.push(file.path),
+            }
         }
-        if let Some(first) = kept.first() {
-            let more = if kept.len() == 1 { String::new() } else { format!(" and {} more", kept.len() - 1) };
-            context.note(&format!("{first:?}{more} beside the output may be taken for a part of it"));
-        }
-        Ok(gone)
+        Ok(stale)
     }
 
-    fn matching(mut self) -> Result<Vec<StagedFile>> {
+    /// The files, and whether their pattern is also that of an output's file.
+    fn matching(mut self) -> Result<Vec<(StagedFile, bool)>> {
         self.list()?;
         let is_output = |name: &str| self.outputs.iter().any(|file| file.path == name);
-        let mut found: Vec<StagedFile> = Vec::new();
+        let mut found: Vec<(StagedFile, bool)> = Vec::new();
         for pattern in &self.patterns {
+            let is_like_output = self.outputs.iter().any(|file| pattern.matches(&file.path));
             for name in &pattern.found {
                 let path = match pattern.parent {
                     "" => name.clone(),
@@ -89,8 +92,8 @@ impl<'a> Search<'a> {
                 let full = self.folder.join(&path);
                 let there = stat(&full).map_err(failed("look at an older output's file", &full))?;
                 let is_file = there.is_some_and(|meta| !meta.is_dir());
-                if is_file && !is_output(&path) && !found.iter().any(|file| file.path == path) {
-                    found.push(StagedFile { path, index: pattern.role == Role::Index });
+                if is_file && !is_output(&path) && !found.iter().any(|(file, _)| file.path == path) {
+                    found.push((StagedFile { path, index: pattern.role == Role::Index }, is_like_output));
                 }
             }
         }
@@ -121,6 +124,26 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Files of an older output.
+#[derive(Debug, Default)]
+pub struct StaleFiles {
+    /// Those that go.
+    pub gone: Vec<StagedFile>,
+    /// The paths of those that stay.
+    kept: Vec<String>,
+}
+
+impl StaleFiles {
+    /// What is to be said of those that stay.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let first = self.kept.first()?;
+        let more =
+            if self.kept.len() == 1 { String::new() } else { format!(" and {} more", self.kept.len() - 1) };
+        Some(format!("{first:?}{more} beside the output may be taken for a part of it"))
+    }
+}
+
 impl<'a> Pattern<'a> {
     const SIGNS: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
 
@@ -140,14 +163,24 @@ impl<'a> Pattern<'a> {
 
     /// Keeps a name that matches.
     fn see(&mut self, name: &OsStr) {
-        let Some(glob) = &self.glob else { return };
         if !name.as_encoded_bytes().starts_with(self.start().as_bytes()) {
             return;
         }
-        let matcher = self.matcher.get_or_init(|| glob.compile_matcher());
-        if let Some(name) = name.to_str().filter(|name| matcher.is_match(name)) {
+        if let Some(name) = name.to_str().filter(|name| self.is_match(name)) {
             self.found.insert(name.to_owned());
         }
+    }
+
+    /// Whether it is a glob that this name matches.
+    fn is_match(&self, name: &str) -> bool {
+        let matcher = |glob: &Glob| self.matcher.get_or_init(|| glob.compile_matcher()).is_match(name);
+        self.glob.as_ref().is_some_and(matcher)
+    }
+
+    /// Whether it is a glob that this path in the output's folder matches.
+    fn matches(&self, path: &str) -> bool {
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        parent == self.parent && self.is_match(name)
     }
 }
 
@@ -181,7 +214,7 @@ mod tests {
         let known = FolderNames::default();
         let [found, again, of_known] = [None, Some(&known), Some(&known)].map(|known| {
             let search = Search { folder, outputs: &[], patterns: patterns(), known };
-            search.matching().unwrap().into_iter().map(|file| file.path).collect::<Vec<_>>()
+            search.matching().unwrap().into_iter().map(|(file, _)| file.path).collect::<Vec<_>>()
         });
         assert_eq!((&again, &of_known), (&found, &found));
         found
@@ -205,6 +238,29 @@ mod tests {
         let link = home.path().join("link");
         std::os::unix::fs::symlink(".", &link).unwrap();
         assert_eq!(found(&link), expected);
+    }
+
+    #[test]
+    fn a_set_of_another_length_is_an_output_that_exists() {
+        let home = tempfile::tempdir().unwrap();
+        for name in ["m.index.json", "m-01-of-03.st"] {
+            std::fs::write(home.path().join(name), "x").unwrap();
+        }
+        let find = |output: &str, force, read: &str| {
+            let outputs = [StagedFile { path: output.to_owned(), index: false }];
+            let search = Search { folder: home.path(), outputs: &outputs, patterns: patterns(), known: None };
+            let found = search.find(None, force, |path| path.ends_with(read));
+            found.map(|stale| (stale.gone.into_iter().map(|file| file.path).collect(), stale.kept))
+        };
+        let [index, shard] = ["m.index.json", "m-01-of-03.st"].map(str::to_owned);
+        let (all, none) = (vec![index.clone(), shard.clone()], Vec::<String>::new());
+        assert_eq!(find("m.st", false, "no").unwrap(), (none.clone(), all.clone()));
+        assert_eq!(find("m.st", true, "no").unwrap(), (all.clone(), none));
+        let refused = find("m-01-of-02.st", false, "no").unwrap_err();
+        assert_eq!(refused.kind(), tensorferry_sdk::ErrorKind::Usage);
+        assert!(refused.to_string().contains("m-01-of-03.st exists; use --force"), "{refused}");
+        assert_eq!(find("m-01-of-02.st", false, "m-01-of-03.st").unwrap().1, all);
+        assert_eq!(find("m-01-of-02.st", true, "m-01-of-03.st").unwrap(), (vec![index], vec![shard]));
     }
 
     #[test]

@@ -208,7 +208,13 @@ fn several(sets: &[Set<'_>], description: &Description) -> Error {
         let files = set.files.len();
         Some(format!("{name} ({files} file{}, {:?})", if files == 1 { "" } else { "s" }, set.files[0]))
     });
-    let parts = listed(&|set| set.name.as_ref().map(|name| format!("--part {name}")));
+    // Sets of one name are told apart by the number of their shards.
+    let is_unique = |name: &String| sets.iter().filter(|set| set.name.as_ref() == Some(name)).count() == 1;
+    let parts = listed(&|set| {
+        let name = set.name.as_ref()?;
+        let shard = ShardName::parse_short(set.files[0], 4).filter(|_| !is_unique(name));
+        Some(shard.map_or(format!("--part {name}"), |shard| format!("-i 'files={}'", shard.pattern())))
+    });
     let every = description.suffixes.first().map_or("", String::as_str);
     Error::usage("several data sets or splits, which are not read as one unless that is said")
         .expected(format!("{parts}, or -i 'files=GLOB'; -i 'files=**/*{every}*' is all of them"))
