@@ -1,6 +1,7 @@
 //! An opened input: what tensors it holds, and their bytes.
 
 mod regions;
+mod whole;
 
 use crate::context::session::Session;
 use crate::convert::inspect::{Look, inspect, temporary};
@@ -12,13 +13,13 @@ use crate::read::record_files::InputChoice;
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::{DecodedStorages, Stored};
 use rayon::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tensorferry_sdk::{
-    self as sdk, ByteOrder, Catalog, CatalogView, Data, Dtype, DtypeInfo, Error, Loss, Order, Purpose,
-    Region, Result, TensorId, TensorPart, Value, element_count,
+    self as sdk, ByteOrder, Catalog, CatalogView, Context, Data, Dtype, DtypeInfo, Error, Loss, Order,
+    Purpose, Region, Result, StorageId, TensorId, TensorPart, Value, element_count,
 };
 
 /// Bytes that one thread reads of a large tensor at a time.
@@ -31,6 +32,7 @@ pub struct OpenOptions {
     from: Option<String>,
     options: Vec<(String, String)>,
     part: Part,
+    unchecked: bool,
 }
 
 impl OpenOptions {
@@ -58,6 +60,12 @@ impl OpenOptions {
     #[must_use]
     pub fn part(self, part: &str) -> Self {
         Self { part: Part::parse(part), ..self }
+    }
+
+    /// Whole tensors that are read are not compared with the checksums that the format keeps of them.
+    #[must_use]
+    pub fn unchecked(self) -> Self {
+        Self { unchecked: true, ..self }
     }
 
     #[cfg(feature = "records")]
@@ -91,40 +99,46 @@ impl Registry {
         let decoded = Arc::new(DecodedStorages::new(&inspected.catalog));
         let by_name = inspected.catalog.tensors().iter().zip(0..);
         let by_name = by_name.map(|(tensor, index)| (tensor.name.clone(), TensorId(index))).collect();
-        Ok(Model(Arc::new(Opened {
-            session,
+        let compared = (!options.unchecked).then(Mutex::default);
+        let opened = Opened {
             input: inspected.input,
             catalog: inspected.catalog,
             losses: inspected.losses,
             decoded,
             by_name,
-        })))
+            compared,
+        };
+        Ok(Model { opened: Arc::new(opened), session })
     }
 }
 
 /// An opened input. Clones are cheap; it stays open as long as one of them, or a tensor of it, lives.
 #[derive(Clone)]
-pub struct Model(Arc<Opened>);
+pub struct Model {
+    opened: Arc<Opened>,
+    session: Arc<Session>,
+}
 
 struct Opened {
-    session: Arc<Session>,
     input: Input,
     catalog: Catalog,
     losses: Vec<Loss>,
     decoded: Arc<DecodedStorages>,
     by_name: BTreeMap<String, TensorId>,
+    /// Storages that had their checksum; none: they are not compared.
+    compared: Option<Mutex<HashSet<StorageId>>>,
 }
 
 impl Model {
     /// The format that the input was read as.
     #[must_use]
     pub fn format(&self) -> &RegisteredFormat {
-        &self.0.input.format
+        &self.opened.input.format
     }
 
     /// Every tensor, in the input's order.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = Tensor> + '_ {
-        let count = u32::try_from(self.0.catalog.tensors().len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(self.opened.catalog.tensors().len()).unwrap_or(u32::MAX);
         (0..count).map(|index| Tensor { model: self.clone(), id: TensorId(index) })
     }
 
@@ -133,7 +147,7 @@ impl Model {
     /// # Errors
     /// Usage, if there is none.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
-        let id = self.0.by_name.get(name).copied();
+        let id = self.opened.by_name.get(name).copied();
         let id = id.ok_or_else(|| Error::usage("no tensor of this name").tensor(name))?;
         Ok(Tensor { model: self.clone(), id })
     }
@@ -141,20 +155,20 @@ impl Model {
     /// The key-value metadata, each value with the type that it has in the input.
     #[must_use]
     pub fn metadata(&self) -> &BTreeMap<String, Value> {
-        self.0.catalog.metadata()
+        self.opened.catalog.metadata()
     }
 
     /// What the input holds and this model does not show.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
-        &self.0.losses
+        &self.opened.losses
     }
 
     /// The catalog that it shows: also the tree of state, the ties, what pickles would have called.
     #[doc(hidden)]
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
-        &self.0.catalog
+        &self.opened.catalog
     }
 
     /// Checks that no file of the input has changed since it was opened.
@@ -162,11 +176,24 @@ impl Model {
     /// # Errors
     /// Transient, naming the file that changed.
     pub fn check_unchanged(&self) -> Result<()> {
-        self.0.input.source.check_unchanged()
+        self.opened.input.source.check_unchanged()
+    }
+
+    /// The same model, read with the threads, memory and cancel token of another session: so that one call can be
+    /// cancelled alone.
+    #[must_use]
+    pub fn with_session(&self, session: Arc<Session>) -> Self {
+        Self { opened: self.opened.clone(), session }
+    }
+
+    /// What it is read with.
+    #[must_use]
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
     }
 
     fn with_bytes<T: Send>(&self, work: impl FnOnce(&Logical<'_>) -> Result<T> + Send) -> Result<T> {
-        let Opened { session, input, catalog, decoded, .. } = &*self.0;
+        let (Opened { input, catalog, decoded, .. }, session) = (&*self.opened, &*self.session);
         session.install(|| {
             let stored = Stored::new(input, catalog, session, temporary()).with_decoded(decoded.clone());
             work(&Logical::new(stored))
@@ -177,8 +204,8 @@ impl Model {
 impl std::fmt::Debug for Model {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Model")
-            .field("format", &self.0.input.format.description.id)
-            .field("tensors", &self.0.catalog.tensors().len())
+            .field("format", &self.opened.input.format.description.id)
+            .field("tensors", &self.opened.catalog.tensors().len())
             .finish_non_exhaustive()
     }
 }
@@ -193,11 +220,11 @@ pub struct Tensor {
 impl Tensor {
     fn facts(&self) -> &sdk::Tensor {
         // Ids are made of the catalog's own length.
-        &self.model.0.catalog.tensors()[self.id.0 as usize]
+        &self.model.opened.catalog.tensors()[self.id.0 as usize]
     }
 
     fn dtype_info(&self) -> Result<&DtypeInfo> {
-        let info = self.model.0.catalog.dtype_info(self.dtype());
+        let info = self.model.opened.catalog.dtype_info(self.dtype());
         info.ok_or_else(|| Error::plugin("no such dtype").tensor(self.name()))
     }
 
@@ -237,10 +264,12 @@ impl Tensor {
         self.facts().bytes
     }
 
-    /// Its bytes: row-major, little-endian. A string is its length as a little-endian u64, then its bytes.
+    /// Its bytes: row-major, little-endian. A string is its length as a little-endian u64, then its bytes. They are
+    /// compared with the checksums that the format keeps of them, the first time that they are read; those of
+    /// [rows](Self::read_rows), regions and mappings are not.
     ///
     /// # Errors
-    /// Whatever reading gives; limit, if this machine has no room for them.
+    /// Malformed, if a checksum is wrong; whatever reading gives; limit, if this machine has no room for them.
     pub fn read(&self) -> Result<Vec<u8>> {
         let mut bytes = self.room(self.byte_len())?;
         self.read_into(&mut bytes)?;
@@ -253,10 +282,7 @@ impl Tensor {
     /// Usage, if the buffer has another length; whatever reading gives.
     pub fn read_into(&self, buffer: &mut [u8]) -> Result<()> {
         self.check_len(buffer.len(), self.byte_len())?;
-        self.model.with_bytes(|logical| match self.facts().data {
-            Data::Blocks(_) | Data::Grid(_) => logical.read_part(&TensorPart::whole(self.id), buffer),
-            _ => read_side_by_side(logical, self.id, 0, buffer),
-        })
+        self.model.with_bytes(|logical| self.model.read_whole(logical, self.id, buffer))
     }
 
     /// Rows `rows` of its first dimension, as [`read`](Self::read) gives all of them.
@@ -333,7 +359,7 @@ impl Tensor {
     fn in_its_file<T>(&self, map: impl FnOnce(&std::fs::File, u64, u64) -> Result<T>) -> Result<T> {
         let facts = self.facts();
         let refused = |why| Err(Error::unsupported(why).tensor(&facts.name).expected("a use of read()"));
-        let catalog = &self.model.0.catalog;
+        let catalog = &self.model.opened.catalog;
         let Data::Whole { storage, offset } = facts.data else {
             return refused("its bytes do not lie side by side: they cannot be mapped");
         };
@@ -344,7 +370,7 @@ impl Tensor {
         if stored.byte_order != ByteOrder::Little && self.dtype_info()?.swap_unit() != 1 {
             return refused("its bytes are big-endian in the file: they cannot be mapped");
         }
-        let file = self.model.0.input.source.descriptor(file)?;
+        let file = self.model.opened.input.source.descriptor(file)?;
         map(&file, start + offset, facts.bytes).map_err(|error| error.tensor(&facts.name))
     }
 
@@ -397,5 +423,8 @@ impl std::fmt::Debug for Tensor {
 
 fn read_side_by_side(logical: &Logical<'_>, id: TensorId, start: u64, buffer: &mut [u8]) -> Result<()> {
     let chunks = buffer.par_chunks_mut(CHUNK).enumerate();
-    chunks.try_for_each(|(index, chunk)| logical.read(id, start + (index * CHUNK) as u64, chunk))
+    chunks.try_for_each(|(index, chunk)| {
+        logical.stored().session().check_cancelled()?;
+        logical.read(id, start + (index * CHUNK) as u64, chunk)
+    })
 }

@@ -2,9 +2,9 @@
 """Measures the package beside what people use instead: each run in a process of its own, interleaved, best against
 best, as ratios of processor time (user and system) and of time by the clock.
 
-    host/python/bench/peers.py [--gib 1] [--rounds 5] [--folder /dev/shm]
+    host/python/bench/peers.py [--gib 1] [--rounds 5] [--folder /dev/shm] [--only WORD]
 
-Files are warm. In a loop within one process the allocator would hide what fresh memory costs.
+It needs torch, safetensors, pyarrow, tensorflow and tfrecord beside the package. Files are warm. In a loop within one process the allocator would hide what fresh memory costs.
 """
 
 import argparse
@@ -37,6 +37,22 @@ SAFE = ("import torch, safetensors.torch as st", "")
 TORCH = ("import torch", "")
 ROWS = "numpy.random.default_rng(3).integers(0, {rows}, 2000).tolist()"
 
+ROWS_OF_ARROW = ("import tensorferry", "tensorferry.formats()",
+                 "print(sum(batch.num_rows for batch in tensorferry.scan(path).to_pyarrow()), file=sys.stderr)")  # fmt: skip
+TF_DATA = """
+spec = {"label": tf.io.FixedLenFeature([], tf.int64), "image": tf.io.FixedLenFeature([], tf.string),
+        "scores": tf.io.FixedLenFeature([64], tf.float32)}
+"""
+TF_READ = """
+data = tf.data.TFRecordDataset(path, num_parallel_reads=tf.data.AUTOTUNE).batch(1024)
+data = data.map(lambda batch: tf.io.parse_example(batch, spec), num_parallel_calls=tf.data.AUTOTUNE)
+print(sum(len(batch["label"]) for batch in data.prefetch(tf.data.AUTOTUNE)), file=sys.stderr)
+"""
+TFRECORD_READ = """
+description = {"label": "int", "image": "byte", "scores": "float"}
+print(sum(1 for _ in tfrecord_loader(path, None, description)), file=sys.stderr)
+"""
+
 # What is compared: its name, file, ours, the peer's: imports, what is not measured, what is.
 PAIRS = [
     ("read, beside load_file(pread)", "st", (*OURS, "loaded = tensorferry.torch.load_file(path)"),
@@ -63,6 +79,9 @@ PAIRS = [
       "tensorferry.convert(path, out, force=True)"),
      ("import subprocess, tensorferry._engine as e", "out = path + '.out.safetensors'",
       "subprocess.run([e.program(), 'convert', path, out, '--force'], check=True, capture_output=True)")),
+    ("scan tfrecord, beside tf.data", "tfrecord", ROWS_OF_ARROW, ("import tensorflow as tf", TF_DATA, TF_READ)),
+    ("scan tfrecord, beside the package tfrecord", "tfrecord", ROWS_OF_ARROW,
+     ("from tfrecord.reader import tfrecord_loader", "", TFRECORD_READ)),
 ]  # fmt: skip
 
 
@@ -83,6 +102,30 @@ def make(folder, gib):
     return {"st": folder / "model.safetensors", "pt": folder / "model.pt"}
 
 
+def make_records(folder, gib):
+    """Examples of an image of 1 KiB, 64 scores and a label."""
+    import numpy
+    import pyarrow
+
+    import tensorferry
+
+    random, rows = numpy.random.default_rng(2), 4096
+
+    def batches():
+        for _ in range(max(int(gib * (1 << 30)) // 1350 // rows, 1)):
+            columns = {
+                "image": [random.bytes(1024) for _ in range(rows)],
+                "label": random.integers(0, 1000, rows),
+                "scores": pyarrow.FixedSizeListArray.from_arrays(random.random(rows * 64, dtype=numpy.float32), 64),
+            }
+            yield pyarrow.record_batch(columns)
+
+    first = next(batches())
+    reader = pyarrow.RecordBatchReader.from_batches(first.schema, batches())
+    tensorferry.write(reader, folder / "rows.tfrecord")
+    return {"tfrecord": folder / "rows.tfrecord"}
+
+
 def measure(side, path):
     imports, prepare, work = side
     script = SETUP.format(imports=imports, prepare=prepare, work=work)
@@ -95,11 +138,16 @@ def main():
     arguments.add_argument("--gib", type=float, default=1)
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--folder", default="/dev/shm")
+    arguments.add_argument("--only", default="", help="comparisons with this in their names")
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        files = make(pathlib.Path(folder), given.gib)
+        pairs = [pair for pair in PAIRS if given.only in pair[0]]
+        kinds = {"tfrecord": make_records, "st": make, "pt": make}
+        files = {}
+        for maker in {kinds[pair[1]] for pair in pairs}:
+            files |= maker(pathlib.Path(folder), given.gib)
         print(f"load {os.getloadavg()[0]:.1f}; ours / theirs")
-        for name, file, ours, theirs in PAIRS:
+        for name, file, ours, theirs in pairs:
             found = [[measure(side, files[file]) for side in (ours, theirs)] for _ in range(given.rounds)]
             best = [[min(round[side][kind] for round in found) for side in (0, 1)] for kind in (0, 1)]
             wall, cpu = best

@@ -7,7 +7,9 @@
 use crate::dlpack::{Lent, row_major};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use tensorferry::{Dtype, SharedBytes};
 
 /// Memory to be filled: bytes side by side.
@@ -32,6 +34,29 @@ impl From<PyBuffer<u8>> for Owner {
 impl From<Lent> for Owner {
     fn from(lent: Lent) -> Self {
         Self { _buffer: None, _lent: Some(lent) }
+    }
+}
+
+/// New bytes of Python's, which `fill` fills. `PyBytes::new_with` writes zeros to them first, with Python's lock.
+///
+/// # Errors
+/// Memory; what `fill` gives.
+pub(crate) fn new_bytes<'py>(
+    py: Python<'py>,
+    len: usize,
+    fill: impl FnOnce(&mut [u8]) -> PyResult<()>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let size = ffi::Py_ssize_t::try_from(len)?;
+    // SAFETY: nobody else has seen the new object, whose memory has so many bytes; as of a framework's new array, they
+    // are whatever they were, and `fill` only writes to them.
+    unsafe {
+        let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), size);
+        let bytes = Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>();
+        if len > 0 {
+            let data = ffi::PyBytes_AsString(bytes.as_ptr()).cast::<u8>();
+            fill(std::slice::from_raw_parts_mut(data, len))?;
+        }
+        Ok(bytes)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::dlpack::{self, Aligned};
 use crate::engine::Engine;
 use crate::errors::OrRaise;
 use crate::mapping::Mapping;
-use crate::memory::Writable;
+use crate::memory::{Writable, new_bytes};
 use crate::objects;
 use crate::work;
 use pyo3::exceptions::PyMemoryError;
@@ -32,12 +32,12 @@ impl Opened {
 
 #[pymethods]
 impl Engine {
-    /// Opens an input: path, format, part, options.
-    fn open(&self, py: Python<'_>, input: InputArguments) -> PyResult<Model> {
+    /// Opens an input: path, format, part, options; whether whole tensors are compared with checksums.
+    fn open(&self, py: Python<'_>, input: InputArguments, checksums: bool) -> PyResult<Model> {
         let registry = self.for_a_call();
-        let model = work::run(py, registry.session(), None, || {
-            registry.open_with(&input.path, &input.open_options())
-        })?;
+        let options = input.open_options();
+        let options = if checksums { options } else { options.unchecked() };
+        let model = work::run(py, registry.session(), None, || registry.open_with(&input.path, &options))?;
         Ok(Model(Arc::new(Opened(RwLock::new(Some(model))))))
     }
 }
@@ -114,14 +114,16 @@ impl Model {
     fn read_many(&self, py: Python<'_>, parts: &Bound<'_, PyList>) -> PyResult<()> {
         let model = self.0.get().or_raise(py)?;
         let mut targets = Vec::with_capacity(parts.len());
+        let mut len = 0;
         for part in parts {
             let (name, memory): (String, Bound<'_, PyAny>) = part.extract()?;
-            targets.push((model.tensor(&name).or_raise(py)?, Writable::of(&memory)?));
+            let (tensor, memory) = (model.tensor(&name).or_raise(py)?, Writable::of(&memory)?);
+            len += tensor.byte_len();
+            targets.push((tensor, memory));
         }
-        let read = py.detach(|| {
+        reading(py, &model, len, |model| {
             model.read_many(targets.iter_mut().map(|(tensor, memory)| (&*tensor, memory.bytes())))
-        });
-        read.or_raise(py)
+        })
     }
 }
 
@@ -153,10 +155,39 @@ impl Tensor {
     fn get(&self) -> Result<tensorferry::Tensor> {
         self.model.get()?.tensor(&self.name)
     }
+
+    fn fill(&self, py: Python<'_>, part: &Part, buffer: &mut [u8]) -> PyResult<()> {
+        let model = self.model.get().or_raise(py)?;
+        reading(py, &model, buffer.len() as u64, |model| {
+            let tensor = model.tensor(&self.name)?;
+            match part {
+                Some((origin, shape)) => tensor.read_region_into(origin, shape, buffer),
+                None => tensor.read_into(buffer),
+            }
+        })
+    }
 }
 
 /// Where a part of a tensor begins, and how long it is in each dimension; none: all of it.
 type Part = Option<(Vec<u64>, Vec<u64>)>;
+
+/// Reads of more bytes may take so long that Ctrl-C has to end them.
+const SHORT: u64 = 16 << 20;
+
+/// Reads `len` bytes of a model, in a session that this call alone has.
+fn reading<T: Send>(
+    py: Python<'_>,
+    model: &tensorferry::Model,
+    len: u64,
+    read: impl FnOnce(&tensorferry::Model) -> Result<T> + Send,
+) -> PyResult<T> {
+    if len <= SHORT {
+        return py.detach(|| read(model)).or_raise(py);
+    }
+    let session = Arc::new(model.session().afresh());
+    let model = model.with_session(session.clone());
+    work::run(py, &session, None, || read(&model))
+}
 
 fn part_len(tensor: &tensorferry::Tensor, part: &Part) -> Result<usize> {
     let len = match part {
@@ -164,13 +195,6 @@ fn part_len(tensor: &tensorferry::Tensor, part: &Part) -> Result<usize> {
         None => tensor.byte_len(),
     };
     usize::try_from(len).map_err(|_| Error::limit("too long for memory").tensor(tensor.name()).found(len))
-}
-
-fn read_into(tensor: &tensorferry::Tensor, part: &Part, buffer: &mut [u8]) -> Result<()> {
-    match part {
-        Some((origin, shape)) => tensor.read_region_into(origin, shape, buffer),
-        None => tensor.read_into(buffer),
-    }
 }
 
 #[pymethods]
@@ -191,15 +215,14 @@ impl Tensor {
 
     /// Fills memory of as many bytes.
     fn read_into(&self, py: Python<'_>, memory: &Bound<'_, PyAny>, part: Part) -> PyResult<()> {
-        let tensor = self.get().or_raise(py)?;
         let mut memory = Writable::of(memory)?;
-        py.detach(|| read_into(&tensor, &part, memory.bytes())).or_raise(py)
+        self.fill(py, &part, memory.bytes())
     }
 
     fn read<'py>(&self, py: Python<'py>, part: Part) -> PyResult<Bound<'py, PyBytes>> {
         let tensor = self.get().or_raise(py)?;
         let len = part_len(&tensor, &part).or_raise(py)?;
-        PyBytes::new_with(py, len, |buffer| py.detach(|| read_into(&tensor, &part, buffer)).or_raise(py))
+        new_bytes(py, len, |buffer| self.fill(py, &part, buffer))
     }
 
     /// A capsule of `DLPack`, of memory of its own.
@@ -213,7 +236,7 @@ impl Tensor {
         let tensor = self.get().or_raise(py)?;
         let len = part_len(&tensor, &part).or_raise(py)?;
         let mut memory = Aligned::new(len).ok_or_else(|| PyMemoryError::new_err(format!("{len} bytes")))?;
-        py.detach(|| read_into(&tensor, &part, memory.bytes(len))).or_raise(py)?;
+        self.fill(py, &part, memory.bytes(len))?;
         dlpack::capsule(py, memory, tensor.dtype(), &shape, versioned)
     }
 

@@ -1,6 +1,7 @@
 """Conversions, comparisons, receipts and runs."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -94,6 +95,14 @@ def test_a_manifest_is_run(tmp_path):
         tensorferry.run(tmp_path / "m.toml")
 
 
+def test_an_option_may_be_given_several_times(tmp_path):
+    numpy.savez(tmp_path / "a.npz", w=numpy.zeros((4, 4), numpy.float32))
+    made = {"set": ["general.architecture=string:llama", "general.name=string:of a list"]}
+    tensorferry.convert(tmp_path / "a.npz", tmp_path / "a.gguf", writer=made)
+    with tensorferry.open(tmp_path / "a.gguf") as model:
+        assert model.metadata["general.name"] == "of a list" and model.metadata["general.architecture"] == "llama"
+
+
 def test_a_callback_that_raises_ends_the_work(tmp_path):
     numpy.save(tmp_path / "a.npy", numpy.zeros(1 << 28, numpy.uint8))
 
@@ -110,10 +119,70 @@ def test_a_callback_that_raises_ends_the_work(tmp_path):
     assert not left, left
 
 
+def sparse(path, dtype, *shape):
+    """A file of numpy whose zeros take no disk."""
+    header = {"descr": dtype, "fortran_order": False, "shape": shape}
+    with open(path, "wb") as file:
+        numpy.lib.format.write_array_header_1_0(file, header)
+        file.truncate(file.tell() + math.prod(shape) * numpy.dtype(dtype).itemsize)
+
+
+# What a child does of its input, that one of its own memory is measured for; what it may take beside `budget`.
+USES = {
+    "numpy": ("kept = tensorferry.open('a.npy')['a'].numpy()", 1 << 30),
+    "all": ("kept = tensorferry.open('a.npy').numpy()", 1 << 30),
+    "part": ("kept = tensorferry.open('a.npy')['a'][5:9].numpy()", 0),
+    "mmap": ("kept = tensorferry.open('a.npy', mmap=True)['a'].numpy()", 0),
+    "convert": ("tensorferry.convert('a.npy', 'b.safetensors')", 0),
+    "cast": ("tensorferry.convert('a.npy', 'b.safetensors', steps=['cast:f16'], verify=True)", 0),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_memory_is_what_tensors_take_and_the_budget(tmp_path, use):
+    sparse(tmp_path / "a.npy", "<f4", 1 << 14, 1 << 14)
+    code, tensors = USES[use]
+    script = (
+        "import numpy, tensorferry\n"
+        "def most(): return next(int(l.split()[1]) for l in open('/proc/self/status') if l.startswith('VmHWM')) << 10\n"
+        f"tensorferry.configure(memory=64 << 20); tensorferry.formats(); before = most(); {code}; print(most() - before)"
+    )
+    told = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    # Threads, the allocator's own, what plugins load.
+    taken, beside = int(told.stdout), 48 << 20
+    assert tensors <= taken + beside and taken <= tensors + (64 << 20) + beside, f"{taken >> 20} MiB"
+
+
+@pytest.mark.parametrize("read", ["tensor.numpy()", "tensor[1:].numpy()", "tensor.bytes()", "model.numpy()"])
+def test_ctrl_c_ends_the_reading_of_one_huge_tensor(tmp_path, read):
+    sparse(tmp_path / "a.npy", "<f4", 3 << 6, 1 << 22)
+    script = textwrap.dedent(
+        f"""
+        import os, signal, threading, time, sys, tensorferry, numpy
+        model = tensorferry.open("a.npy")
+        (tensor,) = model.values()
+        tensor[0].numpy()
+        sent = []
+        def press():
+            time.sleep(0.1)
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=press).start()
+        try:
+            {read}
+        except KeyboardInterrupt:
+            took = time.monotonic() - sent[0]
+            assert tensor[:2].numpy().shape == (2, 1 << 22), "it cannot be read again"
+            print(took)
+        """
+    )
+    told = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    # The call looks every 50 ms; freeing what was read takes some, too, and so do others on the machine.
+    assert float(told.stdout) < 0.6
+
+
 def test_ctrl_c_leaves_nothing(tmp_path):
-    with open(tmp_path / "a.npy", "wb") as file:
-        numpy.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": (1 << 30,)})
-        file.truncate(file.tell() + (1 << 30))
+    sparse(tmp_path / "a.npy", "|u1", 1 << 30)
     script = textwrap.dedent(
         """
         import sys, tensorferry

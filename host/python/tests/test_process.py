@@ -1,5 +1,6 @@
 """Forks, threads, leaks, and what importing costs."""
 
+import ctypes
 import multiprocessing
 import os
 import pickle
@@ -11,6 +12,7 @@ import time
 
 import numpy
 import pyarrow
+import pyarrow.parquet
 import torch
 from conftest import FIXTURES
 
@@ -157,6 +159,56 @@ def test_the_program_is_in_the_package():
     assert "safetensors" in told.stdout
     wrong = subprocess.run([sys.executable, "-m", "tensorferry", "inspect", "absent"], capture_output=True)
     assert wrong.returncode == 2
+
+
+class Ticks:
+    """A thread of Python that says when it had the lock."""
+
+    def __enter__(self):
+        self.at, self.ended = [time.perf_counter()], False
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+        return self
+
+    def run(self):
+        while not self.ended:
+            self.at.append(time.perf_counter())
+            time.sleep(0.001)
+
+    def __exit__(self, *_):
+        self.at.append(time.perf_counter())
+        self.ended = True
+        self.thread.join()
+
+    def longest_wait(self):
+        """Of the time that it was, which share the longest stretch is in which the thread did not have the lock."""
+        at = sorted(self.at)
+        return max(b - a for a, b in zip(at, at[1:], strict=False)) / (at[-1] - at[0])
+
+
+def test_others_run_meanwhile(tmp_path):
+    # That this tells a held lock from one that is given back.
+    with Ticks() as ticks:
+        ctypes.PyDLL(None).usleep(500_000)
+    assert ticks.longest_wait() > 0.8
+    whole = numpy.ones((1 << 7, 1 << 20), numpy.float32)
+    numpy.save(tmp_path / "a.npy", whole)
+    (tensor,) = tensorferry.open(tmp_path / "a.npy").values()
+    uses = {
+        "numpy": tensor.numpy,
+        "part": tensor[1:].numpy,
+        "bytes": tensor.bytes,
+        "dlpack": lambda: numpy.from_dlpack(tensor),
+        "save": lambda: tensorferry.save({"w": whole}, tmp_path / "b.safetensors", force=True),
+        "convert": lambda: tensorferry.convert(tmp_path / "a.npy", tmp_path / "c.safetensors", force=True),
+        "scan": lambda: tensorferry.write(tensorferry.scan(tmp_path / "rows.parquet"), tmp_path / "rows.jsonl"),
+    }
+    numbers = numpy.random.default_rng(1).random(1 << 20)
+    pyarrow.parquet.write_table(pyarrow.table({"a": numbers, "b": numbers}), tmp_path / "rows.parquet")
+    for name, use in uses.items():
+        with Ticks() as ticks:
+            use()
+        assert ticks.longest_wait() < 0.5, name
 
 
 def test_the_producer_never_needs_pythons_lock(rows):

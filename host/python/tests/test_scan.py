@@ -1,6 +1,7 @@
 """Records as Arrow's streams, in every library that takes them."""
 
 import gc
+import pickle
 
 import pyarrow
 import pyarrow.parquet
@@ -44,12 +45,18 @@ def test_datasets_take_its_batches(rows, tmp_path):
     assert direct[9_999]["id"] == 9_999
 
 
-def test_steps_and_columns(rows):
+def test_steps_and_columns(rows, tmp_path):
     path, table = rows
     scan = tensorferry.scan(path, steps=["filter:id<100", "take:7"], columns=["word", "id"])
-    assert list(scan.schema) == ["id", "word"] and scan.splits == 1
+    assert list(scan.schema) == ["word", "id"] and scan.splits == 1
     read = pyarrow.table(scan)
-    assert read.column_names == ["id", "word"] and read["id"].to_pylist() == list(range(7))
+    assert read.column_names == ["word", "id"] and read["word"][3].as_py() == "w3" and read["id"].to_pylist() == list(range(7))
+    assert list(pickle.loads(pickle.dumps(scan)).schema) == ["word", "id"]
+    # A part of a column stands where it was asked for; a column that was asked for twice is there once.
+    nested = pyarrow.table({"a": [1, 2], "s": [{"x": 1, "y": 2}] * 2, "s.x": [8, 9]})
+    pyarrow.parquet.write_table(nested, tmp_path / "nested.parquet")
+    read = pyarrow.table(tensorferry.scan(tmp_path / "nested.parquet", columns=["s.x", "s.y", "a", "a"]))
+    assert read.column_names == ["s.x", "s", "a"] and read["s"].to_pylist() == [{"y": 2}] * 2
     for wrong in ({"columns": ["absent"]}, {"steps": ["cast:bf16"]}, {"columns": []}, {"steps": ["repeat"]}):
         with pytest.raises(tensorferry.UsageError):
             tensorferry.scan(path, **wrong)

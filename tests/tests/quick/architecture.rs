@@ -97,7 +97,10 @@ fn the_host_names_no_format() {
     let mut read = 0;
     for name in paths_below(&root().join("host")) {
         let path = Path::new(&name);
-        let is_test = path.with_extension("").iter().any(|part| part == "tests" || part == "examples");
+        let is_test = path
+            .with_extension("")
+            .iter()
+            .any(|part| ["tests", "examples", "bench"].iter().any(|own| part == *own));
         let is_source =
             path.extension().is_some_and(|suffix| ["rs", "py", "toml"].iter().any(|own| suffix == *own));
         if is_test || !is_source {

@@ -1,6 +1,6 @@
 //! The engine as a library, with formats that this program links: what `ferry` does not use of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tempfile::tempdir;
 use tensorferry::{
     Dtype, ErrorKind, LossKind, NewTensor, OpenOptions, Registry, Result, SaveOptions, Session,
@@ -51,6 +51,66 @@ fn every_tensor_has_the_frameworks_bytes() {
         );
         model.check_unchanged().unwrap();
     }
+}
+
+/// A torch zip whose first storage has one bit that is another.
+fn damaged(name: &str, folder: &Path) -> PathBuf {
+    let mut bytes = std::fs::read(fixture("torch", name)).unwrap();
+    let entry = bytes.windows(6).position(|window| window == b"data/0").unwrap();
+    let header = bytes[..entry].windows(4).rposition(|window| window == b"PK\x03\x04").unwrap();
+    let len = |at: usize| usize::from(u16::from_le_bytes([bytes[header + at], bytes[header + at + 1]]));
+    let data = header + 30 + len(26) + len(28);
+    bytes[data] ^= 1;
+    let path = folder.join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn whole_tensors_are_compared_with_their_checksums() {
+    let folder = tempdir().unwrap();
+    // The tensor is its storage, is a part of it, lies in another byte order.
+    for name in ["zip_all_dtypes", "zip_views", "zip_big_endian"] {
+        let path = damaged(name, folder.path());
+        let read = |options: &OpenOptions| {
+            let model = registry().open_with(&path, options).unwrap();
+            let tensors = model.tensors().filter(|tensor| tensor.byte_len() > 0);
+            let read: Vec<_> = tensors.map(|tensor| (tensor.read(), tensor.read(), tensor)).collect();
+            (model, read)
+        };
+        let (model, checked) = read(&OpenOptions::new());
+        let wrong: Vec<_> = checked.iter().filter_map(|(first, ..)| first.as_ref().err()).collect();
+        assert!(!wrong.is_empty(), "{name}");
+        for error in wrong {
+            assert_eq!(error.kind(), ErrorKind::Malformed);
+            assert!(error.to_string().to_lowercase().replace('-', "").contains("crc32"), "{error}");
+        }
+        // What was found wrong stays wrong.
+        assert!(checked.iter().all(|(first, second, _)| first.is_err() == second.is_err()), "{name}");
+        let tensors: Vec<_> = model.tensors().collect();
+        let room = |tensor: &tensorferry::Tensor| vec![0; usize::try_from(tensor.byte_len()).unwrap()];
+        let mut rooms: Vec<_> = tensors.iter().map(room).collect();
+        let parts = tensors.iter().zip(rooms.iter_mut().map(Vec::as_mut_slice));
+        fails(model.read_many(parts), ErrorKind::Malformed, "");
+        let (_, unchecked) = read(&OpenOptions::new().unchecked());
+        // What the reader itself makes of stored bytes, as of a negated view, it compares itself.
+        assert!(unchecked.iter().all(|(read, _, tensor)| read.is_ok() || tensor.name() == "neg"), "{name}");
+    }
+}
+
+#[test]
+fn one_call_is_cancelled_alone() {
+    let model = registry().open(fixture("torch", "zip_views")).unwrap();
+    let cancelled = std::sync::Arc::new(Session::default());
+    cancelled.cancel();
+    let other = model.with_session(cancelled);
+    let mut ended = 0;
+    for (tensor, same) in model.tensors().zip(other.tensors()).filter(|(tensor, _)| tensor.byte_len() > 0) {
+        fails(same.read(), ErrorKind::Cancelled, "");
+        tensor.read().unwrap();
+        ended += 1;
+    }
+    assert!(ended > 3, "{ended}");
 }
 
 #[test]

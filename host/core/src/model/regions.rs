@@ -89,16 +89,13 @@ impl Model {
     pub fn read_many<'b>(&self, parts: impl IntoIterator<Item = (&'b Tensor, &'b mut [u8])>) -> Result<()> {
         let parts: Vec<_> = parts.into_iter().collect();
         for (tensor, buffer) in &parts {
-            if !Arc::ptr_eq(&tensor.model.0, &self.0) {
+            if !Arc::ptr_eq(&tensor.model.opened, &self.opened) {
                 return Err(Error::usage("a tensor of another model").tensor(tensor.name()));
             }
             tensor.check_len(buffer.len(), tensor.byte_len())?;
         }
         self.with_bytes(|logical| {
-            parts.into_par_iter().try_for_each(|(tensor, buffer)| match tensor.facts().data {
-                Data::Blocks(_) | Data::Grid(_) => logical.read_part(&TensorPart::whole(tensor.id), buffer),
-                _ => read_side_by_side(logical, tensor.id, 0, buffer),
-            })
+            parts.into_par_iter().try_for_each(|(tensor, buffer)| self.read_whole(logical, tensor.id, buffer))
         })
     }
 }

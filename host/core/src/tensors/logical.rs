@@ -133,6 +133,7 @@ impl<'a> Logical<'a> {
         if let Some(slabs) = self.slabs(part)? {
             let mut buffers = SlabBuffers::default();
             return (0..slabs.count()).try_for_each(|number| {
+                self.stored.session().check_cancelled()?;
                 slabs.copy(number, &self.stored, Digests::Ignored, &mut buffers, write).map(drop)
             });
         }
@@ -163,6 +164,7 @@ impl<'a> Logical<'a> {
             PlannedCopy::Contiguous { to, len, storage, from, swap_unit } => {
                 let mut buffer = vec![0; size(*len).min(WINDOW_BYTES)];
                 windows(0..*len).try_for_each(|(done, part)| {
+                    self.stored.session().check_cancelled()?;
                     let part = &mut buffer[..part];
                     self.stored.read(*storage, from + done, part)?;
                     swap(part, *swap_unit);

@@ -13,10 +13,10 @@ use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{
-    ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, FileId, JoinedRanges, Place,
-    Result, Source, Storage, StorageId, StorageRange, Tensor, check_range,
+    ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, ErrorKind, FileId, JoinedRanges,
+    Place, Result, Source, Storage, StorageId, StorageRange, Tensor, check_range,
 };
 
 /// Makes a temporary file that has no name: beside the output, or where temporary files go.
@@ -34,7 +34,7 @@ pub struct Stored<'a> {
 /// What the encoded storages of one catalog have been decoded to so far. It may outlive the [`Stored`] that
 /// filled it, so that a model that stays open decodes each of them once.
 pub struct DecodedStorages {
-    by_storage: HashMap<StorageId, OnceLock<Result<Decoded>>>,
+    by_storage: HashMap<StorageId, Once<Decoded>>,
     /// Bytes of them that are in memory.
     held: AtomicU64,
     /// Short ones that joined storages are read through.
@@ -44,8 +44,32 @@ pub struct DecodedStorages {
 /// Encoded storages of at most so many bytes, of which joined ones are made, are decoded when they are read.
 const LONGEST_PIECE: u64 = 4 << 20;
 
+/// What is made once, by whoever needs it first, or why it cannot be. That it was cancelled is not kept: another call
+/// makes it.
+struct Once<T>(Mutex<Option<Result<Arc<T>>>>);
+
+impl<T> Default for Once<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<T> Once<T> {
+    fn get_or_make(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*known {
+            return known.clone();
+        }
+        let made = make().map(Arc::new);
+        if !made.as_ref().is_err_and(|error| error.kind() == ErrorKind::Cancelled) {
+            *known = Some(made.clone());
+        }
+        made
+    }
+}
+
 /// A piece, decoded by whoever needs it first.
-type Piece = Arc<OnceLock<Result<Vec<u8>>>>;
+type Piece = Arc<Once<Vec<u8>>>;
 
 /// Pieces that were decoded lately: what is copied at a time ends within a piece, and goes on in it soon after.
 #[derive(Default)]
@@ -73,7 +97,7 @@ impl DecodedStorages {
     pub fn new(catalog: &Catalog) -> Self {
         let is_encoded = |storage: &Storage| matches!(storage.place, Place::Encoded { .. });
         let encoded = (0..).zip(catalog.storages()).filter(|(_, storage)| is_encoded(storage));
-        let by_storage = encoded.map(|(id, _)| (StorageId(id), OnceLock::new())).collect();
+        let by_storage = encoded.map(|(id, _)| (StorageId(id), Once::default())).collect();
         Self { by_storage, held: AtomicU64::new(0), pieces: RecentPieces::default() }
     }
 }
@@ -174,14 +198,14 @@ impl<'a> Stored<'a> {
                 }
                 let pieces = &self.decoded.pieces;
                 let piece = pieces.get(range.storage, 2 * self.session.threads + 2);
-                let decoded = piece.get_or_init(|| {
+                let decoded = piece.get_or_make(|| {
                     let mut bytes = vec![0; size(storage.len)];
                     let mut sink = SliceSink { buffer: &mut bytes, taken: 0, expected: storage.len };
                     self.input.decode(handle, &mut sink, self.session)?;
                     self.check_decoded(sink.taken, storage.len)?;
                     Ok(bytes)
-                });
-                copy_from(decoded.as_ref().map_err(Clone::clone)?, range.offset, buffer);
+                })?;
+                copy_from(&decoded, range.offset, buffer);
                 Ok(())
             }
             _ => self.read(range.storage, range.offset, buffer),
@@ -302,10 +326,10 @@ impl<'a> Stored<'a> {
         })
     }
 
-    fn decoded(&self, id: StorageId, handle: u64, storage: &Storage) -> Result<&Decoded> {
+    fn decoded(&self, id: StorageId, handle: u64, storage: &Storage) -> Result<Arc<Decoded>> {
         let slot = self.decoded.by_storage.get(&id);
         let slot = slot.ok_or_else(|| Error::plugin(format!("storage {} is not encoded", id.0)))?;
-        let decoded = slot.get_or_init(|| {
+        slot.get_or_make(|| {
             let decoded = self.decode(handle, storage)?;
             if let Some(expected) = &storage.digest {
                 let read = |offset, buffer: &mut [u8]| decoded.read(offset, buffer);
@@ -315,8 +339,7 @@ impl<'a> Stored<'a> {
                 }
             }
             Ok(decoded)
-        });
-        decoded.as_ref().map_err(Clone::clone)
+        })
     }
 
     fn decode(&self, handle: u64, storage: &Storage) -> Result<Decoded> {
@@ -459,4 +482,20 @@ pub fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_cancelled_is_made_again_and_nothing_else() {
+        let (once, error) = (Once::<u8>::default(), |kind| Error::new(kind, "ended"));
+        assert!(once.get_or_make(|| Err(error(ErrorKind::Cancelled))).is_err());
+        assert_eq!(*once.get_or_make(|| Ok(1)).unwrap(), 1);
+        assert_eq!(*once.get_or_make(|| Ok(2)).unwrap(), 1);
+        let wrong = Once::<u8>::default();
+        assert!(wrong.get_or_make(|| Err(error(ErrorKind::Malformed))).is_err());
+        assert!(wrong.get_or_make(|| Ok(1)).is_err());
+    }
 }

@@ -20,7 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 _Path: TypeAlias = str | os.PathLike[str]
-_Option: TypeAlias = str | int | float | bool | os.PathLike[str] | None
+_Option: TypeAlias = str | int | float | bool | os.PathLike[str] | list[str] | tuple[str, ...] | None
 _Progress: TypeAlias = bool | Callable[[int, int, str], object] | None
 _Index: TypeAlias = SupportsIndex | slice | EllipsisType
 _Device: TypeAlias = str | int | _torch.device | None
@@ -32,7 +32,8 @@ class _Array(Protocol):
     def __dlpack__(self) -> object: ...
 
 def open(
-    path: _Path, part: str | None = None, *, format: str | None = None, mmap: bool = False, **options: _Option
+    path: _Path, part: str | None = None, *, format: str | None = None, mmap: bool = False,
+    checksums: bool = True, **options: _Option
 ) -> Model: ...
 def scan(
     path: _Path,

@@ -24,7 +24,7 @@ from ._results import (
 from ._scan import Scan
 
 
-def open(path, part=None, *, format=None, mmap=False, **options):  # type: ignore[no-untyped-def]
+def open(path, part=None, *, format=None, mmap=False, checksums=True, **options):  # type: ignore[no-untyped-def]
     """Opens a file or folder of tensors, whatever its format; no tensor's data is read yet.
 
     - `part`: a branch of it, `"model.encoder"` say, or `"."` for all; otherwise, of a checkpoint with optimizer state,
@@ -35,24 +35,26 @@ def open(path, part=None, *, format=None, mmap=False, **options):  # type: ignor
       process: not for network file systems. Otherwise every array is a copy
     - `options`: of the format's reader, as `formats()` lists them
 
-    Checksums that a format keeps of its tensors are compared by `convert`, `diff` and `verify`, which read all of them,
-    and not where one tensor is read.
+    - `checksums`: a whole tensor that is read for the first time is compared with the checksums that the format keeps of
+      it, as `convert` does, and `MalformedError` says that one is wrong; parts of tensors and mappings are not compared.
+      `False` saves the time, of torch's and TensorFlow's files
 
     Raises `NotFoundError`, `MalformedError`, `UnsupportedError`, `LimitError`, `UsageError`.
     """
     asked = _input(path, format, part, options)
-    return Model(engine().open(asked), (asked[0], part, format, mmap, options), bool(mmap))
+    again = (asked[0], part, format, mmap, checksums, options)
+    return Model(engine().open(asked, bool(checksums)), again, bool(mmap))
 
 
-def _reopen(path, part, format, mmap, options):  # type: ignore[no-untyped-def]
-    return open(path, part, format=format, mmap=mmap, **options)
+def _reopen(path, part, format, mmap, checksums, options):  # type: ignore[no-untyped-def]
+    return open(path, part, format=format, mmap=mmap, checksums=checksums, **options)
 
 
 def scan(path, steps=(), columns=None, *, part=None, format=None, **options):  # type: ignore[no-untyped-def]
     """Opens a file or folder of records: TFRecord, Parquet, JSON lines.
 
     - `steps`: on the records, as `ferry steps` lists them: `["filter:label<5", "take:100"]`
-    - `columns`: only these, after the steps, in the input's order
+    - `columns`: only these, after the steps, in this order
     - `part`: one split of a folder that has some, `"train"`
     - `options`: of the format's reader
 
@@ -61,12 +63,13 @@ def scan(path, steps=(), columns=None, *, part=None, format=None, **options):  #
     asked = _input(path, format, part, options)
     texts = _texts(steps, "steps")
     if columns is not None:
+        columns = list(columns) if not isinstance(columns, str) else columns
         quoted = " ".join(_quoted(name) for name in _texts(columns, "columns"))
         if not quoted:
             raise usage("columns names none: leave it away for all of them")
         texts.append('map:select,"columns=' + quoted.replace('"', '""') + '"')
     again = (asked[0], tuple(steps), columns, part, format, options)
-    return Scan(engine().scan(asked, texts), again)
+    return Scan(engine().scan(asked, texts, columns), again)
 
 
 def _rescan(path, steps, columns, part, format, options):  # type: ignore[no-untyped-def]
@@ -103,7 +106,7 @@ def convert(  # type: ignore[no-untyped-def]
 
     - `to`: the output's format, where its name does not say it; `format`: the input's
     - `part`: a branch of the input; `steps`: as `ferry steps` lists them, `["cast:bf16"]`
-    - `reader`, `writer`: options of the formats, `{"shard_size": "2GB"}`
+    - `reader`, `writer`: options of the formats, `{"shard_size": "2GB"}`; of one that is given several times, a list
     - `verify`: reads the output back before it becomes visible, and compares every value
     - `strict`: a loss is an error, unless `allow` has its kind
     - `receipt`: writes one beside the output, for `verify()`
@@ -294,7 +297,11 @@ def _options(options):  # type: ignore[no-untyped-def]
             return "true" if value else "false"
         return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
-    return [(key, text(value)) for key, value in options.items() if value is not None]
+    given = []
+    for key, value in options.items():
+        values = value if isinstance(value, (list, tuple)) else () if value is None else (value,)
+        given += [(key, text(one)) for one in values]
+    return given
 
 
 def _texts(given, what):  # type: ignore[no-untyped-def]

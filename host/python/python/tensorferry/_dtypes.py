@@ -48,6 +48,15 @@ TABLE: dict[str, tuple[str, str]] = {
     "BITS4x2": ("uint8", "uint8"),
 }
 
+# Several elements a byte, the first in the lowest bits: as which dtype of one element a byte they are numbers.
+PACKED: dict[str, str] = {
+    "F4": "F4_UNPACKED",
+    "I4": "I4_UNPACKED",
+    "U4": "U4_UNPACKED",
+    "I2": "I2_UNPACKED",
+    "U2": "U2_UNPACKED",
+}
+
 # The engine's name of an array's dtype: the first that has it.
 _OF_NUMPY: dict[str, str] = {}
 for _name, (_numpy, _torch) in TABLE.items():
@@ -71,6 +80,17 @@ def numpy_dtype(name: str):  # type: ignore[no-untyped-def]
         scalar = getattr(ml_dtypes, found[3:], None)
         return None if scalar is None else numpy.dtype(scalar)
     return numpy.dtype(found) if found else None
+
+
+def unpacked(data: bytes, name: str):  # type: ignore[no-untyped-def]
+    """The elements of a dtype of `PACKED`, one in the low bits of each byte, as `ml_dtypes` has them; or `None`."""
+    import numpy
+
+    bits = int(name[1:])
+    shifts = numpy.arange(0, 8, bits, dtype=numpy.uint8)
+    elements = (numpy.frombuffer(data, numpy.uint8)[:, None] >> shifts).reshape(-1) & ((1 << bits) - 1)
+    dtype = numpy_dtype(PACKED[name])
+    return None if dtype is None else elements.view(dtype)
 
 
 def torch_dtype(name: str):  # type: ignore[no-untyped-def]

@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from . import _native
     from ._results import Loss
 
-# Bytes that one call reads: Ctrl-C is seen between calls.
-_TOGETHER = 1 << 28
-
-
 class Model(Mapping):  # type: ignore[type-arg]
     """A read-only mapping of names to lazy tensors, in the input's order.
 
@@ -116,9 +112,9 @@ class Model(Mapping):  # type: ignore[type-arg]
         import numpy
 
         def room(tensor):  # type: ignore[no-untyped-def]
-            from ._dtypes import numpy_dtype
+            from ._dtypes import PACKED, numpy_dtype
 
-            dtype = None if tensor.dtype == "STR" or self._mapped else numpy_dtype(tensor.dtype)
+            dtype = None if tensor.dtype in ("STR", *PACKED) or self._mapped else numpy_dtype(tensor.dtype)
             if dtype is None:
                 return tensor.numpy(), None
             array = numpy.empty(tensor.shape, dtype=dtype)
@@ -139,20 +135,15 @@ class Model(Mapping):  # type: ignore[type-arg]
 
     def _load(self, room):  # type: ignore[no-untyped-def]
         """Has the frameworks' memory filled. Tensors that are one in the input become one, as in the input."""
-        loaded, waiting, size = {}, [], 0
+        loaded, waiting = {}, []
         ties = self.ties
         for name, tensor in self.items():
             if name in ties and ties[name] in loaded:
                 loaded[name] = loaded[ties[name]]
                 continue
             loaded[name], memory = room(tensor)
-            if memory is None:
-                continue
-            waiting.append((name, memory))
-            size += tensor.nbytes
-            if size >= _TOGETHER:
-                self._raw.read_many(waiting)
-                waiting, size = [], 0
+            if memory is not None:
+                waiting.append((name, memory))
         self._raw.read_many(waiting)
         self.check_unchanged()
         return loaded

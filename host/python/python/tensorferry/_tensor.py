@@ -89,14 +89,20 @@ class Tensor:
         return self._raw.read(self._part())
 
     def numpy(self):  # type: ignore[no-untyped-def]
-        """A new array of numpy. Dtypes that numpy has not are those of `ml_dtypes`; strings are objects, of `bytes`.
+        """A new array of numpy. Dtypes that numpy has not are those of `ml_dtypes`, in which numbers of 4 and 2 bits
+        take a byte each; strings are objects, of `bytes`.
 
-        Raises `UnsupportedError` for a dtype that has no array.
+        Raises `UnsupportedError` for a dtype that has no array: of 6 bits, blocks of a format's own.
         """
         import numpy
 
         if self.dtype == "STR":
             return _strings(self.bytes(), self.shape)
+        if self.dtype in _dtypes.PACKED:
+            array = _dtypes.unpacked(self.bytes(), self.dtype)
+            if array is None:
+                raise self._without("NumPy")
+            return array.reshape(self.shape)
         dtype = _dtypes.numpy_dtype(self.dtype)
         if dtype is None:
             raise self._without("NumPy")
@@ -111,7 +117,8 @@ class Tensor:
     def torch(self, device: object = None):  # type: ignore[no-untyped-def]
         """A new tensor of torch, on a device.
 
-        Raises `UnsupportedError` for a dtype that torch has not.
+        Raises `UnsupportedError` for a dtype that torch has not, or not with this shape: of numbers of 4 and 2 bits,
+        `bytes()` gives what is stored, and `numpy()` the numbers.
         """
         array, target = self._torch_memory(device)
         if target is not None:
@@ -190,7 +197,10 @@ class Tensor:
         return array, array.reshape(-1).view(torch.uint8) if array.numel() else None
 
     def _without(self, framework: str) -> Exception:
-        return unsupported(f"{framework} has no dtype {self.dtype}", self.name, "bytes() gives what is stored")
+        hint = "bytes() gives what is stored"
+        if framework == "PyTorch" and self.dtype in _dtypes.PACKED:
+            hint += ", numpy() the numbers"
+        return unsupported(f"{framework} has no dtype {self.dtype}", self.name, hint)
 
 
 # By `DLPack`, without another copy.
