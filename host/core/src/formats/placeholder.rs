@@ -1,5 +1,5 @@
 //! What lies in the place of a file that nobody can read: a pointer to it, a web page that a download gave
-//! instead, nothing at all, or the part of it that has come so far.
+//! instead, nothing at all, the part of it that has come so far, or the file inside of something else.
 
 use tensorferry_sdk::{Entry, Error, ErrorKind, Source};
 
@@ -10,8 +10,25 @@ const PAGES: [&[u8]; 3] = [b"<!doctype html", b"<html", b"<?xml"];
 /// What programs add to the name of a file while it is downloaded: huggingface_hub, curl and wget's wrappers,
 /// Chrome, Firefox and Safari, aria2.
 const PARTIAL: [&str; 5] = [".incomplete", ".part", ".crdownload", ".download", ".aria2"];
+/// What has these bytes at this place holds what was meant, or may: what it is, and what to do.
+const WRAPPED: [(usize, &[u8], &str); 12] = [
+    (0, b"\x1f\x8b", "the file is compressed by gzip: unpack it first"),
+    (0, b"\x28\xb5\x2f\xfd", "the file is compressed by zstd: unpack it first"),
+    (0, b"\xfd7zXZ\0", "the file is compressed by xz: unpack it first"),
+    (0, b"BZh", "the file is compressed by bzip2: unpack it first"),
+    (0, b"7z\xbc\xaf\x27\x1c", "the file is a 7z archive: unpack it first"),
+    (0, b"PK\x03\x04", "the file is a zip archive of none of these formats: unpack it first"),
+    (257, b"ustar", "the file is a tar archive of none of these formats: unpack it first"),
+    (0, b"[", "the file is a JSON array: JSON lines have an object a line, as `jq -c '.[]'` prints them"),
+    (0, b"\x80\x02", PICKLE),
+    (0, b"\x80\x03", PICKLE),
+    (0, b"\x80\x04", PICKLE),
+    (0, b"\x80\x05", PICKLE),
+];
+const PICKLE: &str =
+    "the file is a pickle that torch.save did not write: no format here, and no pickle is ever run";
 /// Bytes that are looked at.
-const LOOKED_AT: u64 = 256;
+const LOOKED_AT: u64 = 512;
 
 /// The error of whoever could not read a source, or what is the matter with its file, where that shows.
 pub(crate) fn explain(source: &dyn Source, error: Error) -> Error {
@@ -24,32 +41,59 @@ pub(crate) fn explain(source: &dyn Source, error: Error) -> Error {
         Entry::Folder | Entry::Prefix(_) => None,
     };
     let file = named.filter(|name| source.contains(name).unwrap_or_default()).or(entry);
-    match file.as_ref().and_then(|name| Some((name, of_file(source, name)?))) {
-        Some((name, what)) => Error::malformed(what).file(name).found(error.message()),
-        None => match coming(source) {
-            Some(name) => error.context(format!("{name:?} is still being downloaded")),
-            None => error,
-        },
+    let start = file.as_ref().and_then(|name| Some((name, Start::of(source, name)?)));
+    if let Some((name, start)) = &start {
+        if let Some(what) = start.placeholder(name) {
+            return Error::malformed(what).file(*name).found(error.message());
+        }
+        // A reader that knows the file knows what is wrong in it.
+        if let Some(what) = start.wrapper().filter(|_| error.kind() == ErrorKind::Unsupported) {
+            return Error::unsupported(what).file(*name).found(error.message());
+        }
+    }
+    match coming(source) {
+        Some(name) => error.context(format!("{name:?} is still being downloaded")),
+        None => error,
     }
 }
 
-/// What a file is instead of data.
-fn of_file(source: &dyn Source, name: &str) -> Option<&'static str> {
-    let file = source.open(name).ok()?;
-    let len = source.len(file);
-    let mut bytes = vec![0; usize::try_from(len.min(LOOKED_AT)).ok()?];
-    source.read_at(file, 0, &mut bytes).ok()?;
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes).trim_ascii_start().to_ascii_lowercase();
-    if len == 0 {
-        Some("the file is empty")
-    } else if bytes.starts_with(LFS) {
-        Some("a Git LFS pointer lies in the place of the file: `git lfs pull` fetches it")
-    } else if PAGES.iter().any(|page| text.starts_with(page)) {
-        Some("a web page lies in the place of the file: a login or an error that was saved as a download")
-    } else if PARTIAL.iter().any(|suffix| name.ends_with(suffix)) {
-        Some("the file is still being downloaded, by its name")
-    } else {
-        None
+/// How a file begins.
+struct Start {
+    len: u64,
+    bytes: Vec<u8>,
+}
+
+impl Start {
+    fn of(source: &dyn Source, name: &str) -> Option<Self> {
+        let file = source.open(name).ok()?;
+        let len = source.len(file);
+        let mut bytes = vec![0; usize::try_from(len.min(LOOKED_AT)).ok()?];
+        source.read_at(file, 0, &mut bytes).ok()?;
+        Some(Self { len, bytes })
+    }
+
+    /// What the file is instead of data.
+    fn placeholder(&self, name: &str) -> Option<&'static str> {
+        let bytes = &*self.bytes;
+        let text =
+            bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start().to_ascii_lowercase();
+        if self.len == 0 {
+            Some("the file is empty")
+        } else if bytes.starts_with(LFS) {
+            Some("a Git LFS pointer lies in the place of the file: `git lfs pull` fetches it")
+        } else if PAGES.iter().any(|page| text.starts_with(page)) {
+            Some("a web page lies in the place of the file: a login or an error that was saved as a download")
+        } else if PARTIAL.iter().any(|suffix| name.ends_with(suffix)) {
+            Some("the file is still being downloaded, by its name")
+        } else {
+            None
+        }
+    }
+
+    /// What the data may be in.
+    fn wrapper(&self) -> Option<&'static str> {
+        let has = |at: usize, magic: &[u8]| self.bytes.get(at..).is_some_and(|rest| rest.starts_with(magic));
+        WRAPPED.iter().find(|(at, magic, _)| has(*at, magic)).map(|(.., what)| *what)
     }
 }
 
@@ -88,8 +132,16 @@ mod tests {
             let text = explained(Entry::File(name.to_owned()), &[(name, bytes)], error);
             assert!(text.contains(said) && text.contains(name) && text.contains("too short"), "{text}");
         }
-        let text = explained(Entry::File("m.pt".to_owned()), &[("m.pt", b"PK")], Error::malformed("short"));
-        assert_eq!(text, Error::malformed("short").to_string());
+        for bytes in [&b"PK"[..], b"\x1f\x8b\x08"] {
+            let text =
+                explained(Entry::File("m.pt".to_owned()), &[("m.pt", bytes)], Error::malformed("short"));
+            assert_eq!(text, Error::malformed("short").to_string());
+        }
+        for (bytes, said) in [(&b"\x1f\x8b\x08"[..], "gzip: unpack it"), (b"\x80\x04\x95", "a pickle that")] {
+            let unknown = Error::unsupported("no plugin knows this format");
+            let text = explained(Entry::File("m.bin".to_owned()), &[("m.bin", bytes)], unknown);
+            assert!(text.starts_with("unsupported: the file is") && text.contains(said), "{text}");
+        }
     }
 
     #[test]

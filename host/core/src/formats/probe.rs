@@ -75,8 +75,11 @@ pub fn surest<'a>(
         [] => Err(failure.unwrap_or_else(|| explain(source, unknown(registry, source)))),
         [(first, a), (second, b), ..] if first == second && a.is_built_in() == b.is_built_in() => {
             let ids = format!("{} or {}", a.description.id, b.description.id);
-            Err(Error::usage(format!("the input may be {ids}: say which with --from"))
-                .file(source.entry().name()))
+            let error = |input| Error::usage(format!("the {input} may be {ids}: say which with --from"));
+            Err(match source.entry() {
+                Entry::Folder => error("folder"),
+                Entry::File(name) | Entry::Prefix(name) => error("input").file(name),
+            })
         }
         [(score, best), ..] => Ok((Score(*score), best)),
     }
