@@ -1,5 +1,5 @@
-//! What revision 1.0 of the boundary has is frozen: the committed dump of it may be appended to, and no line of it changed. It is
-//! written anew with `FERRY_FREEZE=1 cargo test -p tensorferry-sdk --test frozen`, which is for new revisions alone.
+//! What revision 1.0 of the boundary has is frozen: the committed dump of it may be appended to, and no line of it changed. What is
+//! added to the boundary is frozen as well: `FERRY_FREEZE=1 cargo test -p tensorferry-sdk --test frozen` appends it.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -7,7 +7,10 @@ use std::fmt::Write;
 use tensorferry_sdk::mirror::c_header;
 use tensorferry_sdk::{DigestAlgorithm, Dtype, Limits, LossKind, NodeKind};
 
-const NODES: [(&str, NodeKind); 14] = [
+/// What stands in the dump above what was added after the golden libraries were built.
+const SINCE: &str = "# since the golden libraries were built";
+
+const NODES: [(&str, NodeKind); 15] = [
     ("none", NodeKind::NONE),
     ("bool", NodeKind::BOOL),
     ("int", NodeKind::INT),
@@ -22,6 +25,7 @@ const NODES: [(&str, NodeKind); 14] = [
     ("tensor", NodeKind::TENSOR),
     ("object", NodeKind::OBJECT),
     ("attributed", NodeKind::ATTRIBUTED),
+    ("numbers", NodeKind::NUMBERS),
 ];
 
 /// The dump of this source: a fact a line.
@@ -93,13 +97,24 @@ fn committed() -> (std::path::PathBuf, String) {
 #[test]
 fn what_was_frozen_is_as_it_was() {
     let now = dump();
-    let (path, before) = committed();
-    if std::env::var_os("FERRY_FREEZE").is_some() {
-        std::fs::write(path, now).unwrap();
+    let (path, mut before) = committed();
+    let lines: BTreeSet<&str> = now.lines().collect();
+    let frozen: BTreeSet<String> = before.lines().map(str::to_owned).collect();
+    let added: Vec<&str> = now.lines().filter(|line| !frozen.contains(*line)).collect();
+    if std::env::var_os("FERRY_FREEZE").is_some() && !added.is_empty() {
+        if !frozen.contains(SINCE) {
+            writeln!(before, "{SINCE}").unwrap();
+        }
+        before.extend(added.iter().map(|line| format!("{line}\n")));
+        std::fs::write(path, before).unwrap();
         return;
     }
-    let lines: BTreeSet<&str> = now.lines().collect();
-    let changed: Vec<&str> = before.lines().filter(|line| !lines.contains(line)).collect();
+    assert!(
+        added.is_empty(),
+        "what was added is not in the dump: FERRY_FREEZE=1 puts it there:\n{}",
+        added.join("\n")
+    );
+    let changed: Vec<&str> = before.lines().filter(|line| *line != SINCE && !lines.contains(line)).collect();
     assert!(
         changed.is_empty(),
         "revision 1.0 of the boundary is frozen; these facts of it are gone or changed:\n{}",

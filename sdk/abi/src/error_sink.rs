@@ -41,7 +41,8 @@ pub struct ErrorSinkTable {
 
 // SAFETY: numbers and nullable pointers after its size.
 unsafe impl Grows for ErrorSinkTable {
-    const LEAST: usize = size_of::<Self>();
+    /// What it has in revision 1.0, whatever is added behind it.
+    const LEAST: usize = std::mem::offset_of!(Self, detail) + size_of::<usize>();
 }
 
 thread_local! {
@@ -58,6 +59,11 @@ pub(crate) fn keep_panics_quiet() {
 }
 
 fn panicked(entry: &str, payload: Box<dyn Any + Send>) -> Failure {
+    // A failure of the other side, on its way through code that cannot return one.
+    let payload = match payload.downcast::<Failure>() {
+        Ok(failure) => return *failure,
+        Err(payload) => payload,
+    };
     let message = payload
         .downcast_ref::<String>()
         .map(String::as_str)

@@ -7,7 +7,8 @@ use crate::error_sink::ErrorSink;
 use crate::failure::DONE;
 use std::ffi::c_void;
 
-/// Declares a kind of object, as in [`crate::boundary`]. Slots after `then` were added after revision 1.0.
+/// Declares a kind of object, as in [`crate::boundary`]. Slots after `then` are younger than the golden libraries, whose tables
+/// end before them.
 macro_rules! object {
     (
         $(#[doc = $doc:literal])*
