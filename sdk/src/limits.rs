@@ -25,6 +25,9 @@ pub struct Limits {
     /// have beyond a thousand times its length. The host adds a thousand times the bytes of what the user named, up to
     /// 60 GiB.
     pub expanded_bytes: u64,
+    /// Bytes of memory that the run may take for what it reads, decodes and encodes, on all its threads. What a call holds
+    /// that grows with the input, such as a chunk that it encodes as a whole, is a part of it.
+    pub memory_bytes: u64,
 }
 
 impl Default for Limits {
@@ -38,6 +41,7 @@ impl Default for Limits {
             name_bytes: 64 << 10,
             columns: 16 << 10,
             expanded_bytes: 4 << 30,
+            memory_bytes: 256 << 20,
         }
     }
 }
@@ -76,4 +80,4 @@ macro_rules! by_name {
     };
 }
 
-by_name!(header_bytes, tensors, entries, nodes, nesting, name_bytes, columns, expanded_bytes);
+by_name!(header_bytes, tensors, entries, nodes, nesting, name_bytes, columns, expanded_bytes, memory_bytes);

@@ -88,10 +88,11 @@ impl Arguments {
     /// The limits that are not as they are by default: as many values and tensors as there is memory for, if the user
     /// says how much there is, and what is said by name.
     pub(crate) fn bounds(&self, memory: Option<u64>) -> impl Iterator<Item = (String, u64)> {
+        let whole = memory.map(|memory| ("memory_bytes".to_owned(), memory));
         let memory = memory.map(|memory| memory.max(LEAST_MEMORY));
         let within =
             BYTES_OF_EACH.iter().filter_map(move |&(name, bytes)| Some((name.to_owned(), memory? / bytes)));
-        within.chain(self.bound.iter().cloned())
+        whole.into_iter().chain(within).chain(self.bound.iter().cloned())
     }
 }
 
@@ -665,5 +666,6 @@ mod tests {
         assert_eq!(limits(&["--memory", "1MiB"]).nodes, 419_430);
         assert_eq!(limits(&["--memory", "16GiB"]).nodes, 53_687_091);
         assert_eq!(limits(&["--memory", "256MiB", "--bound", "nodes=9"]).nodes, 9);
+        assert_eq!((default.memory_bytes, limits(&["--memory", "1MiB"]).memory_bytes), (256 << 20, 1 << 20));
     }
 }

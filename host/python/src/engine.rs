@@ -39,7 +39,7 @@ impl Engine {
     ) -> PyResult<Self> {
         let usual = Session::default();
         let mut session = Session::new(threads.unwrap_or(usual.threads), memory.unwrap_or(usual.memory));
-        session.limits = limits_of(&limits).or_raise(py)?;
+        session.limits = limits_of(&limits, session.memory).or_raise(py)?;
         let registry = py.detach(|| {
             let others = folders.iter().map(PluginFolder::new);
             let own = PluginFolder::new(own).built_in().trusted();
@@ -72,8 +72,9 @@ impl Engine {
     }
 }
 
-fn limits_of(given: &BTreeMap<String, u64>) -> tensorferry::Result<Limits> {
+fn limits_of(given: &BTreeMap<String, u64>, memory: u64) -> tensorferry::Result<Limits> {
     let mut limits = Limits::default();
+    limits.memory_bytes = memory;
     for (name, value) in given {
         if !limits.set(name, *value) {
             let known = Limits::NAMES.join(", ");

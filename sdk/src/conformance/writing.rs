@@ -6,7 +6,9 @@ use super::made::{self, MadeCatalog};
 use super::rules::Rules;
 use super::{Part, Report, Sample};
 use crate::memory::{self, MemoryOutput, MemoryView};
-use crate::{Capabilities, Entry, ErrorKind, Loss, LossKind, MemoryContext, Result, Role, Target, TensorId};
+use crate::{
+    Capabilities, Entry, ErrorKind, Limits, Loss, LossKind, MemoryContext, Result, Role, Target, TensorId,
+};
 
 pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report, part: Part<'_>) {
     let (context, source) = (MemoryContext::default(), made::source());
@@ -38,15 +40,16 @@ fn check_view(rules: &Rules<'_>, title: &str, view: MemoryView<'_>, report: &mut
     let view = &view.held_by(rules.description.capabilities);
     let suffix = rules.description.suffixes.first().map_or("", String::as_str);
     for target in [Target::File(format!("sample{suffix}")), Target::Folder] {
-        let input = format!("{title}, to {target:?}");
-        let written = write(rules, &input, view, &target);
-        let again = write(rules, &input, view, &target);
+        let (input, usual) = (format!("{title}, to {target:?}"), Limits::default());
+        let written = write(rules, &input, view, &target, &usual);
+        let again = write(rules, &input, view, &target, &usual);
         match (written, again) {
             (Ok(one), Ok(other)) => {
                 let same = one.files == other.files && one.layout.losses() == other.layout.losses();
                 rules.require(same, "the same catalog gives the same files and losses", || input.clone());
                 check_omitted(rules, &input, view, &one);
                 encoding::check(rules, &input, view, &target, &one);
+                check_memory(rules, &input, view, &target, &one);
                 if rules.description.capabilities.has(Capabilities::READ) {
                     read_back(rules, &input, view, &one, &target);
                 }
@@ -63,9 +66,33 @@ fn check_view(rules: &Rules<'_>, title: &str, view: MemoryView<'_>, report: &mut
     }
 }
 
-fn write(rules: &Rules<'_>, input: &str, view: &MemoryView<'_>, target: &Target) -> Result<MemoryOutput> {
-    let context = MemoryContext::default();
+fn write(
+    rules: &Rules<'_>,
+    input: &str,
+    view: &MemoryView<'_>,
+    target: &Target,
+    limits: &Limits,
+) -> Result<MemoryOutput> {
+    let context = MemoryContext::new(limits.clone());
     rules.calm(|| input.to_owned(), || memory::write(rules.format, &[], view, target, &context))
+}
+
+/// What a writer holds whole may be too long for the memory that the run has.
+fn check_memory(
+    rules: &Rules<'_>,
+    input: &str,
+    view: &MemoryView<'_>,
+    target: &Target,
+    before: &MemoryOutput,
+) {
+    let limits = Limits { memory_bytes: 0, ..Limits::default() };
+    let said = match write(rules, input, view, target, &limits) {
+        Ok(written) if written.files == before.files => None,
+        Ok(_) => Some("other bytes".to_owned()),
+        Err(error) => Some(error).filter(|error| error.kind() != ErrorKind::Limit).map(|e| e.to_string()),
+    };
+    let rule = "without memory a writer says that a limit is hit, or writes the same";
+    rules.require(said.is_none(), rule, || format!("{input}: {}", said.unwrap_or_default()));
 }
 
 /// What a plan gives up has its loss: the layout's checks see to it, unless they are broken.

@@ -249,6 +249,28 @@ fn the_trial_format_goes_through_the_built_in_ones() {
     assert!(!strict.exists());
 }
 
+/// A plugin asks how much memory the run has, and holds no part of a tensor that is too long for it.
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn what_a_plugin_holds_whole_fits_the_memory_of_the_run() {
+    let ferry = ferry();
+    let input = ferry.safetensors("long.safetensors", &[("a", "U8", &[1, 1 << 20], &vec![7; 1 << 20])]);
+    let output = ferry.at("out.trial");
+    for (way, fits) in [("data=encode", "chunk=1"), ("data=tiles", "pieces=1")] {
+        let options = ["--threads", "2", "-o", way, "-o", fits];
+        let tight = [&options[..], &["--bound", "memory_bytes=4MiB"]].concat();
+        ferry.try_convert(&input, &output, &tight).expect(3).says(&[
+            "too long for memory",
+            "raise --memory",
+            "expected at most 524288 bytes",
+            "found 1048576",
+        ]);
+        assert!(!output.exists());
+        ferry.convert(&input, &output, &[&options[..], &["--verify", "--force"]].concat());
+        std::fs::remove_file(&output).unwrap();
+    }
+}
+
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn damaged_data_of_an_outside_format_exits_3_and_leaves_nothing() {

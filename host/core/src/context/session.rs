@@ -52,7 +52,7 @@ impl Session {
     #[must_use]
     pub fn new(threads: usize, memory: u64) -> Self {
         Self {
-            limits: Limits::default(),
+            limits: within(Limits::default(), memory),
             threads: threads.max(1),
             memory,
             rate: None,
@@ -100,7 +100,7 @@ impl Session {
     #[must_use]
     pub fn below(&self, threads: usize, memory: u64, rate: Option<u64>) -> Self {
         let pool = if threads == self.threads { self.pool.clone() } else { Arc::default() };
-        let (limits, cancelled) = (self.limits.clone(), self.cancelled.clone());
+        let (limits, cancelled) = (within(self.limits.clone(), memory), self.cancelled.clone());
         let (folders, checks, call) = (self.folders.clone(), self.checks.clone(), self.call.clone());
         let reads = self.reads.clone();
         Self { limits, rate, cancelled, pool, folders, checks, call, reads, ..Self::new(threads, memory) }
@@ -110,14 +110,15 @@ impl Session {
     #[doc(hidden)]
     #[must_use]
     pub fn share(&self, of: u64) -> Self {
+        let memory = self.memory / of.max(1);
         Self {
-            limits: self.limits.clone(),
+            limits: within(self.limits.clone(), memory),
             cancelled: self.cancelled.clone(),
             pool: self.pool.clone(),
             checks: self.checks.clone(),
             call: self.call.clone(),
             reads: self.reads.clone(),
-            ..Self::new(self.threads, self.memory / of.max(1))
+            ..Self::new(self.threads, memory)
         }
     }
 
@@ -256,6 +257,12 @@ impl Session {
             std::thread::sleep(due.saturating_sub(self.started.elapsed()));
         }
     }
+}
+
+/// The limits of a session of so much memory.
+fn within(mut limits: Limits, memory: u64) -> Limits {
+    limits.memory_bytes = limits.memory_bytes.min(memory);
+    limits
 }
 
 impl Default for Session {

@@ -227,3 +227,17 @@ fn seal_index(index: &Index, file: OutputId, output: &mut dyn SealSink) -> Resul
 fn file_name(path: &str) -> String {
     path.rsplit('/').next().unwrap_or(path).to_owned()
 }
+
+/// Room for bytes that a call holds whole, beside other calls. What is encoded of them is twice as long at worst.
+///
+/// # Errors
+/// A limit, where the run has not so much memory.
+fn room(len: u64, context: &dyn Context) -> Result<Vec<u8>> {
+    let most = context.limits().memory_bytes / (4 * context.threads() as u64);
+    let room = usize::try_from(len).ok().filter(|_| len <= most).map(|len| vec![0; len]);
+    room.ok_or_else(|| {
+        Error::limit("a part of a tensor that is encoded whole is too long for memory: raise --memory, or cut smaller parts")
+            .expected(format!("at most {most} bytes"))
+            .found(len)
+    })
+}

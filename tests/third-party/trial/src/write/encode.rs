@@ -128,8 +128,7 @@ impl TensorPlan for Plan {
         {
             context.check_cancelled()?;
             // A chunk is as long as the option says, or one row.
-            let mut bytes =
-                vec![0; usize::try_from(chunk.len).map_err(|_| Error::limit("a row too long for memory"))?];
+            let mut bytes = room(chunk.len, context)?;
             catalog.read(chunk.tensor, chunk.offset, &mut bytes)?;
             let mut encoded = encode(&bytes);
             let stored = Stored {

@@ -118,11 +118,12 @@ impl TensorPlan for Plan {
         id: EncodedId,
         catalog: &dyn CatalogView,
         output: &mut dyn ByteSink,
-        _context: &dyn Context,
+        context: &dyn Context,
     ) -> Result<Vec<u8>> {
         let tile = self.tiles.get(id.0 as usize).ok_or_else(|| Error::plugin(format!("no tile {}", id.0)))?;
         let Tile { part, len } = &tile.tile;
-        let bytes = read(catalog, part, *len)?;
+        let mut bytes = room(*len, context)?;
+        catalog.read_region(part, &mut bytes)?;
         output.write(&if tile.is_plain { bytes } else { codec::encode(&bytes) })?;
         Ok(Vec::new())
     }
@@ -140,11 +141,4 @@ impl TensorPlan for Plan {
         }
         seal_index(&index, self.index_file, output)
     }
-}
-
-/// A tile is held whole: how large it is, the user says.
-fn read(catalog: &dyn CatalogView, part: &TensorPart, len: u64) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(len).map_err(|_| Error::limit("a tile too long for memory"))?];
-    catalog.read_region(part, &mut bytes)?;
-    Ok(bytes)
 }
