@@ -217,6 +217,10 @@ fn too_many() -> Error {
 }
 
 fn check(node: &Node) -> Result<()> {
+    let is_number = matches!(node.kind, NodeKind::INT | NodeKind::FLOAT | NodeKind::NUMBERS);
+    if is_number && !node.class.is_empty() && Dtype::named(&node.class).is_none() {
+        return Err(Error::unsupported("a number of a dtype that is not known here").found(&node.class));
+    }
     match node.kind {
         NodeKind::TENSOR => Err(Error::plugin("a value of metadata or an attribute names no tensor")),
         NodeKind(1..=11) | NodeKind::NUMBERS if is_of_its_class(node) => node.check(),

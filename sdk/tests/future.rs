@@ -2,17 +2,20 @@
 //! taken for something else.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_abi::{
-    Borrowed, CatalogSinkTable, ContextTable, DescriptionTable, DtypeFacts, Failure, FormatCalls,
-    FormatTable, IdentityFacts, LossFacts, NodeFacts, OptionFacts, Owned, Pair, RecordReaderTable,
-    RecordWriterTable, SourceTable, StorageFacts, TensorDecoderCalls, TensorDecoderTable, TensorFacts,
-    TensorReaderCalls, TensorReaderTable, TensorWriterTable, class,
+    Borrowed, CatalogSinkTable, ContextCalls, ContextTable, DescriptionTable, DtypeFacts, Failure,
+    FormatCalls, FormatTable, IdentityFacts, LossFacts, NameSinkTable, NodeFacts, OptionFacts, Owned, Pair,
+    RecordReaderTable, RecordWriterTable, SourceCalls, SourceTable, StorageFacts, TensorDecoderCalls,
+    TensorDecoderTable, TensorFacts, TensorReaderCalls, TensorReaderTable, TensorWriterTable, UNKNOWN, class,
+    offered_by,
 };
+use tensorferry_sdk::export::{Exported, Root};
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::{
-    Capabilities, DtypeInfo, ErrorKind, Format, LossKind, MemoryContext, MemorySource, OptionKind, Purpose,
-    Result, Severity,
+    Capabilities, Context, Description, DtypeInfo, ErrorKind, Format, Limits, LossKind, MemoryContext,
+    MemorySource, OptionKind, Purpose, Result, Score, Severity, Source,
 };
 
 /// A number that is in no list of this revision.
@@ -31,6 +34,7 @@ enum Says {
     Loss,
     Dtype,
     ErrorClass,
+    NumbersDtype,
 }
 
 #[derive(Clone, Copy)]
@@ -57,8 +61,9 @@ impl FormatCalls for Later {
     fn probe(
         &self,
         _: Borrowed<'_, SourceTable>,
-        _: Borrowed<'_, ContextTable>,
+        context: Borrowed<'_, ContextTable>,
     ) -> std::result::Result<i64, Failure> {
+        context.log(LATER, "a line")?;
         Ok(i64::MIN)
     }
 
@@ -122,6 +127,11 @@ impl TensorReaderCalls for Later {
             fill: u32::MAX,
         };
         catalog.tensor(tensor)?;
+        if self.0 == Says::NumbersDtype {
+            let numbers = NodeFacts { kind: 15, class_name: "F4_OF_LATER", bytes: &[1, 2], children: &[] };
+            let value = catalog.value(numbers)?;
+            catalog.metadata("numbers", value)?;
+        }
         let node = NodeFacts { kind: or_later(Says::Node, 1), class_name: "", bytes: &[], children: &[] };
         let node = catalog.node(node)?;
         catalog.root(node)?;
@@ -169,6 +179,7 @@ fn what_a_later_plugin_describes_is_kept_or_passed_over() {
     // A score below every other is none.
     let (source, context) = (MemorySource::file("a", *b"x"), MemoryContext::default());
     assert_eq!(format(Says::Nothing).unwrap().probe(&source, &context), Ok(None));
+    assert_eq!(context.notes(), ["a line"]);
     assert_eq!(format(Says::OptionSide).err().unwrap().kind(), ErrorKind::Unsupported);
 }
 
@@ -183,6 +194,9 @@ fn numbers_that_say_how_bytes_lie_are_unsupported() {
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert!(error.to_string().contains(what) && error.to_string().contains("4711"), "{error}");
     }
+    let error = read(Says::NumbersDtype).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("F4_OF_LATER"), "{error}");
 }
 
 #[test]
@@ -222,4 +236,131 @@ fn a_purpose_is_told_by_the_bits_that_are_known() {
     let later = Purpose(Purpose::FLAT.0 | 1 << 31);
     assert!(later.has(Purpose::FLAT) && !later.has(Purpose::SHOW));
     assert!(!Purpose(1 << 31).has(Purpose::SHOW));
+}
+
+/// A host of a later revision: it knows no length of a file, or none any more once it was asked for it.
+struct LaterHost {
+    knows_lengths: bool,
+    asked: AtomicBool,
+}
+
+impl SourceCalls for LaterHost {
+    fn entry(&self) -> std::result::Result<(u32, &str), Failure> {
+        Ok((0, "a"))
+    }
+
+    fn open(&self, _name: &str) -> std::result::Result<u32, Failure> {
+        Ok(0)
+    }
+
+    fn exists(&self, _name: &str) -> std::result::Result<bool, Failure> {
+        Ok(true)
+    }
+
+    fn list(&self, _: &str, _: Borrowed<'_, NameSinkTable>) -> std::result::Result<(), Failure> {
+        Ok(())
+    }
+
+    fn folders(&self, _: &str, _: Borrowed<'_, NameSinkTable>) -> std::result::Result<(), Failure> {
+        Ok(())
+    }
+
+    fn info(&self, _file: u32) -> std::result::Result<(u64, &str), Failure> {
+        if !self.knows_lengths {
+            return Ok((UNKNOWN, "a"));
+        }
+        if self.asked.swap(true, Ordering::Relaxed) {
+            let mut failure = Failure::new(class::TRANSIENT, "the server is gone");
+            failure.details.push(("file".to_owned(), "a".to_owned()));
+            return Err(failure);
+        }
+        Ok((4, "a"))
+    }
+
+    fn read_at(&self, _: u32, _: u64, _: &mut [u8]) -> std::result::Result<(), Failure> {
+        Ok(())
+    }
+
+    fn read_ranges(&self, _: &[u64], _: &mut [u8]) -> std::result::Result<(), Failure> {
+        Ok(())
+    }
+
+    fn advise(&self, _: &[u64]) -> std::result::Result<(), Failure> {
+        Ok(())
+    }
+}
+
+impl ContextCalls for LaterHost {
+    fn limit(&self, _name: &str) -> std::result::Result<u64, Failure> {
+        Ok(UNKNOWN)
+    }
+
+    fn cancelled(&self) -> std::result::Result<bool, Failure> {
+        Ok(false)
+    }
+
+    fn log(&self, _level: u32, _message: &str) -> std::result::Result<(), Failure> {
+        Ok(())
+    }
+
+    fn progress(&self, _done: u64, _total: u64) -> std::result::Result<(), Failure> {
+        Ok(())
+    }
+
+    fn purpose(&self) -> std::result::Result<u32, Failure> {
+        Ok(1 << 31)
+    }
+
+    fn threads(&self) -> std::result::Result<u32, Failure> {
+        Ok(1)
+    }
+
+    fn open(&self, _path: &str) -> std::result::Result<Owned<SourceTable>, Failure> {
+        refused("no other inputs")
+    }
+
+    fn attribute(&self, _name: &str) -> std::result::Result<u64, Failure> {
+        Ok(UNKNOWN)
+    }
+
+    fn input_folder(&self) -> std::result::Result<Owned<SourceTable>, Failure> {
+        refused("no folder")
+    }
+}
+
+/// A plugin that looks at a file's length, which its SDK cannot say no to.
+struct Looks;
+
+impl Exported for Looks {
+    fn formats() -> Result<Vec<Box<dyn Format>>> {
+        Ok(vec![Box::new(Looks)])
+    }
+}
+
+impl Format for Looks {
+    fn describe(&self) -> Description {
+        Description::new("looks", "Looks").capabilities(Capabilities::READ)
+    }
+
+    fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
+        assert_eq!(context.limits().memory_bytes, Limits::default().memory_bytes);
+        let file = source.open("a")?;
+        Ok((source.len(file) == 4).then_some(Score::CERTAIN))
+    }
+}
+
+#[test]
+fn what_a_later_host_does_not_know_or_fails_with_arrives_as_what_it_is() {
+    let formats = offered_by::<Root<Looks>>().unwrap();
+    let probe = |knows_lengths| {
+        let host = LaterHost { knows_lengths, asked: AtomicBool::new(false) };
+        let probed = formats[0].probe(Borrowed::shared(&host), Borrowed::shared(&host));
+        probed.unwrap_err()
+    };
+    let unknown = probe(false);
+    assert_eq!(unknown.class(), class::UNSUPPORTED, "{unknown:?}");
+    assert!(unknown.message.contains("length is not known"), "{unknown:?}");
+    let gone = probe(true);
+    assert_eq!((gone.class(), &*gone.message), (class::TRANSIENT, "the server is gone"));
+    assert_eq!(gone.details, [("file".to_owned(), "a".to_owned())]);
 }

@@ -8,10 +8,11 @@
  *   FerryTensorDecoder and FerryTensorPlan all; FerryRecordReader.index; of FerryRecordSet fault, json, skipped and
  *   losses; of FerryRecordPlan all but encode, and files or what rolls instead.
  * - A call returns FERRY_DONE, or a status whose high 16 bits are a class; say why with ferry's error sink first.
- *   Results are written where pointers say, on success alone.
+ *   Results are written where pointers say, on success alone. What fails with FERRY_CANCELLED says that the user has
+ *   ended the run: give it back.
  * - Arguments are borrowed until the call returns, also objects, texts and slices. Objects that leave as results,
  *   and those that FerryRegistrar.add and FerryRecordReader.open are given, belong to the receiver, who calls
- *   their drop once.
+ *   their drop once. Texts and slices that are results stay valid for as long as the object that was called.
  * - An object is dropped after those that it made: a set after its streams, a reader after its set.
  * - Formats, readers, writers, decoders, plans and sets are called from many threads at once. Sinks belong to the
  *   thread that was given them. Libraries are never unloaded.
@@ -507,12 +508,13 @@ struct FerryRegistrarTable {
 struct FerryContextTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* A limit by its name; all bits are set where the host knows no such limit, and the plugin's own default
-   * stands. */
+  /* A limit by its name, as `header_bytes` or `memory_bytes`; all bits are set where the host knows no such limit,
+   * and the plugin's own default stands. */
   int32_t (*limit)(void *self, FerryText name, uint64_t *value, FerryErrorSink err);
   /* Whether the user ended the run. */
   int32_t (*cancelled)(void *self, uint8_t *cancelled, FerryErrorSink err);
-  /* A line for the user. `level`: 0 error, 1 warning, 2 note, 3 detail, which is not shown. */
+  /* A line for the user. `level`: 0 error, 1 warning, 2 note, 3 detail, which is not shown; another one is taken
+   * for a note. */
   int32_t (*log)(void *self, uint32_t level, FerryText message, FerryErrorSink err);
   /* How many bytes of the input a long call has gone through, of how many. */
   int32_t (*progress)(void *self, uint64_t done, uint64_t total, FerryErrorSink err);
@@ -544,7 +546,8 @@ struct FerrySourceTable {
   int32_t (*list)(void *self, FerryText prefix, FerryNameSink names, FerryErrorSink err);
   /* The folders in a folder, in order. */
   int32_t (*folders)(void *self, FerryText folder, FerryNameSink names, FerryErrorSink err);
-  /* The length and the name of an open file. */
+  /* The length and the name of an open file. All bits of `len` are set where the length is not known: a plugin that
+   * needs it cannot read such a file. */
   int32_t (*info)(void *self, uint32_t file, uint64_t *len, FerryText *name, FerryErrorSink err);
   /* Fills the buffer from an offset on, or fails. */
   int32_t (*read_at)(void *self, uint32_t file, uint64_t offset, FerryBytesMut buffer,

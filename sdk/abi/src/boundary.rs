@@ -1,8 +1,8 @@
 //! What crosses, declared once: each kind of object with its functions, each request with its facts.
 //!
-//! The SDK's traits of the same names say what a call means; here stands how its facts are numbered. What was in
-//! revision 1.0 stays as it is, for good; additions follow after `then`, at the end, each fact of a request at a multiple of
-//! eight bytes.
+//! The SDK's traits of the same names say what a call means; here stands how its facts are numbered. What the golden
+//! libraries of revision 1.0 were built with stays as it is, for good; additions follow after `then`, at the end, each fact of
+//! a request at a multiple of eight bytes.
 #![allow(clippy::len_without_is_empty, reason = "accessors of `len`, which the derive of the twin makes")]
 
 use crate::arrow::{ArrowArrayStream, ArrowSchema, Moved};
@@ -44,12 +44,13 @@ object! {
 object! {
     /// What a plugin may know of the run.
     shared Context: ContextTable, ContextTableRef, ContextCalls, Host {
-        /// A limit by its name; all bits are set where the host knows no such limit, and the plugin's own default
-        /// stands.
+        /// A limit by its name, as `header_bytes` or `memory_bytes`; all bits are set where the host knows no such limit,
+        /// and the plugin's own default stands.
         limit(name: Text) -> (value: u64);
         /// Whether the user ended the run.
         cancelled() -> (cancelled: Flag);
-        /// A line for the user. `level`: 0 error, 1 warning, 2 note, 3 detail, which is not shown.
+        /// A line for the user. `level`: 0 error, 1 warning, 2 note, 3 detail, which is not shown; another one is taken
+        /// for a note.
         log(level: u32, message: Text);
         /// How many bytes of the input a long call has gone through, of how many.
         progress(done: u64, total: u64);
@@ -82,7 +83,8 @@ object! {
         list(prefix: Text, names: NameSink);
         /// The folders in a folder, in order.
         folders(folder: Text, names: NameSink);
-        /// The length and the name of an open file.
+        /// The length and the name of an open file. All bits of `len` are set where the length is not known: a plugin that
+        /// needs it cannot read such a file.
         info(file: u32) -> (len: u64, name: Text);
         /// Fills the buffer from an offset on, or fails.
         read_at(file: u32, offset: u64, buffer: BytesMut);

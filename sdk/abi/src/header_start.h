@@ -8,10 +8,11 @@
  *   FerryTensorDecoder and FerryTensorPlan all; FerryRecordReader.index; of FerryRecordSet fault, json, skipped and
  *   losses; of FerryRecordPlan all but encode, and files or what rolls instead.
  * - A call returns FERRY_DONE, or a status whose high 16 bits are a class; say why with ferry's error sink first.
- *   Results are written where pointers say, on success alone.
+ *   Results are written where pointers say, on success alone. What fails with FERRY_CANCELLED says that the user has
+ *   ended the run: give it back.
  * - Arguments are borrowed until the call returns, also objects, texts and slices. Objects that leave as results,
  *   and those that FerryRegistrar.add and FerryRecordReader.open are given, belong to the receiver, who calls
- *   their drop once.
+ *   their drop once. Texts and slices that are results stay valid for as long as the object that was called.
  * - An object is dropped after those that it made: a set after its streams, a reader after its set.
  * - Formats, readers, writers, decoders, plans and sets are called from many threads at once. Sinks belong to the
  *   thread that was given them. Libraries are never unloaded.

@@ -10,10 +10,11 @@
 //!    null, is not offered.
 //! 2. Every call returns a status: 0 is done, and anything else an error, whose class stands in the high 16 bits
 //!    ([`class`]) and whose details went to the last argument, an [`ErrorSink`]. Results are written where pointers
-//!    say, on success alone.
+//!    say, on success alone. When the user has ended the run, whatever is read from or pushed to may fail as
+//!    [`class::CANCELLED`], which goes through.
 //! 3. An object that arrives as an argument is borrowed until the call returns, and so are texts and slices. One
 //!    that is declared as [`Given`], and each that leaves as a result, belongs to the receiver, who calls its
-//!    `drop` once.
+//!    `drop` once. A text or slice that is a result stays valid, and the same, for as long as the object that was called.
 //! 4. Objects that are `shared` are called by many threads at once; those that are a `sink` by the thread that
 //!    was given them, during the call. A child keeps its parent alive. Libraries are never unloaded.
 //! 5. Text is UTF-8 and not terminated. A [`Flag`] is 0 or 1. What may grow is a number, never an `enum`; a number

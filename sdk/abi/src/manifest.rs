@@ -64,19 +64,26 @@ impl Manifest {
         }
     }
 
-    /// Reads the manifest that a symbol is; `None`, if it is none.
+    /// Reads the manifest that a symbol is.
     ///
     /// # Safety
     /// The symbol is not null, and has at least the manifest's first 20 bytes, magic and size.
-    #[must_use]
-    pub unsafe fn read(symbol: *const Self) -> Option<Self> {
-        // SAFETY: the caller's contract; what follows the size is read when the size has it.
-        unsafe {
-            let is_manifest = symbol.is_aligned()
-                && (&raw const (*symbol).magic).read() == MAGIC
-                && (&raw const (*symbol).size).read() as usize >= size_of::<Self>();
-            is_manifest.then(|| symbol.read())
+    ///
+    /// # Errors
+    /// Why it is none, in words for its author.
+    pub unsafe fn read(symbol: *const Self) -> Result<Self, String> {
+        // SAFETY: the caller's contract.
+        let is_marked = symbol.is_aligned() && unsafe { (&raw const (*symbol).magic).read() } == MAGIC;
+        if !is_marked {
+            return Err("does not begin with its magic, FERRY_MAGIC".to_owned());
         }
+        // SAFETY: as above.
+        let (size, least) = (unsafe { (&raw const (*symbol).size).read() } as usize, size_of::<Self>());
+        if size < least {
+            return Err(format!("must say its size in bytes: expected at least {least}, found {size}"));
+        }
+        // SAFETY: it has as many bytes as it says.
+        Ok(unsafe { symbol.read() })
     }
 
     /// The revision that the library was built for.

@@ -91,17 +91,14 @@ pub(super) fn level_number(level: Level) -> u32 {
     }
 }
 
-/// The level of a line for the user.
-///
-/// # Errors
-/// Unsupported, for a number that is not known here.
-pub fn level(number: u32) -> Result<Level> {
+/// The level of a line for the user. One of a later revision is a note: no call fails for what it has to say.
+#[must_use]
+pub fn level(number: u32) -> Level {
     match number {
-        0 => Ok(Level::Error),
-        1 => Ok(Level::Warning),
-        2 => Ok(Level::Note),
-        3 => Ok(Level::Detail),
-        _ => Err(unknown("level of a line", number)),
+        0 => Level::Error,
+        1 => Level::Warning,
+        3 => Level::Detail,
+        _ => Level::Note,
     }
 }
 
@@ -120,11 +117,18 @@ mod tests {
                 order(number).err(),
                 edges(number).err(),
                 target(number, "name").err(),
-                level(number.max(4)).err(),
             ];
             for error in all {
                 assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::Unsupported), "{number}");
             }
         }
+    }
+
+    #[test]
+    fn a_line_of_a_level_that_is_not_known_is_a_note() {
+        for level_of in [Level::Error, Level::Warning, Level::Note, Level::Detail] {
+            assert_eq!(level(level_number(level_of)), level_of);
+        }
+        assert_eq!([4, u32::MAX].map(level), [Level::Note; 2]);
     }
 }

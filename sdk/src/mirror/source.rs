@@ -5,7 +5,7 @@ use super::failure::certain;
 use crate::{Entry, Error, FileId, FileRange, Result, Source};
 use std::ops::Deref;
 use std::sync::Arc;
-use tensorferry_abi::{Borrowed, Failure, Handle, NameSinkTable, SourceCalls, SourceTable};
+use tensorferry_abi::{Borrowed, Failure, Handle, NameSinkTable, SourceCalls, SourceTable, UNKNOWN};
 
 /// A source by reference, or one that the other side keeps.
 pub(super) struct LentSource<S>(pub(super) S);
@@ -115,7 +115,12 @@ impl<O: Deref<Target = Handle<SourceTable>> + Send + Sync> Source for RemoteSour
     }
 
     fn open(&self, name: &str) -> Result<FileId> {
-        Ok(FileId(self.object.open(name)?))
+        let file = self.object.open(name)?;
+        // Of a later host: no length that could be taken for one.
+        if self.object.info(file)?.0 == UNKNOWN {
+            return Err(Error::unsupported("the plugin reads no file whose length is not known").file(name));
+        }
+        Ok(FileId(file))
     }
 
     fn contains(&self, name: &str) -> Result<bool> {

@@ -193,6 +193,27 @@ fn a_library_for_a_later_revision_is_refused_with_both_numbers() {
     is_told("minor", &outcome, 5, &["1.4711", "1.0", "newer ferry"]);
 }
 
+/// What authors leave out of a manifest.
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn a_manifest_that_is_none_is_told_with_what_it_lacks() {
+    let ferry = Ferry::new();
+    let size = "must say its size in bytes: expected at least 176, found";
+    for (name, flag, says) in [
+        ("magic", "-DMAGIC=\"FERRY\"", "does not begin with its magic, FERRY_MAGIC"),
+        ("size", "-DSIZE=0", &*format!("{size} 0")),
+        ("size-of-older", "-DSIZE=120", &*format!("{size} 120")),
+        ("init", "-DINIT=NULL", "has no init"),
+        ("hidden", "-DVISIBILITY=\"hidden\"", "it exports no symbol FERRY_PLUGIN"),
+    ] {
+        let library = library(&format!("lies-manifest-{name}"), &[flag, "-Wno-error"]);
+        for command in ["check", "install"] {
+            let outcome = ferry.run(args!["plugin", command, library]);
+            is_told(name, &outcome, 5, &["not a plugin", says]);
+        }
+    }
+}
+
 /// The host's objects are called by threads that it knows nothing of.
 #[test]
 #[ignore = "builds crates out of the workspace"]

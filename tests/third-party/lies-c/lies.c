@@ -292,9 +292,21 @@ static int32_t init(FerryHost host, FerryRegistrar registrar, FerryErrorSink err
   return status ? status : registrar.table->add(registrar.self, text_of("format"), rows, err);
 }
 
-__attribute__((visibility("default"))) const FerryManifest FERRY_PLUGIN = {
-    .magic = FERRY_MAGIC, .size = sizeof FERRY_PLUGIN, .major = FERRY_MAJOR, .minor_built = FERRY_MINOR,
+#ifndef MAGIC
+#define MAGIC FERRY_MAGIC
+#endif
+#ifndef SIZE
+#define SIZE sizeof FERRY_PLUGIN
+#endif
+#ifndef INIT
+#define INIT init
+#endif
+#ifndef VISIBILITY
+#define VISIBILITY "default"
+#endif
+__attribute__((visibility(VISIBILITY))) const FerryManifest FERRY_PLUGIN = {
+    .magic = MAGIC, .size = SIZE, .major = FERRY_MAJOR, .minor_built = FERRY_MINOR,
 #ifdef NEEDS_MINOR
     .minor_needed = NEEDS_MINOR,
 #endif
-    .name = "ferry-plugin-lies", .version = "0.1.0", .sdk = "ferry_plugin.h 1.0", .init = init};
+    .name = "ferry-plugin-lies", .version = "0.1.0", .sdk = "ferry_plugin.h 1.0", .init = INIT};

@@ -29,28 +29,27 @@ pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
     let library = unsafe { Opened::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
     let library = library.map_err(|e| Refusal::CannotOpen(source_message(&e)))?;
     let manifest = manifest(&library)?;
-    let init = manifest.init().ok_or_else(|| Refusal::OtherLayout("it has no init".to_owned()))?;
+    let init = manifest.init().ok_or_else(|| Refusal::BadManifest("has no init".to_owned()))?;
     check_twin(&library, &manifest, init)?;
     // SAFETY: the manifest is of this revision, and a library in Rust has the tables that were compared above.
     let formats = unsafe { formats_of(init) };
     let (formats, lines) = formats.map_err(|failure| Refusal::by_init(&Error::from(failure)))?;
     std::mem::forget(library);
-    // A level that is not known here is one of a later host's: what it says is a note at least.
-    let line = |(number, text)| (level(number).unwrap_or(Level::Note), text);
-    Ok(Library { manifest, formats, lines: lines.into_iter().map(line).collect() })
+    let lines = lines.into_iter().map(|(number, text)| (level(number), text)).collect();
+    Ok(Library { manifest, formats, lines })
 }
 
 /// Reads the manifest before any function of the plugin is called.
 fn manifest(library: &Opened) -> Result<Manifest, Refusal> {
     // SAFETY: nothing is read of it yet.
     let symbol = unsafe { library.get::<*const Manifest>(MANIFEST_SYMBOL.as_bytes()) };
-    // SAFETY: a symbol of this name is a manifest, or data of which magic and size say that it is none.
-    let found = symbol.ok().and_then(|symbol| unsafe { Manifest::read(*symbol) });
-    let Some(manifest) = found else {
+    let Ok(symbol) = symbol else {
         // SAFETY: nothing is read of it.
         let preview = unsafe { library.get::<*const u8>(PREVIEW_SYMBOL.as_bytes()) };
         return Err(if preview.is_ok() { Refusal::Preview } else { Refusal::NotAPlugin });
     };
+    // SAFETY: a symbol of this name is a manifest, or data of which magic and size say that it is none.
+    let manifest = unsafe { Manifest::read(*symbol) }.map_err(Refusal::BadManifest)?;
     let (found, needs) = (manifest.revision(), manifest.needs());
     if found.0 != REVISION.0 || needs > REVISION {
         return Err(Refusal::OtherRevision { found: if needs > REVISION { needs } else { found } });

@@ -13,6 +13,8 @@ pub enum Refusal {
     CannotOpen(String),
     /// It has no manifest.
     NotAPlugin,
+    /// What it has in its manifest's place is none.
+    BadManifest(String),
     /// It was built for the boundary as it was before 1.0.
     Preview,
     /// It was built for another revision of the ABI.
@@ -53,6 +55,7 @@ impl Refusal {
         matches!(
             self,
             Self::NotAPlugin
+                | Self::BadManifest(_)
                 | Self::Preview
                 | Self::OtherRevision { .. }
                 | Self::OtherLayout(_)
@@ -65,7 +68,8 @@ impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::CannotOpen(why) => write!(f, "cannot be opened: {why}"),
-            Self::NotAPlugin => write!(f, "not a plugin: it has no symbol {MANIFEST_SYMBOL}"),
+            Self::NotAPlugin => write!(f, "not a plugin: it exports no symbol {MANIFEST_SYMBOL}"),
+            Self::BadManifest(why) => write!(f, "not a plugin: its {MANIFEST_SYMBOL} {why}"),
             Self::Preview => write!(
                 f,
                 "built for a preview of the ABI, before 1.0: rebuild the plugin with the SDK of this ferry"
