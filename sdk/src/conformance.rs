@@ -94,7 +94,7 @@ mod writing;
 pub use preset::Preset;
 pub use rules::Observer;
 
-use crate::{Capabilities, Entry, Format, MemorySource};
+use crate::{Capabilities, Entry, Format, Limits, MemorySource};
 use rules::{Broken, Rules, numbered};
 use std::collections::BTreeMap;
 
@@ -164,6 +164,14 @@ impl Sample {
             Entry::Folder => format!("folder of {}", self.files.len()),
             Entry::File(name) | Entry::Prefix(name) => name.clone(),
         }
+    }
+
+    /// The same, and which limits it is read under, where they are not the usual ones.
+    fn under(&self, limits: &Limits) -> String {
+        let usual = Limits::default();
+        let changed = Limits::NAMES.iter().filter(|name| limits.get(name) != usual.get(name));
+        let changed = changed.map(|name| format!(", with {name}={}", limits.get(name).unwrap_or_default()));
+        self.title() + &changed.collect::<String>()
     }
 }
 

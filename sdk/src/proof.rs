@@ -3,7 +3,6 @@
 
 use crate::block::{is_row_major, reach};
 use crate::region::check_tiling;
-use crate::source::check_range;
 use crate::{
     Block, Catalog, Data, Dtype, DtypeInfo, Error, Grid, Limits, Region, Result, StorageId, Tensor, TensorId,
     Tree, element_count, row_major_strides,
@@ -125,7 +124,7 @@ impl<'a> Proof<'a> {
         if bytes == 0 {
             return Ok((0, Data::Empty));
         }
-        check_range("", self.storage_len(storage)?, offset, bytes).map_err(outside)?;
+        check_inside(self.storage_len(storage)?, offset, bytes)?;
         Ok((bytes, Data::Whole { storage, offset }))
     }
 
@@ -216,7 +215,7 @@ impl<'a> Proof<'a> {
         let logical = info.bytes_of(elements)?;
         let Some(width) = info.element_bytes() else {
             check_packed(info, shape, block)?;
-            return check_range("", storage_len, block.offset, logical).map_err(outside);
+            return check_inside(storage_len, block.offset, logical);
         };
         let (before, after) =
             reach(block, width).ok_or_else(|| Error::malformed("a view's extent does not fit 64 bits"))?;
@@ -225,7 +224,7 @@ impl<'a> Proof<'a> {
             Error::malformed("a view starts before its storage")
                 .found(format!("-{before} bytes from {}", block.offset))
         })?;
-        check_range("", storage_len, start, extent).map_err(outside)?;
+        check_inside(storage_len, start, extent)?;
         self.expand(logical, extent)
     }
 
@@ -254,6 +253,13 @@ fn check_packed(info: &DtypeInfo, shape: &[u64], block: &Block) -> Result<()> {
     }
 }
 
-fn outside(error: Error) -> Error {
-    error.context("the tensor lies outside its storage")
+/// Whether bytes of a tensor lie in its storage, which has no name to be called by.
+fn check_inside(storage_len: u64, start: u64, len: u64) -> Result<()> {
+    match start.checked_add(len) {
+        Some(end) if end <= storage_len => Ok(()),
+        _ => Err(Error::malformed("the tensor's storage ends too early")
+            .offset(start)
+            .expected(format!("{len} bytes"))
+            .found(format!("{} bytes", storage_len.saturating_sub(start)))),
+    }
 }

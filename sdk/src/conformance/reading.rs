@@ -43,7 +43,7 @@ pub(super) fn knows(rules: &Rules<'_>, source: &MemorySource, score: Option<Scor
 
 /// Reads a sample, watching its buffers.
 fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<Catalog> {
-    let title = || format!("{}, under {limits:?}", sample.title());
+    let title = || sample.under(limits);
     let (watched, context) = (Watched::new(sample.source()), MemoryContext::new(limits.clone()));
     let catalog = rules.calm(title, || rules.read(&watched, &context).map(|view| view.catalog().clone()));
     rules.require(!watched.allocated_by_claim(), "no buffer is longer than its file", title);
@@ -69,11 +69,12 @@ fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Catalog) {
         Limits { nesting: 0, ..Limits::default() },
         Limits { name_bytes: 0, ..Limits::default() },
         Limits { expanded_bytes: 0, ..Limits::default() },
+        Limits { memory_bytes: 0, ..Limits::default() },
         Limits { tensors: 0, ..Limits::default() },
     ];
     let over = |error: &Error| matches!(error.kind(), ErrorKind::Limit | ErrorKind::Malformed);
     for limits in &tight {
-        let input = || format!("{}, under {limits:?}", sample.title());
+        let input = || sample.under(limits);
         match read(rules, sample, limits) {
             Ok(catalog) => {
                 rules.require(same_catalog(&catalog, whole), "a limit leaves nothing out in silence", input);

@@ -21,11 +21,11 @@ static int32_t push(FerryByteSink output, const Buffer *buffer, FerryErrorSink e
 }
 
 /* A column that the output does not have is a loss, which the user is told. */
-static int32_t lose(FerryLossSink losses, const struct ArrowSchema *column, FerryErrorSink err) {
+static int32_t lose(FerryLossSink losses, const struct ArrowSchema *column, const char *name, FerryErrorSink err) {
   char why[200];
   snprintf(why, sizeof why, "a tray holds int64, float64 and text under short names, and not Arrow's %s%.100s",
            column->dictionary ? "dictionary of " : "", column->dictionary ? column->dictionary->format : column->format);
-  FerryLoss loss = {.size = sizeof loss, .kind = text_of("record"), .what = text_of(column->name), .why = text_of(why)};
+  FerryLoss loss = {.size = sizeof loss, .kind = text_of("record"), .what = text_of(name), .why = text_of(why)};
   return losses.table->loss(losses.self, &loss, err);
 }
 
@@ -38,7 +38,7 @@ static int32_t find_fields(Plan *plan, const struct ArrowSchema *schema, FerryLo
     uint8_t code = column->dictionary ? 0 : code_of(column->format);
     int32_t status = FERRY_DONE;
     if (!code || len > UINT8_MAX) {
-      status = lose(losses, column, err);
+      status = lose(losses, column, name, err);
     } else if (has_field(&plan->fields, name, len)) {
       status = fail(err, FERRY_UNSUPPORTED, "two columns of one name: rename one");
       add_detail(err, "column", name);

@@ -13,6 +13,10 @@ use crate::{
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a set's threads may take to end.
+const MOST_WAITED: Duration = Duration::from_secs(2);
 
 /// Checks a sample; how many rows it has.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> u64 {
@@ -59,12 +63,26 @@ pub(super) fn check_set(rules: &Rules<'_>, set: &dyn RecordSet, rows: &Rows, tit
 
 /// All rows of a sample, watching the reader's buffers.
 fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<Rows> {
-    let title = || format!("{}, under {limits:?}", sample.title());
+    let title = || sample.under(limits);
     let watched = Arc::new(Watched::new(sample.source()));
     let source: Arc<dyn Source> = watched.clone();
     let rows = read_source(rules, &source, &MemoryContext::new(limits.clone()), &title);
+    drop(source);
+    rules.require(is_let_go(&watched), "a set lets go of the source that it was given", title);
     rules.require(!watched.allocated_by_claim(), "no buffer is longer than its file", title);
     rows
+}
+
+/// Whether nobody has a source any more; threads that a reader began may take a moment.
+fn is_let_go(source: &Arc<Watched>) -> bool {
+    let start = Instant::now();
+    while Arc::strong_count(source) > 1 {
+        if start.elapsed() > MOST_WAITED {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
 }
 
 /// All rows of a source; each split has as many as it says.
@@ -82,7 +100,8 @@ pub(super) fn read_source(
             let of_split = pull(rules, set.stream(number, &Batches::default())?, &schema, title)?;
             let said = split.records.is_none_or(|records| records == count(&of_split));
             rules.require(said, "a split has as many rows as it says", || {
-                format!("{}, split {number}: {:?}, found {}", title(), split.records, count(&of_split))
+                let says = split.records.unwrap_or_default();
+                format!("{}, split {number} says {says}, found {}", title(), count(&of_split))
             });
             batches.extend(of_split);
         }
@@ -223,10 +242,11 @@ fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Rows) {
         Limits { nesting: 0, ..Limits::default() },
         Limits { name_bytes: 0, ..Limits::default() },
         Limits { expanded_bytes: 0, ..Limits::default() },
+        Limits { memory_bytes: 0, ..Limits::default() },
     ];
     let over = |error: &Error| matches!(error.kind(), ErrorKind::Limit | ErrorKind::Malformed);
     for limits in &tight {
-        let input = || format!("{}, under {limits:?}", sample.title());
+        let input = || sample.under(limits);
         match read(rules, sample, limits) {
             Ok(rows) => {
                 let difference = difference(&whole.batches, &rows.batches);

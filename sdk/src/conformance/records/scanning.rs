@@ -72,7 +72,9 @@ fn check_ranges(
             let found = scan(rules, set, split, &request, schema, title);
             let difference = difference(&window(whole, first_row, limit), &found);
             rules.require(difference.is_none(), "a scan has the rows of its range, and no other", || {
-                format!("{title}, split {split}, rows {first_row} and {limit:?} from there: {difference:?}")
+                let most = limit.map_or("all".to_owned(), |limit| format!("at most {limit}"));
+                let difference = difference.unwrap_or_default();
+                format!("{title}, split {split}, {most} rows from {first_row} on, expected and found: {difference}")
             });
         }
     }
