@@ -1,6 +1,8 @@
 //! An input: its files, the catalog that its reader makes of them, and the parts that can be taken.
 
 pub mod attributes;
+#[cfg(feature = "records")]
+pub(crate) mod cancellable;
 pub mod context;
 pub mod entries;
 pub mod file_group;

@@ -40,8 +40,9 @@ impl Registry {
         let (format, source) = (found.format.clone(), Arc::new(found.source.afresh()));
         let reader = reader(&format, &found.options)?;
         let mut losses = Vec::new();
+        let context = ReadContext::new(&session, Purpose::FLAT);
         let set = reader
-            .open(source.clone(), &mut losses, &ReadContext::new(&session, Purpose::FLAT))
+            .open(context.cancellable(source.clone()), &mut losses, &context)
             .map_err(|error| explain(&*source, error).file(source.entry_path().display().to_string()))?;
         let schema = set.schema();
         let set = Arc::from(set);

@@ -1,6 +1,8 @@
 //! What plugins are told while they read an input or plan an output, and the other inputs that they open.
 
 use crate::context::session::Session;
+#[cfg(feature = "records")]
+use crate::read::cancellable::CancellableSource;
 use crate::read::identity::FileIdentity;
 use crate::read::source::FileSource;
 use std::path::{Path, PathBuf};
@@ -35,6 +37,12 @@ impl<'a> ReadContext<'a> {
     #[must_use]
     pub fn with_folder(self, folder: Option<PathBuf>) -> Self {
         Self { folder, ..self }
+    }
+
+    /// A source that ends with the session.
+    #[cfg(feature = "records")]
+    pub(crate) fn cancellable(&self, source: Arc<FileSource>) -> Arc<CancellableSource> {
+        CancellableSource::new(source, self.session)
     }
 
     /// Whether a plugin has opened a file of the model's folder beside what its reader has.

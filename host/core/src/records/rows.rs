@@ -47,8 +47,9 @@ pub fn open<'a>(
     format.tell(context);
     let source = Arc::new(source.afresh());
     let mut opened = Vec::new();
+    let cancellable = context.cancellable(source.clone());
     let context = SourceContext::new(context, &source);
-    let set = reader.open(source.clone(), &mut opened, &context).map_err(|e| place(e, &source))?;
+    let set = reader.open(cancellable, &mut opened, &context).map_err(|e| place(e, &source))?;
     Ok(Rows { source, format, set: set.into(), opened, reader: Some(reader) })
 }
 

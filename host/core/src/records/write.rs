@@ -93,22 +93,38 @@ pub fn write(
     }
     let records = read?;
     let files = output.finish_all()?;
-    let sealed = seal(plan, &files, stage)?;
+    let sealed = seal(plan, &files, stage, session)?;
     let state = output.state.into_inner().unwrap_or_else(PoisonError::into_inner);
     let losses = state.losses.into_values().map(merged).collect();
     Ok(RecordsWritten { records, files, sealed, losses })
 }
 
 /// Writes the files over all others; gives their lengths.
-fn seal(plan: &dyn RecordPlan, files: &[WrittenFile], stage: &Stage) -> Result<Vec<u64>> {
+fn seal(plan: &dyn RecordPlan, files: &[WrittenFile], stage: &Stage, session: &Session) -> Result<Vec<u64>> {
     let write = |(number, path): (usize, &String)| {
-        let mut bytes = Vec::new();
-        plan.seal(number, files, &mut bytes)?;
+        let bytes = collected(session, |output| plan.seal(number, files, output))?;
         let file = stage.create(path, None)?;
         file.write_all_at(&bytes, 0).map_err(|e| Error::from(e).file(path))?;
         Ok(bytes.len() as u64)
     };
     plan.sealed().iter().enumerate().map(write).collect()
+}
+
+/// What a plan pushes, until the session is cancelled.
+fn collected(session: &Session, push: impl FnOnce(&mut dyn ByteSink) -> Result<()>) -> Result<Vec<u8>> {
+    struct Pushed<'a>(Vec<u8>, &'a Session);
+
+    impl ByteSink for Pushed<'_> {
+        fn write(&mut self, bytes: &[u8]) -> Result<()> {
+            self.1.check_cancelled()?;
+            self.0.extend_from_slice(bytes);
+            Ok(())
+        }
+    }
+
+    let mut pushed = Pushed(Vec::new(), session);
+    push(&mut pushed)?;
+    Ok(pushed.0)
 }
 
 /// Bytes of the rows of one piece: it depends on the budget, and not on the number of threads, since it
@@ -241,8 +257,7 @@ impl<'a> PieceWriter<'a> {
 
     /// Creates a file, and writes its head.
     fn begin(&self, state: &mut WriterState, path: String) -> Result<()> {
-        let mut head = Vec::new();
-        self.plan.begin(state.files.len(), &mut head)?;
+        let head = collected(self.session, |output| self.plan.begin(state.files.len(), output))?;
         let begin = Begin { file: Arc::new(self.stage.create(&path, None)?), path: path.clone(), offset: 0 };
         begin.put(0, &head)?;
         let end = head.len() as u64;
@@ -254,8 +269,7 @@ impl<'a> PieceWriter<'a> {
     fn finish(&self, state: &mut WriterState, number: usize) -> Result<()> {
         let Some(of) = state.files.get_mut(number) else { return Ok(()) };
         let Some(file) = of.file.take() else { return Ok(()) };
-        let mut tail = Vec::new();
-        self.plan.finish(number, &of.pieces, &mut tail)?;
+        let tail = collected(self.session, |output| self.plan.finish(number, &of.pieces, output))?;
         file.write_all_at(&tail, of.end).map_err(|e| Error::from(e).file(&of.path))?;
         of.end += tail.len() as u64;
         Ok(())
@@ -419,6 +433,7 @@ impl PieceOutput<'_, '_> {
 
 impl ByteSink for PieceOutput<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.writer.session.check_cancelled()?;
         if self.waiting.len() + bytes.len() >= WORTH_WRITING {
             if self.begin.is_none() {
                 self.begin = self.writer.begin_of(self.place, self.file);
@@ -441,7 +456,8 @@ mod tests {
     use crate::records::flow::from_fn;
     use arrow_array::{Int32Array, cast::AsArray, types::Int32Type};
     use std::sync::Arc;
-    use tensorferry_sdk::LossSink;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use tensorferry_sdk::{ErrorKind, LossSink};
 
     /// Two files. A piece is its numbers, each as often as it says, written in parts of all lengths; the note counts them.
     struct Repeated([String; 2]);
@@ -575,6 +591,42 @@ mod tests {
                 output.write(format!("{} {} {}\n", file.name, file.rows(), file.bytes).as_bytes())
             })
         }
+    }
+
+    /// Cancels its session, and pushes without end: it is told of no session.
+    struct Endless([String; 1], Arc<AtomicBool>);
+
+    impl RecordPlan for Endless {
+        fn files(&self) -> &[String] {
+            &self.0
+        }
+
+        fn encode(
+            &self,
+            _batches: &[RecordBatch],
+            output: &mut dyn ByteSink,
+            _losses: &mut dyn LossSink,
+        ) -> Result<Vec<u8>> {
+            self.1.store(true, Ordering::Relaxed);
+            loop {
+                output.write(b"again")?;
+            }
+        }
+    }
+
+    #[test]
+    fn a_piece_without_end_ends_with_its_session() {
+        let folder = tempfile::tempdir().unwrap();
+        let destination = Destination { folder: folder.path().join("out"), kind: DestinationKind::Folder };
+        let stage = Stage::begin(&destination).unwrap();
+        let session = Session::new(2, 1 << 30);
+        let plan = Endless(["a".to_owned()], session.cancel_flag());
+        let column = Arc::new((0..10).collect::<Int32Array>()) as _;
+        let mut batches = Some(RecordBatch::try_from_iter([("number", column)]).unwrap());
+        let schema = batches.as_ref().unwrap().schema();
+        let mut flow = from_fn(schema, || Ok(batches.take()));
+        let ended = write(&mut *flow, &plan, None, None, &stage, &session);
+        assert_eq!(ended.unwrap_err().kind(), ErrorKind::Cancelled);
     }
 
     #[test]
