@@ -3,7 +3,7 @@
 use crate::outside;
 use serde_json::{Value, json};
 use tensorferry_tests::rows::MIXED as ROWS;
-use tensorferry_tests::{Ferry, fixtures, python, rows};
+use tensorferry_tests::{Ferry, fixtures, python, rows, seen};
 
 #[test]
 #[ignore = "builds crates out of the workspace"]
@@ -47,4 +47,24 @@ fn arrays_of_an_outside_format_are_columns() {
     ferry.convert(&array, &column, &["--from", "npy"]);
     let ids: Vec<Value> = (0..ROWS).map(|id| json!({"id": id})).collect();
     assert!(ferry.rows(&column) == ids);
+}
+
+/// Rows have no place for what is said of a tensor beside its numbers.
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn attributes_of_tensors_are_lost_in_rows_and_said() {
+    let ferry = Ferry::new();
+    ferry.add_plugin(&crate::c::nrrd("c", ""));
+    let header = "NRRD0004\ntype: uchar\ndimension: 2\nsizes: 3 2\nencoding: raw\nspacings: 0.5 nan\nunits: \"mm\" \"s\"\n\nabcdef";
+    let input = ferry.write("a.nrrd", header);
+    for (name, step) in [("rows.parquet", "records:row"), ("tensors.jsonl", "records:tensor")] {
+        let output = ferry.at(name);
+        let outcome = ferry.convert(&input, &output, &["--step", step, "--json"]);
+        let lost: Vec<String> = seen::lost(&outcome.json(), "attribute").into_iter().collect();
+        assert_eq!(lost, ["data: spacings", "data: units"], "{outcome}");
+        ferry
+            .try_convert(&input, &output, &["--force", "--step", step, "--strict"])
+            .expect(3)
+            .says(&["data: spacings"]);
+    }
 }

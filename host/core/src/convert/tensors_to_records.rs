@@ -16,7 +16,9 @@ use crate::records::steps::{FlowSource, Origin};
 use crate::steps::adapt::{Selected, select};
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
-use tensorferry_sdk::{CatalogView, Context, Error, Loss, LossKind, Result, TensorId};
+use tensorferry_sdk::{
+    Capabilities, CatalogView, Context, Description, Error, Loss, LossKind, Result, TensorId,
+};
 
 /// Converts the tensors of a model to records.
 ///
@@ -32,8 +34,11 @@ pub(crate) fn convert(
     let part = &context.part;
     let of_reader = steps::of_format(model.input.catalog.steps())?;
     let facts = context.facts(&model, &divided.tensors)?;
+    // What the format may say of tensors beside their numbers, it says of tensors alone.
+    let mut of_rows = Description::clone(&target.format.description);
+    of_rows.capabilities = Capabilities::WRITE_RECORDS;
     let Selected { catalog, mut losses, notes, .. } =
-        select(&facts, part, &of_reader, &divided.tensors, &target.format.description)?;
+        select(&facts, part, &of_reader, &divided.tensors, &of_rows)?;
     let kept = catalog.metadata().get(KEY).and_then(|value| value.as_text());
     let kept = kept.map(ColumnsMetadata::parse).unwrap_or_default();
     // It is what the columns are made by.
