@@ -4,6 +4,7 @@ mod regions;
 mod whole;
 
 use crate::context::session::Session;
+use crate::context::suggest::suggest;
 use crate::convert::inspect::{Look, inspect, temporary};
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::input::Input;
@@ -145,10 +146,14 @@ impl Model {
     /// The tensor of this name.
     ///
     /// # Errors
-    /// Usage, if there is none.
+    /// Usage, if there is none: with the name that was probably meant.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         let id = self.opened.by_name.get(name).copied();
-        let id = id.ok_or_else(|| Error::usage("no tensor of this name").tensor(name))?;
+        let id = id.ok_or_else(|| {
+            let near = suggest(name, self.opened.by_name.keys().map(String::as_str));
+            let near = near.map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
+            Error::usage(format!("no tensor of this name{near}")).tensor(name)
+        })?;
         Ok(Tensor { model: self.clone(), id })
     }
 

@@ -44,5 +44,8 @@ pub(crate) fn stream_of(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBat
     let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
     // SAFETY: the interface's: the capsule holds such a structure, which we move out; a released one stays behind.
     let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
-    Ok(Box::new(reader.map_err(|error| PyTypeError::new_err(error.to_string()))?))
+    let found = object.get_type().name()?;
+    let refused =
+        |error| PyTypeError::new_err(format!("a {found} is no stream of records with columns: {error}"));
+    Ok(Box::new(reader.map_err(refused)?))
 }

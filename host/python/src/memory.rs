@@ -133,14 +133,12 @@ impl Readable {
     /// Of bytes that lie side by side, and what they are.
     ///
     /// # Errors
-    /// Type, for an object without such a buffer, or a dtype that there is not.
-    pub(crate) fn bytes(object: &Bound<'_, PyAny>, dtype: &str, shape: Vec<u64>) -> PyResult<Self> {
+    /// Type, for an object without such a buffer.
+    pub(crate) fn bytes(object: &Bound<'_, PyAny>, dtype: Dtype, shape: Vec<u64>) -> PyResult<Self> {
         let buffer = PyBuffer::<u8>::get(object)?;
         if !buffer.is_c_contiguous() {
             return Err(PyBufferError::new_err("the bytes do not lie side by side"));
         }
-        let dtype = Dtype::named(dtype)
-            .ok_or_else(|| PyTypeError::new_err(format!("no dtype is called {dtype:?}")))?;
         let strides = row_major(&shape);
         let (data, len) = (buffer.buf_ptr().cast_const().cast(), buffer.len_bytes());
         Ok(Self { dtype, shape, strides, data, width: 1, len, _owner: buffer.into() })

@@ -64,6 +64,12 @@ impl Model {
         Ok(model.tensors().map(|tensor| Tensor::of(&self.0, tensor.name(), &tensor)).collect())
     }
 
+    /// One tensor; the error for a name that there is not says which one was probably meant.
+    fn tensor(&self, py: Python<'_>, name: &str) -> PyResult<Tensor> {
+        let tensor = self.0.get().and_then(|model| model.tensor(name)).or_raise(py)?;
+        Ok(Tensor::of(&self.0, name, &tensor))
+    }
+
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (key, value) in self.0.get().or_raise(py)?.metadata() {

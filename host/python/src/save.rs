@@ -3,13 +3,14 @@
 use crate::arguments::OutputArguments;
 use crate::arrow;
 use crate::engine::Engine;
+use crate::errors::OrRaise;
 use crate::memory::Readable;
 use crate::objects;
 use crate::work;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::collections::{BTreeMap, HashMap};
-use tensorferry::NewTensor;
+use tensorferry::{Dtype, Error, NewTensor};
 
 /// An array: an object that lends its memory by `DLPack`, or bytes with their dtype and shape.
 #[derive(FromPyObject)]
@@ -34,7 +35,13 @@ impl Engine {
         for item in arrays {
             let (name, array): (String, Array<'_>) = item.extract()?;
             let array = match array {
-                Array::Bytes(bytes, dtype, shape) => Readable::bytes(&bytes, &dtype, shape)?,
+                Array::Bytes(bytes, dtype, shape) => {
+                    let known = Dtype::named(&dtype).ok_or_else(|| {
+                        let problem = Error::unsupported("a dtype that its own format alone has");
+                        problem.tensor(&name).found(&dtype).expected("a use of convert")
+                    });
+                    Readable::bytes(&bytes, known.or_raise(py)?, shape)?
+                }
                 Array::Lent(array) => Readable::lent(&array)?,
             };
             readable.push((name, array));

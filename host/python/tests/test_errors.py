@@ -100,8 +100,6 @@ def test_every_kind_has_its_exception(tmp_path):
         tensorferry.convert(tmp_path / "a.npy", tmp_path / "b.safetensors", steps="cast:bf16")
     with pytest.raises(OSError):
         tensorferry.convert(tmp_path / "a.npy", "/proc/b.safetensors")
-    with pytest.raises(KeyError):
-        tensorferry.open(tmp_path / "a.npy")["absent"]
     tensorferry.configure(limits={"tensors": 1})
     try:
         with pytest.raises(tensorferry.LimitError) as caught:
@@ -114,6 +112,73 @@ def test_every_kind_has_its_exception(tmp_path):
     for wrong in ({"threads": 0}, {"memory": -1}, {"threads": "many"}):
         with pytest.raises(ValueError):
             tensorferry.configure(**wrong)
+
+
+def test_what_is_not_there_is_told_with_what_was_probably_meant(tmp_path):
+    numpy.savez(tmp_path / "model.npz", **{"encoder.weight": numpy.zeros(3), "encoder.bias": numpy.zeros(3)})
+    # Of these, one is what the file's own name begins with.
+    for missing in ("modle.npz", "model.np", "model.npz.bak", "nowhere/model.npz", "mod*.pt"):
+        for use in (
+            tensorferry.open, tensorferry.inspect, tensorferry.scan, tensorferry.verify,
+            lambda path: tensorferry.convert(path, tmp_path / "out.safetensors"),
+            lambda path: tensorferry.diff(tmp_path / "model.npz", path),
+            lambda path: tensorferry.check(tmp_path / "model.npz", path),
+            tensorferry.run,
+        ):  # fmt: skip
+            if missing == "model.np" and use is not tensorferry.run:
+                continue
+            with pytest.raises(FileNotFoundError) as caught:
+                use(tmp_path / missing)
+            assert isinstance(caught.value, tensorferry.NotFoundError) and missing in caught.value.file
+    with pytest.raises(tensorferry.NotFoundError, match="did you mean.*model.npz"):
+        tensorferry.open(tmp_path / "modle.npz")
+    with tensorferry.open(tmp_path / "model.npz") as model:
+        with pytest.raises(KeyError) as caught:
+            model["encoder.wieght"]
+        error = caught.value
+        assert isinstance(error, tensorferry.TensorNotFoundError) and error.tensor == "encoder.wieght"
+        assert str(error).startswith("usage:") and 'did you mean "encoder.weight"' in str(error)
+        assert type(pickle.loads(pickle.dumps(error))) is type(error)
+        assert model.get("absent") is None and "absent" not in model
+        with pytest.raises(KeyError):
+            model["something else altogether"]
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("/a/b exists; use --force to replace it", "/a/b exists; use force=True to replace it"),
+        ("at most 3, or --bound entries=N", 'at most 3, or configure(limits={"entries": N})'),
+        ("2 files, or -i shard=alone for one", '2 files, or reader option shard="alone" for one'),
+        ("p, or -i 'files=GLOB'; more", 'p, or reader option files="GLOB"; more'),
+        ("the file of -o like= says otherwise", "the file of writer option like says otherwise"),
+        ("unknown option -o max_shard: expected", "unknown writer option max_shard: expected"),
+        ("take one with --step select", 'take one with steps=["select"]'),
+        ("choose one, or --part . for all", 'choose one, or part="." for all'),
+        ("read it with --from saved-model", 'read it with format="saved-model"'),
+        ("say which with --to: expected --to with one of a", "say which with to=: expected to= with one of a"),
+        ("--strict: x; --allow-loss alias lets", 'strict=True: x; allow=["alias"] lets'),
+        ("a-i b-o c--force d", "a-i b-o c--force d"),
+    ],
+)
+def test_hints_speak_of_arguments_and_not_of_flags(said, meant):
+    from tensorferry._errors import in_python
+
+    assert in_python(said) == meant
+
+
+def test_mistakes_of_arguments_are_told(tmp_path):
+    numpy.savez(tmp_path / "a.npz", a=numpy.zeros(3), b=numpy.zeros(3))
+    with pytest.raises(tensorferry.UsageError, match=r'steps=\["select"\]'):
+        tensorferry.convert(tmp_path / "a.npz", tmp_path / "b.npy")
+    with pytest.raises(tensorferry.UsageError, match="did you mean"):
+        tensorferry.open(tmp_path / "a.npz", format="nunpy")
+    with pytest.raises(TypeError, match="list of folders"):
+        tensorferry.configure(plugins=str(tmp_path))
+    with pytest.raises(TypeError, match="'F32'"):
+        tensorferry.check(tmp_path / "a.npz", {"a": (numpy.float32, (3,))})
+    report = tensorferry.convert(tmp_path / "a.npz", tmp_path / "a.gguf", allow_empty=True)
+    assert any("writer option set=" in note for note in report.notes), report
 
 
 def test_a_file_that_changes_is_told(tmp_path):

@@ -1,7 +1,9 @@
 """Opened models hold what the frameworks wrote, bit for bit, whichever way it is asked for."""
 
 import hashlib
+import pathlib
 import pickle
+import sys
 
 import numpy
 import pytest
@@ -114,7 +116,8 @@ def test_slices_are_those_of_numpy(tmp_path):
             # A part of a part.
             if part.ndim:
                 numpy.testing.assert_array_equal(part[1:].numpy(), whole[index][1:])
-        for wrong in [7, -8, (0, 5), (0, 0, 0, 0), (..., ...), "a", 1.0, True, slice(None, None, 2), None, [0, 1]]:
+        for wrong in [7, -8, (0, 5), (0, 0, 0, 0), (..., ...), "a", 1.0, True, slice(None, None, 2), None, [0, 1],
+                      numpy.zeros(2, bool), torch.tensor([1, 2])]:  # fmt: skip
             with pytest.raises(IndexError):
                 tensor[wrong]
 
@@ -172,6 +175,25 @@ def test_bf16_and_f8_are_those_of_ml_dtypes():
     assert found == {"BF16": numpy.dtype(ml_dtypes.bfloat16), "F8_E4M3": numpy.dtype(ml_dtypes.float8_e4m3fn)}
 
 
+def test_what_is_done_without_ml_dtypes(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    model = tensorferry.open(FIXTURES / "safetensors/all_dtypes/model.safetensors")
+    tensor = next(tensor for tensor in model.values() if tensor.dtype == "BF16")
+    for read in (tensor.numpy, model.numpy, lambda: numpy.asarray(tensor)):
+        with pytest.raises(tensorferry.UnsupportedError, match="pip install ml_dtypes"):
+            read()
+    assert tensor.torch().dtype == torch.bfloat16 and len(tensor.bytes()) == tensor.nbytes
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_files_are_mapped_on_request_alone(tmp_path, mmap):
+    path = tmp_path / "a.npy"
+    numpy.save(path, numpy.zeros(1 << 20))
+    model = tensorferry.open(path, mmap=mmap)
+    kept = [model.numpy(), model.torch(), [tensor[2:] for tensor in model.values()], model["a"].bytes()]
+    assert (str(path) in pathlib.Path("/proc/self/maps").read_text()) == mmap and kept
+
+
 def test_numbers_of_four_and_two_bits_take_a_byte_each(tmp_path):
     import ml_dtypes
     import onnx
@@ -203,7 +225,7 @@ def test_numbers_of_four_and_two_bits_take_a_byte_each(tmp_path):
 
 def test_what_a_checkpoint_holds_beside_tensors():
     path = FIXTURES / "torch/zip_training_checkpoint/checkpoint.pth"
-    with pytest.raises(tensorferry.UsageError, match="part=model"):
+    with pytest.raises(tensorferry.UsageError, match='part="model"'):
         tensorferry.open(path)
     with tensorferry.open(path, "model") as model:
         assert model and all(tensor.shape is not None for tensor in model.values())

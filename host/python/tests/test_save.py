@@ -3,6 +3,7 @@
 import numpy
 import pytest
 import torch
+from conftest import FIXTURES
 
 import tensorferry
 from tensorferry.torch import load_file, load_model, save_file
@@ -95,6 +96,9 @@ def test_mistakes_are_told(tmp_path):
         ({"a": numpy.array(["x"], object)}, tensorferry.UnsupportedError),
         ({"a": torch.eye(2).to_sparse()}, tensorferry.UnsupportedError),
         ({"a": torch.empty(2, device="meta")}, Exception),
+        ({"a": {"b": array}}, TypeError),
+        ([array], TypeError),
+        (torch.nn.Linear(2, 2), TypeError),
     ]:
         with pytest.raises(raised):
             tensorferry.save(tensors, tmp_path / "a.safetensors")
@@ -107,6 +111,36 @@ def test_mistakes_are_told(tmp_path):
     with pytest.raises(tensorferry.UsageError, match="exists; use force=True"):
         tensorferry.save({"a": array}, tmp_path / "a.safetensors")
     tensorferry.save({"a": array}, tmp_path / "a.safetensors", force=True)
+
+
+def test_blocks_of_a_formats_own_are_not_saved(tmp_path):
+    with tensorferry.open(FIXTURES / "gguf/big_endian_quants/model.gguf") as model:
+        name, tensor = next((name, tensor) for name, tensor in model.items() if tensor.dtype == "Q4_0")
+        with pytest.raises(tensorferry.UnsupportedError, match="convert") as caught:
+            tensorferry.save({name: tensor}, tmp_path / "a.safetensors")
+        assert caught.value.tensor == name and caught.value.found == "Q4_0"
+        with pytest.raises(tensorferry.UnsupportedError, match="dequantize"):
+            tensor.numpy()
+    tensorferry.convert(FIXTURES / "gguf/big_endian_quants/model.gguf", tmp_path / "a.safetensors", steps=["dequantize:f16"])
+    assert load_file(tmp_path / "a.safetensors")[name].dtype == torch.float16
+
+
+def test_an_open_file_is_replaced(tmp_path):
+    path = tmp_path / "a.safetensors"
+    tensorferry.save({"a": torch.arange(5), "b": torch.ones(2)}, path)
+    for mmap in (False, True):
+        with tensorferry.open(path, mmap=mmap) as model:
+            arrays, lazy = model.torch(), model["a"]
+            # Lazy tensors and mappings are of the file that was opened.
+            tensorferry.save({"a": arrays["b"], "old": lazy, "b": arrays["a"]}, path, force=True)
+            assert lazy.numpy().tolist() == arrays["a"].tolist()
+            # The model is not the file's any more.
+            with pytest.raises(tensorferry.TransientError):
+                model.torch()
+        with tensorferry.open(path) as model:
+            assert model["b"].torch().tolist() == arrays["a"].tolist() == model["old"].torch().tolist()
+    tensorferry.convert(path, path, force=True, steps=["cast:f64,only=any"])
+    assert tensorferry.open(path)["a"].shape
 
 
 def test_modules_are_loaded_as_with_safetensors(tmp_path):

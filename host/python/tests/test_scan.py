@@ -57,9 +57,27 @@ def test_steps_and_columns(rows, tmp_path):
     pyarrow.parquet.write_table(nested, tmp_path / "nested.parquet")
     read = pyarrow.table(tensorferry.scan(tmp_path / "nested.parquet", columns=["s.x", "s.y", "a", "a"]))
     assert read.column_names == ["s.x", "s", "a"] and read["s"].to_pylist() == [{"y": 2}] * 2
+    # pandas writes such names.
+    spaced = pyarrow.table({"first name": ["a"], "b": [1], '"': [2]})
+    pyarrow.parquet.write_table(spaced, tmp_path / "spaced.parquet")
+    assert pyarrow.table(tensorferry.scan(tmp_path / "spaced.parquet", columns=["b", "first name"])).column_names == [
+        "b", "first name",
+    ]  # fmt: skip
+    with pytest.raises(tensorferry.UsageError, match="quote"):
+        tensorferry.scan(tmp_path / "spaced.parquet", columns=['a" b'])
     for wrong in ({"columns": ["absent"]}, {"steps": ["cast:bf16"]}, {"columns": []}, {"steps": ["repeat"]}):
         with pytest.raises(tensorferry.UsageError):
             tensorferry.scan(path, **wrong)
+
+
+def test_a_set_goes_by_a_glob_or_by_what_its_names_begin_with(rows, tmp_path):
+    path, table = rows
+    for number in range(3):
+        tensorferry.write(table.slice(number * 100, 100), tmp_path / f"part-{number}.jsonl")
+    for given in ("part-*.jsonl", "part-"):
+        read = pyarrow.table(tensorferry.scan(tmp_path / given, columns=["id"]))
+        assert sorted(read["id"].to_pylist()) == list(range(300))
+    assert pyarrow.table(tensorferry.scan(tmp_path / "part-1.jsonl")).num_rows == 100
 
 
 def test_splits_together_are_everything(rows):
@@ -114,6 +132,8 @@ def test_writing_refuses_what_is_no_table(tmp_path, rows):
     _, table = rows
     with pytest.raises(TypeError, match="__arrow_c_stream__"):
         tensorferry.write([1, 2], tmp_path / "a.parquet")
+    with pytest.raises(TypeError, match="no stream of records"):
+        tensorferry.write(table["id"], tmp_path / "a.parquet")
     with pytest.raises(tensorferry.UsageError):
         tensorferry.write(table, tmp_path / "a.safetensors")
     def fails():

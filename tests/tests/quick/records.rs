@@ -261,6 +261,9 @@ fn columns_are_mapped() {
     assert_eq!(first(&["map:drop,columns=list,columns=half"]), json!({"id": 0, "word": "w0"}));
     let renamed = first(&["map:select,columns=id half", "map:rename,columns=half,to=x"]);
     assert_eq!(renamed, json!({"id": 0, "x": 0.0}));
+    let named = "map:rename,columns=half,to=one half";
+    let selected = "map:select,\"columns=id \"\"one half\"\"\"";
+    assert_eq!(first(&[named, selected]), json!({"id": 0, "one half": 0.0}));
     let output = ferry.at("cast.parquet");
     let steps = ["--step", "map:cast,columns=id list,to=int16", "--step", "map:cast,columns=half,to=float32"];
     ferry.convert(&input, &output, &steps);

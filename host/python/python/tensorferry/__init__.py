@@ -45,6 +45,7 @@ _PLACES = {
     "PluginError": "_errors",
     "UsageError": "_errors",
     "NotFoundError": "_errors",
+    "TensorNotFoundError": "_errors",
     "VerificationError": "_errors",
     "CancelledError": "_errors",
 }

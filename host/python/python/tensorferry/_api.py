@@ -34,7 +34,6 @@ def open(path, part=None, *, format=None, mmap=False, checksums=True, **options)
       before it is used; what is written to them stays in this process. A file that shrinks meanwhile may end the
       process: not for network file systems. Otherwise every array is a copy
     - `options`: of the format's reader, as `formats()` lists them
-
     - `checksums`: a whole tensor that is read for the first time is compared with the checksums that the format keeps of
       it, as `convert` does, and `MalformedError` says that one is wrong; parts of tensors and mappings are not compared.
       `False` saves the time, of torch's and TensorFlow's files
@@ -77,9 +76,11 @@ def _rescan(path, steps, columns, part, format, options):  # type: ignore[no-unt
 
 
 def _quoted(name):  # type: ignore[no-untyped-def]
-    if any(c.isspace() for c in name):
-        raise usage("a column whose name has spaces cannot be asked for by name", found=repr(name))
-    return name
+    if not (name.startswith('"') or any(c.isspace() for c in name)):
+        return name
+    if '"' in name:
+        raise usage("a column whose name has spaces and quotes cannot be asked for by name", found=repr(name))
+    return f'"{name}"'
 
 
 def convert(  # type: ignore[no-untyped-def]
@@ -153,7 +154,7 @@ def diff(a, b, *, part=None, steps=(), atol=None, rtol=None, progress=False, **o
     show, end = listener(progress)
     try:
         found = engine().diff(
-            _existing(a), _existing(b), part, _options(options), _texts(steps, "steps"), tolerance, show
+            _path(a), _path(b), part, _options(options), _texts(steps, "steps"), tolerance, show
         )
     finally:
         end()
@@ -172,15 +173,17 @@ def check(path, expected, *, part=None, format=None, **options):  # type: ignore
     import json
     import tempfile
 
-    tensors = {name: _expectation(facts) for name, facts in expected.items()}
+    tensors = {name: _expectation(name, facts) for name, facts in expected.items()}
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump({"tensors": tensors}, file)
         file.flush()
         return _differences(engine().check(asked, file.name))
 
 
-def _expectation(facts):  # type: ignore[no-untyped-def]
+def _expectation(name, facts):  # type: ignore[no-untyped-def]
     dtype, shape = facts
+    if dtype is not None and not isinstance(dtype, str):
+        raise TypeError(f"{name!r} has a dtype's name, 'F32' say, or None, not {dtype!r}")
     return {"dtype": dtype, "shape": None if shape is None else [int(length) for length in shape]}
 
 
@@ -194,7 +197,7 @@ def verify(*outputs, quick=False, source=False, progress=False):  # type: ignore
     """
     show, end = listener(progress)
     try:
-        found = engine().verify([_existing(path) for path in outputs], bool(quick), bool(source), show)
+        found = engine().verify([_path(path) for path in outputs], bool(quick), bool(source), show)
     finally:
         end()
     return [Verdict(verdict) for verdict in found]
@@ -219,6 +222,9 @@ def save(  # type: ignore[no-untyped-def]
     Raises `UsageError`, for a name that says no format or an output that is there already; `TypeError`, for what is no
     array. What the format cannot hold is in the report's `losses`, and warned of.
     """
+    if not hasattr(tensors, "items"):
+        hint = ": state_dict() gives one" if hasattr(tensors, "state_dict") else ""
+        raise TypeError(f"tensors is a mapping of names to arrays, not a {type(tensors).__name__}{hint}")
     arrays = [(_name(name), _array(name, array)) for name, array in tensors.items()]
     show, end = listener(progress)
     try:
@@ -265,30 +271,24 @@ def run(  # type: ignore[no-untyped-def]
     return RunSummary(engine().run(how, progress))
 
 
+def _path(path):  # type: ignore[no-untyped-def]
+    return os.fsdecode(os.fspath(path))
+
+
 def _existing(path):  # type: ignore[no-untyped-def]
-    path = os.fspath(path)
-    if isinstance(path, bytes):
-        path = os.fsdecode(path)
+    path = _path(path)
     if not os.path.lexists(path):
-        # A set of files may go by what their names begin with; the engine knows.
-        folder, name = os.path.split(path)
-        try:
-            if not any(entry.startswith(name) for entry in os.listdir(folder or ".")):
-                raise not_found(path)
-        except OSError as error:
-            if isinstance(error, FileNotFoundError):
-                raise not_found(path) from None
-            raise
+        raise not_found(path)
     return path
 
 
 def _input(path, format, part, options):  # type: ignore[no-untyped-def]
-    return _existing(path), format, None if part is None else str(part), _options(options)
+    # It may be a glob, or what the names of a set begin with: the engine says what is not there.
+    return _path(path), format, None if part is None else str(part), _options(options)
 
 
 def _output(path, to, writer, force, sync):  # type: ignore[no-untyped-def]
-    path = os.fspath(path)
-    return os.fsdecode(path), to, _options(writer or {}), bool(force), bool(sync)
+    return _path(path), to, _options(writer or {}), bool(force), bool(sync)
 
 
 def _options(options):  # type: ignore[no-untyped-def]

@@ -5,6 +5,8 @@ The engine's names are those of safetensors, extended. Dtypes that numpy does no
 
 from __future__ import annotations
 
+from ._errors import unsupported
+
 # Name: numpy's (with "ml:" of ml_dtypes), torch's. An empty text: there is none.
 TABLE: dict[str, tuple[str, str]] = {
     "BOOL": ("bool", "bool"),
@@ -70,12 +72,16 @@ def name_of(numpy_name: str) -> str | None:
 
 
 def numpy_dtype(name: str):  # type: ignore[no-untyped-def]
-    """numpy's dtype, or `None` if it has none."""
+    """numpy's dtype, or `None` if it has none. Raises `UnsupportedError` if it is one of a package that is not there."""
     import numpy
 
     found = TABLE.get(name, ("", ""))[0]
     if found.startswith("ml:"):
-        import ml_dtypes
+        try:
+            import ml_dtypes
+        except ImportError:
+            hint = "pip install ml_dtypes; torch() and bytes() do without"
+            raise unsupported(f"numpy has {name} only with the package ml_dtypes", hint=hint) from None
 
         scalar = getattr(ml_dtypes, found[3:], None)
         return None if scalar is None else numpy.dtype(scalar)

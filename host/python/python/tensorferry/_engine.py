@@ -64,6 +64,8 @@ def _make(settings: dict[str, object]) -> _native.Engine:
     for name, value in (("threads", threads), ("memory", memory)):
         if value is not None and (not isinstance(value, int) or value < 1):
             raise ValueError(f"{name} is a number from 1 on, not {value!r}")
+    if isinstance(settings.get("plugins"), (str, os.PathLike)):
+        raise TypeError(f"plugins is a list of folders, not one: [{settings['plugins']!r}]")
     return _native.Engine(
         program(),
         os.path.join(_HERE, "_bin", "plugins"),

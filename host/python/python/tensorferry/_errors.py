@@ -60,6 +60,13 @@ class NotFoundError(UsageError, FileNotFoundError):
     """There is no file or folder of this name."""
 
 
+class TensorNotFoundError(UsageError, KeyError):
+    """A model has no tensor of this name."""
+
+    # As text, and not as a key that is quoted.
+    __str__ = Exception.__str__
+
+
 class VerificationError(Error, RuntimeError):
     """What was written is not what was read."""
 
@@ -80,30 +87,50 @@ _KINDS: dict[str, type[Error]] = {
     "interrupted": CancelledError,
 }
 
+# What begins the messages of usage errors for which Python has an exception of its own.
+_USAGE: tuple[tuple[str, type[Error]], ...] = (
+    ("no such file or folder", NotFoundError),
+    ("no tensor of this name", TensorNotFoundError),
+)
+
+_SIDES = {"i": "reader", "o": "writer"}
 
 # What the program's flags are called here.
-_WORDS = (
-    ("--force", "force=True"),
-    ("--allow-empty", "allow_empty=True"),
-    ("--bound NAME=VALUE", "configure(limits={NAME: VALUE})"),
-    ("--part ", "part="),
-    ("--from", "format="),
-    ("--to", "to="),
+_FLAGS = (
+    (r"(?<![\w-])--(force|allow-empty|strict|dry-run|receipt|sync|verify)\b", lambda m: m[1].replace("-", "_") + "=True"),
+    (r"--allow-loss (\w+)", r'allow=["\1"]'),
+    (r"--bound (\w+)=(\w+)", r'configure(limits={"\1": \2})'),
+    (r"--step ([^\s,;)]*[^\s,;:)])", r'steps=["\1"]'),
+    (r"--part ([^\s,;:)]+)", r'part="\1"'),
+    (r"--from (?!with\b)([\w-]+)", r'format="\1"'),
+    (r"--from\b", "format="),
+    (r"--to\b", "to="),
+    # Of `open` an argument, of `convert` an entry of `reader` or `writer`.
+    (r"(?<!\S)-([io]) '?(\w+)=([^\s,;)']+)'?", lambda m: f'{_SIDES[m[1]]} option {m[2]}="{m[3]}"'),
+    (r"(?<!\S)(?:option )?-([io]) (\w+)=?", lambda m: f"{_SIDES[m[1]]} option {m[2]}"),
 )
 
 
-def _ours(text: str) -> str:
-    for flag, word in _WORDS:
-        text = text.replace(flag, word)
+def in_python(text: str) -> str:
+    """A text of the engine that names the program's flags, with what they are called here."""
+    if "-" in text:
+        # It takes a millisecond, and is needed where something went wrong alone.
+        import re
+
+        for flag, word in _FLAGS:
+            text = re.sub(flag, word, text)
     return text
 
 
 def make(kind: str, text: str, message: str, details: dict[str, object]) -> Error:
     """The exception for an error of the engine."""
-    error = _KINDS.get(kind, Error)(_ours(text))
-    error.kind, error.message = kind, _ours(message)
+    made = _KINDS.get(kind, Error)
+    if made is UsageError:
+        made = next((fitting for words, fitting in _USAGE if message.startswith(words)), made)
+    error = made(in_python(text))
+    error.kind, error.message = kind, in_python(message)
     for name, value in details.items():
-        setattr(error, name, value)
+        setattr(error, name, in_python(value) if name == "expected" and isinstance(value, str) else value)
     return error
 
 

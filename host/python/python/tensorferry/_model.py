@@ -28,7 +28,13 @@ class Model(Mapping):  # type: ignore[type-arg]
         self._tensors = {tensor.name: tensor for tensor in raw.tensors()}
 
     def __getitem__(self, name: str) -> Tensor:
-        return Tensor(self, self._tensors[name])
+        """The tensor of this name. Raises `TensorNotFoundError`, which is a `KeyError`, if there is none."""
+        found = self._tensors.get(name)
+        return Tensor(self, found if found is not None else self._raw.tensor(name))
+
+    def get(self, key: str, default=None, /):  # type: ignore[no-untyped-def]
+        """The tensor of this name, or `default`."""
+        return self[key] if key in self._tensors else default
 
     def __iter__(self):  # type: ignore[no-untyped-def]
         return iter(self._tensors)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ._errors import in_python
+
 
 class _Document:
     """A document of the engine: its entries are attributes, and `as_dict()` gives them back."""
@@ -121,9 +123,10 @@ class StateObject:
 
 def losses(found: list[dict[str, object]]) -> tuple[Loss, ...]:
     """Losses of a document."""
-    return tuple(Loss(loss) for loss in found)
+    return tuple(Loss({**loss, "why": in_python(str(loss["why"]))}) for loss in found)
 
 
 def report(found: dict[str, object]) -> Report:
     """A report of a document."""
-    return Report({**found, "losses": losses(found["losses"])})  # type: ignore[arg-type]
+    notes = [in_python(note) for note in found["notes"]]  # type: ignore[attr-defined]
+    return Report({**found, "notes": notes, "losses": losses(found["losses"])})  # type: ignore[arg-type]

@@ -200,6 +200,8 @@ class Tensor:
         hint = "bytes() gives what is stored"
         if framework == "PyTorch" and self.dtype in _dtypes.PACKED:
             hint += ", numpy() the numbers"
+        elif self.dtype not in _dtypes.TABLE:
+            hint += ", convert(..., steps=['dequantize:f16']) a file of floats"
         return unsupported(f"{framework} has no dtype {self.dtype}", self.name, hint)
 
 
@@ -250,9 +252,13 @@ def _narrowed(
             region[dim] = max(stop - start, 0)
             dims.append(dim)
             continue
-        if isinstance(entry, bool) or not hasattr(entry, "__index__"):
+        try:
+            number = None if isinstance(entry, bool) else entry.__index__()
+        except (AttributeError, TypeError):
+            # Arrays have the method, and are none.
+            number = None
+        if number is None:
             raise IndexError(f"a lazy tensor takes integers, slices and ..., not {type(entry).__name__}")
-        number = entry.__index__()
         if not -length <= number < length:
             raise IndexError(f"index {number} of dimension {place} of {tensor.name!r}, which has {length}")
         origin[dim] += number + length if number < 0 else number

@@ -15,10 +15,11 @@ use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 pub(super) static MAP: Signature = Signature {
     name: "map",
     summary: "select, drop, rename, cast or reshape columns",
-    details: "map:select and map:drop take columns=, several with spaces between; select takes fields of\n\
-              structs too (person.name); map:rename one column and to=NAME; map:cast columns= and to=TYPE (int8 to int64, uint8 to uint64, float16, float32, float64,\n\
-              bool, utf8, binary), where a value that does not fit is an error; map:reshape columns= and\n\
-              shape=, for values of as many numbers in each record. Columns may be quoted names of CSV.",
+    details: "map:select and map:drop take columns=, several with spaces between, and one that has spaces in\n\
+              double quotes; select takes fields of structs too (person.name); map:rename one column and\n\
+              to=NAME; map:cast columns= and to=TYPE (int8 to int64, uint8 to uint64, float16, float32,\n\
+              float64, bool, utf8, binary), where a value that does not fit is an error; map:reshape columns=\n\
+              and shape=, for values of as many numbers in each record.",
     argument: Argument::Required("select|drop|rename|cast|reshape", "what to do"),
     keys: &[
         Key::some("columns", "NAMES", "the columns; may be there more than once"),
@@ -51,8 +52,9 @@ struct Map {
 
 pub(super) fn map(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
     let what = spec.required_argument()?;
-    let columns: Vec<String> =
-        spec.all("columns").flat_map(|field| field.text.split_whitespace()).map(str::to_owned).collect();
+    let columns: Vec<Vec<String>> =
+        spec.all("columns").map(|field| names(&field.text)).collect::<Result<_>>()?;
+    let columns = columns.concat();
     let change = match what.text.as_str() {
         "select" => ColumnChange::Select,
         "drop" => ColumnChange::Drop,
@@ -71,6 +73,23 @@ pub(super) fn map(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
         }
     };
     Ok(Box::new(Map { columns, change }))
+}
+
+/// Names with spaces between; one that has spaces itself stands in double quotes, as in a filter.
+fn names(text: &str) -> Result<Vec<String>> {
+    let (mut names, mut rest) = (Vec::new(), text.trim_start());
+    while !rest.is_empty() {
+        let (name, after) = match rest.strip_prefix('"') {
+            Some(quoted) => {
+                let without_end = || Error::usage("a \" without its end").found(rest);
+                quoted.split_once('"').ok_or_else(without_end)?
+            }
+            None => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
+        };
+        names.push(name.to_owned());
+        rest = after.trim_start();
+    }
+    Ok(names)
 }
 
 fn data_type(word: &str) -> Result<DataType> {
