@@ -103,6 +103,16 @@ def test_an_option_may_be_given_several_times(tmp_path):
         assert model.metadata["general.name"] == "of a list" and model.metadata["general.architecture"] == "llama"
 
 
+@pytest.mark.parametrize("has_tqdm", [False, True])
+def test_a_bar_is_shown(tmp_path, has_tqdm, monkeypatch, capsys):
+    if not has_tqdm:
+        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    tensorferry.convert(MODEL, tmp_path / "a.safetensors", progress=True)
+    told = capsys.readouterr().err
+    assert "100%" in told and ("MB" in told) != has_tqdm
+
+
 def test_a_callback_that_raises_ends_the_work(tmp_path):
     numpy.save(tmp_path / "a.npy", numpy.zeros(1 << 28, numpy.uint8))
 
@@ -129,8 +139,8 @@ def sparse(path, dtype, *shape):
 
 # What a child does of its input, that one of its own memory is measured for; what it may take beside `budget`.
 USES = {
-    "numpy": ("kept = tensorferry.open('a.npy')['a'].numpy()", 1 << 30),
-    "all": ("kept = tensorferry.open('a.npy').numpy()", 1 << 30),
+    "numpy": ("kept = tensorferry.open('a.npy')['a'].numpy()", 1 << 29),
+    "all": ("kept = tensorferry.open('a.npy').numpy()", 1 << 29),
     "part": ("kept = tensorferry.open('a.npy')['a'][5:9].numpy()", 0),
     "mmap": ("kept = tensorferry.open('a.npy', mmap=True)['a'].numpy()", 0),
     "convert": ("tensorferry.convert('a.npy', 'b.safetensors')", 0),
@@ -140,7 +150,7 @@ USES = {
 
 @pytest.mark.parametrize("use", USES)
 def test_memory_is_what_tensors_take_and_the_budget(tmp_path, use):
-    sparse(tmp_path / "a.npy", "<f4", 1 << 14, 1 << 14)
+    sparse(tmp_path / "a.npy", "<f4", 1 << 13, 1 << 14)
     code, tensors = USES[use]
     script = (
         "import numpy, tensorferry\n"
