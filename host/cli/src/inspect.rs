@@ -1,33 +1,39 @@
 //! `ferry inspect`: shows what a checkpoint or a data set holds.
 
+mod description;
 mod records;
 
 use super::args::{DigestName, Inspect};
 use super::losses;
 use super::pipes;
 use super::terminal::{self, printable};
+use globset::{Glob, GlobMatcher};
 use serde::Serialize;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
+use std::path::Path;
 use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::inspect::{Inspected, inspect, inspect_below, temporary};
 use tensorferry::engine::convert::steps;
+use tensorferry::engine::describe::composite::Composite;
+use tensorferry::engine::describe::pipeline::Pipeline;
+use tensorferry::engine::describe::tokenizer::Tokenizer;
+use tensorferry::engine::describe::{ModelDescription, describe};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::formats::registry::holds_records;
 use tensorferry::engine::read::losses::of_state;
 use tensorferry::engine::read::outline;
 use tensorferry::engine::read::part::{self, Part};
 use tensorferry::engine::read::record_files;
+use tensorferry::engine::read::source::FileSource;
 use tensorferry::engine::steps::apply;
 use tensorferry::engine::tensors::content::{self, Algorithm, ContentDigest, digests};
 use tensorferry::engine::tensors::logical::Logical;
 use tensorferry::engine::tensors::stored::{Stored, hex};
 use tensorferry_run::human::short;
-use tensorferry_sdk::{
-    Catalog, Dtype, Error, ErrorKind, Loss, Purpose, Result, Tensor, TensorId, Value, element_count,
-};
+use tensorferry_sdk::{Catalog, Error, ErrorKind, Loss, Purpose, Result, Tensor, TensorId, Value};
 
 /// Lines of a terminal: what the text shows without `--all`, with the losses that stand before it.
 const SCREEN: usize = 48;
@@ -47,7 +53,10 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
     let found = match record_files::find(input, look.choice(), registry, session) {
         Err(error) if error.kind() == ErrorKind::Unsupported && input.is_dir() => {
             let models = inspect_below(input, look, registry, session)?;
-            return if models.is_empty() { Err(error) } else { each(command, models, session) };
+            if models.is_empty() {
+                return no_model(command, input, session).unwrap_or(Err(error));
+            }
+            return each(command, models, session);
         }
         found => found?,
     };
@@ -57,21 +66,54 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
     if command.schema {
         return Err(Error::usage("--schema is for records: this input holds tensors"));
     }
-    let seen = narrowed(command, inspect(input, look, registry, session)?)?;
-    let hashed = hashed(command, &seen, session)?;
-    losses::report(&seen.losses, &session.take_notes(), false);
-    let hashed = hashed.as_ref();
-    terminal::answer(command.json, || document(&seen, hashed), || text(&seen, command.all, hashed))?;
-    seen.input.close()
+    let seen = Seen::new(command, inspect(input, look, registry, session)?, session)?;
+    losses::report(&seen.inspected.losses, &session.take_notes(), false);
+    terminal::answer(command.json, || document(&seen), || text(&seen, command.all))?;
+    seen.inspected.input.close()
 }
 
-/// The tensors that the patterns match.
-fn narrowed(command: &Inspect, seen: Inspected) -> Result<Inspected> {
-    if command.patterns.is_empty() {
-        return Ok(seen);
+/// An input, what is shown of it, and what is known of that.
+struct Seen {
+    inspected: Inspected,
+    model: ModelDescription,
+    hashed: Option<Hashed>,
+}
+
+impl Seen {
+    fn new(command: &Inspect, all: Inspected, session: &Session) -> Result<Self> {
+        if command.patterns.is_empty() {
+            let model = describe(&all.input, &all.catalog, &all.catalog, session);
+            let hashed = hashed(command, &all, session)?;
+            return Ok(Self { inspected: all, model, hashed });
+        }
+        let whole = all.catalog.clone();
+        let weights = describe(&all.input, &whole, &whole, session).weights;
+        let inspected = narrowed(command, all, &weights)?;
+        let model = describe(&inspected.input, &whole, &inspected.catalog, session);
+        let hashed = hashed(command, &inspected, session)?;
+        Ok(Self { inspected, model, hashed })
     }
-    let quoted = |pattern: &String| format!(",\"where={}\"", pattern.replace('"', "\"\""));
-    let spec = format!("select{}", command.patterns.iter().map(quoted).collect::<String>());
+}
+
+/// A folder without a model that holds something else that belongs to one.
+fn no_model(command: &Inspect, folder: &Path, session: &Session) -> Option<Result<()>> {
+    let source = FileSource::open(folder, &session.limits).ok()?;
+    let found = Tokenizer::of_folder(&source)?;
+    let document = || json!({ "format": null, "tensors": [], "model": { "tokenizer": &found } });
+    let path = terminal::shown(folder);
+    Some(terminal::answer(command.json, document, || description::only_tokenizer(&path, &found)))
+}
+
+/// The tensors that the patterns match, by their own names or by that of a weight that they are parts of.
+fn narrowed(command: &Inspect, seen: Inspected, weights: &[Composite]) -> Result<Inspected> {
+    let quoted = |pattern: &str| format!(",\"where={}\"", pattern.replace('"', "\"\""));
+    let mut spec = format!("select{}", command.patterns.iter().map(|it| quoted(it)).collect::<String>());
+    let globs =
+        command.patterns.iter().filter_map(|pattern| Some(Glob::new(pattern).ok()?.compile_matcher()));
+    let globs: Vec<GlobMatcher> = globs.collect();
+    for weight in weights.iter().filter(|weight| globs.iter().any(|glob| glob.is_match(&weight.name))) {
+        spec.extend(weight.parts.iter().map(|part| quoted(&globset::escape(part))));
+    }
     let select = steps::on_tensors(steps::parse(&[spec])?)?;
     let example = seen.catalog.tensors().first().map(|tensor| format!("names such as {:?}", tensor.name));
     let Ok((catalog, _)) = apply(seen.catalog, &select) else {
@@ -84,33 +126,35 @@ fn narrowed(command: &Inspect, seen: Inspected) -> Result<Inspected> {
 
 /// The models of a folder's folders, one after the other.
 fn each(command: &Inspect, models: Vec<(String, Inspected)>, session: &Session) -> Result<()> {
-    let narrowed = models.into_iter().map(|(folder, seen)| Ok((folder, narrowed(command, seen)?)));
-    let (models, none): (Vec<_>, Vec<_>) = narrowed.partition(Result::is_ok);
+    let pipeline =
+        FileSource::open(&command.input, &session.limits).ok().and_then(|root| Pipeline::of(&root));
+    let seen = models.into_iter().map(|(folder, all)| Ok((folder, Seen::new(command, all, session)?)));
+    let (models, none): (Vec<_>, Vec<_>) = seen.partition(|seen| {
+        // A pattern of one model's names leaves the others out.
+        !seen.as_ref().is_err_and(|error: &Error| error.kind() == ErrorKind::Usage)
+    });
     let models = models.into_iter().collect::<Result<Vec<_>>>()?;
-    // A pattern of one model's names leaves the others out.
     if let (true, Some(Err(error))) = (models.is_empty(), none.into_iter().next()) {
         return Err(error);
     }
-    let mut hashes = Vec::with_capacity(models.len());
-    for (_, seen) in &models {
-        hashes.push(hashed(command, seen, session)?);
-    }
-    let losses: Vec<Loss> = models.iter().flat_map(|(_, seen)| seen.losses.iter().cloned()).collect();
+    let losses: Vec<Loss> =
+        models.iter().flat_map(|(_, seen)| seen.inspected.losses.iter().cloned()).collect();
     losses::report(&losses, &session.take_notes(), false);
-    let all = || models.iter().zip(&hashes);
     let documents = || {
-        let models = all().map(|((folder, seen), hashed)| FolderDocument {
-            folder,
-            model: document(seen, hashed.as_ref()),
-        });
-        json!({ "models": models.collect::<Vec<_>>() })
+        let models = models.iter().map(|(folder, seen)| FolderDocument { folder, model: document(seen) });
+        let models = models.collect::<Vec<_>>();
+        match &pipeline {
+            Some(pipeline) => json!({ "pipeline": pipeline, "models": models }),
+            None => json!({ "models": models }),
+        }
     };
     let texts = || {
-        let texts = all().map(|((_, seen), hashed)| text(seen, command.all, hashed.as_ref()));
-        texts.collect::<Vec<_>>().join("\n")
+        let texts = models.iter().map(|(_, seen)| text(seen, command.all));
+        let above = pipeline.as_ref().map_or(String::new(), description::pipeline);
+        above + &texts.collect::<Vec<_>>().join("\n")
     };
     terminal::answer(command.json, documents, texts)?;
-    models.into_iter().try_for_each(|(_, seen)| seen.input.close())
+    models.into_iter().try_for_each(|(_, seen)| seen.inspected.input.close())
 }
 
 /// The digests of all tensors, if they are asked for.
@@ -132,8 +176,10 @@ type Hashed = (Algorithm, Vec<ContentDigest>);
 struct Document<'a> {
     format: &'a str,
     origin: &'a str,
-    /// Numbers in the tensors of the model, those of tied ones once.
+    /// Numbers in the weights of the model, those of tied ones once.
     parameters: u64,
+    /// What the model is.
+    model: &'a ModelDescription,
     tensors: Vec<TensorRecord<'a>>,
     metadata: BTreeMap<&'a str, serde_json::Value>,
     /// The tree of what is no tensor: a checkpoint's step, a model's signatures.
@@ -187,7 +233,8 @@ impl Digest {
     }
 }
 
-fn document<'a>(seen: &'a Inspected, hashed: Option<&Hashed>) -> Document<'a> {
+fn document<'a>(seen: &'a Seen) -> Document<'a> {
+    let Seen { inspected: seen, model, hashed } = seen;
     let catalog = &seen.catalog;
     let tensors = catalog.tensors().iter().zip(catalog.ties()).enumerate();
     let record = |(index, (tensor, tie)): (usize, (&'a Tensor, TensorId))| TensorRecord {
@@ -197,12 +244,13 @@ fn document<'a>(seen: &'a Inspected, hashed: Option<&Hashed>) -> Document<'a> {
         bytes: tensor.bytes,
         tied_to: catalog.tensor(tie).filter(|_| tie.0 as usize != index).map(|first| first.name.as_str()),
         attributes: values(&tensor.attributes),
-        digest: hashed.map(|(algorithm, digests)| Digest::new(*algorithm, &digests[index])),
+        digest: hashed.as_ref().map(|(algorithm, digests)| Digest::new(*algorithm, &digests[index])),
     };
     Document {
         format: &seen.input.format.description.id,
         origin: catalog.origin(),
-        parameters: parameters(catalog),
+        parameters: model.count.parameters,
+        model,
         tensors: tensors.map(record).collect(),
         metadata: values(catalog.metadata()),
         state: outline::json(catalog),
@@ -230,7 +278,7 @@ fn values(values: &BTreeMap<String, Value>) -> BTreeMap<&str, serde_json::Value>
 }
 
 /// A value in a line: a text as it is, anything else as JSON.
-fn line(value: &Value) -> String {
+fn line_of(value: &Value) -> String {
     value.as_text().map_or_else(|| value.json(), str::to_owned)
 }
 
@@ -238,8 +286,9 @@ fn content_digest(catalog: &Catalog, digests: &[ContentDigest]) -> ContentDigest
     content::catalog(catalog.tensors().iter().map(|tensor| tensor.name.as_str()).zip(digests.iter().copied()))
 }
 
-fn text(seen: &Inspected, all: bool, hashed: Option<&Hashed>) -> String {
-    let catalog = &seen.catalog;
+fn text(seen: &Seen, all: bool) -> String {
+    let Seen { inspected: seen, model, hashed } = seen;
+    let (catalog, hashed) = (&seen.catalog, hashed.as_ref());
     let mut text = String::new();
     let total: u64 = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();
     let _ = writeln!(
@@ -249,50 +298,35 @@ fn text(seen: &Inspected, all: bool, hashed: Option<&Hashed>) -> String {
         seen.input.format.description.title
     );
     let count = terminal::counted(catalog.tensors().len() as u64, "tensor");
-    let parameters = parameters(catalog);
-    let _ = writeln!(text, "{count}, {}, {}", parameters_text(parameters), terminal::bytes(total));
-    let mut by_dtype: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for tensor in catalog.tensors() {
-        let (count, bytes) = by_dtype.entry(dtype_name(catalog, tensor)).or_default();
-        *count += 1;
-        *bytes += tensor.bytes;
-    }
-    for (dtype, (count, bytes)) in by_dtype.iter().take(if all { usize::MAX } else { MOST_DTYPES }) {
-        let _ = writeln!(text, "  {dtype}: {count}, {}", terminal::bytes(*bytes));
+    let parameters = parameters_text(model.count.parameters);
+    let _ = writeln!(text, "{count}, {parameters}, {}", description::sizes(model, total));
+    let by_dtype = &model.count.dtypes;
+    for (dtype, of_dtype) in by_dtype.iter().take(if all { usize::MAX } else { MOST_DTYPES }) {
+        let _ = writeln!(text, "  {dtype}: {}, {}", of_dtype.tensors, terminal::bytes(of_dtype.bytes));
     }
     if by_dtype.len() > MOST_DTYPES && !all {
         let _ = writeln!(text, "  ... and {} more", by_dtype.len() - MOST_DTYPES);
     }
+    section(&mut text, "model", description::lines(model).into_iter());
     section(&mut text, "state", outline::lines(catalog).iter().map(outline_line));
     section(&mut text, "as a flat list of tensors", flat(catalog, all).into_iter());
     let mut rest = String::new();
     section(
         &mut rest,
         "metadata",
-        catalog.metadata().iter().map(|(key, value)| format!("{key} = {}", line(value))),
+        catalog.metadata().iter().map(|(key, value)| format!("{key} = {}", line_of(value))),
     );
     let globals = catalog.globals();
     let lines = if all { globals.to_vec() } else { wrapped(globals, MOST_WRAPPED) };
     section(&mut rest, "globals (none is ever called)", lines.into_iter());
     let taken = [&text, &rest].map(|part| part.lines().count()).iter().sum::<usize>() + seen.losses.len() + 2;
     let room = SCREEN.saturating_sub(taken).clamp(*SHOWN.start(), *SHOWN.end());
-    text += &table(catalog, if all { usize::MAX } else { room }, hashed);
+    text += &table(catalog, &model.weights, if all { usize::MAX } else { room }, hashed);
     text += &rest;
     if let Some((Algorithm::Blake3, digests)) = hashed {
         let _ = writeln!(text, "\ncontent {}", hex(&content_digest(catalog, digests)));
     }
     text
-}
-
-/// Numbers in all tensors of the model, as far as a nested checkpoint shows which part it is; those of tied ones once.
-/// What holds text has none.
-fn parameters(catalog: &Catalog) -> u64 {
-    let has_tree = catalog.tree().root().is_some();
-    let model = has_tree.then(|| part::take(catalog.clone(), &Part::Auto, true).ok()).flatten();
-    let catalog = model.as_ref().map_or(catalog, |(model, _)| model);
-    let tensors = catalog.tensors().iter().zip(catalog.ties()).enumerate();
-    let own = tensors.filter(|(index, (tensor, tie))| tie.0 as usize == *index && tensor.dtype != Dtype::STR);
-    own.map(|(_, (tensor, _))| element_count(&tensor.shape).unwrap_or(u64::MAX)).fold(0, u64::saturating_add)
 }
 
 fn parameters_text(count: u64) -> String {
@@ -362,30 +396,68 @@ fn section(text: &mut String, title: &str, lines: impl ExactSizeIterator<Item = 
     }
 }
 
-fn table(catalog: &Catalog, most: usize, hashed: Option<&Hashed>) -> String {
-    let shown: Vec<&Tensor> = catalog.tensors().iter().take(most).collect();
-    let names: Vec<String> = shown.iter().map(|tensor| printable(&tensor.name)).collect();
+/// What a line of the table is of.
+enum Row<'a> {
+    Tensor(usize, &'a Tensor),
+    /// A weight that is several tensors, which have lines of their own only where every tensor is shown.
+    Weight(&'a Composite),
+}
+
+fn rows<'a>(catalog: &'a Catalog, weights: &'a [Composite], each: bool) -> Vec<Row<'a>> {
+    let mut first: HashMap<&str, &Composite> = HashMap::new();
+    for weight in weights {
+        first.extend(weight.parts.first().map(|part| (part.as_str(), weight)));
+    }
+    let parts: HashSet<&str> = weights.iter().flat_map(|weight| &weight.parts).map(String::as_str).collect();
+    let mut rows = Vec::new();
+    for (index, tensor) in catalog.tensors().iter().enumerate() {
+        rows.extend(first.get(tensor.name.as_str()).map(|weight| Row::Weight(weight)));
+        if each || !parts.contains(tensor.name.as_str()) {
+            rows.push(Row::Tensor(index, tensor));
+        }
+    }
+    rows
+}
+
+fn table(catalog: &Catalog, weights: &[Composite], most: usize, hashed: Option<&Hashed>) -> String {
+    let rows = rows(catalog, weights, most == usize::MAX || hashed.is_some());
+    let name = |row: &Row<'_>| match row {
+        Row::Tensor(_, tensor) => printable(&tensor.name),
+        Row::Weight(weight) => printable(&weight.name),
+    };
+    let names: Vec<String> = rows.iter().take(most).map(name).collect();
     let width = terminal::width(&names);
     let mut text = String::from("\n");
-    for (index, (tensor, name)) in shown.iter().zip(&names).enumerate() {
-        let shape: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
-        let facts = format!("{} [{}]", dtype_name(catalog, tensor), shape.join(", "));
-        let _ = write!(text, "  {name:width$}  {facts:24}  {}", terminal::bytes(tensor.bytes));
-        if let Some((_, digests)) = hashed {
-            let _ = write!(text, "  {}", hex(&digests[index]));
-        }
-        for (key, value) in &tensor.attributes {
-            let _ = write!(
-                text,
-                "  {}={}",
-                printable(key),
-                printable(&line(value).chars().take(WIDTH).collect::<String>())
-            );
-        }
-        text.push('\n');
+    for (row, name) in rows.iter().zip(&names) {
+        let line = match row {
+            Row::Tensor(index, tensor) => {
+                let mut line = facts(dtype_name(catalog, tensor), &tensor.shape, tensor.bytes);
+                if let Some((_, digests)) = hashed {
+                    let _ = write!(line, "  {}", hex(&digests[*index]));
+                }
+                for (key, value) in &tensor.attributes {
+                    let value = printable(&line_of(value).chars().take(WIDTH).collect::<String>());
+                    let _ = write!(line, "  {}={value}", printable(key));
+                }
+                line
+            }
+            Row::Weight(weight) => {
+                let bits = weight.bits_per_weight.map_or(String::new(), |bits| format!("{bits} bits"));
+                let parts = description::parts(&weight.name, &weight.parts);
+                format!("{}  of {}", facts(&bits, &weight.shape, weight.bytes), printable(&parts))
+            }
+        };
+        let _ = writeln!(text, "  {name:width$}  {line}");
     }
-    if catalog.tensors().len() > shown.len() {
-        let _ = writeln!(text, "  ... and {} more (--all shows them)", catalog.tensors().len() - shown.len());
+    if rows.len() > names.len() {
+        let _ = writeln!(text, "  ... and {} more (--all shows them)", rows.len() - names.len());
     }
     text
+}
+
+/// A dtype, a shape and a size, one below the other.
+fn facts(dtype: &str, shape: &[u64], bytes: u64) -> String {
+    let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
+    let facts = format!("{dtype} [{}]", shape.join(", "));
+    format!("{facts:24}  {}", terminal::bytes(bytes))
 }

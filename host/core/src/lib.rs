@@ -56,6 +56,7 @@
 mod bridge;
 mod context;
 mod convert;
+mod describe;
 mod formats;
 mod publish;
 mod read;
@@ -158,5 +159,8 @@ pub mod engine {
     }
     pub mod convert {
         pub use crate::convert::*;
+    }
+    pub mod describe {
+        pub use crate::describe::*;
     }
 }

@@ -11,6 +11,7 @@ mod bundle {
 mod cli {
     mod cast;
     mod dequantize;
+    mod described;
     mod diff;
     mod folders;
     mod inputs;

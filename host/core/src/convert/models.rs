@@ -54,9 +54,15 @@ pub(crate) fn read<'a>(
     }
     let holds_nothing = models.iter().all(|model| model.input.catalog.tensors().is_empty());
     if holds_nothing && !context.request.input.may_be_empty() {
-        return Err(Error::malformed("the input holds no tensor")
+        let error = Error::malformed("the input holds no tensor")
             .file(source.entry_path().display().to_string())
-            .expected("at least one, or --allow-empty"));
+            .expected("at least one, or --allow-empty");
+        // What the reader left out is why.
+        let left_out = models.iter().flat_map(|model| model.input.catalog.losses()).next();
+        return Err(match left_out {
+            Some(loss) => error.found(format!("{}: {}", loss.what, loss.why)),
+            None => error,
+        });
     }
     Ok(models)
 }

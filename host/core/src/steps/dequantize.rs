@@ -9,6 +9,7 @@
 //! | `scheme.rs` | how a model's weights were quantised, from `config.json` or from names |
 //! | `layers.rs` | a weight's parts, by their names |
 //! | `bitsandbytes.rs`, `by_columns.rs` (GPTQ, AWQ), `compressed_tensors.rs`, `float8.rs`, `mxfp4.rs`, `mlx.rs` | the weights of a method |
+//! | `weights.rs` | all weights of a model, whatever the method |
 //! | `scaled.rs`, `codes.rs` | rows of codes with scales in a grid, as most of them are |
 //! | `computed.rs` | a storage that computes a weight when it is read |
 //!
@@ -29,6 +30,8 @@ mod float8;
 mod mlx;
 mod mxfp4;
 
+mod weights;
+
 use super::model_facts::ModelFacts;
 use super::rebuild::{StepTensor, rebuild};
 use super::signature::{Argument, CheckedSpec, Key, Signature};
@@ -43,6 +46,7 @@ use tensorferry_sdk::{
     Block, Catalog, Data, Dtype, Error, Loss, LossKind, Region, Result, StorageId, Tensor, TensorId,
     element_count,
 };
+pub use weights::{QuantizedModel, QuantizedWeight, quantized};
 
 pub(super) static DEQUANTIZE: Signature = Signature {
     name: "dequantize",
@@ -148,24 +152,13 @@ impl Dequantize {
             check_not_quantized(&layers)?;
             return Ok(catalog);
         };
-        let weights = match &scheme {
-            Scheme::Bitsandbytes => bitsandbytes::weights(&layers)?,
-            Scheme::Gptq(packing) => by_columns::gptq(&layers, *packing)?,
-            Scheme::Awq(packing) => by_columns::awq(&layers, *packing)?,
-            Scheme::CompressedTensors(facts) => {
-                compressed_tensors::weights(&layers, facts, self.may_lack_scale)?
-            }
-            Scheme::Fp8 { block } => float8::weights(&layers, *block, self.may_lack_scale)?,
-            Scheme::Modelopt => float8::weights(&layers, None, self.may_lack_scale)?,
-            Scheme::Mxfp4 => mxfp4::weights(&layers)?,
-            Scheme::Mlx(facts) => mlx::weights(&layers, facts)?,
-            Scheme::Uncovered(name) => {
-                effects.touched += 1;
-                effects.notes.push(format!(
-                    "weights quantised with {name} are carried as they are: dequantize does not know how they are packed"
-                ));
-                return Ok(catalog);
-            }
+        let Some(weights) = weights::of_scheme(&scheme, &layers, self.may_lack_scale)? else {
+            effects.touched += 1;
+            effects.notes.push(format!(
+                "weights quantised with {} are carried as they are: dequantize does not know how they are packed",
+                scheme.name()
+            ));
+            return Ok(catalog);
         };
         if weights.is_empty() {
             return Ok(catalog);

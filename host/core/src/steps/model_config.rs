@@ -43,11 +43,11 @@ impl ModelConfig {
     /// Malformed, for one that is no JSON; i/o.
     pub fn read(folder: &Path, limits: &Limits) -> Result<Self> {
         let source = FileSource::at(folder.to_owned(), Entry::Folder, limits);
-        let config = read(&source, CONFIG)?;
+        let config = read_json(&source, CONFIG, MOST_BYTES)?;
         let mut beside = None;
         for name in OF_QUANTIZATION {
             if beside.is_none() {
-                beside = read(&source, name)?.map(|value| (name, value));
+                beside = read_json(&source, name, MOST_BYTES)?.map(|value| (name, value));
             }
         }
         source.check_unchanged()?;
@@ -72,6 +72,12 @@ impl ModelConfig {
             })
     }
 
+    /// The model's configuration.
+    #[must_use]
+    pub fn json(&self) -> Option<&Value> {
+        self.config.as_ref()
+    }
+
     /// The dtype that the configuration names for the weights, if it is one that weights are dequantised to.
     #[must_use]
     pub fn dtype(&self) -> Option<Dtype> {
@@ -85,16 +91,20 @@ impl ModelConfig {
     }
 }
 
-fn read(source: &FileSource, name: &str) -> Result<Option<Value>> {
+/// A JSON file of a folder, if it is there.
+///
+/// # Errors
+/// Malformed, for one that is no JSON; limit, for one of more than so many bytes; i/o.
+pub(crate) fn read_json(source: &FileSource, name: &str, most: u64) -> Result<Option<Value>> {
     if !source.path(name).is_file() {
         return Ok(None);
     }
     let file = source.open(name)?;
     let len = source.len(file);
-    if len > MOST_BYTES {
+    if len > most {
         return Err(Error::limit("a configuration is too long")
             .file(name)
-            .expected(format!("at most {MOST_BYTES} bytes"))
+            .expected(format!("at most {most} bytes"))
             .found(len));
     }
     let mut text = vec![0; usize::try_from(len).unwrap_or(0)];

@@ -93,6 +93,26 @@ impl Scheme {
             Self::Uncovered(name) => name,
         }
     }
+
+    /// What its configuration says of all weights: bits, groups, a variant.
+    #[must_use]
+    pub(super) fn variant(&self) -> Option<String> {
+        let of_bits = |bits: u64, group: Option<u64>| match group {
+            Some(group) => format!("{bits} bits in groups of {group}"),
+            None => format!("{bits} bits"),
+        };
+        match self {
+            Self::Gptq(packing) | Self::Awq(packing) => Some(of_bits(packing.bits.into(), packing.group)),
+            Self::CompressedTensors(facts) => text(facts, "format").map(str::to_owned),
+            Self::Fp8 { block } => block.map(|[rows, columns]| format!("blocks of {rows} x {columns}")),
+            Self::Mlx(facts) => {
+                let number = |key: &str| facts.get(key).and_then(Value::as_u64);
+                let bits = of_bits(number("bits")?, number("group_size"));
+                Some(text(facts, "mode").map_or(bits.clone(), |mode| format!("{mode}, {bits}")))
+            }
+            Self::Bitsandbytes | Self::Mxfp4 | Self::Modelopt | Self::Uncovered(_) => None,
+        }
+    }
 }
 
 impl Quantization<'_> {

@@ -1,0 +1,83 @@
+//! A single file of a diffusion model holds several models side by side, told apart by how names begin.
+//!
+//! Source: `CHECKPOINT_KEY_NAMES` in `loaders/single_file_utils.py` of diffusers, and the names of ComfyUI's files.
+
+use serde::Serialize;
+use tensorferry_sdk::{Catalog, element_count};
+
+/// The models of a file.
+#[derive(Debug, Serialize)]
+pub struct SingleFile {
+    /// Whose architecture they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub family: Option<&'static str>,
+    /// The models.
+    pub models: Vec<FileModel>,
+}
+
+/// One of them.
+#[derive(Debug, Serialize)]
+pub struct FileModel {
+    /// What it is for.
+    pub role: &'static str,
+    /// How its names begin.
+    pub prefix: &'static str,
+    /// Numbers in its tensors.
+    pub parameters: u64,
+}
+
+/// Models by how their names begin, the longer ones first.
+const ROLES: [(&str, &str); 12] = [
+    ("model.diffusion_model.", "diffusion model"),
+    ("model_ema.", "averaged weights of the diffusion model"),
+    ("first_stage_model.", "autoencoder"),
+    ("vae.", "autoencoder"),
+    ("cond_stage_model.", "text encoder"),
+    ("conditioner.embedders.0.", "text encoder"),
+    ("conditioner.embedders.1.", "second text encoder"),
+    ("text_encoders.clip_l.", "text encoder CLIP-L"),
+    ("text_encoders.clip_g.", "text encoder CLIP-G"),
+    ("text_encoders.t5xxl.", "text encoder T5-XXL"),
+    ("control_model.", "ControlNet"),
+    ("safety_checker.", "safety checker"),
+];
+/// The diffusion model's names begin so in a file of several, and not in one of its own.
+const DIFFUSION: &str = "model.diffusion_model.";
+
+/// What tells a family: names that begin so, `*` with or without [`DIFFUSION`].
+const FAMILIES: [(&str, &[&str]); 9] = [
+    ("FLUX", &["*double_blocks.0.img_attn.", "*single_blocks.0."]),
+    ("Stable Diffusion 3", &["*joint_blocks.0.context_block."]),
+    ("PixArt", &["*t_embedding_table", "*x_embedder."]),
+    ("Stable Cascade", &["*down_blocks.1.0.channelwise."]),
+    ("Stable Diffusion XL", &["*input_blocks.", "conditioner.embedders.1."]),
+    ("Stable Diffusion XL refiner", &["*input_blocks.", "conditioner.embedders.0.model."]),
+    ("Stable Diffusion 2", &["*input_blocks.", "cond_stage_model.model."]),
+    ("Stable Diffusion 1", &["*input_blocks.", "cond_stage_model.transformer."]),
+    ("latent diffusion", &["*input_blocks.0.", "*middle_block.", "*output_blocks."]),
+];
+
+impl SingleFile {
+    /// The models of a catalog, if it has names as such files have them.
+    pub(super) fn of(catalog: &Catalog) -> Option<Self> {
+        let mut parameters = [0_u64; ROLES.len()];
+        for tensor in catalog.tensors() {
+            if let Some(role) = ROLES.iter().position(|(prefix, _)| tensor.name.starts_with(prefix)) {
+                let count = element_count(&tensor.shape).unwrap_or(u64::MAX);
+                parameters[role] = parameters[role].saturating_add(count);
+            }
+        }
+        let has = |start: &str| catalog.tensors().iter().any(|tensor| tensor.name.starts_with(start));
+        let is_there = |start: &&str| match start.strip_prefix('*') {
+            Some(start) => has(start) || has(&format!("{DIFFUSION}{start}")),
+            None => has(start),
+        };
+        let family = FAMILIES.iter().find(|(_, starts)| starts.iter().all(|start| is_there(&start)));
+        let found = ROLES.iter().zip(parameters).filter(|(_, parameters)| *parameters > 0);
+        let models: Vec<FileModel> =
+            found.map(|(&(prefix, role), parameters)| FileModel { role, prefix, parameters }).collect();
+        // Whoever has an autoencoder may have nothing to do with diffusion.
+        let is_one = family.is_some() || models.iter().any(|model| model.prefix == DIFFUSION);
+        is_one.then(|| Self { family: family.map(|(family, _)| *family), models })
+    }
+}
