@@ -45,7 +45,8 @@ pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<
             ))
             .tensor(tensor.name)
             .expected(
-                "weights of LlamaForCausalLM and its like; or -o names=keep, which carries names as they are",
+                "weights of LlamaForCausalLM and its like, which --step dequantize gives of a quantised model; or -o \
+                 names=keep, which carries names as they are",
             ));
         }
     }
