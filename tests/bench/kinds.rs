@@ -14,10 +14,18 @@ pub(crate) enum Kind {
     Zero3,
     /// Safetensors with F32 weights, which are cast to BF16.
     Cast,
+    /// A GGUF file of floats.
+    Gguf,
+    /// One array of NumPy's.
+    Npy,
+    /// Arrays of NumPy's, stored.
+    Npz,
+    /// A model of ONNX whose tensors lie in a file of their own.
+    Onnx,
 }
 
 /// What is converted into what.
-pub(crate) const CONVERSIONS: [(Kind, Kind); 9] = [
+pub(crate) const CONVERSIONS: [(Kind, Kind); 16] = [
     (Kind::Torch, Kind::Safetensors),
     (Kind::Safetensors, Kind::Torch),
     (Kind::Safetensors, Kind::Safetensors),
@@ -27,6 +35,13 @@ pub(crate) const CONVERSIONS: [(Kind, Kind); 9] = [
     (Kind::Dcp, Kind::Safetensors),
     (Kind::Zero3, Kind::Safetensors),
     (Kind::Cast, Kind::Safetensors),
+    (Kind::Gguf, Kind::Safetensors),
+    (Kind::Safetensors, Kind::Gguf),
+    (Kind::Npy, Kind::Safetensors),
+    (Kind::Npy, Kind::Npy),
+    (Kind::Npz, Kind::Safetensors),
+    (Kind::Npz, Kind::Npz),
+    (Kind::Onnx, Kind::Safetensors),
 ];
 
 /// How a kind's model is made of the one in safetensors.
@@ -43,8 +58,19 @@ pub(crate) enum Recipe {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Torch, Self::Safetensors, Self::Bundle, Self::Legacy, Self::Dcp, Self::Zero3, Self::Cast];
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Torch,
+        Self::Safetensors,
+        Self::Bundle,
+        Self::Legacy,
+        Self::Dcp,
+        Self::Zero3,
+        Self::Cast,
+        Self::Gguf,
+        Self::Npy,
+        Self::Npz,
+        Self::Onnx,
+    ];
 
     /// The format's id.
     pub(crate) fn id(self) -> &'static str {
@@ -54,6 +80,9 @@ impl Kind {
             Self::Bundle => "tf-bundle",
             Self::Dcp => "torch-dcp",
             Self::Zero3 => "deepspeed",
+            Self::Gguf => "gguf",
+            Self::Npy | Self::Npz => "numpy",
+            Self::Onnx => "onnx",
         }
     }
 
@@ -67,6 +96,10 @@ impl Kind {
             Self::Dcp => "dcp",
             Self::Zero3 => "zero3",
             Self::Cast => "cast",
+            Self::Gguf => "gguf",
+            Self::Npy => "npy",
+            Self::Npz => "npz",
+            Self::Onnx => "onnx",
         }
     }
 
@@ -88,6 +121,10 @@ impl Kind {
             Self::Dcp => vec![format!("{model}.dcp")],
             Self::Zero3 => vec![format!("{model}.zero3")],
             Self::Cast => vec![format!("{model}.f32.safetensors")],
+            Self::Gguf => vec![format!("{model}.gguf")],
+            Self::Npy => vec![format!("{model}.npy")],
+            Self::Npz => vec![format!("{model}.npz")],
+            Self::Onnx => vec![format!("{model}.onnx.data"), format!("{model}.onnx")],
         }
     }
 
@@ -95,6 +132,7 @@ impl Kind {
     pub(crate) fn name(self, model: &str) -> String {
         match self {
             Self::Bundle => model.to_owned(),
+            Self::Onnx => format!("{model}.onnx"),
             _ => self.files(model).swap_remove(0),
         }
     }
@@ -106,7 +144,8 @@ impl Kind {
     pub(crate) fn recipe(self) -> Recipe {
         match self {
             Self::Safetensors => Recipe::Itself,
-            Self::Torch | Self::Bundle => Recipe::Conversion(&[]),
+            Self::Torch | Self::Bundle | Self::Gguf => Recipe::Conversion(&[]),
+            Self::Npy | Self::Npz | Self::Onnx => Recipe::Script("bench_formats.py"),
             Self::Legacy => Recipe::Conversion(&["-o", "format=legacy"]),
             Self::Dcp => Recipe::Script("bench_dcp.py"),
             Self::Zero3 => Recipe::Script("bench_zero3.py"),

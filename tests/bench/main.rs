@@ -4,6 +4,7 @@
 //! `cargo run --release --package tensorferry-tests --bin bench -- --rounds 15 --dir FOLDER`
 #![expect(clippy::unwrap_used, reason = "a benchmark ends where something fails")]
 
+mod dequantize;
 mod jobs;
 mod kinds;
 mod machine;
@@ -33,6 +34,8 @@ struct Arguments {
     zoo: bool,
     /// Whether it is measured what receipts cost.
     receipts: bool,
+    /// Whether quantised models are dequantised.
+    dequantize: bool,
 }
 
 fn main() {
@@ -56,6 +59,9 @@ fn main() {
     let bytes = arguments.mebibytes << 20;
     if arguments.receipts {
         Bench::new("memory", &arguments.memory, bytes, &[Kind::Torch]).with_receipts(arguments.rounds);
+    }
+    if arguments.dequantize {
+        dequantize::beside_libraries(&arguments.memory, bytes, arguments.rounds);
     }
     if arguments.kinds.is_empty() {
         return;
@@ -87,6 +93,7 @@ fn arguments() -> Arguments {
         records: false,
         zoo: false,
         receipts: false,
+        dequantize: false,
     };
     let mut given = called().into_iter();
     while let Some(flag) = given.next() {
@@ -99,12 +106,15 @@ fn arguments() -> Arguments {
             "--only" if value == "records" => arguments.records = true,
             "--only" if value == "zoo" => arguments.zoo = true,
             "--only" if value == "receipts" => arguments.receipts = true,
+            "--only" if value == "dequantize" => arguments.dequantize = true,
             "--only" => arguments.kinds.push(kind(&value)),
             _ => panic!("unknown flag {flag}: there are --dir, --memory-dir, --rounds, --mebibytes, --only"),
         }
     }
-    if arguments.kinds.is_empty() && !arguments.records && !arguments.zoo && !arguments.receipts {
+    let asks = [arguments.records, arguments.zoo, arguments.receipts, arguments.dequantize];
+    if arguments.kinds.is_empty() && !asks.contains(&true) {
         (arguments.records, arguments.zoo, arguments.receipts) = (true, true, true);
+        arguments.dequantize = true;
         arguments.kinds = Kind::ALL.to_vec();
     }
     arguments
@@ -114,5 +124,5 @@ fn arguments() -> Arguments {
 fn kind(word: &str) -> Kind {
     let words = Kind::ALL.map(Kind::word).join(", ");
     let found = Kind::ALL.into_iter().find(|kind| kind.word() == word);
-    found.unwrap_or_else(|| panic!("--only takes one of records, zoo, receipts, {words}"))
+    found.unwrap_or_else(|| panic!("--only takes one of records, zoo, receipts, dequantize, {words}"))
 }
