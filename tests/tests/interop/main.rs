@@ -14,6 +14,7 @@ mod numpy;
 mod onnx;
 mod package;
 mod parquet;
+mod quantised;
 mod receipts;
 mod steps;
 mod tf;
