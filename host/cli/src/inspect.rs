@@ -42,8 +42,9 @@ const SCREEN: usize = 48;
 const SHOWN: std::ops::RangeInclusive<usize> = 5..=20;
 /// Dtypes that have a line each.
 const MOST_DTYPES: usize = 6;
-/// Characters and lines of a list that is wrapped.
-const WIDTH: usize = 100;
+/// Characters of a value in the metadata.
+const MOST_OF_VALUE: usize = 100;
+/// Lines of a list that is wrapped.
 const MOST_WRAPPED: usize = 3;
 
 pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> Result<()> {
@@ -367,11 +368,14 @@ fn flat(catalog: &Catalog, all: bool) -> Vec<String> {
 fn wrapped(items: &[String], most: usize) -> Vec<String> {
     // What says how many are left out stands in the last line.
     const TAIL: usize = 40;
+    const INDENT: usize = 4;
+    let widest = terminal::columns().saturating_sub(INDENT);
     let mut lines = vec![String::new()];
     for (index, item) in items.iter().enumerate() {
         let item = if index + 1 < items.len() { format!("{item}, ") } else { item.clone() };
         let has_room = lines.len() < most;
-        let width = if has_room || index + 1 == items.len() { WIDTH } else { WIDTH - TAIL };
+        let is_full = has_room || index + 1 == items.len();
+        let width = if is_full { widest } else { widest.saturating_sub(TAIL) };
         let Some(line) = lines.last_mut() else { break };
         if line.is_empty() || line.chars().count() + item.trim_end().chars().count() <= width {
             line.push_str(&item);
@@ -436,7 +440,7 @@ fn table(catalog: &Catalog, weights: &[Composite], most: usize, hashed: Option<&
                     let _ = write!(line, "  {}", hex(&digests[*index]));
                 }
                 for (key, value) in &tensor.attributes {
-                    let value = printable(&line_of(value).chars().take(WIDTH).collect::<String>());
+                    let value = printable(&line_of(value).chars().take(MOST_OF_VALUE).collect::<String>());
                     let _ = write!(line, "  {}={value}", printable(key));
                 }
                 line
