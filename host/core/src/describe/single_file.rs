@@ -45,10 +45,9 @@ const ROLES: [(&str, &str); 12] = [
 const DIFFUSION: &str = "model.diffusion_model.";
 
 /// What tells a family: names that begin so, `*` with or without [`DIFFUSION`].
-const FAMILIES: [(&str, &[&str]); 9] = [
+const FAMILIES: [(&str, &[&str]); 8] = [
     ("FLUX", &["*double_blocks.0.img_attn.", "*single_blocks.0."]),
     ("Stable Diffusion 3", &["*joint_blocks.0.context_block."]),
-    ("PixArt", &["*t_embedding_table", "*x_embedder."]),
     ("Stable Cascade", &["*down_blocks.1.0.channelwise."]),
     ("Stable Diffusion XL", &["*input_blocks.", "conditioner.embedders.1."]),
     ("Stable Diffusion XL refiner", &["*input_blocks.", "conditioner.embedders.0.model."]),
