@@ -16,7 +16,7 @@ def array(count, dtype):
 
 
 if target.endswith(".npy"):
-    np.save(target, array(size // 2, np.float16).reshape(-1, 1024))
+    np.save(target, array(size // 2048 * 1024, np.float16).reshape(-1, 1024))
 elif target.endswith(".npz"):
     np.savez(target, **{f"layer.{i}.weight": array(size // 600, np.float16) for i in range(300)})
 else:
