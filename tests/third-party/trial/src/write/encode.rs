@@ -3,7 +3,7 @@
 
 use super::{
     DATA_HEADER_LEN, add_tensor, data_header, data_path, file_name, index_path, new_index, place_in,
-    plain_block, seal_index,
+    plain_block, room, seal_index,
 };
 use crate::codec::encode;
 use crate::index::{DataFile, Index, Stored};

@@ -3,15 +3,14 @@
 
 use super::grid::{Tile, tiles};
 use super::{
-    DATA_HEADER_LEN, add_tensor, data_header, data_path, file_name, index_path, new_index, place_in,
+    DATA_HEADER_LEN, add_tensor, data_header, data_path, file_name, index_path, new_index, place_in, room,
     seal_index,
 };
 use crate::codec;
 use crate::index::{DataFile, Index, Stored};
 use tensorferry_sdk::{
     ByteSink, CatalogView, Context, DeferredId, DigestAlgorithm, DigestId, Digests, Encoded, EncodedId,
-    Error, LayoutSink, Order, OutputId, Region, Result, Role, SealSink, Target, TensorPart, TensorPlan,
-    TensorWriter,
+    Error, LayoutSink, Order, OutputId, Region, Result, Role, SealSink, Target, TensorPlan, TensorWriter,
 };
 
 pub(super) struct Writer {
