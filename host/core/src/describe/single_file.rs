@@ -71,7 +71,7 @@ impl SingleFile {
             Some(start) => has(start) || has(&format!("{DIFFUSION}{start}")),
             None => has(start),
         };
-        let family = FAMILIES.iter().find(|(_, starts)| starts.iter().all(|start| is_there(&start)));
+        let family = FAMILIES.iter().find(|(_, starts)| starts.iter().all(is_there));
         let found = ROLES.iter().zip(parameters).filter(|(_, parameters)| *parameters > 0);
         let models: Vec<FileModel> =
             found.map(|(&(prefix, role), parameters)| FileModel { role, prefix, parameters }).collect();
