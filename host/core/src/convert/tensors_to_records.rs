@@ -34,9 +34,9 @@ pub(crate) fn convert(
     let part = &context.part;
     let of_reader = steps::of_format(model.input.catalog.steps())?;
     let facts = context.facts(&model, &divided.tensors)?;
-    // What the format may say of tensors beside their numbers, it says of tensors alone.
+    // A format may have a place for attributes of its tensors; rows have none.
     let mut of_rows = Description::clone(&target.format.description);
-    of_rows.capabilities = Capabilities::WRITE_RECORDS;
+    of_rows.capabilities = Capabilities(of_rows.capabilities.0 & !Capabilities::ATTRIBUTES.0);
     let Selected { catalog, mut losses, notes, .. } =
         select(&facts, part, &of_reader, &divided.tensors, &of_rows)?;
     let kept = catalog.metadata().get(KEY).and_then(|value| value.as_text());

@@ -35,26 +35,35 @@ pub(crate) fn explain(source: &dyn Source, error: Error) -> Error {
     if !matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) {
         return error;
     }
-    let named = error.details().find(|(key, _)| *key == "file").map(|(_, name)| name);
-    let entry = match source.entry() {
-        Entry::File(name) => Some(name.clone()),
-        Entry::Folder | Entry::Prefix(_) => None,
-    };
-    let file = named.filter(|name| source.contains(name).unwrap_or_default()).or(entry);
-    let start = file.as_ref().and_then(|name| Some((name, Start::of(source, name)?)));
-    if let Some((name, start)) = &start {
-        if let Some(what) = start.placeholder(name) {
-            return Error::malformed(what).file(*name).found(error.message());
-        }
-        // A reader that knows the file knows what is wrong in it.
-        if let Some(what) = start.wrapper().filter(|_| error.kind() == ErrorKind::Unsupported) {
-            return Error::unsupported(what).file(*name).found(error.message());
-        }
+    if let Some((name, start)) = looked_at(source, &error)
+        && let Some(what) = start.placeholder(&name)
+    {
+        return Error::malformed(what).file(name).found(error.message());
     }
     match coming(source) {
         Some(name) => error.context(format!("{name:?} is still being downloaded")),
         None => error,
     }
+}
+
+/// The same of a source that no format knows: its file may be inside of something else.
+pub(crate) fn explain_unknown(source: &dyn Source, error: Error) -> Error {
+    match looked_at(source, &error).and_then(|(name, start)| Some((name, start.wrapper()?))) {
+        Some((name, what)) => Error::unsupported(what).file(name).found(error.message()),
+        None => explain(source, error),
+    }
+}
+
+/// The file that an error names, or else the source's, and how it begins.
+fn looked_at(source: &dyn Source, error: &Error) -> Option<(String, Start)> {
+    let named = error.details().find(|(key, _)| *key == "file").map(|(_, name)| name);
+    let entry = match source.entry() {
+        Entry::File(name) => Some(name.clone()),
+        Entry::Folder | Entry::Prefix(_) => None,
+    };
+    let name = named.filter(|name| source.contains(name).unwrap_or_default()).or(entry)?;
+    let start = Start::of(source, &name)?;
+    Some((name, start))
 }
 
 /// How a file begins.
@@ -132,15 +141,20 @@ mod tests {
             let text = explained(Entry::File(name.to_owned()), &[(name, bytes)], error);
             assert!(text.contains(said) && text.contains(name) && text.contains("too short"), "{text}");
         }
-        for bytes in [&b"PK"[..], b"\x1f\x8b\x08"] {
-            let text =
-                explained(Entry::File("m.pt".to_owned()), &[("m.pt", bytes)], Error::malformed("short"));
-            assert_eq!(text, Error::malformed("short").to_string());
-        }
+        let text = explained(Entry::File("m.pt".to_owned()), &[("m.pt", b"PK")], Error::malformed("short"));
+        assert_eq!(text, Error::malformed("short").to_string());
+    }
+
+    #[test]
+    fn what_a_file_is_in_is_said_where_no_format_knows_it() {
         for (bytes, said) in [(&b"\x1f\x8b\x08"[..], "gzip: unpack it"), (b"\x80\x04\x95", "a pickle that")] {
-            let unknown = Error::unsupported("no plugin knows this format");
-            let text = explained(Entry::File("m.bin".to_owned()), &[("m.bin", bytes)], unknown);
+            let files = [("m.bin".to_owned(), bytes.to_vec())].into();
+            let source = MemorySource::new(Entry::File("m.bin".to_owned()), files);
+            let unknown = || Error::unsupported("no plugin knows this format");
+            let text = explain_unknown(&source, unknown()).to_string();
             assert!(text.starts_with("unsupported: the file is") && text.contains(said), "{text}");
+            // A reader that knows the file knows what is wrong in it.
+            assert_eq!(explain(&source, unknown()).to_string(), unknown().to_string());
         }
     }
 

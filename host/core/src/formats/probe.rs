@@ -1,6 +1,6 @@
 //! Probing finds the format of an input: by what formats declare, then by asking those that fit.
 
-use crate::formats::placeholder::explain;
+use crate::formats::placeholder::explain_unknown;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use globset::GlobBuilder;
 use std::cmp::Reverse;
@@ -72,7 +72,7 @@ pub fn surest<'a>(
     }
     scored.sort_by_key(|(score, format)| (Reverse(*score), !format.is_built_in(), &format.description.id));
     match &*scored {
-        [] => Err(failure.unwrap_or_else(|| explain(source, unknown(registry, source)))),
+        [] => Err(failure.unwrap_or_else(|| explain_unknown(source, unknown(registry, source)))),
         [(first, a), (second, b), ..] if first == second && a.is_built_in() == b.is_built_in() => {
             let ids = format!("{} or {}", a.description.id, b.description.id);
             let error = |input| Error::usage(format!("the {input} may be {ids}: say which with --from"));
