@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 
 import pytest
 
@@ -11,6 +12,8 @@ FIXTURES = pathlib.Path(os.environ.get("FERRY_FIXTURES", ROOT / "tests/fixtures"
 
 # What the plugins' cache says of one build, another build's tests do not believe.
 os.environ.setdefault("XDG_CACHE_HOME", "/nonexistent")
+# What runs in the background of a shell ignores Ctrl-C, and so would the programs that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Case:
