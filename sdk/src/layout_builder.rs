@@ -21,6 +21,9 @@ pub struct LayoutBuilder<'a> {
     context: &'a dyn Context,
     layout: Layout,
     paths: HashSet<String>,
+    /// Tensors that are written whole, by their ids, and once as far as is known.
+    whole: Vec<bool>,
+    /// All that is written of others.
     regions: HashMap<TensorId, Vec<Region>>,
     stored: HashMap<StorageId, Vec<Range<u64>>>,
     settled: HashSet<TensorId>,
@@ -36,6 +39,7 @@ impl<'a> LayoutBuilder<'a> {
             context,
             layout: Layout::default(),
             paths: HashSet::new(),
+            whole: Vec::new(),
             regions: HashMap::new(),
             stored: HashMap::new(),
             settled: HashSet::new(),
@@ -61,6 +65,9 @@ impl<'a> LayoutBuilder<'a> {
             if self.settled.contains(&tensor) {
                 return Err(twice(view.name));
             }
+        }
+        if let Some(&tensor) = self.settled.iter().find(|&&tensor| self.is_whole(tensor)) {
+            return Err(twice(self.catalog.tensor(tensor).name));
         }
         for ranges in self.stored.values_mut() {
             merge(ranges);
@@ -100,7 +107,8 @@ impl<'a> LayoutBuilder<'a> {
     }
 
     fn is_written(&self, tensor: TensorId) -> Result<bool> {
-        if self.settled.contains(&tensor)
+        if self.is_whole(tensor)
+            || self.settled.contains(&tensor)
             || self.regions.contains_key(&tensor)
             || self.catalog.tensor(tensor).bytes == 0
         {
@@ -161,6 +169,30 @@ impl<'a> LayoutBuilder<'a> {
         }
     }
 
+    fn is_whole(&self, tensor: TensorId) -> bool {
+        self.whole.get(tensor.0 as usize).is_some_and(|&is_whole| is_whole)
+    }
+
+    /// Notes that this region of a tensor is written, or all of it.
+    fn cover(&mut self, tensor: TensorId, region: Option<&Region>) {
+        let place = tensor.0 as usize;
+        let was_whole = self.is_whole(tensor);
+        if region.is_none() && !was_whole && !self.regions.contains_key(&tensor) {
+            if self.whole.len() <= place {
+                self.whole.resize(place + 1, false);
+            }
+            self.whole[place] = true;
+            return;
+        }
+        let whole = Region::whole(self.catalog.tensor(tensor).shape);
+        let regions = self.regions.entry(tensor).or_default();
+        if was_whole {
+            self.whole[place] = false;
+            regions.push(whole.clone());
+        }
+        regions.push(region.cloned().unwrap_or(whole));
+    }
+
     fn settle(&mut self, tensor: TensorId) -> Result<()> {
         self.check_tensor(tensor)?;
         if self.settled.insert(tensor) { Ok(()) } else { Err(twice(self.catalog.tensor(tensor).name)) }
@@ -217,8 +249,7 @@ impl LayoutSink for LayoutBuilder<'_> {
 
     fn tensor(&mut self, file: OutputId, part: TensorPart) -> Result<u64> {
         let len = part_len(self.catalog, &part)?;
-        let whole = || Region::whole(self.catalog.tensor(part.tensor).shape);
-        self.regions.entry(part.tensor).or_default().push(part.region.clone().unwrap_or_else(whole));
+        self.cover(part.tensor, part.region.as_ref());
         self.append(file, len, Segment::Tensor(part))
     }
 
@@ -267,9 +298,7 @@ impl LayoutSink for LayoutBuilder<'_> {
         }
         for &tensor in &encoded.tensors {
             self.check_tensor(tensor)?;
-            let whole = || Region::whole(self.catalog.tensor(tensor).shape);
-            let region = encoded.region.clone().unwrap_or_else(whole);
-            self.regions.entry(tensor).or_default().push(region);
+            self.cover(tensor, encoded.region.as_ref());
         }
         let id = EncodedId(id(self.layout.encoded.len())?);
         let len = encoded.len.unwrap_or(UNKNOWN_LEN);

@@ -116,9 +116,7 @@ pub fn describe(input: &Input, catalog: &Catalog, shown: &Catalog, session: &Ses
     if let (None, Some(problem), Entry::Folder) = (&quantization, config_problem, input.source.entry()) {
         quantization = Some(Quantization::unknown(problem));
     }
-    let is_shown: HashSet<&str> = shown.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
-    let kept = |weight: &Composite| weight.parts.iter().all(|part| is_shown.contains(part.as_str()));
-    let weights: Vec<Composite> = all.into_iter().filter(kept).collect();
+    let weights = kept(all, shown);
     ModelDescription {
         architecture: metadata
             .text("general.architecture")
@@ -138,6 +136,17 @@ pub fn describe(input: &Input, catalog: &Catalog, shown: &Catalog, session: &Ses
         count: Count::of(&of_model(shown), &weights),
         weights,
     }
+}
+
+/// The weights of which all parts are shown.
+fn kept(weights: Vec<Composite>, shown: &Catalog) -> Vec<Composite> {
+    // Most models have none, and may have a hundred thousand names.
+    if weights.is_empty() {
+        return weights;
+    }
+    let is_shown: HashSet<&str> = shown.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
+    let kept = |weight: &Composite| weight.parts.iter().all(|part| is_shown.contains(part.as_str()));
+    weights.into_iter().filter(kept).collect()
 }
 
 /// The part of a nested checkpoint that is its model, with the tensors restored that were packed.

@@ -13,6 +13,7 @@ use super::folder::text;
 use super::metadata::Metadata;
 use serde::Serialize;
 use serde_json::Value;
+use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 use tensorferry_sdk::{Catalog, Tensor};
 
@@ -50,8 +51,8 @@ pub struct Adapter {
 impl Adapter {
     /// What a catalog's names, the configuration in its folder, and its metadata say.
     pub(super) fn of(catalog: &Catalog, config: Option<&Value>, metadata: &Metadata<'_>) -> Option<Self> {
-        let by_name: HashMap<&str, &Tensor> =
-            catalog.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
+        let by_name: LazyCell<HashMap<&str, &Tensor>, _> =
+            LazyCell::new(|| catalog.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor)).collect());
         let (mut ranks, mut targets) = (BTreeSet::new(), BTreeSet::new());
         for tensor in catalog.tensors() {
             let halves = HALVES.iter().find_map(|(a, b)| Some((tensor.name.strip_suffix(a)?, b)));

@@ -148,7 +148,7 @@ impl Dequantize {
         let config = model.map_or(&no_config, |model| &model.config);
         let to = self.to.or_else(|| config.dtype()).unwrap_or(Dtype::F32);
         let layers = Layers::of(&catalog, model);
-        let Some(scheme) = Scheme::of(config, &layers)? else {
+        let Some(scheme) = Scheme::of(config, &catalog)? else {
             check_not_quantized(&layers)?;
             return Ok(catalog);
         };

@@ -1,9 +1,10 @@
 //! The scheme that a model's weights were quantised with, as its configuration or its tensors' names say.
 
-use super::layers::Layers;
 use crate::steps::model_config::{ModelConfig, Quantization};
+use memchr::memmem::Finder;
 use serde_json::Value;
-use tensorferry_sdk::{Dtype, Error, Result};
+use std::collections::HashSet;
+use tensorferry_sdk::{Catalog, Dtype, Error, Result, Tensor};
 
 /// How a model's weights were quantised.
 #[derive(Debug, Clone)]
@@ -53,29 +54,29 @@ impl Scheme {
     ///
     /// # Errors
     /// Unsupported, for one that is not known, or a variant that packs otherwise; malformed, for numbers that make no sense.
-    pub(super) fn of(config: &ModelConfig, layers: &Layers<'_>) -> Result<Option<Self>> {
+    pub(super) fn of(config: &ModelConfig, catalog: &Catalog) -> Result<Option<Self>> {
         match config.quantization() {
             Some(said) => said.scheme().map(Some).map_err(|error| error.file(said.file)),
-            None => Ok(Self::by_names(layers)),
+            None => Ok(Self::by_names(catalog)),
         }
     }
 
     /// What names and dtypes alone tell.
-    fn by_names(layers: &Layers<'_>) -> Option<Self> {
-        let ends = |suffix: &str| layers.names().any(|name| name.ends_with(suffix));
-        let any = |suffix: &str| layers.names().any(|name| name.contains(suffix));
-        if any(".quant_state.bitsandbytes__") || ends(".SCB") {
+    fn by_names(catalog: &Catalog) -> Option<Self> {
+        let names = || catalog.tensors().iter().map(|tensor| tensor.name.as_str());
+        let state = Finder::new(".quant_state.bitsandbytes__");
+        if names().any(|name| name.ends_with(".SCB") || state.find(name.as_bytes()).is_some()) {
             return Some(Self::Bitsandbytes);
         }
-        if ends("_scale_inv") {
+        if names().any(|name| name.ends_with("_scale_inv")) {
             return Some(Self::Fp8 { block: None });
         }
-        let is_mxfp4 = |name: &str| {
-            let scales =
-                name.strip_suffix("_blocks").and_then(|start| layers.get(&format!("{start}_scales")));
-            scales.is_some_and(|scales| scales.dtype == Dtype::U8)
+        let with_blocks: HashSet<&str> = names().filter_map(|name| name.strip_suffix("_blocks")).collect();
+        let is_scales = |tensor: &Tensor| {
+            let start = tensor.name.strip_suffix("_scales");
+            tensor.dtype == Dtype::U8 && start.is_some_and(|start| with_blocks.contains(start))
         };
-        layers.names().any(is_mxfp4).then_some(Self::Mxfp4)
+        catalog.tensors().iter().any(is_scales).then_some(Self::Mxfp4)
     }
 
     /// What people call it.

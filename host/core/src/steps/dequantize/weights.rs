@@ -61,11 +61,11 @@ pub(super) fn of_scheme<'a>(
 /// dequantised is described as far as it is understood.
 #[must_use]
 pub fn quantized(catalog: &Catalog, model: &ModelFacts<'_>) -> Option<QuantizedModel> {
-    let layers = Layers::of(catalog, Some(model));
-    let scheme = match Scheme::of(&model.config, &layers) {
+    let scheme = match Scheme::of(&model.config, catalog) {
         Ok(scheme) => scheme?,
         Err(error) => return of_unknown(model, error),
     };
+    let layers = Layers::of(catalog, Some(model));
     let (weights, problem) = match of_scheme(&scheme, &layers, false) {
         Ok(Some(weights)) => (weights, None),
         Ok(None) => (Vec::new(), Some(Error::unsupported("dequantize does not know how these are packed"))),
