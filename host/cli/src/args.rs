@@ -31,6 +31,7 @@ Examples:
   ferry convert pytorch_model.bin model.safetensors
   ferry convert model.safetensors shards/ --to safetensors -o max_shard_size=5GB
   ferry inspect checkpoint.pt
+  ferry show model.safetensors 'lm_head.weight[0:3]'
   ferry diff checkpoint.pt model.safetensors
 
 Exit codes: 0 done, 1 differences found, 2 usage, 3 the input is malformed, unsupported or over a
@@ -102,6 +103,8 @@ pub(crate) enum Command {
     Convert(Convert),
     /// Show what a checkpoint or a data set holds
     Inspect(Inspect),
+    /// Print values of tensors as numpy does, or rows of records as a table
+    Show(Show),
     /// Print records, one JSON object a line
     Cat(Cat),
     /// Check the framing of every record, and write an index of them
@@ -426,6 +429,65 @@ impl DigestName {
             Self::Blake3 => Algorithm::Blake3,
         }
     }
+}
+
+#[derive(Debug, Args)]
+#[command(
+    help_template = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}",
+    before_help = "\
+Examples:
+  ferry show model.safetensors lm_head.weight
+  ferry show model.safetensors 'layers.0.w[0:3, ::2]' 'layers.*.bias[-1]'
+  ferry show model.gguf blk.0.attn_q.weight --precision 3
+  ferry show checkpoint.pt model.w --json
+  ferry show train.parquet --rows 10:20 --columns id,text",
+    after_help = "\
+NAME[INDEX] takes what numpy takes of an array: numbers, start:stop:step (negative ones too) and `...`. Only the bytes
+that are needed are read; --json says how many. Weights in blocks of a format's own are shown as the floats that they
+stand for."
+)]
+pub(crate) struct Show {
+    /// A file, a folder, an index, or the common start of a set of files; `-` is standard input
+    pub(crate) input: PathBuf,
+
+    /// Tensors by name, or a few by a pattern, each with an index if not all of it is meant: 'w[0:3, ::2]'
+    #[arg(value_name = "NAME[INDEX]")]
+    pub(crate) names: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) reader: LookArgs,
+
+    /// A step or a recipe, applied in order before values are shown; `ferry steps` lists them
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) step: Vec<String>,
+
+    /// Of tensors: digits behind the point, at most
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(crate) precision: usize,
+
+    /// Of tensors: show the ends of those that have more values than this
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) threshold: u64,
+
+    /// Show every value, or every row and column
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Of records: which rows, from 0, as in Python; a number alone is one row [default: 0:10]
+    #[arg(long, value_name = "START:STOP", allow_hyphen_values = true)]
+    pub(crate) rows: Option<String>,
+
+    /// Of records: these columns, with commas between
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) columns: Vec<String>,
+
+    /// Characters of a line [default: the terminal's; elsewhere 75 for tensors, 100 for records]
+    #[arg(long, value_name = "N")]
+    pub(crate) width: Option<usize>,
+
+    /// One JSON document with all values on stdout; of records, one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

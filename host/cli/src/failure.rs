@@ -18,6 +18,7 @@ pub(super) fn is_json(command: &Command) -> bool {
     match command {
         Command::Convert(command) => command.json,
         Command::Inspect(command) => command.json,
+        Command::Show(command) => command.json,
         Command::Index(command) => command.json,
         Command::Diff(command) => command.json,
         Command::Check(command) => command.json,

@@ -21,6 +21,7 @@ mod plugin_folders;
 mod process;
 mod recover;
 mod run;
+mod show;
 mod steps;
 mod terminal;
 mod user_folders;
@@ -90,6 +91,7 @@ fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
     match &arguments.command {
         Command::Convert(command) => convert::run(command, &load()?, session),
         Command::Inspect(command) => inspect::run(command, &load()?, session).map(|()| 0),
+        Command::Show(command) => show::run(command, &load()?, session).map(|()| 0),
         Command::Cat(command) => cat::run(command, &load()?, session).map(|()| 0),
         Command::Index(command) => index::run(command, &load()?, session).map(|()| 0),
         Command::Diff(command) => diff::run(command, &load()?, session).map(verdict),

@@ -82,9 +82,14 @@ pub(super) fn has_answered() -> bool {
 
 /// The answer, as one JSON document.
 pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
-    HAS_ANSWERED.store(true, Ordering::Relaxed);
     let text = serde_json::to_string_pretty(document).map_err(|e| Error::io(e.to_string()))?;
-    print(&format!("{text}\n"))
+    print_document(&format!("{text}\n"))
+}
+
+/// The answer, as a JSON document that has been written already.
+pub(super) fn print_document(text: &str) -> Result<()> {
+    HAS_ANSWERED.store(true, Ordering::Relaxed);
+    print(text)
 }
 
 /// Names come from files: what is not printable is escaped, so that it cannot steer the terminal, or have a
@@ -108,9 +113,13 @@ pub(super) fn shown(path: &Path) -> String {
 
 /// Columns of the terminal that the answer goes to; elsewhere of a usual one.
 pub(super) fn columns() -> usize {
-    const USUAL: usize = 100;
+    columns_or(100)
+}
+
+/// Columns of the terminal that the answer goes to; elsewhere so many.
+pub(super) fn columns_or(usual: usize) -> usize {
     let size = terminal_size::terminal_size_of(std::io::stdout());
-    size.map_or(USUAL, |(width, _)| usize::from(width.0)).max(40)
+    size.map_or(usual, |(width, _)| usize::from(width.0)).max(40)
 }
 
 /// A text in lines of at most so many characters, cut between words.

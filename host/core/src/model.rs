@@ -1,11 +1,12 @@
 //! An opened input: what tensors it holds, and their bytes.
 
 mod regions;
+mod slices;
 mod whole;
 
 use crate::context::session::Session;
 use crate::context::suggest::suggest;
-use crate::convert::inspect::{Look, inspect, temporary};
+use crate::convert::inspect::{Inspected, Look, inspect, temporary};
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::input::Input;
 use crate::read::part::Part;
@@ -97,19 +98,7 @@ impl Registry {
         };
         let (path, session) = (path.as_ref(), self.session().clone());
         let inspected = session.install(|| inspect(path, look, self, &session))?;
-        let decoded = Arc::new(DecodedStorages::new(&inspected.catalog));
-        let by_name = inspected.catalog.tensors().iter().zip(0..);
-        let by_name = by_name.map(|(tensor, index)| (tensor.name.clone(), TensorId(index))).collect();
-        let compared = (!options.unchecked).then(Mutex::default);
-        let opened = Opened {
-            input: inspected.input,
-            catalog: inspected.catalog,
-            losses: inspected.losses,
-            decoded,
-            by_name,
-            compared,
-        };
-        Ok(Model { opened: Arc::new(opened), session })
+        Ok(Model::of(inspected, session, !options.unchecked))
     }
 }
 
@@ -131,6 +120,32 @@ struct Opened {
 }
 
 impl Model {
+    /// What was inspected, and maybe changed by steps, as a model.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of(inspected: Inspected, session: Arc<Session>, has_checksums: bool) -> Self {
+        let decoded = Arc::new(DecodedStorages::new(&inspected.catalog));
+        let by_name = inspected.catalog.tensors().iter().zip(0..);
+        let by_name = by_name.map(|(tensor, index)| (tensor.name.clone(), TensorId(index))).collect();
+        let compared = has_checksums.then(Mutex::default);
+        let opened = Opened {
+            input: inspected.input,
+            catalog: inspected.catalog,
+            losses: inspected.losses,
+            decoded,
+            by_name,
+            compared,
+        };
+        Self { opened: Arc::new(opened), session }
+    }
+
+    /// Bytes of the input's files that were read since it was opened, or since this was last asked.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn take_read(&self) -> u64 {
+        self.opened.input.source.take_read()
+    }
+
     /// The format that the input was read as.
     #[must_use]
     pub fn format(&self) -> &RegisteredFormat {

@@ -10,6 +10,7 @@
 
 mod batch_bytes;
 pub(crate) mod cast;
+pub mod cells;
 pub mod checksum;
 pub mod diff;
 pub mod digest;

@@ -1,12 +1,12 @@
 //! Records as lines of JSON: in the mapping of their own format where it has one, else as plain objects.
 
-use super::flow::batches;
+use super::flow::{Flow, batches};
 use super::rows::Rows;
 use super::shown::in_known_zones;
 use crate::context::session::Session;
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_json::WriterBuilder;
 use arrow_json::writer::LineDelimited;
+use arrow_json::{Writer, WriterBuilder};
 use arrow_schema::{ArrowError, FieldRef, Schema};
 use std::io::Write;
 use std::sync::Arc;
@@ -49,16 +49,14 @@ fn write_objects(
     output: &mut dyn Write,
     session: &Session,
 ) -> Result<u64> {
-    let builder = WriterBuilder::new().with_explicit_nulls(true);
-    let mut writer = builder.build::<_, LineDelimited>(std::io::BufWriter::new(output));
+    let mut writer = objects(output);
     let mut written = 0;
     let scan = Scan { limit: Some(most), ..batches().into() };
     for batch in rows.set.scan(split, &scan).map_err(|e| rows.place(e))? {
         session.check_cancelled()?;
         let batch = batch.map_err(|error| rows.place(from_stream(error)))?;
         let taken = usize::try_from(most - written).unwrap_or(usize::MAX).min(batch.num_rows());
-        let told = told(&batch.slice(0, taken)).map_err(|e| Error::unsupported(e.to_string()))?;
-        writer.write(&told).map_err(|e| Error::unsupported(e.to_string()))?;
+        write_batch(&mut writer, &batch.slice(0, taken))?;
         written += taken as u64;
         if written == most {
             break;
@@ -66,6 +64,30 @@ fn write_objects(
     }
     writer.finish().map_err(|e| Error::io(e.to_string()))?;
     Ok(written)
+}
+
+/// Writes all rows of a flow as plain objects, one a line.
+///
+/// # Errors
+/// Whatever the flow gives; unsupported, for values that JSON has not.
+pub fn write_flow(flow: &mut dyn Flow, output: &mut dyn Write, session: &Session) -> Result<()> {
+    let mut writer = objects(output);
+    while let Some(batch) = flow.next()? {
+        session.check_cancelled()?;
+        write_batch(&mut writer, &batch)?;
+    }
+    writer.finish().map_err(|e| Error::io(e.to_string()))
+}
+
+type Objects<'a> = Writer<std::io::BufWriter<&'a mut dyn Write>, LineDelimited>;
+
+fn objects(output: &mut dyn Write) -> Objects<'_> {
+    WriterBuilder::new().with_explicit_nulls(true).build(std::io::BufWriter::new(output))
+}
+
+fn write_batch(writer: &mut Objects<'_>, batch: &RecordBatch) -> Result<()> {
+    let told = told(batch).map_err(|e| Error::unsupported(e.to_string()))?;
+    writer.write(&told).map_err(|e| Error::unsupported(e.to_string()))
 }
 
 /// Rows whose times are in zones that can be written.

@@ -105,16 +105,24 @@ pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCo
         let swap_unit = swap_unit(storage);
         let copies = if copies.len() < MANY_BLOCKS { copies } else { StridedCopy::joined(copies) };
         for copy in copies {
-            if copy.runs() == 1 || (copy.run >= LONG_RUN && copy.runs() <= MOST_RUNS) {
-                let len = copy.run;
-                let read = |(from, to)| PlannedCopy::Contiguous { to, len, storage, from, swap_unit };
-                planned.extend(copy.each_run().map(read));
-            } else {
-                planned.push(PlannedCopy::Strided { copy, storage, swap_unit });
-            }
+            planned.extend(copies_of(copy, storage, swap_unit));
         }
     }
     Ok(planned)
+}
+
+/// The copies that a strided one is done as: one of each run, where these are long.
+pub(super) fn copies_of(
+    copy: StridedCopy,
+    storage: StorageId,
+    swap_unit: u32,
+) -> impl Iterator<Item = PlannedCopy> {
+    let is_in_runs = copy.runs() == 1 || (copy.run >= LONG_RUN && copy.runs() <= MOST_RUNS);
+    let len = copy.run;
+    let runs: Vec<_> = if is_in_runs { copy.each_run().collect() } else { Vec::new() };
+    let strided = (!is_in_runs).then_some(PlannedCopy::Strided { copy, storage, swap_unit });
+    let read = move |(from, to)| PlannedCopy::Contiguous { to, len, storage, from, swap_unit };
+    runs.into_iter().map(read).chain(strided)
 }
 
 fn packed_run(block: &Block, shape: &[u64], bytes_of: impl Fn(u64) -> Result<u64>) -> Result<(u64, u64)> {

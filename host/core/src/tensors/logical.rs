@@ -142,7 +142,8 @@ impl<'a> Logical<'a> {
         copies.iter().try_for_each(|copy| self.place(copy, &mut scratch, write))
     }
 
-    fn place(
+    /// Gives the bytes of a copy to `write`, each run with its place.
+    pub(super) fn place(
         &self,
         copy: &PlannedCopy,
         scratch: &mut Scratch,

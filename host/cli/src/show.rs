@@ -1,0 +1,33 @@
+//! `ferry show`: prints values of tensors, or rows of records as a table.
+
+mod array_text;
+mod float_text;
+mod index;
+mod json;
+mod names;
+mod records;
+mod table;
+mod tensors;
+mod words;
+
+use super::args::Show;
+use super::pipes;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::formats::registry::{Registry, holds_records};
+use tensorferry::engine::read::record_files;
+use tensorferry_sdk::{Error, Purpose, Result};
+
+pub(super) fn run(command: &Show, registry: &Registry, session: &Session) -> Result<()> {
+    let input = pipes::input(&command.input)?;
+    let look = command.reader.look(Purpose::SHOW);
+    let found = record_files::find(&input.path, look.choice(), registry, session)?;
+    if holds_records(&found.format.description) {
+        return records::run(command, &found, session);
+    }
+    let of_records = [("--rows", command.rows.is_some()), ("--columns", !command.columns.is_empty())];
+    if let Some((flag, _)) = of_records.iter().find(|(_, is_there)| *is_there) {
+        let problem = format!("{flag} is for records, and the input holds tensors: name one, `NAME[0:10]`");
+        return Err(Error::usage(problem).file(command.input.display().to_string()));
+    }
+    tensors::run(command, &input.path, found.format, registry, session)
+}

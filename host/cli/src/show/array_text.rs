@@ -1,0 +1,88 @@
+//! An array as numpy prints it: rows in brackets below each other, lines that are wrapped, `...` for what is left out.
+
+/// Items at each end of an axis that are shown where others are left out.
+pub(super) const EDGE: u64 = 3;
+
+/// What is shown of an array, row-major.
+pub(super) struct Grid {
+    /// For each axis, how many items are shown, and whether `...` stands in their middle.
+    pub(super) axes: Vec<(usize, bool)>,
+    /// A word for each.
+    pub(super) words: Vec<String>,
+}
+
+/// The text, in lines of so many characters.
+pub(super) fn text(grid: &Grid, width: usize) -> String {
+    if grid.axes.is_empty() {
+        return grid.words.concat();
+    }
+    if grid.words.is_empty() {
+        return "[]".to_owned();
+    }
+    let mut words = grid.words.iter();
+    rows(&grid.axes, &mut words, " ", width)
+}
+
+fn rows(
+    axes: &[(usize, bool)],
+    words: &mut std::slice::Iter<'_, String>,
+    indent: &str,
+    width: usize,
+) -> String {
+    let Some((&(count, has_gap), inner)) = axes.split_first() else { return String::new() };
+    let gap_at = has_gap.then_some(count / 2);
+    let mut text = String::new();
+    if inner.is_empty() {
+        // A bracket is closed behind the last word, and so behind every other.
+        let width = width.saturating_sub(1);
+        let mut line = Line { text: &mut text, line: indent.to_owned(), indent, width };
+        for place in 0..count {
+            if gap_at == Some(place) {
+                line.add("...");
+                line.line.push(' ');
+            }
+            line.add(words.next().map_or("", String::as_str));
+            if place + 1 < count {
+                line.line.push(' ');
+            }
+        }
+        let Line { line, .. } = line;
+        text.push_str(&line);
+    } else {
+        let below = format!("{indent} ");
+        let between = "\n".repeat(inner.len());
+        for place in 0..count {
+            if gap_at == Some(place) {
+                text += indent;
+                text += "...";
+                text += &between;
+            }
+            text += indent;
+            text += &rows(inner, words, &below, width.saturating_sub(1));
+            if place + 1 < count {
+                text += &between;
+            }
+        }
+    }
+    format!("[{}]", &text[indent.len()..])
+}
+
+/// A row while it is written.
+struct Line<'a> {
+    text: &'a mut String,
+    line: String,
+    indent: &'a str,
+    width: usize,
+}
+
+impl Line<'_> {
+    fn add(&mut self, word: &str) {
+        let len = self.line.chars().count();
+        if len + word.chars().count() > self.width && len > self.indent.len() {
+            self.text.push_str(self.line.trim_end());
+            self.text.push('\n');
+            self.line = self.indent.to_owned();
+        }
+        self.line.push_str(word);
+    }
+}

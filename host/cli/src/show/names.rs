@@ -1,0 +1,108 @@
+//! Which tensors NAME[INDEX] means: the one of that name, or those few that a pattern matches.
+
+use super::index::{is_index, split};
+use globset::Glob;
+use tensorferry::engine::context::suggest::suggest;
+use tensorferry::{Model, Tensor};
+use tensorferry_sdk::{Error, Result};
+
+/// Tensors that one pattern may match.
+const MOST_MATCHED: usize = 16;
+/// Names that a message about an unknown one has.
+const MOST_SUGGESTED: usize = 5;
+
+/// A tensor, and what stands in the brackets behind its name.
+pub(super) struct Wanted {
+    pub(super) tensor: Tensor,
+    pub(super) index: Option<String>,
+}
+
+/// The tensors that are meant; of an input with one tensor, that one needs no name.
+///
+/// # Errors
+/// Usage, for a name that there is not, with those that are near; for a pattern that matches many.
+pub(super) fn wanted(model: &Model, given: &[String]) -> Result<Vec<Wanted>> {
+    let mut tensors = model.tensors();
+    if let (1, Some(only)) = (tensors.len(), tensors.next()) {
+        let of = |index: Option<&str>| vec![Wanted { tensor: only.clone(), index: index.map(str::to_owned) }];
+        match given {
+            [] => return Ok(of(None)),
+            [text] if model.tensor(text).is_err() => {
+                if let Some(("", index)) = split(text) {
+                    return Ok(of(Some(index)));
+                }
+            }
+            _ => {}
+        }
+    }
+    if given.is_empty() {
+        let names: Vec<String> =
+            model.tensors().take(MOST_SUGGESTED).map(|one| format!("{:?}", one.name())).collect();
+        let found = if names.is_empty() {
+            "no tensors".to_owned()
+        } else {
+            format!("names such as {}", names.join(", "))
+        };
+        return Err(Error::usage("name a tensor: ferry show INPUT NAME").found(found));
+    }
+    let found = given.iter().map(|text| of_text(model, text)).collect::<Result<Vec<_>>>()?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+fn of_text(model: &Model, text: &str) -> Result<Vec<Wanted>> {
+    let one = |name: &str, index: Option<&str>| {
+        let tensor = model.tensor(name).ok()?;
+        Some(vec![Wanted { tensor, index: index.map(str::to_owned) }])
+    };
+    if let Some(found) = one(text, None) {
+        return Ok(found);
+    }
+    let indexed = split(text).filter(|(name, _)| !name.is_empty());
+    if let Some(found) = indexed.and_then(|(name, index)| one(name, Some(index))) {
+        return Ok(found);
+    }
+    // `w[0-3]` may be a pattern, and `*.w[0:3]` is one with an index.
+    let indexed = indexed.filter(|(_, index)| is_index(index));
+    let patterns = indexed.map(|(name, index)| (name, Some(index))).into_iter().chain([(text, None)]);
+    for (pattern, index) in patterns {
+        let matched = matching(model, pattern);
+        if matched.len() > MOST_MATCHED {
+            let names: Vec<String> =
+                matched.iter().take(MOST_SUGGESTED).map(|one| format!("{:?}", one.name())).collect();
+            let problem = Error::usage(format!("{pattern} matches {} tensors", matched.len()));
+            return Err(problem
+                .expected(format!("at most {MOST_MATCHED}"))
+                .found(format!("{}, ...", names.join(", "))));
+        }
+        if !matched.is_empty() {
+            let index = |_: &Tensor| index.map(str::to_owned);
+            return Ok(matched.into_iter().map(|tensor| Wanted { index: index(&tensor), tensor }).collect());
+        }
+    }
+    Err(unknown(model, indexed.map_or(text, |(name, _)| name)))
+}
+
+fn matching(model: &Model, pattern: &str) -> Vec<Tensor> {
+    let Ok(glob) = Glob::new(pattern) else { return Vec::new() };
+    let glob = glob.compile_matcher();
+    model.tensors().filter(|tensor| glob.is_match(tensor.name())).collect()
+}
+
+/// The names that hold what was typed, else the one that is nearest.
+fn unknown(model: &Model, name: &str) -> Error {
+    let catalog = model.catalog();
+    let names = || catalog.tensors().iter().map(|tensor| tensor.name.as_str());
+    let mut near: Vec<&str> = suggest(name, names()).into_iter().collect();
+    let holding =
+        names().filter(|known| name.len() > 1 && known.contains(name) && near.first() != Some(known));
+    let rest: Vec<&str> = holding.take(MOST_SUGGESTED - near.len()).collect();
+    near.extend(rest);
+    let near: Vec<String> = near.into_iter().map(|near| format!("{near:?}")).collect();
+    let meant = match &*near {
+        [] => String::new(),
+        [one] => format!("; did you mean {one}?"),
+        many => format!("; did you mean one of {}?", many.join(", ")),
+    };
+    let problem = Error::usage(format!("no tensor of this name{meant}")).tensor(name);
+    if near.is_empty() { problem.expected("a name as `ferry inspect --all` lists them") } else { problem }
+}

@@ -1,0 +1,153 @@
+//! `ferry show` of records: some rows as a table, read from their place alone where the format lets it.
+
+use super::table;
+use crate::args::Show;
+use crate::losses;
+use crate::terminal;
+use std::io::{BufWriter, Seek, SeekFrom};
+use std::ops::Range;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::convert::steps::{on_records, parse};
+use tensorferry::engine::read::context::ReadContext;
+use tensorferry::engine::read::part::Part;
+use tensorferry::engine::read::record_files::FoundInput;
+use tensorferry::engine::records::cells::{CellColumn, cells};
+use tensorferry::engine::records::lines::write_flow;
+use tensorferry::engine::records::rows::{self, Rows};
+use tensorferry::engine::records::steps::{self, Origin};
+use tensorferry_sdk::{Error, Purpose, Result};
+
+/// Rows that are shown without `--rows`.
+const FIRST_ROWS: u64 = 10;
+/// Characters of a cell, and without `--all` of one that shares a line with others.
+const WIDEST_CELL: usize = 10_000;
+
+/// What is shown.
+enum Shown {
+    Table(Vec<CellColumn>, u64, Option<u64>),
+    /// Lines of JSON, in a file without a name.
+    Lines(std::fs::File),
+}
+
+pub(super) fn run(command: &Show, found: &FoundInput<'_>, session: &Session) -> Result<()> {
+    let usage = |problem: &str| Err(Error::usage(problem).file(command.input.display().to_string()));
+    if let Some(name) = command.names.first() {
+        return usage(&format!(
+            "the input holds records, which have no tensor {name:?}: --rows and --columns choose what is shown"
+        ));
+    }
+    if command.reader.part != Part::Whole && !found.is_split {
+        return usage("--part is for tensors, or a split of a folder: this input holds records");
+    }
+    let width = command.width.unwrap_or_else(terminal::columns);
+    let (rows, shown) = rows::read_once(Purpose::SHOW, session, |purpose| {
+        let context = ReadContext::new(session, purpose);
+        let rows = rows::open(&found.source, found.format, &found.options, &context)?;
+        let shown = terminal::with_progress(session, false, |_| read(command, &rows, width, session));
+        Ok((rows, shown.map_err(|error| rows::refusal(error, purpose))?))
+    })?;
+    losses::report(&rows.losses()?, &session.take_notes(), false);
+    match shown {
+        Shown::Table(columns, first, known) => {
+            let at = found.source.entry_path();
+            let title = format!("{} ({})", terminal::shown(&at), found.format.description.title);
+            terminal::print(&table::text(&title, &columns, first, known, width, command.all))?;
+        }
+        Shown::Lines(mut lines) => {
+            lines.seek(SeekFrom::Start(0))?;
+            match std::io::copy(&mut lines, &mut std::io::stdout().lock()) {
+                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error.into()),
+                _ => {}
+            }
+        }
+    }
+    rows.close()
+}
+
+fn read(command: &Show, rows: &Rows<'_>, width: usize, session: &Session) -> Result<Shown> {
+    let known = rows.known_records();
+    let range = match &command.rows {
+        Some(text) => range(text, known)?,
+        None if command.all => 0..u64::MAX,
+        None => 0..FIRST_ROWS,
+    };
+    let mut specs: Vec<String> = command.step.clone();
+    let count = range.end.saturating_sub(range.start);
+    specs.extend([format!("skip:{}", range.start), format!("take:{count}")]);
+    if !command.columns.is_empty() {
+        // Quoted for the step, and again for the list of names in it.
+        let names: Vec<String> =
+            command.columns.iter().map(|name| format!("\"\"{}\"\"", name.trim())).collect();
+        specs.push(format!("map:select,\"columns={}\"", names.join(" ")));
+    }
+    let steps = on_records(parse(&specs)?)?;
+    std::thread::scope(|scope| {
+        let mut flow = steps::make(scope, Origin::Rows(rows), &steps, session)?;
+        if command.json {
+            let lines = tempfile::tempfile()?;
+            let mut output = BufWriter::new(lines);
+            write_flow(&mut *flow, &mut output, session)?;
+            return Ok(Shown::Lines(output.into_inner().map_err(|error| Error::from(error.into_error()))?));
+        }
+        let most = if command.all { WIDEST_CELL } else { width };
+        let known = known.filter(|_| command.step.is_empty());
+        Ok(Shown::Table(cells(&mut *flow, most, session)?, range.start, known))
+    })
+}
+
+/// `10:20`, `-5:`, `7`: rows as Python's slices take them.
+///
+/// # Errors
+/// Usage, for what is none; for rows from the end where nobody has counted them, or one that is not there.
+fn range(text: &str, known: Option<u64>) -> Result<Range<u64>> {
+    let expected = "START:STOP, as in 10:20, :5 or -5:";
+    let no_rows = || Error::usage("no rows").expected(expected).found(text);
+    let number = |part: &str| match part.trim() {
+        "" => Ok(None),
+        part => part.parse::<i64>().map(Some).map_err(|_| no_rows()),
+    };
+    let from_end = |place: i64| match known {
+        Some(count) => Ok(count.saturating_sub(place.unsigned_abs())),
+        None => {
+            let problem = "rows are counted from the end only where the format says how many there are";
+            Err(Error::usage(problem).expected("rows from the beginning").found(text))
+        }
+    };
+    let place = |given: Option<i64>, otherwise: u64| match given {
+        None => Ok(otherwise),
+        Some(place) if place < 0 => from_end(place),
+        Some(place) => Ok(place.unsigned_abs()),
+    };
+    match text.split_once(':') {
+        None => {
+            let given = number(text)?.ok_or_else(no_rows)?;
+            let row = place(Some(given), 0)?;
+            let is_there = known.is_none_or(|count| row < count && given.unsigned_abs() <= count);
+            let count = known.unwrap_or(0);
+            let problem = || Error::usage(format!("there is no row {given}: the input has {count}"));
+            if is_there { Ok(row..row + 1) } else { Err(problem()) }
+        }
+        Some((start, stop)) => Ok(place(number(start)?, 0)?..place(number(stop)?, u64::MAX)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn rows_are_those_of_a_slice() {
+        let of = |text: &str| range(text, Some(100)).unwrap();
+        assert_eq!(
+            [of("10:20"), of(":5"), of("-5:"), of("7"), of("-1")],
+            [10..20, 0..5, 95..u64::MAX, 7..8, 99..100]
+        );
+        assert_eq!((of("-200:-90"), of("5:2")), (0..10, 5..2));
+        for wrong in ["", "a", "1:2:3", "1:b", "100", "-101", "1.5"] {
+            assert!(range(wrong, Some(100)).is_err(), "{wrong}");
+        }
+        assert!(range("-1:", None).is_err() && range("3:-1", None).is_err());
+        assert_eq!(range("500:", None).unwrap(), 500..u64::MAX);
+    }
+}

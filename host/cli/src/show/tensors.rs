@@ -1,0 +1,261 @@
+//! `ferry show` of tensors: values of slices, read from their place alone.
+
+use super::array_text::{self, EDGE, Grid};
+use super::float_text::scalar;
+use super::index::{Taken, taken};
+use super::names::{Wanted, wanted};
+use super::{json, words};
+use crate::args::Show;
+use crate::losses;
+use crate::terminal::{self, printable};
+use serde_json::json as document;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::convert::inspect::{Look, inspect};
+use tensorferry::engine::convert::steps;
+use tensorferry::engine::formats::registry::{RegisteredFormat, Registry};
+use tensorferry::engine::steps::apply;
+use tensorferry::engine::steps::dequantize::{READER_OPTION, asked};
+use tensorferry::engine::tensors::elements::{Elements, Precision, has_values};
+use tensorferry::engine::tensors::slice::AxisSlice;
+use tensorferry::{Model, Tensor};
+use tensorferry_sdk::{Dtype, Error, Purpose, Result, Side};
+
+pub(super) fn run(
+    command: &Show,
+    input: &Path,
+    format: &RegisteredFormat,
+    registry: &Registry,
+    session: &Session,
+) -> Result<()> {
+    let options = reader_options(command, format)?;
+    let mut model = open(command, input, &options, registry, session)?;
+    let mut requests = wanted(&model, &command.names)?;
+    let mut read = 0;
+    let stored: Vec<String> = requests.iter().map(|one| one.tensor.dtype_name().to_owned()).collect();
+    if let Some(blocks) = requests.iter().find(|one| !has_values(one.tensor.dtype())) {
+        // Of weights that a format has in blocks of its own, people want to see the numbers.
+        if !has_option(format) || options.iter().any(|(key, _)| key == READER_OPTION) {
+            return Err(without_values(command, &blocks.tensor));
+        }
+        read += model.take_read();
+        let options = [&*options, &[(READER_OPTION.to_owned(), "f32".to_owned())]].concat();
+        model = open(command, input, &options, registry, session)?;
+        requests = wanted(&model, &command.names)?;
+        if let Some(blocks) = requests.iter().find(|one| !has_values(one.tensor.dtype())) {
+            return Err(without_values(command, &blocks.tensor));
+        }
+    }
+    losses::report(&[], &session.take_notes(), false);
+    let seen =
+        requests.iter().zip(stored).map(|(one, stored)| Seen::of(one, stored)).collect::<Result<Vec<_>>>()?;
+    if command.json {
+        let values = seen.iter().map(|seen| seen.document()).collect::<Result<Vec<_>>>()?;
+        read += model.take_read();
+        let format = document!(format.description.id);
+        let values = values.iter().map(|one| format!("    {one}")).collect::<Vec<_>>().join(",\n");
+        terminal::print_document(&format!(
+            "{{\n  \"format\": {format},\n  \"tensors\": [\n{values}\n  ],\n  \"read_bytes\": {read}\n}}\n"
+        ))?;
+    } else {
+        let texts = seen.iter().map(|seen| seen.text(command)).collect::<Result<Vec<_>>>()?;
+        terminal::print(&texts.join("\n"))?;
+    }
+    model.check_unchanged()
+}
+
+/// Opens the input as it is inspected, and applies the steps.
+fn open(
+    command: &Show,
+    input: &Path,
+    options: &[(String, String)],
+    registry: &Registry,
+    session: &Session,
+) -> Result<Model> {
+    let look = Look { options, ..command.reader.look(Purpose::SHOW) };
+    let mut inspected = inspect(input, look, registry, session)?;
+    if !command.step.is_empty() {
+        let steps = steps::on_tensors(steps::parse(&command.step)?)?;
+        let (catalog, effects) = apply(inspected.catalog.unpacked().0, &steps)?;
+        losses::report(&effects.losses, &effects.notes, false);
+        inspected.catalog = catalog;
+    }
+    // Ended by Ctrl-C with the whole program.
+    let session = Arc::new(session.below(session.threads, session.memory, None));
+    Ok(Model::of(inspected, session, true))
+}
+
+/// The reader's options, and the one that has it decode blocks where a step asks for that.
+fn reader_options(command: &Show, format: &RegisteredFormat) -> Result<Vec<(String, String)>> {
+    let mut options = command.reader.reader.options.clone();
+    let steps = steps::parse(&command.step)?;
+    if let Some(to) = asked(steps.iter().map(|step| &step.spec))?
+        && has_option(format)
+        && !options.iter().any(|(key, _)| key == READER_OPTION)
+    {
+        let name =
+            to.unwrap_or(Dtype::F32).info().map_or("f32".to_owned(), |info| info.name().to_lowercase());
+        options.push((READER_OPTION.to_owned(), name));
+    }
+    Ok(options)
+}
+
+fn has_option(format: &RegisteredFormat) -> bool {
+    format.description.options.iter().any(|option| option.side == Side::Reader && option.key == READER_OPTION)
+}
+
+fn without_values(command: &Show, tensor: &Tensor) -> Error {
+    let problem =
+        Error::unsupported(format!("blocks of {} have no values of their own", tensor.dtype_name()));
+    let input = command.input.display();
+    problem.tensor(tensor.name()).expected(format!("ferry show {input} NAME --step dequantize:f32"))
+}
+
+/// A tensor, and what is shown of it.
+struct Seen<'a> {
+    wanted: &'a Wanted,
+    taken: Taken,
+    /// The dtype of the input, where the values are of another.
+    stored: Option<String>,
+}
+
+impl<'a> Seen<'a> {
+    fn of(wanted: &'a Wanted, stored: String) -> Result<Self> {
+        let taken = taken(wanted.index.as_deref(), wanted.tensor.shape());
+        let taken = taken.map_err(|error| error.tensor(wanted.tensor.name()))?;
+        let stored = Some(stored).filter(|stored| stored != wanted.tensor.dtype_name());
+        Ok(Self { wanted, taken, stored })
+    }
+
+    /// All values, as JSON.
+    fn document(&self) -> Result<String> {
+        let tensor = &self.wanted.tensor;
+        let elements = tensor.elements(&self.taken.axes)?;
+        let mut facts = document!({
+            "name": tensor.name(),
+            "dtype": tensor.dtype_name(),
+            "shape": tensor.shape(),
+            "slice": self.wanted.index.as_ref().map(|index| format!("[{index}]")),
+            "slice_shape": self.taken.shape(),
+        });
+        if let Some(stored) = &self.stored {
+            facts["stored_dtype"] = document!(stored);
+        }
+        let facts = facts.to_string();
+        let values = json::values(&elements, &self.taken.shape());
+        Ok(format!("{}, \"values\": {values}}}", facts.trim_end_matches('}')))
+    }
+
+    fn text(&self, command: &Show) -> Result<String> {
+        let width = command.width.unwrap_or_else(|| terminal::columns_or(75));
+        let shape = self.taken.shape();
+        let mut text = self.header(&shape);
+        let threshold = if command.all { u64::MAX } else { command.threshold };
+        let grid = self.grid(&shape, threshold, command.precision)?;
+        let _ = writeln!(text, "{}", array_text::text(&grid, width));
+        Ok(text)
+    }
+
+    /// `layers.0.w[0:3]: F32 [3, 8] of [16, 8]`.
+    fn header(&self, shape: &[u64]) -> String {
+        let tensor = &self.wanted.tensor;
+        let index = self.wanted.index.as_ref().map_or(String::new(), |index| format!("[{index}]"));
+        let of = if shape == tensor.shape() { String::new() } else { format!(" of {:?}", tensor.shape()) };
+        let stored = self.stored.as_ref().map_or(String::new(), |stored| format!(", stored as {stored}"));
+        format!(
+            "{}{}: {} {shape:?}{of}{stored}\n",
+            printable(tensor.name()),
+            printable(&index),
+            tensor.dtype_name()
+        )
+    }
+
+    /// The values at the ends of each axis, where there are more than the threshold; else all.
+    fn grid(&self, shape: &[u64], threshold: u64, precision: usize) -> Result<Grid> {
+        let count = shape.iter().fold(1_u64, |product, &len| product.saturating_mul(len));
+        let is_summary = count > threshold && !shape.contains(&0);
+        // Of each axis, the stretches that are read.
+        let mut stretches: Vec<Vec<AxisSlice>> = self.taken.axes.iter().map(|axis| vec![*axis]).collect();
+        let mut axes = Vec::new();
+        for &axis in &self.taken.kept {
+            let slice = self.taken.axes[axis];
+            let has_gap = is_summary && slice.len > 2 * EDGE;
+            if has_gap {
+                stretches[axis] = vec![slice.part(0, EDGE), slice.part(slice.len - EDGE, slice.len)];
+            }
+            let shown = stretches[axis].iter().map(|stretch| stretch.len).sum::<u64>();
+            axes.push((usize::try_from(shown).unwrap_or(usize::MAX), has_gap));
+        }
+        let elements = self.gathered(&stretches)?;
+        let words = match (&elements, &*axes) {
+            (Elements::Float(values, precision), []) => {
+                values.iter().map(|value| scalar(*value, *precision)).collect()
+            }
+            (Elements::Complex(values, precision), []) => {
+                values.iter().map(|(re, im)| complex(*re, *im, *precision)).collect()
+            }
+            (Elements::Bool(values), []) => {
+                values.iter().map(|value| if *value { "True" } else { "False" }.to_owned()).collect()
+            }
+            _ => words::words(&elements, precision),
+        };
+        Ok(Grid { axes, words })
+    }
+
+    /// The values of all combinations of stretches, in the order of the tensor.
+    fn gathered(&self, stretches: &[Vec<AxisSlice>]) -> Result<Elements> {
+        let tensor = &self.wanted.tensor;
+        let Some(cut) = stretches.iter().position(|of_axis| of_axis.len() > 1) else {
+            let axes: Vec<AxisSlice> = stretches.iter().map(|of_axis| of_axis[0]).collect();
+            return tensor.elements(&axes);
+        };
+        let before: u64 = stretches[..cut].iter().map(|of_axis| of_axis[0].len).product();
+        let mut parts = Vec::new();
+        for stretch in &stretches[cut] {
+            let mut one = stretches.to_vec();
+            one[cut] = vec![*stretch];
+            parts.push(self.gathered(&one)?);
+        }
+        Ok(interleaved(parts, usize::try_from(before).unwrap_or(usize::MAX)))
+    }
+}
+
+/// Parts of an axis side by side: of each, one of `rows` equal runs after the other.
+fn interleaved(parts: Vec<Elements>, rows: usize) -> Elements {
+    let mut parts = parts.into_iter();
+    let Some(mut all) = parts.next() else { return Elements::Integer(Vec::new()) };
+    for part in parts {
+        all = match (all, part) {
+            (Elements::Bool(a), Elements::Bool(b)) => Elements::Bool(runs(&a, &b, rows)),
+            (Elements::Integer(a), Elements::Integer(b)) => Elements::Integer(runs(&a, &b, rows)),
+            (Elements::Float(a, precision), Elements::Float(b, _)) => {
+                Elements::Float(runs(&a, &b, rows), precision)
+            }
+            (Elements::Complex(a, precision), Elements::Complex(b, _)) => {
+                Elements::Complex(runs(&a, &b, rows), precision)
+            }
+            (Elements::Text(a), Elements::Text(b)) => Elements::Text(runs(&a, &b, rows)),
+            // Parts of one tensor are of one kind.
+            (all, _) => all,
+        };
+    }
+    all
+}
+
+fn runs<T: Clone>(a: &[T], b: &[T], rows: usize) -> Vec<T> {
+    let (of_a, of_b) = (a.len() / rows.max(1), b.len() / rows.max(1));
+    let run = |row: usize| [&a[row * of_a..(row + 1) * of_a], &b[row * of_b..(row + 1) * of_b]].concat();
+    (0..rows).flat_map(run).collect()
+}
+
+/// A complex number by itself: `(1+2j)`, `2j`.
+fn complex(re: f64, im: f64, precision: Precision) -> String {
+    let part = |value: f64| scalar(value, precision).trim_end_matches(".0").to_owned();
+    if re == 0.0 && !re.is_sign_negative() {
+        return format!("{}j", part(im));
+    }
+    let sign = if im.is_sign_negative() && !im.is_nan() { "" } else { "+" };
+    format!("({}{sign}{}j)", part(re), part(im))
+}
