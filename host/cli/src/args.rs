@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use tensorferry::engine::convert::inspect::Look;
 use tensorferry::engine::read::part::Part;
 use tensorferry::engine::tensors::content::Algorithm;
+use tensorferry::engine::tensors::diff::FailOver;
 use tensorferry_sdk::{Limits, LossKind, Purpose, parse_size};
 
 /// How far the limit of nesting can be raised.
@@ -524,6 +525,19 @@ pub(crate) struct Index {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    help_template = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}",
+    before_help = "\
+Examples:
+  ferry diff checkpoint.pt model.safetensors
+  ferry diff model.safetensors model-bf16.safetensors --fail-over 1e-2,relative
+  ferry diff step-100.pt step-200.pt --part model --json
+  ferry diff train.parquet train.jsonl",
+    after_help = "\
+The worst comes first: names that one side alone has, other shapes, then by the largest absolute difference (with
+--fail-over X,relative by the largest relative one, which is over the larger of both numbers). NaN is equal to NaN.
+The verdict is on stdout; the exit code is 0 or 1."
+)]
 pub(crate) struct Diff {
     /// One checkpoint, or one data set
     pub(crate) a: PathBuf,
@@ -550,6 +564,11 @@ pub(crate) struct Diff {
     /// ... plus X times the number in B
     #[arg(long, value_name = "X", value_parser = tolerance)]
     pub(crate) rtol: Option<f64>,
+
+    /// Exit with 1 only if a number differs by more than X, a name is missing, or a shape is another one; `X,relative`
+    /// is of the difference over the larger of both numbers
+    #[arg(long, value_name = "X[,relative]", value_parser = fail_over)]
+    pub(crate) fail_over: Option<FailOver>,
 
     /// One JSON document on stdout
     #[arg(long)]
@@ -701,6 +720,16 @@ fn tolerance(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|&x: &f64| x >= 0.0)
         .ok_or_else(|| "expected a number that is not negative".to_owned())
+}
+
+fn fail_over(text: &str) -> Result<FailOver, String> {
+    let (limit, kind) = text.split_once(',').unwrap_or((text, "absolute"));
+    let is_relative = match kind.trim() {
+        "relative" => true,
+        "absolute" => false,
+        other => return Err(format!("expected X, or X,relative, not {other:?}")),
+    };
+    Ok(FailOver { limit: tolerance(limit)?, is_relative })
 }
 
 fn loss_kind(text: &str) -> Result<LossKind, String> {

@@ -7,7 +7,7 @@ use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::compare::{Compared, Differences, compare, json};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::records::diff::RecordDiff;
-use tensorferry::engine::tensors::diff::{Difference, Tolerance};
+use tensorferry::engine::tensors::diff::{Difference, DifferenceKind, FailOver, Tolerance};
 use tensorferry_sdk::Result;
 
 /// Differences that the text tells one by one: about a screen.
@@ -23,34 +23,74 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
         steps: &command.step,
         tolerance: (command.atol.is_some() || command.rtol.is_some())
             .then(|| Tolerance { atol: command.atol.unwrap_or(0.0), rtol: command.rtol.unwrap_or(0.0) }),
+        fail_over: command.fail_over,
     };
     let found = terminal::with_progress(session, false, |_| compare(&request, registry, session))?;
     losses::report(&found.losses, &found.notes, false);
     match &found.differences {
         Differences::Tensors(differences, tensors) => {
-            print_differences(differences, *tensors, command.json)?;
+            let (as_json, limit) = (command.json, command.fail_over);
+            let document = || document(differences, *tensors, limit);
+            terminal::answer(as_json, document, || of_tensors(differences, *tensors, limit))?;
         }
         Differences::Records(records) => {
             terminal::answer(command.json, || records.json(), || text(records))?;
         }
     }
-    Ok(found.is_equal())
+    Ok(found.is_within(command.fail_over))
 }
 
-/// Prints the verdict, then each difference.
+/// Prints the verdict of `check`, then each difference.
 pub(super) fn print_differences(differences: &[Difference], tensors: usize, as_json: bool) -> Result<()> {
     let text = || {
-        if differences.is_empty() {
-            return format!("equal: {}\n", counted(tensors as u64, "tensor"));
-        }
-        let told = differences.iter().take(MOST_LINES);
-        let mut lines: String = told.map(|difference| format!("  {difference}\n")).collect();
-        if differences.len() > MOST_LINES {
-            lines += &format!("  ... and {} more (--json has all)\n", differences.len() - MOST_LINES);
-        }
-        format!("different: {}\n{lines}", counted(differences.len() as u64, "difference"))
+        verdict(differences, tensors, None) + &listed(differences, |difference| difference.to_string())
     };
     terminal::answer(as_json, || json(differences, tensors), text)
+}
+
+/// The verdict, then each difference, the worst first.
+fn of_tensors(differences: &[Difference], tensors: usize, limit: Option<FailOver>) -> String {
+    let line = |difference: &Difference| match difference.kind {
+        DifferenceKind::Missing => format!("only in A: {:?}", difference.name),
+        DifferenceKind::Unexpected => format!("only in B: {:?}", difference.name),
+        _ => difference.to_string(),
+    };
+    verdict(differences, tensors, limit) + &listed(differences, line)
+}
+
+fn verdict(differences: &[Difference], tensors: usize, limit: Option<FailOver>) -> String {
+    let count = counted(differences.len() as u64, "difference");
+    match limit {
+        _ if differences.is_empty() => format!("equal: {}\n", counted(tensors as u64, "tensor")),
+        None => format!("different: {count}\n"),
+        Some(limit) => {
+            let over = differences.iter().filter(|difference| difference.is_over(limit)).count();
+            let kind = if limit.is_relative { " relative" } else { "" };
+            match over {
+                0 => format!("within {}{kind}: {count}\n", limit.limit),
+                over => format!("over {}{kind}: {over} of {count}\n", limit.limit),
+            }
+        }
+    }
+}
+
+fn listed(differences: &[Difference], line: impl Fn(&Difference) -> String) -> String {
+    let told = differences.iter().take(MOST_LINES);
+    let mut lines: String = told.map(|difference| format!("  {}\n", line(difference))).collect();
+    if differences.len() > MOST_LINES {
+        lines += &format!("  ... and {} more (--json has all)\n", differences.len() - MOST_LINES);
+    }
+    lines
+}
+
+fn document(differences: &[Difference], tensors: usize, limit: Option<FailOver>) -> serde_json::Value {
+    let mut document = json(differences, tensors);
+    if let Some(limit) = limit {
+        let over = differences.iter().filter(|difference| difference.is_over(limit)).count();
+        document["fail_over"] =
+            serde_json::json!({ "limit": limit.limit, "relative": limit.is_relative, "over": over });
+    }
+    document
 }
 
 fn text(found: &RecordDiff) -> String {

@@ -93,6 +93,7 @@ impl Engine {
             options: &options,
             steps: &steps,
             tolerance: tolerance.map(|(atol, rtol)| Tolerance { atol, rtol }),
+            fail_over: None,
         };
         let session = registry.session();
         let found = work::run(py, session, progress.as_ref(), || {

@@ -13,7 +13,9 @@ use crate::read::record_files::{self, FoundInput, InputChoice};
 #[cfg(feature = "records")]
 use crate::records::diff::RecordDiff;
 use crate::steps::apply;
-use crate::tensors::diff::{Difference, Tolerance, diff, diff_attributes, diff_metadata};
+use crate::tensors::diff::{
+    Difference, FailOver, Tolerance, diff, diff_attributes, diff_metadata, worst_first,
+};
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
 use std::path::Path;
@@ -34,6 +36,8 @@ pub struct Compared<'a> {
     pub steps: &'a [String],
     /// How far numbers may be apart; none: they are the same, bit for bit.
     pub tolerance: Option<Tolerance>,
+    /// `--fail-over`: which differences count as a failure; none: all.
+    pub fail_over: Option<FailOver>,
 }
 
 /// What a comparison found.
@@ -50,7 +54,7 @@ pub struct Found {
 /// Differences, by what was compared.
 #[derive(Debug)]
 pub enum Differences {
-    /// Of tensors; how many A has.
+    /// Of tensors, the worst first; how many A has.
     Tensors(Vec<Difference>, usize),
     /// Of records.
     #[cfg(feature = "records")]
@@ -65,6 +69,17 @@ impl Found {
             Differences::Tensors(differences, _) => differences.is_empty(),
             #[cfg(feature = "records")]
             Differences::Records(found) => found.is_equal(),
+        }
+    }
+
+    /// Whether there is no difference that counts as a failure.
+    #[must_use]
+    pub fn is_within(&self, limit: Option<FailOver>) -> bool {
+        match (&self.differences, limit) {
+            (Differences::Tensors(differences, _), Some(limit)) => {
+                !differences.iter().any(|difference| difference.is_over(limit))
+            }
+            _ => self.is_equal(),
         }
     }
 
@@ -98,7 +113,7 @@ pub fn compare(request: &Compared<'_>, registry: &Registry, session: &Session) -
     #[cfg(feature = "records")]
     {
         let has_part = *request.part != Part::Whole && !found.iter().any(|found| found.is_split);
-        let as_tensors = has_part || request.tolerance.is_some();
+        let as_tensors = has_part || request.tolerance.is_some() || request.fail_over.is_some();
         if !as_tensors && found.iter().all(|found| holds_records(&found.format.description)) {
             return records::compare(request, found, session);
         }
@@ -129,6 +144,7 @@ pub fn compare(request: &Compared<'_>, registry: &Registry, session: &Session) -
     if keep(Capabilities::METADATA | Capabilities::VALUES) {
         differences.extend(diff_metadata(&a.catalog, &b.catalog));
     }
+    worst_first(&mut differences, request.fail_over.is_some_and(|limit| limit.is_relative));
     let tensors = a.catalog.tensors().len();
     drop((of_a, of_b));
     a.input.close()?;

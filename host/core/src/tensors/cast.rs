@@ -202,6 +202,12 @@ pub fn load_singles(from: Dtype) -> Option<Load<f32>> {
     single::load(from)
 }
 
+/// Reads numbers of a dtype that can be cast as F64; integers of 64 bits are rounded.
+#[must_use]
+pub fn load_doubles(from: Dtype) -> Option<Load<f64>> {
+    double::load(from)
+}
+
 /// Writes numbers as F32, F16 or BF16, little-endian; counts what they lose.
 #[must_use]
 pub fn store_singles(to: Dtype) -> Option<Store<f32>> {

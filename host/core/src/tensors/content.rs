@@ -36,18 +36,26 @@ pub enum Algorithm {
 /// # Errors
 /// Malformed, where a stored digest is wrong; else whatever reading gives.
 pub fn digests(logical: &Logical<'_>, algorithm: Algorithm) -> Result<Vec<ContentDigest>> {
-    let ids: Vec<TensorId> = logical.tensor_ids().collect();
+    check_storages(logical)?;
+    // Tied tensors are read once.
+    let ids = logical.tensor_ids();
+    let read = ids.filter(|&id| logical.tied_to(id) == id);
+    logical.stored().session().will_check(read.map(|id| logical.tensor(id).bytes).sum());
+    each_of(logical, |id| tensor(logical, id, algorithm))
+}
+
+/// Compares the storages behind all tensors with the digests that their format gives of them.
+///
+/// # Errors
+/// Malformed, where one is wrong; else whatever reading gives.
+pub(crate) fn check_storages(logical: &Logical<'_>) -> Result<()> {
     let mut storages: Vec<StorageId> = Vec::new();
-    for &id in &ids {
+    for id in logical.tensor_ids() {
         storages.extend(logical.storages_of(id)?);
     }
     storages.sort_unstable();
     storages.dedup();
-    logical.stored().check_digests(&storages)?;
-    // Tied tensors are read once.
-    let read = ids.iter().filter(|&&id| logical.tied_to(id) == id);
-    logical.stored().session().will_check(read.map(|&id| logical.tensor(id).bytes).sum());
-    each_of(logical, |id| tensor(logical, id, algorithm))
+    logical.stored().check_digests(&storages)
 }
 
 /// A digest for each tensor: its own by `digest`, in parallel, or that of the one that it is tied to.

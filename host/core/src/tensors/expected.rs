@@ -60,7 +60,7 @@ pub fn read(path: &Path) -> Result<Expected> {
 #[must_use]
 pub fn compare(expected: &Expected, catalog: &Catalog) -> Vec<Difference> {
     let mut differences = Vec::new();
-    let mut differ = |name: &str, kind| differences.push(Difference { name: name.to_owned(), kind });
+    let mut differ = |name: &str, kind| differences.push(Difference::new(name, kind));
     let found: BTreeMap<&str, _> =
         catalog.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
     for (name, facts) in expected {
