@@ -42,9 +42,8 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
 
 /// Prints the verdict of `check`, then each difference.
 pub(super) fn print_differences(differences: &[Difference], tensors: usize, as_json: bool) -> Result<()> {
-    let text = || {
-        verdict(differences, tensors, None) + &listed(differences, |difference| difference.to_string())
-    };
+    let text =
+        || verdict(differences, tensors, None) + &listed(differences, |difference| difference.to_string());
     terminal::answer(as_json, || json(differences, tensors), text)
 }
 

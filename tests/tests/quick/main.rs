@@ -21,6 +21,7 @@ mod cli {
     mod plugins;
     mod report;
     mod several;
+    mod show;
     mod steps;
     mod transcript;
     mod usage;

@@ -69,29 +69,38 @@ struct Column {
     lines: Vec<String>,
     is_number: bool,
     width: usize,
+    /// Characters that it has at least where it is shown: numbers and times are not cut.
+    least: usize,
 }
 
 impl Column {
-    fn new(lines: Vec<String>, is_number: bool) -> Self {
-        let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
-        Self { lines, is_number, width }
+    fn new(lines: Vec<String>, is_number: bool, is_whole: bool) -> Self {
+        let widest = |lines: &[String]| lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+        // The type may be shortened.
+        let width = widest(&lines).min(widest(&lines[..1]).max(widest(&lines[2..])).max(NARROW));
+        let least = if is_whole { width } else { width.min(NARROW) };
+        Self { lines, is_number, width, least }
     }
 
     fn of(column: &CellColumn) -> Self {
         let head = [printable(&column.name), printable(&column.type_text)].into_iter();
         let cells =
             column.cells.iter().map(|cell| cell.as_ref().map_or("null".to_owned(), |cell| line(cell)));
-        Self::new(head.chain(cells).collect(), column.is_number)
+        Self::new(head.chain(cells).collect(), column.is_number, column.is_whole)
+    }
+
+    fn at_most(&self, most: usize) -> usize {
+        self.width.min(most).max(self.least)
     }
 
     /// The numbers of the rows.
     fn numbers(first: u64, count: usize) -> Self {
         let numbers = (first..).take(count).map(|number| number.to_string());
-        Self::new([String::new(), String::new()].into_iter().chain(numbers).collect(), true)
+        Self::new([String::new(), String::new()].into_iter().chain(numbers).collect(), true, true)
     }
 
     fn gap(count: usize) -> Self {
-        Self::new(vec!["...".to_owned(); count + 2], false)
+        Self::new(vec!["...".to_owned(); count + 2], false, true)
     }
 }
 
@@ -112,8 +121,7 @@ fn shortened(text: &str, width: usize) -> String {
 /// many.
 fn fit(columns: &mut Vec<Column>, width: usize) -> usize {
     let before = columns.len();
-    let least =
-        |columns: &[Column]| columns.iter().map(|column| column.width.min(NARROW) + GAP).sum::<usize>();
+    let least = |columns: &[Column]| columns.iter().map(|column| column.least + GAP).sum::<usize>();
     loop {
         let gap = if columns.len() < before { GAP + 3 } else { 0 };
         if least(columns) + gap <= width || columns.len() <= 1 {
@@ -127,12 +135,12 @@ fn fit(columns: &mut Vec<Column>, width: usize) -> usize {
 /// The most that a column may have, so that all fit.
 fn narrow(columns: &mut [Column], width: usize) {
     let total = |most: usize, columns: &[Column]| {
-        columns.iter().map(|column| column.width.min(most) + GAP).sum::<usize>()
+        columns.iter().map(|column| column.at_most(most) + GAP).sum::<usize>()
     };
     let widest = columns.iter().map(|column| column.width).max().unwrap_or(0);
     let most = (NARROW..=widest).rev().find(|most| total(*most, columns) <= width).unwrap_or(NARROW);
     for column in columns {
-        column.width = column.width.min(most);
+        column.width = column.at_most(most);
     }
 }
 
@@ -142,7 +150,13 @@ mod tests {
 
     fn column(name: &str, is_number: bool, cells: &[Option<&str>]) -> CellColumn {
         let cells = cells.iter().map(|cell| cell.map(str::to_owned)).collect();
-        CellColumn { name: name.to_owned(), type_text: "utf8".to_owned(), is_number, cells }
+        CellColumn {
+            name: name.to_owned(),
+            type_text: "utf8".to_owned(),
+            is_number,
+            is_whole: is_number,
+            cells,
+        }
     }
 
     #[test]

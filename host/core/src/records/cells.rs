@@ -23,6 +23,8 @@ pub struct CellColumn {
     pub type_text: String,
     /// Whether its values are numbers.
     pub is_number: bool,
+    /// Whether its values say something else once they are cut: numbers and times.
+    pub is_whole: bool,
     /// The texts of its values; none where there is no value.
     pub cells: Vec<Option<String>>,
 }
@@ -36,6 +38,7 @@ pub fn cells(flow: &mut dyn Flow, most: usize, session: &Session) -> Result<Vec<
         name: field.name().clone(),
         type_text: type_text(field.data_type()),
         is_number: field.data_type().is_numeric(),
+        is_whole: field.data_type().is_primitive() || *field.data_type() == DataType::Boolean,
         cells: Vec::new(),
     };
     let mut columns: Vec<CellColumn> = flow.schema().fields().iter().map(column).collect();
@@ -45,7 +48,8 @@ pub fn cells(flow: &mut dyn Flow, most: usize, session: &Session) -> Result<Vec<
         for (column, array) in columns.iter_mut().zip(batch.columns()) {
             let array = in_zones(array)?;
             for row in 0..array.len() {
-                let text = (!array.is_null(row)).then(|| cell(&array, row, most));
+                let is_missing = array.is_null(row) || *array.data_type() == DataType::Null;
+                let text = (!is_missing).then(|| cell(&array, row, most));
                 bytes += text.as_ref().map_or(0, String::len) + size_of::<Option<String>>();
                 column.cells.push(text);
             }
@@ -76,6 +80,7 @@ fn cell(array: &dyn Array, row: usize, most: usize) -> String {
 /// Adds a value that is there, until the text is as long as it may be.
 fn push(array: &dyn Array, row: usize, most: usize, text: &mut String) {
     match array.data_type() {
+        DataType::Null => text.push_str("null"),
         DataType::Utf8 => push_text(array.as_string::<i32>().value(row), most, text),
         DataType::LargeUtf8 => push_text(array.as_string::<i64>().value(row), most, text),
         DataType::Utf8View => push_text(array.as_string_view().value(row), most, text),

@@ -192,9 +192,7 @@ pub fn diff_attributes(a: &Catalog, b: &Catalog) -> Vec<Difference> {
 #[must_use]
 pub fn diff_metadata(a: &Catalog, b: &Catalog) -> Vec<Difference> {
     let metadata = differing(a.metadata(), b.metadata()).into_iter();
-    metadata
-        .map(|(name, of_a, of_b)| Difference::new(&name, DifferenceKind::Metadata(of_a, of_b)))
-        .collect()
+    metadata.map(|(name, of_a, of_b)| Difference::new(&name, DifferenceKind::Metadata(of_a, of_b))).collect()
 }
 
 /// The entries that are not the same, with both values as JSON. Values of two types may look the same.
@@ -326,7 +324,9 @@ impl Pair {
         comparison: &Comparison,
         range: std::ops::Range<u64>,
     ) -> Result<Tally> {
-        let side = |logical: &Logical<'_>, id| Ok::<_, Error>((logical.dtype_info(logical.tensor(id).dtype)?, Vec::new()));
+        let side = |logical: &Logical<'_>, id| {
+            Ok::<_, Error>((logical.dtype_info(logical.tensor(id).dtype)?, Vec::new()))
+        };
         let mut sides: [(DtypeInfo, Vec<u8>); 2] = [side(a, self.x)?, side(b, self.y)?];
         let mut tally = Tally::default();
         for first in range.clone().step_by(size(WINDOW)) {

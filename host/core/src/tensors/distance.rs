@@ -79,7 +79,11 @@ impl Distance {
 
 /// A number as JSON; what it has none for is a string.
 fn number(value: f64) -> Value {
-    if value.is_finite() { json!(value) } else { Value::from(if value.is_nan() { "NaN".to_owned() } else { value.to_string() }) }
+    if value.is_finite() {
+        json!(value)
+    } else {
+        Value::from(if value.is_nan() { "NaN".to_owned() } else { value.to_string() })
+    }
 }
 
 impl fmt::Display for Distance {
@@ -89,13 +93,13 @@ impl fmt::Display for Distance {
         }
         write!(f, "{} of {} differ", self.elements, self.of)?;
         if let Some(largest) = &self.absolute {
-            write!(f, ", by {:.3e} at {:?}", largest.value, largest.index)?;
+            write!(f, ", by {} at {:?}", short(largest.value), largest.index)?;
             if let Some([a, b]) = largest.values {
                 write!(f, " ({} and {})", short(a), short(b))?;
             }
         }
         if let Some(largest) = &self.relative {
-            write!(f, ", relative {:.3e} at {:?}", largest.value, largest.index)?;
+            write!(f, ", relative {} at {:?}", short(largest.value), largest.index)?;
         }
         if self.nan > 0 {
             write!(f, ", {} NaN on one side", self.nan)?;
@@ -109,7 +113,7 @@ impl fmt::Display for Distance {
 
 fn short(value: f64) -> String {
     if value == 0.0 || (1e-3..1e6).contains(&value.abs()) {
-        let text = format!("{value:.6}");
+        let text = format!("{value:.5}");
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {
         format!("{value:.3e}")
@@ -174,8 +178,18 @@ impl Tally {
     }
 
     /// One element by itself. `apart` is how far both are apart; `sizes` are theirs.
-    fn add(&mut self, place: u64, apart: f64, sizes: [f64; 2], values: [f64; 2], tolerance: Option<Tolerance>) {
-        if values[0].is_nan() && values[1].is_nan() || apart == 0.0 || values[0] == values[1] && apart.is_nan() {
+    fn add(
+        &mut self,
+        place: u64,
+        apart: f64,
+        sizes: [f64; 2],
+        values: [f64; 2],
+        tolerance: Option<Tolerance>,
+    ) {
+        if values[0].is_nan() && values[1].is_nan()
+            || apart == 0.0
+            || values[0] == values[1] && apart.is_nan()
+        {
             return;
         }
         if apart.is_finite() && tolerance.is_some_and(|t| apart <= t.atol + t.rtol * sizes[1]) {
@@ -247,7 +261,8 @@ impl Comparison {
         let mut sides = [[0.0; BLOCK]; 2];
         let parts = if self.is_complex() { 2 } else { 1 };
         let elements = BLOCK / parts;
-        let [mut of_a, mut of_b] = [Numbers::of(self.dtypes[0], a, count), Numbers::of(self.dtypes[1], b, count)];
+        let [mut of_a, mut of_b] =
+            [Numbers::of(self.dtypes[0], a, count), Numbers::of(self.dtypes[1], b, count)];
         for start in (0..count).step_by(elements) {
             let len = (count - start).min(elements) * parts;
             let [x, y] = &mut sides;
@@ -294,16 +309,21 @@ impl Comparison {
                     }
                 }
                 Kind::Wide => {
-                    let integers = |dtype, bytes: &[u8]| match decode(dtype, &bytes[start * 8..(start + len) * 8]) {
-                        Some(Elements::Integer(values)) => values,
-                        _ => Vec::new(),
-                    };
+                    let integers =
+                        |dtype, bytes: &[u8]| match decode(dtype, &bytes[start * 8..(start + len) * 8]) {
+                            Some(Elements::Integer(values)) => values,
+                            _ => Vec::new(),
+                        };
                     let pairs = integers(self.dtypes[0], a).into_iter().zip(integers(self.dtypes[1], b));
                     for (place, (x, y)) in (place..).zip(pairs) {
                         let (apart, values) = ((x - y).unsigned_abs() as f64, [x as f64, y as f64]);
                         let sizes = values.map(f64::abs);
                         // Two integers may be one F64.
-                        let values = if apart > 0.0 && values[0] == values[1] { [values[0], values[1].next_up()] } else { values };
+                        let values = if apart > 0.0 && values[0] == values[1] {
+                            [values[0], values[1].next_up()]
+                        } else {
+                            values
+                        };
                         tally.add(place, apart, sizes, values, self.tolerance);
                     }
                 }
@@ -479,7 +499,9 @@ mod tests {
                     let found = of(&a, &b, step);
                     let (count, nan, absolute, at, relative, over_at, cosine) = naive(&a, &b);
                     assert_eq!((found.elements, found.nan, found.of), (count, nan, len as u64));
-                    let largest = |found: Option<Largest>| found.map_or((0.0, 0), |found| (found.value, found.index[0]));
+                    let largest = |found: Option<Largest>| {
+                        found.map_or((0.0, 0), |found| (found.value, found.index[0]))
+                    };
                     assert_eq!(largest(found.absolute), (absolute, at), "{len} {kind} {step}");
                     assert_eq!(largest(found.relative), (relative, over_at), "{len} {kind} {step}");
                     assert!((found.cosine.unwrap_or(cosine) - cosine).abs() < 1e-12 || cosine.is_nan());
@@ -497,7 +519,8 @@ mod tests {
             tally.finish(&[count as u64], comparison.is_complex())
         };
         let (a, b) = ([i64::MAX, i64::MIN, 5], [i64::MAX - 1, i64::MAX, 5]);
-        let bytes = |values: [i64; 3]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        let bytes =
+            |values: [i64; 3]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let found = tally(Dtype::I64, &bytes(a), &bytes(b), 3);
         assert_eq!((found.elements, found.absolute.unwrap().value), (2, u64::MAX as f64));
         let found = tally(Dtype::I64, &bytes([a[0], 1, 1]), &bytes([b[0], 1, 1]), 3);
@@ -514,7 +537,8 @@ mod tests {
         let nan = of(&[f32::NAN, 0.0, f32::INFINITY], &[f32::NAN, -0.0, f32::INFINITY], 8);
         assert_eq!((nan.elements, nan.absolute, nan.relative), (0, None, None));
         let mut tally = Tally::default();
-        let bytes = |values: [f32; 2]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        let bytes =
+            |values: [f32; 2]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let near = Comparison::of(Dtype::F32, Dtype::F32, Some(Tolerance { atol: 0.1, rtol: 0.0 })).unwrap();
         near.add(&mut tally, 0, 2, &bytes([1.0, 2.0]), &bytes([1.05, 2.5]));
         assert_eq!((tally.elements, tally.absolute.unwrap().1), (1, 1));

@@ -89,3 +89,68 @@ fn check_finds_each_kind_of_difference() {
         assert!(outcome.stdout.contains(what), "{text}: {outcome}");
     }
 }
+
+#[test]
+fn the_worst_comes_first_and_ci_chooses_what_fails() {
+    let ferry = Ferry::new();
+    let floats = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+    let halves = |values: &[f32]| -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()[2..].to_vec()).collect()
+    };
+    let (small, large) = (floats(&[1000.0, 2.0, f32::NAN]), floats(&[1.0, 0.5, 3.0, 4.0]));
+    let (small_b, large_b) = (floats(&[1000.5, 2.0, f32::NAN]), floats(&[1.0, 0.25, 3.0, 4.0]));
+    let a = ferry.safetensors("a.safetensors", &[("x", "F32", &[3], &small), ("y", "F32", &[2, 2], &large)]);
+    let b =
+        ferry.safetensors("b.safetensors", &[("x", "F32", &[3], &small_b), ("y", "F32", &[2, 2], &large_b)]);
+    let found = ferry.diff(&a, &b, &["--json"]).expect(1).json();
+    let (x, y) = (&found["differences"][0], &found["differences"][1]);
+    assert_eq!((&x["name"], &x["largest"], &x["largest_at"]), (&"x".into(), &0.5.into(), &vec![0].into()));
+    assert_eq!((&x["elements"], &x["of"], &x["nan"]), (&1.into(), &3.into(), &0.into()));
+    assert_eq!((&y["largest_at"], &y["relative"]), (&vec![0, 1].into(), &0.5.into()));
+    assert_eq!(y["largest_values"], serde_json::json!([0.5, 0.25]));
+    assert!((y["cosine"].as_f64().unwrap() - 26.125 / (26.25_f64 * 26.0625).sqrt()).abs() < 1e-12, "{y}");
+    ferry.diff(&a, &b, &["--fail-over", "0.5"]).expect(0).prints(&["within 0.5: 2 differences"]);
+    ferry
+        .diff(&a, &b, &["--fail-over", "0.4"])
+        .expect(1)
+        .prints(&["over 0.4: 1 of 2 differences", "by 0.5 at [0]"]);
+    let relative = ferry.diff(&a, &b, &["--fail-over", "0.1,relative", "--json"]).expect(1).json();
+    assert_eq!(
+        (&relative["differences"][0]["name"], &relative["fail_over"]["over"]),
+        (&"y".into(), &1.into())
+    );
+    ferry.diff(&a, &b, &["--fail-over", "0.5,relative"]).expect(0);
+    // Of other dtypes the values are compared; that alone is no failure then.
+    let halved = ferry.safetensors(
+        "half.safetensors",
+        &[
+            ("x", "BF16", &[3], &halves(&[1000.0, 2.0, f32::NAN])),
+            ("y", "BF16", &[2, 2], &halves(&[1.0, 0.5, 3.0, 4.0])),
+        ],
+    );
+    ferry.diff(&a, &halved, &[]).expect(1).prints(&["F32 in A, BF16 in B"]);
+    ferry.diff(&a, &halved, &["--fail-over", "0"]).expect(0).prints(&["within 0: 2 differences"]);
+    // Names and shapes fail always, and so does NaN beside a number.
+    let nan = floats(&[1000.0, 2.0, 5.0]);
+    for (name, tensors, says) in [
+        ("missing", &[("x", "F32", &[3_u64][..], &small[..])][..], "only in A: \"y\""),
+        ("nan", &[("x", "F32", &[3], &nan), ("y", "F32", &[2, 2], &large)], "1 NaN on one side"),
+        ("shape", &[("x", "F32", &[3], &small), ("y", "F32", &[4], &large)], "[2, 2] in A, [4] in B"),
+    ] {
+        let other = ferry.safetensors(&format!("{name}.safetensors"), tensors);
+        ferry.diff(&a, &other, &["--fail-over", "1e30"]).expect(1).prints(&[says]);
+    }
+    for wrong in ["x", "-1", "1,sideways", "nan"] {
+        ferry.diff(&a, &b, &[&format!("--fail-over={wrong}")]).expect(2);
+    }
+}
+
+#[test]
+fn zeros_of_two_signs_differ_in_their_bits_alone() {
+    let ferry = Ferry::new();
+    let a = ferry.safetensors("a.safetensors", &[("x", "F32", &[1], &[0, 0, 0, 0])]);
+    let b = ferry.safetensors("b.safetensors", &[("x", "F32", &[1], &[0, 0, 0, 128])]);
+    ferry.diff(&a, &b, &[]).expect(1).prints(&["the same numbers in other bits"]);
+    ferry.diff(&a, &b, &["--fail-over", "0"]).expect(0);
+    ferry.diff(&a, &b, &["--atol", "0"]).expect(0);
+}
