@@ -48,6 +48,24 @@ def test_differences(tmp_path):
         bool(found)
 
 
+def test_differences_say_how_far_numbers_are_apart(tmp_path):
+    a = {"w": numpy.arange(12, dtype=numpy.float32).reshape(3, 4), "only": numpy.ones(2, dtype=numpy.float32)}
+    b = {"w": a["w"].copy()}
+    b["w"][1, 2] += 0.5
+    b["w"][2, 0] = numpy.nan
+    for name, arrays in (("a", a), ("b", b)):
+        tensorferry.save(arrays, tmp_path / f"{name}.safetensors")
+    missing, found = tensorferry.diff(tmp_path / "a.safetensors", tmp_path / "b.safetensors").differences
+    assert (missing.kind, missing.name) == ("missing", "only")
+    assert (found.kind, found.elements, found.of, found.nan) == ("content", 2, 12, 1)
+    assert (found.largest, found.largest_at, found.largest_values) == (0.5, [1, 2], [6.0, 6.5])
+    assert (found.relative, found.relative_at) == (0.5 / 6.5, [1, 2])
+    x, y = (array["w"].astype(float).ravel() for array in (a, b))
+    finite = numpy.isfinite(y)
+    cosine = x[finite] @ y[finite] / numpy.linalg.norm(x[finite]) / numpy.linalg.norm(y[finite])
+    assert abs(found.cosine - cosine) < 1e-12
+
+
 def test_records_are_compared_too(tmp_path, rows):
     path, table = rows
     tensorferry.convert(path, tmp_path / "rows.jsonl")

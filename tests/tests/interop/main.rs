@@ -16,6 +16,7 @@ mod package;
 mod parquet;
 mod quantised;
 mod receipts;
+mod show;
 mod steps;
 mod tf;
 mod tfrecord;

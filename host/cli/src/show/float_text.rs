@@ -27,12 +27,23 @@ impl Decimal {
 /// The fewest digits that tell the number from its neighbours.
 fn shortest(size: f64, precision: Precision) -> Decimal {
     match precision {
-        Precision::Double => Decimal::parse(&format!("{size:e}")),
+        Precision::Double => to_even(size, &format!("{size:e}"), |text| text.parse() == Ok(size)),
         #[expect(clippy::cast_possible_truncation, reason = "it is a number of F32")]
-        Precision::Single => Decimal::parse(&format!("{:e}", size as f32)),
+        Precision::Single => {
+            let single = size as f32;
+            to_even(size, &format!("{single:e}"), |text| text.parse() == Ok(single))
+        }
         Precision::Half => shortest_of(size, 10, -14),
         Precision::Brain => shortest_of(size, 7, -126),
     }
+}
+
+/// Of two decimals of as many digits that are equally near, the even one, if it `is` the number too.
+fn to_even(size: f64, shortest: &str, is: impl Fn(&str) -> bool) -> Decimal {
+    let shortest = Decimal::parse(shortest);
+    let places = shortest.fraction().len();
+    let even = format!("{size:.places$e}");
+    if is(&even) { Decimal::parse(&even) } else { shortest }
 }
 
 /// The same for a float of so many bits of mantissa, whose least normal number is two to `least`.
@@ -161,6 +172,8 @@ mod tests {
             ["0.1", "0.334", "-3.0", "3.39e+38", "9e-41"]
         );
         assert_eq!(scalar(0.1_f32.into(), Precision::Single), "0.1");
+        // Both 372483.62 and .63 are as near.
+        assert_eq!(scalar(372_483.625, Precision::Single), "372483.62");
         assert_eq!(scalar(1e16, Precision::Double), "1e+16");
         assert_eq!(scalar(-0.0, Precision::Double), "-0.0");
     }

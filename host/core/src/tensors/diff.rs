@@ -2,6 +2,7 @@
 
 use crate::context::windows::{size, windows};
 use crate::tensors::content::check_storages;
+pub use crate::tensors::distance::Tolerance;
 use crate::tensors::distance::{Comparison, Distance, Tally};
 use crate::tensors::logical::Logical;
 use rayon::prelude::*;
@@ -20,15 +21,6 @@ const MOST_SHOWN: usize = 60;
 const WINDOW: u64 = 1 << 16;
 /// Windows that one thread takes of a large tensor at a time.
 const WINDOWS: u64 = 32;
-
-/// How far numbers may be apart: |a - b| <= atol + rtol x |b|.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Tolerance {
-    /// Absolute.
-    pub atol: f64,
-    /// Relative to B.
-    pub rtol: f64,
-}
 
 /// One difference.
 #[derive(Debug, Clone, PartialEq)]

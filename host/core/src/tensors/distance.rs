@@ -7,7 +7,6 @@
 //! - *NaN* is equal to NaN. NaN beside a number has no distance and is counted by itself.
 //! - *The cosine* is that of the elements which are finite on both sides, as one vector.
 
-use super::diff::Tolerance;
 use super::elements::{Elements, bits, decode, unpacked};
 use crate::tensors::cast::{Load, load_doubles};
 use serde_json::{Value, json};
@@ -20,6 +19,15 @@ const BLOCK: usize = 1024;
 const LANES: usize = 8;
 /// Less than one by more than a product is rounded by.
 const ALMOST: f64 = 1.0 - 4.0 * f64::EPSILON;
+
+/// How far numbers may be apart: |a - b| <= atol + rtol x |b|.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tolerance {
+    /// Absolute.
+    pub atol: f64,
+    /// Relative to B.
+    pub rtol: f64,
+}
 
 /// How far two tensors are apart.
 #[derive(Debug, Clone, Default, PartialEq)]

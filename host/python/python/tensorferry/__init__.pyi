@@ -272,6 +272,19 @@ class Inspection(_Document):
 class Difference(_Document):
     kind: str
     name: str
+    a: Any
+    b: Any
+    # Where both sides have numbers and the same shape.
+    elements: int
+    of: int
+    nan: int
+    largest: float | str | None
+    largest_at: list[int]
+    largest_values: list[float | str]
+    relative: float | str | None
+    relative_at: list[int]
+    relative_values: list[float | str]
+    cosine: float | None
 
 class Differences(_Document):
     equal: bool

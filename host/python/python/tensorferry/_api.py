@@ -149,6 +149,10 @@ def diff(a, b, *, part=None, steps=(), atol=None, rtol=None, progress=False, **o
 
     - `steps`: on `a`, before it is compared
     - `atol`, `rtol`: numbers are the same if |a - b| <= atol + rtol x |b|; otherwise bit for bit
+
+    Of tensors the worst difference comes first. Each whose numbers differ says how many `elements` do, how large the
+    `largest` difference is and the largest `relative` one (over the larger of both numbers), where they are, and the
+    `cosine` of the angle between the two. Numbers that JSON has not are texts: `"inf"`.
     """
     tolerance = None if atol is None and rtol is None else (float(atol or 0), float(rtol or 0))
     show, end = listener(progress)

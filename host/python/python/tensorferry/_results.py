@@ -72,13 +72,18 @@ class Inspection(_Document):
 
 
 class Difference(_Document):
-    """One difference: its `kind`, the `name` of the tensor or column, and what each side has."""
+    """One difference: its `kind`, the `name` of the tensor or column, and what each side has.
+
+    Where both sides have numbers and the same shape: `elements` of `of` differ, by `largest` at `largest_at` (whose
+    numbers are `largest_values`), and by `relative` at `relative_at` of the larger number; `nan` of them are NaN on one
+    side; `cosine` is that of the angle between the two.
+    """
 
     __slots__ = ()
 
 
 class Differences(_Document):
-    """What a comparison found: `equal`, `differences`."""
+    """What a comparison found: `equal`, `differences`, of tensors the worst first."""
 
     __slots__ = ()
 
