@@ -57,12 +57,12 @@ fn of_text(model: &Model, text: &str) -> Result<Vec<Wanted>> {
     if let Some(found) = one(text, None) {
         return Ok(found);
     }
-    let indexed = split(text).filter(|(name, _)| !name.is_empty());
+    let indexed = split(text);
     if let Some(found) = indexed.and_then(|(name, index)| one(name, Some(index))) {
         return Ok(found);
     }
     // `w[0-3]` may be a pattern, and `*.w[0:3]` is one with an index.
-    let indexed = indexed.filter(|(_, index)| is_index(index));
+    let indexed = indexed.filter(|(name, index)| !name.is_empty() && is_index(index));
     let patterns = indexed.map(|(name, index)| (name, Some(index))).into_iter().chain([(text, None)]);
     for (pattern, index) in patterns {
         let matched = matching(model, pattern);

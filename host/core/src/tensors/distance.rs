@@ -101,13 +101,13 @@ impl fmt::Display for Distance {
         }
         write!(f, "{} of {} differ", self.elements, self.of)?;
         if let Some(largest) = &self.absolute {
-            write!(f, ", by {} at {:?}", short(largest.value), largest.index)?;
+            write!(f, ", by {} at {:?}", short(largest.value, 3), largest.index)?;
             if let Some([a, b]) = largest.values {
-                write!(f, " ({} and {})", short(a), short(b))?;
+                write!(f, " ({} and {})", short(a, 6), short(b, 6))?;
             }
         }
         if let Some(largest) = &self.relative {
-            write!(f, ", relative {} at {:?}", short(largest.value), largest.index)?;
+            write!(f, ", relative {} at {:?}", short(largest.value, 3), largest.index)?;
         }
         if self.nan > 0 {
             write!(f, ", {} NaN on one side", self.nan)?;
@@ -119,13 +119,20 @@ impl fmt::Display for Distance {
     }
 }
 
-fn short(value: f64) -> String {
-    if value == 0.0 || (1e-3..1e6).contains(&value.abs()) {
-        let text = format!("{value:.5}");
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        format!("{value:.3e}")
+/// A number with at most so many digits that count.
+fn short(value: f64, digits: usize) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
     }
+    let scientific = format!("{value:.*e}", digits - 1);
+    let exponent: i32 =
+        scientific.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0);
+    if !(-4..6).contains(&exponent) {
+        return scientific;
+    }
+    let places = i32::try_from(digits).unwrap_or(0) - 1 - exponent;
+    let text = format!("{value:.*}", usize::try_from(places).unwrap_or(0));
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 /// A largest difference while elements come: how large, the element's number, both numbers.

@@ -27,7 +27,7 @@ fn values_stand_as_numpy_prints_them() {
         ("f", "f: F32 [3]\n[ 1.  -1.5  nan]\n"),
         ("f[::2]", "f[::2]: F32 [2] of [3]\n[ 1. nan]\n"),
         ("s", "s: BOOL []\nTrue\n"),
-        ("packed[:, 1::2]", "packed[:, 1::2]: F4 [2, 2] of [2, 4]\n[[ 1.   2. ]\n [-1.  -2. ]]\n"),
+        ("packed[:, 1::2]", "packed[:, 1::2]: F4 [2, 2] of [2, 4]\n[[ 1.  2.]\n [-1. -2.]]\n"),
     ] {
         assert_eq!(ferry.run(args!["show", input, wanted]).expect(0).stdout, expected, "{wanted}");
     }
@@ -82,7 +82,6 @@ fn mistakes_are_named() {
     ferry.run(args!["show", input, "f", "--columns", "a"]).expect(2).says(&["--columns is for records"]);
     ferry.run(args!["show", rows, "f"]).expect(2).says(&["holds records", "--columns"]);
     ferry.run(args!["show", rows, "--columns", "b"]).expect(2).says(&["no such column", "\"b\""]);
-    ferry.run(args!["show", rows, "--rows", "-1:"]).expect(2).says(&["from the end"]);
     ferry.run(args!["show", rows, "--rows", "1:2:3"]).expect(2).says(&["START:STOP"]);
     ferry.run(args!["show", ferry.at("not_there"), "f"]).expect(2);
     let refused = ferry.run(args!["show", input, "f[3]", "--json"]).expect(2).json();
@@ -223,7 +222,7 @@ fn rows_are_a_table_or_lines() {
     );
     assert!(shown[5].contains("null") && shown[5].contains("[3, 2]"), "{table}");
     let first = ferry.run(args!["show", rows]).expect(0).stdout;
-    assert!(first.contains("rows 0 to 9, 3 columns"), "{first}");
+    assert!(first.contains("rows 0 to 9 of 25, 3 columns"), "{first}");
     let last = ferry.run(args!["show", parquet, "--rows", "-2:", "--columns", "id,name", "--json"]).expect(0);
     assert_eq!(last.stdout, "{\"id\":23,\"name\":\"n23\"}\n{\"id\":24,\"name\":\"n24\"}\n");
     ferry.run(args!["show", parquet, "--rows", "25"]).expect(2).says(&["there is no row 25", "25"]);
