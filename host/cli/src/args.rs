@@ -408,6 +408,15 @@ pub(crate) struct Inspect {
     #[arg(long, value_name = "ALGORITHM")]
     pub(crate) digest: Option<DigestName>,
 
+    /// Look at every value: the least, the greatest, mean, deviation, zeros, NaN and infinities of each tensor, or of those
+    /// whose names GLOB matches, and what is wrong with them; of records, also the distinct values of each column
+    #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, conflicts_with = "schema")]
+    pub(crate) stats: Option<Option<String>>,
+
+    /// With --stats: how the values of each tensor are distributed, in 64 bins, which takes a second pass
+    #[arg(long, requires = "stats")]
+    pub(crate) histogram: bool,
+
     /// Of records: print the schema that was found, as a file that schema=FILE takes
     #[arg(long)]
     pub(crate) schema: bool,

@@ -2,6 +2,7 @@
 
 mod description;
 mod records;
+mod statistics;
 
 use super::args::{DigestName, Inspect};
 use super::losses;
@@ -16,6 +17,7 @@ use std::path::Path;
 use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::inspect::{Inspected, inspect, inspect_below, temporary};
+use tensorferry::engine::convert::statistics::{ModelStatistics, StatisticsRequest, model_statistics};
 use tensorferry::engine::convert::steps;
 use tensorferry::engine::describe::composite::Composite;
 use tensorferry::engine::describe::pipeline::Pipeline;
@@ -78,6 +80,7 @@ struct Seen {
     inspected: Inspected,
     model: ModelDescription,
     hashed: Option<Hashed>,
+    statistics: Option<ModelStatistics>,
 }
 
 impl Seen {
@@ -85,14 +88,16 @@ impl Seen {
         if command.patterns.is_empty() {
             let model = describe(&all.input, &all.catalog, &all.catalog, session);
             let hashed = hashed(command, &all, session)?;
-            return Ok(Self { inspected: all, model, hashed });
+            let statistics = taken(command, &all, session)?;
+            return Ok(Self { inspected: all, model, hashed, statistics });
         }
         let whole = all.catalog.clone();
         let weights = describe(&all.input, &whole, &whole, session).weights;
         let inspected = narrowed(command, all, &weights)?;
         let model = describe(&inspected.input, &whole, &inspected.catalog, session);
         let hashed = hashed(command, &inspected, session)?;
-        Ok(Self { inspected, model, hashed })
+        let statistics = taken(command, &inspected, session)?;
+        Ok(Self { inspected, model, hashed, statistics })
     }
 }
 
@@ -166,6 +171,19 @@ fn hashed(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Opti
     Ok(Some((algorithm, digests)))
 }
 
+/// The statistics, if they are asked for.
+fn taken(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Option<ModelStatistics>> {
+    let Some(glob) = &command.stats else { return Ok(None) };
+    let request = StatisticsRequest {
+        input: &seen.input,
+        options: &command.reader.reader.options,
+        part: &command.reader.part,
+        patterns: glob.as_ref().map_or(&command.patterns, std::slice::from_ref),
+        histograms: command.histogram,
+    };
+    terminal::with_progress(session, false, |_| model_statistics(&request, session)).map(Some)
+}
+
 fn dtype_name<'a>(catalog: &'a Catalog, tensor: &Tensor) -> &'a str {
     catalog.dtype_info(tensor.dtype).map_or("?", |info| info.name())
 }
@@ -180,7 +198,10 @@ struct Document<'a> {
     /// Numbers in the weights of the model, those of tied ones once.
     parameters: u64,
     /// What the model is.
-    model: &'a ModelDescription,
+    model: serde_json::Value,
+    /// With `--stats`: what is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    findings: Option<serde_json::Value>,
     tensors: Vec<TensorRecord<'a>>,
     metadata: BTreeMap<&'a str, serde_json::Value>,
     /// The tree of what is no tensor: a checkpoint's step, a model's signatures.
@@ -215,6 +236,9 @@ struct TensorRecord<'a> {
     attributes: BTreeMap<&'a str, serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<Digest>,
+    /// Of a part of a weight: that weight's name, whose statistics stand with it in the model's `weights`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stats: Option<serde_json::Value>,
 }
 
 /// A digest in hexadecimal, under its algorithm's name.
@@ -235,8 +259,9 @@ impl Digest {
 }
 
 fn document<'a>(seen: &'a Seen) -> Document<'a> {
-    let Seen { inspected: seen, model, hashed } = seen;
+    let Seen { inspected: seen, model, hashed, statistics } = seen;
     let catalog = &seen.catalog;
+    let stats = statistics.as_ref().map(statistics::by_name).unwrap_or_default();
     let tensors = catalog.tensors().iter().zip(catalog.ties()).enumerate();
     let record = |(index, (tensor, tie)): (usize, (&'a Tensor, TensorId))| TensorRecord {
         name: &tensor.name,
@@ -246,12 +271,14 @@ fn document<'a>(seen: &'a Seen) -> Document<'a> {
         tied_to: catalog.tensor(tie).filter(|_| tie.0 as usize != index).map(|first| first.name.as_str()),
         attributes: values(&tensor.attributes),
         digest: hashed.as_ref().map(|(algorithm, digests)| Digest::new(*algorithm, &digests[index])),
+        stats: stats.get(tensor.name.as_str()).cloned(),
     };
     Document {
         format: &seen.input.format.description.id,
         origin: catalog.origin(),
         parameters: model.count.parameters,
-        model,
+        model: statistics::with_weights(model, &stats),
+        findings: statistics.as_ref().map(ModelStatistics::findings_json),
         tensors: tensors.map(record).collect(),
         metadata: values(catalog.metadata()),
         state: outline::json(catalog),
@@ -288,7 +315,7 @@ fn content_digest(catalog: &Catalog, digests: &[ContentDigest]) -> ContentDigest
 }
 
 fn text(seen: &Seen, all: bool) -> String {
-    let Seen { inspected: seen, model, hashed } = seen;
+    let Seen { inspected: seen, model, hashed, statistics } = seen;
     let (catalog, hashed) = (&seen.catalog, hashed.as_ref());
     let mut text = String::new();
     let total: u64 = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();
@@ -309,6 +336,9 @@ fn text(seen: &Seen, all: bool) -> String {
         let _ = writeln!(text, "  ... and {} more", by_dtype.len() - MOST_DTYPES);
     }
     section(&mut text, "model", description::lines(model).into_iter());
+    if let Some(statistics) = statistics {
+        section(&mut text, "findings", statistics::findings(statistics, all).into_iter());
+    }
     section(&mut text, "state", outline::lines(catalog).iter().map(outline_line));
     section(&mut text, "as a flat list of tensors", flat(catalog, all).into_iter());
     let mut rest = String::new();
@@ -322,7 +352,11 @@ fn text(seen: &Seen, all: bool) -> String {
     section(&mut rest, "globals (none is ever called)", lines.into_iter());
     let taken = [&text, &rest].map(|part| part.lines().count()).iter().sum::<usize>() + seen.losses.len() + 2;
     let room = SCREEN.saturating_sub(taken).clamp(*SHOWN.start(), *SHOWN.end());
-    text += &table(catalog, &model.weights, if all { usize::MAX } else { room }, hashed);
+    let most = if all { usize::MAX } else { room };
+    match statistics {
+        Some(statistics) => text += &statistics::table(&statistics.tensors, most),
+        None => text += &table(catalog, &model.weights, most, hashed),
+    }
     text += &rest;
     if let Some((Algorithm::Blake3, digests)) = hashed {
         let _ = writeln!(text, "\ncontent {}", hex(&content_digest(catalog, digests)));

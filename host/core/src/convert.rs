@@ -42,6 +42,7 @@ mod tensors_to_records;
 
 pub mod compare;
 pub mod inspect;
+pub mod statistics;
 
 pub use request::{InputRequest, OutputRequest, Request};
 #[cfg(feature = "arrow-60")]

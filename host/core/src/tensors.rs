@@ -12,5 +12,6 @@ pub mod hash_tree;
 pub mod logical;
 pub mod slabs;
 pub mod slice;
+pub mod statistics;
 pub mod stored;
 pub mod tally;

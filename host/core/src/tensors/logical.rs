@@ -60,6 +60,29 @@ impl<'a> Logical<'a> {
         })
     }
 
+    /// Gives all of a tensor's bytes to `each`, in no order, in pieces of whole elements: for whoever the order says
+    /// nothing, of a tensor that would have to be brought in order first. `buffer` is one that may be used again.
+    ///
+    /// # Errors
+    /// Whatever reading gives.
+    pub fn each_piece(&self, id: TensorId, buffer: &mut Vec<u8>, mut each: impl FnMut(&[u8])) -> Result<()> {
+        /// Runs may be as short as an element: so many bytes of them are given at once.
+        const PIECE: usize = 64 << 10;
+        let unit = self.dtype_info(self.tensor(id).dtype)?.block_bytes().max(1) as usize;
+        buffer.clear();
+        let mut write = |_, run: &[u8]| {
+            buffer.extend_from_slice(run);
+            if buffer.len() >= PIECE && buffer.len().is_multiple_of(unit) {
+                each(buffer);
+                buffer.clear();
+            }
+            Ok(())
+        };
+        self.each_run(&TensorPart::whole(id), &mut write)?;
+        each(buffer);
+        Ok(())
+    }
+
     /// The storages where a tensor's bytes lie, whatever they are cast to, and those that these are joined of.
     pub fn storages_of(&self, id: TensorId) -> Result<Vec<StorageId>> {
         let tensor = tensor_of(self.catalog(), id)?;
@@ -130,6 +153,11 @@ impl<'a> Logical<'a> {
             buffer[to..to + run.len()].copy_from_slice(run);
             Ok(())
         };
+        self.each_run(part, write)
+    }
+
+    /// Gives the bytes of a part to `write`, with their place in it, run by run.
+    fn each_run(&self, part: &TensorPart, write: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         if let Some(slabs) = self.slabs(part)? {
             let mut buffers = SlabBuffers::default();
             return (0..slabs.count()).try_for_each(|number| {

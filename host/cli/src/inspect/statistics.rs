@@ -1,0 +1,237 @@
+//! `ferry inspect --stats`: statistics of tensors as a table that fits the terminal, what they say is wrong, and how they
+//! stand in the JSON document.
+
+use crate::terminal::{self, counted, printable};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+use tensorferry::engine::convert::statistics::{Finding, FindingKind, ModelStatistics, TensorStatistics};
+use tensorferry::engine::describe::ModelDescription;
+use tensorferry::engine::tensors::statistics::{BINS, Histogram, Number, Numbers, Statistics};
+
+/// Characters of a name that are shown at least.
+const LEAST_NAME: usize = 16;
+/// Tensors of a finding that are named.
+const MOST_NAMED: usize = 3;
+/// Layers that are named.
+const MOST_LAYERS: usize = 12;
+
+/// The statistics as JSON, by the names of tensors; parts of a weight have the weight's name in them.
+pub(super) fn by_name(statistics: &ModelStatistics) -> HashMap<&str, Value> {
+    let mut all = HashMap::new();
+    for tensor in &statistics.tensors {
+        all.extend(tensor.parts.iter().map(|part| (part.as_str(), json!({ "part_of": tensor.name }))));
+    }
+    // A weight may have the name of one of its parts.
+    for tensor in &statistics.tensors {
+        all.insert(&tensor.name, tensor.json());
+    }
+    all
+}
+
+/// A model as JSON has it, whose weights of several tensors have their statistics.
+pub(super) fn with_weights(model: &ModelDescription, stats: &HashMap<&str, Value>) -> Value {
+    let mut document = json!(model);
+    let weights = document.get_mut("weights").and_then(Value::as_array_mut);
+    for weight in weights.into_iter().flatten() {
+        let found = weight["name"].as_str().and_then(|name| stats.get(name));
+        if let Some(found) = found.filter(|found| found.get("part_of").is_none()) {
+            weight["stats"] = found.clone();
+        }
+    }
+    document
+}
+
+/// What is wrong, a line for each kind, or for each finding where all are asked for.
+pub(super) fn findings(statistics: &ModelStatistics, all: bool) -> Vec<String> {
+    let notes = statistics.notes.iter().cloned();
+    let mut kinds: BTreeMap<FindingKind, Vec<&Finding>> = BTreeMap::new();
+    for finding in &statistics.findings {
+        kinds.entry(finding.kind).or_default().push(finding);
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for (kind, found) in kinds {
+        let most = if all { usize::MAX } else { MOST_NAMED };
+        let tensors: usize = found.iter().map(|finding| finding.tensors.len()).sum();
+        let mut line = format!("{}: {}{}", kind.title(), counted(tensors as u64, "tensor"), layers(&found));
+        if all {
+            lines.push(line);
+            lines.extend(found.iter().map(|finding| format!("  {}", named(finding, usize::MAX))));
+            continue;
+        }
+        line += ": ";
+        line += &found.iter().take(most).map(|finding| named(finding, most)).collect::<Vec<_>>().join("; ");
+        if found.len() > most {
+            let _ = write!(line, "; ... and {} more (--all shows them)", found.len() - most);
+        }
+        lines.push(line);
+    }
+    if lines.is_empty() {
+        lines.push("nothing stands out".to_owned());
+    }
+    notes.chain(lines).collect()
+}
+
+fn named(finding: &Finding, most: usize) -> String {
+    let names: Vec<&str> = finding.tensors.iter().take(most).map(String::as_str).collect();
+    let others = finding.tensors.len() - names.len();
+    let others = if others > 0 { format!(" and {others} more") } else { String::new() };
+    format!("{}{others} ({})", names.join(", "), finding.what)
+}
+
+fn layers(findings: &[&Finding]) -> String {
+    let mut layers: Vec<u64> = findings.iter().flat_map(|finding| finding.layers()).collect();
+    layers.sort_unstable();
+    layers.dedup();
+    let word = match layers.len() {
+        0 => return String::new(),
+        1 => "layer",
+        _ => "layers",
+    };
+    let shown: Vec<String> = layers.iter().take(MOST_LAYERS).map(u64::to_string).collect();
+    let more = if layers.len() > MOST_LAYERS { " ..." } else { "" };
+    format!(", {word} {}{more}", shown.join(", "))
+}
+
+/// A line for each tensor, and one for its histogram.
+pub(super) fn table(tensors: &[TensorStatistics], most: usize) -> String {
+    let shown = &tensors[..most.min(tensors.len())];
+    let numbers = || shown.iter().filter_map(|tensor| tensor.found.as_ref().ok()?.numbers());
+    let has_nan = numbers().any(|numbers| numbers.nan > 0);
+    let has_infinities = numbers().any(|numbers| numbers.infinities() > 0);
+    let mut titles = vec!["dtype", "shape", "min", "max", "mean", "std", "zeros"];
+    titles.extend(has_nan.then_some("NaN"));
+    titles.extend(has_infinities.then_some("inf"));
+    let titles: Vec<String> = titles.into_iter().map(str::to_owned).collect();
+    let rows: Vec<Row> = shown.iter().map(|tensor| Row::of(tensor, has_nan, has_infinities)).collect();
+    let widths: Vec<usize> = (0..titles.len())
+        .map(|column| {
+            let cells = rows.iter().filter_map(|row| row.cells.get(column));
+            cells.chain([&titles[column]]).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    let taken = 4 + widths.iter().map(|width| width + 2).sum::<usize>();
+    let longest = shown.iter().map(|tensor| printable(&tensor.name).chars().count()).max().unwrap_or(0);
+    let room = terminal::columns().saturating_sub(taken).max(LEAST_NAME).min(longest.max(4));
+    let mut text = String::from("\n");
+    let line = |name: &str, cells: &[String]| {
+        let mut line = format!("  {name:room$}");
+        for (column, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+            let _ =
+                if column < 2 { write!(line, "  {cell:width$}") } else { write!(line, "  {cell:>width$}") };
+        }
+        line.trim_end().to_owned() + "\n"
+    };
+    text += &line("name", &titles);
+    for (row, tensor) in rows.iter().zip(shown) {
+        text += &line(&shortened(&printable(&tensor.name), room), &row.cells);
+        text.extend(row.below.iter().map(|below| format!("    {below}\n")));
+    }
+    if tensors.len() > shown.len() {
+        let _ = writeln!(text, "  ... and {} more (--all shows them)", tensors.len() - shown.len());
+    }
+    text
+}
+
+/// A name of at most so many characters: what tells tensors apart stands at both ends.
+fn shortened(name: &str, room: usize) -> String {
+    let count = name.chars().count();
+    if count <= room {
+        return name.to_owned();
+    }
+    let end = (room - 1) * 2 / 3;
+    let start = room - 1 - end;
+    let head: String = name.chars().take(start).collect();
+    let tail: String = name.chars().skip(count - end).collect();
+    format!("{head}…{tail}")
+}
+
+struct Row {
+    cells: Vec<String>,
+    /// A line below.
+    below: Option<String>,
+}
+
+impl Row {
+    fn of(tensor: &TensorStatistics, has_nan: bool, has_infinities: bool) -> Self {
+        let shape: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
+        let mut cells = vec![printable(&tensor.dtype), format!("[{}]", shape.join(", "))];
+        match &tensor.found {
+            Ok(Statistics::Numbers(numbers)) => {
+                cells.extend([numbers.min, numbers.max].map(|number| number.map_or_else(none, shown)));
+                cells.extend([numbers.mean, numbers.deviation].map(|number| number.map_or_else(none, short)));
+                cells.push(percent(numbers));
+                cells.extend(has_nan.then(|| of_count(numbers.nan)));
+                cells.extend(has_infinities.then(|| of_count(numbers.infinities())));
+                Self { cells, below: numbers.histogram.as_deref().map(bars) }
+            }
+            Ok(Statistics::Texts(texts)) => {
+                let mean = texts.mean().map_or_else(none, short);
+                let below = format!("strings of {} to {} bytes, mean {mean}", texts.shortest, texts.longest);
+                Self { cells, below: Some(below) }
+            }
+            Err(problem) => Self { cells, below: Some(format!("not looked at: {}", printable(problem))) },
+        }
+    }
+}
+
+fn none() -> String {
+    "-".to_owned()
+}
+
+fn of_count(count: u64) -> String {
+    if count == 0 { String::new() } else { count.to_string() }
+}
+
+/// The share of zeros; that there is one is never rounded away.
+fn percent(numbers: &Numbers) -> String {
+    match (numbers.zeros, numbers.count) {
+        (0, _) => "0".to_owned(),
+        (zeros, count) if zeros == count => "100%".to_owned(),
+        (zeros, count) => {
+            let share = zeros as f64 * 100.0 / count as f64;
+            if share < 0.1 { "<0.1%".to_owned() } else { format!("{:.1}%", share.min(99.9)) }
+        }
+    }
+}
+
+fn shown(number: Number) -> String {
+    match number {
+        Number::Integer(number) => number.to_string(),
+        Number::Float(number) => short(number),
+    }
+}
+
+/// A number in four digits.
+fn short(number: f64) -> String {
+    let size = number.abs();
+    if number == 0.0 || !number.is_finite() {
+        return if number == 0.0 { "0".to_owned() } else { number.to_string() };
+    }
+    if !(1e-4..1e6).contains(&size) {
+        return format!("{number:.3e}");
+    }
+    let digits = match size {
+        1e3.. => 1,
+        1e2.. => 2,
+        1e1.. => 3,
+        1.0.. => 4,
+        _ => 5,
+    };
+    let text = format!("{number:.digits$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A histogram in a line, a character for each bin; on a narrow terminal for two.
+fn bars(histogram: &Histogram) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let together = if terminal::columns() < BINS + 30 { 2 } else { 1 };
+    let counts: Vec<u64> = histogram.counts.chunks(together).map(|bins| bins.iter().sum()).collect();
+    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    let bar = |&count: &u64| match count {
+        0 => ' ',
+        count => BARS[((count as f64 / most as f64) * 8.0).ceil().clamp(1.0, 8.0) as usize - 1],
+    };
+    let bars: String = counts.iter().map(bar).collect();
+    format!("{} |{bars}| {}", short(histogram.edges[0]), short(histogram.edges[BINS]))
+}

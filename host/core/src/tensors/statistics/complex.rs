@@ -1,0 +1,38 @@
+//! Complex numbers by their magnitudes, as `numpy.abs` gives them of numbers that were made F64 first. One of whose
+//! parts is NaN counts as NaN, and of the others one with an infinite part as an infinity.
+
+use super::floats::{BLOCK, FloatFacts, by_number};
+use super::partial::Partial;
+
+/// Magnitudes of complex numbers, `width` bytes each, whose parts `read` gives.
+pub(super) fn magnitudes(
+    bytes: &[u8],
+    width: usize,
+    read: fn(&[u8]) -> f64,
+) -> impl Iterator<Item = f64> + '_ {
+    bytes.chunks_exact(width).map(move |number| {
+        let (real, imaginary) = number.split_at(width / 2);
+        let (real, imaginary) = (read(real), read(imaginary));
+        if real.is_nan() || imaginary.is_nan() { f64::NAN } else { real.hypot(imaginary) }
+    })
+}
+
+/// Adds complex numbers that lie side by side. Numbers one of whose parts is subnormal, or the largest that there
+/// is, count as such.
+pub(super) fn add(bytes: &[u8], width: usize, read: fn(&[u8]) -> f64, facts: FloatFacts, into: &mut Partial) {
+    for bytes in bytes.chunks(BLOCK * width) {
+        // Magnitudes have other limits than their parts.
+        let none = FloatFacts { least_normal: 0.0, largest: f64::INFINITY };
+        by_number(magnitudes(bytes, width, read), none, into);
+        for number in bytes.chunks_exact(width) {
+            let (real, imaginary) = number.split_at(width / 2);
+            let parts = [read(real), read(imaginary)];
+            if parts.iter().all(|part| part.is_finite()) {
+                let is_any =
+                    |test: fn(f64, FloatFacts) -> bool| parts.iter().any(|&part| test(part.abs(), facts));
+                into.subnormals += u64::from(is_any(|size, facts| size != 0.0 && size < facts.least_normal));
+                into.saturated += u64::from(is_any(|size, facts| size >= facts.largest));
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The loops over floats of 16, 32 and 64 bits.
+//!
+//! A block stays in the L1 cache and is gone over twice: for its range and its small numbers, and for its sums. The sums
+//! tell whether all of it is finite; only a block that is not is looked at number by number. Each loop keeps several
+//! numbers of everything, side by side, which is what the compiler makes vectors of.
+
+use super::moments::Moments;
+use super::partial::{Number, Partial};
+
+/// Numbers of a block.
+pub(super) const BLOCK: usize = 1024;
+
+/// What is special in a float's dtype.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct FloatFacts {
+    /// The least number with all its digits.
+    pub(super) least_normal: f64,
+    /// The largest number.
+    pub(super) largest: f64,
+}
+
+/// Numbers beside each other in a loop.
+const LANES: usize = 16;
+
+macro_rules! block {
+    ($(#[$doc:meta])* $name:ident, $float:ty, $narrow:expr) => {
+        $(#[$doc])*
+        pub(super) fn $name(values: &[$float], facts: FloatFacts, into: &mut Partial) {
+            let Some(&first) = values.first() else { return };
+            let (least_normal, largest) = ($narrow(facts.least_normal), $narrow(facts.largest));
+            let (mut low, mut high) = ([first; LANES], [first; LANES]);
+            let (mut zeros, mut small) = ([0_u32; LANES], [0_u32; LANES]);
+            let mut see = |lane: usize, value: $float| {
+                low[lane] = if value < low[lane] { value } else { low[lane] };
+                high[lane] = if value > high[lane] { value } else { high[lane] };
+                zeros[lane] += u32::from(value == 0.0);
+                small[lane] += u32::from(value.abs() < least_normal);
+            };
+            let (groups, rest) = values.as_chunks::<LANES>();
+            for group in groups {
+                (0..LANES).for_each(|lane| see(lane, group[lane]));
+            }
+            rest.iter().enumerate().for_each(|(lane, &value)| see(lane, value));
+
+            let base = f64::from(first);
+            let (mut sums, mut squares) = ([0_f64; LANES], [0_f64; LANES]);
+            let mut add = |lane: usize, value: $float| {
+                let apart = f64::from(value) - base;
+                sums[lane] += apart;
+                squares[lane] += apart * apart;
+            };
+            for group in groups {
+                (0..LANES).for_each(|lane| add(lane, group[lane]));
+            }
+            rest.iter().enumerate().for_each(|(lane, &value)| add(lane, value));
+            let (sum, square) = (sums.iter().sum::<f64>(), squares.iter().sum::<f64>());
+            // An infinity or NaN anywhere makes its square one, and so does a block that reaches too far.
+            if !(sum.is_finite() && square.is_finite()) {
+                return by_number(values.iter().map(|&value| f64::from(value)), facts, into);
+            }
+            let low = low.into_iter().fold(first, |a, b| if b < a { b } else { a });
+            let high = high.into_iter().fold(first, |a, b| if b > a { b } else { a });
+            let zeros = u64::from(zeros.iter().sum::<u32>());
+            into.moments.merge(&Moments::of_differences(values.len() as u64, base, sum, square));
+            into.reach(Number::Float(low.into()), Number::Float(high.into()));
+            into.zeros += zeros;
+            into.subnormals += u64::from(small.iter().sum::<u32>()) - zeros;
+            if high >= largest || low <= -largest {
+                into.saturated += values.iter().filter(|value| value.abs() >= largest).count() as u64;
+            }
+        }
+    };
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "both numbers are those of a dtype that F32 holds")]
+fn single(number: f64) -> f32 {
+    number as f32
+}
+
+block!(
+    /// Adds numbers that F32 holds, at most [`BLOCK`].
+    singles, f32, single
+);
+block!(
+    /// Adds numbers of F64, at most [`BLOCK`].
+    doubles, f64, |number: f64| number
+);
+
+/// Adds numbers of which some are no finite ones, or which are too far apart for their sums; at most [`BLOCK`].
+pub(super) fn by_number(values: impl Iterator<Item = f64>, facts: FloatFacts, into: &mut Partial) {
+    let (mut finite, mut count) = ([0_f64; BLOCK], 0);
+    for value in values {
+        if value.is_finite() {
+            finite[count] = value;
+            count += 1;
+            into.zeros += u64::from(value == 0.0);
+            into.subnormals += u64::from(value != 0.0 && value.abs() < facts.least_normal);
+            into.saturated += u64::from(value.abs() >= facts.largest);
+            into.reach(Number::Float(value), Number::Float(value));
+        } else {
+            into.nan += u64::from(value.is_nan());
+            into.positive_infinities += u64::from(value == f64::INFINITY);
+            into.negative_infinities += u64::from(value == f64::NEG_INFINITY);
+        }
+    }
+    let finite = &finite[..count];
+    let Some(&base) = finite.first() else { return };
+    let apart = || finite.iter().map(|value| value - base);
+    let (sum, squares) = (apart().sum::<f64>(), apart().map(|apart| apart * apart).sum::<f64>());
+    into.moments.merge(&if sum.is_finite() && squares.is_finite() {
+        Moments::of_differences(count as u64, base, sum, squares)
+    } else {
+        Moments::of_wide(finite)
+    });
+}
