@@ -1,5 +1,6 @@
 //! `ferry inspect` of records.
 
+use super::statistics;
 use crate::args::Inspect;
 use crate::losses;
 use crate::terminal::{self, counted, printable};
@@ -14,8 +15,9 @@ use tensorferry::engine::read::record_files::FoundInput;
 use tensorferry::engine::records::rows::{self, Rows};
 use tensorferry::engine::records::schema_file::{column, schema_file, type_and_shape};
 use tensorferry::engine::records::shown::shown;
+use tensorferry::engine::records::survey::close::CloseLook;
 use tensorferry::engine::records::survey::{ColumnSurvey, Spread, Survey, survey};
-use tensorferry_sdk::arrow_schema::Schema;
+use tensorferry_sdk::arrow_schema::{DataType, Schema, TimeUnit};
 use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::{Error, Loss, Purpose, Result};
 
@@ -35,11 +37,16 @@ pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) 
         terminal::print_json(&schema_file(&rows.set.schema()))?;
         return rows.close();
     }
-    let wanted = globs(&command.patterns)?;
+    if command.histogram {
+        return Err(Error::usage("--histogram is for tensors: this input holds records"));
+    }
+    let of_stats = command.stats.as_ref().and_then(|glob| glob.as_ref());
+    let wanted = globs(of_stats.map_or(&command.patterns, std::slice::from_ref))?;
     let (rows, mut survey) = rows::read_once(Purpose::SHOW, session, |purpose| {
         let rows = open(purpose)?;
         check_patterns(&wanted, &rows.set.schema()).map_err(|error| rows::refusal(error, purpose))?;
-        let survey = terminal::with_progress(session, false, |_| survey(&rows, session))?;
+        let survey =
+            terminal::with_progress(session, false, |_| survey(&rows, command.stats.is_some(), session))?;
         Ok((rows, survey))
     })?;
     survey.columns.retain(|column| wanted.is_empty() || wanted.is_match(column.field.name()));
@@ -98,7 +105,79 @@ fn column_record(found: &ColumnSurvey) -> Value {
     if found.range.nan > 0 {
         record["nan"] = found.range.nan.into();
     }
+    if let Some(close) = &found.close {
+        record["stats"] = close_record(found, close);
+    }
     record
+}
+
+/// What a close look found. Means of times are times, their deviations seconds.
+fn close_record(found: &ColumnSurvey, close: &CloseLook) -> Value {
+    let mut record = json!({});
+    if let Some(distinct) = &close.distinct {
+        record["distinct"] = distinct.count().into();
+        record["distinct_is_exact"] = distinct.is_exact().into();
+    }
+    if let Some((is, is_not)) = close.truths {
+        record["true"] = is.into();
+        record["false"] = is_not.into();
+    }
+    if let Some((mean, deviation)) = moments(found, close) {
+        record["mean"] = mean;
+        record["std"] = deviation;
+    }
+    record
+}
+
+/// Mean and deviation: of decimals as numbers; of times a time, and seconds.
+fn moments(found: &ColumnSurvey, close: &CloseLook) -> Option<(Value, Value)> {
+    let (mean, deviation) = (close.mean()?, close.deviation()?);
+    let data_type = type_and_shape(found.field.data_type()).0;
+    let float = |n: f64| if n.is_finite() { json!(n) } else { Value::from(n.to_string()) };
+    if let Some(scale) = decimal_scale(data_type) {
+        let unit = 10_f64.powi(-i32::from(scale));
+        return Some((float(mean * unit), float(deviation * unit)));
+    }
+    match (data_type.is_temporal(), seconds(data_type)) {
+        (true, Some(unit)) => {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "it lies between two whole numbers of the column"
+            )]
+            let shown = shown(data_type, mean.round() as i128)?;
+            Some((shown.into(), float(deviation * unit)))
+        }
+        (true, None) => None,
+        _ => Some((float(mean), float(deviation))),
+    }
+}
+
+fn decimal_scale(data_type: &DataType) -> Option<i8> {
+    match data_type {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => Some(*scale),
+        _ => None,
+    }
+}
+
+/// The seconds of a time's unit.
+fn seconds(data_type: &DataType) -> Option<f64> {
+    Some(match data_type {
+        DataType::Date32 => 86400.0,
+        DataType::Date64 => 1e-3,
+        DataType::Timestamp(unit, _)
+        | DataType::Time32(unit)
+        | DataType::Time64(unit)
+        | DataType::Duration(unit) => match unit {
+            TimeUnit::Second => 1.0,
+            TimeUnit::Millisecond => 1e-3,
+            TimeUnit::Microsecond => 1e-6,
+            TimeUnit::Nanosecond => 1e-9,
+        },
+        _ => return None,
+    })
 }
 
 fn has_lists(found: &ColumnSurvey) -> bool {
@@ -164,6 +243,26 @@ fn facts(found: &ColumnSurvey) -> Vec<String> {
     }
     if found.range.nan > 0 {
         facts.push(format!("{} NaN", found.range.nan));
+    }
+    if let Some(close) = &found.close {
+        facts.extend(close_facts(found, close));
+    }
+    facts
+}
+
+fn close_facts(found: &ColumnSurvey, close: &CloseLook) -> Vec<String> {
+    let mut facts = Vec::new();
+    if let Some((is, is_not)) = close.truths {
+        facts.push(format!("{is} true, {is_not} false"));
+    } else if let Some((mean, deviation)) = moments(found, close) {
+        let is_time = mean.is_string();
+        let short = |value: &Value| value.as_f64().map_or_else(|| plain(value), statistics::short);
+        let unit = if is_time { " s" } else { "" };
+        facts.push(format!("mean {}, std {}{unit}", short(&mean), short(&deviation)));
+    }
+    if let Some(distinct) = &close.distinct {
+        let about = if distinct.is_exact() { "" } else { "about " };
+        facts.push(format!("{about}{} distinct", distinct.count()));
     }
     facts
 }

@@ -203,13 +203,13 @@ fn shown(number: Number) -> String {
 }
 
 /// A number in four digits.
-fn short(number: f64) -> String {
+pub(super) fn short(number: f64) -> String {
     let size = number.abs();
     if number == 0.0 || !number.is_finite() {
         return if number == 0.0 { "0".to_owned() } else { number.to_string() };
     }
     if !(1e-4..1e6).contains(&size) {
-        return format!("{number:.3e}");
+        return format!("{number:.2e}");
     }
     let digits = match size {
         1e3.. => 1,

@@ -1,6 +1,9 @@
 //! A survey is what all rows of an input come to: how many there are, and for each column how often it
 //! is missing, how many values a row has, and what they range over. Every record is decoded for it.
 
+pub mod close;
+pub mod distinct;
+
 use super::batch_bytes::batch_bytes;
 use super::flow::BATCH_ROWS;
 use super::progress::{self, SplitProgress};
@@ -11,9 +14,11 @@ use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, downcast_primitive_array,
 };
 use arrow_schema::{DataType, FieldRef};
+use close::CloseLook;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::records::{Batches, from_stream};
 use tensorferry_sdk::{Context, Result, arrow_array, arrow_schema};
 
@@ -41,6 +46,8 @@ pub struct ColumnSurvey {
     pub sizes: Spread,
     /// What the values range over, where they are numbers.
     pub range: ValueRange,
+    /// What a close look found, if one was asked for.
+    pub close: Option<CloseLook>,
 }
 
 /// How lengths are distributed.
@@ -146,16 +153,32 @@ impl ValueRange {
 /// Bytes of a batch, roughly: it is still in the cache when it is looked at.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// Decodes all rows, splits in parallel.
+/// Decodes all rows, splits in parallel; looks closely at their values, if that is asked for.
 ///
 /// # Errors
 /// Whatever is wrong with the input: the first error in the input's order.
-pub fn survey(rows: &Rows<'_>, session: &Session) -> Result<Survey> {
+pub fn survey(rows: &Rows<'_>, closely: bool, session: &Session) -> Result<Survey> {
     let splits = 0..rows.set.splits().len();
     progress::begin(rows, splits.clone(), session);
-    let of_split = |split| survey_split(rows, split, session).map_err(|error| (split, error));
+    // What is distinct in a split is joined as soon as the split ends: no order matters, and only as many are held as
+    // there are threads.
+    let distinct: Mutex<Vec<CloseLook>> = Mutex::default();
+    let of_split = |split| {
+        let mut found = survey_split(rows, split, closely, session).map_err(|error| (split, error))?;
+        let mut all = distinct.lock().unwrap_or_else(PoisonError::into_inner);
+        all.resize_with(found.columns.len(), CloseLook::default);
+        for (all, column) in all.iter_mut().zip(&mut found.columns) {
+            let of_split = column.close.as_mut().and_then(|close| close.distinct.take());
+            all.merge(CloseLook { distinct: of_split, ..CloseLook::default() });
+        }
+        Ok(found)
+    };
     let found: Vec<Result<Survey, (usize, _)>> = splits.into_par_iter().map(of_split).collect();
-    let mut all = Survey::empty(rows);
+    let mut all = Survey::empty(rows, closely);
+    let distinct = distinct.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (column, distinct) in all.columns.iter_mut().zip(distinct) {
+        column.close.iter_mut().for_each(|close| close.merge(distinct.clone()));
+    }
     for found in found {
         let found = found.map_err(|(_, error)| error)?;
         all.records += found.records;
@@ -165,13 +188,16 @@ pub fn survey(rows: &Rows<'_>, session: &Session) -> Result<Survey> {
             column.lengths.merge(&other.lengths);
             column.sizes.merge(&other.sizes);
             column.range.merge(&other.range);
+            if let (Some(close), Some(other)) = (&mut column.close, &other.close) {
+                close.merge(other.clone());
+            }
         }
     }
     Ok(all)
 }
 
-fn survey_split(rows: &Rows<'_>, split: usize, session: &Session) -> Result<Survey> {
-    let mut survey = Survey::empty(rows);
+fn survey_split(rows: &Rows<'_>, split: usize, closely: bool, session: &Session) -> Result<Survey> {
+    let mut survey = Survey::empty(rows, closely);
     let mut progress = SplitProgress::new(rows, split, session);
     let batches = Batches { columns: None, rows: BATCH_ROWS, bytes: BATCH_BYTES };
     for batch in rows.set.stream(split, &batches).map_err(|e| rows.place(e))? {
@@ -185,13 +211,14 @@ fn survey_split(rows: &Rows<'_>, split: usize, session: &Session) -> Result<Surv
 }
 
 impl Survey {
-    fn empty(rows: &Rows<'_>) -> Self {
+    fn empty(rows: &Rows<'_>, closely: bool) -> Self {
         let column = |field: &FieldRef| ColumnSurvey {
             field: field.clone(),
             missing: 0,
             lengths: Spread::default(),
             sizes: Spread::default(),
             range: ValueRange::default(),
+            close: closely.then(CloseLook::default),
         };
         let columns = rows.set.schema().fields().iter().map(column).collect();
         Self { records: 0, bytes: 0, columns }
@@ -236,6 +263,9 @@ impl ColumnSurvey {
     /// The values below all lists.
     fn add_values(&mut self, values: &ArrayRef) {
         let values: &dyn Array = values.as_ref();
+        if let Some(close) = &mut self.close {
+            close.add(values);
+        }
         match values.data_type() {
             DataType::List(_) => self.add_values(values.as_list::<i32>().values()),
             DataType::LargeList(_) => self.add_values(values.as_list::<i64>().values()),

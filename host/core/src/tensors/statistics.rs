@@ -28,6 +28,8 @@ mod windows;
 
 pub use histogram::{BINS, Histogram};
 pub use kind::Kind;
+#[cfg(feature = "records")]
+pub(crate) use moments::Moments;
 pub use partial::{Number, Numbers};
 pub use texts::Texts;
 pub use windows::{rows_of_zeros, statistics};

@@ -2,8 +2,8 @@
 
 /// Of a stretch of finite numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Moments {
-    pub(super) count: u64,
+pub(crate) struct Moments {
+    count: u64,
     /// One of the numbers, or one near to them. The mean is kept as what it is more than this: two means that are
     /// large and near to each other differ by what a single F64 would round away.
     base: f64,
@@ -14,7 +14,7 @@ pub(super) struct Moments {
 impl Moments {
     /// Of `count` numbers whose differences from `base` have this sum, and their squares that one. `base` is one of
     /// the numbers, so that the subtraction below leaves at least one part in `count` of what it is of.
-    pub(super) fn of_differences(count: u64, base: f64, sum: f64, squares: f64) -> Self {
+    pub(crate) fn of_differences(count: u64, base: f64, sum: f64, squares: f64) -> Self {
         if count == 0 {
             return Self::default();
         }
@@ -23,7 +23,7 @@ impl Moments {
     }
 
     /// Of numbers that occur so often, each.
-    pub(super) fn of_counted(numbers: impl Iterator<Item = (f64, u64)> + Clone) -> Self {
+    pub(crate) fn of_counted(numbers: impl Iterator<Item = (f64, u64)> + Clone) -> Self {
         let count: u64 = numbers.clone().map(|(_, times)| times).sum();
         if count == 0 {
             return Self::default();
@@ -34,14 +34,14 @@ impl Moments {
     }
 
     /// Of numbers whose differences are beyond F64.
-    pub(super) fn of_wide(numbers: &[f64]) -> Self {
+    pub(crate) fn of_wide(numbers: &[f64]) -> Self {
         let count = numbers.len() as f64;
         let mean: f64 = numbers.iter().map(|number| number / count).sum();
         let squares = numbers.iter().map(|number| (number - mean) * (number - mean)).sum();
         Self { count: numbers.len() as u64, base: mean, beyond: 0.0, squares }
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
         }
@@ -63,12 +63,16 @@ impl Moments {
         self.count += other.count;
     }
 
-    pub(super) fn mean(&self) -> f64 {
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn mean(&self) -> f64 {
         self.base + self.beyond
     }
 
     /// The population's standard deviation.
-    pub(super) fn deviation(&self) -> f64 {
+    pub(crate) fn deviation(&self) -> f64 {
         if self.count == 0 { 0.0 } else { (self.squares / self.count as f64).sqrt() }
     }
 }

@@ -110,11 +110,11 @@ impl Partial {
     }
 
     pub(super) fn finish(self) -> Numbers {
-        let is_any = self.moments.count > 0;
+        let is_any = self.moments.count() > 0;
         let outside = self.nan + self.positive_infinities + self.negative_infinities;
         Numbers {
-            count: self.moments.count + outside,
-            finite: self.moments.count,
+            count: self.moments.count() + outside,
+            finite: self.moments.count(),
             min: self.range.map(|(low, _)| low),
             max: self.range.map(|(_, high)| high),
             mean: is_any.then(|| self.moments.mean()),
