@@ -9,6 +9,7 @@ mod jobs;
 mod kinds;
 mod machine;
 mod records;
+mod statistics;
 mod table;
 mod turns;
 mod zoo;
@@ -36,6 +37,8 @@ struct Arguments {
     receipts: bool,
     /// Whether quantised models are dequantised.
     dequantize: bool,
+    /// Whether statistics of values are measured.
+    statistics: bool,
 }
 
 fn main() {
@@ -62,6 +65,9 @@ fn main() {
     }
     if arguments.dequantize {
         dequantize::beside_libraries(&arguments.memory, bytes, arguments.rounds);
+    }
+    if arguments.statistics {
+        statistics::beside_libraries(&arguments.memory, bytes, arguments.rounds);
     }
     if arguments.kinds.is_empty() {
         return;
@@ -94,6 +100,7 @@ fn arguments() -> Arguments {
         zoo: false,
         receipts: false,
         dequantize: false,
+        statistics: false,
     };
     let mut given = called().into_iter();
     while let Some(flag) = given.next() {
@@ -107,14 +114,16 @@ fn arguments() -> Arguments {
             "--only" if value == "zoo" => arguments.zoo = true,
             "--only" if value == "receipts" => arguments.receipts = true,
             "--only" if value == "dequantize" => arguments.dequantize = true,
+            "--only" if value == "statistics" => arguments.statistics = true,
             "--only" => arguments.kinds.push(kind(&value)),
             _ => panic!("unknown flag {flag}: there are --dir, --memory-dir, --rounds, --mebibytes, --only"),
         }
     }
-    let asks = [arguments.records, arguments.zoo, arguments.receipts, arguments.dequantize];
+    let Arguments { records, zoo, receipts, dequantize, statistics, .. } = arguments;
+    let asks = [records, zoo, receipts, dequantize, statistics];
     if arguments.kinds.is_empty() && !asks.contains(&true) {
         (arguments.records, arguments.zoo, arguments.receipts) = (true, true, true);
-        arguments.dequantize = true;
+        (arguments.dequantize, arguments.statistics) = (true, true);
         arguments.kinds = Kind::ALL.to_vec();
     }
     arguments
@@ -124,5 +133,7 @@ fn arguments() -> Arguments {
 fn kind(word: &str) -> Kind {
     let words = Kind::ALL.map(Kind::word).join(", ");
     let found = Kind::ALL.into_iter().find(|kind| kind.word() == word);
-    found.unwrap_or_else(|| panic!("--only takes one of records, zoo, receipts, dequantize, {words}"))
+    found.unwrap_or_else(|| {
+        panic!("--only takes one of records, zoo, receipts, dequantize, statistics, {words}")
+    })
 }

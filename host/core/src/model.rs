@@ -7,6 +7,7 @@ mod whole;
 use crate::context::session::Session;
 use crate::context::suggest::suggest;
 use crate::convert::inspect::{Inspected, Look, inspect, temporary};
+use crate::convert::statistics::{ModelStatistics, StatisticsRequest, model_statistics};
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::input::Input;
 use crate::read::part::Part;
@@ -98,7 +99,7 @@ impl Registry {
         };
         let (path, session) = (path.as_ref(), self.session().clone());
         let inspected = session.install(|| inspect(path, look, self, &session))?;
-        Ok(Model::of(inspected, session, !options.unchecked))
+        Ok(Model::of(inspected, session, options.clone()))
     }
 }
 
@@ -111,6 +112,9 @@ pub struct Model {
 
 struct Opened {
     input: Input,
+    /// What its reader was told, and which part of it this is.
+    options: Vec<(String, String)>,
+    part: Part,
     catalog: Catalog,
     losses: Vec<Loss>,
     decoded: Arc<DecodedStorages>,
@@ -123,13 +127,15 @@ impl Model {
     /// What was inspected, and maybe changed by steps, as a model.
     #[doc(hidden)]
     #[must_use]
-    pub fn of(inspected: Inspected, session: Arc<Session>, has_checksums: bool) -> Self {
+    pub fn of(inspected: Inspected, session: Arc<Session>, options: OpenOptions) -> Self {
         let decoded = Arc::new(DecodedStorages::new(&inspected.catalog));
         let by_name = inspected.catalog.tensors().iter().zip(0..);
         let by_name = by_name.map(|(tensor, index)| (tensor.name.clone(), TensorId(index))).collect();
-        let compared = has_checksums.then(Mutex::default);
+        let compared = (!options.unchecked).then(Mutex::default);
         let opened = Opened {
             input: inspected.input,
+            options: options.options,
+            part: options.part,
             catalog: inspected.catalog,
             losses: inspected.losses,
             decoded,
@@ -189,6 +195,18 @@ impl Model {
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
         &self.opened.catalog
+    }
+
+    /// What the numbers of its tensors come to, or of those whose names a glob matches; of quantised ones, what they
+    /// stand for.
+    ///
+    /// # Errors
+    /// Usage, for a glob that is none, or matches no name; whatever reading gives.
+    #[doc(hidden)]
+    pub fn statistics(&self, patterns: &[String], histograms: bool) -> Result<ModelStatistics> {
+        let Opened { input, options, part, .. } = &*self.opened;
+        let request = StatisticsRequest { input, options, part, patterns, histograms };
+        self.session.install(|| model_statistics(&request, &self.session))
     }
 
     /// Checks that no file of the input has changed since it was opened.

@@ -116,6 +116,25 @@ impl Model {
         py.detach(|| model.check_unchanged()).or_raise(py)
     }
 
+    /// What the numbers of tensors come to, name by name: of all, or of those that a glob matches.
+    #[pyo3(signature = (glob, histogram))]
+    fn stats<'py>(
+        &self,
+        py: Python<'py>,
+        glob: Option<String>,
+        histogram: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let model = self.0.get().or_raise(py)?;
+        let session = Arc::new(model.session().afresh());
+        let model = model.with_session(session.clone());
+        let found = work::run(py, &session, None, || {
+            let found = model.statistics(glob.as_slice(), histogram)?;
+            let tensors: Vec<_> = found.tensors.iter().map(|tensor| (&tensor.name, tensor.json())).collect();
+            Ok(serde_json::json!(tensors))
+        })?;
+        objects::of_json(py, &found)
+    }
+
     /// Fills memory with whole tensors of this model, on all threads: names, and where each goes.
     fn read_many(&self, py: Python<'_>, parts: &Bound<'_, PyList>) -> PyResult<()> {
         let model = self.0.get().or_raise(py)?;

@@ -17,6 +17,7 @@ mod parquet;
 mod quantised;
 mod receipts;
 mod show;
+mod statistics;
 mod steps;
 mod tf;
 mod tfrecord;

@@ -22,6 +22,7 @@ mod cli {
     mod report;
     mod several;
     mod show;
+    mod statistics;
     mod steps;
     mod transcript;
     mod usage;

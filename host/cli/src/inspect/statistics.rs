@@ -102,17 +102,22 @@ pub(super) fn table(tensors: &[TensorStatistics], most: usize) -> String {
     let mut titles = vec!["dtype", "shape", "min", "max", "mean", "std", "zeros"];
     titles.extend(has_nan.then_some("NaN"));
     titles.extend(has_infinities.then_some("inf"));
-    let titles: Vec<String> = titles.into_iter().map(str::to_owned).collect();
-    let rows: Vec<Row> = shown.iter().map(|tensor| Row::of(tensor, has_nan, has_infinities)).collect();
-    let widths: Vec<usize> = (0..titles.len())
-        .map(|column| {
-            let cells = rows.iter().filter_map(|row| row.cells.get(column));
-            cells.chain([&titles[column]]).map(|cell| cell.chars().count()).max().unwrap_or(0)
-        })
-        .collect();
-    let taken = 4 + widths.iter().map(|width| width + 2).sum::<usize>();
+    let mut titles: Vec<String> = titles.into_iter().map(str::to_owned).collect();
+    let mut rows: Vec<Row> = shown.iter().map(|tensor| Row::of(tensor, has_nan, has_infinities)).collect();
     let longest = shown.iter().map(|tensor| printable(&tensor.name).chars().count()).max().unwrap_or(0);
-    let room = terminal::columns().saturating_sub(taken).max(LEAST_NAME).min(longest.max(4));
+    let room_beside = |widths: &[usize]| {
+        let taken = 2 + widths.iter().map(|width| width + 2).sum::<usize>();
+        terminal::columns().saturating_sub(taken).max(LEAST_NAME)
+    };
+    // Names tell what the numbers are of: the shape, then the dtype give way, which `inspect` shows without --stats.
+    let mut words = 2;
+    while words > 0 && room_beside(&widths_of(&titles, &rows)) < longest {
+        words -= 1;
+        titles.remove(words);
+        rows.iter_mut().for_each(|row| drop(row.cells.remove(words)));
+    }
+    let widths = widths_of(&titles, &rows);
+    let room = room_beside(&widths).min(longest.max(4));
     let mut text = String::from("\n");
     let line = |name: &str, cells: &[String]| {
         let mut line = format!("  {name:room$}");
@@ -131,6 +136,15 @@ pub(super) fn table(tensors: &[TensorStatistics], most: usize) -> String {
         let _ = writeln!(text, "  ... and {} more (--all shows them)", tensors.len() - shown.len());
     }
     text
+}
+
+/// The width of each column.
+fn widths_of(titles: &[String], rows: &[Row]) -> Vec<usize> {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.cells.get(column));
+        cells.chain([&titles[column]]).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    (0..titles.len()).map(width).collect()
 }
 
 /// A name of at most so many characters: what tells tensors apart stands at both ends.

@@ -20,7 +20,7 @@ use tensorferry::engine::steps::apply;
 use tensorferry::engine::steps::dequantize::{READER_OPTION, asked};
 use tensorferry::engine::tensors::elements::{Elements, Precision, has_values};
 use tensorferry::engine::tensors::slice::AxisSlice;
-use tensorferry::{Model, Tensor};
+use tensorferry::{Model, OpenOptions, Tensor};
 use tensorferry_sdk::{Dtype, Error, Purpose, Result, Side};
 
 pub(super) fn run(
@@ -84,7 +84,7 @@ fn open(
     }
     // Ended by Ctrl-C with the whole program.
     let session = Arc::new(session.below(session.threads, session.memory, None));
-    Ok(Model::of(inspected, session, true))
+    Ok(Model::of(inspected, session, OpenOptions::new()))
 }
 
 /// The reader's options, and the one that has it decode blocks where a step asks for that.

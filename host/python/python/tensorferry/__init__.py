@@ -27,6 +27,8 @@ _PLACES = {
     "Scan": "_scan",
     "Report": "_results",
     "Inspection": "_results",
+    "Statistics": "_results",
+    "Histogram": "_results",
     "TensorInfo": "_results",
     "ColumnInfo": "_results",
     "Difference": "_results",

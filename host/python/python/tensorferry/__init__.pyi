@@ -13,8 +13,8 @@ import torch as _torch
 __version__: str
 __all__ = [
     "open", "convert", "inspect", "diff", "check", "verify", "formats", "save", "run", "scan", "write", "configure",
-    "Model", "Tensor", "Scan", "Report", "Inspection", "TensorInfo", "ColumnInfo", "Difference", "Differences",
-    "Verdict", "Format", "RunSummary", "Loss", "StateObject", "Error", "MalformedError", "UnsupportedError",
+    "Model", "Tensor", "Scan", "Report", "Inspection", "TensorInfo", "Statistics", "Histogram", "ColumnInfo",
+    "Difference", "Differences", "Verdict", "Format", "RunSummary", "Loss", "StateObject", "Error", "MalformedError", "UnsupportedError",
     "LimitError", "SystemFault", "TransientError", "PluginError", "UsageError", "NotFoundError",
     "TensorNotFoundError", "VerificationError", "CancelledError", "__version__",
 ]  # fmt: skip
@@ -197,6 +197,7 @@ class Model(Mapping[str, Tensor]):
     def closed(self) -> bool: ...
     def close(self) -> None: ...
     def check_unchanged(self) -> None: ...
+    def stats(self, glob: str | None = None, histogram: bool = False) -> dict[str, Statistics]: ...
     def numpy(self) -> dict[str, _numpy.ndarray[Any, Any]]: ...
     def torch(self, device: _Device = None) -> dict[str, _torch.Tensor]: ...
     def jax(self) -> dict[str, _jax.Array]: ...
@@ -232,6 +233,36 @@ class Loss(_Document):
     asked: bool
     what: str
     why: str
+
+class Histogram(_Document):
+    edges: list[float]
+    counts: list[int]
+
+class Statistics(_Document):
+    # Of numbers.
+    count: int
+    finite: int
+    min: float | None
+    max: float | None
+    mean: float | None
+    std: float | None
+    zeros: int
+    nan: int
+    posinf: int
+    neginf: int
+    subnormals: int
+    saturated: int
+    zero_rows: int | None
+    histogram: Histogram | None
+    dequantized: bool
+    # Of strings, beside `count`.
+    empty: int
+    min_length: int | None
+    max_length: int | None
+    mean_length: float | None
+    total_length: int
+    # Of a type whose numbers nobody knows, alone.
+    problem: str | None
 
 class TensorInfo(_Document):
     name: str

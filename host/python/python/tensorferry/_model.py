@@ -5,13 +5,13 @@ from __future__ import annotations
 # `collections.abc` takes a millisecond more.
 from _collections_abc import Mapping
 
-from ._results import losses
+from ._results import losses, statistics
 from ._tensor import Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import _native
-    from ._results import Loss
+    from ._results import Loss, Statistics
 
 class Model(Mapping):  # type: ignore[type-arg]
     """A read-only mapping of names to lazy tensors, in the input's order.
@@ -112,6 +112,13 @@ class Model(Mapping):  # type: ignore[type-arg]
     def check_unchanged(self) -> None:
         """Raises `TransientError` if a file of the input has changed since it was opened."""
         self._raw.check_unchanged()
+
+    def stats(self, glob: str | None = None, histogram: bool = False) -> dict[str, Statistics]:
+        """What the values of each tensor come to, or of those whose names `glob` matches, read on all threads and
+        never held as a whole: range, mean and deviation of what is finite, zeros, NaN, infinities and more; see
+        `Statistics`. With `histogram` also 64 bins as `numpy.histogram` has them, in a second pass. Of quantised
+        weights it is what they stand for, under the name that the weight has then."""
+        return {name: statistics(found) for name, found in self._raw.stats(glob, histogram)}
 
     def numpy(self):  # type: ignore[no-untyped-def]
         """All tensors as arrays of numpy, by name, read together on all threads. See `Tensor.numpy`."""

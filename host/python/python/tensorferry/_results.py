@@ -47,6 +47,33 @@ class Loss(_Document):
     __slots__ = ()
 
 
+class Histogram(_Document):
+    """64 bins: `edges`, of which there are 65, and `counts`, as `numpy.histogram` gives them."""
+
+    __slots__ = ()
+
+
+class Statistics(_Document):
+    """What the values of a tensor come to: `count`, `finite`; of the finite ones `min`, `max`, `mean`, `std`; `zeros`,
+    `nan`, `posinf`, `neginf`, `subnormals`, `saturated`; `zero_rows`, where rows of zeros were looked for; `histogram`, if
+    it was asked for; `dequantized`, for what quantised numbers stand for. Of strings: `count`, `empty`, `min_length`,
+    `max_length`, `mean_length`, `total_length`, in bytes. `problem` says why there are none of these."""
+
+    __slots__ = ()
+
+
+def statistics(found):  # type: ignore[no-untyped-def]
+    """A tensor's statistics, of the engine's document."""
+    entries = {"zero_rows": None, "histogram": None, "dequantized": False, "problem": None, **found}
+    for key in ("min", "max", "mean", "std"):
+        if isinstance(entries.get(key), str):
+            # JSON has no number for it.
+            entries[key] = float(entries[key])
+    if entries["histogram"]:
+        entries["histogram"] = Histogram(entries["histogram"])
+    return Statistics(entries)
+
+
 class TensorInfo(_Document):
     """A tensor without its data: `name`, `dtype`, `shape`, `nbytes`, `tied_to`."""
 

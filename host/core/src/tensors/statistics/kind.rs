@@ -6,7 +6,7 @@ use super::floats::{BLOCK, FloatFacts, doubles, singles};
 use super::integers;
 use super::partial::Partial;
 use crate::tensors::cast::{Load, load_singles};
-use crate::tensors::numbers::numbers;
+use half::{bf16, f16};
 use tensorferry_sdk::{Dtype, DtypeInfo};
 
 /// How a dtype's elements are looked at.
@@ -33,6 +33,11 @@ const BRAIN: FloatFacts =
 const SINGLE: FloatFacts = FloatFacts { least_normal: f32::MIN_POSITIVE as f64, largest: f32::MAX as f64 };
 pub(super) const DOUBLE: FloatFacts = FloatFacts { least_normal: f64::MIN_POSITIVE, largest: f64::MAX };
 
+/// A part of a complex number, whose bytes are as many as its dtype has.
+fn number<const N: usize>(part: &[u8], convert: fn([u8; N]) -> f64) -> f64 {
+    part.try_into().map_or(f64::NAN, convert)
+}
+
 impl Kind {
     /// How elements of a dtype are looked at.
     ///
@@ -40,7 +45,7 @@ impl Kind {
     /// Why a dtype has no numbers of its own.
     pub fn of(dtype: Dtype, info: &DtypeInfo) -> Result<Self, String> {
         let singles = |width, facts| load_singles(dtype).map(|load| Loop::Singles(load, width, facts));
-        let complex = |width, facts| numbers(dtype).map(|part| Loop::Complex(width, part.read, facts));
+        let complex = |width, read, facts| Some(Loop::Complex(width, read, facts));
         let found = match dtype {
             Dtype::F32 => singles(4, SINGLE),
             Dtype::F16 => singles(2, HALF),
@@ -52,10 +57,10 @@ impl Kind {
             Dtype::U32 => Some(Loop::Integers(integers::of_u32, dtype)),
             Dtype::I64 => Some(Loop::Integers(integers::of_i64, dtype)),
             Dtype::U64 => Some(Loop::Integers(integers::of_u64, dtype)),
-            Dtype::C32 => complex(4, HALF),
-            Dtype::BC32 => complex(4, BRAIN),
-            Dtype::C64 => complex(8, SINGLE),
-            Dtype::C128 => complex(16, DOUBLE),
+            Dtype::C32 => complex(4, |part| number(part, |bytes| f16::from_le_bytes(bytes).into()), HALF),
+            Dtype::BC32 => complex(4, |part| number(part, |bytes| bf16::from_le_bytes(bytes).into()), BRAIN),
+            Dtype::C64 => complex(8, |part| number(part, |bytes| f32::from_le_bytes(bytes).into()), SINGLE),
+            Dtype::C128 => complex(16, |part| number(part, f64::from_le_bytes), DOUBLE),
             Dtype::STR => Some(Loop::Texts),
             dtype => Codes::of(dtype).map(Loop::Codes),
         };

@@ -1,0 +1,47 @@
+"""The five calls that say what a model's values come to, as a script makes them: min, max, mean, std, count of zeros.
+
+bench_statistics.py torch|numpy|gguf PATH     prints the seconds that all tensors take
+
+Torch and numpy have all tensors in memory before the clock starts; gguf-py dequantises one after the other.
+"""
+
+import sys
+import time
+
+import numpy as np
+
+
+def numpy_calls(x):
+    return x.min(), x.max(), x.mean(), x.std(), x.size - np.count_nonzero(x)
+
+
+def torch_calls(x):
+    import torch
+
+    # Torch's deviation is the sample's unless it is told.
+    return x.min(), x.max(), x.mean(), x.std(correction=0), x.numel() - torch.count_nonzero(x)
+
+
+def of_gguf(path):
+    import gguf
+
+    tensors = gguf.GGUFReader(path).tensors
+    return [lambda t=t: numpy_calls(gguf.quants.dequantize(t.data, t.tensor_type)) for t in tensors]
+
+
+def of_arrays(library, path):
+    if library == "torch":
+        from safetensors.torch import load_file
+    else:
+        from safetensors.numpy import load_file
+    calls = torch_calls if library == "torch" else numpy_calls
+    tensors = [tensor.copy() if library == "numpy" else tensor.clone() for tensor in load_file(path).values()]
+    return [lambda t=t: calls(t) for t in tensors]
+
+
+library, path = sys.argv[1:]
+looks = of_gguf(path) if library == "gguf" else of_arrays(library, path)
+start = time.perf_counter()
+for look in looks:
+    look()
+print(time.perf_counter() - start)
