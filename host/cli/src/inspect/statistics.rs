@@ -66,7 +66,7 @@ pub(super) fn findings(statistics: &ModelStatistics, all: bool) -> Vec<String> {
         }
         lines.push(line);
     }
-    if lines.is_empty() {
+    if lines.is_empty() && statistics.notes.is_empty() {
         lines.push("nothing stands out".to_owned());
     }
     notes.chain(lines).collect()

@@ -19,7 +19,7 @@ use crate::steps::{ModelFacts, apply_to};
 use crate::tensors::logical::Logical;
 use crate::tensors::statistics::{Kind, Statistics, statistics};
 use crate::tensors::stored::Stored;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tensorferry_sdk::{Catalog, CatalogView, Error, OptionSpec, Purpose, Result, Side, TensorId};
 
 /// Of what statistics are taken, and which.
@@ -59,7 +59,7 @@ pub struct TensorStatistics {
     pub shape: Vec<u64>,
     /// Whether these are the numbers that quantised ones stand for.
     pub is_dequantized: bool,
-    /// The tensors that it is made of, if it is no tensor itself.
+    /// The tensors that it is made of, beside one of its own name.
     pub parts: Vec<String>,
     /// What they come to, or why nobody can tell.
     pub found: Result<Statistics, String>,
@@ -74,11 +74,12 @@ pub fn model_statistics(request: &StatisticsRequest<'_>, session: &Session) -> R
     let reread = dequantized_by_reader(request, session, &mut notes)?;
     let input = reread.as_ref().unwrap_or(request.input);
     let (catalog, _) = part::take(input.catalog.clone(), request.part, true)?;
-    let model = Dequantized::of(catalog.unpacked().0, input, session, &mut notes);
+    let mut model = Dequantized::of(catalog.unpacked().0, input, session, &mut notes);
     let stored: HashMap<&str, &str> = dtypes(&request.input.catalog).collect();
     let taken = part_of(request)?;
     let stored_of_part: HashMap<&str, &str> = taken.iter().flat_map(dtypes).collect();
     let dtype_of = |name: &str| stored_of_part.get(name).or_else(|| stored.get(name)).copied();
+    model.add_parts(taken.as_ref().unwrap_or(&request.input.catalog));
     let wanted = wanted(&model, request.patterns)?;
 
     let catalog = &model.catalog;
@@ -109,7 +110,7 @@ pub fn model_statistics(request: &StatisticsRequest<'_>, session: &Session) -> R
         let info = logical.dtype_info(tensor.dtype)?;
         let own = info.name();
         let parts = model.parts.get(tensor.name).cloned().unwrap_or_default();
-        let dtype = if parts.is_empty() { dtype_of(tensor.name).unwrap_or(own) } else { &model.method };
+        let dtype = dtype_of(tensor.name).unwrap_or(if parts.is_empty() { own } else { &model.method });
         let place = places.get(&logical.tied_to(id)).cloned();
         let place = place.unwrap_or_else(|| Err("it was not looked at".to_owned()));
         tensors.push(TensorStatistics {
@@ -218,6 +219,21 @@ impl Dequantized {
                 let problem = |name: &String| (name.clone(), format!("part of a weight of {method}: {why}"));
                 let problems = parts.values().flatten().map(problem).collect();
                 Self { catalog, method, parts: BTreeMap::new(), problems }
+            }
+        }
+    }
+
+    /// Adds tensors that a reader has made others of: scales and zero points of torch's, which have the name of what
+    /// they belong to before their own.
+    fn add_parts(&mut self, stored: &Catalog) {
+        let names: HashSet<&str> = self.catalog.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
+        let known: HashSet<String> = self.parts.values().flatten().cloned().collect();
+        for tensor in stored.tensors() {
+            let name = tensor.name.as_str();
+            let weight =
+                name.rsplit_once('.').map(|(weight, _)| weight).filter(|weight| names.contains(weight));
+            if let (Some(weight), false, false) = (weight, names.contains(name), known.contains(name)) {
+                self.parts.entry(weight.to_owned()).or_default().push(name.to_owned());
             }
         }
     }

@@ -25,7 +25,7 @@ fn made(ferry: &Ferry) -> std::path::PathBuf {
     let small = singles((0..4096_u16).map(|n| f32::from_bits(u32::from(n) + 1)));
     // F16: infinities beside numbers near its end.
     let clipped: Vec<u8> =
-        (0..4096_u16).flat_map(|n| (if n < 9 { 0x7c00 } else { 0x7bf0 }).to_le_bytes()).collect();
+        (0..4096_u16).flat_map(|n| (if n < 9 { 0x7c00_u16 } else { 0x7bf0 }).to_le_bytes()).collect();
     let square: &[u64] = &[64, 64];
     ferry.safetensors(
         "made.safetensors",
