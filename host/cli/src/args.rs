@@ -453,7 +453,8 @@ Examples:
   ferry show train.parquet --rows 10:20 --columns id,text",
     after_help = "\
 NAME[INDEX] takes what numpy takes of an array: numbers, start:stop:step (negative ones too) and `...`. Only the bytes
-that are needed are read; --json says how many. Weights in blocks of a format's own are shown as the floats that they
+that are needed are read; --json says how many, and has numbers that are not finite as \"NaN\", \"inf\" and \"-inf\", complex
+ones as two parts. Weights in blocks of a format's own are shown as the floats that they
 stand for."
 )]
 pub(crate) struct Show {
