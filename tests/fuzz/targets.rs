@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 use tensorferry_deepspeed::DeepSpeed;
+use tensorferry_flax::Flax;
 use tensorferry_gguf::Gguf;
 use tensorferry_jsonl::JsonLines;
 use tensorferry_numpy::Numpy;
@@ -21,7 +22,7 @@ use tensorferry_torch_dcp::TorchDcp;
 pub(crate) type Target = fn(&[u8]) -> bool;
 
 /// All targets, by their names.
-pub(crate) const TARGETS: [(&str, Target); 31] = [
+pub(crate) const TARGETS: [(&str, Target); 32] = [
     ("dcp_chunks", |bytes| in_folder(&TorchDcp, &DCP, "__0_0.distcp", bytes)),
     ("dcp_table", |bytes| in_folder(&TorchDcp, &DCP, ".metadata", bytes)),
     ("deepspeed_pickle", |bytes| {
@@ -33,6 +34,7 @@ pub(crate) const TARGETS: [(&str, Target); 31] = [
     }),
     ("deepspeed_zero2_bf16", |bytes| one_of(&DeepSpeed, &ZERO2, bytes)),
     ("deepspeed_zero3_fp32", |bytes| one_of(&DeepSpeed, &ZERO3, bytes)),
+    ("flax", |bytes| fuzz::read(&Flax, "flax_model.msgpack", bytes)),
     ("gguf", |bytes| fuzz::read(&Gguf, "model.gguf", bytes)),
     ("jsonl", |bytes| fuzz::read_records(&JsonLines, "in.jsonl", bytes)),
     ("numpy_array", |bytes| fuzz::read(&numpy_with_all(), "array.npy", bytes)),

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod deepspeed;
+mod flax;
 mod gguf;
 mod jsonl;
 mod numpy;

@@ -6,6 +6,7 @@ mod bridge;
 mod calls;
 mod cast;
 mod distributed;
+mod flax;
 mod gguf;
 mod hub;
 mod jsonl;

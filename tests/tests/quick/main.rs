@@ -29,6 +29,7 @@ mod cli {
 }
 mod fixtures {
     mod deepspeed;
+    mod flax;
     mod gguf;
     mod numpy;
     mod onnx;

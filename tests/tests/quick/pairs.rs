@@ -16,6 +16,7 @@ fn registry() -> Registry {
         .with_all(tensorferry_torch_dcp::formats())
         .with_all(tensorferry_deepspeed::formats())
         .with_all(tensorferry_tf_bundle::formats())
+        .with_all(tensorferry_flax::formats())
         .with_all(tensorferry_gguf::formats())
         .with_all(tensorferry_onnx::formats())
         .with_all(tensorferry_numpy::formats())
@@ -49,6 +50,7 @@ fn formats() -> Vec<Format> {
         alone("tf-bundle", "m"),
         like("saved-model", "m/", || case("tf", "saved_model_pb").folder.join("saved_model")),
         never("tf-graph", || case("tf", "frozen_graph").folder.join("frozen.pb")),
+        alone("flax", "m.msgpack"),
         alone("gguf", "m.gguf"),
         like("onnx", "m.onnx", || case("onnx", "ir_version_3").folder.join("model.onnx")),
         alone("numpy", "m.npz"),
@@ -269,7 +271,7 @@ fn facts(registry: &Registry, path: &Path) -> Result<BTreeMap<String, Facts>, Er
 }
 
 fn input(case: &Case) -> PathBuf {
-    match case.expected["input"].as_str() {
+    match case.expected["input"].as_str().or(case.expected["entry"].as_str()) {
         Some(input) => case.folder.join(input),
         None => case.input(),
     }
@@ -279,7 +281,7 @@ fn input(case: &Case) -> PathBuf {
 fn through_safetensors_and_back_every_digest_stays_or_is_named() {
     let (registry, folder) = (registry(), tempdir().unwrap());
     let (mut models, mut kept, mut named, mut silent) = (0, 0, 0, Vec::new());
-    for section in ["safetensors", "torch", "tf", "gguf", "onnx", "numpy", "deepspeed"] {
+    for section in ["safetensors", "torch", "tf", "flax", "gguf", "onnx", "numpy", "deepspeed"] {
         for case in good_and_bad(section).0 {
             let (input, at) = (input(&case), folder.path().join(section).join(&case.name));
             std::fs::create_dir_all(&at).unwrap();
@@ -293,6 +295,7 @@ fn through_safetensors_and_back_every_digest_stays_or_is_named() {
                 "torch" => ("back.pt".to_owned(), None),
                 "tf-bundle" => ("back".to_owned(), None),
                 "saved-model" => like("back"),
+                "flax" => ("back.msgpack".to_owned(), None),
                 "gguf" => ("back.gguf".to_owned(), None),
                 "onnx" => like("back.onnx"),
                 "numpy" => ("back.npz".to_owned(), None),

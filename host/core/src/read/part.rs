@@ -326,7 +326,9 @@ impl<'a> TreeWalk<'a> {
             return false;
         }
         let key = key.to_lowercase();
-        let named = ["optim", "sched", "rng", "random_state", "scaler"].iter().any(|word| key.contains(word));
+        let named = ["optim", "opt_state", "sched", "rng", "random_state", "scaler"]
+            .iter()
+            .any(|word| key.contains(word));
         named || (self.has_child(id, "state") && self.has_child(id, "param_groups"))
     }
 

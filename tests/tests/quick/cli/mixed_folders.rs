@@ -20,6 +20,7 @@ fn every_format(ferry: &Ferry) -> std::path::PathBuf {
     for (name, format) in [
         ("pytorch_model.bin", "torch"),
         ("model.ckpt", "tf-bundle"),
+        ("flax_model.msgpack", "flax"),
         ("model-f32.gguf", "gguf"),
         ("weights.npz", "numpy"),
     ] {
@@ -42,6 +43,7 @@ fn the_formats_have_an_order() {
         &["pytorch_model.bin"],
         &["saved_model.pb", "fingerprint.pb"],
         &["model.ckpt.index", "model.ckpt.data-00000-of-00001", "variables"],
+        &["flax_model.msgpack"],
         &["model-f32.gguf"],
         &["model.onnx"],
         &["weights.npz"],
@@ -52,7 +54,7 @@ fn the_formats_have_an_order() {
             let _ = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
         }
     }
-    assert_eq!(found, ["safetensors", "torch", "saved-model", "tf-bundle", "gguf", "onnx", "numpy"]);
+    assert_eq!(found, ["safetensors", "torch", "saved-model", "tf-bundle", "flax", "gguf", "onnx", "numpy"]);
     ferry.on("inspect", &folder, &[]).expect(3);
 }
 

@@ -1,0 +1,111 @@
+//! An array, as an extension holds it: where its elements lie, and what is written before them.
+
+use crate::cursor::Cursor;
+use crate::{ARRAY, SCALAR, dtype};
+use rmp::encode::{write_array_len, write_bin_len, write_ext_meta, write_str, write_uint};
+use tensorferry_sdk::{Dtype, Error, Limits, Result, element_count};
+
+/// More dimensions than numpy has.
+const MOST_DIMENSIONS: u64 = 64;
+/// Longer than any dtype's name.
+const MOST_NAME_BYTES: u64 = 64;
+
+/// An array in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Array {
+    /// Where its extension begins, for errors.
+    pub(crate) place: u64,
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<u64>,
+    /// Its elements: one range, or those of its chunks.
+    pub(crate) ranges: Vec<(u64, u64)>,
+    /// Whether it is a numpy scalar.
+    pub(crate) is_scalar: bool,
+}
+
+impl Array {
+    /// Reads the payload of an extension, `len` bytes from the cursor on.
+    pub(crate) fn read(
+        cursor: &mut Cursor<'_>,
+        place: u64,
+        kind: i8,
+        len: u64,
+        limits: &Limits,
+    ) -> Result<Self> {
+        let end = cursor.place() + len;
+        let wrong = |cursor: &Cursor<'_>, what: &str| {
+            let error = Error::malformed(format!("an array's {what}")).offset(cursor.place());
+            error.expected("a list of its shape, its dtype's name and its bytes")
+        };
+        let marker = cursor.marker()?;
+        if cursor.list_len(marker)? != Some(3) {
+            return Err(wrong(cursor, "payload is no list of three"));
+        }
+        let marker = cursor.marker()?;
+        let rank = cursor.list_len(marker)?.ok_or_else(|| wrong(cursor, "shape is no list"))?;
+        if rank > MOST_DIMENSIONS {
+            let error = Error::malformed("an array of too many dimensions").offset(place);
+            return Err(error.expected(format!("at most {MOST_DIMENSIONS}")).found(rank));
+        }
+        let mut shape = Vec::new();
+        for _ in 0..rank {
+            let marker = cursor.marker()?;
+            let dim = cursor.integer(marker)?.and_then(|dim| u64::try_from(dim).ok());
+            shape.push(dim.ok_or_else(|| wrong(cursor, "dimension is no number from 0 on"))?);
+        }
+        let marker = cursor.marker()?;
+        let name_len = cursor.text_len(marker)?.ok_or_else(|| wrong(cursor, "dtype is no text"))?;
+        if name_len > MOST_NAME_BYTES {
+            return Err(wrong(cursor, "dtype's name is too long").found(format!("{name_len} bytes")));
+        }
+        let dtype = dtype::parse(&cursor.text(name_len, limits)?).map_err(|error| error.offset(place))?;
+        let marker = cursor.marker()?;
+        let bytes = cursor.bin_len(marker)?.ok_or_else(|| wrong(cursor, "elements are no bytes"))?;
+        let start = cursor.place();
+        if start.checked_add(bytes) != Some(end) {
+            let error = Error::malformed("an array's elements and its extension end at different places");
+            return Err(error.offset(place).expected(end).found(format!("{bytes} bytes from {start} on")));
+        }
+        let expected = bytes_of(dtype, &shape).map_err(|error| error.offset(place))?;
+        if expected != bytes {
+            let error = Error::malformed("an array's shape and its elements disagree").offset(place);
+            return Err(error.expected(format!("{expected} bytes for shape {shape:?}")).found(bytes));
+        }
+        cursor.skip(bytes)?;
+        let is_scalar = kind == SCALAR && shape.is_empty();
+        Ok(Self { place, dtype, shape, ranges: vec![(start, bytes)], is_scalar })
+    }
+}
+
+/// The bytes of an array.
+pub(crate) fn bytes_of(dtype: Dtype, shape: &[u64]) -> Result<u64> {
+    let info = dtype.info().ok_or_else(|| Error::plugin("a dtype without facts"))?;
+    info.bytes_of(element_count(shape)?)
+}
+
+/// What stands before the elements of an array.
+pub(crate) fn header(dtype: &str, shape: &[u64], bytes: u64, is_scalar: bool) -> Result<Vec<u8>> {
+    let too_long = || Error::unsupported("an array that is too long for one msgpack value").found(bytes);
+    let mut inner = Vec::new();
+    encoded(write_array_len(&mut inner, 3))?;
+    encoded(write_array_len(&mut inner, u32::try_from(shape.len()).map_err(|_| too_long())?))?;
+    for &dim in shape {
+        encoded(write_uint(&mut inner, dim))?;
+    }
+    encoded(write_str(&mut inner, dtype))?;
+    encoded(write_bin_len(&mut inner, u32::try_from(bytes).map_err(|_| too_long())?))?;
+    let whole = bytes.checked_add(inner.len() as u64).and_then(|whole| u32::try_from(whole).ok());
+    let mut header = Vec::with_capacity(inner.len() + 6);
+    encoded(write_ext_meta(
+        &mut header,
+        whole.ok_or_else(too_long)?,
+        if is_scalar { SCALAR } else { ARRAY },
+    ))?;
+    header.extend(inner);
+    Ok(header)
+}
+
+/// What an encoder gives: writing to memory does not fail.
+pub(crate) fn encoded<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<()> {
+    result.map(drop).map_err(|error| Error::plugin(format!("cannot encode msgpack: {error}")))
+}

@@ -1,0 +1,287 @@
+//! A document is a file's tree without its arrays' elements, read without recursion: a file decides how deep it nests.
+
+use crate::array::Array;
+use crate::cursor::Cursor;
+use crate::{ARRAY, COMPLEX, MOST_NESTING, SCALAR};
+use rmp::Marker;
+use std::collections::HashSet;
+use std::fmt;
+use tensorferry_sdk::{Context, Error, FileId, Node, NodeKind, Result, Source};
+
+/// A key of a map.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    Text(String),
+    Int(i128),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Int(number) => number.fmt(f),
+        }
+    }
+}
+
+/// A value.
+#[derive(Debug)]
+pub(crate) enum Item {
+    /// A value without parts.
+    Leaf(Node),
+    Array(Array),
+    List(Vec<u32>),
+    Map(Vec<(Key, u32)>),
+    /// An extension that Flax does not have.
+    Unknown(i8),
+}
+
+/// The values of a file, parts before what holds them; the last one is the whole.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) items: Vec<Item>,
+}
+
+/// A map or a list that is being read.
+struct Open {
+    is_map: bool,
+    left: u64,
+    place: u64,
+    /// The key of the value that comes next.
+    key: Option<Key>,
+    keys: Vec<Key>,
+    parts: Vec<u32>,
+}
+
+/// What was read: a value, or the beginning of one.
+enum Begun {
+    Item(Item),
+    Container { is_map: bool, count: u64 },
+}
+
+/// Reads values one by one.
+struct Walk<'a> {
+    cursor: Cursor<'a>,
+    context: &'a dyn Context,
+    items: Vec<Item>,
+    /// Bytes of texts that are held.
+    held: u64,
+}
+
+impl Document {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Malformed, unsupported or over a limit, with the byte; i/o.
+    pub(crate) fn read(source: &dyn Source, file: FileId, context: &dyn Context) -> Result<Self> {
+        let mut walk = Walk { cursor: Cursor::new(source, file), context, items: Vec::new(), held: 0 };
+        walk.run(u64::MAX)?;
+        if walk.cursor.rest() > 0 {
+            let error = Error::malformed("bytes after the end of the value").offset(walk.cursor.place());
+            return Err(error.expected("the file's end").found(format!("{} bytes", walk.cursor.rest())));
+        }
+        Ok(Self { items: walk.items })
+    }
+
+    /// Looks at the first values of a file: whether it is a map with texts for keys or an array, and whether any is an array.
+    ///
+    /// # Errors
+    /// As of [`read`](Self::read).
+    pub(crate) fn glance(source: &dyn Source, file: FileId, context: &dyn Context) -> Result<bool> {
+        const VALUES: u64 = 64;
+        let mut walk = Walk { cursor: Cursor::new(source, file), context, items: Vec::new(), held: 0 };
+        walk.run(VALUES)?;
+        Ok(walk.items.iter().any(|item| matches!(item, Item::Array(_))))
+    }
+}
+
+impl Walk<'_> {
+    /// Reads one value with all its parts, or the first `most` of them.
+    fn run(&mut self, most: u64) -> Result<()> {
+        let limits = self.context.limits();
+        let mut open: Vec<Open> = Vec::new();
+        loop {
+            let place = self.cursor.place();
+            let mut item = match self.value().map_err(|error| at(error, place))? {
+                Begun::Item(item) => item,
+                Begun::Container { is_map, count } if count > 0 => {
+                    if open.len() >= MOST_NESTING {
+                        let error = Error::limit("maps and lists nest too deep").offset(place);
+                        return Err(error.expected(format!("at most {MOST_NESTING} levels")));
+                    }
+                    let key = if is_map { Some(self.key()?) } else { None };
+                    open.push(Open { is_map, left: count, place, key, keys: Vec::new(), parts: Vec::new() });
+                    continue;
+                }
+                Begun::Container { is_map: true, .. } => Item::Map(Vec::new()),
+                Begun::Container { .. } => Item::List(Vec::new()),
+            };
+            loop {
+                if self.items.len() as u64 >= limits.nodes {
+                    let error = Error::limit("too many values").offset(place);
+                    return Err(error.expected(format!("at most {}, or --bound nodes=N", limits.nodes)));
+                }
+                if self.items.len().is_multiple_of(1 << 16) {
+                    self.context.check_cancelled()?;
+                }
+                let id = u32::try_from(self.items.len()).map_err(|_| Error::limit("too many values"))?;
+                self.items.push(item);
+                let Some(parent) = open.last_mut() else { return Ok(()) };
+                if u64::from(id) + 1 >= most {
+                    return Ok(());
+                }
+                parent.keys.extend(parent.key.take());
+                parent.parts.push(id);
+                parent.left -= 1;
+                if parent.left > 0 {
+                    if parent.is_map {
+                        let key = self.key()?;
+                        open.last_mut().into_iter().for_each(|parent| parent.key = Some(key.clone()));
+                    }
+                    break;
+                }
+                let Some(done) = open.pop() else { return Ok(()) };
+                item = done.close()?;
+            }
+        }
+    }
+
+    /// Reads a value up to its first part.
+    fn value(&mut self) -> Result<Begun> {
+        let place = self.cursor.place();
+        let marker = self.cursor.marker()?;
+        if let Some(count) = self.cursor.list_len(marker)? {
+            self.cursor.claim(count, "a list, at a byte an item,")?;
+            return Ok(Begun::Container { is_map: false, count });
+        }
+        if let Some(len) = self.cursor.text_len(marker)? {
+            let text = self.held_text(len)?;
+            return Ok(Begun::Item(Item::Leaf(Node::text(&text))));
+        }
+        if let Some(len) = self.cursor.bin_len(marker)? {
+            self.cursor.claim(len, "a run of bytes")?;
+            self.hold(len)?;
+            let bytes = self.cursor.vec(len, self.context.limits())?;
+            return Ok(Begun::Item(Item::Leaf(Node::scalar(NodeKind::BYTES, &bytes))));
+        }
+        if let Some(number) = self.cursor.integer(marker)? {
+            return Ok(Begun::Item(Item::Leaf(Node::wide_int(number))));
+        }
+        if let Some((number, is_narrow)) = self.cursor.float(marker)? {
+            let class = if is_narrow { "F32" } else { "" };
+            return Ok(Begun::Item(Item::Leaf(Node { class: class.into(), ..Node::float(number) })));
+        }
+        let count = match marker {
+            Marker::FixMap(count) => count.into(),
+            Marker::Map16 => self.cursor.length(2)?,
+            Marker::Map32 => self.cursor.length(4)?,
+            Marker::Null => return Ok(Begun::Item(Item::Leaf(Node::none()))),
+            Marker::True | Marker::False => {
+                return Ok(Begun::Item(Item::Leaf(Node::bool(marker == Marker::True))));
+            }
+            Marker::FixExt1 => return self.extension(place, 1),
+            Marker::FixExt2 => return self.extension(place, 2),
+            Marker::FixExt4 => return self.extension(place, 4),
+            Marker::FixExt8 => return self.extension(place, 8),
+            Marker::FixExt16 => return self.extension(place, 16),
+            Marker::Ext8 | Marker::Ext16 | Marker::Ext32 => {
+                let width = match marker {
+                    Marker::Ext8 => 1,
+                    Marker::Ext16 => 2,
+                    _ => 4,
+                };
+                let len = self.cursor.length(width)?;
+                return self.extension(place, len);
+            }
+            _ => {
+                let error = Error::malformed("a byte that begins no msgpack value").offset(place);
+                return Err(error.found(format!("{:#04x}", marker.to_u8())));
+            }
+        };
+        self.cursor.claim(count.saturating_mul(2), "a map, at two bytes an entry,")?;
+        Ok(Begun::Container { is_map: true, count })
+    }
+
+    fn extension(&mut self, place: u64, len: u64) -> Result<Begun> {
+        let [kind] = self.cursor.bytes::<1>()?;
+        let kind = i8::from_be_bytes([kind]);
+        self.cursor.claim(len, "an extension")?;
+        let end = self.cursor.place() + len;
+        let item = match kind {
+            ARRAY | SCALAR => {
+                Item::Array(Array::read(&mut self.cursor, place, kind, len, self.context.limits())?)
+            }
+            COMPLEX => {
+                let wrong = || Error::malformed("a complex number is not two floats").offset(place);
+                let marker = self.cursor.marker()?;
+                if self.cursor.list_len(marker)? != Some(2) {
+                    return Err(wrong());
+                }
+                let mut bytes = [0; 16];
+                for half in bytes.chunks_exact_mut(8) {
+                    let marker = self.cursor.marker()?;
+                    let (number, _) = self.cursor.float(marker)?.ok_or_else(wrong)?;
+                    half.copy_from_slice(&number.to_le_bytes());
+                }
+                if self.cursor.place() != end {
+                    return Err(wrong());
+                }
+                Item::Leaf(Node::scalar(NodeKind::COMPLEX, &bytes))
+            }
+            kind => {
+                self.cursor.skip(len)?;
+                Item::Unknown(kind)
+            }
+        };
+        Ok(Begun::Item(item))
+    }
+
+    fn key(&mut self) -> Result<Key> {
+        let place = self.cursor.place();
+        let marker = self.cursor.marker()?;
+        if let Some(len) = self.cursor.text_len(marker)? {
+            return self.held_text(len).map(Key::Text);
+        }
+        let number = self.cursor.integer(marker)?.map(Key::Int);
+        number.ok_or_else(|| {
+            let error = Error::malformed("a map's key is no text and no integer").offset(place);
+            error.found(format!("a value that begins with {:#04x}", marker.to_u8()))
+        })
+    }
+
+    fn held_text(&mut self, len: u64) -> Result<String> {
+        self.cursor.claim(len, "a text")?;
+        self.hold(len)?;
+        self.cursor.text(len, self.context.limits())
+    }
+
+    /// All texts together are bounded like one header.
+    fn hold(&mut self, len: u64) -> Result<()> {
+        self.held = self.held.saturating_add(len);
+        let most = self.context.limits().header_bytes;
+        if self.held > most {
+            let error = Error::limit("too many bytes of texts").offset(self.cursor.place());
+            return Err(error.expected(format!("at most {most}, or --bound header_bytes=N")));
+        }
+        Ok(())
+    }
+}
+
+impl Open {
+    fn close(self) -> Result<Item> {
+        if !self.is_map {
+            return Ok(Item::List(self.parts));
+        }
+        let mut seen = HashSet::new();
+        if let Some(twice) = self.keys.iter().find(|key| !seen.insert(*key)) {
+            let error = Error::malformed("a map has a key twice").offset(self.place);
+            return Err(error.found(format!("{:?}", twice.to_string())));
+        }
+        Ok(Item::Map(self.keys.into_iter().zip(self.parts).collect()))
+    }
+}
+
+/// An error says at least where the value begins.
+fn at(error: Error, place: u64) -> Error {
+    if error.details().any(|(name, _)| name == "offset") { error } else { error.offset(place) }
+}

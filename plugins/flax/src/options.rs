@@ -1,0 +1,47 @@
+//! Options: what a user may tell the reader and the writer.
+
+use tensorferry_hub::SHARD_IS_ALONE;
+use tensorferry_sdk::Side::Writer;
+use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption};
+
+const MAX_SHARD_SIZE: TypedOption<Option<u64>> = TypedOption::size(
+    Writer,
+    "max_shard_size",
+    0,
+    "split into files of at most this many bytes of tensors, with an index, named as on the Hugging Face Hub \
+     (10GB was usual)",
+);
+const CHUNK_SIZE: TypedOption<Option<u64>> = TypedOption::size(
+    Writer,
+    "chunk_size",
+    1,
+    "arrays of more bytes are cut into chunks, which Flax joins: 1GiB, as Flax does, unless another is given",
+);
+
+/// What Flax has for it, and the longest that msgpack for Python reads.
+const FLAX_CHUNK_SIZE: u64 = 1 << 30;
+const MOST_CHUNK_SIZE: u64 = (1 << 31) - (1 << 10);
+
+/// What the format declares.
+pub(crate) fn declared() -> Vec<OptionSpec> {
+    vec![SHARD_IS_ALONE.spec(), MAX_SHARD_SIZE.spec(), CHUNK_SIZE.spec()]
+}
+
+/// What the writer was told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WriteOptions {
+    /// Bytes of tensors in one file; `None` for one file.
+    pub(crate) max_shard_size: Option<u64>,
+    /// Bytes of an array that is not cut.
+    pub(crate) chunk_size: u64,
+}
+
+impl WriteOptions {
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        let chunk_size = CHUNK_SIZE.get(options)?.unwrap_or(FLAX_CHUNK_SIZE);
+        if chunk_size > MOST_CHUNK_SIZE {
+            return Err(CHUNK_SIZE.refuse(format!("at most {MOST_CHUNK_SIZE} bytes"), chunk_size));
+        }
+        Ok(Self { max_shard_size: MAX_SHARD_SIZE.get(options)?, chunk_size })
+    }
+}

@@ -1,0 +1,29 @@
+//! The probe: msgpack has no magic, so that the first values of a file decide, or the names in a folder.
+
+use crate::NAMING;
+use crate::document::Document;
+use tensorferry_hub::is_member;
+use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
+
+/// A folder on the Hub that has the same model for another framework too is read as that one's.
+const IN_A_FOLDER: Score = Score(18);
+
+/// How sure it is that the source is of this format.
+pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
+    let has_members =
+        |prefix| -> Result<bool> { Ok(source.list(prefix)?.iter().any(|name| is_member(&NAMING, name))) };
+    match source.entry() {
+        Entry::File(name) if NAMING.stem_of_index(name).is_some() => Ok(Score::CERTAIN),
+        Entry::File(name) => {
+            let by_name = if name.ends_with(NAMING.suffix) { Score::MAYBE } else { Score::NO };
+            match Document::glance(source, source.open(name)?, context) {
+                Ok(true) => Ok(Score::LIKELY),
+                Ok(false) => Ok(by_name),
+                Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => Err(error),
+                Err(_) => Ok(by_name),
+            }
+        }
+        Entry::Folder => Ok(if has_members("")? { IN_A_FOLDER } else { Score::NO }),
+        Entry::Prefix(prefix) => Ok(if has_members(prefix)? { IN_A_FOLDER } else { Score::NO }),
+    }
+}

@@ -1,0 +1,212 @@
+//! The reader: a file's arrays become tensors, named by the keys that lead to them, and its other values the tree.
+
+use crate::array::Array;
+use crate::chunked::{is_chunked, join};
+use crate::document::{Document, Item, Key};
+use crate::{NAMING, SCALAR_CLASS};
+use std::collections::{HashMap, HashSet};
+use tensorferry_hub::{Choice, Index, choose};
+use tensorferry_sdk::{
+    CatalogSink, Context, Error, FileId, Loss, LossKind, Node, NodeId, NodeKind, NothingEncoded, Result,
+    Source, Storage, StorageRange, TensorDecoder, TensorId, TensorReader,
+};
+
+/// Reads files and sharded sets.
+pub(crate) struct Reader {
+    /// Whether a shard that is named is read without the others.
+    pub(crate) shard_is_alone: bool,
+}
+
+impl TensorReader for Reader {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
+        let (files, index) = match choose(&NAMING, self.shard_is_alone, source, context)? {
+            Choice::Files(files) => (files, None),
+            Choice::Index(name) => {
+                let index = Index::read(source, &name, context.limits())?;
+                (index.files(source)?.into_iter().map(str::to_owned).collect(), Some(index))
+            }
+        };
+        let is_alone = files.len() == 1 && index.is_none();
+        let mut paths = Vec::new();
+        for name in &files {
+            context.check_cancelled()?;
+            let read = read_file(source, name, is_alone, catalog, context);
+            paths.push(read.map_err(|error| error.file(name))?);
+        }
+        if let Some(index) = index {
+            let named = files.iter().zip(&paths);
+            let held: HashMap<&str, &str> =
+                named.flat_map(|(file, paths)| paths.iter().map(|path| (&**path, &**file))).collect();
+            index.check(&held, &HashSet::new())?;
+            for (key, value) in &index.metadata {
+                catalog.metadata_text(key, value)?;
+            }
+        }
+        Ok(Box::new(NothingEncoded))
+    }
+}
+
+/// Describes a file's tensors, and its tree if it is the only one. Gives their paths as an index has them.
+fn read_file(
+    source: &dyn Source,
+    name: &str,
+    is_alone: bool,
+    catalog: &mut dyn CatalogSink,
+    context: &dyn Context,
+) -> Result<Vec<String>> {
+    let file = source.open(name)?;
+    let document = Document::read(source, file, context)?;
+    let places = Places::of(&document);
+    let mut paths = Vec::new();
+    let mut nodes: Vec<Option<NodeId>> = Vec::with_capacity(document.items.len());
+    for (id, item) in document.items.iter().enumerate() {
+        let place = places.0[id];
+        let array = match item {
+            _ if place.is_in_chunked => None,
+            Item::Array(array) => Some(array.clone()),
+            Item::Map(entries) if place.is_chunked => {
+                let joined = join(&document, entries);
+                Some(joined.map_err(|error| error.tensor(places.path(&document, id, ".")))?)
+            }
+            _ => None,
+        };
+        let node = if place.is_in_chunked {
+            None
+        } else if let Some(array) = array {
+            paths.push(places.path(&document, id, "/"));
+            let node = tensor(&array, file, &places.path(&document, id, "."), catalog)?;
+            if is_alone { Some(catalog.node(node)?) } else { None }
+        } else if is_alone {
+            Some(state(item, &nodes, || places.path(&document, id, "."), catalog)?)
+        } else {
+            if matches!(item, Item::Leaf(_) | Item::Unknown(_)) {
+                let why = "a value that is no array, of a model in several files";
+                catalog.loss(Loss::new(LossKind::State, places.path(&document, id, "."), why))?;
+            }
+            None
+        };
+        nodes.push(node);
+    }
+    if let Some(root) = nodes.last().copied().flatten() {
+        catalog.root(root)?;
+    }
+    Ok(paths)
+}
+
+/// Describes a tensor; its node.
+fn tensor(array: &Array, file: FileId, name: &str, catalog: &mut dyn CatalogSink) -> Result<Node> {
+    let mut describe = || -> Result<TensorId> {
+        let mut storages = Vec::with_capacity(array.ranges.len());
+        for &(offset, len) in &array.ranges {
+            let storage = catalog.storage(Storage::file(file, offset, len))?;
+            storages.push(StorageRange { storage, offset: 0, len });
+        }
+        let storage = match &*storages {
+            [one] => one.storage,
+            _ => catalog.storage(Storage::joined(storages))?,
+        };
+        catalog.tensor(name, array.dtype, &array.shape, storage, 0)
+    };
+    let id = describe().map_err(|error| error.tensor(name).offset(array.place))?;
+    let class = if array.is_scalar { SCALAR_CLASS } else { "" };
+    Ok(Node { class: class.into(), ..Node::tensor(id) })
+}
+
+/// The node of a value that is no tensor.
+fn state(
+    item: &Item,
+    nodes: &[Option<NodeId>],
+    name: impl Fn() -> String,
+    catalog: &mut dyn CatalogSink,
+) -> Result<NodeId> {
+    let part = |id: u32| {
+        let node = nodes.get(id as usize).copied().flatten();
+        node.ok_or_else(|| Error::plugin("a part comes after what holds it"))
+    };
+    match item {
+        Item::Leaf(node) => catalog.node(node.clone()),
+        Item::List(parts) => {
+            let parts = parts.iter().map(|&id| part(id)).collect::<Result<Vec<_>>>()?;
+            catalog.node(Node::container(NodeKind::LIST, "", parts))
+        }
+        Item::Map(entries) => {
+            let mut pairs = Vec::with_capacity(entries.len());
+            for (key, id) in entries {
+                let key = match key {
+                    Key::Text(text) => Node::text(text),
+                    Key::Int(number) => Node::wide_int(*number),
+                };
+                pairs.push((catalog.node(key)?, part(*id)?));
+            }
+            catalog.node(Node::map("", &pairs))
+        }
+        Item::Unknown(kind) => {
+            let why = format!("a msgpack extension of type {kind}, which Flax does not have");
+            catalog.loss(Loss::new(LossKind::State, name(), why))?;
+            catalog.node(Node::none())
+        }
+        Item::Array(_) => Err(Error::plugin("an array is no state")),
+    }
+}
+
+/// Where each value of a document stands.
+struct Places(Vec<Place>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// What holds it, and its number there.
+    parent: Option<(u32, u32)>,
+    /// Whether it is a map that stands for an array: Flax sees such maps in maps and alone, not in lists.
+    is_chunked: bool,
+    /// Whether it is a part of such a map.
+    is_in_chunked: bool,
+    is_in_list: bool,
+}
+
+impl Places {
+    fn of(document: &Document) -> Self {
+        let mut places = vec![Place::default(); document.items.len()];
+        // What holds a value comes after it.
+        for (id, item) in document.items.iter().enumerate().rev() {
+            let parts: Vec<u32> = match item {
+                Item::List(parts) => parts.clone(),
+                Item::Map(entries) => {
+                    let place = places[id];
+                    places[id].is_chunked = !place.is_in_list && !place.is_in_chunked && is_chunked(entries);
+                    entries.iter().map(|(_, part)| *part).collect()
+                }
+                _ => continue,
+            };
+            let place = places[id];
+            for (number, part) in (0..).zip(parts) {
+                places[part as usize] = Place {
+                    parent: Some((u32::try_from(id).unwrap_or(u32::MAX), number)),
+                    is_chunked: false,
+                    is_in_chunked: place.is_chunked || place.is_in_chunked,
+                    is_in_list: place.is_in_list || matches!(item, Item::List(_)),
+                };
+            }
+        }
+        Self(places)
+    }
+
+    /// The keys that lead to a value.
+    fn path(&self, document: &Document, id: usize, between: &str) -> String {
+        let mut keys = Vec::new();
+        let mut at = self.0[id];
+        while let Some((parent, number)) = at.parent {
+            keys.push(match &document.items[parent as usize] {
+                Item::Map(entries) => entries[number as usize].0.to_string(),
+                _ => number.to_string(),
+            });
+            at = self.0[parent as usize];
+        }
+        keys.reverse();
+        keys.join(between)
+    }
+}

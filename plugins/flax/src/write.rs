@@ -1,0 +1,252 @@
+//! The writer: the bytes that `flax.serialization.msgpack_serialize` makes of the same tree. Headers are known before
+//! anything moves, and tensors lie between them.
+
+use crate::array::{encoded, header};
+use crate::chunked::MARK;
+use crate::document::Key;
+use crate::options::WriteOptions;
+use crate::outline::{FromTree, Outline, Planned, integer, parts};
+use crate::{NAMING, dtype};
+use rmp::encode as msgpack;
+use std::collections::{BTreeMap, HashSet};
+use tensorferry_hub::{Index, Names, split};
+use tensorferry_sdk::{
+    CatalogView, Context, Dtype, Error, LayoutSink, Loss, LossKind, NothingToSeal, OutputId, Region, Result,
+    Role, Target, TensorId, TensorPart, TensorPlan, TensorWriter,
+};
+
+/// The longest array that is written in one piece where Flax would not join its chunks.
+const MOST_WHOLE: u64 = u32::MAX as u64 - 1024;
+
+/// Plans files and sharded sets.
+pub(crate) struct Writer {
+    pub(crate) options: WriteOptions,
+}
+
+impl TensorWriter for Writer {
+    fn plan(
+        &self,
+        catalog: &dyn CatalogView,
+        target: &Target,
+        layout: &mut dyn LayoutSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorPlan>> {
+        let tensors = representable(catalog, layout)?;
+        let names = Names::of(&NAMING, target);
+        let sizes = tensors.iter().map(|&tensor| (tensor, catalog.tensor(tensor).bytes));
+        let shards = split(sizes, self.options.max_shard_size);
+        let all: HashSet<&str> = tensors.iter().map(|&tensor| catalog.tensor(tensor).name).collect();
+        let mut outlines = Vec::with_capacity(shards.len());
+        let tree = match catalog.root() {
+            Some(root) => Outline::of_tree(catalog, root, &tensors, context)?,
+            None => FromTree::GivenUp { has_state: false },
+        };
+        match tree {
+            FromTree::Kept(outline, losses) if shards.len() == 1 => {
+                losses.into_iter().try_for_each(|loss| layout.loss(loss))?;
+                outlines.push(outline);
+            }
+            tree => {
+                if matches!(tree, FromTree::GivenUp { has_state: true } | FromTree::Kept(..)) {
+                    let why = "the tensors are written by their names, without what else the tree holds";
+                    layout.loss(Loss::new(LossKind::State, ".", why))?;
+                }
+                for shard in &shards {
+                    outlines.push(Outline::of_names(catalog, shard, &all)?);
+                }
+            }
+        }
+        let files: Vec<String> = (1..=shards.len()).map(|number| names.file(number, shards.len())).collect();
+        for (path, outline) in files.iter().zip(&outlines) {
+            context.check_cancelled()?;
+            let file = layout.file(path, Role::Data)?;
+            let mut output =
+                Output { catalog, layout, file, pending: Vec::new(), chunk_size: self.options.chunk_size };
+            output.outline(outline).map_err(|error| error.file(path))?;
+        }
+        if files.len() > 1 {
+            self.index(catalog, &names, &files, &shards, &all, layout)?;
+        }
+        names.superseded().into_iter().try_for_each(|(pattern, role)| layout.supersedes(&pattern, role))?;
+        Ok(Box::new(NothingToSeal))
+    }
+}
+
+impl Writer {
+    /// The index of a sharded set, whose names are keys joined with slashes.
+    fn index(
+        &self,
+        catalog: &dyn CatalogView,
+        names: &Names,
+        files: &[String],
+        shards: &[Vec<TensorId>],
+        all: &HashSet<&str>,
+        layout: &mut dyn LayoutSink,
+    ) -> Result<()> {
+        let placed =
+            files.iter().zip(shards).flat_map(|(file, shard)| shard.iter().map(move |id| (file, *id)));
+        let mut total_size = 0_u64;
+        let paths = placed.map(|(file, id)| {
+            total_size = total_size.saturating_add(catalog.tensor(id).bytes);
+            (parts(catalog.tensor(id).name, |name| all.contains(name)).join("/"), file.as_str())
+        });
+        let paths: Vec<(String, &str)> = paths.collect();
+        let weight_map: BTreeMap<&str, &str> = paths.iter().map(|(path, file)| (&**path, *file)).collect();
+        if weight_map.len() != paths.len() {
+            return Err(Error::unsupported(
+                "two tensors have one name in the index: rename one, or write one file",
+            ));
+        }
+        let file = layout.file(&names.index(), Role::Index)?;
+        layout.bytes(file, &Index::encode(total_size, &weight_map)?).map(drop)
+    }
+}
+
+/// The tensors that Flax can hold; the others are omitted, each with the reason.
+fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<TensorId>> {
+    let mut tensors = Vec::new();
+    for id in catalog.tensor_ids() {
+        let tensor = catalog.tensor(id);
+        if dtype::name(tensor.dtype).is_some() {
+            tensors.push(id);
+            continue;
+        }
+        let name = catalog.dtype_info(tensor.dtype)?.name().to_owned();
+        let remedy =
+            if tensor.dtype == Dtype::STR { "" } else { ": --step cast or dequantize gives it another" };
+        layout.omit(id, &format!("Flax has no dtype {name}{remedy}"))?;
+    }
+    Ok(tensors)
+}
+
+/// A file that is laid out.
+struct Output<'a> {
+    catalog: &'a dyn CatalogView,
+    layout: &'a mut dyn LayoutSink,
+    file: OutputId,
+    /// Bytes that come before the next tensor.
+    pending: Vec<u8>,
+    chunk_size: u64,
+}
+
+impl Output<'_> {
+    fn outline(&mut self, outline: &Outline) -> Result<()> {
+        // What is still to be written, last first: a key, or a value and whether a list holds it.
+        enum Task<'o> {
+            Key(&'o Key),
+            Value(u32, bool),
+        }
+        let mut tasks = vec![Task::Value(outline.root, false)];
+        while let Some(task) = tasks.pop() {
+            let (id, is_in_list) = match task {
+                Task::Key(Key::Text(text)) => {
+                    encoded(msgpack::write_str(&mut self.pending, text))?;
+                    continue;
+                }
+                Task::Key(Key::Int(number)) => {
+                    integer(&mut self.pending, *number)?;
+                    continue;
+                }
+                Task::Value(id, is_in_list) => (id, is_in_list),
+            };
+            match &outline.items[id as usize] {
+                Planned::Map(entries) => {
+                    encoded(msgpack::write_map_len(&mut self.pending, count(entries.len())?))?;
+                    for (key, part) in entries.iter().rev() {
+                        tasks.extend([Task::Value(*part, is_in_list), Task::Key(key)]);
+                    }
+                }
+                Planned::List(parts) => {
+                    encoded(msgpack::write_array_len(&mut self.pending, count(parts.len())?))?;
+                    tasks.extend(parts.iter().rev().map(|&part| Task::Value(part, true)));
+                }
+                Planned::Leaf(bytes) => self.pending.extend(bytes),
+                &Planned::Tensor { id, is_scalar } => self.tensor(id, is_scalar, is_in_list)?,
+            }
+        }
+        if !self.pending.is_empty() {
+            self.layout.bytes(self.file, &self.pending)?;
+        }
+        Ok(())
+    }
+
+    fn tensor(&mut self, id: TensorId, is_scalar: bool, is_in_list: bool) -> Result<()> {
+        let (catalog, tensor) = (self.catalog, self.catalog.tensor(id));
+        let name = dtype::name(tensor.dtype).ok_or_else(|| Error::plugin("a dtype without a name"))?;
+        let most = if is_in_list { MOST_WHOLE } else { self.chunk_size };
+        if tensor.bytes <= most {
+            self.pending.extend(
+                header(name, tensor.shape, tensor.bytes, is_scalar).map_err(|e| e.tensor(tensor.name))?,
+            );
+            return self.part(TensorPart::whole(id));
+        }
+        if is_in_list {
+            return Err(Error::unsupported(
+                "an array in a list, which Flax would not join of chunks, is too long",
+            )
+            .tensor(tensor.name)
+            .expected(format!("at most {MOST_WHOLE} bytes"))
+            .found(tensor.bytes));
+        }
+        let info = catalog.dtype_info(tensor.dtype)?;
+        let width = info.element_bytes().map_or(1, u64::from);
+        let (elements, length) = (tensor.bytes / width, (self.chunk_size / width).max(1));
+        encoded(msgpack::write_map_len(&mut self.pending, 3))?;
+        encoded(msgpack::write_str(&mut self.pending, MARK))?;
+        encoded(msgpack::write_bool(&mut self.pending, true))?;
+        encoded(msgpack::write_str(&mut self.pending, "shape"))?;
+        encoded(msgpack::write_map_len(&mut self.pending, count(tensor.shape.len())?))?;
+        for (number, &dim) in tensor.shape.iter().enumerate() {
+            encoded(msgpack::write_str(&mut self.pending, &number.to_string()))?;
+            encoded(msgpack::write_uint(&mut self.pending, dim))?;
+        }
+        let chunks = u32::try_from(elements.div_ceil(length)).map_err(|_| Error::usage("too many chunks"))?;
+        encoded(msgpack::write_str(&mut self.pending, "chunks"))?;
+        encoded(msgpack::write_map_len(&mut self.pending, chunks))?;
+        for number in 0..u64::from(chunks) {
+            let (start, end) = (number * length, elements.min((number + 1) * length));
+            encoded(msgpack::write_str(&mut self.pending, &number.to_string()))?;
+            self.pending.extend(header(name, &[end - start], (end - start) * width, false)?);
+            for region in regions(tensor.shape, start, end) {
+                self.part(TensorPart { region: Some(region), ..TensorPart::whole(id) })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, part: TensorPart) -> Result<()> {
+        if !self.pending.is_empty() {
+            self.layout.bytes(self.file, &self.pending)?;
+            self.pending.clear();
+        }
+        self.layout.tensor(self.file, part).map(drop)
+    }
+}
+
+fn count(len: usize) -> Result<u32> {
+    u32::try_from(len).map_err(|_| Error::unsupported("more entries than msgpack has room for"))
+}
+
+/// The elements from `start` to `end` of a row-major tensor, as boxes one after the other: there are fewer than two a
+/// dimension.
+fn regions(shape: &[u64], start: u64, end: u64) -> Vec<Region> {
+    let mut strides = vec![1_u64; shape.len()];
+    for dim in (1..shape.len()).rev() {
+        strides[dim - 1] = strides[dim].saturating_mul(shape[dim]);
+    }
+    let mut regions = Vec::new();
+    let mut at = start;
+    while at < end {
+        let origin: Vec<u64> = (0..shape.len()).map(|dim| at / strides[dim] % shape[dim]).collect();
+        // The outermost dimension whose whole rows fit.
+        let fits = |&dim: &usize| at.is_multiple_of(strides[dim]) && strides[dim] <= end - at;
+        let Some(dim) = (0..shape.len()).find(fits) else { break };
+        let rows = ((end - at) / strides[dim]).min(shape[dim] - origin[dim]);
+        let mut size = vec![1; shape.len()];
+        size[dim] = rows;
+        size[dim + 1..].copy_from_slice(&shape[dim + 1..]);
+        at += rows * strides[dim];
+        regions.push(Region { origin, shape: size });
+    }
+    regions
+}

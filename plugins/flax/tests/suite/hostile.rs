@@ -1,0 +1,102 @@
+//! Documents made by hand that break a rule each.
+
+use crate::common::with_view;
+use tensorferry_sdk::{ErrorKind, MemorySource, Result};
+
+fn read(bytes: &[u8]) -> Result<usize> {
+    with_view(&MemorySource::file("x.msgpack", bytes), |view| view.catalog().tensors().len())
+}
+
+/// An extension of this type around a payload.
+fn extension(kind: u8, payload: &[u8]) -> Vec<u8> {
+    [&[0xc7, u8::try_from(payload.len()).unwrap(), kind], payload].concat()
+}
+
+fn entry(value: &[u8]) -> Vec<u8> {
+    [b"\x81\xa1a", value].concat()
+}
+
+#[test]
+fn each_rule_is_held() {
+    let array = |payload: &[u8]| entry(&extension(1, payload));
+    assert_eq!(read(&array(b"\x93\x91\x02\xa4int8\xc4\x02ab")).unwrap(), 1);
+    let cases: [(&str, Vec<u8>, ErrorKind); 18] = [
+        ("a byte that begins no", entry(b"\xc1"), ErrorKind::Malformed),
+        ("key twice", b"\x82\xa1a\xc0\xa1a\xc0".to_vec(), ErrorKind::Malformed),
+        ("no text and no integer", b"\x81\xc4\x01a\xc0".to_vec(), ErrorKind::Malformed),
+        ("not UTF-8", b"\x81\xa1\xff\xc0".to_vec(), ErrorKind::Malformed),
+        ("past the file's end", entry(b"\xdd\xff\xff\xff\xff"), ErrorKind::Malformed),
+        ("past the file's end", entry(b"\xdb\x7f\xff\xff\xff"), ErrorKind::Malformed),
+        ("past the file's end", entry(b"\xc9\xff\xff\xff\xff\x01"), ErrorKind::Malformed),
+        ("payload is no list of three", array(b"\x92\x91\x02\xa4int8"), ErrorKind::Malformed),
+        ("dimension is no number", array(b"\x93\x91\xff\xa4int8\xc4\x01a"), ErrorKind::Malformed),
+        ("dimension is no number", array(b"\x93\x91\xa11\xa4int8\xc4\x01a"), ErrorKind::Malformed),
+        ("elements are no bytes", array(b"\x93\x91\x01\xa4int8\xa1a"), ErrorKind::Malformed),
+        ("end at different places", array(b"\x93\x91\x01\xa4int8\xc4\x01aa"), ErrorKind::Malformed),
+        ("disagree", array(b"\x93\x91\x03\xa4int8\xc4\x02ab"), ErrorKind::Malformed),
+        ("not known", array(b"\x93\x91\x01\xa4str8\xc4\x01a"), ErrorKind::Unsupported),
+        ("too many dimensions", array(b"\x93\xdc\x00\x41\xa4int8"), ErrorKind::Malformed),
+        ("not two floats", entry(&extension(2, b"\x92\x01\x02")), ErrorKind::Malformed),
+        ("the file's end", b"\x81".to_vec(), ErrorKind::Malformed),
+        ("past the file's end", Vec::new(), ErrorKind::Malformed),
+    ];
+    for (words, bytes, kind) in cases {
+        let error = read(&bytes).map(|_| format!("{} was read", bytes.escape_ascii())).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        let said = error.to_string();
+        assert!(said.contains(words) && said.contains("x.msgpack"), "{words}: {said}");
+    }
+}
+
+#[test]
+fn chunks_are_joined_in_the_order_of_their_numbers() {
+    let part = |key: &str, byte: u8| {
+        let key = [&[0xa0 + u8::try_from(key.len()).unwrap()], key.as_bytes()].concat();
+        [key, extension(1, &[b"\x93\x91\x01\xa5uint8\xc4\x01", &[byte][..]].concat())].concat()
+    };
+    let document = |dim: u8, parts: &[Vec<u8>]| {
+        let mut bytes = b"\x83\xb9__msgpack_chunked_array__\xc3\xa5shape\x81\xa10".to_vec();
+        bytes.extend([dim]);
+        bytes.extend(b"\xa6chunks");
+        bytes.extend([0x80 + u8::try_from(parts.len()).unwrap()]);
+        bytes.extend(parts.concat());
+        bytes
+    };
+    let parts: Vec<Vec<u8>> = [10, 2, 0, 1, 3, 4, 5, 6, 7, 8, 9]
+        .iter()
+        .map(|&number: &u8| part(&number.to_string(), number))
+        .collect();
+    let whole = with_view(&MemorySource::file("x.msgpack", document(11, &parts)), |view| {
+        view.tensor_named("").unwrap()
+    });
+    assert_eq!(whole.unwrap(), ("U8".to_owned(), vec![11], (0..11).collect()));
+    for wrong in [
+        document(12, &parts),
+        document(10, &[&parts[..1], &parts[2..]].concat()),
+        document(1, &[]),
+        document(2, &[part("0", 0), part("01", 1)]),
+    ] {
+        assert_eq!(read(&wrong).unwrap_err().kind(), ErrorKind::Malformed);
+    }
+    // In a list Flax does not look for them.
+    let in_list = [b"\x91".to_vec(), document(1, &[part("0", 7)])].concat();
+    let names =
+        with_view(&MemorySource::file("x.msgpack", in_list), |view| view.catalog().tensors()[0].name.clone());
+    assert_eq!(names.unwrap(), "0.chunks.0");
+}
+
+#[test]
+fn every_cut_and_every_flip_is_an_error_or_a_read() {
+    let array = extension(1, b"\x93\x92\x02\x01\xa4int8\xc4\x02ab");
+    let bytes = [b"\x82\xa1a".to_vec(), array, b"\xa1b\x92\xc0\xcb\x00\x00\x00\x00\x00\x00\x00\x00".to_vec()]
+        .concat();
+    assert_eq!(read(&bytes).unwrap(), 1);
+    for len in 0..bytes.len() {
+        assert!(read(&bytes[..len]).is_err(), "{len}");
+    }
+    for at in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[at / 8] ^= 1 << (at % 8);
+        let _ = read(&flipped);
+    }
+}

@@ -1,0 +1,16 @@
+//! Flax's reader comes back from whatever bytes it is given.
+
+use crate::drive_any;
+use tensorferry_tests::fixtures::cases;
+
+#[test]
+#[ignore = "fuzzes for ten seconds a target"]
+fn survives_mutated_documents() {
+    let files = cases("flax", "")
+        .into_iter()
+        .map(|case| case.folder.join(case.expected["entry"].as_str().unwrap()))
+        .filter(|file| !file.to_str().unwrap().ends_with(".json"));
+    let seeds: Vec<Vec<u8>> = files.map(|file| std::fs::read(file).unwrap()).collect();
+    assert_eq!(seeds.len(), 16);
+    drive_any("flax", &seeds);
+}

@@ -1,0 +1,34 @@
+//! Flax sees in the files that `ferry` writes what is in them: by `msgpack_restore`, and by `from_bytes` onto a target.
+
+use std::path::Path;
+use tensorferry_tests::fixtures::case;
+use tensorferry_tests::seen::{Seen, tensors};
+use tensorferry_tests::{Ferry, args, python};
+
+fn seen(path: &Path, how: &str) -> Seen {
+    let tensors = tensors(&python::script("flax_see.py", args![path, how]).json());
+    Seen { tensors, ties: std::collections::BTreeSet::new() }
+}
+
+#[test]
+#[ignore = "installs torch and tensorflow from PyPI"]
+fn flax_restores_what_was_written() {
+    let ferry = Ferry::new();
+    let [written, chunked] = ferry.paths(["flax_model.msgpack", "chunked.msgpack"]);
+    for (section, name) in [("safetensors", "all_dtypes"), ("numpy", "npz_all_dtypes")] {
+        let case = case(section, name);
+        let input =
+            case.expected["input"].as_str().map_or_else(|| case.input(), |input| case.folder.join(input));
+        ferry.convert(&input, &written, &["--verify", "--force"]);
+        let expected = ferry.tensors(&written);
+        assert!(expected.len() >= 10, "{expected:?}");
+        for how in ["plain", "like"] {
+            assert_eq!(seen(&written, how).tensors, expected, "{section} {how}");
+        }
+    }
+    ferry.convert(&written, &chunked, &["-o", "chunk_size=5", "--verify"]);
+    assert_eq!(seen(&chunked, "plain").tensors, ferry.tensors(&written));
+    let state = case("flax", "train_state").folder.join("checkpoint_1");
+    ferry.convert(&state, &written, &["--verify", "--force", "--strict"]);
+    assert_eq!(seen(&written, "like").tensors, case("flax", "train_state").all());
+}
