@@ -10,6 +10,7 @@ fn formats() -> Vec<Box<dyn Format>> {
         tensorferry_jsonl::formats(),
         tensorferry_numpy::formats(),
         tensorferry_onnx::formats(),
+        tensorferry_orbax::formats(),
         tensorferry_parquet::formats(),
         tensorferry_safetensors::formats(),
         tensorferry_tf_bundle::formats(),

@@ -8,6 +8,7 @@ use tensorferry_gguf::Gguf;
 use tensorferry_jsonl::JsonLines;
 use tensorferry_numpy::Numpy;
 use tensorferry_onnx::Onnx;
+use tensorferry_orbax::Orbax;
 use tensorferry_parquet::Parquet;
 use tensorferry_safetensors::Safetensors;
 use tensorferry_sdk::conformance::Preset;
@@ -22,7 +23,7 @@ use tensorferry_torch_dcp::TorchDcp;
 pub(crate) type Target = fn(&[u8]) -> bool;
 
 /// All targets, by their names.
-pub(crate) const TARGETS: [(&str, Target); 32] = [
+pub(crate) const TARGETS: [(&str, Target); 34] = [
     ("dcp_chunks", |bytes| in_folder(&TorchDcp, &DCP, "__0_0.distcp", bytes)),
     ("dcp_table", |bytes| in_folder(&TorchDcp, &DCP, ".metadata", bytes)),
     ("deepspeed_pickle", |bytes| {
@@ -41,6 +42,8 @@ pub(crate) const TARGETS: [(&str, Target); 32] = [
     ("numpy_archive", |bytes| fuzz::read(&numpy_with_all(), "arrays.npz", bytes)),
     ("onnx", |bytes| fuzz::read(&Onnx, "model.onnx", bytes)),
     ("onnx_external", |bytes| in_folder(&Onnx, &ONNX, "model.onnx", bytes)),
+    ("orbax_manifest", |bytes| in_folder(&Orbax, &OCDBT, "manifest.ocdbt", bytes)),
+    ("orbax_zarr", |bytes| in_folder(&Orbax, &ZARR, "w/.zarray", bytes)),
     ("parquet", |bytes| fuzz::read_records(&Parquet, "in.parquet", bytes)),
     ("safetensors", |bytes| fuzz::read(&Safetensors, "model.safetensors", bytes)),
     ("tf_bundle", |bytes| fuzz::read_bundle(&TfBundle, bytes)),
@@ -80,6 +83,8 @@ type Files = Vec<(String, Vec<u8>)>;
 
 static DCP: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("torch/dcp_single/dcp"));
 static ONNX: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("onnx/external_many_files"));
+static OCDBT: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("orbax/ocdbt_minimal_writer/db"));
+static ZARR: LazyLock<Files> = LazyLock::new(|| vec![("w/0.0".to_owned(), vec![1; 64])]);
 static ZERO2: LazyLock<Files> = LazyLock::new(|| ranks("zero2_bf16"));
 static ZERO3: LazyLock<Files> = LazyLock::new(|| ranks("zero3_fp32"));
 

@@ -8,6 +8,7 @@ mod gguf;
 mod jsonl;
 mod numpy;
 mod onnx;
+mod orbax;
 mod parquet;
 mod safetensors;
 /// Which reader is given what: as libFuzzer gives it.

@@ -13,6 +13,7 @@ mod jsonl;
 mod keras;
 mod numpy;
 mod onnx;
+mod orbax;
 mod package;
 mod parquet;
 mod quantised;

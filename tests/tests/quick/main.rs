@@ -33,6 +33,7 @@ mod fixtures {
     mod gguf;
     mod numpy;
     mod onnx;
+    mod orbax;
     mod quantised;
     mod safetensors;
     mod tf;

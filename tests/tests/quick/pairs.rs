@@ -20,6 +20,7 @@ fn registry() -> Registry {
         .with_all(tensorferry_gguf::formats())
         .with_all(tensorferry_onnx::formats())
         .with_all(tensorferry_numpy::formats())
+        .with_all(tensorferry_orbax::formats())
         .with_all(tensorferry_tfrecord::formats())
         .with_all(tensorferry_parquet::formats())
         .with_all(tensorferry_jsonl::formats())
@@ -54,6 +55,7 @@ fn formats() -> Vec<Format> {
         alone("gguf", "m.gguf"),
         like("onnx", "m.onnx", || case("onnx", "ir_version_3").folder.join("model.onnx")),
         alone("numpy", "m.npz"),
+        alone("orbax", "m/"),
         alone("tfrecord", "m.tfrecord"),
         alone("parquet", "m.parquet"),
         alone("jsonl", "m.jsonl"),
@@ -281,7 +283,7 @@ fn input(case: &Case) -> PathBuf {
 fn through_safetensors_and_back_every_digest_stays_or_is_named() {
     let (registry, folder) = (registry(), tempdir().unwrap());
     let (mut models, mut kept, mut named, mut silent) = (0, 0, 0, Vec::new());
-    for section in ["safetensors", "torch", "tf", "flax", "gguf", "onnx", "numpy", "deepspeed"] {
+    for section in ["safetensors", "torch", "tf", "flax", "gguf", "onnx", "numpy", "orbax", "deepspeed"] {
         for case in good_and_bad(section).0 {
             let (input, at) = (input(&case), folder.path().join(section).join(&case.name));
             std::fs::create_dir_all(&at).unwrap();
@@ -299,6 +301,7 @@ fn through_safetensors_and_back_every_digest_stays_or_is_named() {
                 "gguf" => ("back.gguf".to_owned(), None),
                 "onnx" => like("back.onnx"),
                 "numpy" => ("back.npz".to_owned(), None),
+                "orbax" => ("back/".to_owned(), None),
                 // These are not written.
                 _ => continue,
             };

@@ -1,0 +1,190 @@
+//! A codec's chain decodes a chunk: at most one compressor, and checksums after it.
+
+use crate::blosc;
+use crate::store::Span;
+use std::io::{self, Read};
+use tensorferry_sdk::{ByteSink, Context, EncodedStorage, Error, Result, Source, crc32c_append};
+
+/// What compressed a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compressor {
+    Zstd,
+    Gzip,
+    Zlib,
+    Bzip2,
+    Blosc,
+}
+
+impl Compressor {
+    /// By its name in the files.
+    pub(crate) fn named(name: &str) -> Result<Self> {
+        Ok(match name {
+            "zstd" => Self::Zstd,
+            "gzip" => Self::Gzip,
+            "zlib" => Self::Zlib,
+            "bz2" => Self::Bzip2,
+            "blosc" => Self::Blosc,
+            _ => {
+                let error = Error::unsupported("a codec that is not known");
+                return Err(error.expected("zstd, gzip, zlib, bz2 or blosc").found(format!("{name:?}")));
+            }
+        })
+    }
+}
+
+/// How a chunk's bytes become its elements.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Chain {
+    pub(crate) compressor: Option<Compressor>,
+    /// How many checksums stand at its end, one after the other.
+    pub(crate) checksums: u64,
+}
+
+/// A chunk that is decoded when it is read.
+#[derive(Debug, Clone)]
+pub(crate) struct Chunk {
+    pub(crate) span: Span,
+    pub(crate) chain: Chain,
+    /// Bytes of its elements.
+    pub(crate) len: u64,
+    /// Its array, for errors.
+    pub(crate) array: std::sync::Arc<str>,
+}
+
+impl EncodedStorage for Chunk {
+    fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+        self.decoded(source, output, context).map_err(|error| {
+            let error = error.tensor(&*self.array);
+            match &self.span {
+                Span::File { file, offset, .. } => error.file(source.name(*file)).offset(*offset),
+                Span::Inline(_) => error,
+            }
+        })
+    }
+}
+
+impl Chunk {
+    fn decoded(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+        let mut end = self.span.len();
+        for _ in 0..self.chain.checksums {
+            end = end
+                .checked_sub(4)
+                .ok_or_else(|| Error::malformed("a chunk that is shorter than its checksum"))?;
+            self.check(source, end, context)?;
+        }
+        let mut input = SpanReader { source, span: &self.span, at: 0, end, failed: None };
+        let mut output = Exact { output, left: self.len, len: self.len };
+        let copied = match self.chain.compressor {
+            None => copy(&mut input, &mut output, context),
+            Some(Compressor::Zstd) => match zstd::stream::read::Decoder::new(&mut input) {
+                Ok(mut decoder) => copy(&mut decoder, &mut output, context),
+                Err(error) => Err(wrong(&error)),
+            },
+            Some(Compressor::Gzip) => {
+                copy(&mut flate2::read::MultiGzDecoder::new(&mut input), &mut output, context)
+            }
+            Some(Compressor::Zlib) => {
+                copy(&mut flate2::read::ZlibDecoder::new(&mut input), &mut output, context)
+            }
+            Some(Compressor::Bzip2) => {
+                copy(&mut bzip2::read::MultiBzDecoder::new(&mut input), &mut output, context)
+            }
+            Some(Compressor::Blosc) => blosc::decode(&mut input, &mut output, context),
+        };
+        if let Some(error) = input.failed.take() {
+            return Err(error);
+        }
+        copied?;
+        output.finish()
+    }
+
+    /// The crc32c of all before `end` is what stands there.
+    fn check(&self, source: &dyn Source, end: u64, context: &dyn Context) -> Result<()> {
+        let (mut at, mut crc) = (0, 0);
+        let mut buffer = vec![0; PIECE];
+        while at < end {
+            context.check_cancelled()?;
+            let len = usize::try_from(end - at).map_or(PIECE, |left| left.min(PIECE));
+            self.span.read_at(source, at, &mut buffer[..len])?;
+            crc = crc32c_append(crc, &buffer[..len]);
+            at += len as u64;
+        }
+        let mut stored = [0; 4];
+        self.span.read_at(source, end, &mut stored)?;
+        let stored = u32::from_le_bytes(stored);
+        if stored == crc {
+            return Ok(());
+        }
+        let error = Error::malformed("a chunk's crc32c is wrong");
+        Err(error.expected(format!("{stored:#010x}")).found(format!("{crc:#010x}")))
+    }
+}
+
+const PIECE: usize = 64 << 10;
+
+fn wrong(error: &io::Error) -> Error {
+    Error::malformed("a chunk is not what its compressor makes").found(error)
+}
+
+fn copy(from: &mut dyn Read, to: &mut Exact<'_>, context: &dyn Context) -> Result<()> {
+    let mut buffer = vec![0; PIECE];
+    loop {
+        context.check_cancelled()?;
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(len) => to.write(&buffer[..len])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(wrong(&error)),
+        }
+    }
+}
+
+/// The bytes of a span in order. What reading them gave is kept, since a decoder would make another error of it.
+pub(crate) struct SpanReader<'a> {
+    source: &'a dyn Source,
+    span: &'a Span,
+    at: u64,
+    end: u64,
+    failed: Option<Error>,
+}
+
+impl Read for SpanReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = usize::try_from(self.end - self.at).map_or(buffer.len(), |left| left.min(buffer.len()));
+        match self.span.read_at(self.source, self.at, &mut buffer[..len]) {
+            Ok(()) => {
+                self.at += len as u64;
+                Ok(len)
+            }
+            Err(error) => {
+                self.failed = Some(error);
+                Err(io::Error::other("a read failed"))
+            }
+        }
+    }
+}
+
+/// Takes exactly as many bytes as a chunk has.
+pub(crate) struct Exact<'a> {
+    output: &'a mut dyn ByteSink,
+    pub(crate) left: u64,
+    len: u64,
+}
+
+impl Exact<'_> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.left = self.left.checked_sub(bytes.len() as u64).ok_or_else(|| {
+            let error = Error::malformed("a chunk becomes longer than its shape");
+            error.expected(format!("{} bytes", self.len)).found("more")
+        })?;
+        self.output.write(bytes)
+    }
+
+    fn finish(self) -> Result<()> {
+        if self.left == 0 {
+            return Ok(());
+        }
+        let error = Error::malformed("a chunk is shorter than its shape");
+        Err(error.expected(format!("{} bytes", self.len)).found(self.len - self.left))
+    }
+}

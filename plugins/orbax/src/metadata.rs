@@ -1,0 +1,85 @@
+//! `_METADATA` says which leaves a tree has: the keys that lead to each, and what it is.
+
+use crate::json::Json;
+use tensorferry_sdk::{Error, Result};
+
+/// The file's name.
+pub(crate) const METADATA: &str = "_METADATA";
+/// Where leaves that are texts are.
+pub(crate) const STRINGS: &str = "_strings.json";
+
+/// What a leaf is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Array,
+    Text,
+    None,
+    /// An empty container: whether it is a list.
+    Empty {
+        is_list: bool,
+    },
+}
+
+/// A leaf.
+#[derive(Debug, Clone)]
+pub(crate) struct Leaf {
+    /// Each key, and whether it is a number in a list.
+    pub(crate) path: Vec<(String, bool)>,
+    pub(crate) kind: Kind,
+}
+
+impl Leaf {
+    /// The keys joined with dots: the name of its array.
+    pub(crate) fn name(&self) -> String {
+        let keys: Vec<&str> = self.path.iter().map(|(key, _)| &**key).collect();
+        keys.join(".")
+    }
+}
+
+/// A tree's leaves, and whether they are said to be in OCDBT.
+pub(crate) struct Metadata {
+    pub(crate) leaves: Vec<Leaf>,
+    pub(crate) uses_ocdbt: Option<bool>,
+}
+
+impl Metadata {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
+        let json = Json::parse(bytes)?;
+        let Json::Map(entries) = json.get("tree_metadata") else {
+            return Err(Error::malformed("no tree_metadata"));
+        };
+        let uses_ocdbt = match json.get("use_ocdbt") {
+            Json::Bool(value) => Some(*value),
+            _ => None,
+        };
+        let leaves = entries.iter().map(|(key, value)| {
+            leaf(value).ok_or_else(|| {
+                Error::malformed("an entry of tree_metadata is none").found(format!("{key:?}"))
+            })
+        });
+        Ok(Self { leaves: leaves.collect::<Result<_>>()?, uses_ocdbt })
+    }
+}
+
+fn leaf(entry: &Json) -> Option<Leaf> {
+    let key = |key: &Json| {
+        let is_number = *key.get("key_type") == Json::Int(1);
+        let text = match key.get("key") {
+            Json::Text(text) => text.clone(),
+            Json::Int(number) => number.to_string(),
+            _ => return None,
+        };
+        Some((text, is_number))
+    };
+    let path = entry.get("key_metadata").list()?.iter().map(key).collect::<Option<Vec<_>>>()?;
+    let value = entry.get("value_metadata");
+    let is_skipped = *value.get("skip_deserialize") == Json::Bool(true);
+    let kind = match value.get("value_type").text()? {
+        "string" => Kind::Text,
+        "None" => Kind::None,
+        "List" | "Tuple" if is_skipped => Kind::Empty { is_list: true },
+        _ if is_skipped => Kind::Empty { is_list: false },
+        _ => Kind::Array,
+    };
+    Some(Leaf { path, kind })
+}

@@ -1,0 +1,24 @@
+//! The probe: the names of files in a folder.
+
+use crate::locate::{Found, locate, names_a_tree};
+use tensorferry_sdk::{Entry, Result, Score, Source};
+
+/// After a SavedModel, before a TensorFlow checkpoint.
+const A_TREE: Score = Score(24);
+/// Arrays of zarr alone may be anybody's.
+const ARRAYS: Score = Score(17);
+
+/// How sure it is that the source is of this format.
+pub(crate) fn score(source: &dyn Source) -> Result<Score> {
+    if names_a_tree(source.entry()) {
+        return Ok(Score::LIKELY);
+    }
+    if *source.entry() != Entry::Folder {
+        return Ok(Score::NO);
+    }
+    Ok(match locate(source, None)? {
+        Found::Trees(_) => A_TREE,
+        Found::Arrays(_) => ARRAYS,
+        Found::Nothing { .. } => Score::NO,
+    })
+}

@@ -1,0 +1,52 @@
+//! zarr 2: `.zarray`, a JSON object, says what an array is.
+
+use crate::array::{Encoding, Keys, Layers};
+use crate::codec::{Chain, Compressor};
+use crate::dtype;
+use crate::json::Json;
+use tensorferry_sdk::{Error, Order, Result};
+
+/// What a description says.
+///
+/// # Errors
+/// Malformed; unsupported, naming what is not known.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Encoding> {
+    let json = Json::parse(bytes)?;
+    if json.get("zarr_format") != &Json::Int(2) {
+        return Err(Error::malformed("zarr_format is another")
+            .expected(2)
+            .found(format!("{:?}", json.get("zarr_format"))));
+    }
+    if !json.get("filters").is_null() && json.get("filters").list() != Some(&[]) {
+        return Err(Error::unsupported("an array with filters").found(format!("{:?}", json.get("filters"))));
+    }
+    let (dtype, byte_order) = dtype::of_zarr2(json.get("dtype"))?;
+    let separator = match json.get("dimension_separator") {
+        Json::Null => '.',
+        Json::Text(text) if text == "." => '.',
+        Json::Text(text) if text == "/" => '/',
+        other => {
+            let error = Error::malformed("dimension_separator is another").expected("\".\" or \"/\"");
+            return Err(error.found(format!("{other:?}")));
+        }
+    };
+    let order = match json.get("order").text() {
+        Some("C") => Order::C,
+        Some("F") => Order::Fortran,
+        _ => return Err(Error::malformed("order is another").expected("C or F")),
+    };
+    let compressor = match json.get("compressor") {
+        Json::Null => None,
+        compressor => Some(Compressor::named(compressor.get("id").text().unwrap_or_default())?),
+    };
+    Ok(Encoding {
+        shape: json.get("shape").dims("shape")?,
+        dtype,
+        byte_order,
+        order,
+        fill: json.get("fill_value").clone(),
+        keys: Keys { separator, has_c: false },
+        layers: Layers { tiles: vec![json.get("chunks").dims("chunks")?], index_at_start: Vec::new() },
+        chain: Chain { compressor, checksums: 0 },
+    })
+}

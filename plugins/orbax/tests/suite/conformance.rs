@@ -1,0 +1,26 @@
+//! The SDK's conformance suite over this format.
+
+use crate::common::facts::cases;
+use crate::common::files;
+use tensorferry_orbax::Orbax;
+use tensorferry_sdk::Entry;
+use tensorferry_sdk::conformance::{Sample, check};
+
+#[test]
+fn orbax_conforms() {
+    // A few arrays of each: every file is damaged in many ways.
+    let sample = |case: &str, entry: &str, kept: &[&str], name: &str| {
+        let mut files = files(&cases("orbax", case)[0].join(entry));
+        files.retain(|name, _| kept.is_empty() || kept.iter().any(|kept| name.starts_with(kept)));
+        Sample::set(Entry::Folder, files).holding(&[name])
+    };
+    let samples = [
+        sample("minimal_writer_zarr2", "ckpt", &[], "params.b"),
+        sample("ocdbt_minimal_writer", "db", &[], "w"),
+        sample("zarr2_compressors", "z", &["c_blosc/"], "c_blosc"),
+        sample("pytree_zarr3", "ckpt", &["np_array/"], "np_array"),
+    ];
+    let report = check(&Orbax, &samples);
+    assert!(report.damaged > 1000 && report.written > 20, "{report:?}");
+    assert_eq!(report.refused, Vec::<String>::new());
+}

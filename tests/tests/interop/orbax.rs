@@ -1,0 +1,28 @@
+//! Orbax restores what `ferry` writes: on one device, and in parts on four.
+
+use tensorferry_tests::fixtures::case;
+use tensorferry_tests::seen::tensors;
+use tensorferry_tests::{Ferry, args, python};
+
+#[test]
+#[ignore = "installs torch and tensorflow from PyPI"]
+fn orbax_restores_what_was_written() {
+    let ferry = Ferry::new();
+    let written = ferry.at("ckpt/");
+    for (section, name, entry) in [
+        ("safetensors", "all_dtypes", None),
+        ("orbax", "pytree_ocdbt", Some("ckpt")),
+        ("flax", "params_nested", Some("flax_model.msgpack")),
+    ] {
+        let case = case(section, name);
+        let input = entry.map_or_else(|| case.input(), |entry| case.folder.join(entry));
+        ferry.convert(&input, &written, &["--to", "orbax", "--part", ".", "--verify", "--force"]);
+        let expected = ferry.tensors(&written);
+        assert!(expected.len() >= 5, "{expected:?}");
+        for devices in ["1", "4"] {
+            let path = ferry.at("ckpt");
+            let seen = tensors(&python::script("orbax_see.py", args![path, devices]).json()["tensors"]);
+            assert_eq!(seen, expected, "{name} on {devices}");
+        }
+    }
+}
