@@ -10,7 +10,10 @@ import jax
 import numpy as np
 from flax import serialization
 
-NAMES = {"bool": "BOOL", "float8_e4m3fn": "F8_E4M3", "float8_e8m0fnu": "F8_E8M0", "int4": "I4_UNPACKED", "uint4": "U4_UNPACKED"}
+NAMES = {
+    "bool": "BOOL", "float8_e4m3fn": "F8_E4M3", "float8_e8m0fnu": "F8_E8M0", "float4_e2m1fn": "F4_UNPACKED",
+    "int4": "I4_UNPACKED", "uint4": "U4_UNPACKED", "int2": "I2_UNPACKED", "uint2": "U2_UNPACKED",
+}
 
 
 def dtype_name(dtype):
@@ -32,11 +35,7 @@ def walk(node, path, found):
             walk(value, path + [str(index)], found)
     elif isinstance(node, (np.ndarray, np.generic, jax.Array)):
         array = np.asarray(node)
-        found[".".join(path)] = {
-            "dtype": dtype_name(array.dtype),
-            "shape": list(array.shape),
-            "sha256": hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest(),
-        }
+        found[".".join(path)] = [dtype_name(array.dtype), list(array.shape), hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()]
 
 
 data = open(sys.argv[1], "rb").read()
@@ -46,4 +45,4 @@ if sys.argv[2:] == ["like"]:
     tree = serialization.from_bytes(target, data)
 found = {}
 walk(tree, [], found)
-print(json.dumps({"tensors": found}))
+print(json.dumps(found))

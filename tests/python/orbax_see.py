@@ -16,7 +16,10 @@ import orbax.checkpoint as ocp
 
 jax.config.update("jax_enable_x64", True)
 assert jax.device_count() == devices, jax.devices()
-NAMES = {"bool": "BOOL", "int4": "I4_UNPACKED", "float8_e4m3fn": "F8_E4M3"}
+NAMES = {
+    "bool": "BOOL", "float8_e4m3fn": "F8_E4M3", "float8_e8m0fnu": "F8_E8M0", "float4_e2m1fn": "F4_UNPACKED",
+    "int4": "I4_UNPACKED", "uint4": "U4_UNPACKED", "int2": "I2_UNPACKED", "uint2": "U2_UNPACKED",
+}
 
 
 def dtype_name(dtype):
@@ -38,11 +41,7 @@ def walk(node, path, found):
             walk(value, path + [str(index)], found)
     elif node is not None:
         array = np.asarray(node)
-        found[".".join(path)] = {
-            "dtype": dtype_name(array.dtype),
-            "shape": list(array.shape),
-            "sha256": hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest(),
-        }
+        found[".".join(path)] = [dtype_name(array.dtype), list(array.shape), hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()]
 
 
 folder = os.path.abspath(folder)
@@ -64,4 +63,4 @@ if devices > 1:
     walk(parted, [], again)
     assert again == found, {name for name in found if again.get(name) != found[name]}
     assert any(len(leaf.sharding.device_set) == devices for leaf in jax.tree.leaves(parted))
-print(json.dumps({"tensors": found}))
+print(json.dumps(found))

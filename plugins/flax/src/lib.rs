@@ -61,7 +61,7 @@ pub struct Flax;
 impl Format for Flax {
     fn describe(&self) -> Description {
         Description::new("flax", "Flax msgpack")
-            .suffixes([NAMING.suffix, NAMING.index_suffix])
+            .suffixes([NAMING.suffix])
             .members(["*.msgpack", "*.msgpack.index.json"])
             .capabilities(Capabilities::READ | Capabilities::WRITE | Capabilities::TREE)
             .options(options::declared())

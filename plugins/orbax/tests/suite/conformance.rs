@@ -22,5 +22,7 @@ fn orbax_conforms() {
     ];
     let report = check(&Orbax, &samples);
     assert!(report.damaged > 1000 && report.written > 20, "{report:?}");
-    assert_eq!(report.refused, Vec::<String>::new());
+    // A checkpoint is a folder, and is written to nothing else.
+    let others = report.refused.iter().filter(|refused| !refused.contains(", to File("));
+    assert_eq!(others.collect::<Vec<_>>(), Vec::<&String>::new());
 }
