@@ -6,6 +6,7 @@ use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_flax::Flax;
 use tensorferry_gguf::Gguf;
 use tensorferry_jsonl::JsonLines;
+use tensorferry_megatron::Megatron;
 use tensorferry_numpy::Numpy;
 use tensorferry_onnx::Onnx;
 use tensorferry_orbax::Orbax;
@@ -23,7 +24,7 @@ use tensorferry_torch_dcp::TorchDcp;
 pub(crate) type Target = fn(&[u8]) -> bool;
 
 /// All targets, by their names.
-pub(crate) const TARGETS: [(&str, Target); 34] = [
+pub(crate) const TARGETS: [(&str, Target); 36] = [
     ("dcp_chunks", |bytes| in_folder(&TorchDcp, &DCP, "__0_0.distcp", bytes)),
     ("dcp_table", |bytes| in_folder(&TorchDcp, &DCP, ".metadata", bytes)),
     ("deepspeed_pickle", |bytes| {
@@ -38,6 +39,8 @@ pub(crate) const TARGETS: [(&str, Target); 34] = [
     ("flax", |bytes| fuzz::read(&Flax, "flax_model.msgpack", bytes)),
     ("gguf", |bytes| fuzz::read(&Gguf, "model.gguf", bytes)),
     ("jsonl", |bytes| fuzz::read_records(&JsonLines, "in.jsonl", bytes)),
+    ("megatron_pickle", |bytes| in_folder(&Megatron, &MEGATRON, &MEGATRON[0].0, &archive_of(bytes, &[]))),
+    ("megatron_ranks", |bytes| one_of(&Megatron, &MEGATRON, bytes)),
     ("numpy_array", |bytes| fuzz::read(&numpy_with_all(), "array.npy", bytes)),
     ("numpy_archive", |bytes| fuzz::read(&numpy_with_all(), "arrays.npz", bytes)),
     ("onnx", |bytes| fuzz::read(&Onnx, "model.onnx", bytes)),
@@ -82,11 +85,12 @@ pub(crate) const TARGETS: [(&str, Target); 34] = [
 type Files = Vec<(String, Vec<u8>)>;
 
 static DCP: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("torch/dcp_single/dcp"));
+static MEGATRON: LazyLock<Files> = LazyLock::new(|| ranks("megatron/gpt_tp2_pp2"));
 static ONNX: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("onnx/external_many_files"));
 static OCDBT: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("orbax/ocdbt_minimal_writer/db"));
 static ZARR: LazyLock<Files> = LazyLock::new(|| vec![("w/0.0".to_owned(), vec![1; 64])]);
-static ZERO2: LazyLock<Files> = LazyLock::new(|| ranks("zero2_bf16"));
-static ZERO3: LazyLock<Files> = LazyLock::new(|| ranks("zero3_fp32"));
+static ZERO2: LazyLock<Files> = LazyLock::new(|| ranks("deepspeed/zero2_bf16"));
+static ZERO3: LazyLock<Files> = LazyLock::new(|| ranks("deepspeed/zero3_fp32"));
 
 /// The target of this name.
 ///
@@ -102,9 +106,9 @@ fn numpy_with_all() -> impl Format {
     Preset::new(Numpy).with(Side::Reader, "structured", "fields").with(Side::Reader, "void", "bytes")
 }
 
-/// A ZeRO checkpoint whose archives have no checksums that a mutation would break, nor padding.
+/// A checkpoint of ranks whose archives have no checksums that a mutation would break, nor padding.
 fn ranks(case: &str) -> Files {
-    let mut files = fuzz::files_of(&format!("deepspeed/{case}/ckpt"));
+    let mut files = fuzz::files_of(&format!("{case}/ckpt"));
     for (_, bytes) in files.iter_mut().filter(|(name, _)| name.ends_with(".pt")) {
         *bytes = zip::bare(&zip::members(bytes));
     }
@@ -114,7 +118,11 @@ fn ranks(case: &str) -> Files {
 /// Seeds for [`one_of`]: each file as it stands.
 #[allow(dead_code, reason = "libFuzzer has them from a folder")]
 pub(crate) fn seeds_of_ranks(name: &str) -> Vec<Vec<u8>> {
-    let files = if name == "deepspeed_zero2_bf16" { &ZERO2 } else { &ZERO3 };
+    let files = match name {
+        "deepspeed_zero2_bf16" => &ZERO2,
+        "megatron_ranks" => &MEGATRON,
+        _ => &ZERO3,
+    };
     files.iter().zip(0..).map(|((_, bytes), index)| [&[index][..], bytes].concat()).collect()
 }
 

@@ -31,6 +31,7 @@ mod probe;
 mod read;
 
 mod chunks;
+mod megatron;
 mod members;
 mod merged;
 mod shards;

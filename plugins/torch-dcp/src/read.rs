@@ -2,6 +2,7 @@
 //! a tree of everything else.
 
 use crate::chunks::{Files, OpenedBytes};
+use crate::megatron;
 use crate::members::{Members, TABLE, members};
 use crate::merged::{self, MergedTables};
 use crate::shards;
@@ -46,6 +47,8 @@ fn describe(
     context: &dyn Context,
 ) -> Result<Vec<LazyView>> {
     let MergedTables { items, copies, unlisted, globals, calls, .. } = merged;
+    let tensors = items.iter().filter(|item| matches!(item.content, Content::Tensor(_)));
+    megatron::unstack(source, tensors.map(|item| &*item.name), catalog, context.limits())?;
     let storages = Storages::new(context.limits());
     let mut files = Files { source, context, storages, opened: OpenedBytes::default(), globals, calls };
     let mut names = Names::default();

@@ -6,6 +6,7 @@ mod deepspeed;
 mod flax;
 mod gguf;
 mod jsonl;
+mod megatron;
 mod numpy;
 mod onnx;
 mod orbax;

@@ -31,6 +31,7 @@ mod fixtures {
     mod deepspeed;
     mod flax;
     mod gguf;
+    mod megatron;
     mod numpy;
     mod onnx;
     mod orbax;

@@ -15,6 +15,7 @@ fn registry() -> Registry {
         .with_all(tensorferry_torch::formats())
         .with_all(tensorferry_torch_dcp::formats())
         .with_all(tensorferry_deepspeed::formats())
+        .with_all(tensorferry_megatron::formats())
         .with_all(tensorferry_tf_bundle::formats())
         .with_all(tensorferry_flax::formats())
         .with_all(tensorferry_gguf::formats())
@@ -48,6 +49,7 @@ fn formats() -> Vec<Format> {
         alone("torch", "m.pt"),
         never("torch-dcp", || case("torch", "dcp_single").folder.join("dcp")),
         never("deepspeed", || case("deepspeed", "zero3_fp32").folder.join("ckpt")),
+        never("megatron", || case("megatron", "gpt_tp2_swiglu_gqa").folder.join("ckpt")),
         alone("tf-bundle", "m"),
         like("saved-model", "m/", || case("tf", "saved_model_pb").folder.join("saved_model")),
         never("tf-graph", || case("tf", "frozen_graph").folder.join("frozen.pb")),
@@ -254,7 +256,7 @@ matrix of F32, vectors of F16, BF16, F8_E4M3, U8 and BOOL, a scalar of I64, and 
 the left holds them; what that leaves out on the way into it is not counted again. GGUF's has a matrix of Q8_0 and a typed
 entry. Into records goes a record for each tensor (`--step records:tensor`). In formats of records it is three rows with
 integers, texts, floats, lists, booleans, structs and nulls. Formats that are only read (`torch-dcp`, `deepspeed`,
-`tf-graph`) have a small model of their own, and so do `onnx` and `saved-model`, which are written after another file
+`megatron`, `tf-graph`) have a small model of their own, and so do `onnx` and `saved-model`, which are written after another file
 (`-o like=`): for their columns the tensors are that file's.
 
 `all`: everything is carried; a number is then a remark. `changed`: all is there, some of it in another form.
@@ -283,7 +285,9 @@ fn input(case: &Case) -> PathBuf {
 fn through_safetensors_and_back_every_digest_stays_or_is_named() {
     let (registry, folder) = (registry(), tempdir().unwrap());
     let (mut models, mut kept, mut named, mut silent) = (0, 0, 0, Vec::new());
-    for section in ["safetensors", "torch", "tf", "flax", "gguf", "onnx", "numpy", "orbax", "deepspeed"] {
+    for section in
+        ["safetensors", "torch", "tf", "flax", "gguf", "onnx", "numpy", "orbax", "deepspeed", "megatron"]
+    {
         for case in good_and_bad(section).0 {
             let (input, at) = (input(&case), folder.path().join(section).join(&case.name));
             std::fs::create_dir_all(&at).unwrap();

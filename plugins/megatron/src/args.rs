@@ -1,0 +1,124 @@
+//! What a run's arguments say, as far as it is plain: Megatron pickles its `argparse.Namespace`, which is inert here.
+
+use std::collections::BTreeMap;
+use tensorferry_sdk::{Error, Result, Value};
+use tensorferry_torch_file::Budget;
+use tensorferry_torch_file::pickle::{self, Graph, ValueId};
+
+/// Longer lists are datasets' paths and the like.
+const MOST_ITEMS: usize = 64;
+
+/// What decides how ranks are joined: it has to be the same for all.
+const DECIDING: [&str; 15] = [
+    "tensor_model_parallel_size",
+    "pipeline_model_parallel_size",
+    "virtual_pipeline_model_parallel_size",
+    "expert_model_parallel_size",
+    "expert_tensor_parallel_size",
+    "num_layers",
+    "hidden_size",
+    "ffn_hidden_size",
+    "num_attention_heads",
+    "num_query_groups",
+    "kv_channels",
+    "swiglu",
+    "padded_vocab_size",
+    "untie_embeddings_and_output_weights",
+    "num_experts",
+];
+
+/// Names and plain values.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Args(BTreeMap<String, Value>);
+
+impl Args {
+    /// Of a file that has none.
+    pub(crate) const NONE: Self = Self(BTreeMap::new());
+
+    /// The plain ones of a namespace or dict; none, where it is neither.
+    ///
+    /// # Errors
+    /// A limit on names.
+    pub(crate) fn read(graph: &Graph, value: ValueId, budget: &mut Budget) -> Result<Self> {
+        let state = graph
+            .called(value)
+            .filter(|(global, _)| matches!(&*global.name, "Namespace" | "SimpleNamespace"));
+        let state = state.and_then(|(_, call)| call.state).unwrap_or(value);
+        let mut args = BTreeMap::new();
+        for (key, value) in graph.entries(state).unwrap_or_default() {
+            let Some(key) = graph.text(key) else { continue };
+            if let Some(value) = plain(graph, value, budget, true)? {
+                args.insert(budget.name(key)?, value);
+            }
+        }
+        Ok(Self(args))
+    }
+
+    /// A number that counts something.
+    pub(crate) fn count(&self, key: &str) -> Option<u64> {
+        u64::try_from(self.0.get(key)?.root().as_int()?).ok()
+    }
+
+    /// A flag; `None`, if it is not there.
+    pub(crate) fn flag(&self, key: &str) -> Option<bool> {
+        self.0.get(key)?.root().as_bool()
+    }
+
+    /// Whether there is a text under a key.
+    pub(crate) fn has_text(&self, key: &str) -> bool {
+        self.0.get(key).is_some_and(|value| value.as_text().is_some())
+    }
+
+    /// All of them, as one value.
+    ///
+    /// # Errors
+    /// A limit.
+    pub(crate) fn value(&self) -> Result<Option<Value>> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        Value::map(self.0.iter().map(|(key, value)| (Value::text(key), value.clone()))).map(Some)
+    }
+
+    /// Holds those that decide how ranks are joined against another rank's.
+    ///
+    /// # Errors
+    /// Malformed, naming the argument.
+    pub(crate) fn check_same(&self, other: &Self) -> Result<()> {
+        let different = DECIDING.into_iter().find(|&key| self.0.get(key) != other.0.get(key));
+        let said = |args: &Self, key| args.0.get(key).map_or_else(|| "nothing".to_owned(), Value::json);
+        different.map_or(Ok(()), |key| {
+            Err(Error::malformed(format!("the rank's arguments say another {key} than the first rank's"))
+                .expected(said(self, key))
+                .found(said(other, key)))
+        })
+    }
+}
+
+fn plain(graph: &Graph, value: ValueId, budget: &mut Budget, lists: bool) -> Result<Option<Value>> {
+    Ok(match graph.value(value) {
+        pickle::Value::Bool(flag) => Some(Value::bool(*flag)),
+        pickle::Value::Int(int) => Some(Value::int(*int)),
+        pickle::Value::Float(float) => Some(Value::float(*float)),
+        pickle::Value::Text(text) => match text.as_str() {
+            Some(text) => Some(Value::text(&budget.name(text)?)),
+            None => None,
+        },
+        // A dtype: `torch.bfloat16`.
+        pickle::Value::Global(_) => {
+            let path = graph.global(value).map(pickle::Global::path);
+            path.map(|path| budget.name(&path)).transpose()?.map(|path| Value::text(&path))
+        }
+        _ if lists => match graph.sequence(value).filter(|items| items.len() <= MOST_ITEMS) {
+            Some(items) => {
+                let mut values = Vec::with_capacity(items.len());
+                for &item in items {
+                    values.extend(plain(graph, item, budget, false)?);
+                }
+                if values.len() == items.len() { Some(Value::list(values)?) } else { None }
+            }
+            None => None,
+        },
+        _ => None,
+    })
+}

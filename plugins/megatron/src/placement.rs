@@ -1,0 +1,152 @@
+//! How the tensor ranks' parts of a parameter belong together: its name says it.
+//!
+//! | Module | weight | bias |
+//! |---|---|---|
+//! | column-parallel: query, key, value, the MLP's first | rows | rows |
+//! | row-parallel: attention's output, the MLP's second | columns | the same on all |
+//! | embedding and output layer | rows of the vocabulary | rows |
+//! | norms, positions, routers, MLA's down projections | the same on all | the same on all |
+//!
+//! Transformer Engine has a norm inside the module that it goes before: `linear_qkv.layer_norm_weight`.
+
+/// How parts belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// All ranks have the same.
+    Replicated,
+    /// Side by side, along this dimension.
+    Along(usize),
+    /// Rows of the vocabulary, which may be more than it has words.
+    Vocabulary,
+    /// The MLP's first: rows; where it is gated, all ranks' gates come before all ranks' others.
+    MaybeGated,
+    /// Names do not say it: what is the same on all ranks is taken so.
+    Unknown,
+    /// Several parts with borders of their own, and of what.
+    Refused(&'static str),
+}
+
+const COLUMN: [&str; 10] = [
+    "linear_qkv",
+    "linear_q",
+    "linear_kv",
+    "linear_q_proj",
+    "linear_q_up_proj",
+    "linear_kv_up_proj",
+    "eh_proj",
+    "query_key_value",
+    "query",
+    "key_value",
+];
+const ROW: [&str; 3] = ["linear_proj", "linear_fc2", "dense_4h_to_h"];
+const ATTENTION: [&str; 4] = ["self_attention", "attention", "inter_attention", "cross_attention"];
+const VOCABULARY: [&str; 3] = ["word_embeddings", "word_embeddings_for_head", "output_layer"];
+const REPLICATED: [&str; 7] = [
+    "position_embeddings",
+    "tokentype_embeddings",
+    "router",
+    "linear_q_down_proj",
+    "linear_kv_down_proj",
+    "pooler",
+    "rotary_pos_emb",
+];
+/// The MLP's first module, and its second.
+const MLP: [(&str, &str); 2] = [("linear_fc1", "linear_fc2"), ("dense_h_to_4h", "dense_4h_to_h")];
+
+/// How the parts of the parameter of this name belong together.
+pub(crate) fn placement(name: &str) -> Placement {
+    let mut parts = name.rsplit('.');
+    let mut part = || parts.next().unwrap_or_default();
+    let (leaf, module, parent) = (part(), part(), part());
+    if leaf.starts_with("layer_norm_") || leaf == "gate_weight" {
+        return Placement::Replicated;
+    }
+    if name.contains(".mixer.") {
+        return Placement::Refused(
+            "a Mamba mixer: its projections hold several parts with borders of their own",
+        );
+    }
+    if module == "experts" && leaf.starts_with("weight") {
+        return Placement::Refused("grouped experts in one tensor, whose parts the shape does not tell");
+    }
+    let kind = leaf.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_row = ROW.contains(&module) || (module == "dense" && ATTENTION.contains(&parent));
+    match kind {
+        "softmax_offset" => Placement::Along(0),
+        "weight" if is_row => Placement::Along(1),
+        "bias" if is_row => Placement::Replicated,
+        "weight" | "bias" if COLUMN.contains(&module) => Placement::Along(0),
+        "weight" | "bias" if VOCABULARY.contains(&module) => Placement::Vocabulary,
+        "bias" if module == "lm_head" => Placement::Vocabulary,
+        "weight" | "bias" if MLP.iter().any(|(first, _)| *first == module) => Placement::MaybeGated,
+        _ if REPLICATED.contains(&module) || module.ends_with("norm") || module == "dense" => {
+            Placement::Replicated
+        }
+        _ => Placement::Unknown,
+    }
+}
+
+/// The weight of the MLP's second module that goes with a parameter of its first.
+pub(crate) fn second_of_mlp(name: &str) -> Option<String> {
+    let (path, leaf) = name.rsplit_once('.')?;
+    let (first, second) = MLP.into_iter().find(|(first, _)| path.ends_with(first))?;
+    let leaf = leaf.replace("bias", "weight");
+    Some(format!("{}{second}.{leaf}", path.strip_suffix(first)?))
+}
+
+/// How many tensors an attention's fused rows hold, where these had another order once.
+pub(crate) fn fused(name: &str) -> Option<u64> {
+    let module = name.rsplit('.').nth(1)?;
+    match module {
+        "query_key_value" => Some(3),
+        "key_value" => Some(2),
+        _ => None,
+    }
+}
+
+/// Whether the parameter is the output layer, which may be the embedding over again.
+pub(crate) fn is_output(name: &str) -> bool {
+    matches!(
+        name,
+        "output_layer.weight" | "language_model.output_layer.weight" | "word_embeddings_for_head.weight"
+    )
+}
+
+/// Whether it is the embedding that an output layer may be.
+pub(crate) fn is_embedding(name: &str) -> bool {
+    name.ends_with("embedding.word_embeddings.weight")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_how_parts_belong_together() {
+        for (name, expected) in [
+            ("decoder.layers.0.self_attention.linear_qkv.weight", Placement::Along(0)),
+            ("decoder.layers.0.self_attention.linear_qkv.layer_norm_weight", Placement::Replicated),
+            ("decoder.layers.0.self_attention.linear_proj.weight", Placement::Along(1)),
+            ("decoder.layers.0.self_attention.linear_proj.bias", Placement::Replicated),
+            ("language_model.encoder.layers.0.self_attention.dense.weight", Placement::Along(1)),
+            ("lm_head.dense.weight", Placement::Replicated),
+            ("lm_head.bias", Placement::Vocabulary),
+            ("decoder.layers.0.mlp.linear_fc1.bias", Placement::MaybeGated),
+            ("decoder.layers.0.mlp.experts.local_experts.3.linear_fc2.weight", Placement::Along(1)),
+            ("decoder.layers.0.mlp.experts.linear_fc2.weight11", Placement::Along(1)),
+            ("decoder.layers.0.mlp.router.expert_bias", Placement::Replicated),
+            ("decoder.layers.0.self_attention.q_layernorm.weight", Placement::Replicated),
+            ("decoder.layers.0.something.weight", Placement::Unknown),
+        ] {
+            assert_eq!(placement(name), expected, "{name}");
+        }
+        assert!(matches!(placement("decoder.layers.0.mixer.in_proj.weight"), Placement::Refused(_)));
+        assert!(matches!(placement("decoder.layers.0.mlp.experts.weight1"), Placement::Refused(_)));
+        assert_eq!(second_of_mlp("a.mlp.linear_fc1.bias").as_deref(), Some("a.mlp.linear_fc2.weight"));
+        assert_eq!(second_of_mlp("e.linear_fc1.weight3").as_deref(), Some("e.linear_fc2.weight3"));
+        assert_eq!(
+            second_of_mlp("a.mlp.dense_h_to_4h.weight").as_deref(),
+            Some("a.mlp.dense_4h_to_h.weight")
+        );
+    }
+}

@@ -1,0 +1,25 @@
+//! How sure this format is of an input: the names of files and folders say it.
+
+use crate::run_folder::{TRACKER, newest, rank_folders};
+use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
+
+pub(crate) fn score(source: &dyn Source) -> Result<Score> {
+    match source.entry() {
+        Entry::Folder => {}
+        Entry::File(name) if name == TRACKER => {}
+        Entry::File(_) | Entry::Prefix(_) => return Ok(Score::NO),
+    }
+    let folder = match newest(source) {
+        Ok(Some(folder)) => folder,
+        Ok(None) => String::new(),
+        // No other format has a file of this name: the reader says what is wrong with it.
+        Err(error) if error.kind() == ErrorKind::Malformed => return Ok(Score::CERTAIN),
+        Err(error) => return Err(error),
+    };
+    match rank_folders(source, &folder) {
+        Ok(folders) if !folders.is_empty() => Ok(Score::CERTAIN),
+        Ok(_) => Ok(Score::NO),
+        Err(error) if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Io) => Ok(Score::NO),
+        Err(error) => Err(error),
+    }
+}

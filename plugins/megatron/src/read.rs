@@ -1,0 +1,423 @@
+//! Reads a run: finds its ranks, reads each one's file, holds what ranks have alike against each other, and fills
+//! the catalog.
+
+use crate::args::Args;
+use crate::join::{Joint, Output, said};
+use crate::model::{Group, Parameter, parameters};
+use crate::placement::{Placement, fused, is_embedding, is_output, placement, second_of_mlp};
+use crate::rank_file::{Found, RankFile, RankReader};
+use crate::run_folder::{self, GridSize, Rank, RankFolder};
+use crate::same::same;
+use std::collections::{BTreeMap, HashMap};
+use tensorferry_sdk::{
+    Catalog, CatalogSink, Context, Error, Loss, LossKind, NothingEncoded, OptionSpec, Options, Result, Side,
+    Source, TensorDecoder, TensorReader, TypedOption, Value,
+};
+use tensorferry_torch_file::Location;
+
+/// What is done where ranks differ in what they have alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Difference {
+    Refuse,
+    TakeFirst,
+}
+
+/// The order of the rows of fused attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FusedOrder {
+    Stored,
+    Today,
+}
+
+const REPLICATED: TypedOption<Difference> = TypedOption::choice(
+    Side::Reader,
+    "replicated",
+    &[("equal", Difference::Refuse), ("first", Difference::TakeFirst)],
+    "what all ranks have must be equal, or the first rank's is taken",
+);
+const QKV: TypedOption<FusedOrder> = TypedOption::choice(
+    Side::Reader,
+    "qkv",
+    &[("stored", FusedOrder::Stored), ("today", FusedOrder::Today)],
+    "rows of query_key_value as stored, or in the order of checkpoint version 2 and later",
+);
+const VOCABULARY: TypedOption<Option<u32>> = TypedOption::integer(
+    Side::Reader,
+    "vocab_size",
+    1..=u32::MAX as u64,
+    "rows of the embedding and output layer to keep; the rest only fills up",
+);
+const ITERATION: TypedOption<Option<String>> = TypedOption::text(
+    Side::Reader,
+    "iteration",
+    "the iteration to read, if not the newest; a number, or release",
+);
+
+/// What the format declares.
+pub(crate) fn options() -> Vec<OptionSpec> {
+    vec![REPLICATED.spec(), QKV.spec(), VOCABULARY.spec(), ITERATION.spec()]
+}
+
+/// Reads Megatron's checkpoints.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    difference: Difference,
+    order: FusedOrder,
+    vocabulary: Option<u64>,
+    iteration: Option<String>,
+}
+
+impl Reader {
+    /// A reader with these options.
+    ///
+    /// # Errors
+    /// Usage: a value that is none of an option's.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        Ok(Self {
+            difference: REPLICATED.get(options)?,
+            order: QKV.get(options)?,
+            vocabulary: VOCABULARY.get(options)?.map(u64::from),
+            iteration: ITERATION.get(options)?,
+        })
+    }
+}
+
+impl TensorReader for Reader {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
+        let run = Run::read(source, self.iteration.as_deref(), context)?;
+        run.report(catalog)?;
+        let parameters = parameters(run.size, &run.files, run.args())?;
+        let output = Output::new(&run.collected, catalog);
+        let mut joining = Joining {
+            reader: self,
+            source,
+            context,
+            run: &run,
+            output,
+            shapes: HashMap::new(),
+            told_order: false,
+        };
+        joining.shapes = parameters.iter().filter_map(shape_of_part).collect();
+        let embedding = parameters.iter().find(|parameter| is_embedding(&parameter.name));
+        for parameter in &parameters {
+            context.check_cancelled()?;
+            joining.add(parameter, embedding).map_err(|error| error.tensor(&parameter.name))?;
+        }
+        Ok(Box::new(NothingEncoded))
+    }
+}
+
+fn shape_of_part(parameter: &Parameter) -> Option<(&str, Vec<u64>)> {
+    let (_, parts) = parameter.groups().next()?;
+    Some((&parameter.name, parts.first()?.shape.clone()))
+}
+
+/// All ranks of a run, as their files have them.
+struct Run {
+    size: GridSize,
+    folders: BTreeMap<Rank, RankFolder>,
+    files: BTreeMap<Rank, RankFile>,
+    collected: Catalog,
+    found: Found,
+    /// Files that hold no part of the model.
+    others: Vec<String>,
+}
+
+impl Run {
+    fn read(source: &dyn Source, iteration: Option<&str>, context: &dyn Context) -> Result<Self> {
+        let folders = run_folder::find(source, iteration)?;
+        let mut reader = RankReader::new(source, context);
+        // Any rank's arguments say how many there are.
+        let (any, first) = match folders.first() {
+            Some(folder) => (folder.path.clone(), reader.read(&folder.file(source)?)?),
+            None => return Err(Error::plugin("a run without ranks")),
+        };
+        let (size, folders) = run_folder::grid(folders, &first.args)?;
+        let mut known = Some(first);
+        let mut files: BTreeMap<Rank, RankFile> = BTreeMap::new();
+        let mut others = Vec::new();
+        for (&rank, folder) in &folders {
+            let file = folder.file(source)?;
+            let read = match known.take_if(|_| folder.path == any) {
+                Some(read) => read,
+                None => reader.read(&file)?,
+            };
+            if let Some(first) = files.values().next() {
+                check_of_one_run(first, &read).map_err(|error| error.file(&file))?;
+            }
+            files.insert(rank, read);
+            others.extend(folder.others(source)?);
+        }
+        let (collected, found) = reader.finish()?;
+        Ok(Self { size, folders, files, collected, found, others })
+    }
+
+    fn first(&self) -> Option<&RankFile> {
+        self.files.values().next()
+    }
+
+    fn args(&self) -> &Args {
+        const NONE: &Args = &Args::NONE;
+        self.first().map_or(NONE, |file| &file.args)
+    }
+
+    fn path(&self, rank: Rank) -> &str {
+        self.folders.get(&rank).map_or("", |folder| &folder.path)
+    }
+
+    /// Says what was found beside the parameters.
+    fn report(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
+        let Found { globals, calls, training, no_tensors, extra_states } = &self.found;
+        globals.iter().try_for_each(|global| catalog.global(global))?;
+        calls.report(catalog)?;
+        if let Some(args) = self.args().value()? {
+            catalog.metadata("args", args)?;
+        }
+        let first = self.first();
+        if let Some(version) = first.and_then(|file| file.version) {
+            catalog.metadata("checkpoint_version", Value::float(version))?;
+        }
+        if let Some(iteration) = first.and_then(|file| file.iteration) {
+            catalog.metadata("iteration", Value::int(iteration))?;
+        }
+        let mut lose = |what: &str, why: &str| catalog.loss(Loss::new(LossKind::State, what, why));
+        training
+            .iter()
+            .try_for_each(|key| lose(key, "the state of training, which is no part of the model"))?;
+        no_tensors.iter().try_for_each(|name| lose(name, "of the model, and no tensor"))?;
+        if *extra_states > 0 {
+            lose(
+                &format!("{extra_states} _extra_state"),
+                "what modules keep beside parameters, such as scales of FP8",
+            )?;
+        }
+        if let Some(other) = self.others.first() {
+            let more = match self.others.len() - 1 {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let why = "files of the sharded optimizer: flat buffers that only the live model can name";
+            lose(&format!("{other}{more}"), why)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_of_one_run(first: &RankFile, rank: &RankFile) -> Result<()> {
+    first.args.check_same(&rank.args)?;
+    let said =
+        |file: &RankFile| format!("iteration {:?}, checkpoint_version {:?}", file.iteration, file.version);
+    if said(first) == said(rank) {
+        return Ok(());
+    }
+    Err(Error::malformed("the rank is of another run or iteration than the first")
+        .expected(said(first))
+        .found(said(rank)))
+}
+
+/// Joins parameters, one after the other.
+struct Joining<'j, 'o> {
+    reader: &'j Reader,
+    source: &'j dyn Source,
+    context: &'j dyn Context,
+    run: &'j Run,
+    output: Output<'o>,
+    /// Of the first rank's part of each parameter.
+    shapes: HashMap<&'j str, Vec<u64>>,
+    /// Whether it was said that rows have an old order.
+    told_order: bool,
+}
+
+impl Joining<'_, '_> {
+    fn add(&mut self, parameter: &Parameter, embedding: Option<&Parameter>) -> Result<()> {
+        let name = parameter.name.as_str();
+        let mut groups = parameter.groups();
+        let (group, parts) = groups.next().ok_or_else(|| Error::plugin("a parameter without parts"))?;
+        for (other, copies) in groups {
+            self.check_copies((group, &parts), (other, &copies), name)?;
+        }
+        if let Some((of, originals)) =
+            embedding.filter(|_| self.is_tied(name)).and_then(|e| e.groups().next())
+        {
+            self.check_copies((of, &originals), (group, &parts), name)?;
+            self.context.note(&format!("{name} is the embedding, which the last stage has a copy of"));
+            return Ok(());
+        }
+        let (placement, ranks) = (placement(name), self.run.size.tensor);
+        if parameter.is_expert
+            && self.run.args().count("expert_tensor_parallel_size").is_some_and(|n| n != ranks)
+        {
+            return Err(Error::unsupported("experts that are cut over other tensor ranks than the rest"));
+        }
+        let most = self.reader.vocabulary.filter(|_| placement == Placement::Vocabulary);
+        let fused = self.fused(name)?;
+        match placement {
+            Placement::Vocabulary => self.check_vocabulary(name, &parts)?,
+            // Also where one rank has all experts, others have the rest.
+            Placement::Refused(what) if ranks > 1 || self.run.size.experts > 1 => {
+                return Err(Error::unsupported(what));
+            }
+            _ => {}
+        }
+        let joint = match placement {
+            _ if fused.is_some() => fused.unwrap_or(Joint::Along(0)),
+            Placement::Along(dim) if ranks > 1 => Joint::Along(dim),
+            Placement::Vocabulary if ranks > 1 || most.is_some() => Joint::Along(0),
+            Placement::MaybeGated if ranks > 1 => match self.is_gated(name, &parts)? {
+                true => Joint::Halves,
+                false => Joint::Along(0),
+            },
+            Placement::Replicated | Placement::Unknown if ranks > 1 => {
+                return self.replicated(name, group, &parts, placement == Placement::Unknown);
+            }
+            _ => return self.output.whole(name, parts[0]),
+        };
+        if let Some(cut) = most {
+            let why = format!("rows from {cut} on are left out: they only fill up the vocabulary");
+            self.output.catalog.loss(Loss::new(LossKind::Tensor, name, why).asked_for())?;
+        }
+        self.output.joined(name, &parts, joint, most)
+    }
+
+    /// Adds the first rank's, once the others are known to have the same.
+    fn replicated(&mut self, name: &str, group: Group, parts: &[&Location], is_unknown: bool) -> Result<()> {
+        for (tensor, copy) in (1..).zip(&parts[1..]) {
+            let ranks = [group.rank(0), group.rank(tensor)];
+            if is_unknown && !self.is_same(parts[0], copy)? {
+                return Err(Error::unsupported(
+                    "its name does not say how the ranks' parts belong together, and they differ",
+                )
+                .file(self.run.path(ranks[1]))
+                .expected(said(parts[0]))
+                .found(said(copy)));
+            }
+            self.check_copy((parts[0], copy), ranks, name)?;
+        }
+        self.output.whole(name, parts[0])
+    }
+
+    fn check_copies(
+        &mut self,
+        first: (Group, &[&Location]),
+        other: (Group, &[&Location]),
+        name: &str,
+    ) -> Result<()> {
+        for ((tensor, part), copy) in (0..).zip(first.1).zip(other.1) {
+            self.check_copy((part, copy), [first.0.rank(tensor), other.0.rank(tensor)], name)?;
+        }
+        Ok(())
+    }
+
+    /// Holds what a rank has against what another has.
+    fn check_copy(&mut self, pair: (&Location, &Location), ranks: [Rank; 2], name: &str) -> Result<()> {
+        let [first, other] = ranks.map(|rank| self.run.path(rank));
+        if (pair.0.dtype, &pair.0.shape) != (pair.1.dtype, &pair.1.shape) {
+            return Err(Error::malformed("ranks have another shape or dtype of what is the same on all")
+                .file(other)
+                .expected(format!("{}, as {first} has it", said(pair.0)))
+                .found(said(pair.1)));
+        }
+        if self.is_same(pair.0, pair.1)? {
+            return Ok(());
+        }
+        match self.reader.difference {
+            Difference::Refuse => {
+                Err(Error::malformed("ranks have other values of what is the same on all; -i replicated=first takes the first rank's")
+                    .file(other)
+                    .expected(format!("the bytes that {first} has")))
+            }
+            Difference::TakeFirst => {
+                let why = format!("{other} has other values than {first}, whose are taken");
+                self.output.catalog.loss(Loss::new(LossKind::Tensor, name, why).asked_for())
+            }
+        }
+    }
+
+    fn is_same(&self, first: &Location, other: &Location) -> Result<bool> {
+        if (first.dtype, &first.shape) != (other.dtype, &other.shape) {
+            return Ok(false);
+        }
+        same(self.source, &self.run.collected, (first, other), self.context)
+    }
+
+    /// Whether a parameter is the embedding over again, as the arguments or its name say.
+    fn is_tied(&self, name: &str) -> bool {
+        let untied = self.run.args().flag("untie_embeddings_and_output_weights");
+        is_output(name) && (untied == Some(false) || name.contains("word_embeddings_for_head"))
+    }
+
+    /// How rows of fused attention are put into today's order; `None`, if they are in it or stay as they are.
+    fn fused(&mut self, name: &str) -> Result<Option<Joint>> {
+        let version = self.run.first().and_then(|file| file.version).unwrap_or(0.0);
+        let Some(fused) = fused(name).filter(|_| version < 2.0) else { return Ok(None) };
+        if self.reader.order == FusedOrder::Stored {
+            if !std::mem::replace(&mut self.told_order, true) {
+                let note = "query_key_value has the order of rows of a checkpoint version below 2; -i qkv=today gives it today's";
+                self.context.note(note);
+            }
+            return Ok(None);
+        }
+        let heads = self.run.args().count("num_attention_heads").ok_or_else(|| {
+            Error::unsupported("the order of rows cannot be told").expected("args with num_attention_heads")
+        })?;
+        Ok(Some(Joint::Fused { heads: heads / self.run.size.tensor, fused, heads_inside: version < 1.0 }))
+    }
+
+    /// Whether an MLP's first module is two side by side: its second has half as many columns then.
+    fn is_gated(&self, name: &str, parts: &[&Location]) -> Result<bool> {
+        let args = self.run.args();
+        let gates = ["swiglu", "quick_geglu", "geglu", "gated_linear_unit"].map(|key| args.flag(key));
+        let said = match gates.contains(&Some(true)) || args.has_text("glu_activation") {
+            true => Some(true),
+            false => args.flag("swiglu"),
+        };
+        let columns = second_of_mlp(name).and_then(|second| self.shapes.get(&*second)?.get(1).copied());
+        let rows = parts[0].shape.first().copied();
+        let (Some(rows), Some(columns)) = (rows, columns.filter(|&columns| columns > 0)) else {
+            return said.ok_or_else(|| {
+                Error::unsupported("whether it is gated cannot be told").expected("args with swiglu")
+            });
+        };
+        let found = match rows / columns {
+            1 if rows == columns => false,
+            2 if rows == 2 * columns => true,
+            _ => {
+                return Err(Error::malformed("the parts of an MLP do not go together")
+                    .expected(format!("{columns} rows, or twice as many"))
+                    .found(rows));
+            }
+        };
+        match said {
+            Some(said) if said != found => {
+                Err(Error::malformed("the arguments say otherwise whether the MLP is gated")
+                    .expected(if said {
+                        "swiglu: twice as many rows as the second has columns"
+                    } else {
+                        "no gate: as many rows as the second has columns"
+                    })
+                    .found(format!("{rows} rows, {columns} columns")))
+            }
+            _ => Ok(found),
+        }
+    }
+
+    /// The arguments know how many rows the embedding has.
+    fn check_vocabulary(&self, name: &str, parts: &[&Location]) -> Result<()> {
+        let Some(expected) = self.run.args().count("padded_vocab_size").filter(|_| is_embedding(name)) else {
+            return Ok(());
+        };
+        let found: u64 =
+            parts.iter().filter_map(|part| part.shape.first()).fold(0, |sum, rows| sum.saturating_add(*rows));
+        if found == expected {
+            return Ok(());
+        }
+        Err(Error::malformed("the ranks' parts of the vocabulary are not as many rows as the arguments say")
+            .expected(expected)
+            .found(found))
+    }
+}

@@ -1,0 +1,229 @@
+//! The folders of a run's ranks: which iteration is meant, and which place in the grid each folder's name stands for.
+
+use crate::args::Args;
+use std::collections::BTreeMap;
+use tensorferry_sdk::{Error, ErrorKind, Result, Source};
+
+/// Names the newest iteration.
+pub(crate) const TRACKER: &str = "latest_checkpointed_iteration.txt";
+/// A number is short.
+const MOST_TRACKER_BYTES: u64 = 64;
+const RELEASE: &str = "release";
+/// Below what training itself has ever used by much.
+const MOST_RANKS: u64 = 4096;
+/// How many names an error lists.
+const MOST_NAMED: usize = 20;
+/// A rank's file; the second, where the optimizer has one of its own.
+const FILES: [&str; 2] = ["model_optim_rng.pt", "model_rng.pt"];
+
+/// A rank's place in the grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    pub(crate) stage: u64,
+    pub(crate) expert: u64,
+    pub(crate) tensor: u64,
+}
+
+/// How many ranks there are of each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GridSize {
+    pub(crate) tensor: u64,
+    pub(crate) stages: u64,
+    pub(crate) experts: u64,
+}
+
+impl GridSize {
+    /// All places, stages outermost and tensor ranks innermost.
+    pub(crate) fn ranks(self) -> impl Iterator<Item = Rank> {
+        let in_stage = move |stage| {
+            let of_expert = move |expert| (0..self.tensor).map(move |tensor| Rank { stage, expert, tensor });
+            (0..self.experts).flat_map(of_expert)
+        };
+        (0..self.stages).flat_map(in_stage)
+    }
+
+    /// The folder that Megatron gives a rank.
+    pub(crate) fn folder(self, rank: Rank) -> String {
+        let stage = if self.stages > 1 { format!("_{:03}", rank.stage) } else { String::new() };
+        let expert = if self.experts > 1 { format!("_{:03}", rank.expert) } else { String::new() };
+        format!("mp_rank_{:02}{stage}{expert}", rank.tensor)
+    }
+}
+
+/// A rank's folder: its path, and the numbers in its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RankFolder {
+    pub(crate) path: String,
+    numbers: Vec<u64>,
+}
+
+impl RankFolder {
+    /// The file with the rank's part of the model.
+    ///
+    /// # Errors
+    /// Malformed, if there is none; i/o.
+    pub(crate) fn file(&self, source: &dyn Source) -> Result<String> {
+        for name in FILES {
+            let path = format!("{}/{name}", self.path);
+            if source.contains(&path)? {
+                return Ok(path);
+            }
+        }
+        Err(Error::malformed("a rank's folder has no file of the model").file(&self.path).expected(FILES[0]))
+    }
+
+    /// Files in it that hold no part of the model: the sharded optimizer's.
+    ///
+    /// # Errors
+    /// I/o.
+    pub(crate) fn others(&self, source: &dyn Source) -> Result<Vec<String>> {
+        let names = source.list(&format!("{}/", self.path))?;
+        let is_other = |name: &String| !FILES.contains(&name.rsplit('/').next().unwrap_or_default());
+        Ok(names.into_iter().filter(is_other).collect())
+    }
+}
+
+/// The rank folders of the iteration that the user means: the folder itself, or the iteration that is asked for in it, or
+/// else the newest.
+///
+/// # Errors
+/// Malformed: no such folder, none of ranks in it, a tracker that names none, a folder whose name is no rank's; i/o.
+pub(crate) fn find(source: &dyn Source, iteration: Option<&str>) -> Result<Vec<RankFolder>> {
+    let folder = match iteration {
+        Some(text) => {
+            let refused = || Error::usage("option iteration").expected("a number, or release").found(text);
+            folder_named(text).ok_or_else(refused)?
+        }
+        None => newest(source)?.unwrap_or_default(),
+    };
+    let folders = rank_folders(source, &folder)?;
+    if folders.is_empty() {
+        let error =
+            Error::malformed("no folders of ranks").file(if folder.is_empty() { "." } else { &folder });
+        return Err(error.expected("mp_rank_00 and so on"));
+    }
+    if folders.len() as u64 > MOST_RANKS {
+        return Err(Error::limit("more ranks than are read").expected(MOST_RANKS).found(folders.len()));
+    }
+    Ok(folders)
+}
+
+/// The folder that the tracker names, if there is a tracker.
+///
+/// # Errors
+/// Malformed, if it holds neither a number nor `release`; i/o.
+pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
+    if !source.contains(TRACKER)? {
+        return Ok(None);
+    }
+    let file = source.open(TRACKER)?;
+    let malformed =
+        || Error::malformed("it names no iteration").file(TRACKER).expected("a number, or release");
+    let len = source.len(file);
+    if len > MOST_TRACKER_BYTES {
+        return Err(malformed().found(format!("{len} bytes")));
+    }
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
+    source.read_at(file, 0, &mut bytes)?;
+    let folder = std::str::from_utf8(&bytes).ok().and_then(|text| folder_named(text.trim()));
+    folder.map(Some).ok_or_else(|| malformed().found(bytes.escape_ascii()))
+}
+
+fn folder_named(text: &str) -> Option<String> {
+    if text == RELEASE {
+        return Some(text.to_owned());
+    }
+    Some(format!("iter_{:07}", number(text)?))
+}
+
+fn number(text: &str) -> Option<u64> {
+    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+}
+
+/// The folders of ranks in a folder, which may not be there.
+///
+/// # Errors
+/// Malformed, if it is not, or if a folder of ranks has a name that is not understood; i/o.
+pub(crate) fn rank_folders(source: &dyn Source, folder: &str) -> Result<Vec<RankFolder>> {
+    let paths = source.folders(folder).map_err(|error| match error.kind() {
+        ErrorKind::Io => Error::malformed("no such folder").file(folder),
+        _ => error,
+    })?;
+    let mut folders = Vec::new();
+    for path in paths {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let Some(numbers) = name.strip_prefix("mp_rank_") else { continue };
+        let numbers: Option<Vec<u64>> = numbers.split('_').map(number).collect();
+        let numbers = numbers.filter(|numbers| numbers.len() <= 3);
+        let numbers = numbers.ok_or_else(|| {
+            Error::malformed("a folder of a rank that is not understood")
+                .file(&path)
+                .expected("mp_rank_TT, with _PPP of a stage and _EEE of experts")
+        })?;
+        folders.push(RankFolder { path, numbers });
+    }
+    Ok(folders)
+}
+
+/// The grid, as the arguments of one of its ranks have it, or else the names; and each rank's folder.
+///
+/// # Errors
+/// Malformed: a rank that is missing, or there twice, or none of the grid's; a limit on ranks.
+pub(crate) fn grid(folders: Vec<RankFolder>, args: &Args) -> Result<(GridSize, BTreeMap<Rank, RankFolder>)> {
+    let most = |place: usize| folders.iter().filter_map(|f| f.numbers.get(place)).max().map_or(1, |n| n + 1);
+    let said =
+        |keys: &[&str], names: u64| keys.iter().find_map(|key| args.count(key)).unwrap_or(names).max(1);
+    let experts = said(&["expert_model_parallel_size"], most(2));
+    let size = GridSize {
+        tensor: said(&["tensor_model_parallel_size", "model_parallel_size"], most(0)),
+        // Without arguments, a second number is a stage's.
+        stages: said(
+            &["pipeline_model_parallel_size"],
+            if experts > 1 && most(2) == 1 { 1 } else { most(1) },
+        ),
+        experts,
+    };
+    let count = size.tensor.checked_mul(size.stages).and_then(|count| count.checked_mul(size.experts));
+    let count = count.filter(|&count| count <= MOST_RANKS).ok_or_else(|| {
+        Error::limit("more ranks than are read")
+            .expected(format!("at most {MOST_RANKS}"))
+            .found(format!("{} x {} x {}", size.tensor, size.stages, size.experts))
+    })?;
+    let mut ranks: BTreeMap<Rank, RankFolder> = BTreeMap::new();
+    for folder in folders {
+        let (stage, expert) = match *folder.numbers {
+            [_, expert] if size.stages == 1 && size.experts > 1 => (0, expert),
+            [_, stage] => (stage, 0),
+            [_, stage, expert] => (stage, expert),
+            _ => (0, 0),
+        };
+        let rank = Rank { stage, expert, tensor: folder.numbers[0] };
+        if rank.tensor >= size.tensor || stage >= size.stages || expert >= size.experts {
+            let error = Error::malformed(
+                "a folder of a rank that did not take part: remove what an earlier run left",
+            );
+            return Err(error.file(folder.path).expected(said_grid(size)));
+        }
+        if let Some(before) = ranks.insert(rank, folder) {
+            let after = ranks.get(&rank).map_or("", |folder| &folder.path);
+            return Err(Error::malformed("two folders for one rank").file(after).found(before.path));
+        }
+    }
+    if (ranks.len() as u64) < count {
+        let missing: Vec<String> =
+            size.ranks().filter(|rank| !ranks.contains_key(rank)).map(|rank| size.folder(rank)).collect();
+        let named = missing.get(..MOST_NAMED).unwrap_or(&missing).join(", ");
+        let folder =
+            ranks.values().next().and_then(|any| any.path.rsplit_once('/')).map_or(".", |(folder, _)| folder);
+        return Err(Error::malformed(format!("{} ranks are missing: {named}", missing.len()))
+            .file(folder)
+            .expected(said_grid(size))
+            .found(format!("{} folders", ranks.len())));
+    }
+    Ok((size, ranks))
+}
+
+fn said_grid(size: GridSize) -> String {
+    let GridSize { tensor, stages, experts } = size;
+    format!("{tensor} tensor x {stages} pipeline x {experts} expert ranks, as the arguments or names say")
+}

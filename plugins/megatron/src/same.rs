@@ -1,0 +1,85 @@
+//! Compares what ranks have alike, byte by byte, a part at a time: a source's positional reads are all that it needs.
+//!
+//! Long tensors (a model's dense layers lie on every expert rank) are told apart by the checksums that the archive has
+//! of their storages, where it has them.
+
+use tensorferry_sdk::{Catalog, Context, Error, FileId, Place, Result, Source, Storage, element_count};
+use tensorferry_torch_file::Location;
+
+/// Bytes that are read of each at once.
+const CHUNK: u64 = 1 << 20;
+/// Longer ones are compared by checksums, if they have some.
+const LONG: u64 = 16 << 20;
+
+/// Where bytes lie that a tensor reaches over.
+struct Reach<'c> {
+    file: FileId,
+    offset: u64,
+    len: u64,
+    storage: &'c Storage,
+}
+
+/// Whether two tensors of one dtype and shape have the same bytes.
+///
+/// # Errors
+/// Unsupported: tensors that do not lie alike; i/o.
+pub(crate) fn same(
+    source: &dyn Source,
+    catalog: &Catalog,
+    pair: (&Location, &Location),
+    context: &dyn Context,
+) -> Result<bool> {
+    let (Some(a), Some(b)) = (reach(catalog, pair.0)?, reach(catalog, pair.1)?) else { return Ok(true) };
+    if pair.0.strides != pair.1.strides || a.len != b.len || a.storage.byte_order != b.storage.byte_order {
+        return Err(Error::unsupported("copies that do not lie alike in their files cannot be compared"));
+    }
+    if (a.file, a.offset) == (b.file, b.offset) {
+        return Ok(true);
+    }
+    let whole = |reach: &Reach<'_>| reach.storage.len == reach.len;
+    if let (true, true, Some(first), Some(second)) =
+        (whole(&a), whole(&b), &a.storage.digest, &b.storage.digest)
+    {
+        if first != second || a.len > LONG {
+            return Ok(first == second);
+        }
+    }
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    let mut done = 0;
+    while done < a.len {
+        context.check_cancelled()?;
+        let count = CHUNK.min(a.len - done);
+        let bytes = usize::try_from(count).map_err(|_| Error::limit("too long for this machine"))?;
+        first.resize(bytes, 0);
+        second.resize(bytes, 0);
+        source.read_at(a.file, a.offset + done, &mut first)?;
+        source.read_at(b.file, b.offset + done, &mut second)?;
+        if first != second {
+            return Ok(false);
+        }
+        done += count;
+    }
+    Ok(true)
+}
+
+fn reach<'c>(catalog: &'c Catalog, location: &Location) -> Result<Option<Reach<'c>>> {
+    let Some((id, offset)) = location.start else { return Ok(None) };
+    let storage = catalog.storage(id).ok_or_else(|| Error::plugin("a storage that was not found"))?;
+    let Place::File { file, offset: start } = storage.place else {
+        return Err(Error::unsupported("a tensor whose values are made of others, as conjugates are"));
+    };
+    // A storage that was found holds the views of it, so that none of this is too large.
+    let elements = match &location.strides {
+        None => element_count(&location.shape)?,
+        Some(strides) => location.shape.iter().zip(strides).fold(1_u64, |reach, (&len, &stride)| {
+            reach.saturating_add(len.saturating_sub(1).saturating_mul(stride.unsigned_abs()))
+        }),
+    };
+    let info = location.dtype.info();
+    let len = info.and_then(|info| match info.element_bytes() {
+        Some(width) => elements.checked_mul(width.into()),
+        None => Some(storage.len.saturating_sub(offset)),
+    });
+    let len = len.ok_or_else(|| Error::malformed("a length that does not fit 64 bits"))?;
+    Ok(Some(Reach { file, offset: start + offset, len, storage }))
+}

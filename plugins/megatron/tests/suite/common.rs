@@ -1,0 +1,103 @@
+//! Runs built by hand, and read through the in-memory host.
+
+use std::collections::BTreeMap;
+use tensorferry_megatron::Megatron;
+use tensorferry_sdk::memory::MemoryView;
+pub(crate) use tensorferry_sdk::memory::pairs as options;
+use tensorferry_sdk::{Catalog, Limits, MemoryContext, MemorySource, Result};
+
+#[path = "../../../torch-file/tests/common/facts.rs"]
+pub(crate) mod facts;
+#[allow(dead_code, reason = "other crates' tests use the rest")]
+#[path = "../../../torch-file/tests/common/python.rs"]
+pub(crate) mod python;
+#[allow(dead_code, reason = "other crates' tests use the rest")]
+#[path = "../../../torch/tests/common/zip.rs"]
+pub(crate) mod zip;
+
+use python::{dict, global, int, pickle, storage, tensor, text};
+use zip::Zip;
+
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+
+/// A rank's model: names, shapes and values, all F32.
+pub(crate) type Tensors = Vec<(String, Vec<i64>, Vec<f32>)>;
+
+/// A rank's file: arguments that are whole numbers or flags, and the model.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rank {
+    pub(crate) args: Vec<(&'static str, i64)>,
+    pub(crate) flags: Vec<(&'static str, bool)>,
+    /// One for each virtual stage.
+    pub(crate) chunks: Vec<Tensors>,
+    pub(crate) iteration: i64,
+}
+
+impl Rank {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut storages: Vec<Vec<u8>> = Vec::new();
+        let mut entries = Vec::new();
+        let args = self.args.iter().map(|(key, value)| (text(key), int(*value)));
+        let flags = self.flags.iter().map(|(key, value)| (text(key), vec![if *value { 0x88 } else { 0x89 }]));
+        let state = dict(&args.chain(flags).collect::<Vec<_>>());
+        entries.push((text("args"), [&global("argparse", "Namespace")[..], b")\x81", &state, b"b"].concat()));
+        entries.push((text("iteration"), int(self.iteration)));
+        for (index, chunk) in self.chunks.iter().enumerate() {
+            let mut tensors = Vec::new();
+            for (name, dims, values) in chunk {
+                let key = storages.len().to_string();
+                storages.push(values.iter().flat_map(|value| value.to_le_bytes()).collect());
+                let strides: Vec<i64> = (0..dims.len()).map(|dim| dims[dim + 1..].iter().product()).collect();
+                let len = i64::try_from(values.len()).unwrap();
+                tensors.push((text(name), tensor(storage("FloatStorage", &key, len), 0, dims, &strides)));
+            }
+            let key = if self.chunks.len() == 1 { "model".to_owned() } else { format!("model{index}") };
+            entries.push((text(&key), dict(&tensors)));
+        }
+        let storages: Vec<&[u8]> = storages.iter().map(Vec::as_slice).collect();
+        Zip::torch(&pickle(&dict(&entries)), &storages).bytes()
+    }
+}
+
+pub(crate) fn one(name: &str, dims: &[i64], values: &[f32]) -> (String, Vec<i64>, Vec<f32>) {
+    (name.to_owned(), dims.to_vec(), values.to_vec())
+}
+
+/// A run of these ranks, by the names of their folders.
+pub(crate) fn run(ranks: &[(&str, Rank)]) -> Files {
+    let file = |(name, rank): &(&str, Rank)| {
+        (format!("iter_0000005/mp_rank_{name}/model_optim_rng.pt"), rank.bytes())
+    };
+    let mut files: Files = ranks.iter().map(file).collect();
+    files.insert("latest_checkpointed_iteration.txt".to_owned(), b"5".to_vec());
+    files
+}
+
+pub(crate) fn catalog(files: Files, given: &[(&str, &str)]) -> Result<Catalog> {
+    let (source, context) = (MemorySource::folder(files), MemoryContext::default());
+    MemoryView::read(&Megatron, &options(given), &source, &context).map(|view| view.catalog().clone())
+}
+
+pub(crate) fn error(files: Files, given: &[(&str, &str)]) -> String {
+    catalog(files, given).unwrap_err().to_string()
+}
+
+/// As [`catalog`], within limits.
+pub(crate) fn limited(files: Files, limits: Limits) -> Result<Catalog> {
+    let (source, context) = (MemorySource::folder(files), MemoryContext::new(limits));
+    MemoryView::read(&Megatron, &[], &source, &context).map(|view| view.catalog().clone())
+}
+
+/// Every tensor: its shape and values.
+pub(crate) fn tensors(files: Files, given: &[(&str, &str)]) -> BTreeMap<String, (Vec<u64>, Vec<f32>)> {
+    let (source, context) = (MemorySource::folder(files), MemoryContext::default());
+    let view = MemoryView::read(&Megatron, &options(given), &source, &context).unwrap();
+    let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
+    names
+        .map(|name| {
+            let (_, shape, bytes) = view.tensor_named(&name).unwrap();
+            let values = bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+            (name, (shape, values))
+        })
+        .collect()
+}

@@ -1,0 +1,77 @@
+//! Checkpoints that megatron-core's models were saved as: what its own resharding to one rank gives, to the byte.
+
+use crate::common::facts::{cases, expected, facts, facts_of};
+use crate::common::{Files, options};
+use serde_json::Value;
+use tensorferry_megatron::Megatron;
+use tensorferry_sdk::memory::MemoryView;
+use tensorferry_sdk::{ErrorKind, MemoryContext, MemorySource};
+
+fn files(case: &std::path::Path, expected: &Value) -> Files {
+    let files = expected["files"].as_array().unwrap().iter().map(|file| {
+        let name = file.as_str().unwrap();
+        (name.strip_prefix("ckpt/").unwrap().to_owned(), std::fs::read(case.join(name)).unwrap())
+    });
+    files.collect()
+}
+
+#[test]
+fn every_case_is_exact() {
+    let (mut tensors, mut read) = (0, 0);
+    for case in cases("megatron", "")
+        .into_iter()
+        .filter(|case| !case.ends_with("bad") && !case.to_str().unwrap().contains("/bad_"))
+    {
+        let expected = expected(&case);
+        let (source, context) = (MemorySource::folder(files(&case, &expected)), MemoryContext::default());
+        let view = MemoryView::read(&Megatron, &[], &source, &context).unwrap();
+        let wanted = expected["tensors"].as_object().unwrap();
+        assert_eq!(view.catalog().tensors().len(), wanted.len(), "{}", case.display());
+        for (name, tensor) in wanted {
+            assert_eq!(facts(&view, name), facts_of(tensor), "{}: {name}", case.display());
+            tensors += 1;
+        }
+        read += 1;
+    }
+    assert_eq!((read, tensors), (4, 115));
+}
+
+#[test]
+fn old_rows_get_the_order_of_today() {
+    let case = cases("megatron", "legacy_names_v1").pop().unwrap();
+    let expected = expected(&case);
+    let (source, context) = (MemorySource::folder(files(&case, &expected)), MemoryContext::default());
+    let view = MemoryView::read(&Megatron, &options(&[("qkv", "today")]), &source, &context).unwrap();
+    let mut reordered = 0;
+    for (name, tensor) in expected["tensors"].as_object().unwrap() {
+        let wanted = if tensor["as_version_3"].is_object() { &tensor["as_version_3"] } else { tensor };
+        reordered += usize::from(wanted["sha256"] != tensor["sha256"]);
+        assert_eq!(facts(&view, name), facts_of(wanted), "{name}");
+    }
+    assert!(reordered >= 2, "{reordered}");
+    let view = MemoryView::read(&Megatron, &[], &source, &context).unwrap();
+    assert!(
+        context.notes().iter().any(|note| note.contains("-i qkv=today")),
+        "{:?}",
+        view.catalog().tensors().len()
+    );
+}
+
+#[test]
+fn bad_ones_are_refused_by_name() {
+    let mut refused = 0;
+    for case in cases("megatron", "bad_") {
+        let expected = expected(&case);
+        let (source, context) = (MemorySource::folder(files(&case, &expected)), MemoryContext::default());
+        let error = MemoryView::read(&Megatron, &[], &source, &context).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
+        let named = match case.file_name().unwrap().to_str().unwrap() {
+            "bad_missing_rank" => "mp_rank_01",
+            "bad_shape" => "weight",
+            _ => "latest_checkpointed_iteration.txt",
+        };
+        assert!(error.to_string().contains(named), "{error}");
+        refused += 1;
+    }
+    assert_eq!(refused, 3);
+}

@@ -1,0 +1,92 @@
+//! Runs that are not what Megatron writes: each is refused with what is wrong, and where.
+
+use crate::common::{Files, Rank, error, limited, one, run};
+use tensorferry_sdk::{ErrorKind, Limits};
+
+const NORM: &str = "decoder.layers.0.input_layernorm.weight";
+
+fn rank(args: &[(&'static str, i64)], names: &[&str]) -> Rank {
+    let model = names.iter().map(|name| one(name, &[1], &[1.0])).collect();
+    Rank { args: args.to_vec(), chunks: vec![model], ..Rank::default() }
+}
+
+fn refuses(files: Files, parts: &[&str]) {
+    let error = error(files, &[]);
+    for part in parts {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+#[test]
+fn grids_with_a_rank_too_few_or_too_many_are_refused() {
+    let two = [("tensor_model_parallel_size", 2)];
+    let good = || rank(&two, &[NORM]);
+    refuses(run(&[("01", good())]), &["mp_rank_00", "missing"]);
+    refuses(run(&[("00", good()), ("01", good()), ("02", good())]), &["mp_rank_02", "did not take part"]);
+    refuses(run(&[("00", good()), ("01", good()), ("1", good())]), &["two folders", "mp_rank_1"]);
+    refuses(run(&[("00", good()), ("x1", good())]), &["mp_rank_x1"]);
+    refuses(run(&[("00", good()), ("00_000_000_000", good())]), &["mp_rank_00_000_000_000"]);
+    let many = [("tensor_model_parallel_size", i64::MAX), ("pipeline_model_parallel_size", i64::MAX)];
+    refuses(run(&[("00", rank(&many, &[NORM]))]), &["4096"]);
+    let mut files = run(&[("00", good()), ("01", good())]);
+    files.remove("iter_0000005/mp_rank_01/model_optim_rng.pt");
+    files.insert("iter_0000005/mp_rank_01/other.pt".to_owned(), Vec::new());
+    refuses(files, &["mp_rank_01", "model_optim_rng.pt"]);
+}
+
+#[test]
+fn ranks_of_two_runs_are_refused() {
+    let two = [("tensor_model_parallel_size", 2), ("hidden_size", 8)];
+    let other = [("tensor_model_parallel_size", 2), ("hidden_size", 9)];
+    refuses(
+        run(&[("00", rank(&two, &[NORM])), ("01", rank(&other, &[NORM]))]),
+        &["hidden_size", "mp_rank_01"],
+    );
+    let later = Rank { iteration: 7, ..rank(&two, &[NORM]) };
+    refuses(run(&[("00", rank(&two, &[NORM])), ("01", later)]), &["iteration", "7", "mp_rank_01"]);
+    refuses(
+        run(&[("00", rank(&two, &[NORM, "a.norm.weight"])), ("01", rank(&two, &[NORM]))]),
+        &["a.norm.weight", "mp_rank_01"],
+    );
+}
+
+#[test]
+fn layers_have_no_gaps() {
+    let args = [("tensor_model_parallel_size", 1), ("num_layers", 2)];
+    let third = "decoder.layers.2.input_layernorm.weight";
+    refuses(run(&[("00", rank(&args, &[NORM, third]))]), &["layer 1", "layer 2"]);
+    refuses(run(&[("00", rank(&args, &[NORM]))]), &["decoder.layers", "2"]);
+}
+
+#[test]
+fn parts_with_borders_that_names_do_not_say_are_refused() {
+    let two = [("tensor_model_parallel_size", 2)];
+    for name in ["decoder.layers.0.mixer.in_proj.weight", "decoder.layers.0.mlp.experts.weight1"] {
+        refuses(run(&[("00", rank(&two, &[name])), ("01", rank(&two, &[name]))]), &[name]);
+    }
+    refuses(
+        run(&[("00", rank(&two, &["a.linear_proj.weight"])), ("01", rank(&two, &["a.linear_proj.weight"]))]),
+        &["a.linear_proj.weight", "dimension 1"],
+    );
+}
+
+#[test]
+fn trackers_name_no_path() {
+    for bad in ["../5", "", "5/..", "-5", "5 6", "iter_0000005", "99999999999999999999999"] {
+        let mut files = run(&[("00", rank(&[], &[NORM]))]);
+        files.insert("latest_checkpointed_iteration.txt".to_owned(), bad.as_bytes().to_vec());
+        refuses(files, &["latest_checkpointed_iteration.txt"]);
+    }
+    let mut files = run(&[("00", rank(&[], &[NORM]))]);
+    files.insert("latest_checkpointed_iteration.txt".to_owned(), b"6".to_vec());
+    refuses(files, &["iter_0000006"]);
+}
+
+#[test]
+fn names_are_bounded() {
+    let long = "x".repeat(100);
+    let files = run(&[("00", rank(&[], &[&long]))]);
+    let mut limits = Limits::default();
+    limits.name_bytes = 99;
+    assert_eq!(limited(files, limits).unwrap_err().kind(), ErrorKind::Limit);
+}

@@ -1,0 +1,8 @@
+//! Megatron's checkpoints, read in memory.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+mod conformance;
+mod fixtures;
+mod grids;
+mod hostile;
