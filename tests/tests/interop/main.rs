@@ -11,6 +11,7 @@ mod gguf;
 mod hub;
 mod jsonl;
 mod keras;
+mod megatron;
 mod numpy;
 mod onnx;
 mod orbax;
