@@ -112,7 +112,7 @@ impl Framework {
             Self::Unsaid => None,
             Self::Auto if is_said => None,
             Self::Auto => match origin {
-                "torch" | "torch-dcp" | "deepspeed" => Some("pt"),
+                "torch" | "torch-dcp" | "deepspeed" | "megatron" => Some("pt"),
                 "tf-bundle" | "saved-model" | "tf-graph" => Some("tf"),
                 _ => None,
             },

@@ -31,7 +31,8 @@ fn ranks_are_what_megatron_makes_of_them() {
             name.replace("input_layernorm.", "self_attention.linear_qkv.layer_norm_")
                 .replace("pre_mlp_layernorm.", "mlp.linear_fc1.layer_norm_")
         };
-        let truth: BTreeMap<_, _> = truth.into_iter().map(|(name, tensor)| (renamed(&name), tensor)).collect();
+        let truth: BTreeMap<_, _> =
+            truth.into_iter().map(|(name, tensor)| (renamed(&name), tensor)).collect();
         assert_eq!(seen::Seen::by_framework(&safetensors).tensors, truth, "{case}");
     }
 }
