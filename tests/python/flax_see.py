@@ -41,7 +41,7 @@ def walk(node, path, found):
 data = open(sys.argv[1], "rb").read()
 tree = serialization.msgpack_restore(data)
 if sys.argv[2:] == ["like"]:
-    target = jax.tree.map(lambda leaf: np.zeros_like(leaf), tree)
+    target = jax.tree.map(lambda leaf: np.zeros_like(leaf) if hasattr(leaf, "dtype") else leaf, tree)
     tree = serialization.from_bytes(target, data)
 found = {}
 walk(tree, [], found)

@@ -28,7 +28,7 @@ fn is_tree(source: &dyn Source, folder: &str) -> Result<bool> {
 }
 
 /// The names of the folders in a folder.
-fn below(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
+pub(crate) fn below(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
     let names = source.folders(folder)?.into_iter();
     Ok(names
         .map(|name| name.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned())

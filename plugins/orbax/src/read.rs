@@ -2,7 +2,7 @@
 
 use crate::array::Arrays;
 use crate::json::Json;
-use crate::locate::{Found, locate, names_a_tree, nothing};
+use crate::locate::{Found, below, locate, names_a_tree, nothing};
 use crate::metadata::{Kind, METADATA, Metadata, STRINGS};
 use crate::store::{Store, check_path};
 use std::collections::HashMap;
@@ -30,6 +30,8 @@ impl TensorReader for Reader {
         match locate(source, Some(context))? {
             Found::Trees(trees) => {
                 for (folder, item) in &trees {
+                    hold(source, folder)?;
+                    hold_notes(source, folder.split_once('/').map_or("", |(step, _)| step))?;
                     let item = if trees.len() > 1 { item.as_str() } else { "" };
                     read_tree(&mut arrays, folder, item, &mut tree)?;
                 }
@@ -44,6 +46,35 @@ impl TensorReader for Reader {
         arrays.catalog.root(root)?;
         Ok(Box::new(arrays.encoded))
     }
+}
+
+/// Opens the files that are a checkpoint's beside its arrays, so that the host knows them for read: what each process wrote,
+/// of which the store in the folder itself is made, and notes on shards. They mean nothing anywhere else.
+fn hold(source: &dyn Source, folder: &str) -> Result<()> {
+    hold_notes(source, folder.trim_end_matches('/'))?;
+    for name in below(source, folder.trim_end_matches('/'))? {
+        let own = format!("{folder}{name}/");
+        let is_process = name.starts_with("ocdbt.process_");
+        if is_process || name == "array_metadatas" {
+            source.list(&own)?.iter().try_for_each(|name| source.open(name).map(drop))?;
+        }
+        if is_process {
+            source.list(&format!("{own}d/"))?.iter().try_for_each(|name| source.open(name).map(drop))?;
+        }
+    }
+    Ok(())
+}
+
+/// The same of the notes in a folder.
+fn hold_notes(source: &dyn Source, folder: &str) -> Result<()> {
+    let slash = if folder.is_empty() { "" } else { "/" };
+    for name in ["_CHECKPOINT_METADATA", "_sharding", "commit_success.txt"] {
+        let name = format!("{folder}{slash}{name}");
+        if source.contains(&name)? {
+            source.open(&name)?;
+        }
+    }
+    Ok(())
 }
 
 fn prefixed(item: &str, name: &str) -> String {
