@@ -12,10 +12,10 @@ pub(super) fn values(elements: &Elements, shape: &[u64]) -> String {
     let mut text = String::new();
     match elements {
         Elements::Bool(values) => {
-            nested(&mut text, &mut values.iter(), shape, &|text, value| push(text, value))
+            nested(&mut text, &mut values.iter(), shape, &|text, value| push(text, value));
         }
         Elements::Integer(values) => {
-            nested(&mut text, &mut values.iter(), shape, &|text, value| push(text, value))
+            nested(&mut text, &mut values.iter(), shape, &|text, value| push(text, value));
         }
         Elements::Float(values, precision) => {
             nested(&mut text, &mut values.iter(), shape, &|text, value| float(text, *value, *precision));
