@@ -4,6 +4,7 @@ use tensorferry_sdk::Format;
 
 fn formats() -> Vec<Box<dyn Format>> {
     let all = [
+        tensorferry_arrow::formats(),
         tensorferry_deepspeed::formats(),
         tensorferry_flax::formats(),
         tensorferry_gguf::formats(),
@@ -18,6 +19,7 @@ fn formats() -> Vec<Box<dyn Format>> {
         tensorferry_tfrecord::formats(),
         tensorferry_torch_dcp::formats(),
         tensorferry_torch::formats(),
+        tensorferry_webdataset::formats(),
     ];
     all.into_iter().flatten().collect()
 }

@@ -2,6 +2,7 @@
 //! targets on the stable toolchain (`tests/tests/fuzz`).
 
 use std::sync::LazyLock;
+use tensorferry_arrow::Arrow;
 use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_flax::Flax;
 use tensorferry_gguf::Gguf;
@@ -19,12 +20,15 @@ use tensorferry_tf_bundle::{SavedModel, TfBundle, TfGraph};
 use tensorferry_tfrecord::TfRecord;
 use tensorferry_torch::Torch;
 use tensorferry_torch_dcp::TorchDcp;
+use tensorferry_webdataset::WebDataset;
 
 /// Reads hostile bytes, and comes back: whether they could be read.
 pub(crate) type Target = fn(&[u8]) -> bool;
 
 /// All targets, by their names.
-pub(crate) const TARGETS: [(&str, Target); 36] = [
+pub(crate) const TARGETS: [(&str, Target); 39] = [
+    ("arrow_file", |bytes| fuzz::read_records(&Arrow, "in.arrow", bytes)),
+    ("arrow_stream", |bytes| fuzz::read_records(&Arrow, "in.arrows", bytes)),
     ("dcp_chunks", |bytes| in_folder(&TorchDcp, &DCP, "__0_0.distcp", bytes)),
     ("dcp_table", |bytes| in_folder(&TorchDcp, &DCP, ".metadata", bytes)),
     ("deepspeed_pickle", |bytes| {
@@ -79,6 +83,7 @@ pub(crate) const TARGETS: [(&str, Target); 36] = [
     }),
     ("torch_tar", |bytes| fuzz::read(&Torch, "model.pt", bytes)),
     ("torch_zip", |bytes| fuzz::read(&Torch, "model.pt", bytes)),
+    ("webdataset", |bytes| fuzz::read_records(&WebDataset, "train.tar", bytes)),
 ];
 
 /// The files of a folder, by name.

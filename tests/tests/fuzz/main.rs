@@ -2,6 +2,7 @@
 //! stable toolchain.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod arrow;
 mod deepspeed;
 mod flax;
 mod gguf;
@@ -19,6 +20,7 @@ mod tf;
 mod tfrecord;
 mod torch;
 mod torch_dcp;
+mod webdataset;
 
 /// Runs a target over mutations of these seeds, which it has to read as they stand, and of those that were kept.
 fn drive(target: &str, seeds: &[Vec<u8>]) {

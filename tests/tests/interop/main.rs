@@ -1,6 +1,7 @@
 //! The real frameworks and `ferry` see the same in each other's files.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod arrow;
 mod bert;
 mod bridge;
 mod calls;
@@ -27,3 +28,4 @@ mod tfrecord;
 mod torch;
 mod torch_files;
 mod training;
+mod webdataset;

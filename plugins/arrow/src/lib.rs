@@ -1,0 +1,69 @@
+//! Arrow IPC: record batches as they lie in memory, as a stream or as a file, which Feather V2 is too.
+//!
+//! ```text
+//! message   FF FF FF FF | i32 length n of the metadata | n bytes: a flatbuffer Message | its body
+//!           before Arrow 0.15 the length came first
+//! stream    the schema | dictionaries and record batches, in order | FF FF FF FF 00 00 00 00, or the file's end
+//! file      ARROW1 00 00 | a stream | a flatbuffer Footer | i32 its length | ARROW1
+//! ```
+//!
+//! All numbers are little-endian. A file's footer says where its dictionaries and batches lie; a stream is walked from
+//! message to message. Splits are runs of batches. In a stream a dictionary may grow, or be replaced by another; in a
+//! file it may only grow, so that all pieces that are written into one have to share theirs.
+//!
+//! Sources: Arrow's "Columnar Format" (Message.fbs, Schema.fbs, File.fbs), the `arrow-ipc` crate, files of pyarrow.
+#![forbid(unsafe_code)]
+
+mod probe;
+mod read;
+mod write;
+
+mod fault;
+mod options;
+
+use tensorferry_sdk::records::{RecordReader, RecordWriter};
+use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
+
+const MAGIC: &[u8; 6] = b"ARROW1";
+/// The Feather of 2016, which is another format.
+const FEATHER_V1: &[u8; 4] = b"FEA1";
+/// What a message begins with since Arrow 0.15.
+const CONTINUATION: [u8; 4] = [0xff; 4];
+/// Endings; the first names outputs.
+const SUFFIXES: [&str; 4] = [".arrow", ".arrows", ".feather", ".ipc"];
+/// The ending of streams.
+const STREAM_SUFFIX: &str = ".arrows";
+
+/// The format.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Arrow;
+
+impl Format for Arrow {
+    fn describe(&self) -> Description {
+        Description::new("arrow", "Arrow IPC, Feather")
+            .suffixes(SUFFIXES)
+            .magic(0, MAGIC)
+            .members(SUFFIXES.map(|suffix| format!("*{suffix}")))
+            .capabilities(Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS | Capabilities::METADATA)
+            .options(options::declared())
+            .output_revision(1)
+    }
+
+    fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
+        probe::score(source).map(Some)
+    }
+
+    fn record_reader(&self, _options: &Options) -> Result<Box<dyn RecordReader>> {
+        Ok(Box::new(read::Reader))
+    }
+
+    fn record_writer(&self, options: &Options) -> Result<Box<dyn RecordWriter>> {
+        Ok(Box::new(write::Writer::new(options)?))
+    }
+}
+
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(Arrow)]
+}

@@ -1,0 +1,121 @@
+//! Options: what a user may tell the writer. The reader has none.
+
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::IpcWriteOptions;
+use tensorferry_sdk::Side::Writer;
+use tensorferry_sdk::records::{Group, Sharding};
+use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
+
+const FORM: TypedOption<Option<Form>> = TypedOption::choice(
+    Writer,
+    "form",
+    &[("auto", None), ("file", Some(Form::File)), ("stream", Some(Form::Stream))],
+    "a file has a list of its batches at the end, and one dictionary for each column; auto: a stream where the name \
+     ends with .arrows, else a file",
+);
+const COMPRESSION: TypedOption<Option<CompressionType>> = TypedOption::choice(
+    Writer,
+    "compression",
+    &[("none", None), ("lz4", Some(CompressionType::LZ4_FRAME)), ("zstd", Some(CompressionType::ZSTD))],
+    "the codec of each buffer; what is not compressed is read without a copy",
+);
+const LEVEL: TypedOption<Option<u32>> =
+    TypedOption::integer(Writer, "level", 0..=u64::MAX, "with zstd (1-22): how hard");
+const BATCH_ROWS: TypedOption<usize> =
+    TypedOption::integer(Writer, "batch_rows", 1..=u64::MAX, "rows of one record batch, at most").or("65536");
+const BATCH_SIZE: TypedOption<u64> = TypedOption::size(
+    Writer,
+    "batch_size",
+    1,
+    "bytes of one record batch, about; each thread holds one in memory",
+)
+.or("16MiB");
+
+/// What the format declares.
+pub(crate) fn declared() -> Vec<OptionSpec> {
+    let own = [FORM.spec(), COMPRESSION.spec(), LEVEL.spec(), BATCH_ROWS.spec(), BATCH_SIZE.spec()];
+    own.into_iter().chain(Sharding::options()).collect()
+}
+
+/// Which of the two forms is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// With a footer.
+    File,
+    /// Without.
+    Stream,
+}
+
+/// What the writer was told.
+#[derive(Debug, Clone)]
+pub(crate) struct WriteOptions {
+    /// The library's.
+    pub(crate) ipc: IpcWriteOptions,
+    /// What makes a record batch.
+    pub(crate) group: Group,
+    /// How rows are divided over files.
+    pub(crate) sharding: Sharding,
+    form: Option<Form>,
+}
+
+impl WriteOptions {
+    /// Reads the checked options.
+    ///
+    /// # Errors
+    /// Usage: a level that the codec does not have, no shards, or too many.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        let (compression, level) = (COMPRESSION.get(options)?, LEVEL.get(options)?);
+        let refused = |expected: &str| LEVEL.refuse(expected, level.unwrap_or_default());
+        let level = match (compression, level) {
+            (_, None) => None,
+            (Some(CompressionType::ZSTD), Some(level @ 1..=22)) => i32::try_from(level).ok(),
+            (Some(CompressionType::ZSTD), Some(_)) => return Err(refused("1 to 22")),
+            _ => return Err(refused("none: only zstd has levels")),
+        };
+        let ipc = IpcWriteOptions::default().try_with_compression(compression);
+        let ipc =
+            ipc.and_then(|ipc| if level.is_some() { ipc.try_with_compression_level(level) } else { Ok(ipc) });
+        Ok(Self {
+            ipc: ipc.map_err(|error| Error::usage(error.to_string()))?,
+            group: Group { rows: BATCH_ROWS.get(options)?, bytes: BATCH_SIZE.get(options)? },
+            sharding: Sharding::of(options)?,
+            form: FORM.get(options)?,
+        })
+    }
+
+    /// The form of a file of this name.
+    pub(crate) fn form_of(&self, name: &str) -> Form {
+        let by_name = if name.ends_with(crate::STREAM_SUFFIX) { Form::Stream } else { Form::File };
+        self.form.unwrap_or(by_name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::ErrorKind;
+    use tensorferry_sdk::memory::pairs;
+
+    fn options(given: &[(&str, &str)]) -> Result<WriteOptions> {
+        WriteOptions::new(&Options::check(&declared(), Writer, &pairs(given))?)
+    }
+
+    #[test]
+    fn a_name_tells_the_form_and_a_level_belongs_to_zstd() {
+        let default = options(&[]).unwrap();
+        assert_eq!(default.form_of("a.arrow"), Form::File);
+        assert_eq!(default.form_of("a.arrows"), Form::Stream);
+        assert_eq!(options(&[("form", "file")]).unwrap().form_of("a.arrows"), Form::File);
+        assert!(options(&[("compression", "zstd"), ("level", "22")]).is_ok());
+        for given in [
+            &[("level", "1")][..],
+            &[("compression", "lz4"), ("level", "1")],
+            &[("compression", "zstd"), ("level", "0")],
+            &[("compression", "zstd"), ("level", "23")],
+        ] {
+            assert_eq!(options(given).unwrap_err().kind(), ErrorKind::Usage, "{given:?}");
+        }
+    }
+}

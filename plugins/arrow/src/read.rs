@@ -1,0 +1,173 @@
+//! The reader: where all messages lie first, so that the schema is one and the rows are counted; then each run of
+//! batches is a split.
+
+mod claims;
+mod contents;
+mod decode;
+mod dictionaries;
+mod expansion;
+mod message;
+mod stream;
+
+use contents::Contents;
+use dictionaries::DictionaryCache;
+use expansion::Expansion;
+use std::ops::Range;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_schema::{Field, FieldRef, Schema, SchemaRef};
+use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split, narrowed, type_text};
+use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Result, Source};
+
+pub(crate) use message::is_schema;
+
+/// Bytes of the batches of one split, at least.
+const SPLIT: u64 = 4 << 20;
+
+/// Reads files and folders of files.
+pub(crate) struct Reader;
+
+impl RecordReader for Reader {
+    fn open(
+        &self,
+        source: Arc<dyn Source>,
+        _losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordSet>> {
+        let limits = context.limits();
+        let mut files = Vec::new();
+        for name in file_names(source.as_ref())? {
+            let contents = contents::read(&source, &name, context).map_err(|error| error.file(&name))?;
+            files.push(OpenFile { contents: Arc::new(contents), dictionaries: Arc::default() });
+        }
+        let schema = schema_of_all(&files)?;
+        let (mut runs, mut splits) = (Vec::new(), Vec::new());
+        for (number, file) in files.iter().enumerate() {
+            for run in runs_of(&file.contents) {
+                let batches = &file.contents.batches[run.clone()];
+                let start = batches.first().map_or(0, |batch| batch.place.offset);
+                splits.push(Split {
+                    file: file.contents.name().to_owned(),
+                    offset: start,
+                    bytes: batches.last().map_or(0, |batch| batch.place.end() - start),
+                    records: Some(batches.iter().map(|batch| batch.rows).sum()),
+                });
+                runs.push((number, run));
+            }
+        }
+        let bytes = files.iter().map(|file| file.contents.file.len()).sum();
+        let expansion = Arc::new(Expansion::new(bytes, limits.expanded_bytes, splits.len()));
+        Ok(Box::new(Set { schema, files, runs, splits, limits: limits.clone(), expansion }))
+    }
+}
+
+/// A file whose messages are known.
+#[derive(Clone)]
+struct OpenFile {
+    contents: Arc<Contents>,
+    dictionaries: Arc<DictionaryCache>,
+}
+
+struct Set {
+    schema: SchemaRef,
+    files: Vec<OpenFile>,
+    /// Of each split its file, and which of its batches.
+    runs: Vec<(usize, Range<usize>)>,
+    splits: Vec<Split>,
+    limits: Limits,
+    expansion: Arc<Expansion>,
+}
+
+impl RecordSet for Set {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn splits(&self) -> &[Split] {
+        &self.splits
+    }
+
+    fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
+        self.scan(split, &request.clone().into())
+    }
+
+    /// Batches before the first row that is wanted are not read, and columns that are not wanted are not decoded.
+    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+        let run = self.runs.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
+        let (file, batches) = (self.files[run.0].clone(), run.1.clone());
+        let expansion = self.expansion.clone();
+        let count = Box::new(move |bytes| expansion.count(split, bytes));
+        let rows = stream::open(file, batches, &self.schema, scan, &self.limits, count)?;
+        narrowed(rows, &self.schema, &Scan { first_row: 0, limit: None, ..scan.clone() })
+    }
+}
+
+/// Batches that make a split: a file without any is a split without rows.
+fn runs_of(contents: &Contents) -> Vec<Range<usize>> {
+    let (mut runs, mut start) = (Vec::new(), 0);
+    for (index, batch) in contents.batches.iter().enumerate() {
+        let first = contents.batches[start].place.offset.min(batch.place.offset);
+        if batch.place.end() - first >= SPLIT {
+            runs.push(start..index + 1);
+            start = index + 1;
+        }
+    }
+    if start < contents.batches.len() || runs.is_empty() {
+        runs.push(start..contents.batches.len());
+    }
+    runs
+}
+
+/// The schema of the first file, nullable where any file is.
+///
+/// # Errors
+/// Malformed, naming the file and the column that contradicts the first file.
+fn schema_of_all(files: &[OpenFile]) -> Result<SchemaRef> {
+    let Some((first, others)) = files.split_first() else { return Ok(Arc::new(Schema::empty())) };
+    let mut fields: Vec<FieldRef> = first.contents.schema.fields().to_vec();
+    for file in others {
+        let own = file.contents.schema.fields();
+        for index in 0..fields.len().max(own.len()) {
+            let text = |field: Option<&FieldRef>| {
+                let of = |field: &FieldRef| format!("{:?} of {}", field.name(), type_text(field.data_type()));
+                field.map_or("no such column".to_owned(), of)
+            };
+            match (fields.get(index), own.get(index)) {
+                (Some(a), Some(b)) if a.name() == b.name() && a.data_type() == b.data_type() => {
+                    if b.is_nullable() && !a.is_nullable() {
+                        fields[index] = Arc::new(Field::clone(a).with_nullable(true));
+                    }
+                }
+                (a, b) => {
+                    let expected = format!("{}, as in {:?}", text(a), first.contents.name());
+                    let error = Error::malformed("a column contradicts the first file's");
+                    return Err(error.file(file.contents.name()).expected(expected).found(text(b)));
+                }
+            }
+        }
+    }
+    Ok(Arc::new(Schema::new_with_metadata(fields, first.contents.schema.metadata().clone())))
+}
+
+/// The files of a source, in the order of their names.
+///
+/// # Errors
+/// Malformed, if there are none.
+fn file_names(source: &dyn Source) -> Result<Vec<String>> {
+    let prefix = match source.entry() {
+        Entry::File(name) => return Ok(vec![name.clone()]),
+        Entry::Folder => "",
+        Entry::Prefix(prefix) => prefix,
+    };
+    let names: Vec<String> = source.list(prefix)?.into_iter().filter(|name| is_member(name)).collect();
+    if names.is_empty() {
+        let error = Error::malformed("no files of Arrow IPC here");
+        return Err(error.expected(crate::SUFFIXES.map(|suffix| format!("*{suffix}")).join(", ")));
+    }
+    Ok(names)
+}
+
+/// Whether a folder's file of this name is one of its data.
+pub(crate) fn is_member(name: &str) -> bool {
+    let base = name.rsplit('/').next().unwrap_or(name);
+    crate::SUFFIXES.iter().any(|suffix| base.ends_with(suffix)) && !base.starts_with(['.', '_'])
+}

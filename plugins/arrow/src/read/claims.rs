@@ -1,0 +1,84 @@
+//! What a message says of its rows and buffers, looked at before the library takes it at its word.
+
+use super::message::Place;
+use arrow_buffer::Buffer;
+use arrow_ipc::{CompressionType, RecordBatch};
+use tensorferry_sdk::{Error, Limits, Result};
+
+/// Values for each byte of a message: nulls and runs take none.
+const VALUES_A_BYTE: u64 = 1 << 16;
+/// The most that a byte of an LZ4 block stands for.
+const LZ4_RATIO: u64 = 255;
+/// A block of Zstandard has 128 KiB at most, and 3 bytes at least.
+const ZSTD_RATIO: u64 = 44_000;
+/// What a frame of a few bytes may hold beyond that.
+const FEW: u64 = 128 << 10;
+
+/// Checks the lengths of arrays and the places of buffers; how many rows there are.
+///
+/// # Errors
+/// Malformed, with what cannot be.
+pub(super) fn check(batch: RecordBatch<'_>, place: &Place) -> Result<u64> {
+    let most = (place.metadata_len + place.body_len).saturating_mul(VALUES_A_BYTE);
+    let count = |value: i64, what: &str| {
+        u64::try_from(value).ok().filter(|count| *count <= most).ok_or_else(|| {
+            Error::malformed(format!("{what} that cannot be")).expected(format!("0 to {most}")).found(value)
+        })
+    };
+    let rows = count(batch.length(), "a number of rows")?;
+    for node in batch.nodes().into_iter().flatten() {
+        let len = count(node.length(), "a number of values")?;
+        let nulls = count(node.null_count(), "a number of nulls")?;
+        if nulls > len {
+            return Err(Error::malformed("more nulls than values").expected(len).found(nulls));
+        }
+    }
+    for buffer in batch.buffers().into_iter().flatten() {
+        let (offset, len) = (u64::try_from(buffer.offset()), u64::try_from(buffer.length()));
+        let end = offset.ok().zip(len.ok()).and_then(|(offset, len)| offset.checked_add(len));
+        if end.is_none_or(|end| end > place.body_len) {
+            return Err(Error::malformed("a buffer that is not in its message")
+                .expected(format!("within {} bytes", place.body_len))
+                .found(format!("{} bytes at {}", buffer.length(), buffer.offset())));
+        }
+    }
+    Ok(rows)
+}
+
+/// The bytes that all buffers of a batch come to once they are decompressed. The places of buffers were checked.
+///
+/// # Errors
+/// Malformed: a compressed buffer that says that it holds more than it can; a limit.
+pub(super) fn decompressed(batch: RecordBatch<'_>, body: &Buffer, limits: &Limits) -> Result<u64> {
+    let Some(compression) = batch.compression() else { return Ok(body.len() as u64) };
+    let ratio = if compression.codec() == CompressionType::LZ4_FRAME { LZ4_RATIO } else { ZSTD_RATIO };
+    let mut all = 0_u64;
+    for buffer in batch.buffers().into_iter().flatten() {
+        let place = |value: i64| usize::try_from(value).unwrap_or(usize::MAX);
+        let start = place(buffer.offset());
+        let bytes = body.get(start..start.saturating_add(place(buffer.length()))).unwrap_or_default();
+        if bytes.is_empty() {
+            continue;
+        }
+        let short = || Error::malformed("a compressed buffer of less than 8 bytes").found(bytes.len());
+        let (claim, frame) = bytes.split_first_chunk::<8>().ok_or_else(short)?;
+        let (claim, len) = (i64::from_le_bytes(*claim), frame.len() as u64);
+        // The rest is as it is.
+        let (held, most) = match claim {
+            -1 => (len, len),
+            _ => (u64::try_from(claim).unwrap_or(u64::MAX), len.saturating_mul(ratio).saturating_add(FEW)),
+        };
+        if held > most {
+            return Err(Error::malformed("a compressed buffer says that it holds more than it can")
+                .expected(format!("at most {most} bytes in {len}"))
+                .found(claim));
+        }
+        all = all.saturating_add(held);
+    }
+    if all > limits.header_bytes {
+        return Err(Error::limit("a message that is too long to hold in memory once it is decompressed")
+            .expected(format!("at most {} bytes, or --bound header_bytes=N", limits.header_bytes))
+            .found(all));
+    }
+    Ok(all)
+}

@@ -1,0 +1,208 @@
+//! What a file contains: its schema, and where its dictionaries and batches lie.
+
+use super::claims;
+use super::message::{Next, Place, SourceFile, next, parse, parse_footer};
+use crate::fault::decoded;
+use crate::{FEATHER_V1, MAGIC};
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::{Block, Endianness, MessageHeader};
+use std::sync::Arc;
+use tensorferry_sdk::arrow_schema::SchemaRef;
+use tensorferry_sdk::{Context, Error, Limits, Result, Source};
+
+/// What a file contains.
+pub(super) struct Contents {
+    pub(super) file: SourceFile,
+    /// With the dictionaries' numbers, which other schemas have not.
+    pub(super) schema: SchemaRef,
+    pub(super) dictionaries: Vec<Dictionary>,
+    pub(super) batches: Vec<Batch>,
+}
+
+impl Contents {
+    pub(super) fn name(&self) -> &str {
+        self.file.name()
+    }
+}
+
+/// A message that gives a dictionary its values, or more of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dictionary {
+    pub(super) place: Place,
+    pub(super) id: i64,
+    pub(super) is_delta: bool,
+}
+
+/// A record batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Batch {
+    pub(super) place: Place,
+    pub(super) rows: u64,
+    /// How many of the dictionaries' messages hold for it.
+    pub(super) dictionaries: usize,
+}
+
+/// Finds what a file contains.
+///
+/// # Errors
+/// Whatever is wrong with it, with its place.
+pub(super) fn read(source: &Arc<dyn Source>, name: &str, context: &dyn Context) -> Result<Contents> {
+    let file = SourceFile::open(source, name)?;
+    if file.len() >= 4 && &file.array::<4>(0)? == FEATHER_V1 {
+        return Err(Error::unsupported(
+            "Feather V1, which is not Arrow IPC: write it anew with pyarrow.feather",
+        )
+        .expected("Feather V2, or Arrow IPC"));
+    }
+    if file.len() >= 6 && &file.array::<6>(0)? == MAGIC {
+        of_file(file, context)
+    } else {
+        of_stream(file, context)
+    }
+}
+
+fn of_file(file: SourceFile, context: &dyn Context) -> Result<Contents> {
+    let limits = context.limits();
+    let cut = || Error::malformed("the file ends too early").expected("a footer, its length and \"ARROW1\"");
+    let tail = file.len().checked_sub(10).filter(|tail| *tail >= 8).ok_or_else(cut)?;
+    let end: [u8; 10] = file.array(tail)?;
+    let [a, b, c, d, magic @ ..] = end;
+    if &magic != MAGIC {
+        return Err(cut().offset(tail + 4).found(format!("{:?}", String::from_utf8_lossy(&magic))));
+    }
+    let found = i32::from_le_bytes([a, b, c, d]);
+    let len = u64::try_from(found).ok().filter(|len| *len > 0 && *len <= tail - 8);
+    let wrong = || Error::malformed("the length of the footer cannot be").offset(tail).found(found);
+    let len = len.ok_or_else(|| wrong().expected(format!("at most {} bytes", tail - 8)))?;
+    let bytes = file.read(tail - len, len, limits)?;
+    let footer = parse_footer(&bytes).map_err(|error| error.offset(tail - len))?;
+    let none = || Error::malformed("a footer without a schema").offset(tail - len);
+    let schema = schema_of(footer.schema().ok_or_else(none)?, limits)?;
+    let mut contents = Contents { file, schema, dictionaries: Vec::new(), batches: Vec::new() };
+    for block in footer.dictionaries().into_iter().flatten() {
+        context.check_cancelled()?;
+        let place = place_of(&contents.file, block, tail - len)?;
+        contents.add(place, Some(MessageHeader::DictionaryBatch), limits)?;
+    }
+    for block in footer.recordBatches().into_iter().flatten() {
+        context.check_cancelled()?;
+        let place = place_of(&contents.file, block, tail - len)?;
+        contents.add(place, Some(MessageHeader::RecordBatch), limits)?;
+    }
+    Ok(contents)
+}
+
+/// Where the message of a footer's block lies.
+fn place_of(file: &SourceFile, block: &Block, end: u64) -> Result<Place> {
+    let parts = [block.offset(), block.metaDataLength().into(), block.bodyLength()].map(u64::try_from);
+    let range = match parts {
+        [Ok(offset), Ok(metadata), Ok(body)] => offset
+            .checked_add(metadata)
+            .and_then(|start| Some((offset, start, start.checked_add(body)?)))
+            .filter(|(_, _, stop)| *stop <= end),
+        _ => None,
+    };
+    let (offset, body, stop) = range.ok_or_else(|| {
+        Error::malformed("the footer names a place that is not in the file")
+            .expected(format!("within {end} bytes"))
+            .found(format!("{} + {} + {}", block.offset(), block.metaDataLength(), block.bodyLength()))
+    })?;
+    match next(file, offset, body)? {
+        Next::Message { metadata, metadata_len } => {
+            Ok(Place { offset, metadata, metadata_len, body, body_len: stop - body })
+        }
+        Next::End(_) => {
+            Err(Error::malformed("no message where the footer says that there is one").offset(offset))
+        }
+    }
+}
+
+fn of_stream(file: SourceFile, context: &dyn Context) -> Result<Contents> {
+    let (limits, end) = (context.limits(), file.len());
+    let none = || Error::malformed("no message of a schema at the beginning, and no \"ARROW1\"").offset(0);
+    let Next::Message { metadata, metadata_len } = next(&file, 0, end)? else { return Err(none()) };
+    let bytes = file.read(metadata, metadata_len, limits)?;
+    let message = parse(&bytes).map_err(|error| error.offset(0))?;
+    let schema = schema_of(message.header_as_schema().ok_or_else(none)?, limits)?;
+    let mut offset = metadata + metadata_len;
+    let mut contents = Contents { file, schema, dictionaries: Vec::new(), batches: Vec::new() };
+    loop {
+        context.check_cancelled()?;
+        match next(&contents.file, offset, end)? {
+            Next::End(behind) if behind < end => {
+                return Err(Error::malformed("bytes behind the end of the stream")
+                    .offset(behind)
+                    .found(format!("{} bytes", end - behind)));
+            }
+            Next::End(_) => return Ok(contents),
+            Next::Message { metadata, metadata_len } => {
+                let body = metadata + metadata_len;
+                offset = contents.add(
+                    Place { offset, metadata, metadata_len, body, body_len: 0 },
+                    None,
+                    limits,
+                )?;
+            }
+        }
+    }
+}
+
+impl Contents {
+    /// Adds a message, whose kind is known where a footer says it; where it ends. The length of a stream's body is
+    /// what its message says.
+    fn add(&mut self, mut place: Place, kind: Option<MessageHeader>, limits: &Limits) -> Result<u64> {
+        let at = |error: Error| error.offset(place.offset);
+        let bytes = self.file.read(place.metadata, place.metadata_len, limits)?;
+        let message = parse(&bytes).map_err(at)?;
+        if kind.is_some_and(|kind| kind != message.header_type()) {
+            return Err(at(Error::malformed("a message of another kind than the footer says"))
+                .found(format!("{:?}", message.header_type())));
+        }
+        let most = if kind.is_some() { place.body_len } else { self.file.len() - place.body };
+        let len = u64::try_from(message.bodyLength()).ok().filter(|len| *len <= most);
+        let len = len.ok_or_else(|| {
+            at(Error::malformed("the body of a message is not in the file"))
+                .expected(format!("at most {most} bytes"))
+                .found(message.bodyLength())
+        })?;
+        place.body_len = len;
+        if self.dictionaries.len() + self.batches.len()
+            >= usize::try_from(limits.entries).unwrap_or(usize::MAX)
+        {
+            return Err(Error::limit("too many messages").expected(format!("at most {}", limits.entries)));
+        }
+        if let Some(batch) = message.header_as_record_batch() {
+            let rows = claims::check(batch, &place).map_err(at)?;
+            self.batches.push(Batch { place, rows, dictionaries: self.dictionaries.len() });
+        } else if let Some(dictionary) = message.header_as_dictionary_batch() {
+            let none = || at(Error::malformed("a dictionary without values"));
+            claims::check(dictionary.data().ok_or_else(none)?, &place).map_err(at)?;
+            let (id, is_delta) = (dictionary.id(), dictionary.isDelta());
+            let is_known = self.dictionaries.iter().any(|known| known.id == id);
+            if kind.is_some() && is_known && !is_delta {
+                return Err(at(Error::malformed("a file that replaces a dictionary, as only a stream may"))
+                    .found(format!("dictionary {id} twice")));
+            }
+            self.dictionaries.push(Dictionary { place, id, is_delta });
+        } else {
+            let kind = format!("{:?}", message.header_type());
+            return Err(at(Error::unsupported("a message that is no record batch")).found(kind));
+        }
+        Ok(place.end())
+    }
+}
+
+fn schema_of(schema: arrow_ipc::Schema<'_>, limits: &Limits) -> Result<SchemaRef> {
+    if schema.endianness() != Endianness::Little {
+        let error =
+            Error::unsupported("values with their high bytes first: write the file on another machine");
+        return Err(error.expected("little-endian").found(format!("{:?}", schema.endianness())));
+    }
+    let schema = decoded(|| try_fb_to_schema(schema)).map_err(|error| error.context("the schema"))?;
+    let columns = schema.flattened_fields().len() as u64;
+    if columns > limits.columns {
+        let expected = format!("at most {}, or --bound columns=N", limits.columns);
+        return Err(Error::limit("too many columns").expected(expected).found(columns));
+    }
+    Ok(Arc::new(schema))
+}

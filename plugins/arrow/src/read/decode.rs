@@ -1,0 +1,78 @@
+//! Decodes messages with the library, once what they claim was looked at.
+
+use super::claims;
+use super::contents::{Batch, Contents, Dictionary};
+use super::message::parse;
+use crate::fault::decoded;
+use arrow_ipc::reader::{RecordBatchDecoder, read_dictionary};
+use std::collections::HashMap;
+use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
+use tensorferry_sdk::{Error, Limits, Result};
+
+/// The values of dictionaries, by their numbers.
+pub(super) type Values = HashMap<i64, ArrayRef>;
+
+/// Reads a dictionary into those that are there.
+///
+/// # Errors
+/// Whatever is wrong with it; a limit, if all of them are too long to hold in memory.
+pub(super) fn dictionary(
+    contents: &Contents,
+    dictionary: &Dictionary,
+    values: &mut Values,
+    limits: &Limits,
+) -> Result<()> {
+    let (place, mut read) = (&dictionary.place, || -> Result<()> {
+        let bytes = contents.file.read(dictionary.place.metadata, dictionary.place.metadata_len, limits)?;
+        let message = parse(&bytes)?;
+        let changed = || Error::transient("the file has changed");
+        let batch = message.header_as_dictionary_batch().ok_or_else(changed)?;
+        let data = batch.data().ok_or_else(changed)?;
+        // Once more: the file may have changed.
+        claims::check(data, &dictionary.place)?;
+        let body = contents.file.body(&dictionary.place, limits)?;
+        claims::decompressed(data, &body, limits)?;
+        decoded(|| read_dictionary(&body, batch, &contents.schema, values, &message.version()))?;
+        let held: usize = values.values().map(|values| values.get_array_memory_size()).sum();
+        if held as u64 > limits.header_bytes {
+            return Err(Error::limit("dictionaries that are too long to hold in memory")
+                .expected(format!("at most {} bytes, or --bound header_bytes=N", limits.header_bytes))
+                .found(held));
+        }
+        Ok(())
+    });
+    read().map_err(|error| {
+        error.context(format!("dictionary {}", dictionary.id)).file(contents.name()).offset(place.offset)
+    })
+}
+
+/// The columns of these places of a record batch; and the bytes that it came to.
+///
+/// # Errors
+/// Whatever is wrong with it.
+pub(super) fn batch(
+    contents: &Contents,
+    batch: &Batch,
+    columns: &[usize],
+    values: &Values,
+    limits: &Limits,
+) -> Result<(RecordBatch, u64)> {
+    let place = &batch.place;
+    let read = || {
+        let bytes = contents.file.read(place.metadata, place.metadata_len, limits)?;
+        let message = parse(&bytes)?;
+        let data =
+            message.header_as_record_batch().ok_or_else(|| Error::transient("the file has changed"))?;
+        claims::check(data, place)?;
+        let body = contents.file.body(place, limits)?;
+        let held = claims::decompressed(data, &body, limits)?;
+        let version = message.version();
+        let rows = decoded(|| {
+            let decoder =
+                RecordBatchDecoder::try_new(&body, data, contents.schema.clone(), values, &version)?;
+            decoder.with_projection(Some(columns)).read_record_batch()
+        })?;
+        Ok((rows, held))
+    };
+    read().map_err(|error: Error| error.file(contents.name()).offset(place.offset))
+}

@@ -1,0 +1,46 @@
+//! The dictionaries that hold for a batch: each message of one replaces it or adds to it.
+
+use super::contents::{Contents, Dictionary};
+use super::decode::{Values, dictionary};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_sdk::{Limits, Result};
+
+/// The dictionaries after so many messages, which were read last. Streams of splits ask for the same ones again.
+#[derive(Default)]
+pub(super) struct DictionaryCache(Mutex<Option<(usize, Arc<Values>)>>);
+
+impl DictionaryCache {
+    /// The dictionaries after `count` messages of a file.
+    ///
+    /// # Errors
+    /// Whatever is wrong with them.
+    pub(super) fn after(&self, contents: &Contents, count: usize, limits: &Limits) -> Result<Arc<Values>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = &contents.dictionaries[..count.min(contents.dictionaries.len())];
+        let (mut values, messages) = match known {
+            Some((known, values)) if known == count => return Ok(values),
+            Some((known, values)) if known < count => (values.as_ref().clone(), all[known..].to_vec()),
+            _ => (Values::default(), in_force(all)),
+        };
+        for message in &messages {
+            dictionary(contents, message, &mut values, limits)?;
+        }
+        let values = Arc::new(values);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((count, values.clone()));
+        Ok(values)
+    }
+}
+
+/// The messages that were not replaced by a later one.
+fn in_force(all: &[Dictionary]) -> Vec<Dictionary> {
+    let mut whole = HashSet::new();
+    let mut kept: Vec<Dictionary> = all
+        .iter()
+        .rev()
+        .filter(|message| !whole.contains(&message.id) && (message.is_delta || whole.insert(message.id)))
+        .copied()
+        .collect();
+    kept.reverse();
+    kept
+}

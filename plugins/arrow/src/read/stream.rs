@@ -1,0 +1,138 @@
+//! Streams the rows of a run of batches.
+
+use super::OpenFile;
+use super::decode;
+use super::expansion::text_bytes;
+use std::ops::Range;
+use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
+use tensorferry_sdk::records::{Batched, Scan, stream_error};
+use tensorferry_sdk::{Error, Limits, Result};
+
+/// Is told how many bytes of texts rows stood for, and may end that.
+pub(super) type CountBytes = Box<dyn Fn(u64) -> Result<()> + Send>;
+
+/// Streams the rows that are asked for, in whole columns.
+///
+/// # Errors
+/// A plugin error, for columns that are not there.
+pub(super) fn open(
+    file: OpenFile,
+    batches: Range<usize>,
+    schema: &SchemaRef,
+    scan: &Scan,
+    limits: &Limits,
+    count_bytes: CountBytes,
+) -> Result<Batched> {
+    let all = || (0..schema.fields().len()).collect();
+    let columns: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
+    let schema = schema.project(&columns).map_err(|error| Error::plugin(error.to_string()))?;
+    let has_dictionaries = schema.flattened_fields().iter().any(|field| has_dictionary(field.data_type()));
+    Ok(Box::new(Stream {
+        file,
+        batches,
+        columns,
+        schema: schema.into(),
+        has_dictionaries,
+        skip: scan.first_row,
+        left: scan.limit.unwrap_or(u64::MAX),
+        rows: scan.rows.max(1),
+        bytes: scan.bytes.max(1),
+        counted: 0,
+        count_bytes,
+        limits: limits.clone(),
+        rest: None,
+    }))
+}
+
+fn has_dictionary(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Dictionary(..) | DataType::RunEndEncoded(..))
+}
+
+struct Stream {
+    file: OpenFile,
+    /// The batches that are still to be read.
+    batches: Range<usize>,
+    columns: Vec<usize>,
+    schema: SchemaRef,
+    has_dictionaries: bool,
+    /// Rows that are still to be gone past, and those that are wanted behind them.
+    skip: u64,
+    left: u64,
+    /// Rows and bytes of a batch that is given.
+    rows: usize,
+    bytes: u64,
+    counted: u64,
+    count_bytes: CountBytes,
+    limits: Limits,
+    /// What is left of the last batch, and in batches of how many rows it goes.
+    rest: Option<(RecordBatch, usize)>,
+}
+
+impl Stream {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        while self.left > 0 {
+            if let Some((batch, most)) = self.rest.take() {
+                let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+                let rows = batch.num_rows().min(most).min(left);
+                if rows < batch.num_rows() {
+                    self.rest = Some((batch.slice(rows, batch.num_rows() - rows), most));
+                }
+                self.left -= rows as u64;
+                return Ok(Some(batch.slice(0, rows)));
+            }
+            let Some(index) = self.batches.next() else { return Ok(None) };
+            let known = self.file.contents.batches[index];
+            if self.skip >= known.rows {
+                self.skip -= known.rows;
+                continue;
+            }
+            let batch = self.read(index)?;
+            let skip =
+                usize::try_from(std::mem::take(&mut self.skip)).unwrap_or(usize::MAX).min(batch.0.num_rows());
+            self.rest = Some((batch.0.slice(skip, batch.0.num_rows() - skip), batch.1));
+        }
+        Ok(None)
+    }
+
+    fn read(&mut self, index: usize) -> Result<(RecordBatch, usize)> {
+        let contents = &self.file.contents;
+        let known = contents.batches[index];
+        let placed = |error: Error| {
+            error.context(format!("record batch {index}")).file(contents.name()).offset(known.place.offset)
+        };
+        // A column that no dictionary belongs to is read without any.
+        let count = if self.has_dictionaries { known.dictionaries } else { 0 };
+        let values = self.file.dictionaries.after(contents, count, &self.limits)?;
+        let (batch, held) =
+            decode::batch(contents, &known, &self.columns, &values, &self.limits).map_err(placed)?;
+        let texts: u64 = batch.columns().iter().map(|column| text_bytes(column.as_ref())).sum();
+        self.counted = self.counted.saturating_add(texts);
+        (self.count_bytes)(self.counted).map_err(placed)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let batch =
+            RecordBatch::try_new_with_options(self.schema.clone(), batch.columns().to_vec(), &options);
+        let batch = batch.map_err(|e| placed(Error::malformed(crate::fault::one_line(&e.to_string()))))?;
+        let all = u128::from(held.max(texts).max(1));
+        let within = u128::from(self.bytes) * (batch.num_rows() as u128) / all;
+        Ok((batch, usize::try_from(within).unwrap_or(usize::MAX).clamp(1, self.rows)))
+    }
+}
+
+impl Iterator for Stream {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.next_batch();
+        if next.is_err() {
+            (self.left, self.rest) = (0, None);
+        }
+        next.map_err(stream_error).transpose()
+    }
+}
+
+impl RecordBatchReader for Stream {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

@@ -1,0 +1,96 @@
+//! The writer: a piece is one record batch or several, and in a file the dictionaries and the list of all batches lie
+//! behind them.
+
+mod encode;
+mod footer;
+mod join;
+
+use crate::options::{Form, WriteOptions};
+use encode::Encoder;
+use tensorferry_sdk::arrow_array::RecordBatch;
+use tensorferry_sdk::arrow_schema::SchemaRef;
+use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, ShardFiles, Sharding};
+use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target};
+
+/// Writes with these options.
+pub(crate) struct Writer(WriteOptions);
+
+impl Writer {
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        WriteOptions::new(options).map(Self)
+    }
+}
+
+impl RecordWriter for Writer {
+    fn plan(
+        &self,
+        schema: &SchemaRef,
+        _rows: Option<u64>,
+        target: &Target,
+        _losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordPlan>> {
+        let name = match target {
+            Target::File(name) => name,
+            Target::Folder => "data.arrow",
+        };
+        let most = context.limits().header_bytes;
+        let encoder = Encoder::new(schema, self.0.form_of(name), &self.0.ipc, most)?;
+        Ok(Box::new(Plan { files: files(name, self.0.sharding), group: self.0.group, encoder }))
+    }
+}
+
+struct Plan {
+    files: ShardFiles,
+    group: Group,
+    encoder: Encoder,
+}
+
+impl RecordPlan for Plan {
+    fn files(&self) -> &[String] {
+        self.files.files()
+    }
+
+    fn roll(&self) -> Option<Roll> {
+        self.files.roll()
+    }
+
+    fn name(&self, file: usize, count: usize) -> Result<String> {
+        self.files.name(file, count)
+    }
+
+    fn supersedes(&self) -> &[String] {
+        self.files.supersedes()
+    }
+
+    fn group(&self) -> Group {
+        self.files.group(self.group)
+    }
+
+    fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
+        output.write(self.encoder.head())
+    }
+
+    fn encode(
+        &self,
+        batches: &[RecordBatch],
+        output: &mut dyn ByteSink,
+        _losses: &mut dyn LossSink,
+    ) -> Result<Vec<u8>> {
+        self.encoder.encode(batches, output)
+    }
+
+    fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
+        match self.encoder.form() {
+            Form::Stream => output.write(&footer::END),
+            Form::File => footer::write(&self.encoder, pieces, output),
+        }
+    }
+}
+
+/// `data.arrow`, or with a number of shards `data-00000-of-00002.arrow` and so on, as Hugging Face's `datasets` does.
+fn files(name: &str, sharding: Sharding) -> ShardFiles {
+    let suffix = crate::SUFFIXES.into_iter().find(|suffix| name.ends_with(suffix));
+    let stem = suffix.and_then(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
+    ShardFiles::new(sharding, name, stem, suffix.unwrap_or(crate::SUFFIXES[0]))
+}

@@ -1,0 +1,272 @@
+//! Encodes rows as messages. What a file's footer has to know of a piece is a note: how long each batch is, and which
+//! dictionaries its columns refer to.
+
+use super::join::joined;
+use crate::fault::one_line;
+use crate::options::Form;
+use arrow_ipc::reader::read_dictionary;
+use arrow_ipc::root_as_message;
+use arrow_ipc::writer::{
+    DictionaryTracker, EncodedData, FileWriter, IpcDataGenerator, IpcWriteContext, IpcWriteOptions,
+    StreamWriter, write_message,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use tensorferry_sdk::{ByteSink, Error, Result};
+
+/// Encodes rows of a schema.
+pub(super) struct Encoder {
+    schema: SchemaRef,
+    form: Form,
+    options: IpcWriteOptions,
+    /// What a file begins with.
+    head: Vec<u8>,
+    has_dictionaries: bool,
+    /// The dictionaries of a file's pieces: messages that its end has. Pieces share them.
+    dictionaries: Mutex<HashMap<DictionaryKey, Arc<Dictionary>>>,
+    /// Bytes that they may have.
+    most: u64,
+}
+
+/// A column's dictionary number, and a digest of its message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct DictionaryKey {
+    pub(super) id: i64,
+    digest: u64,
+}
+
+/// A dictionary as a message.
+pub(super) struct Dictionary {
+    metadata: Vec<u8>,
+    body: Vec<u8>,
+    pub(super) values: ArrayRef,
+}
+
+/// What a footer has to know of a piece.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Note {
+    /// Bytes of each batch: of its metadata, and of its body.
+    pub(super) batches: Vec<(u64, u64)>,
+    pub(super) dictionaries: Vec<DictionaryKey>,
+}
+
+impl Encoder {
+    /// For rows of a schema; dictionaries that are kept may have `most` bytes.
+    ///
+    /// # Errors
+    /// Unsupported, for types that the form has not.
+    pub(super) fn new(schema: &SchemaRef, form: Form, options: &IpcWriteOptions, most: u64) -> Result<Self> {
+        let mut names = std::collections::HashSet::new();
+        if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name())) {
+            return Err(Error::unsupported("two columns of one name: rename one").found(twice.name()));
+        }
+        let head = match form {
+            Form::File => FileWriter::try_new_with_options(Vec::new(), schema, options.clone())
+                .map(|writer| writer.get_ref().clone()),
+            Form::Stream => StreamWriter::try_new_with_options(Vec::new(), schema, options.clone())
+                .map(|writer| writer.get_ref().clone()),
+        };
+        Ok(Self {
+            schema: schema.clone(),
+            form,
+            options: options.clone(),
+            head: head.map_err(refused)?,
+            has_dictionaries: has_dictionaries(schema),
+            dictionaries: Mutex::default(),
+            most,
+        })
+    }
+
+    pub(super) fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    pub(super) fn form(&self) -> Form {
+        self.form
+    }
+
+    pub(super) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Encodes rows as record batches, one where nothing speaks against it.
+    ///
+    /// # Errors
+    /// Unsupported, for what the library cannot write; whatever `output` gives.
+    pub(super) fn encode(&self, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Vec<u8>> {
+        let mut tracker = DictionaryTracker::new(false);
+        let generator = IpcDataGenerator::default();
+        if self.has_dictionaries {
+            // This numbers the dictionaries.
+            drop(generator.schema_to_bytes_with_dictionary_tracker(
+                &self.schema,
+                &mut tracker,
+                &self.options,
+            ));
+        }
+        let joined = [joined(&self.schema, batches)?];
+        let batches = if batches.is_empty() { &[][..] } else { &joined };
+        let (mut note, mut context) = (Note::default(), IpcWriteContext::default());
+        for batch in batches {
+            let (dictionaries, encoded) =
+                generator.encode(batch, &mut tracker, &self.options, &mut context).map_err(refused)?;
+            for dictionary in dictionaries {
+                match self.form {
+                    Form::Stream => drop(self.write(dictionary, output)?),
+                    Form::File => note.dictionaries.push(self.keep(dictionary)?),
+                }
+            }
+            note.batches.push(self.write(encoded, output)?);
+        }
+        note.dictionaries.sort_unstable();
+        note.dictionaries.dedup();
+        Ok(note.to_bytes())
+    }
+
+    fn write(&self, message: EncodedData, output: &mut dyn ByteSink) -> Result<(u64, u64)> {
+        let mut bytes = Vec::with_capacity(message.ipc_message.len() + message.arrow_data.len() + 128);
+        let (metadata, body) = write_message(&mut bytes, message, &self.options).map_err(refused)?;
+        output.write(&bytes)?;
+        Ok((metadata as u64, body as u64))
+    }
+
+    /// Keeps a dictionary for the end of files.
+    fn keep(&self, message: EncodedData) -> Result<DictionaryKey> {
+        let wrong =
+            |error: &dyn std::fmt::Display| Error::plugin(format!("a dictionary that is none: {error}"));
+        let parsed = root_as_message(&message.ipc_message).map_err(|error| wrong(&error))?;
+        let batch = parsed.header_as_dictionary_batch().ok_or_else(|| wrong(&"no dictionary"))?;
+        let mut digest = DefaultHasher::new();
+        digest.write(&message.ipc_message);
+        digest.write(&message.arrow_data);
+        let key = DictionaryKey { id: batch.id(), digest: digest.finish() };
+        let mut kept = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kept.get(&key) {
+            if known.metadata == message.ipc_message && known.body == message.arrow_data {
+                return Ok(key);
+            }
+            return Err(Error::plugin("two dictionaries with one digest"));
+        }
+        // With the numbers of dictionaries, which the library gives a schema on its way through a message.
+        let schema = self.numbered_schema()?;
+        let mut values: HashMap<i64, ArrayRef> =
+            kept.iter().map(|(key, dictionary)| (key.id, dictionary.values.clone())).collect();
+        let body = message.arrow_data.clone().into();
+        read_dictionary(&body, batch, &schema, &mut values, &parsed.version()).map_err(refused)?;
+        let values = values.remove(&key.id).ok_or_else(|| wrong(&"no values"))?;
+        let all: usize = kept.values().map(|kept| kept.body.len()).sum::<usize>() + message.arrow_data.len();
+        if all as u64 > self.most {
+            return Err(Error::limit(
+                "dictionaries that are too long to hold in memory: write a stream (-o form=stream)",
+            )
+            .expected(format!("at most {} bytes", self.most)));
+        }
+        let dictionary = Dictionary { metadata: message.ipc_message, body: message.arrow_data, values };
+        kept.insert(key, Arc::new(dictionary));
+        Ok(key)
+    }
+
+    fn numbered_schema(&self) -> Result<Schema> {
+        let mut tracker = DictionaryTracker::new(false);
+        let message = IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(
+            &self.schema,
+            &mut tracker,
+            &self.options,
+        );
+        arrow_ipc::convert::try_schema_from_flatbuffer_bytes(&message.ipc_message).map_err(refused)
+    }
+
+    /// The dictionary that holds for all pieces of a file, for each of their numbers.
+    ///
+    /// # Errors
+    /// Unsupported: two that are no beginning of each other.
+    pub(super) fn shared(&self, notes: &[Note]) -> Result<BTreeMap<i64, Arc<Dictionary>>> {
+        let kept = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared: BTreeMap<i64, Arc<Dictionary>> = BTreeMap::new();
+        let mut keys: Vec<DictionaryKey> = notes.iter().flat_map(|note| note.dictionaries.clone()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            let other = kept.get(&key).ok_or_else(|| Error::plugin("a note of another plan"))?;
+            let Some(first) = shared.get(&key.id) else {
+                shared.insert(key.id, other.clone());
+                continue;
+            };
+            let (long, short) =
+                if first.values.len() >= other.values.len() { (first, other) } else { (other, first) };
+            if long.values.slice(0, short.values.len()).to_data() != short.values.to_data() {
+                return Err(Error::unsupported(
+                    "a column's dictionary is not the same in all rows, and a file has one: write a stream, with \
+                     -o form=stream, or files that each have one batch",
+                ));
+            }
+            let long = long.clone();
+            shared.insert(key.id, long);
+        }
+        Ok(shared)
+    }
+
+    /// Writes a dictionary at the end of a file; the bytes of its metadata and of its body.
+    ///
+    /// # Errors
+    /// Whatever `output` gives.
+    pub(super) fn write_dictionary(&self, of: &Dictionary, output: &mut dyn ByteSink) -> Result<(u64, u64)> {
+        let message = EncodedData { ipc_message: of.metadata.clone(), arrow_data: of.body.clone() };
+        self.write(message, output)
+    }
+}
+
+impl Note {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = (self.batches.len() as u64).to_le_bytes().to_vec();
+        for (metadata, body) in &self.batches {
+            bytes.extend([metadata.to_le_bytes(), body.to_le_bytes()].concat());
+        }
+        for key in &self.dictionaries {
+            bytes.extend([key.id.to_le_bytes(), key.digest.to_le_bytes()].concat());
+        }
+        bytes
+    }
+
+    /// Reads what [`Encoder::encode`] returned; none for anything else.
+    pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let (count, rest) = bytes.split_first_chunk::<8>()?;
+        let count = usize::try_from(u64::from_le_bytes(*count)).ok()?;
+        let (pairs, []) = rest.as_chunks::<16>() else { return None };
+        let numbers = |pair: &[u8; 16]| {
+            let (halves, _) = pair.as_chunks::<8>();
+            Some((u64::from_le_bytes(*halves.first()?), u64::from_le_bytes(*halves.get(1)?)))
+        };
+        let (batches, dictionaries) = pairs.split_at_checked(count)?;
+        let key = |pair| numbers(pair).map(|(id, digest)| DictionaryKey { id: id.cast_signed(), digest });
+        Some(Self {
+            batches: batches.iter().map(numbers).collect::<Option<_>>()?,
+            dictionaries: dictionaries.iter().map(key).collect::<Option<_>>()?,
+        })
+    }
+}
+
+fn has_dictionaries(schema: &Schema) -> bool {
+    fn has(data_type: &DataType) -> bool {
+        match data_type {
+            DataType::Dictionary(..) => true,
+            DataType::RunEndEncoded(_, values) => has(values.data_type()),
+            _ => false,
+        }
+    }
+    schema.flattened_fields().iter().any(|field| has(field.data_type()))
+}
+
+/// The error for rows that the library refuses to write.
+pub(super) fn refused(error: ArrowError) -> Error {
+    match error {
+        ArrowError::ExternalError(inner) => match inner.downcast::<Error>() {
+            Ok(own) => *own,
+            Err(other) => Error::unsupported(one_line(&other.to_string())),
+        },
+        other => Error::unsupported(one_line(&other.to_string())).context("Arrow IPC cannot hold these rows"),
+    }
+}

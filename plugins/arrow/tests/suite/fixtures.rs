@@ -1,0 +1,92 @@
+//! Files that pyarrow wrote, and hostile ones.
+
+use crate::{open, read};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::ErrorKind;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::{Array, RecordBatch};
+use tensorferry_sdk::arrow_schema::DataType;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/arrow")
+}
+
+/// The name and the bytes of a case's file.
+fn case(name: &str) -> (String, Vec<u8>) {
+    let entries = fs::read_dir(folder().join(name)).unwrap().map(|entry| entry.unwrap().path());
+    let path = entries.into_iter().find(|path| path.file_stem().unwrap() == "data").unwrap();
+    (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap())
+}
+
+fn rows(batches: &[RecordBatch]) -> usize {
+    batches.iter().map(RecordBatch::num_rows).sum()
+}
+
+#[test]
+fn every_case_is_read_or_refused() {
+    let (mut ok, mut refused) = (0, 0);
+    for entry in fs::read_dir(folder()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let (file, bytes) = case(&name);
+        let found = read(&file, bytes);
+        if name.starts_with("bad_") {
+            let error = found.err().unwrap_or_else(|| panic!("{name} is read"));
+            let kinds = [ErrorKind::Malformed, ErrorKind::Unsupported, ErrorKind::Limit];
+            assert!(kinds.contains(&error.kind()), "{name}: {error}");
+            assert!(error.to_string().contains("file \"data."), "{name}: {error}");
+            refused += 1;
+        } else {
+            let text = fs::read_to_string(folder().join(&name).join("expected.json")).unwrap();
+            let found = found.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(text.contains(&format!("\"n_records\": {},", rows(&found))), "{name}: {}", rows(&found));
+            ok += 1;
+        }
+    }
+    assert_eq!((ok, refused), (13, 15));
+}
+
+#[test]
+fn every_beginning_of_a_file_is_refused_or_read_in_part() {
+    let mut cuts = 0;
+    for name in ["file_dictionary", "stream_dictionary_delta", "file_rare_types", "file_zstd"] {
+        let (file, bytes) = case(name);
+        for end in (0..bytes.len()).step_by(7) {
+            // Whether it can be read depends on where it is cut: a stream may lack its end.
+            let found = read(&file, bytes[..end].to_vec());
+            assert!(found.is_err() || file.ends_with(".arrows"), "{name} cut at {end}");
+            cuts += 1;
+        }
+    }
+    assert!(cuts > 500, "{cuts}");
+}
+
+#[test]
+fn dictionaries_extensions_and_metadata_stay() {
+    let (file, bytes) = case("stream_dictionary_delta");
+    let batches = read(&file, bytes).unwrap();
+    let column = batches[0].column(0);
+    assert!(matches!(column.data_type(), DataType::Dictionary(..)), "{:?}", column.data_type());
+    let lengths: Vec<usize> =
+        batches.iter().map(|batch| batch.column(0).as_any_dictionary().values().len()).collect();
+    assert!(lengths.windows(2).all(|pair| pair[0] < pair[1]), "{lengths:?}");
+
+    let (file, bytes) = case("file_fixed_shape_tensor");
+    let set = open(&file, bytes).unwrap();
+    let schema = set.schema();
+    let metadata = schema.field_with_name("img").unwrap().metadata();
+    assert_eq!(metadata["ARROW:extension:name"], "arrow.fixed_shape_tensor");
+    assert!(
+        metadata["ARROW:extension:metadata"].contains("[2,3]")
+            || metadata["ARROW:extension:metadata"].contains("[2, 3]")
+    );
+
+    let (file, bytes) = case("file_flat_types");
+    assert_eq!(open(&file, bytes).unwrap().schema().metadata()["k"], "\u{fc}");
+}
+
+#[test]
+fn feather_of_2016_is_named() {
+    let (file, bytes) = case("bad_feather_v1");
+    assert!(read(&file, bytes).unwrap_err().to_string().contains("Feather V1"));
+}

@@ -1,0 +1,66 @@
+//! WebDataset: tar files whose members are grouped into samples by name.
+//!
+//! ```text
+//! a/0001.jpg   sample "a/0001", member "jpg"       a member: a header of 512 bytes, its bytes, zeros up to 512
+//! a/0001.cls   the same sample, member "cls"       the end: two blocks of zeros, zeros up to 10,240
+//! a/0002.jpg   the next sample
+//! ```
+//!
+//! A key ends at the first dot behind the last slash; what follows is the member, in lower case. Files without a dot, those
+//! that begin with one, `__NAME__` and all that is no plain file belong to no sample. Only neighbours are grouped: a key that
+//! returns later is another sample, which is said as a loss. A missing member is a null.
+//!
+//! Columns are `__key__` and the members by name, as bytes. Written are bytes and texts as they are, and numbers and truths
+//! as text; a null is no member; other columns are left out, as a loss.
+//!
+//! Sources: `webdataset` (tariterators.py, writer.py), POSIX.1-2017 pax, GNU tar's manual.
+#![forbid(unsafe_code)]
+
+mod probe;
+mod read;
+mod write;
+
+mod input;
+mod options;
+mod tar;
+
+use tensorferry_sdk::records::{RecordReader, RecordWriter};
+use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
+
+/// Endings; the first names outputs.
+const SUFFIXES: [&str; 4] = [".tar", ".tar.gz", ".tgz", ".tar.zst"];
+/// The column of keys.
+const KEY: &str = "__key__";
+
+/// The format.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WebDataset;
+
+impl Format for WebDataset {
+    fn describe(&self) -> Description {
+        Description::new("webdataset", "WebDataset")
+            .suffixes(SUFFIXES)
+            .members(SUFFIXES.map(|suffix| format!("*{suffix}")))
+            .capabilities(Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS)
+            .options(options::declared())
+            .output_revision(1)
+    }
+
+    fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
+        probe::score(source).map(Some)
+    }
+
+    fn record_reader(&self, options: &Options) -> Result<Box<dyn RecordReader>> {
+        Ok(Box::new(read::Reader::new(options)?))
+    }
+
+    fn record_writer(&self, options: &Options) -> Result<Box<dyn RecordWriter>> {
+        Ok(Box::new(write::Writer::new(options)?))
+    }
+}
+
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(WebDataset)]
+}

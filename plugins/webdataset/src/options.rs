@@ -1,0 +1,22 @@
+//! Options: what a user may tell the reader and the writer.
+
+use tensorferry_sdk::Side::{Reader, Writer};
+use tensorferry_sdk::records::Sharding;
+use tensorferry_sdk::{OptionSpec, TypedOption};
+
+pub(crate) const DECODE: TypedOption<bool> = TypedOption::choice(
+    Reader,
+    "members",
+    &[("bytes", false), ("typed", true)],
+    "typed: txt, text, transcript, json and jsn as text, cls, cls2, index, inx and id as whole numbers; others are bytes",
+);
+pub(crate) const KEY: TypedOption<Option<String>> = TypedOption::text(
+    Writer,
+    "key",
+    "the column of the samples' keys: texts without a dot, or whole numbers; __key__ unless it is said",
+);
+
+/// What the format declares.
+pub(crate) fn declared() -> Vec<OptionSpec> {
+    [DECODE.spec(), KEY.spec()].into_iter().chain(Sharding::options()).collect()
+}

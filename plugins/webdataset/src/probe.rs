@@ -1,0 +1,56 @@
+//! How sure it is that a source is a WebDataset: by the first file in a tar, or by the names in a folder. Any tar could
+//! be one.
+
+use crate::SUFFIXES;
+use crate::input::{Codec, Input};
+use crate::read::is_member;
+use crate::tar::{self, Entry as TarEntry};
+use std::io::Read;
+use tensorferry_sdk::{Entry, Result, Score, Source};
+
+/// Whether the first blocks are those of a tar of samples.
+pub(crate) fn score(source: &dyn Source) -> Result<Score> {
+    let prefix = match source.entry() {
+        Entry::File(name) => return of_file(source, name),
+        Entry::Folder => "",
+        Entry::Prefix(prefix) => prefix,
+    };
+    let any = source.list(prefix)?.iter().any(|name| is_member(name));
+    Ok(if any { Score::LIKELY } else { Score::NO })
+}
+
+fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
+    let file = source.open(name)?;
+    let len = source.len(file).min(64 << 10);
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+    source.read_at(file, 0, &mut bytes)?;
+    let named = SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
+    let otherwise = if named { Score::MAYBE } else { Score::NO };
+    let mut text = Vec::new();
+    match Codec::of_bytes(&bytes) {
+        Ok(Codec::Plain) => text = bytes,
+        Ok(Codec::Gzip) => {
+            drop(flate2::read::MultiGzDecoder::new(&bytes[..]).take(64 << 10).read_to_end(&mut text))
+        }
+        Ok(Codec::Zstd) => {
+            if let Ok(decoder) = zstd::stream::read::Decoder::new(&bytes[..]) {
+                drop(decoder.take(64 << 10).read_to_end(&mut text));
+            }
+        }
+        Err(_) => return Ok(otherwise),
+    }
+    let Some(mut input) = Input::of_memory(text) else { return Ok(otherwise) };
+    loop {
+        match tar::next(&mut input) {
+            Ok(Some(TarEntry::File(member))) => {
+                return Ok(match tar::split(&member.path) {
+                    Some(_) if named => Score::LIKELY,
+                    Some(_) => Score(20),
+                    None => otherwise,
+                });
+            }
+            Ok(Some(TarEntry::Other(_))) => {}
+            _ => return Ok(otherwise),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The reader: all headers first, which say what columns there are; then each run of samples is a split. A compressed file
+//! is one split.
+
+mod stream;
+
+use crate::input::{Codec, Input};
+use crate::options::DECODE;
+use crate::tar::{self, Entry as TarEntry};
+use crate::{KEY, SUFFIXES};
+use std::collections::{BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
+use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split, narrowed};
+use tensorferry_sdk::{Context, Entry, Error, Limits, Loss, LossKind, LossSink, Options, Result, Source};
+
+/// Bytes of one split, at least.
+const SPLIT: u64 = 8 << 20;
+
+/// Reads files and folders of files.
+pub(crate) struct Reader {
+    is_typed: bool,
+}
+
+impl Reader {
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        Ok(Self { is_typed: DECODE.get(options)? })
+    }
+}
+
+impl RecordReader for Reader {
+    fn open(
+        &self,
+        source: Arc<dyn Source>,
+        losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordSet>> {
+        let mut found = Found::default();
+        for name in file_names(source.as_ref())? {
+            found.file(&source, &name, context)?;
+        }
+        let of = |member: &String| Field::new(member, self.type_of(member), true);
+        let key = Field::new(KEY, DataType::Utf8, false);
+        let schema =
+            Schema::new(std::iter::once(key).chain(found.members.iter().map(of)).collect::<Vec<_>>());
+        let columns = schema.fields().len() as u64;
+        if columns > context.limits().columns {
+            let expected = format!("at most {}, or --bound columns=N", context.limits().columns);
+            return Err(Error::limit("too many columns").expected(expected).found(columns));
+        }
+        if let Some(key) = found.apart {
+            let why = "its members lie apart from each other: each run of them is a sample of its own";
+            losses.loss(Loss::new(LossKind::Record, format!("sample {key:?}"), why))?;
+        }
+        if let Some((path, count)) = found.others {
+            let why = format!("{count} files and links, which have no key and member, are part of no sample");
+            losses.loss(Loss::new(LossKind::Record, path, why))?;
+        }
+        Ok(Box::new(Set {
+            source,
+            schema: schema.into(),
+            splits: found.splits,
+            codecs: found.codecs,
+            limits: context.limits().clone(),
+        }))
+    }
+}
+
+impl Reader {
+    fn type_of(&self, member: &str) -> DataType {
+        match member.rsplit('.').next().unwrap_or(member) {
+            "txt" | "text" | "transcript" | "json" | "jsn" if self.is_typed => DataType::Utf8,
+            "cls" | "cls2" | "index" | "inx" | "id" if self.is_typed => DataType::Int64,
+            _ => DataType::Binary,
+        }
+    }
+}
+
+/// What was found in the headers.
+#[derive(Default)]
+struct Found {
+    members: BTreeSet<String>,
+    splits: Vec<Split>,
+    codecs: Vec<Codec>,
+    /// Digests of the keys so far, and the first one that returned.
+    keys: HashSet<u64>,
+    apart: Option<String>,
+    /// The first entry that is part of no sample, and how many there are.
+    others: Option<(String, u64)>,
+}
+
+impl Found {
+    fn file(&mut self, source: &Arc<dyn Source>, name: &str, context: &dyn Context) -> Result<()> {
+        let limits = context.limits();
+        let codec = Codec::of_file(source.as_ref(), name)?;
+        let mut input = Input::open(source, name, codec, limits)?;
+        let most = if codec == Codec::Plain { SPLIT } else { u64::MAX };
+        let (mut key, mut own): (Option<String>, HashSet<String>) = (None, HashSet::new());
+        let (mut start, mut samples) = (0, 0);
+        let mut add = |start, end: u64, samples| {
+            self.splits.push(Split {
+                file: name.to_owned(),
+                offset: start,
+                bytes: end - start,
+                records: Some(samples),
+            });
+            self.codecs.push(codec);
+        };
+        let mut any = false;
+        while let Some(entry) = tar::next(&mut input)? {
+            context.check_cancelled()?;
+            let member = match entry {
+                TarEntry::File(member) => member,
+                TarEntry::Other(path) => {
+                    if !path.ends_with('/') {
+                        self.others.get_or_insert((path, 0)).1 += 1;
+                    }
+                    continue;
+                }
+            };
+            if let Some((of, ending)) = tar::split(&member.path) {
+                if key.as_deref() != Some(of) {
+                    if samples > 0 && member.offset - start >= most {
+                        add(start, member.offset, samples);
+                        (start, samples, any) = (member.offset, 0, true);
+                    }
+                    let mut digest = DefaultHasher::new();
+                    of.hash(&mut digest);
+                    if self.keys.len() as u64 >= limits.entries {
+                        return Err(
+                            Error::limit("too many samples").expected(format!("at most {}", limits.entries))
+                        );
+                    }
+                    if !self.keys.insert(digest.finish()) {
+                        self.apart.get_or_insert_with(|| of.to_owned());
+                    }
+                    samples += 1;
+                    own.clear();
+                    key = Some(of.to_owned());
+                }
+                if ending == KEY {
+                    return Err(Error::unsupported("a member of the name of the keys' column")
+                        .file(name)
+                        .offset(member.offset));
+                }
+                if !own.insert(ending.clone()) {
+                    return Err(Error::malformed("a sample has a member twice")
+                        .file(name)
+                        .offset(member.offset)
+                        .expected(format!("one {ending:?} of {of:?}"))
+                        .found(format!("{:?}", member.path)));
+                }
+                self.members.insert(ending);
+            } else if !member.path.starts_with("__") {
+                self.others.get_or_insert((member.path.clone(), 0)).1 += 1;
+            }
+            input.skip(member.size)?;
+            input.skip_padding(tar::padding(member.size))?;
+        }
+        if samples > 0 || !any {
+            add(start, input.offset(), samples);
+        }
+        Ok(())
+    }
+}
+
+struct Set {
+    source: Arc<dyn Source>,
+    schema: SchemaRef,
+    splits: Vec<Split>,
+    codecs: Vec<Codec>,
+    limits: Limits,
+}
+
+impl RecordSet for Set {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn splits(&self) -> &[Split] {
+        &self.splits
+    }
+
+    fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
+        self.scan(split, &request.clone().into())
+    }
+
+    /// Of samples before the first one that is wanted, and of members that are not wanted, only headers are read.
+    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+        let of = self.splits.get(split).zip(self.codecs.get(split));
+        let (of, codec) = of.ok_or_else(|| Error::plugin(format!("no split {split}")))?;
+        let mut input = Input::open(&self.source, &of.file, *codec, &self.limits)?;
+        if let Input::Plain(file) = &input {
+            input = Input::Plain(file.part(of.offset, of.offset + of.bytes));
+        }
+        let rows = stream::open(input, &self.schema, scan)?;
+        narrowed(rows, &self.schema, &Scan { first_row: 0, limit: None, ..scan.clone() })
+    }
+}
+
+/// The files of a source, in the order of their names.
+///
+/// # Errors
+/// Malformed, if there are none.
+fn file_names(source: &dyn Source) -> Result<Vec<String>> {
+    let prefix = match source.entry() {
+        Entry::File(name) => return Ok(vec![name.clone()]),
+        Entry::Folder => "",
+        Entry::Prefix(prefix) => prefix,
+    };
+    let names: Vec<String> = source.list(prefix)?.into_iter().filter(|name| is_member(name)).collect();
+    if names.is_empty() {
+        let error = Error::malformed("no tars here");
+        return Err(error.expected(SUFFIXES.map(|suffix| format!("*{suffix}")).join(", ")));
+    }
+    Ok(names)
+}
+
+/// Whether a folder's file of this name is one of its data.
+pub(crate) fn is_member(name: &str) -> bool {
+    let base = name.rsplit('/').next().unwrap_or(name);
+    SUFFIXES.iter().any(|suffix| base.ends_with(suffix)) && !base.starts_with(['.', '_'])
+}

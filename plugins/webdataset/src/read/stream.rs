@@ -1,0 +1,208 @@
+//! Streams the samples of a part of a tar.
+
+use crate::input::Input;
+use crate::tar::{self, Entry, Member};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_array::builder::{BinaryBuilder, Int64Builder, StringBuilder};
+use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
+use tensorferry_sdk::records::{Batched, Scan, stream_error};
+use tensorferry_sdk::{Error, Result};
+
+/// Bytes of a batch's column, at most: its offsets have 31 bits.
+const LONGEST: u64 = 1 << 30;
+
+/// Streams the samples that are asked for, in whole columns.
+///
+/// # Errors
+/// A plugin error, for columns that are not there.
+pub(super) fn open(input: Input, schema: &SchemaRef, scan: &Scan) -> Result<Batched> {
+    let all = || (0..schema.fields().len()).collect();
+    let columns: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
+    let schema = Arc::new(schema.project(&columns).map_err(|error| Error::plugin(error.to_string()))?);
+    let columns: Vec<Column> =
+        schema.fields().iter().map(|field| Column::new(field.name(), field.data_type())).collect();
+    let places =
+        schema.fields().iter().enumerate().map(|(place, field)| (field.name().clone(), place)).collect();
+    Ok(Box::new(Stream {
+        input,
+        schema,
+        columns,
+        places,
+        next: None,
+        skip: scan.first_row,
+        left: scan.limit.unwrap_or(u64::MAX),
+        rows: scan.rows.max(1),
+        bytes: scan.bytes.clamp(1, LONGEST),
+    }))
+}
+
+/// A column that is being built.
+enum Column {
+    Key(StringBuilder),
+    Text(StringBuilder),
+    Number(Int64Builder),
+    Bytes(BinaryBuilder),
+}
+
+impl Column {
+    fn new(name: &str, data_type: &DataType) -> Self {
+        match data_type {
+            DataType::Utf8 if name == crate::KEY => Self::Key(StringBuilder::new()),
+            DataType::Utf8 => Self::Text(StringBuilder::new()),
+            DataType::Int64 => Self::Number(Int64Builder::new()),
+            _ => Self::Bytes(BinaryBuilder::new()),
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        let text = || {
+            std::str::from_utf8(bytes)
+                .map_err(|_| Error::malformed("a text that is not UTF-8: read it with -i members=bytes"))
+        };
+        match self {
+            Self::Key(builder) | Self::Text(builder) => builder.append_value(text()?),
+            Self::Number(builder) => {
+                let text = text()?.trim();
+                let wrong = || {
+                    Error::malformed("no whole number: read it with -i members=bytes")
+                        .found(format!("{text:.40?}"))
+                };
+                builder.append_value(text.parse().map_err(|_| wrong())?);
+            }
+            Self::Bytes(builder) => builder.append_value(bytes),
+        }
+        Ok(())
+    }
+
+    /// Makes all columns as long as the rows are.
+    fn fill(&mut self, rows: usize) {
+        use tensorferry_sdk::arrow_array::builder::ArrayBuilder;
+        match self {
+            Self::Key(builder) | Self::Text(builder) if builder.len() < rows => builder.append_null(),
+            Self::Number(builder) if builder.len() < rows => builder.append_null(),
+            Self::Bytes(builder) if builder.len() < rows => builder.append_null(),
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        match self {
+            Self::Key(builder) | Self::Text(builder) => Arc::new(builder.finish()),
+            Self::Number(builder) => Arc::new(builder.finish()),
+            Self::Bytes(builder) => Arc::new(builder.finish()),
+        }
+    }
+}
+
+struct Stream {
+    input: Input,
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    places: HashMap<String, usize>,
+    /// The first member of the next sample.
+    next: Option<Member>,
+    /// Samples that are still to be gone past, and those that are wanted behind them.
+    skip: u64,
+    left: u64,
+    rows: usize,
+    bytes: u64,
+}
+
+impl Stream {
+    /// The next member of a sample.
+    fn member(&mut self) -> Result<Option<Member>> {
+        if let Some(member) = self.next.take() {
+            return Ok(Some(member));
+        }
+        while let Some(entry) = tar::next(&mut self.input)? {
+            let Entry::File(member) = entry else { continue };
+            if tar::split(&member.path).is_some() {
+                return Ok(Some(member));
+            }
+            self.input.skip(member.size)?;
+            self.input.skip_padding(tar::padding(member.size))?;
+        }
+        Ok(None)
+    }
+
+    /// Takes a sample as a row, or goes past it; how many bytes it had. None at the end.
+    fn sample(&mut self, row: Option<usize>) -> Result<Option<u64>> {
+        let Some(first) = self.member()? else { return Ok(None) };
+        let Some((key, _)) = tar::split(&first.path) else { return Ok(None) };
+        let key = key.to_owned();
+        if let (Some(_), Some(&place)) = (row, self.places.get(crate::KEY)) {
+            self.columns[place].push(key.as_bytes())?;
+        }
+        let (mut next, mut bytes) = (Some(first), key.len() as u64);
+        while let Some(member) = next {
+            let ending = match tar::split(&member.path) {
+                Some((of, ending)) if of == key => ending,
+                _ => {
+                    self.next = Some(member);
+                    break;
+                }
+            };
+            let column = self.places.get(&ending).map(|&place| &mut self.columns[place]);
+            match column.filter(|_| row.is_some()) {
+                Some(column) => {
+                    let found = self.input.take(member.size)?;
+                    column.push(found).map_err(|error| error.column(&ending).offset(member.offset))?;
+                    bytes += member.size;
+                }
+                None => self.input.skip(member.size)?,
+            }
+            self.input.skip_padding(tar::padding(member.size))?;
+            next = self.member()?;
+        }
+        if let Some(row) = row {
+            self.columns.iter_mut().for_each(|column| column.fill(row + 1));
+        }
+        Ok(Some(bytes))
+    }
+
+    fn batch(&mut self) -> Result<Option<RecordBatch>> {
+        while self.skip > 0 {
+            self.skip -= 1;
+            if self.sample(None)?.is_none() {
+                return Ok(None);
+            }
+        }
+        let (mut rows, mut bytes) = (0, 0);
+        while rows < self.rows && bytes < self.bytes && self.left > 0 {
+            match self.sample(Some(rows))? {
+                None => break,
+                Some(more) => (rows, bytes, self.left) = (rows + 1, bytes + more, self.left - 1),
+            }
+        }
+        if rows == 0 {
+            return Ok(None);
+        }
+        let columns = self.columns.iter_mut().map(Column::finish).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
+        batch.map(Some).map_err(|error| Error::malformed(error.to_string()))
+    }
+}
+
+impl Iterator for Stream {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        let batch = self.batch();
+        if !matches!(batch, Ok(Some(_))) {
+            self.left = 0;
+        }
+        batch.map_err(|error| stream_error(error.file(self.input.file_name()))).transpose()
+    }
+}
+
+impl RecordBatchReader for Stream {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

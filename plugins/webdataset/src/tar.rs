@@ -1,0 +1,293 @@
+//! Walks the plain files of a tar, and writes headers.
+//!
+//! | Offset | Bytes | |
+//! |---|---|---|
+//! | 0 | 100 | name |
+//! | 100 | 8, 8, 8 | mode, owner, group: octal |
+//! | 124 | 12 | size: octal, or from a first byte of 80 on binary, high bytes first |
+//! | 136 | 12 | time |
+//! | 148 | 8 | the sum of the header's bytes, these as spaces |
+//! | 156 | 1 | kind: `0` or 0 a file, `5` a folder, `x` pax records of the next entry, `L` its name |
+//! | 257 | 8 | `ustar`, 0, `00`; GNU's has spaces |
+//! | 265 | 32, 32 | owner's and group's name |
+//! | 345 | 155 | what comes before the name and a slash, in ustar |
+
+use crate::input::Input;
+use tensorferry_sdk::{Error, Result};
+
+/// Bytes of a block.
+pub(crate) const BLOCK: u64 = 512;
+/// The longest name that is believed.
+const LONGEST: u64 = 1 << 20;
+
+/// A plain file of a tar. The input stands at its first byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// Its path.
+    pub(crate) path: String,
+    /// Its bytes.
+    pub(crate) size: u64,
+    /// Where its first header begins.
+    pub(crate) offset: u64,
+}
+
+/// What an entry is.
+pub(crate) enum Entry {
+    /// A plain file.
+    File(Member),
+    /// Something else, which was gone past: its path.
+    Other(String),
+}
+
+/// The next entry; none at the end.
+///
+/// # Errors
+/// Malformed, with the place.
+pub(crate) fn next(input: &mut Input) -> Result<Option<Entry>> {
+    let offset = input.offset();
+    let name = input.file_name().to_owned();
+    next_at(input, offset).map_err(|error| error.file(name).offset(offset))
+}
+
+fn next_at(input: &mut Input, offset: u64) -> Result<Option<Entry>> {
+    let (mut long_name, mut long_size) = (None, None);
+    loop {
+        let Some(header) = input.block()? else {
+            return if long_name.is_none() && long_size.is_none() {
+                Ok(None)
+            } else {
+                Err(Error::malformed("the archive ends behind the name of a member"))
+            };
+        };
+        if header.iter().all(|byte| *byte == 0) {
+            check_end(input)?;
+            return Ok(None);
+        }
+        check_sum(&header)?;
+        let size = number(&header[124..136])?;
+        match header[156] {
+            b'x' => {
+                let records = extra(input, size)?;
+                for (key, value) in pax(&records)? {
+                    match key {
+                        "path" => long_name = Some(value.to_owned()),
+                        "size" => {
+                            let wrong =
+                                || Error::malformed("a size in pax records that is no number").found(value);
+                            long_size = Some(value.parse::<u64>().map_err(|_| wrong())?);
+                        }
+                        _ if key.starts_with("GNU.sparse") => {
+                            return Err(Error::unsupported("a sparse member"));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            b'g' => pax(&extra(input, size)?).map(drop)?,
+            b'L' => {
+                let bytes = extra(input, size)?;
+                long_name = Some(text(&bytes)?.to_owned());
+            }
+            b'K' => drop(extra(input, size)?),
+            b'S' => return Err(Error::unsupported("a sparse member")),
+            kind => {
+                let own = own_name(&header)?;
+                let path = long_name.take().unwrap_or(own);
+                // An old tar's folder is a file whose name ends so.
+                if matches!(kind, b'0' | b'7') || (kind == 0 && !path.ends_with('/')) {
+                    let size = long_size.unwrap_or(size);
+                    return Ok(Some(Entry::File(Member { path, size, offset })));
+                }
+                if !(b'1'..=b'6').contains(&kind) && kind != 0 {
+                    input.skip(size)?;
+                    input.skip_padding(padding(size))?;
+                }
+                return Ok(Some(Entry::Other(path)));
+            }
+        }
+    }
+}
+
+/// Bytes of zeros behind so many.
+pub(crate) fn padding(size: u64) -> u64 {
+    (BLOCK - size % BLOCK) % BLOCK
+}
+
+/// Behind the end nothing but zeros may follow: another archive there would be lost.
+fn check_end(input: &mut Input) -> Result<()> {
+    // A plain file's are looked at as far as tar pads.
+    let most = if matches!(input, Input::Plain(_)) { 40 } else { usize::MAX };
+    for _ in 0..most {
+        match input.block() {
+            Ok(Some(block)) if block.iter().all(|byte| *byte == 0) => {}
+            Ok(Some(_)) => {
+                return Err(Error::malformed("bytes behind the archive's end, such as another archive"));
+            }
+            Ok(None) => break,
+            // A last block that is short.
+            Err(_) if matches!(input, Input::Plain(_)) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn extra(input: &mut Input, size: u64) -> Result<Vec<u8>> {
+    if size > LONGEST {
+        return Err(Error::malformed("a name that is too long").expected(LONGEST).found(size));
+    }
+    let bytes = input.take(size)?.to_vec();
+    input.skip_padding(padding(size))?;
+    Ok(bytes)
+}
+
+fn check_sum(header: &[u8; 512]) -> Result<()> {
+    let own = number(&header[148..156])?;
+    let bytes =
+        || header.iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { b' ' } else { *byte });
+    let sum: u64 = bytes().map(u64::from).sum();
+    // Some old programs took bytes as signed.
+    let signed: i64 = bytes().map(|byte| i64::from(byte.cast_signed())).sum();
+    if own == sum || i64::try_from(own) == Ok(signed) {
+        Ok(())
+    } else {
+        Err(Error::malformed("a header whose checksum is wrong").expected(sum).found(own))
+    }
+}
+
+fn number(field: &[u8]) -> Result<u64> {
+    let wrong = |what: &str| Error::malformed(what).found(format!("{:?}", String::from_utf8_lossy(field)));
+    match field.first() {
+        Some(0x80) => field[1..].iter().try_fold(0_u64, |value, byte| {
+            let value = value.checked_mul(256).and_then(|value| value.checked_add(u64::from(*byte)));
+            value.ok_or_else(|| wrong("a number that is too large"))
+        }),
+        Some(0x81..) => Err(wrong("a number below zero, or none")),
+        _ => {
+            let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
+            let digits = field[..end].trim_ascii();
+            let value = digits.iter().try_fold(0_u64, |value, byte| match byte {
+                b'0'..=b'7' => value.checked_mul(8)?.checked_add(u64::from(byte - b'0')),
+                _ => None,
+            });
+            value.ok_or_else(|| wrong("what is no octal number"))
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str> {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let wrong = || {
+        Error::unsupported("a name that is not UTF-8").found(String::from_utf8_lossy(bytes).escape_debug())
+    };
+    std::str::from_utf8(&bytes[..end]).map_err(|_| wrong())
+}
+
+fn own_name(header: &[u8; 512]) -> Result<String> {
+    let (name, prefix) = (text(&header[..100])?, text(&header[345..500])?);
+    let is_ustar = header[257..263] == *b"ustar\0";
+    Ok(if is_ustar && !prefix.is_empty() { format!("{prefix}/{name}") } else { name.to_owned() })
+}
+
+/// Records of `LENGTH KEY=VALUE\n`, the length that of all of it.
+fn pax(mut bytes: &[u8]) -> Result<Vec<(&str, &str)>> {
+    let wrong = || Error::malformed("pax records that cannot be");
+    let mut records = Vec::new();
+    while !bytes.is_empty() && bytes[0] != 0 {
+        let space = bytes.iter().take(20).position(|byte| *byte == b' ').ok_or_else(wrong)?;
+        let len = std::str::from_utf8(&bytes[..space]).ok().and_then(|len| len.parse::<usize>().ok());
+        let (record, rest) = len.and_then(|len| bytes.split_at_checked(len)).ok_or_else(wrong)?;
+        let pair = record.get(space + 1..).and_then(|pair| pair.strip_suffix(b"\n")).ok_or_else(wrong)?;
+        // Values of others than these may be bytes.
+        if let Ok(pair) = std::str::from_utf8(pair) {
+            records.push(pair.split_once('=').ok_or_else(wrong)?);
+        } else if pair.starts_with(b"path=") {
+            return Err(Error::unsupported("a name that is not UTF-8"));
+        }
+        bytes = rest;
+    }
+    Ok(records)
+}
+
+/// The key and the member that a path stands for; none, where it is part of no sample.
+pub(crate) fn split(path: &str) -> Option<(&str, String)> {
+    let is_meta = path.strip_prefix("__").and_then(|rest| {
+        let part = rest.split('/').next()?;
+        part.ends_with("__").then_some(())
+    });
+    if is_meta.is_some() {
+        return None;
+    }
+    let base = path.rfind('/').map_or(0, |slash| slash + 1);
+    let dot = base + path[base..].find('.')?;
+    // A name that begins with a dot: its folder is the key.
+    let (dot, has_key) = if dot > base { (dot, true) } else { (dot, base > 0) };
+    has_key.then(|| (&path[..dot], path[dot + 1..].to_lowercase()))
+}
+
+/// The header of a plain file, with one of pax before it where its name is too long.
+///
+/// # Errors
+/// Unsupported: more bytes than a header can say.
+pub(crate) fn header(path: &str, size: u64) -> Result<Vec<u8>> {
+    if path.len() <= 100 {
+        return Ok(block(path, size, b'0')?.to_vec());
+    }
+    // The length counts itself.
+    let rest = format!(" path={path}\n");
+    let mut len = rest.len();
+    while len != rest.len() + len.to_string().len() {
+        len = rest.len() + len.to_string().len();
+    }
+    let record = format!("{len}{rest}");
+    let mut bytes = block("././@PaxHeader", record.len() as u64, b'x')?.to_vec();
+    bytes.extend(record.as_bytes());
+    bytes.resize(bytes.len().next_multiple_of(512), 0);
+    let mut end = 100;
+    while !path.is_char_boundary(end) {
+        end -= 1;
+    }
+    bytes.extend(block(&path[..end], size, b'0')?);
+    Ok(bytes)
+}
+
+fn block(name: &str, size: u64, kind: u8) -> Result<[u8; 512]> {
+    if size >= 1 << 33 {
+        return Err(Error::unsupported("a member of 8 GiB or more").found(size));
+    }
+    let mut block = [0; 512];
+    let mut put = |at: usize, text: &[u8]| block[at..at + text.len()].copy_from_slice(text);
+    put(0, name.as_bytes());
+    put(100, b"0000444\0");
+    put(108, b"0000000\0");
+    put(116, b"0000000\0");
+    put(124, format!("{size:011o}\0").as_bytes());
+    put(136, b"00000000000\0");
+    put(148, b"        ");
+    put(156, &[kind]);
+    put(257, b"ustar\x0000");
+    put(265, b"bigdata");
+    put(297, b"bigdata");
+    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    Ok(block)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_split_as_the_library_does() {
+        let of = |path| split(path).map(|(key, member)| (key.to_owned(), member));
+        let some = |key: &str, member: &str| Some((key.to_owned(), member.to_owned()));
+        assert_eq!(of("dir.v1/a.seg.PNG"), some("dir.v1/a", "seg.png"));
+        assert_eq!(of("dir/.hidden.txt"), some("dir/", "hidden.txt"));
+        assert_eq!(of("e."), some("e", ""));
+        assert_eq!(of("./a.txt"), some("./a", "txt"));
+        for none in [".hidden", "README", "dir.v1/README", "__meta__", "__meta__/a.txt"] {
+            assert_eq!(of(none), None, "{none}");
+        }
+        assert_eq!(of("__a.txt"), some("__a", "txt"));
+    }
+}

@@ -1,0 +1,115 @@
+//! The writer: a piece is a run of samples, and the end of a file the two blocks of zeros.
+
+mod encode;
+
+use crate::input::Codec;
+use crate::options::KEY;
+use crate::{SUFFIXES, tar};
+use encode::Encoder;
+use tensorferry_sdk::arrow_array::RecordBatch;
+use tensorferry_sdk::arrow_schema::SchemaRef;
+use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, ShardFiles, Sharding};
+use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target};
+
+/// Bytes that the file's end is padded to.
+const RECORD: u64 = 20 * tar::BLOCK;
+
+/// Writes with these options.
+pub(crate) struct Writer {
+    key: Option<String>,
+    sharding: Sharding,
+}
+
+impl Writer {
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        Ok(Self { key: KEY.get(options)?, sharding: Sharding::of(options)? })
+    }
+}
+
+impl RecordWriter for Writer {
+    fn plan(
+        &self,
+        schema: &SchemaRef,
+        _rows: Option<u64>,
+        target: &Target,
+        losses: &mut dyn LossSink,
+        _context: &dyn Context,
+    ) -> Result<Box<dyn RecordPlan>> {
+        let name = match target {
+            Target::File(name) => name,
+            Target::Folder => "data.tar",
+        };
+        let (encoder, lost) = Encoder::new(schema, self.key.as_deref())?;
+        lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
+        let suffix = SUFFIXES.into_iter().rev().find(|suffix| name.ends_with(suffix));
+        let stem = suffix.and_then(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
+        let suffix = suffix.unwrap_or(SUFFIXES[0]);
+        let codec = match suffix {
+            ".tar.gz" | ".tgz" => Codec::Gzip,
+            ".tar.zst" => Codec::Zstd,
+            _ => Codec::Plain,
+        };
+        Ok(Box::new(Plan { files: ShardFiles::new(self.sharding, name, stem, suffix), codec, encoder }))
+    }
+}
+
+struct Plan {
+    files: ShardFiles,
+    codec: Codec,
+    encoder: Encoder,
+}
+
+impl RecordPlan for Plan {
+    fn files(&self) -> &[String] {
+        self.files.files()
+    }
+
+    fn roll(&self) -> Option<Roll> {
+        self.files.roll()
+    }
+
+    fn name(&self, file: usize, count: usize) -> Result<String> {
+        self.files.name(file, count)
+    }
+
+    fn supersedes(&self) -> &[String] {
+        self.files.supersedes()
+    }
+
+    fn group(&self) -> Group {
+        self.files.group(Group::default())
+    }
+
+    fn encode(
+        &self,
+        batches: &[RecordBatch],
+        output: &mut dyn ByteSink,
+        losses: &mut dyn LossSink,
+    ) -> Result<Vec<u8>> {
+        let (bytes, note) = self.encoder.encode(batches, losses)?;
+        self.write(&bytes, output)?;
+        Ok(note)
+    }
+
+    fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
+        let len = encode::check(pieces)?;
+        let end = (len + 2 * tar::BLOCK).next_multiple_of(RECORD) - len;
+        self.write(&vec![0; usize::try_from(end).unwrap_or(0)], output)
+    }
+}
+
+impl Plan {
+    fn write(&self, bytes: &[u8], output: &mut dyn ByteSink) -> Result<()> {
+        match self.codec {
+            Codec::Plain => output.write(bytes),
+            // Members and frames one after the other are one file.
+            Codec::Gzip => {
+                let mut member = flate2::bufread::GzEncoder::new(bytes, flate2::Compression::default());
+                let mut compressed = Vec::new();
+                std::io::Read::read_to_end(&mut member, &mut compressed)?;
+                output.write(&compressed)
+            }
+            Codec::Zstd => output.write(&zstd::bulk::compress(bytes, 3)?),
+        }
+    }
+}

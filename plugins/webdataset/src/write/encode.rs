@@ -1,0 +1,218 @@
+//! Encodes rows as members of a tar.
+
+use crate::{KEY, tar};
+use std::fmt::Write as _;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::types::{
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
+};
+use tensorferry_sdk::arrow_array::{Array, RecordBatch};
+use tensorferry_sdk::arrow_schema::{DataType, Schema};
+use tensorferry_sdk::records::{PlacedPiece, type_text};
+use tensorferry_sdk::{Error, Loss, LossKind, LossSink, Result};
+
+/// How rows of a schema are encoded.
+pub(super) struct Encoder {
+    /// The keys' column.
+    key: usize,
+    /// The other columns that are written, by the names of their members.
+    members: Vec<(usize, String)>,
+}
+
+impl Encoder {
+    /// For rows of a schema, and what it cannot write of them.
+    ///
+    /// # Errors
+    /// Usage: no column of keys; unsupported: names that no members can have.
+    pub(super) fn new(schema: &Schema, key: Option<&str>) -> Result<(Self, Vec<Loss>)> {
+        let named = key.unwrap_or(KEY);
+        let (key, field) = schema.column_with_name(named).ok_or_else(|| {
+            Error::usage(
+                "no column of the samples' keys: name one with -o key=COLUMN, whose values are all different",
+            )
+            .expected(format!("a column {named:?}"))
+        })?;
+        if !matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+            && !field.data_type().is_integer()
+        {
+            return Err(Error::usage("keys are texts or whole numbers")
+                .column(named)
+                .found(type_text(field.data_type())));
+        }
+        let (mut members, mut losses): (Vec<(usize, String)>, Vec<Loss>) = (Vec::new(), Vec::new());
+        for (place, field) in schema.fields().iter().enumerate().filter(|(place, _)| *place != key) {
+            let (name, kind) = (field.name(), field.data_type());
+            if !is_written(kind) {
+                let why = format!("a member is bytes, a text or a number, and no {}", type_text(kind));
+                losses.push(Loss::new(LossKind::Record, name, why));
+                continue;
+            }
+            let member = name.to_lowercase();
+            if name.contains(['/', '\0']) || name == KEY {
+                return Err(Error::unsupported("no name of a member: rename the column").column(name));
+            }
+            if members.iter().any(|(_, other)| *other == member) {
+                return Err(Error::unsupported("two members of one name, in lower case: rename a column")
+                    .column(name));
+            }
+            if member != *name {
+                losses.push(Loss::new(LossKind::Name, name, "members are read in lower case"));
+            }
+            if !matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView) {
+                let why = format!("written as text: {} is read as bytes", type_text(kind));
+                losses.push(Loss::new(LossKind::Attribute, name, why));
+            }
+            members.push((place, member));
+        }
+        if key_is_renamed(schema, key) {
+            losses.push(Loss::new(LossKind::Name, schema.field(key).name(), format!("read as {KEY}")));
+        }
+        Ok((Self { key, members }, losses))
+    }
+
+    /// The members of all rows; and a note of the first and the last key.
+    ///
+    /// # Errors
+    /// Unsupported: a key that would be read as another one.
+    pub(super) fn encode(
+        &self,
+        batches: &[RecordBatch],
+        losses: &mut dyn LossSink,
+    ) -> Result<(Vec<u8>, Vec<u8>)> {
+        let (mut bytes, mut value) = (Vec::new(), Vec::new());
+        let (mut first, mut last): (Option<String>, Option<String>) = (None, None);
+        for batch in batches {
+            let missing = || Error::plugin("rows of another schema");
+            let keys = batch.columns().get(self.key).ok_or_else(missing)?;
+            for row in 0..batch.num_rows() {
+                value.clear();
+                text(keys.as_ref(), row, &mut value)?;
+                let key = String::from_utf8(std::mem::take(&mut value)).map_err(|_| missing())?;
+                check_key(&key, last.as_deref(), keys.is_null(row))?;
+                let mut any = false;
+                for (place, member) in &self.members {
+                    let column = batch.columns().get(*place).ok_or_else(missing)?;
+                    if column.is_null(row) {
+                        continue;
+                    }
+                    value.clear();
+                    text(column.as_ref(), row, &mut value).map_err(|error| error.column(member))?;
+                    bytes.extend(tar::header(&format!("{key}.{member}"), value.len() as u64)?);
+                    bytes.extend_from_slice(&value);
+                    bytes.resize(bytes.len().next_multiple_of(512), 0);
+                    any = true;
+                }
+                if !any {
+                    losses.loss(Loss::new(
+                        LossKind::Record,
+                        format!("sample {key:?}"),
+                        "it has no member, and is not there",
+                    ))?;
+                    continue;
+                }
+                first.get_or_insert_with(|| key.clone());
+                last = Some(key);
+            }
+        }
+        let note = [bytes.len().to_string(), first.unwrap_or_default(), last.unwrap_or_default()].join("\0");
+        Ok((bytes, note.into_bytes()))
+    }
+}
+
+fn key_is_renamed(schema: &Schema, key: usize) -> bool {
+    schema.field(key).name() != KEY
+}
+
+/// How long the pieces of a file are together before they are compressed, once no sample goes on in the next piece.
+pub(super) fn check(pieces: &[PlacedPiece]) -> Result<u64> {
+    let (mut all, mut before) = (0, String::new());
+    for piece in pieces {
+        let note = std::str::from_utf8(&piece.note).map_err(|_| Error::plugin("a note of another format"))?;
+        let mut parts = note.split('\0');
+        let mut part = || parts.next().ok_or_else(|| Error::plugin("a note of another format"));
+        let (len, first, last) = (part()?, part()?, part()?);
+        if !first.is_empty() {
+            check_key(first, Some(&before), false)?;
+            before = last.to_owned();
+        }
+        all += len.parse::<u64>().map_err(|_| Error::plugin("a note of another format"))?;
+    }
+    Ok(all)
+}
+
+fn check_key(key: &str, before: Option<&str>, is_null: bool) -> Result<()> {
+    let refused = |what: &str| Err(Error::unsupported(what).found(format!("{key:?}")));
+    let base = key.rsplit('/').next().unwrap_or(key);
+    if is_null {
+        return refused("a sample without a key");
+    }
+    // What a reader gives for `dir/.txt`.
+    if key.is_empty() || base.contains('.') || key.contains('\0') {
+        return refused(
+            "a key that is empty or has a dot behind its last slash: the rest would be the member's name",
+        );
+    }
+    if key.starts_with("__")
+        && key.split('/').next().is_some_and(|part| part.len() > 3 && part.ends_with("__"))
+    {
+        return refused("a key that readers pass over");
+    }
+    if before == Some(key) {
+        return refused("two samples of one key beside each other, which are read as one");
+    }
+    Ok(())
+}
+
+fn is_written(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Boolean
+            | DataType::Float32
+            | DataType::Float64
+            | DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+    ) || data_type.is_integer()
+}
+
+/// Appends the bytes that stand for a value.
+fn text(array: &dyn Array, row: usize, out: &mut Vec<u8>) -> Result<()> {
+    let mut number = String::new();
+    macro_rules! plain {
+        ($type:ty) => {
+            write!(number, "{}", array.as_primitive::<$type>().value(row))
+        };
+    }
+    let written = match array.data_type() {
+        DataType::Utf8 => return put(out, array.as_string::<i32>().value(row).as_bytes()),
+        DataType::LargeUtf8 => return put(out, array.as_string::<i64>().value(row).as_bytes()),
+        DataType::Utf8View => return put(out, array.as_string_view().value(row).as_bytes()),
+        DataType::Binary => return put(out, array.as_binary::<i32>().value(row)),
+        DataType::LargeBinary => return put(out, array.as_binary::<i64>().value(row)),
+        DataType::BinaryView => return put(out, array.as_binary_view().value(row)),
+        DataType::Boolean => write!(number, "{}", array.as_boolean().value(row)),
+        DataType::Int8 => plain!(Int8Type),
+        DataType::Int16 => plain!(Int16Type),
+        DataType::Int32 => plain!(Int32Type),
+        DataType::Int64 => plain!(Int64Type),
+        DataType::UInt8 => plain!(UInt8Type),
+        DataType::UInt16 => plain!(UInt16Type),
+        DataType::UInt32 => plain!(UInt32Type),
+        DataType::UInt64 => plain!(UInt64Type),
+        DataType::Float32 => plain!(Float32Type),
+        DataType::Float64 => plain!(Float64Type),
+        other => return Err(Error::plugin(format!("a column of {other}"))),
+    };
+    written.map_err(|_| Error::plugin("a number without a text"))?;
+    put(out, number.as_bytes())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "what its callers return")]
+fn put(out: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
+    out.extend_from_slice(bytes);
+    Ok(())
+}

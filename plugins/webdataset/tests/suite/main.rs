@@ -1,0 +1,138 @@
+//! WebDatasets, written and read in memory, and files that the library wrote.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
+use tensorferry_sdk::conformance::{Sample, check};
+use tensorferry_sdk::memory::pairs;
+use tensorferry_sdk::memory::records;
+use tensorferry_sdk::records::Batches;
+use tensorferry_sdk::{Entry, ErrorKind, Loss, MemoryContext, MemorySource, Result, Target};
+use tensorferry_webdataset::WebDataset;
+
+fn read(source: MemorySource, given: &[(&str, &str)]) -> Result<(Vec<RecordBatch>, Vec<Loss>)> {
+    let set = records::open(&WebDataset, &pairs(given), Arc::new(source), &MemoryContext::default())?;
+    Ok((records::read(&*set, &Batches::default())?.concat(), set.losses()?))
+}
+
+fn written(name: &str, pieces: &[RecordBatch], given: &[(&str, &str)]) -> Result<(Vec<u8>, Vec<Loss>)> {
+    let target = Target::File(name.to_owned());
+    let all: Vec<_> = pieces.iter().map(|piece| vec![piece.clone()]).collect();
+    let context = MemoryContext::default();
+    let mut output =
+        records::write(&WebDataset, &pairs(given), &pieces[0].schema(), &all, &target, &context)?;
+    Ok((output.files.pop_first().unwrap().1, output.losses))
+}
+
+fn rows(keys: &[&str]) -> RecordBatch {
+    let numbers = (0..).take(keys.len()).map(|n| (n != 1).then_some(n));
+    let bytes: Vec<Vec<u8>> = keys.iter().map(|key| key.repeat(100).into_bytes()).collect();
+    let columns: [(&str, ArrayRef, bool); 3] = [
+        ("__key__", Arc::new(StringArray::from_iter_values(keys)), false),
+        ("jpg", Arc::new(BinaryArray::from_iter_values(bytes)), true),
+        ("cls", Arc::new(Int64Array::from_iter(numbers)), true),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/webdataset")
+}
+
+fn case(name: &str) -> MemorySource {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder().join(name)).unwrap() {
+        let path = entry.unwrap().path();
+        let file = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if file != "expected.json" {
+            files.insert(file, fs::read(path).unwrap());
+        }
+    }
+    let entry =
+        if files.len() == 1 { Entry::File(files.keys().next().unwrap().clone()) } else { Entry::Folder };
+    MemorySource::new(entry, files)
+}
+
+#[test]
+fn conforms() {
+    let (bytes, _) = written("a.tar", &[rows(&["a", "d/b"]), rows(&["c"])], &[]).unwrap();
+    let report =
+        check(&WebDataset, &[Sample::file("a.tar", bytes).holding(&["__key__", "jpg", "cls"]).of_rows(3)]);
+    assert_eq!(report.rows, 3);
+    assert!(report.damaged > 1000, "{report:?}");
+}
+
+#[test]
+fn every_case_is_read_or_refused() {
+    let (mut ok, mut refused, mut lossy) = (0, 0, 0);
+    for entry in fs::read_dir(folder()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let found = read(case(&name), &[]);
+        if name.starts_with("bad_") {
+            let error = found.err().unwrap_or_else(|| panic!("{name} is read"));
+            assert_eq!(error.kind(), ErrorKind::Malformed, "{name}: {error}");
+            assert!(error.to_string().contains("file \"train.tar"), "{name}: {error}");
+            refused += 1;
+            continue;
+        }
+        let (batches, losses) = found.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let text = fs::read_to_string(folder().join(&name).join("expected.json")).unwrap();
+        let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        assert!(text.contains(&format!("\"n_records\": {count},")), "{name}: {count}");
+        let apart = losses.iter().any(|loss| loss.why.contains("apart"));
+        assert_eq!(apart, name == "keys_not_adjacent", "{name}: {losses:?}");
+        lossy += usize::from(apart);
+        ok += 1;
+    }
+    assert_eq!((ok, refused, lossy), (9, 6, 1));
+}
+
+#[test]
+fn samples_come_back() {
+    let long = format!("{}/k", "folder".repeat(40));
+    for name in ["a.tar", "a.tar.gz", "a.tar.zst", "a.tgz"] {
+        let (bytes, losses) =
+            written(name, &[rows(&["a", "b", "c"]), rows(&["dir.v1/d", &long])], &[]).unwrap();
+        assert!(losses.iter().any(|loss| loss.what == "cls"), "{losses:?}");
+        let (batches, losses) = read(MemorySource::file(name, bytes), &[("members", "typed")]).unwrap();
+        assert_eq!(losses, []);
+        let keys: Vec<String> = batches
+            .iter()
+            .flat_map(|batch| {
+                batch
+                    .column(0)
+                    .as_string::<i32>()
+                    .iter()
+                    .map(|key| key.unwrap().to_owned())
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(keys, ["a", "b", "c", "dir.v1/d", &long]);
+        let numbers = batches[0].column_by_name("cls").unwrap();
+        assert_eq!(numbers.as_primitive::<tensorferry_sdk::arrow_array::types::Int64Type>().value(2), 2);
+        assert!(numbers.is_null(1));
+        assert_eq!(
+            batches[0].column_by_name("jpg").unwrap().as_binary::<i32>().value(0),
+            "a".repeat(100).as_bytes()
+        );
+    }
+}
+
+#[test]
+fn keys_that_would_be_read_as_others_are_refused() {
+    for keys in [&["a.b"][..], &["a", "a"], &[""], &["__x__"], &["d/"][..0]] {
+        if keys.is_empty() {
+            continue;
+        }
+        let error = written("a.tar", &[rows(keys)], &[]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{keys:?}: {error}");
+    }
+    let error = written("a.tar", &[rows(&["a"]), rows(&["a"])], &[]).unwrap_err();
+    assert!(error.to_string().contains("one key"), "{error}");
+    let error = written("a.tar", &[rows(&["a"])], &[("key", "id")]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
+}

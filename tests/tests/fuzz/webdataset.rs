@@ -1,0 +1,21 @@
+//! The reader of WebDatasets comes back from whatever bytes it is given.
+
+use crate::drive;
+use tensorferry_tests::fixtures;
+
+#[test]
+#[ignore = "fuzzes for ten seconds a target"]
+fn survives_mutated_tars() {
+    let names = [
+        "basic/train.tar",
+        "gzip/train.tar.gz",
+        "long_names_pax/train.tar",
+        "odd_names/train.tar",
+        "other_entries/train.tar",
+    ];
+    let seeds: Vec<_> = names
+        .iter()
+        .map(|name| std::fs::read(fixtures::folder().join("webdataset").join(name)).unwrap())
+        .collect();
+    drive("webdataset", &seeds);
+}

@@ -1,0 +1,21 @@
+//! pyarrow and polars read what we write of Arrow IPC, and the other way.
+
+use tensorferry_tests::{Ferry, python};
+
+#[test]
+#[ignore = "installs torch and tensorflow from PyPI"]
+fn pyarrow_reads_what_is_written_and_the_other_way() {
+    let ferry = Ferry::new();
+    let [file, stream, lz4] = ferry.paths(["in.arrow", "in.arrows", "in.feather"]);
+    python::script("arrow_make.py", [&file, &stream, &lz4]);
+    for (input, output, options) in [
+        (&file, "a.arrow", &[][..]),
+        (&file, "a.arrows", &[]),
+        (&stream, "b.arrow", &["-o", "compression=lz4"]),
+        (&lz4, "c.feather", &["-o", "compression=zstd"]),
+    ] {
+        let output = ferry.at(output);
+        ferry.convert(input, &output, &[&["--strict"], options].concat());
+        assert_eq!(python::script("arrow_same.py", [input, &output]).json(), 1000);
+    }
+}
