@@ -10,6 +10,7 @@ fn formats() -> Vec<Box<dyn Format>> {
         tensorferry_gguf::formats(),
         tensorferry_jsonl::formats(),
         tensorferry_megatron::formats(),
+        tensorferry_keras::formats(),
         tensorferry_numpy::formats(),
         tensorferry_onnx::formats(),
         tensorferry_orbax::formats(),

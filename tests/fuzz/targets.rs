@@ -8,6 +8,7 @@ use tensorferry_flax::Flax;
 use tensorferry_gguf::Gguf;
 use tensorferry_jsonl::JsonLines;
 use tensorferry_megatron::Megatron;
+use tensorferry_keras::Keras;
 use tensorferry_numpy::Numpy;
 use tensorferry_onnx::Onnx;
 use tensorferry_orbax::Orbax;
@@ -26,7 +27,7 @@ use tensorferry_webdataset::WebDataset;
 pub(crate) type Target = fn(&[u8]) -> bool;
 
 /// All targets, by their names.
-pub(crate) const TARGETS: [(&str, Target); 39] = [
+pub(crate) const TARGETS: [(&str, Target); 41] = [
     ("arrow_file", |bytes| fuzz::read_records(&Arrow, "in.arrow", bytes)),
     ("arrow_stream", |bytes| fuzz::read_records(&Arrow, "in.arrows", bytes)),
     ("dcp_chunks", |bytes| in_folder(&TorchDcp, &DCP, "__0_0.distcp", bytes)),
@@ -45,6 +46,8 @@ pub(crate) const TARGETS: [(&str, Target); 39] = [
     ("jsonl", |bytes| fuzz::read_records(&JsonLines, "in.jsonl", bytes)),
     ("megatron_pickle", |bytes| in_folder(&Megatron, &MEGATRON, &MEGATRON[0].0, &archive_of(bytes, &[]))),
     ("megatron_ranks", |bytes| one_of(&Megatron, &MEGATRON, bytes)),
+    ("keras_archive", |bytes| fuzz::read(&Keras, "model.keras", bytes)),
+    ("keras_h5", |bytes| fuzz::read(&Keras, "model.weights.h5", bytes)),
     ("numpy_array", |bytes| fuzz::read(&numpy_with_all(), "array.npy", bytes)),
     ("numpy_archive", |bytes| fuzz::read(&numpy_with_all(), "arrays.npz", bytes)),
     ("onnx", |bytes| fuzz::read(&Onnx, "model.onnx", bytes)),

@@ -8,6 +8,7 @@ mod flax;
 mod gguf;
 mod jsonl;
 mod megatron;
+mod keras;
 mod numpy;
 mod onnx;
 mod orbax;

@@ -1,5 +1,7 @@
 //! Weights of Keras compute in PyTorch what they compute in Keras, and back.
 
+use tensorferry_tests::fixtures::case;
+use tensorferry_tests::seen::tensors;
 use tensorferry_tests::{Ferry, args, python};
 
 /// A dense layer behind Flatten: Keras flattens [4, 6, 8] with the channels last, PyTorch first.
@@ -35,4 +37,39 @@ fn a_model_computes_the_same_in_both() {
     options.extend(steps(["torch-to-keras,multiplier=2"].into_iter().chain(TO_KERAS)));
     ferry.convert(&at("own.pt"), &at("back"), &options);
     python("check");
+}
+
+#[test]
+#[ignore = "installs torch and tensorflow from PyPI"]
+fn keras_loads_what_was_written() {
+    let ferry = Ferry::new();
+    let at = |name: &str| ferry.at(name);
+    python::script("keras_files.py", args!["make", ferry.home()]);
+    for form in ["weights.h5", "keras", "h5"] {
+        let [own, there, back] =
+            [format!("own.{form}"), format!("{form}.safetensors"), format!("back.{form}")]
+                .map(|name| at(&name));
+        ferry.convert(&own, &there, &["--verify"]);
+        let like = format!("like={}", at(&format!("other.{form}")).display());
+        let options: &[&str] = if form == "weights.h5" { &["--verify"] } else { &["--verify", "-o", &like] };
+        ferry.convert(&there, &back, options);
+    }
+    python::script("keras_files.py", args!["check", ferry.home()]);
+}
+
+#[test]
+#[ignore = "installs torch and tensorflow from PyPI"]
+fn h5py_sees_every_dtype() {
+    let ferry = Ferry::new();
+    let case = case("keras", "h5_all_dtypes");
+    let input = case.folder.join("all.weights.h5");
+    let seen = |path: &std::path::Path| tensors(&python::script("keras_files.py", args!["see", path]).json());
+    let mut expected = case.all();
+    // What is no number is not written.
+    expected.retain(|_, facts| facts.0 != "STR");
+    assert_eq!(expected.len(), 24);
+    assert_eq!(seen(&input), expected);
+    let output = ferry.at("out.weights.h5");
+    ferry.convert(&input, &output, &["--verify"]);
+    assert_eq!(seen(&output), expected);
 }

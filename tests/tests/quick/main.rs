@@ -32,6 +32,7 @@ mod fixtures {
     mod flax;
     mod gguf;
     mod megatron;
+    mod keras;
     mod numpy;
     mod onnx;
     mod orbax;

@@ -20,6 +20,7 @@ fn registry() -> Registry {
         .with_all(tensorferry_flax::formats())
         .with_all(tensorferry_gguf::formats())
         .with_all(tensorferry_onnx::formats())
+        .with_all(tensorferry_keras::formats())
         .with_all(tensorferry_numpy::formats())
         .with_all(tensorferry_orbax::formats())
         .with_all(tensorferry_tfrecord::formats())

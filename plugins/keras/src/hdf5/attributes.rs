@@ -1,0 +1,222 @@
+//! Attributes: what is said of an object beside its data. Those of Keras are texts and lists of texts.
+//!
+//! ```text
+//! version u8, flags u8, lengths of name, datatype and dataspace, each u16; [charset u8 in version 3];
+//! name, datatype, dataspace (each padded to 8 in version 1), data
+//! ```
+
+use super::datatype::{Datatype, Element};
+use super::file::File;
+use super::header::{ATTRIBUTE, ATTRIBUTE_INFO, Header};
+use super::links::heap_objects;
+use hdf5_reader::global_heap::GlobalHeapCollection;
+use hdf5_reader::io::Cursor;
+use hdf5_reader::messages::{attribute_info, dataspace};
+use std::collections::{BTreeMap, HashMap};
+use tensorferry_sdk::{Error, Result};
+
+/// The attributes of an object.
+#[derive(Debug, Default)]
+pub(crate) struct Attributes(Vec<Attribute>);
+
+/// One attribute, its value as it lies.
+#[derive(Debug, Clone)]
+pub(crate) struct Attribute {
+    pub(crate) name: String,
+    /// Where it was found, for errors.
+    address: u64,
+    datatype: Vec<u8>,
+    dataspace: Vec<u8>,
+    data: Vec<u8>,
+}
+
+impl Attributes {
+    /// Reads the attributes of an object, those in its header and those in a heap.
+    ///
+    /// # Errors
+    /// Malformed; unsupported; a limit.
+    pub(crate) fn read(file: &File<'_>, header: &Header) -> Result<Self> {
+        let mut found = Vec::new();
+        for message in header.all(ATTRIBUTE) {
+            found.push(parse(message, header.address).map_err(|error| file.at(error, header.address))?);
+        }
+        for message in header.all(ATTRIBUTE_INFO) {
+            let parsed = attribute_info::parse(
+                &mut Cursor::new(message),
+                file.offset_size,
+                file.length_size,
+                message.len(),
+            );
+            let info = file.parsed(parsed, "an attribute info", header.address)?;
+            let heap = info.fractal_heap_address;
+            if !file.is_undefined(heap) {
+                for object in heap_objects(file, heap, info.btree_name_index_address)? {
+                    found.push(parse(&object, heap).map_err(|error| file.at(error, heap))?);
+                }
+            }
+        }
+        Ok(Self(found))
+    }
+
+    /// The attribute of this name.
+    pub(crate) fn get(&self, name: &str) -> Option<&Attribute> {
+        self.0.iter().find(|attribute| attribute.name == name)
+    }
+
+    /// The one text of this name, if there is one.
+    ///
+    /// # Errors
+    /// Malformed, if its bytes are not there.
+    pub(crate) fn text(&self, file: &File<'_>, name: &str) -> Result<Option<String>> {
+        let Some(attribute) = self.get(name) else { return Ok(None) };
+        Ok(attribute.texts(file)?.and_then(|texts| texts.into_iter().next()))
+    }
+
+    /// The texts of `name`, or of `name0`, `name1`, ...: an attribute has at most 64 KiB, so that Keras cuts long lists.
+    ///
+    /// # Errors
+    /// As of [`text`](Self::text); malformed, if it is no list of texts.
+    pub(crate) fn list(&self, file: &File<'_>, name: &str) -> Result<Option<Vec<String>>> {
+        let texts = |attribute: &Attribute| -> Result<Vec<String>> {
+            attribute.texts(file)?.ok_or_else(|| {
+                let error =
+                    Error::malformed(format!("the attribute {:?} is no list of texts", attribute.name));
+                file.at(error, attribute.address)
+            })
+        };
+        if let Some(attribute) = self.get(name) {
+            return texts(attribute).map(Some);
+        }
+        let pieces: BTreeMap<u64, &Attribute> = self
+            .0
+            .iter()
+            .filter_map(|attribute| {
+                let number = attribute.name.strip_prefix(name)?;
+                // As Keras writes them: no sign, no leading zero.
+                let piece: u64 = number.parse().ok()?;
+                (piece.to_string() == number).then_some((piece, attribute))
+            })
+            .collect();
+        if pieces.is_empty() {
+            return Ok(None);
+        }
+        let mut all = Vec::new();
+        for (expected, (number, attribute)) in (0..).zip(pieces) {
+            if number != expected {
+                let error = Error::malformed(format!("the attribute \"{name}{expected}\" is missing"));
+                return Err(file.at(error, attribute.address));
+            }
+            all.extend(texts(attribute)?);
+        }
+        Ok(Some(all))
+    }
+}
+
+impl Attribute {
+    /// The texts that it holds; `None`, if it holds something else.
+    ///
+    /// # Errors
+    /// Malformed, if they are not there.
+    pub(crate) fn texts(&self, file: &File<'_>) -> Result<Option<Vec<String>>> {
+        let parsed = dataspace::parse(
+            &mut Cursor::new(&self.dataspace),
+            file.offset_size,
+            file.length_size,
+            self.dataspace.len(),
+        );
+        let space = file.parsed(parsed, "an attribute's dataspace", self.address)?;
+        let count = space.num_elements().unwrap_or(u64::MAX);
+        if count == 0 {
+            // A list of no texts is one of no numbers, as h5py writes it.
+            return Ok(Some(Vec::new()));
+        }
+        let Ok(datatype) = Datatype::parse(&self.datatype) else { return Ok(None) };
+        if !matches!(datatype.element, Element::FixedText(_) | Element::VariableText) {
+            return Ok(None);
+        }
+        let texts = texts(file, &self.data, &datatype, count).map_err(|error| {
+            file.at(error.context(format!("the attribute {:?}", self.name)), self.address)
+        })?;
+        Ok(Some(texts.into_iter().map(|text| String::from_utf8_lossy(&text).into_owned()).collect()))
+    }
+}
+
+/// The strings that a run of elements holds.
+///
+/// # Errors
+/// Malformed, if they are not there.
+pub(crate) fn texts(file: &File<'_>, data: &[u8], datatype: &Datatype, count: u64) -> Result<Vec<Vec<u8>>> {
+    let width = usize::try_from(datatype.width).unwrap_or(0).max(1);
+    let all = count.checked_mul(width as u64);
+    let data = all.and_then(|len| data.get(..usize::try_from(len).ok()?));
+    let data = data.ok_or_else(|| Error::malformed("its strings are not all there").expected(count))?;
+    let mut heaps: HashMap<u64, GlobalHeapCollection> = HashMap::new();
+    let mut texts = Vec::with_capacity(data.len() / width);
+    for element in data.chunks_exact(width) {
+        texts.push(match datatype.element {
+            Element::FixedText(padding) => padding.trim(element).to_vec(),
+            _ => variable(file, element, &mut heaps)?,
+        });
+    }
+    Ok(texts)
+}
+
+/// A string in a global heap: its length, the heap's address, its number there.
+fn variable(
+    file: &File<'_>,
+    element: &[u8],
+    heaps: &mut HashMap<u64, GlobalHeapCollection>,
+) -> Result<Vec<u8>> {
+    let mut cursor = Cursor::new(element);
+    let place = cursor
+        .read_u32_le()
+        .and_then(|len| Ok((len, cursor.read_offset(file.offset_size)?, cursor.read_u32_le()?)));
+    let (len, address, index) = file.parsed(place, "a string", 0)?;
+    if len == 0 || file.is_undefined(address) || address == 0 {
+        return Ok(Vec::new());
+    }
+    if !heaps.contains_key(&address) {
+        let heap = GlobalHeapCollection::parse_at_storage(
+            file.storage(),
+            address,
+            file.offset_size,
+            file.length_size,
+        );
+        // A few at a time: a file's heaps have 4 KiB each, and strings that follow one another lie in one.
+        if heaps.len() >= 64 {
+            heaps.clear();
+        }
+        heaps.insert(address, file.parsed(heap, "a global heap", address)?);
+    }
+    let object = u16::try_from(index).ok().and_then(|index| heaps.get(&address)?.get_object(index));
+    let text = object.and_then(|object| object.data.get(..usize::try_from(len).ok()?));
+    let text = text.ok_or_else(|| {
+        let error = Error::malformed("a string is not in its global heap");
+        file.at(error.expected(format!("{len} bytes, number {index}")), address)
+    })?;
+    Ok(text.split(|&byte| byte == 0).next().unwrap_or_default().to_vec())
+}
+
+fn parse(message: &[u8], address: u64) -> Result<Attribute> {
+    let cut = || Error::malformed("an attribute is shorter than it says");
+    let (version, flags, lens) = match message {
+        [version @ 1..=3, flags, rest @ ..] => (*version, *flags, rest.get(..6).ok_or_else(cut)?),
+        [version, ..] => return Err(Error::unsupported("an attribute's version").found(version)),
+        [] => return Err(cut()),
+    };
+    let padded = |len: usize| if version == 1 { len.next_multiple_of(8) } else { len };
+    let mut at = if version == 3 { 9 } else { 8 };
+    let mut take = |len: usize| -> Result<Vec<u8>> {
+        let bytes = message.get(at..at + len).ok_or_else(cut)?.to_vec();
+        at += padded(len);
+        Ok(bytes)
+    };
+    let len = |place: usize| usize::from(u16::from_le_bytes([lens[place], lens[place + 1]]));
+    let (name, datatype, dataspace) = (take(len(0))?, take(len(2))?, take(len(4))?);
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    let name = String::from_utf8_lossy(name).into_owned();
+    // A shared datatype is no text of Keras'.
+    let datatype = if version > 1 && flags & 1 != 0 { Vec::new() } else { datatype };
+    let data = message.get(at..).unwrap_or_default().to_vec();
+    Ok(Attribute { name, address, datatype, dataspace, data })
+}

@@ -1,0 +1,179 @@
+//! Chunks are tiles of a dataset, each stored by itself, found through one of six indices. Those that were never written
+//! are not there, and read as the fill value.
+
+use super::file::File;
+use super::filters::Filters;
+use hdf5_reader::btree_v1::{BTreeV1Key, collect_btree_v1_leaves_storage};
+use hdf5_reader::chunk_index::{
+    ChunkEntry, collect_implicit_chunk_entries, collect_v2_chunk_entries_storage, single_chunk_entry,
+};
+use hdf5_reader::extensible_array::collect_extensible_array_chunk_entries_storage;
+use hdf5_reader::fixed_array::collect_fixed_array_chunk_entries_storage;
+use hdf5_reader::messages::layout::ChunkIndexing;
+use std::sync::Arc;
+use tensorferry_sdk::{Error, Limits, Result};
+use tensorferry_zip::Extent;
+
+/// The longest chunk. Real ones have a few megabytes.
+const MOST_CHUNK: u64 = 256 << 20;
+/// The most dimensions that HDF5 has.
+const MOST_RANK: usize = 32;
+
+/// The chunks of a dataset.
+#[derive(Debug)]
+pub(crate) struct Chunks {
+    /// The shape of a chunk.
+    pub(crate) tile: Vec<u64>,
+    /// Bytes of an element.
+    pub(crate) width: u32,
+    /// Bytes of a chunk.
+    pub(crate) len: u64,
+    pub(crate) fill: Vec<u8>,
+    pub(crate) filters: Arc<Filters>,
+    /// In row-major order of the tiles; none for one that is not there.
+    pub(crate) found: Vec<Option<Chunk>>,
+}
+
+/// One chunk.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chunk {
+    /// What is stored of it.
+    pub(crate) stored: Extent,
+    /// The filters that were skipped.
+    pub(crate) mask: u32,
+}
+
+/// Where an index is, and what it needs to be read.
+pub(crate) struct Index<'a> {
+    pub(crate) address: u64,
+    /// The shape of a chunk.
+    pub(crate) dims: &'a [u32],
+    /// `None` for the B-tree of older files.
+    pub(crate) indexing: Option<&'a ChunkIndexing>,
+    /// How far the dataset may grow.
+    pub(crate) most: Option<&'a [u64]>,
+    /// Whether chunks at the edges went through no filter.
+    pub(crate) edges: bool,
+}
+
+impl Chunks {
+    /// Finds the chunks of a dataset of `shape`.
+    ///
+    /// # Errors
+    /// Malformed, if one lies where none can; a limit.
+    pub(crate) fn read(
+        mut self,
+        file: &File<'_>,
+        shape: &[u64],
+        index: &Index<'_>,
+        limits: &Limits,
+    ) -> Result<Self> {
+        let rank = shape.len();
+        if rank == 0 || rank > MOST_RANK || self.tile.len() != rank || self.tile.contains(&0) {
+            return Err(Error::malformed("chunks that do not fit their dataset")
+                .expected(format!("chunks of {rank} dimensions"))
+                .found(format!("{:?}", self.tile)));
+        }
+        let len = self.tile.iter().try_fold(u64::from(self.width), |len, &dim| len.checked_mul(dim));
+        let most = MOST_CHUNK.min(limits.memory_bytes.max(1 << 20));
+        self.len = len.filter(|&len| len <= most).ok_or_else(|| {
+            Error::limit("a chunk is too long")
+                .expected(format!("at most {most} bytes"))
+                .found(format!("{:?} elements of {} bytes", self.tile, self.width))
+        })?;
+        let counts: Vec<u64> = shape.iter().zip(&self.tile).map(|(len, tile)| len.div_ceil(*tile)).collect();
+        let count = counts.iter().try_fold(1_u64, |count, &more| count.checked_mul(more));
+        let count = count.filter(|&count| count <= limits.entries).ok_or_else(|| {
+            Error::limit("too many chunks")
+                .expected(format!("at most {}, or --bound entries=N", limits.entries))
+                .found(format!("{counts:?}"))
+        })?;
+        if file.is_undefined(index.address) {
+            self.found = vec![None; usize::try_from(count).unwrap_or(0)];
+            return Ok(self);
+        }
+        let entries = self.entries(file, shape, index)?;
+        self.found = vec![None; usize::try_from(count).unwrap_or(0)];
+        for entry in entries {
+            let malformed = |why: &str| {
+                let error = Error::malformed(format!("a chunk {why}")).found(format!("{:?}", entry.offsets));
+                file.at(error, entry.address)
+            };
+            if entry.offsets.len() < rank {
+                return Err(malformed("of fewer dimensions than its dataset"));
+            }
+            let offsets = &entry.offsets[..rank];
+            // What a dataset had before it was made smaller.
+            if offsets.iter().zip(shape).any(|(offset, len)| offset >= len) {
+                continue;
+            }
+            let mut place = 0;
+            for ((offset, tile), count) in offsets.iter().zip(&self.tile).zip(&counts) {
+                if offset % tile != 0 {
+                    return Err(malformed("does not begin where chunks do"));
+                }
+                place = place * count + offset / tile;
+            }
+            let slot = usize::try_from(place).ok().and_then(|place| self.found.get_mut(place));
+            let slot = slot.ok_or_else(|| malformed("outside of its dataset"))?;
+            if file.is_undefined(entry.address) {
+                continue;
+            }
+            let is_edge = || {
+                offsets.iter().zip(&self.tile).zip(shape).any(|((offset, tile), len)| tile > &(len - offset))
+            };
+            let mask = if index.edges && is_edge() { u32::MAX } else { entry.filter_mask };
+            let is_plain = self.filters.are_skipped(mask);
+            let stored = if is_plain { self.len } else { entry.size };
+            if is_plain && entry.size != 0 && entry.size != self.len {
+                return Err(malformed("without filters does not have its length")
+                    .expected(format!("{} bytes", self.len))
+                    .found(format!("{} bytes", entry.size)));
+            }
+            let chunk = Chunk { stored: file.extent(entry.address, stored)?, mask };
+            if slot.replace(chunk).is_some() {
+                return Err(malformed("is there twice"));
+            }
+        }
+        Ok(self)
+    }
+
+    fn entries(&self, file: &File<'_>, shape: &[u64], index: &Index<'_>) -> Result<Vec<ChunkEntry>> {
+        let (os, ls, rank) = (file.offset_size, file.length_size, shape.len());
+        let storage = file.storage();
+        let &Index { address, dims, indexing, most, .. } = index;
+        // No more than 32 dimensions.
+        let ndims = rank as u32;
+        let entries = match indexing {
+            None => collect_btree_v1_leaves_storage(storage, address, os, ls, Some(ndims), dims, None)
+                .map(|leaves| leaves.into_iter().filter_map(from_leaf).collect()),
+            Some(&ChunkIndexing::SingleChunk { filtered_size, filters }) => {
+                Ok(vec![single_chunk_entry(address, filtered_size, filters, rank)])
+            }
+            Some(ChunkIndexing::Implicit) => {
+                let width = self.width as usize;
+                collect_implicit_chunk_entries(address, shape, dims, width, None, file.len())
+            }
+            Some(ChunkIndexing::FixedArray { .. }) => {
+                collect_fixed_array_chunk_entries_storage(storage, address, os, ls, shape, dims, None)
+            }
+            Some(ChunkIndexing::ExtensibleArray { .. }) => collect_extensible_array_chunk_entries_storage(
+                storage, address, os, ls, shape, most, dims, None,
+            ),
+            Some(ChunkIndexing::BTreeV2) => {
+                collect_v2_chunk_entries_storage(storage, address, os, ls, ndims, dims, None)
+            }
+        };
+        file.parsed(entries, "an index of chunks", address)
+    }
+}
+
+fn from_leaf((key, address): (BTreeV1Key, u64)) -> Option<ChunkEntry> {
+    match key {
+        BTreeV1Key::RawData { chunk_size, filter_mask, offsets } => {
+            Some(ChunkEntry { address, size: chunk_size.into(), filter_mask, offsets })
+        }
+        // A B-tree of links has none.
+        BTreeV1Key::Group { .. } => None,
+    }
+}

@@ -1,0 +1,256 @@
+//! A dataset is a shape, what its elements are, and where they lie.
+
+use super::attributes::{Attributes, texts};
+use super::chunks::Chunks;
+use super::datatype::Datatype;
+use super::file::File;
+use super::filters::Filters;
+use super::header::{
+    DATASPACE, DATATYPE, EXTERNAL_FILES, FILL_VALUE, FILTERS, Header, LAYOUT, OLD_FILL_VALUE,
+};
+use hdf5_reader::io::Cursor;
+use hdf5_reader::messages::dataspace::DataspaceType;
+use hdf5_reader::messages::fill_value::FillValueMessage;
+use hdf5_reader::messages::layout::{self, DataLayout};
+use hdf5_reader::messages::{dataspace, fill_value, filter_pipeline};
+use std::sync::Arc;
+use tensorferry_sdk::{Error, ErrorKind, Limits, Result};
+use tensorferry_zip::Extent;
+
+/// The class of a layout message that is virtual.
+const VIRTUAL: u8 = 3;
+/// The flag of a layout message that chunks at the edges are stored as they are.
+const EDGES_AS_THEY_ARE: u8 = 1;
+
+/// A dataset.
+#[derive(Debug)]
+pub(crate) struct Dataset {
+    pub(crate) datatype: Datatype,
+    /// Its dimensions, and those of its elements.
+    pub(crate) shape: Vec<u64>,
+    pub(crate) place: Place,
+    pub(crate) attributes: Attributes,
+}
+
+/// Why a dataset cannot be read.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) error: Error,
+    /// Whether it is well formed, and there is no dtype for its elements.
+    pub(crate) is_datatype: bool,
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self { error, is_datatype: false }
+    }
+}
+
+/// Where a dataset's elements lie.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// There are none.
+    Nowhere,
+    /// Side by side in the file.
+    File(Extent),
+    /// These bytes.
+    Inline(Vec<u8>),
+    /// Each is this one: nothing was ever written.
+    Fill(Vec<u8>),
+    Chunks(Chunks),
+}
+
+impl Dataset {
+    /// Reads what an object's header says of its data.
+    ///
+    /// # Errors
+    /// Malformed; unsupported, if its data lie in another file or there is no dtype for them; a limit.
+    pub(crate) fn read(file: &File<'_>, header: &Header, limits: &Limits) -> Result<Self, Fault> {
+        let at = |error: Error| file.at(error, header.address);
+        let need = |kind: u16, what: &str| {
+            header.get(kind).ok_or_else(|| at(Error::malformed(format!("a dataset without {what}"))))
+        };
+        // Before anything else: the address of its data would look like none.
+        if header.get(EXTERNAL_FILES).is_some() {
+            return Err(at(Error::unsupported("its data lie in another file, which is not opened")).into());
+        }
+        let message = need(LAYOUT, "a layout")?;
+        if virtual_layout(message) {
+            return Err(at(Error::unsupported("a virtual dataset, whose data lie in others")).into());
+        }
+        let datatype = Datatype::parse(need(DATATYPE, "a datatype")?).map_err(|error| Fault {
+            is_datatype: error.kind() == ErrorKind::Unsupported,
+            error: at(error),
+        })?;
+        let attributes = Attributes::read(file, header)?;
+        let mut shape = shape(file, need(DATASPACE, "a dataspace")?, header.address)?;
+        let parsed =
+            layout::parse(&mut Cursor::new(message), file.offset_size, file.length_size, message.len());
+        let parsed = file.parsed(parsed, "a dataset's layout", header.address)?.layout;
+        let fill = fill(file, header, &datatype)?;
+        let outer = shape.dims.len();
+        shape.dims.extend(&datatype.inner);
+        let count = shape.dims.iter().try_fold(1_u64, |count, &dim| count.checked_mul(dim));
+        let bytes = shape.dims[..outer].iter().try_fold(datatype.width, |len, &dim| len.checked_mul(dim));
+        let (Some(_), Some(bytes)) = (count, bytes) else {
+            return Err(at(
+                Error::malformed("a shape that does not fit 64 bits").found(format!("{:?}", shape.dims))
+            )
+            .into());
+        };
+        let place = if bytes == 0 {
+            Place::Nowhere
+        } else {
+            let flags = message.get(2).copied().unwrap_or(0);
+            let edges =
+                message.first().is_some_and(|&version| version >= 4) && flags & EDGES_AS_THEY_ARE != 0;
+            let of = Layout { header, datatype: &datatype, shape: &shape, outer, bytes, fill, edges };
+            of.place(file, parsed, limits)?
+        };
+        Ok(Self { datatype, shape: shape.dims, place, attributes })
+    }
+
+    /// The strings of a dataset of them.
+    ///
+    /// # Errors
+    /// Malformed, if they are not all there; unsupported, if they lie in chunks; a limit.
+    pub(crate) fn strings(&self, file: &File<'_>) -> Result<Vec<Vec<u8>>> {
+        // A shape's elements fit 64 bits.
+        let count: u64 = self.shape.iter().product();
+        let read;
+        let data = match &self.place {
+            Place::Nowhere => return Ok(Vec::new()),
+            Place::Inline(bytes) => bytes,
+            Place::File(extent) => {
+                read = file.bytes(file.address(*extent), extent.len, "strings")?;
+                &read
+            }
+            Place::Fill(_) | Place::Chunks(_) => {
+                return Err(Error::unsupported("strings in chunks, or that were never written"));
+            }
+        };
+        texts(file, data, &self.datatype, count)
+    }
+}
+
+/// What a layout message is read with.
+struct Layout<'a> {
+    header: &'a Header,
+    datatype: &'a Datatype,
+    shape: &'a Shape,
+    /// Dimensions that are not an element's.
+    outer: usize,
+    bytes: u64,
+    fill: Vec<u8>,
+    edges: bool,
+}
+
+struct Shape {
+    dims: Vec<u64>,
+    most: Option<Vec<u64>>,
+}
+
+impl Layout<'_> {
+    fn place(self, file: &File<'_>, parsed: DataLayout, limits: &Limits) -> Result<Place> {
+        let at = |error: Error| file.at(error, self.header.address);
+        let short = |found: u64| {
+            at(Error::malformed("a dataset's elements are not all there")
+                .expected(format!("{} bytes", self.bytes))
+                .found(format!("{found} bytes")))
+        };
+        let filters = self.filters(file)?;
+        if !filters.is_empty() && !matches!(parsed, DataLayout::Chunked { .. }) {
+            return Err(at(Error::malformed("filters of what is not in chunks")));
+        }
+        match parsed {
+            DataLayout::Compact { data } => {
+                let len = data.len() as u64;
+                let wanted = usize::try_from(self.bytes).ok().and_then(|bytes| data.get(..bytes));
+                wanted.map(|data| Place::Inline(data.to_vec())).ok_or_else(|| short(len))
+            }
+            DataLayout::Contiguous { address, .. } if file.is_undefined(address) => {
+                Ok(Place::Fill(self.fill))
+            }
+            DataLayout::Contiguous { address, size } => {
+                // Versions 1 and 2 have no length, only what the dimensions would say.
+                let has_len = self.header.get(LAYOUT).and_then(|m| m.first()).is_some_and(|&v| v >= 3);
+                if has_len && size < self.bytes {
+                    return Err(short(size));
+                }
+                file.extent(address, self.bytes).map(Place::File)
+            }
+            DataLayout::Chunked { address, mut dims, chunk_indexing, .. } => {
+                // Versions 4 and 5 have an element's bytes as a last dimension.
+                if chunk_indexing.is_some() {
+                    dims.pop();
+                }
+                let chunks = Chunks {
+                    tile: dims.iter().map(|&dim| u64::from(dim)).collect(),
+                    width: u32::try_from(self.datatype.width).unwrap_or(u32::MAX),
+                    len: 0,
+                    fill: self.fill,
+                    filters: Arc::new(filters),
+                    found: Vec::new(),
+                };
+                let shape = &self.shape.dims[..self.outer];
+                let index = super::chunks::Index {
+                    address,
+                    dims: &dims,
+                    indexing: chunk_indexing.as_ref(),
+                    most: self.shape.most.as_deref(),
+                    edges: self.edges,
+                };
+                chunks.read(file, shape, &index, limits).map(Place::Chunks).map_err(at)
+            }
+        }
+    }
+
+    fn filters(&self, file: &File<'_>) -> Result<Filters> {
+        let Some(message) = self.header.get(FILTERS) else { return Filters::new(Vec::new()) };
+        let (os, ls) = (file.offset_size, file.length_size);
+        let parsed = filter_pipeline::parse(&mut Cursor::new(message), os, ls, message.len());
+        let parsed = file.parsed(parsed, "a dataset's filters", self.header.address)?;
+        let ids = parsed.filters.iter().map(|filter| filter.id).collect();
+        Filters::new(ids).map_err(|error| file.at(error, self.header.address))
+    }
+}
+
+fn virtual_layout(message: &[u8]) -> bool {
+    let class = match message {
+        [1 | 2, _, class, ..] | [_, class, ..] => Some(*class),
+        _ => None,
+    };
+    class == Some(VIRTUAL)
+}
+
+fn shape(file: &File<'_>, message: &[u8], address: u64) -> Result<Shape> {
+    let parsed =
+        dataspace::parse(&mut Cursor::new(message), file.offset_size, file.length_size, message.len());
+    let space = file.parsed(parsed, "a dataset's dataspace", address)?;
+    Ok(match space.dataspace_type {
+        DataspaceType::Scalar => Shape { dims: vec![], most: None },
+        DataspaceType::Null => Shape { dims: vec![0], most: None },
+        DataspaceType::Simple => Shape { dims: space.dims, most: space.max_dims },
+    })
+}
+
+/// The element that stands for those that were never written.
+fn fill(file: &File<'_>, header: &Header, datatype: &Datatype) -> Result<Vec<u8>> {
+    let (os, ls) = (file.offset_size, file.length_size);
+    let parsed = match (header.get(FILL_VALUE), header.get(OLD_FILL_VALUE)) {
+        (Some(new), _) => Some(fill_value::parse_new(&mut Cursor::new(new), os, ls, new.len())),
+        (None, Some(old)) => Some(fill_value::parse_old(&mut Cursor::new(old), os, ls, old.len())),
+        (None, None) => None,
+    };
+    let parsed = parsed.map(|parsed| file.parsed(parsed, "a dataset's fill value", header.address));
+    let width = usize::try_from(datatype.width).unwrap_or(0);
+    match parsed.transpose()? {
+        Some(FillValueMessage { value: Some(value), .. }) if value.len() == width => Ok(value),
+        Some(FillValueMessage { value: Some(value), .. }) if !value.is_empty() => {
+            let error =
+                Error::malformed("a fill value that is no element").expected(format!("{width} bytes"));
+            Err(file.at(error.found(format!("{} bytes", value.len())), header.address))
+        }
+        _ => Ok(vec![0; width.min(1 << 20)]),
+    }
+}

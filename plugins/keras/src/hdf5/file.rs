@@ -1,0 +1,209 @@
+//! A file is its superblock, and reads that are bounded: each by what is there, all together by a budget, so that
+//! structures that overlap cannot ask for more work than the file is long.
+//!
+//! ```text
+//! 0, 512, 1024, 2048, ...   89 "HDF" 0d 0a 1a 0a: the superblock; all addresses count from it
+//! ```
+
+use hdf5_reader::error::Error as Fault;
+use hdf5_reader::io::Cursor;
+use hdf5_reader::storage::{Storage, StorageBuffer};
+use hdf5_reader::superblock::Superblock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use tensorferry_sdk::{Error, Limits, Result, Source};
+use tensorferry_zip::Extent;
+
+/// What an HDF5 file's superblock begins with.
+pub(crate) const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
+
+/// The longest structure that is read at once; real ones have a few kilobytes.
+const MOST_AT_ONCE: u64 = 64 << 20;
+
+/// An HDF5 file, which may lie in another one.
+pub(crate) struct File<'s> {
+    part: Part<'s>,
+    pub(crate) offset_size: u8,
+    pub(crate) length_size: u8,
+    /// The root group's object header.
+    pub(crate) root: u64,
+}
+
+impl<'s> File<'s> {
+    /// Reads the superblock.
+    ///
+    /// # Errors
+    /// Malformed, if it is none or the file ends before it says; unsupported; i/o.
+    pub(crate) fn open(source: &'s dyn Source, extent: Extent, limits: &Limits) -> Result<Self> {
+        let name = source.name(extent.file);
+        let start = find_signature(source, extent)?.ok_or_else(|| {
+            Error::malformed("not an HDF5 file: no signature at 0, 512, 1024, ...")
+                .file(name)
+                .offset(extent.offset)
+        })?;
+        let part = Part::new(source, extent.after(start), limits);
+        let superblock =
+            Superblock::parse_from_storage(&part).map_err(|fault| part.told(fault, "the superblock", 0))?;
+        let Superblock { offset_size, length_size, .. } = superblock;
+        // The end is counted from the file's start by some writers, and from the superblock by others.
+        if superblock.eof_address > extent.len {
+            return Err(Error::malformed("the file ends before the superblock says")
+                .file(name)
+                .offset(extent.offset + start)
+                .expected(format!("{} bytes", superblock.eof_address))
+                .found(format!("{} bytes", extent.len)));
+        }
+        let root =
+            superblock.root_object_header_address().map_err(|fault| part.told(fault, "the superblock", 0))?;
+        Ok(Self { part, offset_size, length_size, root })
+    }
+
+    /// Bytes at an address.
+    pub(crate) fn bytes(&self, address: u64, len: u64, what: &str) -> Result<Vec<u8>> {
+        self.part.read(address, len).map_err(|error| error.context(what))
+    }
+
+    /// The address of a part of this file.
+    pub(crate) fn address(&self, extent: Extent) -> u64 {
+        extent.offset.saturating_sub(self.part.extent.offset)
+    }
+
+    /// Where bytes at an address lie in the file that the source has, once it is known that they are there.
+    pub(crate) fn extent(&self, address: u64, len: u64) -> Result<Extent> {
+        let part = self.part.extent;
+        let start = part.offset.checked_add(address);
+        let start = start.ok_or_else(|| Error::malformed("an address that does not fit 64 bits"))?;
+        part.part(self.part.source, start, len)
+    }
+
+    /// What the crate parsed, or its fault in this project's words.
+    pub(crate) fn parsed<T>(&self, parsed: Result<T, Fault>, what: &str, address: u64) -> Result<T> {
+        parsed.map_err(|fault| self.part.told(fault, what, address))
+    }
+
+    /// What the crate reads from.
+    pub(crate) fn storage(&self) -> &dyn Storage {
+        &self.part
+    }
+
+    /// How long the file is, from the superblock on.
+    pub(crate) fn len(&self) -> u64 {
+        self.part.extent.len
+    }
+
+    /// Whether an address stands for none.
+    pub(crate) fn is_undefined(&self, address: u64) -> bool {
+        Cursor::is_undefined_offset(address, self.offset_size)
+    }
+
+    /// An error at an address of this file.
+    pub(crate) fn at(&self, error: Error, address: u64) -> Error {
+        self.part.at(error, address)
+    }
+}
+
+/// Where the superblock is, from the start of the file: `None`, if there is none.
+///
+/// # Errors
+/// I/o.
+pub(crate) fn find_signature(source: &dyn Source, extent: Extent) -> Result<Option<u64>> {
+    let mut at = 0_u64;
+    while at.checked_add(8).is_some_and(|end| end <= extent.len) {
+        let mut start = [0; 8];
+        if extent.after(at).read_start(source, &mut start)? == SIGNATURE {
+            return Ok(Some(at));
+        }
+        at = if at == 0 { 512 } else { at.saturating_mul(2) };
+    }
+    Ok(None)
+}
+
+/// The bytes from the superblock on.
+struct Part<'s> {
+    source: &'s dyn Source,
+    extent: Extent,
+    most_at_once: u64,
+    /// Bytes that may still be read.
+    left: AtomicU64,
+    /// Why a read failed, since the crate's errors cannot say it.
+    failure: Mutex<Option<Error>>,
+}
+
+impl<'s> Part<'s> {
+    fn new(source: &'s dyn Source, extent: Extent, limits: &Limits) -> Self {
+        let left = limits.header_bytes.saturating_add(extent.len.saturating_mul(8));
+        Self {
+            source,
+            extent,
+            most_at_once: limits.header_bytes.min(MOST_AT_ONCE),
+            left: AtomicU64::new(left),
+            failure: Mutex::new(None),
+        }
+    }
+
+    fn at(&self, error: Error, address: u64) -> Error {
+        error.file(self.source.name(self.extent.file)).offset(self.extent.offset.saturating_add(address))
+    }
+
+    fn read(&self, address: u64, len: u64) -> Result<Vec<u8>> {
+        let end = address.checked_add(len).filter(|&end| end <= self.extent.len);
+        if end.is_none() {
+            let there = self.extent.len.saturating_sub(address);
+            let error = Error::malformed("it lies beyond the end of the file");
+            return Err(self
+                .at(error, address)
+                .expected(format!("{len} bytes"))
+                .found(format!("{there} bytes")));
+        }
+        let is_spent = |left: u64| left.checked_sub(len);
+        let spent = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_spent);
+        if len > self.most_at_once || spent.is_err() {
+            let error = match spent {
+                Ok(_) => Error::limit("an HDF5 structure is too long to hold in memory")
+                    .expected(format!("at most {} bytes", self.most_at_once)),
+                Err(_) => Error::limit("the file's structures lead to the same bytes again and again")
+                    .expected("no more to read than --bound header_bytes=N and eight times the file"),
+            };
+            return Err(self.at(error.found(len), address));
+        }
+        // At most what the file has, and 64 MiB.
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+        self.source.read_at(self.extent.file, self.extent.offset + address, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A fault of the crate as an error: the read's own, if one failed.
+    fn told(&self, fault: Fault, what: &str, address: u64) -> Error {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(error) = failure {
+            return error.context(what);
+        }
+        let text = format!("{what}: {fault}");
+        let error = match fault {
+            Fault::ResourceLimit(_) => Error::limit(text),
+            Fault::UnsupportedSuperblockVersion(_)
+            | Fault::UnsupportedOffsetSize(_)
+            | Fault::UnsupportedLengthSize(_)
+            | Fault::UnsupportedLayoutVersion(_)
+            | Fault::UnsupportedLayoutClass(_)
+            | Fault::UnsupportedFilter(_)
+            | Fault::UnsupportedEncoding(_) => Error::unsupported(text),
+            _ => Error::malformed(text),
+        };
+        self.at(error, address)
+    }
+}
+
+impl Storage for Part<'_> {
+    fn len(&self) -> u64 {
+        self.extent.len
+    }
+
+    fn read_range(&self, offset: u64, len: usize) -> Result<StorageBuffer, Fault> {
+        self.read(offset, len as u64).map(StorageBuffer::from_vec).map_err(|error| {
+            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert(error);
+            Fault::OffsetOutOfBounds(offset)
+        })
+    }
+}

@@ -1,0 +1,238 @@
+//! Filters: what a chunk went through before it was stored, undone in reverse. What is made is never longer than the
+//! chunk, whatever the compressed bytes say.
+
+use flate2::{Decompress, FlushDecompress, Status};
+use hdf5_reader::checksum::fletcher32;
+use std::sync::Arc;
+use tensorferry_sdk::{ByteSink, Context, EncodedStorage, Error, Result, Source};
+use tensorferry_zip::Extent;
+
+const DEFLATE: u16 = 1;
+const SHUFFLE: u16 = 2;
+const FLETCHER32: u16 = 3;
+const LZF: u16 = 32000;
+/// Those that other files have, for the message.
+const OTHERS: &[(u16, &str)] = &[
+    (4, "szip"),
+    (5, "nbit"),
+    (6, "scaleoffset"),
+    (307, "bzip2"),
+    (32001, "blosc"),
+    (32004, "lz4"),
+    (32008, "bitshuffle"),
+    (32013, "zfp"),
+    (32015, "zstd"),
+    (32026, "blosc2"),
+];
+/// Bytes of a checksum.
+const SUM: usize = 4;
+
+/// The filters of a dataset, in the order in which they were applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Filters(Vec<u16>);
+
+impl Filters {
+    /// # Errors
+    /// Unsupported, if one of them is not known here, with its number.
+    pub(crate) fn new(ids: Vec<u16>) -> Result<Self> {
+        if let Some(id) = ids.iter().find(|id| ![DEFLATE, SHUFFLE, FLETCHER32, LZF].contains(id)) {
+            let name = OTHERS.iter().find(|(known, _)| known == id);
+            let name = name.map_or(String::new(), |(_, name)| format!(" ({name})"));
+            return Err(Error::unsupported(format!(
+                "chunks that went through the filter {id}{name}: rewrite the file with h5repack -f GZIP=1"
+            ))
+            .expected("deflate, shuffle, fletcher32, lzf"));
+        }
+        let compressing = ids.iter().filter(|id| [DEFLATE, LZF].contains(id)).count();
+        if compressing > 1 || ids.len() > 32 {
+            return Err(
+                Error::unsupported("chunks that were compressed more than once").found(format!("{ids:?}"))
+            );
+        }
+        Ok(Self(ids))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a chunk of this mask went through none of them.
+    pub(crate) fn are_skipped(&self, mask: u32) -> bool {
+        (0..self.0.len()).all(|place| mask >> place & 1 == 1)
+    }
+
+    /// A chunk of `len` bytes, from what is stored of it.
+    fn undo(&self, stored: Vec<u8>, mask: u32, width: usize, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = stored;
+        for (place, id) in self.0.iter().enumerate().rev() {
+            if mask >> place & 1 == 1 {
+                continue;
+            }
+            // A checksum that was added before this filter is in what it gives.
+            let earlier = self.0.iter().take(place).enumerate();
+            let sums = earlier.filter(|(at, id)| **id == FLETCHER32 && mask >> at & 1 == 0).count();
+            let most = len + SUM * sums;
+            bytes = match *id {
+                DEFLATE => inflate(&bytes, most)?,
+                SHUFFLE => unshuffle(&bytes, width),
+                FLETCHER32 => check(bytes)?,
+                _ => unlzf(&bytes, most)?,
+            };
+        }
+        if bytes.len() == len {
+            return Ok(bytes);
+        }
+        Err(Error::malformed("a chunk does not decode to its length")
+            .expected(format!("{len} bytes"))
+            .found(format!("{} bytes", bytes.len())))
+    }
+}
+
+/// A chunk that has to be decoded.
+#[derive(Debug, Clone)]
+pub(crate) struct EncodedChunk {
+    pub(crate) stored: Extent,
+    pub(crate) filters: Arc<Filters>,
+    pub(crate) mask: u32,
+    /// Bytes of an element.
+    pub(crate) width: u32,
+    /// Bytes of the chunk.
+    pub(crate) len: u64,
+}
+
+impl EncodedStorage for EncodedChunk {
+    fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+        let stored = self.stored.read(source, context.limits())?;
+        let (width, len) = (self.width as usize, usize::try_from(self.len).unwrap_or(usize::MAX));
+        let chunk = self
+            .filters
+            .undo(stored, self.mask, width, len)
+            .map_err(|error| error.file(source.name(self.stored.file)).offset(self.stored.offset))?;
+        output.write(&chunk)
+    }
+}
+
+fn longer(most: usize) -> Error {
+    Error::malformed("a chunk decodes to more than its length").expected(format!("{most} bytes"))
+}
+
+fn inflate(input: &[u8], most: usize) -> Result<Vec<u8>> {
+    let mut inflater = Decompress::new(true);
+    // A byte of deflate makes at most 1,032, so that the room is bounded by what is there. One byte more than there may
+    // be shows what is too long.
+    let room = (most + 1).min(input.len().saturating_mul(1032).saturating_add(64));
+    let mut output = Vec::with_capacity(room);
+    let status = inflater.decompress_vec(input, &mut output, FlushDecompress::Finish);
+    let status = status.map_err(|error| Error::malformed(format!("not deflated bytes: {error}")))?;
+    match status {
+        _ if output.len() > most => Err(longer(most)),
+        Status::StreamEnd => Ok(output),
+        _ => Err(Error::malformed("the deflated bytes of a chunk have no end")),
+    }
+}
+
+/// Bytes that lie by their place in an element, back by elements.
+fn unshuffle(input: &[u8], width: usize) -> Vec<u8> {
+    if width < 2 {
+        return input.to_vec();
+    }
+    let count = input.len() / width;
+    let mut output = vec![0; count * width];
+    for (place, plane) in input.chunks_exact(count.max(1)).take(width).enumerate() {
+        for (element, &byte) in output.chunks_exact_mut(width).zip(plane) {
+            element[place] = byte;
+        }
+    }
+    // What is no whole element is behind them as it was.
+    output.extend_from_slice(&input[count * width..]);
+    output
+}
+
+fn check(mut input: Vec<u8>) -> Result<Vec<u8>> {
+    let Some(len) = input.len().checked_sub(SUM) else {
+        return Err(Error::malformed("a chunk is shorter than its checksum"));
+    };
+    let sum = input.split_off(len);
+    let sum = sum.iter().rev().fold(0_u32, |sum, &byte| sum << 8 | u32::from(byte));
+    let found = fletcher32(&input);
+    // Files of before 1.6.3 have its halves' bytes the other way round.
+    let swapped = (found & 0x00ff_00ff) << 8 | (found & 0xff00_ff00) >> 8;
+    if sum == found || sum == swapped {
+        return Ok(input);
+    }
+    Err(Error::malformed("a chunk does not have its checksum (fletcher32)")
+        .expected(format!("{sum:08x}"))
+        .found(format!("{found:08x}")))
+}
+
+/// LZF: a byte below 32 is a run of literals, one longer than it says; else three bits of length and thirteen of how far
+/// back, both less than they mean.
+fn unlzf(input: &[u8], most: usize) -> Result<Vec<u8>> {
+    let cut = || Error::malformed("a chunk's lzf bytes are cut");
+    let mut output = Vec::with_capacity(most.min(input.len().saturating_mul(128)));
+    let mut input = input.iter();
+    while let Some(&control) = input.next() {
+        let control = usize::from(control);
+        if control < 32 {
+            let literals = input.as_slice().get(..=control).ok_or_else(cut)?;
+            output.extend_from_slice(literals);
+            input = input.as_slice().get(control + 1..).unwrap_or_default().iter();
+        } else {
+            let mut len = control >> 5;
+            if len == 7 {
+                len += usize::from(*input.next().ok_or_else(cut)?);
+            }
+            let back = (control & 31) << 8 | usize::from(*input.next().ok_or_else(cut)?);
+            let start = output.len().checked_sub(back + 1);
+            let start = start.ok_or_else(|| Error::malformed("lzf bytes refer to what is before them"))?;
+            for at in start..start + len + 2 {
+                output.push(output[at]);
+            }
+        }
+        if output.len() > most {
+            return Err(longer(most));
+        }
+    }
+    Ok(output)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_by_elements() {
+        assert_eq!(unshuffle(b"adgbehcfix", 3), b"abcdefghix");
+        assert_eq!(unshuffle(b"", 4), b"");
+        assert_eq!(unshuffle(b"ab", 4), b"ab");
+    }
+
+    #[test]
+    fn lzf_copies_what_overlaps() {
+        // "ab", then six bytes from two back.
+        assert_eq!(unlzf(&[1, b'a', b'b', 4 << 5, 1], 8).unwrap(), b"abababab");
+        assert!(unlzf(&[1, b'a', b'b', 4 << 5, 1], 7).is_err());
+        assert!(unlzf(&[0, b'a', 1 << 5, 1], 99).is_err());
+        assert!(unlzf(&[3, b'a'], 99).is_err());
+        assert!(unlzf(&[7 << 5], 99).is_err());
+    }
+
+    #[test]
+    fn a_chunk_is_as_long_as_it_is() {
+        use std::io::Write;
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(&[7; 1000]).unwrap();
+        let stored = encoder.finish().unwrap();
+        let filters = Filters::new(vec![DEFLATE]).unwrap();
+        assert_eq!(filters.undo(stored.clone(), 0, 1, 1000).unwrap(), [7; 1000]);
+        for wrong in [0, 1, 999, 1001, 5000] {
+            assert!(filters.undo(stored.clone(), 0, 1, wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(filters.undo(stored.clone(), 1, 1, stored.len()).unwrap(), stored);
+        assert!(filters.undo(stored[..stored.len() - 5].to_vec(), 0, 1, 1000).is_err());
+        assert!(Filters::new(vec![DEFLATE, SHUFFLE, DEFLATE]).is_err());
+        assert!(Filters::new(vec![32015]).unwrap_err().to_string().contains("32015 (zstd)"));
+    }
+}

@@ -1,0 +1,230 @@
+//! An object header is a list of messages: what an object is, and where the rest of it lies.
+//!
+//! ```text
+//! version 1   1, 0, count u16, references u32, length u32, 0 u32; then messages:
+//!             kind u16, length u16, flags u8, 0 x 3, data
+//! version 2   "OHDR", 2, flags, [times 16], [phases 4], length (1, 2, 4 or 8 bytes); then messages:
+//!             kind u8, length u16, flags u8, [order u16], data; then a checksum
+//!             goes on in "OCHK", messages, a checksum
+//! ```
+
+use super::file::File;
+use hdf5_reader::checksum::jenkins_lookup3;
+use hdf5_reader::io::Cursor;
+use hdf5_reader::messages::shared::{self, SharedMessage};
+use std::collections::HashSet;
+use tensorferry_sdk::{Error, Result};
+
+pub(crate) const DATASPACE: u16 = 1;
+pub(crate) const LINK_INFO: u16 = 2;
+pub(crate) const DATATYPE: u16 = 3;
+pub(crate) const OLD_FILL_VALUE: u16 = 4;
+pub(crate) const FILL_VALUE: u16 = 5;
+pub(crate) const LINK: u16 = 6;
+pub(crate) const EXTERNAL_FILES: u16 = 7;
+pub(crate) const LAYOUT: u16 = 8;
+pub(crate) const FILTERS: u16 = 11;
+pub(crate) const ATTRIBUTE: u16 = 12;
+pub(crate) const SYMBOL_TABLE: u16 = 17;
+pub(crate) const ATTRIBUTE_INFO: u16 = 21;
+const CONTINUATION: u16 = 16;
+/// The highest kind that the format has.
+const LAST_KIND: u16 = 24;
+
+/// Bytes of one header with all its continuations; the longest message has 64 KiB.
+const MOST_BYTES: u64 = 16 << 20;
+const SHARED: u8 = 0x02;
+const FAIL_IF_UNKNOWN: u8 = 0x80;
+
+/// A message.
+#[derive(Debug, Clone)]
+pub(crate) struct Message {
+    pub(crate) kind: u16,
+    flags: u8,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// An object's messages.
+#[derive(Debug)]
+pub(crate) struct Header {
+    pub(crate) address: u64,
+    pub(crate) messages: Vec<Message>,
+}
+
+/// How the messages of a header are laid out.
+#[derive(Clone, Copy)]
+enum Form {
+    One,
+    Two { has_order: bool },
+}
+
+impl Header {
+    /// Reads the messages at an address; those that lie elsewhere are fetched.
+    ///
+    /// # Errors
+    /// Malformed, with the address; unsupported, if a message is in the file's table of shared ones; a limit.
+    pub(crate) fn read(file: &File<'_>, address: u64) -> Result<Self> {
+        let mut messages = read(file, address)?;
+        for message in &mut messages {
+            if message.flags & SHARED != 0 {
+                *message = shared(file, message, address)?;
+            }
+        }
+        Ok(Self { address, messages })
+    }
+
+    /// The data of the first message of this kind.
+    pub(crate) fn get(&self, kind: u16) -> Option<&[u8]> {
+        self.all(kind).next()
+    }
+
+    /// The data of all messages of this kind.
+    pub(crate) fn all(&self, kind: u16) -> impl Iterator<Item = &[u8]> {
+        self.messages.iter().filter(move |message| message.kind == kind).map(|message| &*message.bytes)
+    }
+}
+
+fn read(file: &File<'_>, address: u64) -> Result<Vec<Message>> {
+    let (form, first) = first_block(file, address)?;
+    let mut messages = Vec::new();
+    let mut blocks = vec![first];
+    let (mut seen, mut total) = (HashSet::from([address]), 0_u64);
+    while let Some((start, block)) = blocks.pop() {
+        total += block.len() as u64;
+        if total > MOST_BYTES {
+            let error = Error::limit("an object header is too long");
+            return Err(file.at(error.expected(format!("at most {MOST_BYTES} bytes")), address));
+        }
+        for (at, message) in split(&block, form).map_err(|error| file.at(error, start))? {
+            if message.kind != CONTINUATION {
+                messages.push(message);
+                continue;
+            }
+            let mut cursor = Cursor::new(&message.bytes);
+            let place = cursor
+                .read_offset(file.offset_size)
+                .and_then(|next| Ok((next, cursor.read_length(file.length_size)?)));
+            let (next, len) = file.parsed(place, "an object header's continuation", start + at)?;
+            if !seen.insert(next) {
+                let error = Error::malformed("an object header goes on in itself");
+                return Err(file.at(error, next));
+            }
+            blocks.push((next, continuation(file, next, len, form)?));
+        }
+    }
+    Ok(messages)
+}
+
+fn first_block(file: &File<'_>, address: u64) -> Result<(Form, (u64, Vec<u8>))> {
+    const WHAT: &str = "an object header";
+    let wrong = |why: &str| file.at(Error::malformed(format!("an object header {why}")), address);
+    let prefix = file.bytes(address, 16.min(file.len().saturating_sub(address)), WHAT)?;
+    if prefix.get(..4) == Some(b"OHDR") {
+        let (version, flags) = match prefix.get(4..6) {
+            Some(&[version, flags]) => (version, flags),
+            _ => return Err(wrong("is cut")),
+        };
+        if version != 2 {
+            return Err(file.at(Error::unsupported("an object header's version").found(version), address));
+        }
+        let width = 1_u64 << (flags & 3);
+        let before = 6 + if flags & 0x20 != 0 { 16 } else { 0 } + if flags & 0x10 != 0 { 4 } else { 0 };
+        let size = file.bytes(address + before, width, WHAT)?;
+        let size = size.iter().rev().fold(0_u64, |size, &byte| size << 8 | u64::from(byte));
+        let start = before + width;
+        if size > MOST_BYTES {
+            return Err(wrong("is too long").expected(format!("at most {MOST_BYTES} bytes")).found(size));
+        }
+        let block = checked(file, address, start + size)?;
+        let form = Form::Two { has_order: flags & 0x04 != 0 };
+        let messages = block.get(usize::try_from(start).unwrap_or(usize::MAX)..).unwrap_or_default();
+        return Ok((form, (address + start, messages.to_vec())));
+    }
+    match *prefix {
+        [1, _, _, _, _, _, _, _, a, b, c, d, ..] => {
+            let size = u32::from_le_bytes([a, b, c, d]).into();
+            Ok((Form::One, (address + 16, file.bytes(address + 16, size, WHAT)?)))
+        }
+        [version, ..] => Err(wrong("is none").expected("version 1, or \"OHDR\"").found(version)),
+        [] => Err(wrong("lies beyond the end of the file")),
+    }
+}
+
+fn continuation(file: &File<'_>, address: u64, len: u64, form: Form) -> Result<Vec<u8>> {
+    const WHAT: &str = "an object header's continuation";
+    let Form::Two { .. } = form else { return file.bytes(address, len, WHAT) };
+    let Some(inner) = len.checked_sub(4).filter(|&inner| inner >= 4) else {
+        return Err(file.at(Error::malformed(format!("{WHAT} is too short")), address));
+    };
+    let block = checked(file, address, inner)?;
+    block
+        .strip_prefix(b"OCHK")
+        .map(<[u8]>::to_vec)
+        .ok_or_else(|| file.at(Error::malformed(format!("{WHAT} has no signature")), address))
+}
+
+/// `len` bytes, and behind them a checksum of them.
+fn checked(file: &File<'_>, address: u64, len: u64) -> Result<Vec<u8>> {
+    let mut block = file.bytes(address, len.saturating_add(4), "an object header")?;
+    let sum = block.split_off(block.len().saturating_sub(4));
+    let sum = sum.iter().rev().fold(0_u32, |sum, &byte| sum << 8 | u32::from(byte));
+    let found = jenkins_lookup3(&block);
+    if sum == found {
+        return Ok(block);
+    }
+    let error = Error::malformed("an object header does not have its checksum");
+    Err(file.at(error.expected(format!("{sum:08x}")).found(format!("{found:08x}")), address))
+}
+
+/// The messages of a block, each with its place there.
+fn split(block: &[u8], form: Form) -> Result<Vec<(u64, Message)>> {
+    let prefix_len = match form {
+        Form::One => 8,
+        Form::Two { has_order: false } => 4,
+        Form::Two { has_order: true } => 6,
+    };
+    let mut found = Vec::new();
+    let mut at = 0_usize;
+    // What is shorter than a prefix is a gap.
+    while let Some(prefix) = block.get(at..at + prefix_len) {
+        let (kind, len, flags) = match (form, prefix) {
+            (Form::One, [k0, k1, l0, l1, flags, ..]) => {
+                (u16::from_le_bytes([*k0, *k1]), u16::from_le_bytes([*l0, *l1]), *flags)
+            }
+            (_, [kind, l0, l1, flags, ..]) => (u16::from(*kind), u16::from_le_bytes([*l0, *l1]), *flags),
+            _ => break,
+        };
+        let start = at + prefix_len;
+        let bytes = block.get(start..start + usize::from(len)).ok_or_else(|| {
+            Error::malformed("a message is longer than its object header")
+                .expected(format!("at most {} bytes", block.len() - start))
+                .found(len)
+        })?;
+        if kind > LAST_KIND && flags & FAIL_IF_UNKNOWN != 0 {
+            return Err(Error::unsupported("a message that readers must know").found(kind));
+        }
+        if kind != 0 {
+            found.push((at as u64, Message { kind, flags, bytes: bytes.to_vec() }));
+        }
+        at = start + usize::from(len);
+    }
+    Ok(found)
+}
+
+/// The message that one stands for: it lies in another object's header, where a named datatype has it.
+fn shared(file: &File<'_>, message: &Message, address: u64) -> Result<Message> {
+    const WHAT: &str = "a shared message";
+    let mut cursor = Cursor::new(&message.bytes);
+    let place =
+        shared::parse(&mut cursor, message.kind, file.offset_size, file.length_size, message.bytes.len());
+    match file.parsed(place, WHAT, address)? {
+        SharedMessage::SharedInOhdr { address: other, .. } => read(file, other)?
+            .into_iter()
+            .find(|found| found.kind == message.kind && found.flags & SHARED == 0)
+            .ok_or_else(|| file.at(Error::malformed("a shared message is not where it should be"), other)),
+        SharedMessage::SharedInSohm { .. } => Err(file.at(
+            Error::unsupported("a file with a table of shared messages: rewrite it with h5repack"),
+            address,
+        )),
+    }
+}

@@ -1,0 +1,151 @@
+//! The children of a group: hard links alone. A link by name, in this file or to another one, is refused, as Keras
+//! refuses it: nothing outside of the file is opened.
+
+use super::file::File;
+use super::header::{ATTRIBUTE, Header, LINK, LINK_INFO, SYMBOL_TABLE};
+use hdf5_reader::btree_v1::collect_btree_v1_leaves_storage;
+use hdf5_reader::btree_v2::{BTreeV2Header, BTreeV2Record, collect_btree_v2_records_storage};
+use hdf5_reader::fractal_heap::{FractalHeap, FractalHeapDirectBlockCache};
+use hdf5_reader::io::Cursor;
+use hdf5_reader::local_heap::LocalHeap;
+use hdf5_reader::messages::link::{self, LinkMessage, LinkTarget};
+use hdf5_reader::messages::{link_info, symbol_table_msg};
+use hdf5_reader::symbol_table::SymbolTableNode;
+use std::collections::HashSet;
+use tensorferry_sdk::{Error, Result};
+
+/// The kind of an entry of a symbol table that is a soft link.
+const SOFT: u32 = 2;
+
+/// Whether an object is a group.
+pub(crate) fn is_group(header: &Header) -> bool {
+    let kinds = [SYMBOL_TABLE, LINK_INFO, LINK];
+    header.messages.iter().any(|message| kinds.contains(&message.kind))
+}
+
+/// The names of a group's children, and the addresses of their headers, in the file's order.
+///
+/// # Errors
+/// Unsupported, if a link is no hard one; malformed; a limit.
+pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, u64)>> {
+    let (os, ls) = (file.offset_size, file.length_size);
+    let mut found = Vec::new();
+    for message in group.all(SYMBOL_TABLE) {
+        let parsed = symbol_table_msg::parse(&mut Cursor::new(message), os, ls, message.len());
+        let table = file.parsed(parsed, "a symbol table", group.address)?;
+        old_children(file, table.btree_address, table.heap_address, &mut found)?;
+    }
+    for message in group.all(LINK) {
+        found.push(hard(file, group.address, message)?);
+    }
+    for message in group.all(LINK_INFO) {
+        let parsed = link_info::parse(&mut Cursor::new(message), os, ls, message.len());
+        let info = file.parsed(parsed, "a group's link info", group.address)?;
+        if !file.is_undefined(info.fractal_heap_address) {
+            let heap = (info.fractal_heap_address, info.btree_name_index_address);
+            for bytes in heap_objects(file, heap.0, heap.1)? {
+                found.push(hard(file, info.fractal_heap_address, &bytes)?);
+            }
+        }
+    }
+    let mut names = HashSet::with_capacity(found.len());
+    for (name, _) in &found {
+        if name.is_empty() || name.contains('/') || name == "." || name == ".." {
+            let error = Error::malformed("not a name of a link").found(format!("{name:?}"));
+            return Err(file.at(error, group.address));
+        }
+        if !names.insert(name) {
+            let error = Error::malformed("a group has two links of one name").found(format!("{name:?}"));
+            return Err(file.at(error, group.address));
+        }
+    }
+    Ok(found)
+}
+
+/// A link message's name and address.
+fn hard(file: &File<'_>, address: u64, message: &[u8]) -> Result<(String, u64)> {
+    let parsed = link::parse(&mut Cursor::new(message), file.offset_size, file.length_size, message.len());
+    let LinkMessage { name, target, .. } = file.parsed(parsed, "a link", address)?;
+    match target {
+        LinkTarget::Hard { address } => Ok((name, address)),
+        LinkTarget::Soft { path } => Err(file.at(soft(&name, &path), address)),
+        LinkTarget::External { filename, .. } => {
+            let error = Error::unsupported(format!(
+                "the link {name:?} leads to the file {filename:?}: no other file is opened"
+            ));
+            Err(file.at(error, address))
+        }
+    }
+}
+
+fn soft(name: &str, path: &str) -> Error {
+    Error::unsupported(format!("{name:?} is a soft link, to {path:?}: Keras loads none either"))
+}
+
+/// The children of a group as files of superblock 0 have them: symbol tables in a B-tree, names in a heap.
+fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, u64)>) -> Result<()> {
+    let (os, ls) = (file.offset_size, file.length_size);
+    let leaves = collect_btree_v1_leaves_storage(file.storage(), tree, os, ls, None, &[], None);
+    let leaves = file.parsed(leaves, "a group's B-tree", tree)?;
+    if leaves.is_empty() {
+        return Ok(());
+    }
+    let parsed = LocalHeap::parse_at_storage(file.storage(), heap, os, ls);
+    let LocalHeap { data_segment_address, data_segment_size, .. } =
+        file.parsed(parsed, "a group's names", heap)?;
+    let names = file.bytes(data_segment_address, data_segment_size, "a group's names")?;
+    let text = |offset: u64| -> Result<String> {
+        let start = usize::try_from(offset).ok().and_then(|start| names.get(start..));
+        let text = start.and_then(|start| start.split(|&byte| byte == 0).next());
+        let text = text.and_then(|text| std::str::from_utf8(text).ok());
+        text.map(str::to_owned).ok_or_else(|| {
+            file.at(Error::malformed("a link's name is not among its group's names").found(offset), heap)
+        })
+    };
+    let entry_len = 2 * u64::from(os) + 24;
+    for (_, node) in leaves {
+        let prefix = file.bytes(node, 8, "a symbol table")?;
+        let count = prefix.get(6..8).map_or(0, |count| u64::from(count[0]) | u64::from(count[1]) << 8);
+        let bytes = file.bytes(node, 8 + count * entry_len, "a symbol table")?;
+        let table = SymbolTableNode::parse(&mut Cursor::new(&bytes), os, ls);
+        for entry in file.parsed(table, "a symbol table", node)?.entries {
+            let name = text(entry.link_name_offset)?;
+            if entry.cache_type == SOFT {
+                let [a, b, c, d, ..] = entry.scratch;
+                let path = text(u32::from_le_bytes([a, b, c, d]).into())?;
+                return Err(file.at(soft(&name, &path), node));
+            }
+            found.push((name, entry.object_header_address));
+        }
+    }
+    Ok(())
+}
+
+/// The objects of a fractal heap that a B-tree of names lists: messages, without their prefixes.
+pub(crate) fn heap_objects(file: &File<'_>, heap: u64, tree: u64) -> Result<Vec<Vec<u8>>> {
+    const WHAT: &str = "a heap of links or attributes";
+    let (os, ls) = (file.offset_size, file.length_size);
+    let fractal = file.parsed(FractalHeap::parse_at_storage(file.storage(), heap, os, ls), WHAT, heap)?;
+    if fractal.io_filters_len > 0 {
+        let error = Error::unsupported("compressed links or attributes: rewrite the file with h5repack");
+        return Err(file.at(error, heap));
+    }
+    let index = file.parsed(BTreeV2Header::parse_at_storage(file.storage(), tree, os, ls), WHAT, tree)?;
+    let records = collect_btree_v2_records_storage(file.storage(), &index, os, ls, None, &[], None);
+    let mut cache = FractalHeapDirectBlockCache::default();
+    let mut objects = Vec::new();
+    for record in file.parsed(records, WHAT, tree)? {
+        let id = match record {
+            BTreeV2Record::LinkNameHash { heap_id, .. }
+            | BTreeV2Record::AttributeNameHash { heap_id, flags: 0, .. } => heap_id,
+            BTreeV2Record::AttributeNameHash { .. } => {
+                let error = Error::unsupported(format!("a shared message {ATTRIBUTE} in a heap"));
+                return Err(file.at(error, heap));
+            }
+            _ => return Err(file.at(Error::malformed("not an index of names"), tree)),
+        };
+        let object = fractal.get_object_storage_cached(&id, file.storage(), os, ls, &mut cache);
+        objects.push(file.parsed(object, WHAT, heap)?);
+    }
+    Ok(objects)
+}

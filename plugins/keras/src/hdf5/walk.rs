@@ -1,0 +1,97 @@
+//! All objects of a file, through hard links, without recursion. What two links lead to is one object, whose data are
+//! the same; a group inside itself is refused.
+
+use super::file::File;
+use super::header::Header;
+use super::links::{children, is_group};
+use std::rc::Rc;
+use tensorferry_sdk::{Context, Error, Result};
+
+/// How deep groups may lie in one another.
+const MOST_DEPTH: usize = 64;
+
+/// An object and where it is.
+pub(crate) struct Object {
+    /// The names of the links that lead to it, joined with `/`; empty for the root.
+    pub(crate) path: String,
+    pub(crate) is_group: bool,
+    pub(crate) header: Header,
+}
+
+/// Gives each object of a file to `each`, a group before its children, and these in the order of their names; numbers in
+/// names count as numbers.
+///
+/// # Errors
+/// Malformed; unsupported; a limit; what `each` gives.
+pub(crate) fn walk(
+    file: &File<'_>,
+    context: &dyn Context,
+    each: &mut dyn FnMut(Object) -> Result<()>,
+) -> Result<()> {
+    let limits = context.limits();
+    let mut open = vec![(String::new(), file.root, Rc::new(Above::default()))];
+    let mut visited = 0_u64;
+    while let Some((path, address, above)) = open.pop() {
+        context.check_cancelled()?;
+        visited += 1;
+        let named = |error: Error| error.context(format!("{:?}", if path.is_empty() { "/" } else { &path }));
+        if visited > limits.entries {
+            return Err(Error::limit("too many objects")
+                .expected(format!("at most {}, or --bound entries=N", limits.entries)));
+        }
+        if path.len() as u64 > limits.name_bytes {
+            return Err(file.at(Error::limit("the path of an object is too long"), address));
+        }
+        if above.holds(address) {
+            return Err(named(file.at(Error::malformed("a group that is inside itself"), address)));
+        }
+        let header = Header::read(file, address).map_err(named)?;
+        let is_group = is_group(&header);
+        if is_group {
+            if above.depth >= MOST_DEPTH {
+                let error = Error::limit("groups lie too deep in one another").expected(MOST_DEPTH);
+                return Err(named(file.at(error, address)));
+            }
+            let mut children = children(file, &header).map_err(named)?;
+            children.sort_by(|(a, _), (b, _)| natural(a).cmp(&natural(b)));
+            let above = Rc::new(Above { depth: above.depth + 1, address, above: Some(above) });
+            for (name, address) in children.into_iter().rev() {
+                let path = if path.is_empty() { name } else { format!("{path}/{name}") };
+                open.push((path, address, above.clone()));
+                if open.len() as u64 > limits.entries {
+                    return Err(Error::limit("too many links")
+                        .expected(format!("at most {}, or --bound entries=N", limits.entries)));
+                }
+            }
+        }
+        each(Object { path, is_group, header })?;
+    }
+    Ok(())
+}
+
+/// The groups above an object.
+#[derive(Default)]
+struct Above {
+    depth: usize,
+    address: u64,
+    above: Option<Rc<Above>>,
+}
+
+impl Above {
+    fn holds(&self, address: u64) -> bool {
+        let mut group = Some(self);
+        while let Some(Above { depth, address: own, above }) = group {
+            if *depth > 0 && *own == address {
+                return true;
+            }
+            group = above.as_deref();
+        }
+        false
+    }
+}
+
+/// What names are sorted by: numbers first, as numbers, so that `vars/2` comes before `vars/10`.
+fn natural(name: &str) -> (bool, u64, &str) {
+    let number = name.parse().ok();
+    (number.is_none(), number.unwrap_or(0), name)
+}

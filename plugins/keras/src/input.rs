@@ -1,0 +1,192 @@
+//! Which files an input is: an HDF5 file, one in an archive or a folder with the configuration beside it, or shards and
+//! their map.
+
+use crate::{ARCHIVE_SUFFIX, CONFIG, MAP_SUFFIX, METADATA, WEIGHTS, WEIGHTS_SUFFIX};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use tensorferry_hub::only_file;
+use tensorferry_sdk::{Context, Entry, Error, Limits, Result, Source, check_name};
+use tensorferry_zip::{Archive, Extent, MAGIC, Member, Method, Names};
+
+/// Deflated members longer than this are refused where they are a hundred times what is stored, as Keras refuses them.
+const MOST_UNCHECKED: u64 = 1 << 20;
+const MOST_EXPANSION: u64 = 100;
+
+/// What an input is.
+pub(crate) struct Input {
+    pub(crate) weights: Vec<Weights>,
+    /// `config.json` and `metadata.json`, where they are.
+    pub(crate) config: Option<Vec<u8>>,
+    pub(crate) metadata: Option<Vec<u8>>,
+    /// Of shards: the groups, and the files that each is in.
+    pub(crate) map: Option<Vec<(String, Vec<String>)>>,
+    /// The archive that it lies in.
+    pub(crate) archive: Option<Archive>,
+}
+
+/// An HDF5 file.
+pub(crate) enum Weights {
+    /// Whole, or as a stored member of an archive.
+    At(Extent),
+    /// A deflated member.
+    Deflated(Member),
+}
+
+/// Whether a file's name is one of this format's; a shard is none by itself.
+pub(crate) fn is_ours(name: &str) -> bool {
+    let is_h5 = [".h5", ".hdf5"].iter().any(|suffix| name.ends_with(suffix));
+    !name.starts_with('.')
+        && (name.ends_with(ARCHIVE_SUFFIX) || name.ends_with(MAP_SUFFIX) || is_h5 && !is_shard(name))
+}
+
+/// Whether a file is named as Keras names shards: `x_00000.weights.h5`.
+pub(crate) fn is_shard(name: &str) -> bool {
+    let number = name.strip_suffix(WEIGHTS_SUFFIX).and_then(|stem| stem.rsplit_once('_'));
+    number.is_some_and(|(_, number)| number.len() == 5 && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+impl Input {
+    /// Finds the files of an input.
+    ///
+    /// # Errors
+    /// Malformed, if what a model needs is not there; unsupported; usage, if a folder holds several models; i/o.
+    pub(crate) fn find(source: &dyn Source, context: &dyn Context) -> Result<Self> {
+        let limits = context.limits();
+        let name = match source.entry() {
+            Entry::Folder if source.contains(WEIGHTS)? => return folder(source, limits),
+            Entry::Folder => only_in_folder(source)?,
+            _ => only_file(source, &[])?,
+        };
+        let extent = Extent::whole(source, source.open(&name)?);
+        let mut start = [0; 4];
+        if extent.read_start(source, &mut start)? == MAGIC || name.ends_with(ARCHIVE_SUFFIX) {
+            return archive(source, extent, limits).map_err(|error| error.file(&name));
+        }
+        if name.ends_with(MAP_SUFFIX) {
+            return shards(source, &name, extent, limits).map_err(|error| error.file(&name));
+        }
+        Ok(Self::of(vec![Weights::At(extent)]))
+    }
+
+    fn of(weights: Vec<Weights>) -> Self {
+        Self { weights, config: None, metadata: None, map: None, archive: None }
+    }
+}
+
+fn only_in_folder(source: &dyn Source) -> Result<String> {
+    let maps = source.list("")?.into_iter().filter(|name| name.ends_with(MAP_SUFFIX)).count();
+    match maps {
+        0 => only_file(source, &[ARCHIVE_SUFFIX, ".h5", ".hdf5"]),
+        _ => only_file(source, &[MAP_SUFFIX]),
+    }
+}
+
+fn folder(source: &dyn Source, limits: &Limits) -> Result<Input> {
+    let read = |name: &str| -> Result<Option<Vec<u8>>> {
+        if !source.contains(name)? {
+            return Ok(None);
+        }
+        Extent::whole(source, source.open(name)?).read(source, limits).map(Some)
+    };
+    let weights = Extent::whole(source, source.open(WEIGHTS)?);
+    Ok(Input { config: read(CONFIG)?, metadata: read(METADATA)?, ..Input::of(vec![Weights::At(weights)]) })
+}
+
+fn archive(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Input> {
+    let archive = Archive::open(source, extent, Names::Any, limits)?;
+    let (mut weights, mut config, mut metadata, mut is_npz) = (None, None, None, false);
+    for (index, entry) in archive.entries().iter().enumerate() {
+        let at = |error: Error| archive.at(error, entry.header_offset());
+        check_name(entry.name.strip_suffix('/').unwrap_or(&entry.name))
+            .map_err(|error| at(error.context("zip entry")))?;
+        let expanded = entry.stored_len.saturating_mul(MOST_EXPANSION);
+        if entry.method == Method::Deflated && entry.len > MOST_UNCHECKED.max(expanded) {
+            return Err(at(Error::limit(format!(
+                "zip entry {:?} is far longer than what is stored",
+                entry.name
+            ))
+            .expected(format!("at most {} bytes", MOST_UNCHECKED.max(expanded)))
+            .found(entry.len)));
+        }
+        let small = || {
+            let member = archive.member(index)?;
+            let mut bytes = Vec::new();
+            if member.len > limits.header_bytes {
+                return Err(Error::limit("too long to hold in memory").found(member.len));
+            }
+            member.write(source, &mut bytes, &Quiet(limits))?;
+            Ok(bytes)
+        };
+        match &*entry.name {
+            WEIGHTS => weights = Some(archive.member(index)?),
+            CONFIG => config = Some(small().map_err(at)?),
+            METADATA => metadata = Some(small().map_err(at)?),
+            "model.weights.npz" => is_npz = true,
+            _ => {}
+        }
+    }
+    let weights = match weights {
+        Some(member) if member.method == Method::Stored => Weights::At(member.stored),
+        Some(member) => Weights::Deflated(member),
+        None if is_npz => {
+            return Err(Error::unsupported("weights in model.weights.npz, which are pickled objects"));
+        }
+        None => return Err(Error::malformed(format!("the archive has no {WEIGHTS}"))),
+    };
+    if config.is_none() {
+        return Err(Error::malformed(format!("the archive has no {CONFIG}")));
+    }
+    Ok(Input { config, metadata, archive: Some(archive), ..Input::of(vec![weights]) })
+}
+
+/// A context for reading a member without the user's.
+struct Quiet<'a>(&'a Limits);
+
+impl Context for Quiet<'_> {
+    fn limits(&self) -> &Limits {
+        self.0
+    }
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
+    fn log(&self, _: tensorferry_sdk::Level, _: &str) {}
+}
+
+fn shards(source: &dyn Source, name: &str, extent: Extent, limits: &Limits) -> Result<Input> {
+    let wrong = |why: &str| Error::malformed(format!("the map of shards: {why}"));
+    let bytes = extent.read(source, limits)?;
+    let map: Value = serde_json::from_slice(&bytes).map_err(|e| wrong("not JSON").found(e))?;
+    let map = map.get("weight_map").and_then(Value::as_object).ok_or_else(|| wrong("no weight_map"))?;
+    let mut files = BTreeSet::new();
+    let mut groups = Vec::new();
+    for (group, value) in map {
+        let path = group.strip_prefix('/').filter(|path| check_name(path).is_ok());
+        let path = path.ok_or_else(|| wrong("not the path of a group").found(format!("{group:?}")))?;
+        let names: Vec<&str> = match value {
+            Value::String(name) => vec![name],
+            Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        };
+        if names.is_empty() || value.as_array().is_some_and(|all| all.len() != names.len()) {
+            return Err(wrong("not the names of files").found(format!("{value}")));
+        }
+        for name in &names {
+            if check_name(name).is_err() || name.contains('/') || !name.ends_with(WEIGHTS_SUFFIX) {
+                return Err(wrong("not the name of a shard beside it").found(format!("{name:?}")));
+            }
+            files.insert((*name).to_owned());
+        }
+        groups.push((path.to_owned(), names.into_iter().map(str::to_owned).collect()));
+    }
+    if files.is_empty() {
+        return Err(wrong("it names no file"));
+    }
+    let open = |file: &String| {
+        let id = source.open(file).map_err(|error| error.context(format!("a shard of {name:?}")))?;
+        Ok(Weights::At(Extent::whole(source, id)))
+    };
+    let weights = files.iter().map(open).collect::<Result<_>>()?;
+    Ok(Input { map: Some(groups), ..Input::of(weights) })
+}

@@ -1,0 +1,98 @@
+//! Keras' files: `.weights.h5` and `.h5` are HDF5, `.keras` is a zip archive with such a file in it.
+//!
+//! ```text
+//! model.keras             zip: metadata.json, config.json, model.weights.h5, assets/...; or a folder of these
+//! x.weights.h5            HDF5: <path of attributes>/vars/<number>; vars has the attribute "name", the layer's
+//! x.weights.json          {"weight_map": {"/<path>/vars": "x_00000.weights.h5" or a list of such}}
+//! x.h5, x.hdf5            HDF5 of Keras 1 and 2: groups of layers, whose order and names stand in the attributes
+//!                         layer_names and weight_names; a whole model has them in model_weights, beside
+//!                         optimizer_weights and the attributes model_config, training_config
+//! ```
+//!
+//! | HDF5 | dtype |
+//! |---|---|
+//! | integers of 1, 2, 4, 8 bytes, floats of IEEE 754, any byte order | I8 to U64, F16, F32, F64; BF16 as HDF5 2 has it |
+//! | enum {FALSE, TRUE} over i8; compound {r, i} | BOOL; C32, C64, C128 |
+//! | opaque of two bytes with the attribute `dtype` = `bfloat16` | BF16 |
+//! | other opaque ones | left out, or what `-i opaque` says |
+//! | strings of fixed and variable length | STR |
+//! | references, lists of variable length, times, other structures | left out, with a loss |
+//!
+//! Contiguous data and chunks without filters are where they lie, for the host to copy; compressed chunks (deflate, lzf,
+//! shuffle, fletcher32) are a storage each, decoded on all threads. A variable that is never written reads as its fill
+//! value. Links by name, data in other files, and what Keras itself refuses for its size are refused.
+//!
+//! The tree has the parts `model` and `optimizer`, and the configuration as it stands in JSON. No class that it names is
+//! ever looked for.
+//!
+//! | File | What it yields |
+//! |---|---|
+//! | `input.rs` | which files an input is |
+//! | `read.rs` | the catalog |
+//! | `names.rs` | layers' and variables' own names |
+//! | `config.rs` | JSON as a tree |
+//! | `write.rs`, `like.rs` | an output, made anew or like another file |
+//! | `hdf5/` | HDF5 itself |
+//!
+//! Sources: `keras/src/saving/saving_lib.py` and `keras/src/legacy/saving/legacy_h5_format.py` of Keras 3, the HDF5 File
+//! Format Specification 4.0, and files that Keras 2 and 3 and h5py wrote.
+#![forbid(unsafe_code)]
+
+mod probe;
+mod read;
+mod write;
+
+mod config;
+mod hdf5;
+mod input;
+mod like;
+mod names;
+mod options;
+
+use tensorferry_sdk::{
+    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
+};
+
+/// The weights in an archive or a folder, and what makes it a model.
+const WEIGHTS: &str = "model.weights.h5";
+const CONFIG: &str = "config.json";
+const METADATA: &str = "metadata.json";
+const ARCHIVE_SUFFIX: &str = ".keras";
+const WEIGHTS_SUFFIX: &str = ".weights.h5";
+const MAP_SUFFIX: &str = ".weights.json";
+
+/// The format.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Keras;
+
+impl Format for Keras {
+    fn describe(&self) -> Description {
+        Description::new("keras", "Keras: .keras, .weights.h5, .h5")
+            .suffixes([WEIGHTS_SUFFIX, ARCHIVE_SUFFIX, MAP_SUFFIX, ".h5", ".hdf5"])
+            .magic(0, *hdf5::SIGNATURE)
+            .magic(0, *tensorferry_zip::MAGIC)
+            .members(["*.weights.h5", "*.keras", "*.h5", "*.hdf5"])
+            .capabilities(Capabilities::READ | Capabilities::WRITE | Capabilities::TIES)
+            .options(options::declared())
+            .attribute("specification", "https://keras.io/guides/serialization_and_saving/")
+            .output_revision(1)
+    }
+
+    fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
+        probe::score(source, context).map(Some)
+    }
+
+    fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(read::Reader { options: options::ReadOptions::new(options)? }))
+    }
+
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        Ok(Box::new(write::Writer { options: options::WriteOptions::new(options)? }))
+    }
+}
+
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(Keras)]
+}

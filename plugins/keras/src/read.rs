@@ -1,0 +1,547 @@
+//! The reader: every dataset of the file is a tensor, under its path. What lies in the file as the host can copy it stays
+//! there; compressed chunks are decoded one by one.
+
+use crate::hdf5::{Attributes, Chunks, Dataset, Element, EncodedChunk, File, Place, walk};
+use crate::input::{Input, Weights};
+use crate::names::OwnNames;
+use crate::options::{Opaque, ReadOptions};
+use crate::{WEIGHTS, config};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use tensorferry_sdk::{
+    Block, ByteOrder, ByteSink, CatalogSink, Context, Dtype, Edges, EncodedStorage, Error, ErrorKind, Grid,
+    Loss, LossKind, MemorySource, Node, NodeId, Order, Region, Result, Severity, Source, Storage, StorageId,
+    TensorDecoder, TensorId, TensorReader, Tiles,
+};
+use tensorferry_zip::Extent;
+
+/// The marks of elements that HDF5 has no type for, in the attribute `dtype`.
+const MARKS: &[(&str, Dtype)] =
+    &[("bfloat16", Dtype::BF16), ("float8_e4m3fn", Dtype::F8_E4M3), ("float8_e5m2", Dtype::F8_E5M2)];
+/// Bytes that are given on at once.
+const PIECE: usize = 64 << 10;
+
+/// Reads models and weights.
+pub(crate) struct Reader {
+    pub(crate) options: ReadOptions,
+}
+
+impl TensorReader for Reader {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
+        let input = Input::find(source, context)?;
+        let mut model = Model::default();
+        if let Some(bytes) = &input.config {
+            model.parts.push(("config", config::parse(bytes, "the configuration")?));
+        }
+        if let Some(bytes) = &input.metadata {
+            let metadata = config::parse(bytes, "the metadata")?;
+            if let Some(version) = metadata.get("keras_version").and_then(Value::as_str) {
+                catalog.metadata_text("keras_version", version)?;
+            }
+        }
+        // What is deflated is inflated once, and read from memory: HDF5 is not read in order.
+        let mut memory = None;
+        if let [Weights::Deflated(member)] = &*input.weights {
+            if member.len > context.limits().header_bytes {
+                return Err(Error::limit("compressed weights are inflated in memory: store them (zip -0)")
+                    .expected(format!("at most {} bytes", context.limits().header_bytes))
+                    .found(member.len));
+            }
+            let mut bytes = Vec::new();
+            member.write(source, &mut bytes, context)?;
+            memory = Some(Arc::new(MemorySource::file(WEIGHTS, bytes)));
+        }
+        let (source, extents): (&dyn Source, Vec<Extent>) = match &memory {
+            Some(memory) => (&**memory, vec![Extent::whole(&**memory, memory.open(WEIGHTS)?)]),
+            None => (source, input.weights.iter().filter_map(Weights::extent).collect()),
+        };
+        let mut files = Vec::with_capacity(extents.len());
+        for &extent in &extents {
+            let named = |error: Error| error.file(source.name(extent.file));
+            let file = File::open(source, extent, context.limits()).map_err(named)?;
+            model.look(&file, files.len(), catalog, context).map_err(named)?;
+            files.push(file);
+        }
+        if let Some(map) = &input.map {
+            let names: Vec<&str> = extents.iter().map(|extent| source.name(extent.file)).collect();
+            model.check_map(map, &names)?;
+        }
+        let names = model.names(self.options.own_names);
+        let mut tensors = Tensors {
+            catalog,
+            context,
+            options: self.options,
+            bf16: model.is_legacy && model.says_bfloat16(),
+            memory: memory.clone(),
+            encoded: Vec::new(),
+            placed: HashMap::new(),
+            expanded: 0,
+        };
+        let mut ids = Vec::with_capacity(names.len());
+        for (found, name) in model.datasets.iter().zip(&names) {
+            context.check_cancelled()?;
+            let file = &files[found.file];
+            let id = tensors.add(file, found, name).map_err(|error| error.tensor(&found.path));
+            ids.push(id.map_err(|error| error.file(source.name(extents[found.file].file)))?);
+        }
+        let encoded = tensors.encoded;
+        model.tree(&names, &ids, catalog)?;
+        Ok(Box::new(encoded))
+    }
+}
+
+impl Weights {
+    fn extent(&self) -> Option<Extent> {
+        match self {
+            Self::At(extent) => Some(*extent),
+            Self::Deflated(_) => None,
+        }
+    }
+}
+
+/// A dataset of a file, by the file's number.
+#[derive(Debug)]
+struct Found {
+    file: usize,
+    path: String,
+    address: u64,
+}
+
+/// What the files of a model hold.
+#[derive(Default)]
+struct Model {
+    datasets: Vec<Found>,
+    /// The attribute `name` of groups `vars`, by the path of the object that they are of.
+    layer_names: HashMap<String, String>,
+    is_legacy: bool,
+    /// Of older files, the variable's own name by its path.
+    weight_names: HashMap<String, String>,
+    /// What goes into the tree beside tensors.
+    parts: Vec<(&'static str, Value)>,
+}
+
+impl Model {
+    /// Finds the datasets of a file, and what its attributes say.
+    fn look(
+        &mut self,
+        file: &File<'_>,
+        number: usize,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let mut lists: HashMap<String, Vec<String>> = HashMap::new();
+        let mut order: Option<(String, Vec<String>)> = None;
+        let mut held = 0_u64;
+        walk(file, context, &mut |object| {
+            held += object.path.len() as u64 + 64;
+            if held > context.limits().header_bytes {
+                return Err(Error::limit("the paths of a file's objects are too long to hold")
+                    .expected(format!("at most {} bytes", context.limits().header_bytes)));
+            }
+            if !object.is_group {
+                let (path, address) = (object.path, object.header.address);
+                self.datasets.push(Found { file: number, path, address });
+                return Ok(());
+            }
+            let attributes = Attributes::read(file, &object.header)?;
+            if let Some(layer) = object.path.strip_suffix("vars").filter(|p| p.is_empty() || p.ends_with('/'))
+            {
+                if let Some(name) = attributes.text(file, "name")? {
+                    self.layer_names.insert(layer.trim_end_matches('/').to_owned(), name);
+                }
+                return Ok(());
+            }
+            if matches!(&*object.path, "" | "model_weights") {
+                if let Some(layers) = attributes.list(file, "layer_names")? {
+                    order = Some((object.path.clone(), layers));
+                } else if attributes.get("nb_layers").is_some() {
+                    return Err(Error::unsupported(
+                        "weights of Keras before 1.0, which have no names (nb_layers): load and save them with Keras 1",
+                    ));
+                }
+            }
+            if object.path.is_empty() {
+                self.root_attributes(file, &attributes, catalog)?;
+            }
+            if let Some(names) = attributes.list(file, "weight_names")? {
+                lists.insert(object.path, names);
+            }
+            Ok(())
+        })?;
+        match order {
+            Some((root, layers)) => self.legacy(&root, &layers, &lists),
+            None => Ok(()),
+        }
+    }
+
+    /// What a whole model of Keras 1 and 2 says of itself.
+    fn root_attributes(
+        &mut self,
+        file: &File<'_>,
+        attributes: &Attributes,
+        catalog: &mut dyn CatalogSink,
+    ) -> Result<()> {
+        for name in ["keras_version", "backend"] {
+            if let Some(text) = attributes.text(file, name)? {
+                catalog.metadata_text(name, &text)?;
+            }
+        }
+        for name in ["model_config", "training_config"] {
+            if let Some(text) = attributes.text(file, name)? {
+                self.parts.push((name, config::parse(text.as_bytes(), name)?));
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds the lists of layers and weights against what is there.
+    fn legacy(&mut self, root: &str, layers: &[String], lists: &HashMap<String, Vec<String>>) -> Result<()> {
+        self.is_legacy = true;
+        let there: HashSet<&str> = self.datasets.iter().map(|found| &*found.path).collect();
+        for layer in layers {
+            let group = if root.is_empty() { layer.clone() } else { format!("{root}/{layer}") };
+            let names = lists.get(&group).ok_or_else(|| {
+                Error::malformed("a layer of layer_names has no group with weight_names")
+                    .found(format!("{group:?}"))
+            })?;
+            for name in names {
+                let path = format!("{group}/{name}");
+                if !there.contains(&*path) {
+                    return Err(Error::malformed("a weight of weight_names is not there").tensor(path));
+                }
+                let own = name.strip_suffix(":0").unwrap_or(name);
+                self.weight_names.insert(path, own.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the configuration of an older file has weights in bfloat16, which nothing else there says.
+    fn says_bfloat16(&self) -> bool {
+        let mut open: Vec<&Value> = self.parts.iter().map(|(_, value)| value).collect();
+        while let Some(value) = open.pop() {
+            match value {
+                Value::String(text) if text == "bfloat16" => return true,
+                Value::Array(values) => open.extend(values),
+                Value::Object(entries) => open.extend(entries.values()),
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Whether each group of a map of shards is in the files that it names.
+    fn check_map(&self, map: &[(String, Vec<String>)], files: &[&str]) -> Result<()> {
+        let there: HashSet<(&str, usize)> = self
+            .datasets
+            .iter()
+            .filter_map(|found| Some((found.path.rsplit_once('/')?.0, found.file)))
+            .collect();
+        for (group, names) in map {
+            for name in names {
+                let number = files.iter().position(|file| file == name);
+                if !number.is_some_and(|number| there.contains(&(&**group, number))) {
+                    return Err(Error::malformed("a shard does not have what the map says")
+                        .file(name)
+                        .expected(format!("{group:?}")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The tensors' names.
+    fn names(&self, own: bool) -> Vec<String> {
+        let keys = || self.datasets.iter().map(|found| found.path.clone());
+        if !own {
+            return keys().collect();
+        }
+        let config = self.parts.iter().find(|(name, _)| *name == "config").map(|(_, value)| value);
+        let paths = self.datasets.iter().map(|found| &*found.path);
+        let names = OwnNames::new(&self.layer_names, config, paths.clone());
+        let own: Vec<String> = paths
+            .map(|path| match self.weight_names.get(path) {
+                Some(name) => name.clone(),
+                None => names.of(path),
+            })
+            .collect();
+        let mut uses: HashMap<&str, u32> = HashMap::new();
+        for name in own.iter().map(|name| &**name).chain(self.datasets.iter().map(|found| &*found.path)) {
+            *uses.entry(name).or_default() += 1;
+        }
+        let unique = |(name, key): (&String, String)| match uses.get(&**name) {
+            Some(1) => name.clone(),
+            _ => key,
+        };
+        own.iter().zip(keys()).map(unique).collect()
+    }
+
+    /// The tree: the model's tensors, the optimizer's and the metrics', and the configuration.
+    fn tree(self, names: &[String], ids: &[Option<TensorId>], catalog: &mut dyn CatalogSink) -> Result<()> {
+        let part = |path: &str| match path.split('/').next() {
+            Some("optimizer" | "optimizer_weights") => "optimizer",
+            Some("metrics") => "metrics",
+            _ => "model",
+        };
+        let is_plain = self.datasets.iter().all(|found| part(&found.path) == "model");
+        if is_plain && self.parts.is_empty() {
+            return Ok(());
+        }
+        let mut root = Vec::new();
+        for wanted in ["model", "optimizer", "metrics"] {
+            let mut entries = Vec::new();
+            for ((found, name), id) in self.datasets.iter().zip(names).zip(ids) {
+                if let (true, Some(id)) = (part(&found.path) == wanted, id) {
+                    entries.push((catalog.node(Node::text(name))?, catalog.node(Node::tensor(*id))?));
+                }
+            }
+            if !entries.is_empty() {
+                root.push((catalog.node(Node::text(wanted))?, catalog.node(Node::map("", &entries))?));
+            }
+        }
+        for (name, value) in &self.parts {
+            let value: NodeId = config::add(catalog, value)?;
+            root.push((catalog.node(Node::text(name))?, value));
+        }
+        let root = catalog.node(Node::map("", &root))?;
+        catalog.root(root)
+    }
+}
+
+/// A catalog that is filled with datasets.
+struct Tensors<'a> {
+    catalog: &'a mut dyn CatalogSink,
+    context: &'a dyn Context,
+    options: ReadOptions,
+    /// Whether unmarked elements of two bytes are BF16.
+    bf16: bool,
+    memory: Option<Arc<MemorySource>>,
+    /// What has to be decoded, by handle.
+    encoded: Vec<Encoded>,
+    /// What two links lead to has its bytes once.
+    placed: HashMap<(usize, u64), Placed>,
+    /// Bytes that chunks have beyond those that are stored.
+    expanded: u64,
+}
+
+/// Where a dataset's bytes are in the catalog.
+#[derive(Clone)]
+enum Placed {
+    Nowhere,
+    Whole(StorageId),
+    Fill(StorageId),
+    Grid(Grid),
+}
+
+impl Tensors<'_> {
+    /// Adds a dataset; `None`, if there is no dtype for it, which is a loss.
+    fn add(&mut self, file: &File<'_>, found: &Found, name: &str) -> Result<Option<TensorId>> {
+        let header = crate::hdf5::Header::read(file, found.address)?;
+        let mut dataset = match Dataset::read(file, &header, self.context.limits()) {
+            Ok(dataset) => dataset,
+            // A table beside the weights does not keep these from being read; data elsewhere and filters do.
+            Err(fault) if fault.is_datatype => {
+                self.catalog.loss(Loss::new(LossKind::Tensor, name, fault.error.message()))?;
+                return Ok(None);
+            }
+            Err(fault) => return Err(fault.error),
+        };
+        if dataset.datatype.has_names {
+            let why = "an enumeration: its numbers are read, their names are not";
+            self.catalog.loss(Loss::new(LossKind::Precision, name, why).severity(Severity::Note))?;
+        }
+        let (dtype, order) = match dataset.datatype.element {
+            Element::Number(dtype, order) => (dtype, order),
+            Element::FixedText(_) | Element::VariableText => return self.add_strings(file, &dataset, name),
+            Element::Opaque => match self.opaque(file, &dataset)? {
+                Some(Opaque::Is(dtype)) => (dtype, ByteOrder::Little),
+                Some(Opaque::Bytes) => {
+                    dataset.shape.push(dataset.datatype.width);
+                    dataset.datatype.inner.push(dataset.datatype.width);
+                    (Dtype::U8, ByteOrder::Little)
+                }
+                _ => {
+                    let width = dataset.datatype.width;
+                    let why =
+                        format!("elements of {width} bytes of which the file says nothing: see -i opaque");
+                    self.catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
+                    return Ok(None);
+                }
+            },
+        };
+        let key = (found.file, found.address);
+        let placed = match self.placed.get(&key) {
+            Some(placed) => placed.clone(),
+            None => {
+                let placed = self.place(&dataset, dtype, order)?;
+                self.placed.insert(key, placed.clone());
+                placed
+            }
+        };
+        let shape = &dataset.shape;
+        let id = match placed {
+            Placed::Nowhere => self.catalog.tensor_of_blocks(name, dtype, shape, Vec::new())?,
+            Placed::Whole(storage) => self.catalog.tensor(name, dtype, shape, storage, 0)?,
+            Placed::Grid(grid) => self.catalog.tensor_of_tiles(name, dtype, shape, grid)?,
+            Placed::Fill(storage) => {
+                let region = Region { origin: vec![0; shape.len()], shape: shape.clone() };
+                let block = Block { region, storage, offset: 0, strides: vec![0; shape.len()] };
+                self.catalog.tensor_of_blocks(name, dtype, shape, vec![block])?
+            }
+        };
+        Ok(Some(id))
+    }
+
+    /// What elements are that HDF5 says nothing of: what the attribute `dtype` says, or the configuration, or the user.
+    fn opaque(&self, file: &File<'_>, dataset: &Dataset) -> Result<Option<Opaque>> {
+        let width = dataset.datatype.width;
+        let fits = |dtype: Dtype| {
+            dtype.info().and_then(|info| info.element_bytes()).is_some_and(|bytes| u64::from(bytes) == width)
+        };
+        if let Some(mark) = dataset.attributes.text(file, "dtype")? {
+            let known = MARKS.iter().find(|(name, dtype)| *name == mark && fits(*dtype));
+            if let Some((_, dtype)) = known {
+                return Ok(Some(Opaque::Is(*dtype)));
+            }
+        }
+        if self.bf16 && fits(Dtype::BF16) {
+            return Ok(Some(Opaque::Is(Dtype::BF16)));
+        }
+        Ok(match self.options.opaque {
+            Opaque::Is(dtype) if !fits(dtype) => None,
+            Opaque::Refuse => None,
+            said => Some(said),
+        })
+    }
+
+    fn add_strings(&mut self, file: &File<'_>, dataset: &Dataset, name: &str) -> Result<Option<TensorId>> {
+        let texts = match dataset.strings(file) {
+            Ok(texts) => texts,
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                self.catalog.loss(Loss::new(LossKind::Tensor, name, error.message()))?;
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let mut logical = Vec::new();
+        for text in texts {
+            logical.extend((text.len() as u64).to_le_bytes());
+            logical.extend(text);
+        }
+        let storage = self.catalog.storage(Storage::inline(logical))?;
+        self.catalog.tensor(name, Dtype::STR, &dataset.shape, storage, 0).map(Some)
+    }
+
+    fn place(&mut self, dataset: &Dataset, dtype: Dtype, order: ByteOrder) -> Result<Placed> {
+        Ok(match &dataset.place {
+            Place::Nowhere => Placed::Nowhere,
+            Place::File(extent) => {
+                let storage = self.range(*extent);
+                Placed::Whole(self.catalog.storage(storage.byte_order(order))?)
+            }
+            Place::Inline(bytes) => {
+                Placed::Whole(self.catalog.storage(Storage::inline(bytes.clone()).byte_order(order))?)
+            }
+            Place::Fill(fill) => Placed::Fill(self.fill(fill, dtype, order)?),
+            Place::Chunks(chunks) => Placed::Grid(self.chunks(dataset, chunks, dtype, order)?),
+        })
+    }
+
+    /// Bytes that lie in the file as they are.
+    fn range(&mut self, extent: Extent) -> Storage {
+        if self.memory.is_none() {
+            return Storage::file(extent.file, extent.offset, extent.len);
+        }
+        self.encode(Bytes::Range(extent), extent.len)
+    }
+
+    fn encode(&mut self, bytes: Bytes, len: u64) -> Storage {
+        self.encoded.push(Encoded { bytes, memory: self.memory.clone() });
+        Storage::encoded(self.encoded.len() as u64 - 1, len)
+    }
+
+    /// The storage of one number, which all others repeat.
+    fn fill(&mut self, fill: &[u8], dtype: Dtype, order: ByteOrder) -> Result<StorageId> {
+        let width = dtype.info().and_then(|info| info.element_bytes()).unwrap_or(1) as usize;
+        let (first, rest) = fill.split_at_checked(width).unwrap_or((fill, &[]));
+        if rest.chunks(width).any(|other| other != first) {
+            return Err(Error::unsupported("a fill value of several numbers"));
+        }
+        self.catalog.storage(Storage::inline(first).byte_order(order))
+    }
+
+    fn chunks(&mut self, dataset: &Dataset, chunks: &Chunks, dtype: Dtype, order: ByteOrder) -> Result<Grid> {
+        let mut tiles = Vec::with_capacity(chunks.found.len());
+        for chunk in &chunks.found {
+            let Some(chunk) = chunk else {
+                tiles.push(None);
+                continue;
+            };
+            let storage = if chunks.filters.are_skipped(chunk.mask) {
+                self.range(chunk.stored)
+            } else {
+                self.count_expanded(chunks.len, chunk.stored.len)?;
+                let filters = chunks.filters.clone();
+                let (stored, mask, width, len) = (chunk.stored, chunk.mask, chunks.width, chunks.len);
+                self.encode(Bytes::Chunk(EncodedChunk { stored, filters, mask, width, len }), len)
+            };
+            tiles.push(Some(self.catalog.storage(storage.byte_order(order))?));
+        }
+        let fill = match tiles.contains(&None) {
+            true => Some(self.fill(&chunks.fill, dtype, order)?),
+            false => None,
+        };
+        let tile = [&chunks.tile[..], &dataset.datatype.inner].concat();
+        Ok(Grid { tile, order: Order::C, edges: Edges::Padded, tiles: Tiles::Listed(tiles), fill })
+    }
+
+    /// Bounds what all chunks together are longer than what is stored of them.
+    fn count_expanded(&mut self, len: u64, stored: u64) -> Result<()> {
+        self.expanded = self.expanded.saturating_add(len.saturating_sub(stored));
+        let most = self.context.limits().expanded_bytes;
+        if self.expanded <= most {
+            return Ok(());
+        }
+        Err(Error::limit("compressed chunks are far longer than what is stored of them")
+            .expected(format!("at most {most} bytes more, or --bound expanded_bytes=N"))
+            .found(self.expanded))
+    }
+}
+
+/// A storage that has to be decoded, or that lies in a member that was.
+#[derive(Debug)]
+struct Encoded {
+    bytes: Bytes,
+    memory: Option<Arc<MemorySource>>,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Chunk(EncodedChunk),
+    Range(Extent),
+}
+
+impl EncodedStorage for Encoded {
+    fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+        let source = self.memory.as_deref().map_or(source, |memory| memory);
+        let extent = match &self.bytes {
+            Bytes::Chunk(chunk) => return chunk.decode(source, output, context),
+            Bytes::Range(extent) => *extent,
+        };
+        let mut buffer = vec![0; PIECE];
+        let mut done = 0;
+        while done < extent.len {
+            context.check_cancelled()?;
+            let piece = extent.after(done).read_start(source, &mut buffer)?;
+            done += piece.len() as u64;
+            output.write(piece)?;
+        }
+        Ok(())
+    }
+}

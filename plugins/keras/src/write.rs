@@ -1,0 +1,111 @@
+//! The writer: `.weights.h5` from tensors alone, under their names as paths, which `load_weights` takes where these are
+//! Keras' own; all else by writing another file again (`like.rs`).
+
+use crate::hdf5::write::{NewDataset, check_path, has_datatype, plan};
+use crate::like::Template;
+use crate::options::WriteOptions;
+use crate::{ARCHIVE_SUFFIX, WEIGHTS, WEIGHTS_SUFFIX};
+use std::collections::{HashMap, HashSet};
+use tensorferry_sdk::{
+    CatalogView, Context, Error, LayoutSink, NothingToSeal, Result, Role, Target, TensorId, TensorPart,
+    TensorPlan, TensorWriter,
+};
+
+/// The most dimensions that HDF5 has.
+const MOST_RANK: usize = 32;
+
+/// Plans files.
+pub(crate) struct Writer {
+    pub(crate) options: WriteOptions,
+}
+
+impl TensorWriter for Writer {
+    fn plan(
+        &self,
+        catalog: &dyn CatalogView,
+        target: &Target,
+        layout: &mut dyn LayoutSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorPlan>> {
+        if let Some(like) = &self.options.like {
+            let template = Template::open(like, context).map_err(|error| error.file(like))?;
+            return template.write(catalog, target, layout, context);
+        }
+        let path = match target {
+            Target::File(path) => path,
+            Target::Folder => WEIGHTS,
+        };
+        if path.ends_with(ARCHIVE_SUFFIX) {
+            let why = "tensors alone make no .keras, which has a configuration too: name a model whose weights these are \
+                       with -o like=MODEL.keras, or write MODEL.weights.h5";
+            return Err(Error::usage(why).file(path));
+        }
+        if !path.ends_with(WEIGHTS_SUFFIX) && (path.ends_with(".h5") || path.ends_with(".hdf5")) {
+            let why = "this name is of Keras 2's form, whose lists of layers tensors alone do not make: name a file whose \
+                       weights these are with -o like=FILE.h5, or write NAME.weights.h5";
+            return Err(Error::usage(why).file(path));
+        }
+        if path.ends_with(crate::MAP_SUFFIX) {
+            return Err(Error::usage("weights in shards are not written: write NAME.weights.h5").file(path));
+        }
+        write_weights(catalog, path, layout, context)?;
+        Ok(Box::new(NothingToSeal))
+    }
+}
+
+fn write_weights(
+    catalog: &dyn CatalogView,
+    path: &str,
+    layout: &mut dyn LayoutSink,
+    context: &dyn Context,
+) -> Result<()> {
+    let names: HashSet<&str> = catalog.tensor_ids().map(|id| catalog.tensor(id).name).collect();
+    // What would be a group too, as `a` is beside `a/b`.
+    let groups: HashSet<&str> =
+        names.iter().flat_map(|name| name.match_indices('/').map(|(end, _)| &name[..end])).collect();
+    let (mut datasets, mut ids, mut numbers) = (Vec::new(), Vec::new(), HashMap::new());
+    for id in catalog.tensor_ids() {
+        context.check_cancelled()?;
+        let view = catalog.tensor(id);
+        let mut why = check_path(view.name).err().map(str::to_owned);
+        if groups.contains(view.name) {
+            why = Some("its name is that of a group of others: rename it".to_owned());
+        } else if !has_datatype(view.dtype) {
+            let dtype = catalog.dtype_info(view.dtype)?.name().to_owned();
+            why = Some(format!("Keras' files have no dtype {dtype}: --step cast:f32 or another dtype first"));
+        } else if view.shape.len() > MOST_RANK {
+            why = Some(format!("HDF5 has at most {MOST_RANK} dimensions"));
+        }
+        if let Some(why) = why {
+            layout.omit(id, &why)?;
+            continue;
+        }
+        let tied: TensorId = catalog.tied_to(id);
+        let same_as = numbers.get(&tied).copied().filter(|_| tied != id);
+        numbers.insert(id, datasets.len());
+        datasets.push(NewDataset {
+            path: view.name,
+            dtype: view.dtype,
+            shape: view.shape,
+            len: view.bytes,
+            same_as,
+        });
+        ids.push(id);
+    }
+    let planned = plan(&datasets)?;
+    let file = layout.file(path, Role::Data)?;
+    layout.bytes(file, &planned.front)?;
+    let mut end = planned.front.len() as u64;
+    for ((dataset, &id), &offset) in datasets.iter().zip(&ids).zip(&planned.offsets) {
+        if let Some(same) = dataset.same_as {
+            layout.alias(id, ids[same])?;
+            continue;
+        }
+        if offset > end {
+            layout.pad(file, offset - end)?;
+        }
+        layout.tensor(file, TensorPart::whole(id))?;
+        end = offset + dataset.len;
+    }
+    Ok(())
+}

@@ -1,0 +1,22 @@
+//! The SDK's conformance suite over this format.
+
+use crate::common::facts::cases;
+use std::fs;
+use tensorferry_keras::Keras;
+use tensorferry_sdk::conformance::{Sample, check};
+
+#[test]
+fn keras_conforms() {
+    let of = |case: &str, name: &str| {
+        let folder = cases("keras", case).remove(0);
+        Sample::file(name, fs::read(folder.join(name)).unwrap())
+    };
+    let samples = [
+        of("bfloat16", "model.keras").holding(&["layers/dense/vars/0"]),
+        of("h5_minimal_writer", "min.weights.h5").holding(&["layers/dense/vars/1"]),
+        of("h5_userblock", "ub.weights.h5").holding(&["layers/d/vars/0"]),
+    ];
+    let report = check(&Keras, &samples);
+    assert!(report.damaged > 1000 && report.written > 50, "{report:?}");
+    assert_eq!(report.refused, Vec::<String>::new());
+}

@@ -1,0 +1,7 @@
+//! Keras' files, written and read in memory.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+mod conformance;
+mod fixtures;
+mod written;

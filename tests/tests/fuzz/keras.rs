@@ -1,0 +1,21 @@
+//! Keras' reader comes back from whatever bytes it is given: HDF5 files, and archives of them.
+
+use crate::drive_any;
+use tensorferry_tests::fixtures::cases;
+
+fn seeds(ending: &str) -> Vec<Vec<u8>> {
+    let files = cases("keras", "")
+        .into_iter()
+        .map(|case| case.folder.join(case.expected["entry"].as_str().unwrap()))
+        .filter(|file| file.to_str().unwrap().ends_with(ending));
+    files.map(|file| std::fs::read(file).unwrap()).collect()
+}
+
+#[test]
+#[ignore = "fuzzes for ten seconds a target"]
+fn survives_mutated_files_and_archives() {
+    let (files, archives) = (seeds(".h5"), seeds(".keras"));
+    assert_eq!((files.len(), archives.len()), (20, 8));
+    drive_any("keras_h5", &files);
+    drive_any("keras_archive", &archives);
+}
