@@ -22,6 +22,17 @@ pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ArrowError>) -> Result
     }
 }
 
+/// The error for rows that the library refuses to write.
+pub(crate) fn refused(error: ArrowError) -> Error {
+    match error {
+        ArrowError::ExternalError(inner) => match inner.downcast::<Error>() {
+            Ok(own) => *own,
+            Err(other) => Error::unsupported(one_line(&other.to_string())),
+        },
+        other => Error::unsupported(one_line(&other.to_string())).context("Arrow IPC cannot hold these rows"),
+    }
+}
+
 fn text_of(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message")

@@ -7,8 +7,8 @@ use crate::{NAMING, SCALAR_CLASS};
 use std::collections::{HashMap, HashSet};
 use tensorferry_hub::{Choice, Index, choose};
 use tensorferry_sdk::{
-    CatalogSink, Context, Error, FileId, Loss, LossKind, Node, NodeId, NodeKind, NothingEncoded, Result,
-    Source, Storage, StorageRange, TensorDecoder, TensorId, TensorReader,
+    CatalogSink, Context, Error, FileId, Loss, LossKind, Node, NodeId, NodeKind, NothingEncoded, Purpose,
+    Result, Source, Storage, StorageRange, TensorDecoder, TensorId, TensorReader,
 };
 
 /// Reads files and sharded sets.
@@ -61,6 +61,8 @@ fn read_file(
 ) -> Result<Vec<String>> {
     let file = source.open(name)?;
     let document = Document::read(source, file, context)?;
+    // Modules are maps in maps, and all of them the model: a flat target takes the names that lead to its arrays.
+    let is_alone = is_alone && !(context.purpose() == Purpose::FLAT && is_all_model(&document));
     let places = Places::of(&document);
     let mut paths = Vec::new();
     let mut nodes: Vec<Option<NodeId>> = Vec::with_capacity(document.items.len());
@@ -96,6 +98,15 @@ fn read_file(
         catalog.root(root)?;
     }
     Ok(paths)
+}
+
+/// Whether a file holds maps and arrays alone, none of which is of an optimizer.
+fn is_all_model(document: &Document) -> bool {
+    document.items.iter().all(|item| match item {
+        Item::Map(entries) => !entries.iter().any(|(key, _)| key.to_string() == "opt_state"),
+        Item::Array(_) => true,
+        Item::List(_) | Item::Leaf(_) | Item::Unknown(_) => false,
+    })
 }
 
 /// Describes a tensor; its node.

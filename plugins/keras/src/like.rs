@@ -134,7 +134,7 @@ impl Template {
             };
             match taken.get(&extent.offset).filter(|_| extent.len > 0) {
                 Some(&first) if catalog.tied_to(tensor) == catalog.tied_to(first) => {
-                    layout.alias(tensor, first)?
+                    layout.alias(tensor, first)?;
                 }
                 Some(_) => layout.omit(tensor, "two links of the file of -o like= lead to these bytes")?,
                 None => {

@@ -39,10 +39,9 @@ pub(crate) fn same(
     let whole = |reach: &Reach<'_>| reach.storage.len == reach.len;
     if let (true, true, Some(first), Some(second)) =
         (whole(&a), whole(&b), &a.storage.digest, &b.storage.digest)
+        && (first != second || a.len > LONG)
     {
-        if first != second || a.len > LONG {
-            return Ok(first == second);
-        }
+        return Ok(first == second);
     }
     let (mut first, mut second) = (Vec::new(), Vec::new());
     let mut done = 0;

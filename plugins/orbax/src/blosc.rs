@@ -9,7 +9,7 @@
 //! Flags: 1 bytes are shuffled, 2 not compressed, 4 bits are shuffled, 16 blocks are not split; the codec in the upper three
 //! bits. A block that is split has a part for each byte of an element, each with its length as i32 before it.
 
-use crate::codec::{Exact, SpanReader};
+use crate::chunk_io::{Exact, SpanReader};
 use std::io::Read;
 use tensorferry_sdk::{Context, Error, Result};
 

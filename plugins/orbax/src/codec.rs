@@ -1,7 +1,8 @@
 //! A codec's chain decodes a chunk: at most one compressor, and checksums after it.
 
 use crate::blosc;
-use crate::store::Span;
+use crate::chunk_io::{Exact, SpanReader};
+use crate::span::Span;
 use std::io::{self, Read};
 use tensorferry_sdk::{ByteSink, Context, EncodedStorage, Error, Result, Source, crc32c_append};
 
@@ -136,55 +137,5 @@ fn copy(from: &mut dyn Read, to: &mut Exact<'_>, context: &dyn Context) -> Resul
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(wrong(&error)),
         }
-    }
-}
-
-/// The bytes of a span in order. What reading them gave is kept, since a decoder would make another error of it.
-pub(crate) struct SpanReader<'a> {
-    source: &'a dyn Source,
-    span: &'a Span,
-    at: u64,
-    end: u64,
-    failed: Option<Error>,
-}
-
-impl Read for SpanReader<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let len = usize::try_from(self.end - self.at).map_or(buffer.len(), |left| left.min(buffer.len()));
-        match self.span.read_at(self.source, self.at, &mut buffer[..len]) {
-            Ok(()) => {
-                self.at += len as u64;
-                Ok(len)
-            }
-            Err(error) => {
-                self.failed = Some(error);
-                Err(io::Error::other("a read failed"))
-            }
-        }
-    }
-}
-
-/// Takes exactly as many bytes as a chunk has.
-pub(crate) struct Exact<'a> {
-    output: &'a mut dyn ByteSink,
-    pub(crate) left: u64,
-    len: u64,
-}
-
-impl Exact<'_> {
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.left = self.left.checked_sub(bytes.len() as u64).ok_or_else(|| {
-            let error = Error::malformed("a chunk becomes longer than its shape");
-            error.expected(format!("{} bytes", self.len)).found("more")
-        })?;
-        self.output.write(bytes)
-    }
-
-    fn finish(self) -> Result<()> {
-        if self.left == 0 {
-            return Ok(());
-        }
-        let error = Error::malformed("a chunk is shorter than its shape");
-        Err(error.expected(format!("{} bytes", self.len)).found(self.len - self.left))
     }
 }

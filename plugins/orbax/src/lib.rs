@@ -16,8 +16,8 @@
 //! |---|---|
 //! | `locate` | the folders that are meant: steps and items |
 //! | `metadata` | the tree of a folder |
-//! | `store` | the bytes of a key: a file, or a place that `ocdbt` finds |
-//! | `array` | an array's description, from `zarr2` or `zarr3`, and its chunks |
+//! | `store` | the bytes of a key, as a `span`: a file, or a place that `ocdbt` finds |
+//! | `array` | an array's description, from `zarr2` or `zarr3` as an `encoding`, and its chunks |
 //! | `codec` | what decodes a chunk: zstd, gzip, zlib, bzip2, `blosc` |
 //!
 //! Sources: orbax-checkpoint 0.12 and tensorstore 0.1.86, the specifications of zarr 2 and 3 and of OCDBT, and files that these
@@ -30,12 +30,15 @@ mod write;
 
 mod array;
 mod blosc;
+mod chunk_io;
 mod codec;
 mod dtype;
+mod encoding;
 mod json;
 mod locate;
 mod metadata;
 mod ocdbt;
+mod span;
 mod store;
 mod zarr2;
 mod zarr3;

@@ -1,7 +1,7 @@
 //! Which folders are meant: a tree is itself, a step its items, a run its latest step.
 
 use crate::metadata::METADATA;
-use crate::ocdbt::MANIFEST;
+use crate::span::MANIFEST;
 use tensorferry_sdk::{Context, Entry, Error, Result, Source};
 
 /// What a folder is called until all of it is there.

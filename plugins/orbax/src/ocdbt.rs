@@ -11,13 +11,11 @@
 //!
 //! Numbers are LEB128 but where a width is given; each field stands for all entries before the next one does.
 
-use crate::store::{Span, open_in};
+use crate::span::{MANIFEST, Span, open_in};
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use tensorferry_sdk::{Context, Error, FileId, Result, Source, crc32c};
 
-/// The manifest's name.
-pub(crate) const MANIFEST: &str = "manifest.ocdbt";
 const MANIFEST_MAGIC: u32 = 0x0cdb_3a2a;
 const NODE_MAGIC: u32 = 0x0cdb_20de;
 /// The least that a node may be decoded to, and the most.

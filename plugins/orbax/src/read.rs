@@ -4,7 +4,8 @@ use crate::array::Arrays;
 use crate::json::Json;
 use crate::locate::{Found, below, locate, names_a_tree, nothing};
 use crate::metadata::{Kind, METADATA, Metadata, STRINGS};
-use crate::store::{Store, check_path};
+use crate::span::check_path;
+use crate::store::Store;
 use std::collections::HashMap;
 use tensorferry_sdk::{
     CatalogSink, Context, Entry, Error, Node, NodeId, NodeKind, Result, Source, TensorDecoder, TensorReader,

@@ -1,60 +1,9 @@
 //! A store gives the bytes of a key: of a file in a folder, or of a place in an OCDBT store's files.
 
-use crate::ocdbt::{self, MANIFEST};
+use crate::ocdbt;
+use crate::span::{MANIFEST, Span, check_path};
 use std::collections::BTreeMap;
-use tensorferry_sdk::{Context, Error, FileId, Limits, Result, Source, check_name};
-
-/// Where a value lies.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Span {
-    File { file: FileId, offset: u64, len: u64 },
-    Inline(Vec<u8>),
-}
-
-impl Span {
-    pub(crate) fn len(&self) -> u64 {
-        match self {
-            Self::File { len, .. } => *len,
-            Self::Inline(bytes) => bytes.len() as u64,
-        }
-    }
-
-    /// Fills a buffer with the bytes from `at` on, which are there.
-    pub(crate) fn read_at(&self, source: &dyn Source, at: u64, buffer: &mut [u8]) -> Result<()> {
-        match self {
-            Self::File { file, offset, .. } => source.read_at(*file, offset.saturating_add(at), buffer),
-            Self::Inline(bytes) => {
-                let from = usize::try_from(at).ok().and_then(|at| bytes.get(at..)?.get(..buffer.len()));
-                buffer.copy_from_slice(from.ok_or_else(|| Error::plugin("a read past a value's end"))?);
-                Ok(())
-            }
-        }
-    }
-
-    /// All bytes, once it is known that they may be held.
-    pub(crate) fn bytes(&self, source: &dyn Source, limits: &Limits) -> Result<Vec<u8>> {
-        match self {
-            Self::File { file, offset, len } => source.read_vec(*file, *offset, *len, limits),
-            Self::Inline(bytes) => Ok(bytes.clone()),
-        }
-    }
-
-    /// A part of it; `None`, where it does not have one.
-    pub(crate) fn part(&self, at: u64, part_len: u64) -> Option<Self> {
-        if at.checked_add(part_len)? > self.len() {
-            return None;
-        }
-        Some(match self {
-            Self::File { file, offset, .. } => {
-                Self::File { file: *file, offset: offset.checked_add(at)?, len: part_len }
-            }
-            Self::Inline(bytes) => {
-                let at = usize::try_from(at).ok()?;
-                Self::Inline(bytes.get(at..at + usize::try_from(part_len).ok()?)?.to_vec())
-            }
-        })
-    }
-}
+use tensorferry_sdk::{Context, Result, Source};
 
 /// The values of one checkpoint's arrays.
 pub(crate) enum Store<'a> {
@@ -123,19 +72,4 @@ impl<'a> Store<'a> {
             }
         }
     }
-}
-
-/// That a path from a file stays in its folder.
-pub(crate) fn check_path(path: &str) -> Result<()> {
-    if path.contains(['\\', '\0']) {
-        let error = Error::malformed("a name that is no path in the checkpoint's folder");
-        return Err(error.found(format!("{path:?}")));
-    }
-    check_name(path).map_err(|error| Error::malformed(error.message()).found(format!("{path:?}")))
-}
-
-/// Opens a file of the folder that a file names.
-pub(crate) fn open_in(source: &dyn Source, folder: &str, path: &str) -> Result<FileId> {
-    check_path(path).map_err(|error| error.file(format!("{folder}{MANIFEST}")))?;
-    source.open(&format!("{folder}{path}"))
 }

@@ -3,7 +3,7 @@
 
 use crate::dtype;
 use crate::metadata::METADATA;
-use crate::store::check_path;
+use crate::span::check_path;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use tensorferry_sdk::{

@@ -1,8 +1,8 @@
 //! zarr 2: `.zarray`, a JSON object, says what an array is.
 
-use crate::array::{Encoding, Keys, Layers};
 use crate::codec::{Chain, Compressor};
 use crate::dtype;
+use crate::encoding::{Encoding, Keys, Layers};
 use crate::json::Json;
 use tensorferry_sdk::{Error, Order, Result};
 

@@ -1,8 +1,8 @@
 //! zarr 3: `zarr.json` says what an array is; its codecs may be shards of chunks.
 
-use crate::array::{Encoding, Keys, Layers};
 use crate::codec::{Chain, Compressor};
 use crate::dtype;
+use crate::encoding::{Encoding, Keys, Layers};
 use crate::json::Json;
 use tensorferry_sdk::{ByteOrder, Error, Order, Result};
 

@@ -8,6 +8,9 @@ use crate::tar::{self, Entry as TarEntry};
 use std::io::Read;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
+/// A tar beside a model's weights is a companion of the model.
+const IN_A_FOLDER: Score = Score(8);
+
 /// Whether the first blocks are those of a tar of samples.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     let prefix = match source.entry() {
@@ -16,7 +19,8 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
         Entry::Prefix(prefix) => prefix,
     };
     let any = source.list(prefix)?.iter().any(|name| is_member(name));
-    Ok(if any { Score::LIKELY } else { Score::NO })
+    let found = if *source.entry() == Entry::Folder { IN_A_FOLDER } else { Score::LIKELY };
+    Ok(if any { found } else { Score::NO })
 }
 
 fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
@@ -30,7 +34,7 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     match Codec::of_bytes(&bytes) {
         Ok(Codec::Plain) => text = bytes,
         Ok(Codec::Gzip) => {
-            drop(flate2::read::MultiGzDecoder::new(&bytes[..]).take(64 << 10).read_to_end(&mut text))
+            drop(flate2::read::MultiGzDecoder::new(&bytes[..]).take(64 << 10).read_to_end(&mut text));
         }
         Ok(Codec::Zstd) => {
             if let Ok(decoder) = zstd::stream::read::Decoder::new(&bytes[..]) {

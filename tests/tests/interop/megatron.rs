@@ -26,7 +26,7 @@ fn ranks_are_what_megatron_makes_of_them() {
             continue;
         }
         // Of a distributed checkpoint the layers are stacked, and norms have the names that Transformer Engine gives them.
-        ferry.convert(&ferry.at(&format!("{case}-dist")), &safetensors, &["--force", "--verify"]);
+        ferry.convert(&ferry.at(format!("{case}-dist")), &safetensors, &["--force", "--verify"]);
         let renamed = |name: &str| {
             name.replace("input_layernorm.", "self_attention.linear_qkv.layer_norm_")
                 .replace("pre_mlp_layernorm.", "mlp.linear_fc1.layer_norm_")

@@ -31,8 +31,8 @@ mod fixtures {
     mod deepspeed;
     mod flax;
     mod gguf;
-    mod megatron;
     mod keras;
+    mod megatron;
     mod numpy;
     mod onnx;
     mod orbax;

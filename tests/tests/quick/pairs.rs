@@ -208,7 +208,8 @@ fn the_table_of_pairs_is_what_they_carry() {
             pairs.convert(source, &pairs.path("base", format), format, &[]).unwrap();
         }
     }
-    let (gguf, safetensors) = (&pairs.formats[7], pairs.path("base", &pairs.formats[0]));
+    let gguf = pairs.formats.iter().find(|format| format.id == "gguf").unwrap();
+    let safetensors = pairs.path("base", &pairs.formats[0]);
     let quantised = pairs.registry.convert(safetensors, pairs.path("base", gguf)).force(true);
     let typed = quantised.output_option("quantize", "layer.weight=q8_0");
     typed.output_option("set", "model.layers=u32:2").run().unwrap();

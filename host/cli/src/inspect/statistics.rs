@@ -244,7 +244,11 @@ fn bars(histogram: &Histogram) -> String {
     let most = counts.iter().copied().max().unwrap_or(0).max(1);
     let bar = |&count: &u64| match count {
         0 => ' ',
-        count => BARS[((count as f64 / most as f64) * 8.0).ceil().clamp(1.0, 8.0) as usize - 1],
+        // Eighths of the highest one, rounded up.
+        count => (1_u128..)
+            .zip(BARS)
+            .find(|(eighths, _)| u128::from(count) * 8 <= u128::from(most) * eighths)
+            .map_or(BARS[7], |(_, bar)| bar),
     };
     let bars: String = counts.iter().map(bar).collect();
     format!("{} |{bars}| {}", short(histogram.edges[0]), short(histogram.edges[BINS]))

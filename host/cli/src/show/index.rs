@@ -55,7 +55,7 @@ pub(super) fn taken(index: Option<&str>, shape: &[u64]) -> Result<Taken> {
     match entries.iter().filter(|entry| is_ellipsis(entry)).count() {
         0 => {}
         1 => {
-            let at = entries.iter().position(|entry| is_ellipsis(entry)).unwrap_or(0);
+            let at = entries.iter().position(|entry| ["...", "Ellipsis"].contains(entry)).unwrap_or(0);
             let missing = (shape.len() + 1).saturating_sub(entries.len());
             entries.splice(at..=at, std::iter::repeat_n(":", missing));
         }

@@ -169,7 +169,7 @@ mod tests {
         let text = text("a.parquet", &columns, 9, Some(12), 40, false);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[..2], ["a.parquet", "rows 9 to 11 of 12, 2 columns"]);
-        assert_eq!(lines[5], " 9      1  a long text a long text a...");
+        assert_eq!(lines[5], " 9      1  a long text a long text a ...");
         assert_eq!(lines[6..], ["10  12345  x\\ny", "11   null  null"]);
         assert!(lines.iter().all(|line| line.chars().count() <= 40), "{text}");
     }

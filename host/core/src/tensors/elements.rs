@@ -40,10 +40,23 @@ impl Precision {
         match self {
             Self::Double => value,
             Self::Single => f64::from(value as f32),
-            Self::Half => f16::from_f64(value).into(),
-            Self::Brain => bf16::from_f64(value).into(),
+            Self::Half => f16::from_f32(to_odd(value)).into(),
+            Self::Brain => bf16::from_f32(to_odd(value)).into(),
         }
     }
+}
+
+/// A number as F32 whose last bit says whether anything was cut off, so that it can be rounded once more to fewer bits. The
+/// crate's own way from F64 looks at 20 bits of the mantissa alone, and takes what is beside the middle of two numbers for the
+/// middle.
+fn to_odd(value: f64) -> f32 {
+    #[expect(clippy::cast_possible_truncation, reason = "what is cut off is looked at")]
+    let nearest = value as f32;
+    if !nearest.is_finite() || f64::from(nearest) == value {
+        return nearest;
+    }
+    let is_beyond = f64::from(nearest).abs() > value.abs();
+    f32::from_bits((nearest.to_bits() - u32::from(is_beyond)) | 1)
 }
 
 impl Elements {

@@ -7,7 +7,7 @@
 //! | `partial.rs`, `moments.rs` | what a stretch of numbers comes to; two stretches joined |
 //! | `floats.rs`, `integers.rs`, `codes.rs`, `complex.rs` | the loops over F16 to F64, wide integers, up to 8 bits, complex numbers |
 //! | `texts.rs` | the lengths of strings |
-//! | `histogram.rs` | 64 bins, as `numpy.histogram` counts them |
+//! | `histogram.rs`, `bins.rs` | 64 bins, as `numpy.histogram` counts them |
 //! | `windows.rs` | all tensors of a catalog, window by window on all threads |
 //!
 //! The least, the greatest, the mean and the deviation are of the finite numbers, and those of complex numbers of their
@@ -15,6 +15,7 @@
 //! from a number of their block, in F64, and blocks are joined as Chan, Golub and LeVeque do, so that a mean that is
 //! large beside the deviation costs no digits.
 
+mod bins;
 mod codes;
 mod complex;
 mod floats;

@@ -2,7 +2,7 @@
 //! dictionaries its columns refer to.
 
 use super::join::joined;
-use crate::fault::one_line;
+use crate::fault::refused;
 use crate::options::Form;
 use arrow_ipc::reader::read_dictionary;
 use arrow_ipc::root_as_message;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
-use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use tensorferry_sdk::arrow_schema::{DataType, Schema, SchemaRef};
 use tensorferry_sdk::{ByteSink, Error, Result};
 
 /// Encodes rows of a schema.
@@ -258,15 +258,4 @@ fn has_dictionaries(schema: &Schema) -> bool {
         }
     }
     schema.flattened_fields().iter().any(|field| has(field.data_type()))
-}
-
-/// The error for rows that the library refuses to write.
-pub(super) fn refused(error: ArrowError) -> Error {
-    match error {
-        ArrowError::ExternalError(inner) => match inner.downcast::<Error>() {
-            Ok(own) => *own,
-            Err(other) => Error::unsupported(one_line(&other.to_string())),
-        },
-        other => Error::unsupported(one_line(&other.to_string())).context("Arrow IPC cannot hold these rows"),
-    }
 }

@@ -1,6 +1,6 @@
 //! Joins the batches of a piece to one, so that the same rows give the same bytes however they came.
 
-use super::encode::refused;
+use crate::fault::refused;
 use arrow_select::concat::concat_batches;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::cast::AsArray;

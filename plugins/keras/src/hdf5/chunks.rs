@@ -142,8 +142,7 @@ impl Chunks {
         let (os, ls, rank) = (file.offset_size, file.length_size, shape.len());
         let storage = file.storage();
         let &Index { address, dims, indexing, most, .. } = index;
-        // No more than 32 dimensions.
-        let ndims = rank as u32;
+        let ndims = u32::try_from(rank).unwrap_or(u32::MAX);
         let entries = match indexing {
             None => collect_btree_v1_leaves_storage(storage, address, os, ls, Some(ndims), dims, None)
                 .map(|leaves| leaves.into_iter().filter_map(from_leaf).collect()),

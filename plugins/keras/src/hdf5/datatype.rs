@@ -275,7 +275,7 @@ mod tests {
         let digits: Vec<u8> = hex
             .bytes()
             .filter(u8::is_ascii_hexdigit)
-            .map(|b| (b as char).to_digit(16).unwrap() as u8)
+            .map(|b| u8::try_from((b as char).to_digit(16).unwrap()).unwrap())
             .collect();
         Datatype::parse(&digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect::<Vec<u8>>())
     }

@@ -43,7 +43,7 @@ impl<'s> File<'s> {
         })?;
         let part = Part::new(source, extent.after(start), limits);
         let superblock =
-            Superblock::parse_from_storage(&part).map_err(|fault| part.told(fault, "the superblock", 0))?;
+            Superblock::parse_from_storage(&part).map_err(|fault| part.told(&fault, "the superblock", 0))?;
         let Superblock { offset_size, length_size, .. } = superblock;
         // The end is counted from the file's start by some writers, and from the superblock by others.
         if superblock.eof_address > extent.len {
@@ -53,8 +53,9 @@ impl<'s> File<'s> {
                 .expected(format!("{} bytes", superblock.eof_address))
                 .found(format!("{} bytes", extent.len)));
         }
-        let root =
-            superblock.root_object_header_address().map_err(|fault| part.told(fault, "the superblock", 0))?;
+        let root = superblock
+            .root_object_header_address()
+            .map_err(|fault| part.told(&fault, "the superblock", 0))?;
         Ok(Self { part, offset_size, length_size, root })
     }
 
@@ -78,7 +79,7 @@ impl<'s> File<'s> {
 
     /// What the crate parsed, or its fault in this project's words.
     pub(crate) fn parsed<T>(&self, parsed: Result<T, Fault>, what: &str, address: u64) -> Result<T> {
-        parsed.map_err(|fault| self.part.told(fault, what, address))
+        parsed.map_err(|fault| self.part.told(&fault, what, address))
     }
 
     /// What the crate reads from.
@@ -173,7 +174,7 @@ impl<'s> Part<'s> {
     }
 
     /// A fault of the crate as an error: the read's own, if one failed.
-    fn told(&self, fault: Fault, what: &str, address: u64) -> Error {
+    fn told(&self, fault: &Fault, what: &str, address: u64) -> Error {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(error) = failure {
             return error.context(what);

@@ -1,6 +1,7 @@
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests")]
 
-use super::histogram::{BINS, Bins};
+use super::bins::Bins;
+use super::histogram::BINS;
 use super::kind::{Kind, Loop};
 use super::partial::{Number, Numbers, Partial};
 use super::texts::{Lengths, Texts};

@@ -2,7 +2,8 @@
 //! comes to is joined with the others of its tensor in their order, so that the outcome is the same for any number of
 //! threads.
 
-use super::histogram::{BINS, Bins};
+use super::bins::Bins;
+use super::histogram::BINS;
 use super::kind::{Kind, Loop};
 use super::partial::Partial;
 use super::texts::Lengths;

@@ -1,0 +1,168 @@
+//! The bins of a histogram: 64 equal ones from the least to the greatest number, counted as `numpy.histogram(x[isfinite(x)], bins=64)`
+//! counts them: the same edges, the same arithmetic, the same corrections of what lies on an edge. F32 is counted in F32,
+//! as there; all other floats as if they were F64, where numpy computes the edges of F16 in F16.
+
+use super::floats::BLOCK;
+use super::histogram::{BINS, Histogram};
+use super::kind::Loop;
+use super::partial::{Number, Numbers};
+use super::{codes::Codes, complex};
+use tensorferry_sdk::Dtype;
+
+/// Where the bins lie that numbers are counted in.
+#[derive(Debug, Clone)]
+pub(super) enum Bins {
+    Single { edges: Box<[f32; BINS + 1]>, extent: f32 },
+    Double { edges: Box<[f64; BINS + 1]>, extent: f64 },
+}
+
+macro_rules! arithmetic {
+    ($edges:ident, $bin:ident, $float:ty) => {
+        /// As `numpy.linspace` has them; none, where they are not apart.
+        fn $edges(first: $float, last: $float, places: [$float; BINS + 1]) -> Option<[$float; BINS + 1]> {
+            let bins = places[BINS];
+            let (extent, step) = (last - first, (last - first) / bins);
+            let edge =
+                |place: $float| (if step == 0.0 { place / bins * extent } else { place * step }) + first;
+            let mut edges = places.map(edge);
+            edges[BINS] = last;
+            edges.windows(2).all(|pair| pair[0] < pair[1]).then_some(edges)
+        }
+
+        /// The bin of a finite number that is within the edges.
+        fn $bin(value: $float, edges: &[$float; BINS + 1], extent: $float, bins: $float) -> usize {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the bin is held in range"
+            )]
+            let place = (((value - edges[0]) / extent) * bins) as usize;
+            let mut bin = place.min(BINS - 1);
+            if value < edges[bin] {
+                bin = bin.saturating_sub(1);
+            }
+            if bin < BINS - 1 && value >= edges[bin + 1] {
+                bin += 1;
+            }
+            bin
+        }
+    };
+}
+
+arithmetic!(edges_in_single, bin_in_single, f32);
+arithmetic!(edges_in_double, bin_in_double, f64);
+
+/// 0, 1, 2 and on.
+const PLACES: [f64; BINS + 1] = {
+    let mut places = [0.0; BINS + 1];
+    let mut place = 1;
+    while place <= BINS {
+        places[place] = places[place - 1] + 1.0;
+        place += 1;
+    }
+    places
+};
+
+impl Bins {
+    /// The bins for numbers that were found to have this range; none, where 64 of them cannot be told apart. Of no
+    /// numbers they are from 0 to 1.
+    pub(super) fn of(kind: Loop, found: &Numbers) -> Option<Self> {
+        let (min, max) = (found.min.unwrap_or(Number::Float(0.0)), found.max.unwrap_or(Number::Float(1.0)));
+        if let Loop::Singles(_, 4, _) = kind {
+            #[expect(clippy::cast_possible_truncation, reason = "these were F32")]
+            let (min, max) = (min.as_f64() as f32, max.as_f64() as f32);
+            let (first, last) = if min == max { (min - 0.5, max + 0.5) } else { (min, max) };
+            #[expect(clippy::cast_possible_truncation, reason = "small whole numbers")]
+            let places = PLACES.map(|place| place as f32);
+            let edges = Box::new(edges_in_single(first, last, places)?);
+            return Some(Self::Single { edges, extent: last - first });
+        }
+        let (low, high) = (min.as_f64(), max.as_f64());
+        let is_one = match (min, max) {
+            (Number::Integer(min), Number::Integer(max)) => min == max,
+            _ => low == high,
+        };
+        let (first, last) = if is_one { (low - 0.5, high + 0.5) } else { (low, high) };
+        let extent = match (min, max) {
+            // Whole numbers are subtracted as such.
+            (Number::Integer(min), Number::Integer(max)) if !is_one => (max - min) as f64,
+            _ => last - first,
+        };
+        Some(Self::Double { edges: Box::new(edges_in_double(first, last, PLACES)?), extent })
+    }
+
+    /// Counts elements that lie side by side.
+    pub(super) fn count(&self, kind: Loop, bytes: &[u8], counts: &mut [u64; BINS]) {
+        match kind {
+            Loop::Singles(load, width, _) => {
+                let mut values = [0_f32; BLOCK];
+                for bytes in bytes.chunks(BLOCK * width) {
+                    let values = &mut values[..bytes.len() / width];
+                    load(bytes, values);
+                    values.iter().for_each(|&value| self.add_single(value, counts));
+                }
+            }
+            Loop::Doubles => bytes
+                .as_chunks::<8>()
+                .0
+                .iter()
+                .for_each(|bytes| self.add(f64::from_le_bytes(*bytes), 1, counts)),
+            Loop::Integers(_, dtype) => self.add_integers(dtype, bytes, counts),
+            Loop::Complex(width, read, _) => {
+                complex::magnitudes(bytes, width, read).for_each(|value| self.add(value, 1, counts));
+            }
+            Loop::Codes(codes) => self.add_codes(codes, bytes, counts),
+            Loop::Texts => {}
+        }
+    }
+
+    fn add_integers(&self, dtype: Dtype, bytes: &[u8], counts: &mut [u64; BINS]) {
+        macro_rules! each {
+            ($integer:ty) => {
+                bytes.as_chunks().0.iter().for_each(|bytes| {
+                    self.add(<$integer>::from_le_bytes(*bytes) as f64, 1, counts);
+                })
+            };
+        }
+        match dtype {
+            Dtype::I16 => each!(i16),
+            Dtype::U16 => each!(u16),
+            Dtype::I32 => each!(i32),
+            Dtype::U32 => each!(u32),
+            Dtype::I64 => each!(i64),
+            _ => each!(u64),
+        }
+    }
+
+    fn add_codes(&self, codes: &Codes, bytes: &[u8], counts: &mut [u64; BINS]) {
+        codes.each(bytes, |value, times| self.add(value, times, counts));
+    }
+
+    #[inline]
+    fn add_single(&self, value: f32, counts: &mut [u64; BINS]) {
+        match self {
+            Self::Single { edges, extent } if value.is_finite() => {
+                counts[bin_in_single(value, edges, *extent, 64.0)] += 1;
+            }
+            Self::Single { .. } => {}
+            Self::Double { .. } => self.add(value.into(), 1, counts),
+        }
+    }
+
+    #[inline]
+    fn add(&self, value: f64, times: u64, counts: &mut [u64; BINS]) {
+        if let Self::Double { edges, extent } = self
+            && value.is_finite()
+        {
+            counts[bin_in_double(value, edges, *extent, 64.0)] += times;
+        }
+    }
+
+    pub(super) fn finish(&self, counts: [u64; BINS]) -> Histogram {
+        let edges = match self {
+            Self::Single { edges, .. } => edges.map(f64::from),
+            Self::Double { edges, .. } => **edges,
+        };
+        Histogram { edges, counts }
+    }
+}
