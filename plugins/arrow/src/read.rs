@@ -7,6 +7,7 @@ mod decode;
 mod dictionaries;
 mod expansion;
 mod message;
+mod nulls;
 mod stream;
 
 use contents::Contents;

@@ -8,8 +8,12 @@ use crate::span::check_path;
 use crate::store::Store;
 use std::collections::HashMap;
 use tensorferry_sdk::{
-    CatalogSink, Context, Entry, Error, Node, NodeId, NodeKind, Result, Source, TensorDecoder, TensorReader,
+    CatalogSink, Context, Entry, Error, Node, NodeId, NodeKind, Purpose, Result, Source, TensorDecoder,
+    TensorReader,
 };
+
+/// The key of a training state's optimizer, as Flax names it.
+const OPTIMIZER: &str = "opt_state";
 
 /// Reads checkpoints.
 pub(crate) struct Reader;
@@ -28,23 +32,27 @@ impl TensorReader for Reader {
         }
         let mut arrays = Arrays { source, catalog, context, encoded: Vec::new(), chunks: 0 };
         let mut tree = Branches(vec![Branch::default()]);
+        let mut is_all_model = true;
         match locate(source, Some(context))? {
             Found::Trees(trees) => {
                 for (folder, item) in &trees {
                     hold(source, folder)?;
                     hold_notes(source, folder.split_once('/').map_or("", |(step, _)| step))?;
                     let item = if trees.len() > 1 { item.as_str() } else { "" };
-                    read_tree(&mut arrays, folder, item, &mut tree)?;
+                    is_all_model &= read_tree(&mut arrays, folder, item, &mut tree)? && trees.len() == 1;
                 }
             }
             Found::Arrays(folder) => {
                 let store = Store::Folder { source, folder };
-                read_arrays(&mut arrays, &store, "", &mut tree)?;
+                is_all_model = read_arrays(&mut arrays, &store, "", &mut tree)?;
             }
             Found::Nothing { is_unfinished } => return Err(nothing(is_unfinished).file(".")),
         }
-        let root = tree.grow(arrays.catalog)?;
-        arrays.catalog.root(root)?;
+        // Modules are maps in maps, and all of them the model: a flat target takes the names that lead to its arrays.
+        if !(is_all_model && context.purpose() == Purpose::FLAT) {
+            let root = tree.grow(arrays.catalog)?;
+            arrays.catalog.root(root)?;
+        }
         Ok(Box::new(arrays.encoded))
     }
 }
@@ -82,10 +90,12 @@ fn prefixed(item: &str, name: &str) -> String {
     if item.is_empty() { name.to_owned() } else { format!("{item}.{name}") }
 }
 
-/// All arrays of a store that has no tree.
-fn read_arrays(arrays: &mut Arrays<'_>, store: &Store<'_>, item: &str, tree: &mut Branches) -> Result<()> {
+/// All arrays of a store that has no tree. Whether none of them is of an optimizer.
+fn read_arrays(arrays: &mut Arrays<'_>, store: &Store<'_>, item: &str, tree: &mut Branches) -> Result<bool> {
+    let mut is_all_model = true;
     for key in store.arrays(arrays.context)? {
         arrays.context.check_cancelled()?;
+        is_all_model &= !key.split(['.', '/']).any(|key| key == OPTIMIZER);
         let name = prefixed(item, &key);
         if let Some(id) = arrays.add(store, &key, &name)? {
             let node = arrays.catalog.node(Node::tensor(id))?;
@@ -93,10 +103,11 @@ fn read_arrays(arrays: &mut Arrays<'_>, store: &Store<'_>, item: &str, tree: &mu
             tree.put(path.into_iter().flatten().map(|key| (key, false)), Child::Node(node))?;
         }
     }
-    Ok(())
+    Ok(is_all_model)
 }
 
-fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branches) -> Result<()> {
+/// The arrays and values of a tree. Whether they are arrays alone, none of an optimizer.
+fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branches) -> Result<bool> {
     let (source, context) = (arrays.source, arrays.context);
     let store = Store::open(source, folder, context)?;
     let json = |name: &str| -> Result<Option<Vec<u8>>> {
@@ -124,8 +135,10 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
         Some(bytes) => Json::parse(&bytes).map_err(|error| error.file(format!("{folder}{STRINGS}")))?,
         None => Json::Null,
     };
+    let mut is_all_model = true;
     for leaf in &metadata.leaves {
         context.check_cancelled()?;
+        is_all_model &= matches!(leaf.kind, Kind::Array) && leaf.path.iter().all(|(key, _)| key != OPTIMIZER);
         let name = leaf.name();
         let node = match leaf.kind {
             Kind::Array => {
@@ -148,7 +161,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
         tree.put(item.into_iter().chain(leaf.path.iter().cloned()), node)
             .map_err(|error| at(error.tensor(&*name)))?;
     }
-    Ok(())
+    Ok(is_all_model)
 }
 
 #[derive(Debug, Clone, Copy)]

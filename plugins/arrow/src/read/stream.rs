@@ -3,6 +3,7 @@
 use super::OpenFile;
 use super::decode;
 use super::expansion::text_bytes;
+use super::nulls;
 use std::ops::Range;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
@@ -110,8 +111,8 @@ impl Stream {
         self.counted = self.counted.saturating_add(texts);
         (self.count_bytes)(self.counted).map_err(placed)?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let batch =
-            RecordBatch::try_new_with_options(self.schema.clone(), batch.columns().to_vec(), &options);
+        let columns = batch.columns().iter().map(nulls::in_keys).collect();
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
         let batch = batch.map_err(|e| placed(Error::malformed(crate::fault::one_line(&e.to_string()))))?;
         let all = u128::from(held.max(texts).max(1));
         let within = u128::from(self.bytes) * (batch.num_rows() as u128) / all;
