@@ -7,6 +7,8 @@ import numpy as np
 
 a, b = (np.load(path) for path in sys.argv[1:])
 found = {}
+# JSON has no infinity.
+text = lambda value: value if np.isfinite(value) else str(value)  # noqa: E731
 for name in a.files:
     x, y = a[name].astype(np.float64).reshape(-1), b[name].astype(np.float64).reshape(-1)
     with np.errstate(all="ignore"):
@@ -16,13 +18,13 @@ for name in a.files:
         relative = np.where(same, 0.0, relative)
     finite = np.isfinite(x) & np.isfinite(y)
     size = np.linalg.norm(x[finite]) * np.linalg.norm(y[finite])
-    largest = lambda values: float(np.nanmax(values)) if values.size else 0.0  # noqa: E731
+    # Numbers against NaN are counted, and have no distance.
+    largest = lambda values: float(np.max(values[~np.isnan(values)], initial=0.0))  # noqa: E731
     found[name] = {
         "elements": int((~same).sum()),
         "nan": int((np.isnan(x) != np.isnan(y)).sum()),
-        "largest": largest(apart),
-        "relative": largest(relative),
-        "at": int(np.nanargmax(apart)),
+        "largest": text(largest(apart)),
+        "relative": text(largest(relative)),
         "cosine": float(x[finite] @ y[finite] / size) if size else None,
     }
 print(json.dumps(found))

@@ -59,7 +59,7 @@ def see(file):
             value = np.asarray(value).astype(dataset.dtype.newbyteorder("<"))
             name = NAMES.get(kind) or kind[0].upper() + str(8 * dataset.dtype.itemsize)
         raw = np.asarray(value).tobytes()
-        found[path] = {"dtype": name, "shape": list(dataset.shape), "sha256": hashlib.sha256(raw).hexdigest()}
+        found[path] = [name, list(dataset.shape), hashlib.sha256(raw).hexdigest()]
 
     with h5py.File(file) as h5:
         h5.visititems(visit)

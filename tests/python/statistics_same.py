@@ -5,6 +5,7 @@ it saw.
 """
 
 import json
+import math
 import pathlib
 import sys
 
@@ -77,7 +78,10 @@ def compare(name, dtype, stats, raw, seen):
         expected["subnormals"] = ((finite != 0) & (np.abs(finite) < least)).sum()
         expected["saturated"] = (np.abs(finite) == largest).sum()
     for key, value in expected.items():
-        assert stats[key] == value, (name, dtype, key, stats[key], value)
+        # Magnitudes are roots, which may differ in their last bit.
+        is_root = dtype.startswith("C") and key in ("min", "max") and value is not None
+        is_same = math.isclose(stats[key], value, rel_tol=1e-15) if is_root else stats[key] == value
+        assert is_same, (name, dtype, key, stats[key], value)
     if not finite.size:
         assert stats["mean"] is None and stats["std"] is None, (name, stats)
     else:
@@ -106,6 +110,9 @@ def compare_histogram(name, dtype, stats, values, seen):
         assert stats.get("histogram") is None, (name, dtype)
         return
     assert stats["histogram"]["counts"] == counts.tolist(), (name, dtype, stats["histogram"], counts)
+    if dtype.startswith("C"):
+        np.testing.assert_allclose(stats["histogram"]["edges"], edges, rtol=1e-14, err_msg=name)
+        return
     assert stats["histogram"]["edges"] == edges.astype(np.float64).tolist(), (name, dtype)
     seen["histograms"] += 1
 

@@ -174,7 +174,8 @@ impl Output<'_> {
         let (catalog, tensor) = (self.catalog, self.catalog.tensor(id));
         let name = dtype::name(tensor.dtype).ok_or_else(|| Error::plugin("a dtype without a name"))?;
         let most = if is_in_list { MOST_WHOLE } else { self.chunk_size };
-        if tensor.bytes <= most {
+        // A scalar is no longer in chunks.
+        if tensor.bytes <= most || tensor.shape.is_empty() {
             self.pending.extend(
                 header(name, tensor.shape, tensor.bytes, is_scalar).map_err(|e| e.tensor(tensor.name))?,
             );

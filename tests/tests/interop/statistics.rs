@@ -20,7 +20,10 @@ fn every_fixture_has_the_statistics_of_numpy() {
                 files.into_iter().filter(|name| name != "expected.json").map(|name| case.folder.join(name));
             let opens = |input: &std::path::PathBuf| {
                 let run = ferry.run(args!["inspect", input, "--json"]);
-                run.code == Some(0) && !run.json()["tensors"].as_array().is_none_or(Vec::is_empty)
+                // What reading every value refuses has no statistics: checksums that are wrong on purpose.
+                run.code == Some(0)
+                    && case.expected["expect"] != "error"
+                    && !run.json()["tensors"].as_array().is_none_or(Vec::is_empty)
             };
             let Some(input) = inputs.chain(files).find(opens) else { continue };
             let found = ferry.run(args!["inspect", input, "--stats", "--histogram", "--json"]).expect(0);
