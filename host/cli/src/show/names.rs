@@ -1,4 +1,4 @@
-//! Which tensors NAME[INDEX] means: the one of that name, or those few that a pattern matches.
+//! Which tensors `NAME[INDEX]` means: the one of that name, or those few that a pattern matches.
 
 use super::index::{is_index, split};
 use globset::Glob;
