@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
 use std::sync::{Arc, PoisonError, RwLock};
 use tensorferry::engine::context::loss::LossRecord;
+use tensorferry::engine::tensors::slice::AxisSlice;
 use tensorferry::{Error, Result};
 
 /// An opened input, until it is closed.
@@ -186,15 +187,23 @@ impl Tensor {
         reading(py, &model, buffer.len() as u64, |model| {
             let tensor = model.tensor(&self.name)?;
             match part {
-                Some((origin, shape)) => tensor.read_region_into(origin, shape, buffer),
+                Some((origin, shape, steps)) if steps.iter().all(|step| *step == 1) => {
+                    tensor.read_region_into(origin, shape, buffer)
+                }
+                Some((origin, shape, steps)) => {
+                    let axes = origin.iter().zip(steps).zip(shape);
+                    let axes = axes.map(|((&start, &step), &len)| AxisSlice { start, step, len });
+                    tensor.read_slice_into(&axes.collect::<Vec<_>>(), buffer)
+                }
                 None => tensor.read_into(buffer),
             }
         })
     }
 }
 
-/// Where a part of a tensor begins, and how long it is in each dimension; none: all of it.
-type Part = Option<(Vec<u64>, Vec<u64>)>;
+/// In each dimension: where a part of a tensor begins, how many indices it has, and how far they are apart; none: all
+/// of it.
+type Part = Option<(Vec<u64>, Vec<u64>, Vec<i64>)>;
 
 /// Reads of more bytes may take so long that Ctrl-C has to end them.
 const SHORT: u64 = 16 << 20;
@@ -216,7 +225,8 @@ fn reading<T: Send>(
 
 fn part_len(tensor: &tensorferry::Tensor, part: &Part) -> Result<usize> {
     let len = match part {
-        Some((origin, shape)) => tensor.region_len(origin, shape)?,
+        // As long as the first indices that are as many.
+        Some((_, shape, _)) => tensor.region_len(&vec![0; shape.len()], shape)?,
         None => tensor.byte_len(),
     };
     usize::try_from(len).map_err(|_| Error::limit("too long for memory").tensor(tensor.name()).found(len))

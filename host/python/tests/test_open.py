@@ -103,6 +103,8 @@ def test_slices_are_those_of_numpy(tmp_path):
         numpy.s_[2:5], numpy.s_[-1], numpy.s_[...], numpy.s_[:, 1], numpy.s_[..., 2], numpy.s_[3, 4, 2],
         numpy.s_[1:6, 2:4, 0:2], numpy.s_[5:2], numpy.s_[:, :, 1:], numpy.s_[-3:, ..., -2], numpy.s_[2:3, 1, :],
         numpy.s_[100:], numpy.s_[:-6, -1], numpy.s_[0:7, 0:1], numpy.s_[...,  :, 0], numpy.s_[()],
+        numpy.s_[::2], numpy.s_[::-1], numpy.s_[5:0:-2, ::-1, 1], numpy.s_[..., ::-3], numpy.s_[1::3, -1, ::2],
+        numpy.s_[6:7:4, ::5], numpy.s_[2:5:-1],
     ]  # fmt: skip
     for file in ["c.npy", "f.npy"]:
         (tensor,) = tensorferry.open(tmp_path / file).values()
@@ -116,10 +118,13 @@ def test_slices_are_those_of_numpy(tmp_path):
             # A part of a part.
             if part.ndim:
                 numpy.testing.assert_array_equal(part[1:].numpy(), whole[index][1:])
-        for wrong in [7, -8, (0, 5), (0, 0, 0, 0), (..., ...), "a", 1.0, True, slice(None, None, 2), None, [0, 1],
+                numpy.testing.assert_array_equal(part[::-2].numpy(), whole[index][::-2])
+        for wrong in [7, -8, (0, 5), (0, 0, 0, 0), (..., ...), "a", 1.0, True, None, [0, 1],
                       numpy.zeros(2, bool), torch.tensor([1, 2])]:  # fmt: skip
             with pytest.raises(IndexError):
                 tensor[wrong]
+        with pytest.raises(ValueError):
+            tensor[::0]
 
 
 def test_rows_of_large_tensors_are_read_in_pieces(tmp_path):
@@ -127,6 +132,7 @@ def test_rows_of_large_tensors_are_read_in_pieces(tmp_path):
     numpy.save(tmp_path / "a.npy", whole)
     (tensor,) = tensorferry.open(tmp_path / "a.npy").values()
     numpy.testing.assert_array_equal(tensor[5:2995, 3:3999].numpy(), whole[5:2995, 3:3999])
+    numpy.testing.assert_array_equal(tensor[::-1, 3:3999].numpy(), whole[::-1, 3:3999])
 
 
 def test_dlpack_gives_aligned_memory_that_is_ones_own(tmp_path):

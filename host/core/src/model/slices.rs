@@ -1,15 +1,42 @@
-//! Values of slices of a tensor, of any dtype.
+//! Slices of a tensor: their bytes, and their values of any dtype.
 
-use super::Tensor;
+use super::{CHUNK, Tensor};
 use crate::context::windows::size;
 use crate::tensors::elements::{Elements, bits, decode, texts, unpacked};
 use crate::tensors::slice::{AxisSlice, read_slice};
+use rayon::prelude::*;
 use tensorferry_sdk::{CatalogView, Context, Dtype, Error, Result, element_count};
 
 /// Bytes of memory that an element takes, at least.
 const ELEMENT: u64 = 32;
 
 impl Tensor {
+    /// Fills `buffer` with a slice of each axis: row-major, little-endian, read on all threads.
+    ///
+    /// # Errors
+    /// Unsupported, for strings and for elements that are no whole bytes each; a plugin error, where `axes` are not the
+    /// tensor's, or the buffer is of another length; whatever reading gives.
+    #[doc(hidden)]
+    pub fn read_slice_into(&self, axes: &[AxisSlice], buffer: &mut [u8]) -> Result<()> {
+        let rows = axes.first().map_or(1, |axis| axis.len);
+        let row = (buffer.len() as u64).checked_div(rows).unwrap_or(0);
+        let together = (CHUNK as u64 / row.max(1)).clamp(1, rows.max(1));
+        let chunk_len = size((together * row).max(1));
+        self.model.with_bytes(|logical| {
+            if buffer.len() <= chunk_len {
+                return read_slice(logical, self.id, axes, buffer);
+            }
+            buffer.par_chunks_mut(chunk_len).enumerate().try_for_each(|(index, chunk)| {
+                let mut axes = axes.to_vec();
+                if let Some(first) = axes.first_mut() {
+                    let start = index as u64 * together;
+                    *first = first.part(start, (start + together).min(rows));
+                }
+                read_slice(logical, self.id, &axes, chunk)
+            })
+        })
+    }
+
     /// The values of a slice, row-major: of each axis what is said. Reads only what it needs of them; of strings, all.
     ///
     /// # Errors
@@ -40,7 +67,7 @@ impl Tensor {
         decode(dtype, &[]).ok_or_else(unsupported)?;
         let width = self.dtype_info()?.element_bytes().ok_or_else(unsupported)?;
         let mut bytes = self.room(count * u64::from(width))?;
-        self.model.with_bytes(|logical| read_slice(logical, self.id, axes, &mut bytes))?;
+        self.read_slice_into(axes, &mut bytes)?;
         decode(dtype, &bytes).ok_or_else(unsupported)
     }
 

@@ -5,7 +5,7 @@ from typing import Any, final
 
 _Input = tuple[str, str | None, str | None, list[tuple[str, str]]]
 _Output = tuple[str, str | None, list[tuple[str, str]], bool, bool]
-_Part = tuple[list[int], list[int]] | None
+_Part = tuple[list[int], list[int], list[int]] | None
 _Progress = Callable[[int, int, str], object] | None
 
 version: str

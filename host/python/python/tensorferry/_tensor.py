@@ -16,26 +16,23 @@ _CPU = (1, 0)
 class Tensor:
     """A lazy tensor: its name, dtype and shape are known, and its data is read each time that it is asked for.
 
-    `tensor[2:5, 0]` is lazy too: integers, slices of step 1 and `...` are what it takes.
+    `tensor[2:5, ::-2, 0]` is lazy too: integers, slices and `...` are what it takes.
     """
 
-    __slots__ = ("_model", "_raw", "_origin", "_region", "_dims")
+    __slots__ = ("_model", "_raw", "_axes", "_dims")
 
     def __init__(
         self,
         model: Model,
         raw: _native.Tensor,
-        origin: tuple[int, ...] | None = None,
-        region: tuple[int, ...] | None = None,
+        axes: tuple[range, ...] | None = None,
         dims: tuple[int, ...] | None = None,
     ) -> None:
         self._model = model
         self._raw = raw
-        whole = tuple(raw.shape)
-        # A hyper-rectangle of the input's tensor, and which of its dimensions no integer took.
-        self._origin = origin if origin is not None else (0,) * len(whole)
-        self._region = region if region is not None else whole
-        self._dims = dims if dims is not None else tuple(range(len(whole)))
+        # The indices that are taken of each dimension of the input's tensor, and which of these no integer took.
+        self._axes = axes if axes is not None else tuple(range(length) for length in raw.shape)
+        self._dims = dims if dims is not None else tuple(range(len(raw.shape)))
 
     @property
     def name(self) -> str:
@@ -50,7 +47,7 @@ class Tensor:
     @property
     def shape(self) -> tuple[int, ...]:
         """The dimensions, in elements."""
-        return tuple(self._region[dim] for dim in self._dims)
+        return tuple(len(self._axes[dim]) for dim in self._dims)
 
     @property
     def ndim(self) -> int:
@@ -81,8 +78,8 @@ class Tensor:
 
     def __getitem__(self, index: object) -> Tensor:
         """A part of it, still lazy. Raises `IndexError` for one that is not there."""
-        origin, region, dims = _narrowed(self, index)
-        return Tensor(self._model, self._raw, origin, region, dims)
+        axes, dims = _narrowed(self, index)
+        return Tensor(self._model, self._raw, axes, dims)
 
     def bytes(self) -> bytes:
         """Its data: row-major, little-endian. A string is its length in eight bytes, then its UTF-8."""
@@ -165,12 +162,15 @@ class Tensor:
         return _CPU
 
     def __reduce__(self):  # type: ignore[no-untyped-def]
-        return _again, (self._model, self.name, self._origin, self._region, self._dims)
+        return _again, (self._model, self.name, self._axes, self._dims)
 
-    def _part(self) -> tuple[list[int], list[int]] | None:
-        if self._region == tuple(self._raw.shape):
+    def _part(self) -> _native._Part:
+        if all(axis == range(length) for axis, length in zip(self._axes, self._raw.shape)):
             return None
-        return list(self._origin), list(self._region)
+        lengths = [len(axis) for axis in self._axes]
+        # Of one index, the next one is of no interest.
+        steps = [axis.step if length > 1 else 1 for axis, length in zip(self._axes, lengths)]
+        return [axis.start if axis else 0 for axis in self._axes], lengths, steps
 
     def _mapping(self) -> _native.Mapping | None:
         """Its bytes in their file, if that was asked for and they lie there as they are."""
@@ -210,8 +210,8 @@ _TAKEN_BY_JAX = frozenset(("U8", "I8", "U16", "I16", "U32", "I32", "F16", "BF16"
 _WIDE = frozenset(("U64", "I64", "F64", "C128"))
 
 
-def _again(model, name, origin, region, dims):  # type: ignore[no-untyped-def]
-    return Tensor(model, model[name]._raw, origin, region, dims)
+def _again(model, name, axes, dims):  # type: ignore[no-untyped-def]
+    return Tensor(model, model[name]._raw, axes, dims)
 
 
 def _strings(data: bytes, shape: tuple[int, ...]):  # type: ignore[no-untyped-def]
@@ -227,10 +227,8 @@ def _strings(data: bytes, shape: tuple[int, ...]):  # type: ignore[no-untyped-de
     return array.reshape(shape)
 
 
-def _narrowed(
-    tensor: Tensor, index: object
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Origin, region and dimensions of a part. `tensor` may be a part itself: an index is of what is left of it."""
+def _narrowed(tensor: Tensor, index: object) -> tuple[tuple[range, ...], tuple[int, ...]]:
+    """Axes and dimensions of a part. `tensor` may be a part itself: an index is of what is left of it."""
     given = index if isinstance(index, tuple) else (index,)
     ellipses = [place for place, entry in enumerate(given) if entry is Ellipsis]
     if len(ellipses) > 1:
@@ -240,16 +238,12 @@ def _narrowed(
         given = (*given[:at], *(slice(None),) * missing, *given[at + 1 :])
     if len(given) > len(tensor._dims):
         raise IndexError(f"{len(given)} indices for {len(tensor._dims)} dimensions of {tensor.name!r}")
-    origin, region, dims = list(tensor._origin), list(tensor._region), []
+    axes, dims = list(tensor._axes), []
     for place, dim in enumerate(tensor._dims):
         entry = given[place] if place < len(given) else slice(None)
-        length = region[dim]
+        length = len(axes[dim])
         if isinstance(entry, slice):
-            start, stop, step = entry.indices(length)
-            if step != 1:
-                raise IndexError("a slice of a lazy tensor has step 1: take others of .numpy() or .torch()")
-            origin[dim] += start
-            region[dim] = max(stop - start, 0)
+            axes[dim] = axes[dim][entry]
             dims.append(dim)
             continue
         try:
@@ -261,6 +255,6 @@ def _narrowed(
             raise IndexError(f"a lazy tensor takes integers, slices and ..., not {type(entry).__name__}")
         if not -length <= number < length:
             raise IndexError(f"index {number} of dimension {place} of {tensor.name!r}, which has {length}")
-        origin[dim] += number + length if number < 0 else number
-        region[dim] = 1
-    return tuple(origin), tuple(region), tuple(dims)
+        # The same for one from the end, which has no index after it.
+        axes[dim] = axes[dim][number % length :][:1]
+    return tuple(axes), tuple(dims)
