@@ -27,6 +27,7 @@ pub(crate) mod c_data;
 pub(crate) mod c_import;
 mod c_shape;
 mod cursor;
+mod expansion;
 mod predicate;
 mod projection;
 mod row_builder;
@@ -37,6 +38,7 @@ mod stream_set;
 mod types;
 
 pub use cursor::{FileCursor, RowBytes};
+pub use expansion::{Expansion, text_bytes};
 pub use predicate::{Bounds, Comparator, Comparison, Value};
 pub use projection::{FieldPath, Projection};
 pub use row_builder::{Cell, RowBuilder};

@@ -5,18 +5,18 @@ mod claims;
 mod contents;
 mod decode;
 mod dictionaries;
-mod expansion;
 mod message;
 mod nulls;
 mod stream;
 
 use contents::Contents;
 use dictionaries::DictionaryCache;
-use expansion::Expansion;
 use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{Field, FieldRef, Schema, SchemaRef};
-use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split, narrowed, type_text};
+use tensorferry_sdk::records::{
+    Batched, Batches, Expansion, RecordReader, RecordSet, Scan, Split, narrowed, type_text,
+};
 use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Result, Source};
 
 pub(crate) use message::is_schema;

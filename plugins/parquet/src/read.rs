@@ -5,7 +5,6 @@ mod claims;
 mod column;
 mod delta;
 mod dictionary;
-mod expansion;
 mod file;
 mod footer;
 mod header;
@@ -18,7 +17,6 @@ mod stream;
 mod thrift;
 
 use crate::SUFFIXES;
-use expansion::Expansion;
 use file::SourceFile;
 use parquet::file::metadata::ParquetMetaData;
 use partitions::{DataFile, Partitions};
@@ -26,7 +24,7 @@ use statistics::KnownBounds;
 use std::sync::Arc;
 use stream::RowGroup;
 use tensorferry_sdk::arrow_schema::{Fields, SchemaRef};
-use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split};
+use tensorferry_sdk::records::{Batched, Batches, Expansion, RecordReader, RecordSet, Scan, Split};
 use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Result, Source};
 
 /// Values for each byte of a file: they take time even where a few bytes stand for many, such as nulls. A row group

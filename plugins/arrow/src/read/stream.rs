@@ -2,12 +2,11 @@
 
 use super::OpenFile;
 use super::decode;
-use super::expansion::text_bytes;
 use super::nulls;
 use std::ops::Range;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
-use tensorferry_sdk::records::{Batched, Scan, stream_error};
+use tensorferry_sdk::records::{Batched, Scan, stream_error, text_bytes};
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Is told how many bytes of texts rows stood for, and may end that.

@@ -2,7 +2,6 @@
 
 use super::OpenFile;
 use super::dictionary::{self, Lengths};
-use super::expansion::text_bytes;
 use super::leaves;
 use super::pages::RowGroupPages;
 use crate::fault::{FirstError, decoded, one_line, panicked};
@@ -16,7 +15,7 @@ use tensorferry_sdk::arrow_array::{
     Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader,
 };
 use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
-use tensorferry_sdk::records::{Batched, FieldPath, Projection, Scan, stream_error};
+use tensorferry_sdk::records::{Batched, FieldPath, Projection, Scan, stream_error, text_bytes};
 use tensorferry_sdk::{Error, ErrorKind, Result};
 
 /// Bytes that a null takes in a batch.

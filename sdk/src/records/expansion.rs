@@ -1,20 +1,20 @@
-//! Counts the bytes of texts and arrays that rows are decoded to: a few bytes of indices may repeat a value of a
-//! dictionary, or a prefix, billions of times.
+//! Counts the bytes of texts and arrays that rows stand for: a few bytes of indices, views or runs may repeat a value
+//! billions of times.
 
+use crate::{Error, Result};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ByteArrayType, ByteViewType};
+use arrow_array::{Array, GenericByteArray, GenericByteViewArray, OffsetSizeTrait, make_array};
+use arrow_schema::DataType;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tensorferry_sdk::arrow_array::cast::AsArray;
-use tensorferry_sdk::arrow_array::types::{ByteArrayType, ByteViewType};
-use tensorferry_sdk::arrow_array::{Array, GenericByteArray, GenericByteViewArray};
-use tensorferry_sdk::arrow_schema::DataType;
-use tensorferry_sdk::{Error, Result};
 
 /// Bytes of texts for each byte of the files. A column that is constant has more, but other columns of its file do not:
 /// one of a bit a row pays for 8 KiB of texts in each.
 const BYTES_A_BYTE: u64 = 1 << 16;
 
-/// What all rows of an input may be decoded to.
+/// What all rows of an input may be decoded to, and what was decoded of it so far.
 #[derive(Debug)]
-pub(super) struct Expansion {
+pub struct Expansion {
     most: u64,
     spent: AtomicU64,
     /// The most that was decoded of each split in one go: who reads it again has paid already.
@@ -22,8 +22,10 @@ pub(super) struct Expansion {
 }
 
 impl Expansion {
-    /// For files of so many bytes, and what no bytes need pay for.
-    pub(super) fn new(bytes: u64, free: u64, splits: usize) -> Self {
+    /// For files of so many bytes with so many splits; `free` bytes ([`Limits::expanded_bytes`](crate::Limits)) no bytes of
+    /// the files need pay for.
+    #[must_use]
+    pub fn new(bytes: u64, free: u64, splits: usize) -> Self {
         let splits = std::iter::repeat_with(AtomicU64::default).take(splits).collect();
         Self {
             most: bytes.saturating_mul(BYTES_A_BYTE).saturating_add(free),
@@ -36,7 +38,7 @@ impl Expansion {
     ///
     /// # Errors
     /// A limit: they are too many for so short files.
-    pub(super) fn count(&self, split: usize, decoded: u64) -> Result<()> {
+    pub fn count(&self, split: usize, decoded: u64) -> Result<()> {
         let before = self.splits.get(split).map_or(0, |most| most.fetch_max(decoded, Ordering::Relaxed));
         let more = decoded.saturating_sub(before);
         let spent = self.spent.fetch_add(more, Ordering::Relaxed).saturating_add(more);
@@ -48,14 +50,24 @@ impl Expansion {
     }
 }
 
-/// The bytes of the texts and arrays in a column, each as often as it is there.
-pub(super) fn text_bytes(array: &dyn Array) -> u64 {
+/// The bytes of the texts and arrays of bytes in a column, each as often as it is there.
+#[must_use]
+pub fn text_bytes(array: &dyn Array) -> u64 {
     match array.data_type() {
         DataType::Struct(_) => array.as_struct().columns().iter().map(|column| text_bytes(column)).sum(),
         DataType::List(_) => text_bytes(array.as_list::<i32>().values()),
         DataType::LargeList(_) => text_bytes(array.as_list::<i64>().values()),
         DataType::FixedSizeList(..) => text_bytes(array.as_fixed_size_list().values()),
         DataType::Map(..) => text_bytes(array.as_map().entries()),
+        DataType::ListView(_) => viewed::<i32>(array),
+        DataType::LargeListView(_) => viewed::<i64>(array),
+        DataType::RunEndEncoded(..) => {
+            // Each as long as the longest of them: which is repeated how often is not looked at.
+            let longest = array.to_data().child_data().get(1).map_or(0, |values| {
+                lengths(make_array(values.clone()).as_ref()).into_iter().max().unwrap_or(0)
+            });
+            longest.saturating_mul(array.len() as u64)
+        }
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             let lengths = lengths(dictionary.values().as_ref());
@@ -65,6 +77,14 @@ pub(super) fn text_bytes(array: &dyn Array) -> u64 {
         }
         _ => lengths_of(array, |lengths| lengths.sum()),
     }
+}
+
+/// Lists that may overlap: each value as long as the longest one.
+fn viewed<O: OffsetSizeTrait>(array: &dyn Array) -> u64 {
+    let views = array.as_list_view::<O>();
+    let longest = lengths(views.values().as_ref()).into_iter().max().unwrap_or(8);
+    let values: u64 = views.sizes().iter().map(|size| size.as_usize() as u64).sum();
+    values.saturating_mul(longest)
 }
 
 fn lengths(values: &dyn Array) -> Vec<u64> {
