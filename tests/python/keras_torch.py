@@ -1,7 +1,7 @@
-"""One model in Keras and in PyTorch, its parts called alike. `make FOLDER` saves Keras' as a checkpoint with its
+"""One model in Keras and in PyTorch, its parts called alike. `make FOLDER` saves Keras' as a checkpoint and as weights with its
 outputs, `torch FOLDER` loads what ferry made of it (FOLDER/torch.safetensors) and compares the outputs, then
 saves PyTorch's own with other values and its outputs; `check FOLDER` restores what ferry made of these
-(FOLDER/back) in Keras and compares."""
+(FOLDER/back, also as weights) in Keras and compares."""
 
 import sys
 
@@ -40,6 +40,7 @@ def make(folder):
         value = random.normal(size=variable.shape, scale=0.5)
         variable.assign(np.abs(value) + 0.5 if "variance" in variable.path else value)
     tf.train.Checkpoint(model).write(f"{folder}/keras")
+    model.save_weights(f"{folder}/model.weights.h5")
     np.save(f"{folder}/keras.npy", model(inputs(), training=False))
 
 
@@ -49,6 +50,10 @@ def check(folder):
     model = keras_model()
     tf.train.Checkpoint(model).read(f"{folder}/back").assert_existing_objects_matched()
     same(model(inputs(), training=False), np.load(f"{folder}/torch.npy"))
+    for weights in ["back", "checkpoint"]:
+        model = keras_model()
+        model.load_weights(f"{folder}/{weights}.weights.h5")
+        same(model(inputs(), training=False), np.load(f"{folder}/torch.npy"))
 
 
 def same(found, truth):

@@ -29,6 +29,7 @@
 //! |---|---|
 //! | `input.rs` | which files an input is |
 //! | `read.rs` | the catalog |
+//! | `model.rs` | the datasets of a model's files |
 //! | `names.rs` | layers' and variables' own names |
 //! | `config.rs` | JSON as a tree |
 //! | `write.rs`, `like.rs` | an output, made anew or like another file |
@@ -46,6 +47,7 @@ mod config;
 mod hdf5;
 mod input;
 mod like;
+mod model;
 mod names;
 mod options;
 

@@ -1,8 +1,10 @@
 //! Another file (`-o like=`) written again with these tensors in the place of its own. All of its other bytes stay as they
 //! are: the structure of HDF5 around the weights, the configuration, the assets.
 
-use crate::hdf5::{Dataset, Element, File, Header, Place, walk};
+use crate::config;
+use crate::hdf5::{Dataset, Element, File, Header, Place};
 use crate::input::{Input, Weights};
+use crate::model::Model;
 use crate::{ARCHIVE_SUFFIX, CONFIG, METADATA, WEIGHTS};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +21,11 @@ pub(crate) struct Template {
     input: Input,
     /// The HDF5 file.
     weights: Extent,
+    /// By their paths.
     slots: HashMap<String, Slot>,
+    /// Of each dataset the path, by the own names of its layer and variable: TensorFlow's checkpoints and files that were
+    /// read with `-i names=name` have these.
+    paths: HashMap<String, String>,
 }
 
 /// A dataset of it.
@@ -53,16 +59,21 @@ impl Template {
         };
         let weights = *weights;
         let file = File::open(&*source, weights, context.limits())?;
-        let mut slots = HashMap::new();
-        walk(&file, context, &mut |object| {
-            if object.is_group {
-                return Ok(());
-            }
-            slots.insert(object.path, Slot::of(&file, &object.header, context)?);
-            Ok(())
-        })?;
+        let mut model = Model::default();
+        if let Some(bytes) = &input.config {
+            model.parts.push(("config", config::parse(bytes, "the configuration")?));
+        }
+        model.look(&file, 0, context)?;
+        let own_names = model.names(true);
+        let mut slots = HashMap::with_capacity(model.datasets.len());
+        let mut paths = HashMap::with_capacity(model.datasets.len());
+        for (found, own) in model.datasets.into_iter().zip(own_names) {
+            let header = Header::read(&file, found.address)?;
+            slots.insert(found.path.clone(), Slot::of(&file, &header, context)?);
+            paths.insert(own, found.path);
+        }
         drop(file);
-        Ok(Self { like: like.to_owned(), source, input, weights, slots })
+        Ok(Self { like: like.to_owned(), source, input, weights, slots, paths })
     }
 
     /// Lays the file out again.
@@ -77,6 +88,13 @@ impl Template {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         let chosen = self.choose(catalog, layout)?;
+        if let (true, Some(first)) = (chosen.is_empty(), catalog.tensor_ids().next()) {
+            let problem = "no tensor has the path or name of a variable of the file of -o like=, or its dtype and shape";
+            let expected =
+                self.slots.keys().min().map_or("variables".to_owned(), |path| format!("{path:?} or others"));
+            let found = format!("{:?}", catalog.tensor(first).name);
+            return Err(Error::usage(problem).file(&self.like).expected(expected).found(found));
+        }
         let kept = self.slots.len().saturating_sub(chosen.len());
         if kept > 0 {
             context.note(&format!("{kept} variables of {:?} stay as they are", self.like));
@@ -111,11 +129,10 @@ impl Template {
         let mut taken: HashMap<u64, TensorId> = HashMap::new();
         for tensor in catalog.tensor_ids() {
             let view = catalog.tensor(tensor);
-            let Some(slot) = self.slots.get(view.name) else {
-                layout.omit(
-                    tensor,
-                    "the file of -o like= has no variable at this path: rename it, or see -i names",
-                )?;
+            let by_own_name = || self.slots.get(self.paths.get(view.name)?);
+            let Some(slot) = self.slots.get(view.name).or_else(by_own_name) else {
+                layout
+                    .omit(tensor, "the file of -o like= has no variable of this path or name: rename it")?;
                 continue;
             };
             let dtype = slot.number.map(|(dtype, _)| dtype);

@@ -31,11 +31,24 @@ fn a_model_computes_the_same_in_both() {
     options.push("--verify");
     ferry.convert(&at("keras"), &at("torch.safetensors"), &options);
     python::torch_script("keras_torch.py", args!["torch", ferry.home()]);
+    let from_weights = at("weights.safetensors");
+    options.extend(["-i", "names=name"]);
+    ferry.convert(&at("model.weights.h5"), &from_weights, &options);
+    assert!(ferry.equal(&at("torch.safetensors"), &from_weights));
 
     let like = format!("like={}", at("keras").display());
     let mut options = vec!["--to", "tf-bundle", "--verify", "-o", &like];
     options.extend(steps(["torch-to-keras,multiplier=2"].into_iter().chain(TO_KERAS)));
     ferry.convert(&at("own.pt"), &at("back"), &options);
+
+    // Layers' and variables' own names say which variable of the other file is meant.
+    let like = format!("like={}", at("model.weights.h5").display());
+    let options: Vec<&str> =
+        options.into_iter().filter(|word| !["--to", "tf-bundle"].contains(word)).collect();
+    let options: Vec<&str> =
+        options.into_iter().map(|word| if word.starts_with("like=") { &*like } else { word }).collect();
+    ferry.convert(&at("own.pt"), &at("back.weights.h5"), &options);
+    ferry.convert(&at("back"), &at("checkpoint.weights.h5"), &["--verify", "-o", &like]);
     python("check");
 }
 

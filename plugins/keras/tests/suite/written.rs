@@ -61,12 +61,17 @@ fn every_dtype_comes_back() {
 
 #[test]
 fn another_file_is_written_again() {
-    for (case, name) in [
-        ("bfloat16", "model.keras"),
-        ("functional_nested_shared", "model.keras"),
-        ("legacy_h5_model", "model.h5"),
-        ("weights_h5", "model.weights.h5"),
-        ("h5_userblock", "ub.weights.h5"),
+    // Own names mean the same variables as paths do.
+    let own: &[(&str, &str)] = &[("names", "name")];
+    for (case, name, names) in [
+        ("bfloat16", "model.keras", &[][..]),
+        ("functional_nested_shared", "model.keras", &[]),
+        ("functional_nested_shared", "model.keras", own),
+        ("legacy_h5_model", "model.h5", &[]),
+        ("legacy_h5_model", "model.h5", own),
+        ("weights_h5", "model.weights.h5", &[]),
+        ("weights_h5", "model.weights.h5", own),
+        ("h5_userblock", "ub.weights.h5", &[]),
     ] {
         let folder = cases("keras", case).remove(0);
         let like = source(&folder, expected(&folder)["entry"].as_str().unwrap());
@@ -75,7 +80,7 @@ fn another_file_is_written_again() {
         let options = memory::pairs(&[("like", "like")]);
         let none = MemorySource::file("model", []);
         // Each tensor's bytes, turned over.
-        let tensors: Vec<(String, Dtype, Vec<u64>, Vec<u8>)> = with_view(&like, &[], |view| {
+        let tensors: Vec<(String, Dtype, Vec<u64>, Vec<u8>)> = with_view(&like, names, |view| {
             let tensors = view.catalog().tensors().iter();
             tensors
                 .map(|tensor| {
@@ -97,13 +102,32 @@ fn another_file_is_written_again() {
         let target = Target::File(name.to_owned());
         let output = memory::write(&Keras, &options, &view, &target, &context).unwrap();
         let again = MemorySource::file(name, output.files[name].clone());
-        with_view(&again, &[], |read| {
+        with_view(&again, names, |read| {
             for (tensor, ..) in &tensors {
                 assert_eq!(facts(read, tensor), facts(&view, tensor), "{case}: {tensor}");
             }
         })
         .unwrap();
     }
+}
+
+#[test]
+fn another_file_that_has_none_of_the_tensors_is_refused() {
+    let folder = cases("keras", "weights_h5").remove(0);
+    let like = source(&folder, expected(&folder)["entry"].as_str().unwrap());
+    let mut context = MemoryContext::default();
+    context.sources.insert("like".to_owned(), Arc::new(like));
+    let none = MemorySource::file("model", []);
+    let view = MemoryView::made("model", &none, &context, |catalog| {
+        let storage = catalog.storage(Storage::inline(vec![0; 4]))?;
+        catalog.tensor("nothing/like/it", Dtype::F32, &[1], storage, 0).map(|_| ())
+    })
+    .unwrap();
+    let target = Target::File("m.weights.h5".to_owned());
+    let error = memory::write(&Keras, &memory::pairs(&[("like", "like")]), &view, &target, &context);
+    let error = error.map(|_| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    assert!(error.to_string().contains("nothing/like/it"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,212 @@
+//! What the files of a model hold: datasets, and what their attributes say of layers and variables.
+
+use crate::config;
+use crate::hdf5::{Attributes, File, walk};
+use crate::names::OwnNames;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use tensorferry_sdk::{CatalogSink, Context, Error, Node, NodeId, Result, TensorId};
+
+/// A dataset of a file, by the file's number.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) file: usize,
+    pub(crate) path: String,
+    pub(crate) address: u64,
+}
+
+/// What the files of a model hold.
+#[derive(Default)]
+pub(crate) struct Model {
+    pub(crate) datasets: Vec<Found>,
+    /// The attribute `name` of groups `vars`, by the path of the object that they are of.
+    layer_names: HashMap<String, String>,
+    pub(crate) is_legacy: bool,
+    /// Of older files, the variable's own name by its path.
+    weight_names: HashMap<String, String>,
+    pub(crate) metadata: Vec<(&'static str, String)>,
+    /// What goes into the tree beside tensors.
+    pub(crate) parts: Vec<(&'static str, Value)>,
+}
+
+impl Model {
+    /// Finds the datasets of a file, and what its attributes say.
+    pub(crate) fn look(&mut self, file: &File<'_>, number: usize, context: &dyn Context) -> Result<()> {
+        let mut lists: HashMap<String, Vec<String>> = HashMap::new();
+        let mut order: Option<(String, Vec<String>)> = None;
+        let mut held = 0_u64;
+        walk(file, context, &mut |object| {
+            held += object.path.len() as u64 + 64;
+            if held > context.limits().header_bytes {
+                return Err(Error::limit("the paths of a file's objects are too long to hold")
+                    .expected(format!("at most {} bytes", context.limits().header_bytes)));
+            }
+            if !object.is_group {
+                let (path, address) = (object.path, object.header.address);
+                self.datasets.push(Found { file: number, path, address });
+                return Ok(());
+            }
+            let attributes = Attributes::read(file, &object.header)?;
+            if let Some(layer) = object.path.strip_suffix("vars").filter(|p| p.is_empty() || p.ends_with('/'))
+            {
+                if let Some(name) = attributes.text(file, "name")? {
+                    self.layer_names.insert(layer.trim_end_matches('/').to_owned(), name);
+                }
+                return Ok(());
+            }
+            if matches!(&*object.path, "" | "model_weights") {
+                if let Some(layers) = attributes.list(file, "layer_names")? {
+                    order = Some((object.path.clone(), layers));
+                } else if attributes.get("nb_layers").is_some() {
+                    return Err(Error::unsupported(
+                        "weights of Keras before 1.0, which have no names (nb_layers): load and save them with Keras 1",
+                    ));
+                }
+            }
+            if object.path.is_empty() {
+                self.root_attributes(file, &attributes)?;
+            }
+            if let Some(names) = attributes.list(file, "weight_names")? {
+                lists.insert(object.path, names);
+            }
+            Ok(())
+        })?;
+        match order {
+            Some((root, layers)) => self.legacy(&root, &layers, &lists),
+            None => Ok(()),
+        }
+    }
+
+    /// What a whole model of Keras 1 and 2 says of itself.
+    fn root_attributes(&mut self, file: &File<'_>, attributes: &Attributes) -> Result<()> {
+        for name in ["keras_version", "backend"] {
+            if let Some(text) = attributes.text(file, name)? {
+                self.metadata.push((name, text));
+            }
+        }
+        for name in ["model_config", "training_config"] {
+            if let Some(text) = attributes.text(file, name)? {
+                self.parts.push((name, config::parse(text.as_bytes(), name)?));
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds the lists of layers and weights against what is there.
+    fn legacy(&mut self, root: &str, layers: &[String], lists: &HashMap<String, Vec<String>>) -> Result<()> {
+        self.is_legacy = true;
+        let there: HashSet<&str> = self.datasets.iter().map(|found| &*found.path).collect();
+        for layer in layers {
+            let group = if root.is_empty() { layer.clone() } else { format!("{root}/{layer}") };
+            let names = lists.get(&group).ok_or_else(|| {
+                Error::malformed("a layer of layer_names has no group with weight_names")
+                    .found(format!("{group:?}"))
+            })?;
+            for name in names {
+                let path = format!("{group}/{name}");
+                if !there.contains(&*path) {
+                    return Err(Error::malformed("a weight of weight_names is not there").tensor(path));
+                }
+                let own = name.strip_suffix(":0").unwrap_or(name);
+                self.weight_names.insert(path, own.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the configuration of an older file has weights in bfloat16, which nothing else there says.
+    pub(crate) fn says_bfloat16(&self) -> bool {
+        let mut open: Vec<&Value> = self.parts.iter().map(|(_, value)| value).collect();
+        while let Some(value) = open.pop() {
+            match value {
+                Value::String(text) if text == "bfloat16" => return true,
+                Value::Array(values) => open.extend(values),
+                Value::Object(entries) => open.extend(entries.values()),
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Whether each group of a map of shards is in the files that it names.
+    pub(crate) fn check_map(&self, map: &[(String, Vec<String>)], files: &[&str]) -> Result<()> {
+        let there: HashSet<(&str, usize)> = self
+            .datasets
+            .iter()
+            .filter_map(|found| Some((found.path.rsplit_once('/')?.0, found.file)))
+            .collect();
+        for (group, names) in map {
+            for name in names {
+                let number = files.iter().position(|file| file == name);
+                if !number.is_some_and(|number| there.contains(&(&**group, number))) {
+                    return Err(Error::malformed("a shard does not have what the map says")
+                        .file(name)
+                        .expected(format!("{group:?}")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The datasets' names: their paths, or where these tell all apart the layers' and variables' own.
+    pub(crate) fn names(&self, own: bool) -> Vec<String> {
+        let keys = || self.datasets.iter().map(|found| found.path.clone());
+        if !own {
+            return keys().collect();
+        }
+        let config = self.parts.iter().find(|(name, _)| *name == "config").map(|(_, value)| value);
+        let paths = self.datasets.iter().map(|found| &*found.path);
+        let names = OwnNames::new(&self.layer_names, config, paths.clone());
+        let own: Vec<String> = paths
+            .map(|path| match self.weight_names.get(path) {
+                Some(name) => name.clone(),
+                None => names.of(path),
+            })
+            .collect();
+        let mut uses: HashMap<&str, u32> = HashMap::new();
+        for name in own.iter().map(|name| &**name).chain(self.datasets.iter().map(|found| &*found.path)) {
+            *uses.entry(name).or_default() += 1;
+        }
+        let unique = |(name, key): (&String, String)| match uses.get(&**name) {
+            Some(1) => name.clone(),
+            _ => key,
+        };
+        own.iter().zip(keys()).map(unique).collect()
+    }
+
+    /// The tree: the model's tensors, the optimizer's and the metrics', and the configuration.
+    pub(crate) fn tree(
+        self,
+        names: &[String],
+        ids: &[Option<TensorId>],
+        catalog: &mut dyn CatalogSink,
+    ) -> Result<()> {
+        let part = |path: &str| match path.split('/').next() {
+            Some("optimizer" | "optimizer_weights") => "optimizer",
+            Some("metrics") => "metrics",
+            _ => "model",
+        };
+        let is_plain = self.datasets.iter().all(|found| part(&found.path) == "model");
+        if is_plain && self.parts.is_empty() {
+            return Ok(());
+        }
+        let mut root = Vec::new();
+        for wanted in ["model", "optimizer", "metrics"] {
+            let mut entries = Vec::new();
+            for ((found, name), id) in self.datasets.iter().zip(names).zip(ids) {
+                if let (true, Some(id)) = (part(&found.path) == wanted, id) {
+                    entries.push((catalog.node(Node::text(name))?, catalog.node(Node::tensor(*id))?));
+                }
+            }
+            if !entries.is_empty() {
+                root.push((catalog.node(Node::text(wanted))?, catalog.node(Node::map("", &entries))?));
+            }
+        }
+        for (name, value) in &self.parts {
+            let value: NodeId = config::add(catalog, value)?;
+            root.push((catalog.node(Node::text(name))?, value));
+        }
+        let root = catalog.node(Node::map("", &root))?;
+        catalog.root(root)
+    }
+}
