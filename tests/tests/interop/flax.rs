@@ -32,3 +32,23 @@ fn flax_restores_what_was_written() {
     ferry.convert(&state, &written, &["--verify", "--force", "--strict"]);
     assert_eq!(seen(&written, "like").tensors, case("flax", "train_state").all());
 }
+
+#[test]
+#[ignore = "installs torch and tensorflow from PyPI"]
+fn a_model_computes_the_same_in_pytorch() {
+    let ferry = Ferry::new();
+    let at = |name: &str| ferry.at(name);
+    let python = |command: &str| python::script("flax_torch.py", args![command, ferry.home()]);
+    python("make");
+    for (input, output, to, step) in [
+        ("bert-flax", "to-torch", Some("safetensors"), "flax-to-torch"),
+        ("bert-torch", "to-flax", Some("flax"), "torch-to-flax"),
+        ("small.msgpack", "small.safetensors", None, "flax-to-torch"),
+        ("small.pt", "back.msgpack", None, "torch-to-flax,params=params."),
+    ] {
+        let to = to.map_or(Vec::new(), |to| vec!["--to", to]);
+        let options = [&["--step", step, "--verify"], &*to].concat();
+        ferry.convert(&at(input), &at(output), &options);
+    }
+    python("check");
+}

@@ -34,6 +34,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("add-prefix", include_str!("recipes/add-prefix.toml")),
     ("bert-from-tf", include_str!("recipes/bert-from-tf.toml")),
     ("bert-to-tf", include_str!("recipes/bert-to-tf.toml")),
+    ("flax-to-torch", include_str!("recipes/flax-to-torch.toml")),
     ("keras-to-torch", include_str!("recipes/keras-to-torch.toml")),
     ("llama-from-ggml", include_str!("recipes/llama-from-ggml.toml")),
     ("llama-to-ggml", include_str!("recipes/llama-to-ggml.toml")),
@@ -41,6 +42,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("qwen-to-ggml", include_str!("recipes/qwen-to-ggml.toml")),
     ("strip-prefix", include_str!("recipes/strip-prefix.toml")),
     ("strip-wrappers", include_str!("recipes/strip-wrappers.toml")),
+    ("torch-to-flax", include_str!("recipes/torch-to-flax.toml")),
     ("torch-to-keras", include_str!("recipes/torch-to-keras.toml")),
 ];
 
