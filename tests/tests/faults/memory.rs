@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 use tensorferry_tests::fuzz_records::frame;
-use tensorferry_tests::model::safetensors;
+use tensorferry_tests::model::{Model, safetensors};
 use tensorferry_tests::wire::Wire;
 use tensorferry_tests::zip::stored;
 use tensorferry_tests::{Ferry, args, ferry};
@@ -71,6 +71,44 @@ fn memory_does_not_grow_with_the_input() {
         // Threads meet in other ways each time, and what an allocator keeps is not the same twice.
         assert!(large <= small + 32, "{told}");
     }
+}
+
+/// Statistics, differences and slices look at all of a model, and keep nothing of it.
+#[test]
+#[ignore = "reads files of 192 MiB"]
+fn memory_of_looking_does_not_grow_with_the_input() {
+    let ferry = Ferry::new();
+    let [small, large] = [("small", 48), ("large", 192)].map(|(name, mebibytes)| {
+        let [model, turned, blocks] =
+            ["safetensors", "npy", "gguf"].map(|suffix| ferry.at(format!("{name}.{suffix}")));
+        // Few tensors: each is larger than the budget, and one lies across its rows.
+        Model::of_weights(mebibytes * MEBIBYTE, 2, 7).write(&model).unwrap();
+        let rows = mebibytes * MEBIBYTE / 4096;
+        let header = format!("{{'descr': '<f4', 'fortran_order': True, 'shape': ({rows}, 1024), }}");
+        let mut npy = [&b"\x93NUMPY\x01\x00\x76\x00"[..], format!("{header:<117}\n").as_bytes()].concat();
+        npy.resize(128 + usize::try_from(rows).unwrap() * 4096, 0x3c);
+        std::fs::write(&turned, npy).unwrap();
+        ferry.convert(&model, &blocks, &["-o", "quantize=q8_0"]);
+        [model, turned, blocks, file_of(&ferry, &format!("{name}.tfrecord"), mebibytes)]
+    });
+    let peaks = |[model, turned, blocks, records]: &[PathBuf; 4]| {
+        let commands = [
+            args!["inspect", model, "--stats", "--histogram", "--json"].to_vec(),
+            args!["inspect", turned, "--stats", "--histogram"].to_vec(),
+            args!["inspect", blocks, "--stats"].to_vec(),
+            args!["inspect", records, "--stats"].to_vec(),
+            args!["diff", model, model].to_vec(),
+            args!["show", turned, "*[::100, ::500]"].to_vec(),
+        ];
+        commands.map(|words| {
+            let mut command = ferry.command(&words);
+            command.args(["--memory", BUDGET, "--threads", "2"]);
+            peak(&command) / MEBIBYTE
+        })
+    };
+    let (small, large) = (peaks(&small), peaks(&large));
+    println!("{small:?} MiB for 48 MiB, {large:?} MiB for 192 MiB");
+    assert!(small.iter().zip(large).all(|(small, large)| large <= small + 32), "{small:?} {large:?}");
 }
 
 #[test]

@@ -229,3 +229,21 @@ fn rows_are_a_table_or_lines() {
     let none = ferry.run(args!["show", parquet, "--rows", "90:99"]).expect(0).stdout;
     assert!(none.contains("no rows of 25"), "{none}");
 }
+
+#[test]
+fn rows_are_read_from_their_place_alone() {
+    let ferry = Ferry::new();
+    let lines: String =
+        (0..1000).map(|row| format!("{{\"id\":{row},\"word\":\"w{}\"}}\n", row * row)).collect();
+    let lines = ferry.write("rows.jsonl", lines);
+    let path = ferry.at("rows.parquet");
+    ferry.convert(&lines, &path, &["-o", "row_group_rows=50"]);
+    // Nobody could read what lies in the first third any more.
+    let mut bytes = std::fs::read(&path).unwrap();
+    let third = bytes.len() / 3;
+    bytes[4..third].fill(0xee);
+    std::fs::write(&path, bytes).unwrap();
+    ferry.run(args!["cat", path]).expect(3);
+    let shown = ferry.run(args!["show", path, "--rows", "990:992", "--columns", "word", "--json"]).expect(0);
+    assert_eq!(shown.stdout, "{\"word\":\"w980100\"}\n{\"word\":\"w982081\"}\n");
+}
