@@ -35,17 +35,21 @@ impl Args {
     /// Of a file that has none.
     pub(crate) const NONE: Self = Self(BTreeMap::new());
 
+    /// The dict of a namespace's attributes; the value itself, where it is no namespace.
+    pub(crate) fn entries(graph: &Graph, value: ValueId) -> ValueId {
+        let called = graph.called(value);
+        let namespace =
+            called.filter(|(global, _)| matches!(&*global.name, "Namespace" | "SimpleNamespace"));
+        namespace.and_then(|(_, call)| call.state).unwrap_or(value)
+    }
+
     /// The plain ones of a namespace or dict; none, where it is neither.
     ///
     /// # Errors
     /// A limit on names.
     pub(crate) fn read(graph: &Graph, value: ValueId, budget: &mut Budget) -> Result<Self> {
-        let state = graph
-            .called(value)
-            .filter(|(global, _)| matches!(&*global.name, "Namespace" | "SimpleNamespace"));
-        let state = state.and_then(|(_, call)| call.state).unwrap_or(value);
         let mut args = BTreeMap::new();
-        for (key, value) in graph.entries(state).unwrap_or_default() {
+        for (key, value) in graph.entries(Self::entries(graph, value)).unwrap_or_default() {
             let Some(key) = graph.text(key) else { continue };
             if let Some(value) = plain(graph, value, budget, true)? {
                 args.insert(budget.name(key)?, value);
@@ -64,9 +68,11 @@ impl Args {
         self.0.get(key)?.root().as_bool()
     }
 
-    /// Whether there is a text under a key.
-    pub(crate) fn has_text(&self, key: &str) -> bool {
-        self.0.get(key).is_some_and(|value| value.as_text().is_some())
+    /// Whether MLPs are gated, as far as it is said.
+    pub(crate) fn gated(&self) -> Option<bool> {
+        let gates = ["swiglu", "quick_geglu", "geglu", "gated_linear_unit"].map(|key| self.flag(key));
+        let has_gate = self.0.get("glu_activation").is_some_and(|value| value.as_text().is_some());
+        if has_gate || gates.contains(&Some(true)) { Some(true) } else { self.flag("swiglu") }
     }
 
     /// All of them, as one value.

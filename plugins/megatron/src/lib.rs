@@ -17,7 +17,7 @@
 //! | `iteration`, `optimizer`, `rng_state`, ... | the state of training |
 //!
 //! How parts belong together is not in the file: the live parameter has it (`partition_dim`, `partition_stride`). The
-//! names say it (`placement.rs`), and of gated MLPs the arguments and shapes do. Layers are counted from 0 in every stage.
+//! names say it ([`tensorferry_megatron_model`]), and of gated MLPs the arguments and shapes do. Layers are counted from 0 in every stage.
 //! What all ranks have alike is compared, byte by byte.
 //!
 //! Source of the facts: `megatron/training/checkpointing.py`, `tools/checkpoint/` and `megatron/core/tensor_parallel` of
@@ -26,17 +26,17 @@
 
 mod probe;
 mod read;
+mod write;
 
 mod args;
-mod join;
+mod like;
 mod model;
-mod placement;
 mod rank_file;
 mod run_folder;
-mod same;
+mod subfolder;
 
 use tensorferry_sdk::{
-    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader,
+    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
 /// The format `megatron`.
@@ -47,8 +47,8 @@ impl Format for Megatron {
     fn describe(&self) -> Description {
         Description::new("megatron", "Megatron-LM checkpoint of ranks")
             .members([run_folder::TRACKER])
-            .capabilities(Capabilities::READ)
-            .options(read::options())
+            .capabilities(Capabilities::READ | Capabilities::WRITE)
+            .options([read::options(), write::options()].concat())
             .output_revision(1)
     }
 
@@ -58,6 +58,10 @@ impl Format for Megatron {
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
         Ok(Box::new(read::Reader::new(options)?))
+    }
+
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        Ok(Box::new(write::Writer::new(options)?))
     }
 }
 

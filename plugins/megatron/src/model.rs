@@ -3,13 +3,10 @@
 
 use crate::args::Args;
 use crate::rank_file::RankFile;
-use crate::run_folder::{GridSize, Rank};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use tensorferry_megatron_model::{GridSize, Rank, expert, is_counted, numbered};
 use tensorferry_sdk::{Error, Result};
 use tensorferry_torch_file::Location;
-
-/// Stacks that `num_layers` counts.
-const STACKS: [&str; 3] = ["decoder.layers", "encoder.layers", "transformer.layers"];
 
 /// Where a group of tensor ranks has a parameter: the virtual stage in the order of its layers, the pipeline's rank
 /// that holds it, and the expert rank.
@@ -115,23 +112,6 @@ impl Collected {
     }
 }
 
-/// A number in a name: what stands before it, and what after it.
-fn numbered<'n>(name: &'n str, marker: &str) -> Option<(&'n str, u64, &'n str)> {
-    let mut from = 0;
-    while let Some(found) = name.get(from..)?.find(marker) {
-        let (start, end) = (from + found, from + found + marker.len());
-        let rest = name[end..].strip_prefix('.');
-        let (digits, after) = rest.and_then(|rest| rest.split_once('.')).unwrap_or_default();
-        let is_part = start == 0 || name[..start].ends_with('.');
-        let number = digits.parse::<u64>().ok().filter(|number| is_part && number.to_string() == digits);
-        if let Some(number) = number {
-            return Some((&name[..end], number, after));
-        }
-        from = end;
-    }
-    None
-}
-
 /// How many layers a rank has, by stack.
 fn layers(part: &[(String, Location)]) -> Result<HashMap<String, u64>> {
     let mut stacks: HashMap<&str, BTreeSet<u64>> = HashMap::new();
@@ -171,19 +151,6 @@ fn experts_before(size: GridSize, rank: Rank, args: &Args, part: &[(String, Loca
         .ok_or_else(|| Error::malformed("a number of experts that does not fit 64 bits"))
 }
 
-/// The number of an expert in a name, between what stands before and after it.
-fn expert(name: &str) -> Option<(&str, u64, &str)> {
-    if let Some((before, number, after)) = numbered(name, "local_experts") {
-        return Some((&name[..=before.len()], number, &name[name.len() - after.len() - 1..]));
-    }
-    // Transformer Engine's grouped ones: `experts.linear_fc1.weight3`.
-    let (path, leaf) = name.rsplit_once('.')?;
-    path.rsplit_once('.').filter(|(above, _)| above.ends_with(".experts"))?;
-    let kind = leaf.trim_end_matches(|c: char| c.is_ascii_digit());
-    let number = leaf[kind.len()..].parse().ok()?;
-    Some((&name[..name.len() - (leaf.len() - kind.len())], number, ""))
-}
-
 /// The name in the whole model, and whether it is one of an expert's.
 fn global_name(name: &str, layers_before: &HashMap<String, u64>, experts_before: u64) -> (String, bool) {
     let mut global = match numbered(name, "layers") {
@@ -205,7 +172,7 @@ fn global_name(name: &str, layers_before: &HashMap<String, u64>, experts_before:
 /// The arguments know how many layers there are.
 fn check_layers(layers: &HashMap<String, u64>, args: &Args) -> Result<()> {
     let counted: Vec<_> =
-        layers.iter().filter(|(stack, _)| STACKS.iter().any(|end| stack.ends_with(end))).collect();
+        layers.iter().filter(|(stack, _)| is_counted(stack)).collect();
     match (&*counted, args.count("num_layers")) {
         ([(stack, found)], Some(expected)) if **found != expected => {
             Err(Error::malformed(format!("the ranks have another number of {stack} than the arguments say"))

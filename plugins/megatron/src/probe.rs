@@ -1,6 +1,6 @@
 //! How sure this format is of an input: the names of files and folders say it.
 
-use crate::run_folder::{TRACKER, newest, rank_folders};
+use crate::run_folder::{TRACKER, distributed, newest, rank_folders};
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
@@ -16,6 +16,9 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
         Err(error) if error.kind() == ErrorKind::Malformed => return Ok(Score::CERTAIN),
         Err(error) => return Err(error),
     };
+    if !folder.is_empty() && distributed(source, None)?.is_some() {
+        return Ok(Score::CERTAIN);
+    }
     match rank_folders(source, &folder) {
         Ok(folders) if !folders.is_empty() => Ok(Score::CERTAIN),
         Ok(_) => Ok(Score::NO),

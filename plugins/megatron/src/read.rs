@@ -2,17 +2,19 @@
 //! the catalog.
 
 use crate::args::Args;
-use crate::join::{Joint, Output, said};
 use crate::model::{Group, Parameter, parameters};
-use crate::placement::{Placement, fused, is_embedding, is_output, placement, second_of_mlp};
 use crate::rank_file::{Found, RankFile, RankReader};
-use crate::run_folder::{self, GridSize, Rank, RankFolder};
-use crate::same::same;
+use crate::run_folder::{self, RankFolder};
+use crate::subfolder::Subfolder;
 use std::collections::{BTreeMap, HashMap};
+use tensorferry_megatron_model::{
+    GridSize, Joint, Output, Placement, Rank, fused, is_embedding, is_gated, is_output, placement, said, same,
+};
 use tensorferry_sdk::{
-    Catalog, CatalogSink, Context, Error, Loss, LossKind, NothingEncoded, OptionSpec, Options, Result, Side,
+    Catalog, CatalogSink, Context, Error, Format, Loss, LossKind, NothingEncoded, OptionSpec, Options, Result, Side,
     Source, TensorDecoder, TensorReader, TypedOption, Value,
 };
+use tensorferry_torch_dcp::TorchDcp;
 use tensorferry_torch_file::Location;
 
 /// What is done where ranks differ in what they have alike.
@@ -89,6 +91,9 @@ impl TensorReader for Reader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
+        if let Some(folder) = run_folder::distributed(source, self.iteration.as_deref())? {
+            return TorchDcp.reader(&Options::default())?.read(&Subfolder { source, folder }, catalog, context);
+        }
         let run = Run::read(source, self.iteration.as_deref(), context)?;
         run.report(catalog)?;
         let parameters = parameters(run.size, &run.files, run.args())?;
@@ -268,10 +273,14 @@ impl Joining<'_, '_> {
             _ if fused.is_some() => fused.unwrap_or(Joint::Along(0)),
             Placement::Along(dim) if ranks > 1 => Joint::Along(dim),
             Placement::Vocabulary if ranks > 1 || most.is_some() => Joint::Along(0),
-            Placement::MaybeGated if ranks > 1 => match self.is_gated(name, &parts)? {
-                true => Joint::Halves,
-                false => Joint::Along(0),
-            },
+            Placement::MaybeGated if ranks > 1 => {
+                let shape_of = |name: &str| self.shapes.get(name).map(Vec::as_slice);
+                let rows = parts[0].shape.first().copied();
+                match is_gated(name, rows, shape_of, self.run.args().gated())? {
+                    true => Joint::Halves,
+                    false => Joint::Along(0),
+                }
+            }
             Placement::Replicated | Placement::Unknown if ranks > 1 => {
                 return self.replicated(name, group, &parts, placement == Placement::Unknown);
             }
@@ -366,44 +375,6 @@ impl Joining<'_, '_> {
             Error::unsupported("the order of rows cannot be told").expected("args with num_attention_heads")
         })?;
         Ok(Some(Joint::Fused { heads: heads / self.run.size.tensor, fused, heads_inside: version < 1.0 }))
-    }
-
-    /// Whether an MLP's first module is two side by side: its second has half as many columns then.
-    fn is_gated(&self, name: &str, parts: &[&Location]) -> Result<bool> {
-        let args = self.run.args();
-        let gates = ["swiglu", "quick_geglu", "geglu", "gated_linear_unit"].map(|key| args.flag(key));
-        let said = match gates.contains(&Some(true)) || args.has_text("glu_activation") {
-            true => Some(true),
-            false => args.flag("swiglu"),
-        };
-        let columns = second_of_mlp(name).and_then(|second| self.shapes.get(&*second)?.get(1).copied());
-        let rows = parts[0].shape.first().copied();
-        let (Some(rows), Some(columns)) = (rows, columns.filter(|&columns| columns > 0)) else {
-            return said.ok_or_else(|| {
-                Error::unsupported("whether it is gated cannot be told").expected("args with swiglu")
-            });
-        };
-        let found = match rows / columns {
-            1 if rows == columns => false,
-            2 if rows == 2 * columns => true,
-            _ => {
-                return Err(Error::malformed("the parts of an MLP do not go together")
-                    .expected(format!("{columns} rows, or twice as many"))
-                    .found(rows));
-            }
-        };
-        match said {
-            Some(said) if said != found => {
-                Err(Error::malformed("the arguments say otherwise whether the MLP is gated")
-                    .expected(if said {
-                        "swiglu: twice as many rows as the second has columns"
-                    } else {
-                        "no gate: as many rows as the second has columns"
-                    })
-                    .found(format!("{rows} rows, {columns} columns")))
-            }
-            _ => Ok(found),
-        }
     }
 
     /// The arguments know how many rows the embedding has.

@@ -2,53 +2,22 @@
 
 use crate::args::Args;
 use std::collections::BTreeMap;
+use tensorferry_megatron_model::{GridSize, Rank};
 use tensorferry_sdk::{Error, ErrorKind, Result, Source};
 
 /// Names the newest iteration.
 pub(crate) const TRACKER: &str = "latest_checkpointed_iteration.txt";
 /// A number is short.
 const MOST_TRACKER_BYTES: u64 = 64;
-const RELEASE: &str = "release";
+/// What a distributed checkpoint has.
+const DISTRIBUTED: &str = "metadata.json";
+pub(crate) const RELEASE: &str = "release";
 /// Below what training itself has ever used by much.
 const MOST_RANKS: u64 = 4096;
 /// How many names an error lists.
 const MOST_NAMED: usize = 20;
 /// A rank's file; the second, where the optimizer has one of its own.
 const FILES: [&str; 2] = ["model_optim_rng.pt", "model_rng.pt"];
-
-/// A rank's place in the grid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Rank {
-    pub(crate) stage: u64,
-    pub(crate) expert: u64,
-    pub(crate) tensor: u64,
-}
-
-/// How many ranks there are of each kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct GridSize {
-    pub(crate) tensor: u64,
-    pub(crate) stages: u64,
-    pub(crate) experts: u64,
-}
-
-impl GridSize {
-    /// All places, stages outermost and tensor ranks innermost.
-    pub(crate) fn ranks(self) -> impl Iterator<Item = Rank> {
-        let in_stage = move |stage| {
-            let of_expert = move |expert| (0..self.tensor).map(move |tensor| Rank { stage, expert, tensor });
-            (0..self.experts).flat_map(of_expert)
-        };
-        (0..self.stages).flat_map(in_stage)
-    }
-
-    /// The folder that Megatron gives a rank.
-    pub(crate) fn folder(self, rank: Rank) -> String {
-        let stage = if self.stages > 1 { format!("_{:03}", rank.stage) } else { String::new() };
-        let expert = if self.experts > 1 { format!("_{:03}", rank.expert) } else { String::new() };
-        format!("mp_rank_{:02}{stage}{expert}", rank.tensor)
-    }
-}
 
 /// A rank's folder: its path, and the numbers in its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,13 +58,7 @@ impl RankFolder {
 /// # Errors
 /// Malformed: no such folder, none of ranks in it, a tracker that names none, a folder whose name is no rank's; i/o.
 pub(crate) fn find(source: &dyn Source, iteration: Option<&str>) -> Result<Vec<RankFolder>> {
-    let folder = match iteration {
-        Some(text) => {
-            let refused = || Error::usage("option iteration").expected("a number, or release").found(text);
-            folder_named(text).ok_or_else(refused)?
-        }
-        None => newest(source)?.unwrap_or_default(),
-    };
+    let folder = folder(source, iteration)?;
     let folders = rank_folders(source, &folder)?;
     if folders.is_empty() {
         let error =
@@ -106,6 +69,23 @@ pub(crate) fn find(source: &dyn Source, iteration: Option<&str>) -> Result<Vec<R
         return Err(Error::limit("more ranks than are read").expected(MOST_RANKS).found(folders.len()));
     }
     Ok(folders)
+}
+
+fn folder(source: &dyn Source, iteration: Option<&str>) -> Result<String> {
+    let Some(text) = iteration else { return Ok(newest(source)?.unwrap_or_default()) };
+    let refused = || Error::usage("option iteration").expected("a number, or release").found(text);
+    folder_named(text).ok_or_else(refused)
+}
+
+/// The folder of the iteration that the user means, with a slash behind it, if it is a distributed checkpoint.
+///
+/// # Errors
+/// As [`find`].
+pub(crate) fn distributed(source: &dyn Source, iteration: Option<&str>) -> Result<Option<String>> {
+    let folder = folder(source, iteration)?;
+    let folder = if folder.is_empty() { folder } else { format!("{folder}/") };
+    let is_distributed = source.contains(&format!("{folder}{DISTRIBUTED}"))?;
+    Ok(Some(folder).filter(|_| is_distributed))
 }
 
 /// The folder that the tracker names, if there is a tracker.

@@ -29,6 +29,7 @@
 
 mod probe;
 mod read;
+mod write;
 
 mod chunks;
 mod megatron;
@@ -37,9 +38,10 @@ mod merged;
 mod shards;
 mod table;
 mod tree;
+pub mod written;
 
 use tensorferry_sdk::{
-    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader,
+    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
 /// The metadata key of a safetensors file that is a shard of a distributed checkpoint.
@@ -54,7 +56,7 @@ impl Format for TorchDcp {
         Description::new("torch-dcp", "PyTorch distributed checkpoint")
             .suffixes([members::DATA_SUFFIX, members::TABLE])
             .members([members::TABLE.to_owned(), format!("*{}", members::DATA_SUFFIX)])
-            .capabilities(Capabilities::READ)
+            .capabilities(Capabilities::READ | Capabilities::WRITE)
             .output_revision(1)
     }
 
@@ -64,6 +66,10 @@ impl Format for TorchDcp {
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
         Ok(Box::new(read::Reader))
+    }
+
+    fn writer(&self, _options: &Options) -> Result<Box<dyn TensorWriter>> {
+        Ok(Box::new(write::Writer))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads what `torch.save` writes, for the plugins `torch`, `torch-dcp` and `deepspeed`.
+//! Reads and writes what `torch.save` writes, for the plugins `torch`, `torch-dcp`, `deepspeed` and `megatron`.
 //!
 //! | File | What it yields |
 //! |---|---|
@@ -18,6 +18,7 @@
 //! | `dtype.rs` | torch's dtypes and their storage classes |
 //! | `numpy.rs` | numpy's arrays and scalars |
 //! | `flatten/`, `names.rs`, `known.rs` | a whole graph as tensors and a tree |
+//! | `pickle_writer.rs`, `plain_copy.rs`, `written_tensor.rs`, `written_archive.rs` | the way back: pickles, tensors in them, and archives |
 //!
 //! ```
 //! # use tensorferry_sdk::*;
@@ -68,10 +69,14 @@ mod object_file;
 mod open;
 mod persistent_id;
 pub mod pickle;
+pub mod pickle_writer;
+mod plain_copy;
 pub mod rebuild;
 mod storages;
 mod tar;
 mod window;
+mod written_archive;
+mod written_tensor;
 
 pub use budget::Budget;
 pub use call_losses::Calls;
@@ -83,5 +88,9 @@ pub use flatten::{Destination, Flattened, NEW, flatten};
 pub use lazy::LazyView;
 pub use names::Names;
 pub use object_file::ObjectFile;
+pub use pickle_writer::PickleWriter;
+pub use plain_copy::{ClassName, push_plain};
 pub use storages::{Located, Location, Storages};
-pub use tensorferry_zip::Extent;
+pub use tensorferry_zip::{Extent, ZipPlan};
+pub use written_archive::WrittenArchive;
+pub use written_tensor::{WholeTensor, WrittenTensor, contiguous_strides};

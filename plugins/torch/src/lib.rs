@@ -25,7 +25,6 @@
 #![forbid(unsafe_code)]
 
 mod choose;
-mod pickle_write;
 mod probe;
 mod read;
 mod write;

@@ -1,17 +1,5 @@
 //! A checkpoint as it is written: one file or several ([`shards`]), each a zip archive or a stream
-//! ([`legacy`]). An archive is what `torch.load(weights_only=True, mmap=True)` takes:
-//!
-//! ```text
-//! <root>/data.pkl                the object, protocol 2
-//! <root>/byteorder               "little"
-//! <root>/.data/tensorferry.json  the side record, where there is something to say in it
-//! <root>/version                 "3\n"
-//! <root>/data/0, 1, ...          the storages
-//! ```
-//!
-//! Source: `torch/serialization.py`. There is no `.format_version`: with it torch computes offsets
-//! without reading headers, as its own zip writer would have laid them. There is no
-//! `.data/serialization_id` either: torch only logs it.
+//! ([`legacy`]).
 
 mod composed;
 mod forms;
@@ -37,7 +25,7 @@ use tensorferry_sdk::{
     CatalogView, Context, Digests, LayoutSink, Options, Result, Role, SealSink, Target, TensorPlan,
     TensorWriter,
 };
-use tensorferry_zip::{ZipLayout, ZipPlan};
+use tensorferry_torch_file::{WrittenArchive, ZipPlan};
 
 /// The root folder of an archive whose file name gives none; torch's own choice for streams.
 const DEFAULT_ROOT: &str = "archive";
@@ -135,17 +123,11 @@ fn write_archive(
     layout: &mut dyn LayoutSink,
 ) -> Result<ZipPlan> {
     let file = layout.file(path, Role::Data)?;
-    let mut archive = ZipLayout::new(layout, file, Some(root_folder(path)));
-    archive.bytes("data.pkl", pickle)?;
-    archive.bytes("byteorder", b"little")?;
-    if let Some(side) = side {
-        archive.bytes(SIDE_RECORD, &side.to_bytes())?;
-    }
-    archive.bytes("version", b"3\n")?;
-    for (key, record) in storages.records.iter().enumerate() {
-        archive.data(&format!("data/{key}"), record.len, |layout, file| record.append(layout, file))?;
-    }
-    archive.finish()
+    let side = side.map(|side| side.to_bytes());
+    let own = side.as_deref().map(|side| (SIDE_RECORD, side));
+    let archive = WrittenArchive { root: root_folder(path), pickle, own };
+    let lens = storages.records.iter().map(|record| record.len);
+    archive.lay_out(layout, file, lens, |key, layout, file| storages.records[key].append(layout, file))
 }
 
 /// The file's name up to its last dot, as torch takes it, where that makes a folder's name.

@@ -4,7 +4,7 @@
 //! It has no place for metadata, and its storages lie at any offset, so that torch cannot map it.
 
 use super::storages::Storages;
-use crate::pickle_write::PickleWriter;
+use tensorferry_torch_file::PickleWriter;
 use tensorferry_sdk::{CatalogView, Context, LayoutSink, Loss, LossKind, Result, Role};
 
 /// 0x1950a86a20f9469cfc6c, little-endian.

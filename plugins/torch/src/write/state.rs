@@ -12,7 +12,7 @@ use super::rebuild;
 use super::storages::Storages;
 use super::tree::{Form, StateTree, Step};
 use super::unpacked::{self, MemberKey};
-use crate::pickle_write::PickleWriter;
+use tensorferry_torch_file::PickleWriter;
 use tensorferry_sdk::{
     CatalogView, Context, Error, LayoutSink, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, TensorId,
 };
@@ -105,7 +105,7 @@ impl StateWriter<'_> {
     fn run(&mut self, limits: &Limits) -> Result<()> {
         while let Some(task) = self.waiting.pop() {
             // A value that is written again for each object that shares it could grow without end.
-            if self.pickle.len() as u64 > limits.header_bytes {
+            if self.pickle.byte_count() as u64 > limits.header_bytes {
                 return Err(Error::limit("the non-tensor state is too long for a pickle")
                     .expected(format!("at most {} bytes", limits.header_bytes)));
             }

@@ -13,7 +13,7 @@ use tensorferry_sdk::{
     Block, ByteOrder, CatalogView, Context, Dtype, LayoutSink, Loss, LossKind, OutputId, Result, StorageId,
     TensorId, TensorPart, TensorView,
 };
-use tensorferry_torch_file::TorchDtype;
+use tensorferry_torch_file::{TorchDtype, contiguous_strides};
 
 /// How much longer a shared stretch may be than the tensors in it together.
 const MOST_WASTE: u64 = 2;
@@ -210,15 +210,6 @@ fn why_not(catalog: &dyn CatalogView, view: TensorView<'_>, why: &str) -> Result
 /// The length of an element of the dtype's storage class: 1 where it has none, and so is kept as bytes.
 fn element_bytes(dtype: &TorchDtype) -> u64 {
     dtype.storage_class.map_or(1, |_| dtype.element_bytes.into())
-}
-
-/// As torch computes them: a dimension of length 0 counts as 1.
-fn contiguous_strides(shape: &[i64]) -> Vec<i64> {
-    let mut strides = vec![1_i64; shape.len()];
-    for dim in (1..shape.len()).rev() {
-        strides[dim - 1] = strides[dim].saturating_mul(shape[dim].max(1));
-    }
-    strides
 }
 
 /// The stretches of source storages that several tensors share.

@@ -1,7 +1,7 @@
 //! The part of a catalog's tree that is reached from its root, with the form that each node gets in the pickle
 //! and the path to it. Nothing here recurses.
 
-use crate::pickle_write::Memo;
+use tensorferry_torch_file::pickle_writer::Memo;
 use tensorferry_sdk::{CatalogView, Context, Error, Node, NodeId, NodeKind, Result};
 
 /// The nodes that are reached from a root.

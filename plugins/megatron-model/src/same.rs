@@ -23,7 +23,7 @@ struct Reach<'c> {
 ///
 /// # Errors
 /// Unsupported: tensors that do not lie alike; i/o.
-pub(crate) fn same(
+pub fn same(
     source: &dyn Source,
     catalog: &Catalog,
     pair: (&Location, &Location),

@@ -1,4 +1,4 @@
-//! How the tensor ranks' parts of a parameter belong together: its name says it.
+//! How the tensor ranks' parts of a parameter belong together: its name says it, and of a gated MLP the shapes do too.
 //!
 //! | Module | weight | bias |
 //! |---|---|---|
@@ -9,9 +9,11 @@
 //!
 //! Transformer Engine has a norm inside the module that it goes before: `linear_qkv.layer_norm_weight`.
 
+use tensorferry_sdk::{Error, Result};
+
 /// How parts belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Placement {
+pub enum Placement {
     /// All ranks have the same.
     Replicated,
     /// Side by side, along this dimension.
@@ -54,7 +56,8 @@ const REPLICATED: [&str; 7] = [
 const MLP: [(&str, &str); 2] = [("linear_fc1", "linear_fc2"), ("dense_h_to_4h", "dense_4h_to_h")];
 
 /// How the parts of the parameter of this name belong together.
-pub(crate) fn placement(name: &str) -> Placement {
+#[must_use]
+pub fn placement(name: &str) -> Placement {
     let mut parts = name.rsplit('.');
     let mut part = || parts.next().unwrap_or_default();
     let (leaf, module, parent) = (part(), part(), part());
@@ -87,7 +90,8 @@ pub(crate) fn placement(name: &str) -> Placement {
 }
 
 /// The weight of the MLP's second module that goes with a parameter of its first.
-pub(crate) fn second_of_mlp(name: &str) -> Option<String> {
+#[must_use]
+pub fn second_of_mlp(name: &str) -> Option<String> {
     let (path, leaf) = name.rsplit_once('.')?;
     let (first, second) = MLP.into_iter().find(|(first, _)| path.ends_with(first))?;
     let leaf = leaf.replace("bias", "weight");
@@ -95,7 +99,8 @@ pub(crate) fn second_of_mlp(name: &str) -> Option<String> {
 }
 
 /// How many tensors an attention's fused rows hold, where these had another order once.
-pub(crate) fn fused(name: &str) -> Option<u64> {
+#[must_use]
+pub fn fused(name: &str) -> Option<u64> {
     let module = name.rsplit('.').nth(1)?;
     match module {
         "query_key_value" => Some(3),
@@ -105,7 +110,8 @@ pub(crate) fn fused(name: &str) -> Option<u64> {
 }
 
 /// Whether the parameter is the output layer, which may be the embedding over again.
-pub(crate) fn is_output(name: &str) -> bool {
+#[must_use]
+pub fn is_output(name: &str) -> bool {
     matches!(
         name,
         "output_layer.weight" | "language_model.output_layer.weight" | "word_embeddings_for_head.weight"
@@ -113,8 +119,49 @@ pub(crate) fn is_output(name: &str) -> bool {
 }
 
 /// Whether it is the embedding that an output layer may be.
-pub(crate) fn is_embedding(name: &str) -> bool {
+#[must_use]
+pub fn is_embedding(name: &str) -> bool {
     name.ends_with("embedding.word_embeddings.weight")
+}
+
+/// Whether an MLP's first module, which has so many rows, is two side by side: its second, of whose weight `shape_of` gives the
+/// shape, has half as many columns then. `said` is what the arguments say of it.
+///
+/// # Errors
+/// Malformed: other numbers of rows and columns than either, or than what was said; unsupported, where it cannot be told.
+pub fn is_gated<'s>(
+    name: &str,
+    rows: Option<u64>,
+    shape_of: impl Fn(&str) -> Option<&'s [u64]>,
+    said: Option<bool>,
+) -> Result<bool> {
+    let columns = second_of_mlp(name).and_then(|second| shape_of(&second)?.get(1).copied());
+    let (Some(rows), Some(columns)) = (rows, columns.filter(|&columns| columns > 0)) else {
+        return said.ok_or_else(|| {
+            Error::unsupported("whether it is gated cannot be told").expected("args with swiglu")
+        });
+    };
+    let found = match rows / columns {
+        1 if rows == columns => false,
+        2 if rows == 2 * columns => true,
+        _ => {
+            return Err(Error::malformed("the parts of an MLP do not go together")
+                .expected(format!("{columns} rows, or twice as many"))
+                .found(rows));
+        }
+    };
+    match said {
+        Some(said) if said != found => {
+            Err(Error::malformed("the arguments say otherwise whether the MLP is gated")
+                .expected(if said {
+                    "swiglu: twice as many rows as the second has columns"
+                } else {
+                    "no gate: as many rows as the second has columns"
+                })
+                .found(format!("{rows} rows, {columns} columns")))
+        }
+        _ => Ok(found),
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Makes one tensor of the tensor ranks' parts: blocks that are read where the parts lie.
+//! Makes one tensor of the tensor ranks' parts: blocks that are read where the parts lie. And the other way: which regions of
+//! a tensor are a rank's part, by the same rows.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{
@@ -8,14 +9,21 @@ use tensorferry_torch_file::Location;
 
 /// How the rows or columns of parts go into the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Joint {
+pub enum Joint {
     /// Side by side, along this dimension.
     Along(usize),
     /// Rows, of each part's first half, then of each part's second.
     Halves,
     /// Rows of fused attention in an old order: for each part, its heads, how many tensors are fused, and whether
     /// the heads lie inside the fused ones (before version 1) or around their rows.
-    Fused { heads: u64, fused: u64, heads_inside: bool },
+    Fused {
+        /// Of a part.
+        heads: u64,
+        /// Three of query, key and value, two of key and value.
+        fused: u64,
+        /// Whether a fused tensor's heads follow one another.
+        heads_inside: bool,
+    },
 }
 
 /// Rows of a part, and where they go in the whole.
@@ -27,15 +35,60 @@ struct Rows {
     to: u64,
 }
 
+impl Joint {
+    fn dim(self) -> usize {
+        if let Self::Along(dim) = self { dim } else { 0 }
+    }
+
+    /// The regions of a tensor that are one rank's part, in the part's order, where each rank has as much.
+    ///
+    /// # Errors
+    /// Usage: a size that does not divide over the ranks; malformed: none along the dimension.
+    pub fn cut(self, shape: &[u64], ranks: u64, rank: u64) -> Result<Vec<Region>> {
+        let dim = self.dim();
+        let does_not_divide = |halves: u64| {
+            Error::usage("the tensor does not divide over the tensor ranks")
+                .expected(format!("a multiple of {} in dimension {dim}", ranks.saturating_mul(halves)))
+                .found(format!("{shape:?}"))
+        };
+        let total = *shape.get(dim).ok_or_else(|| {
+            Error::malformed("no dimension that it is cut along")
+                .expected(format!("dimension {dim}"))
+                .found(format!("{shape:?}"))
+        })?;
+        if !total.is_multiple_of(ranks) {
+            return Err(does_not_divide(1));
+        }
+        let len = total / ranks;
+        if self == Self::Halves && !len.is_multiple_of(2) {
+            return Err(does_not_divide(2));
+        }
+        let mut pieces = rows(self, len, rank * len, total)?;
+        pieces.sort_by_key(|rows| rows.from);
+        let region = |rows: Rows| {
+            if rows.step != 1 {
+                return Err(Error::unsupported("an old order of fused attention is not written"));
+            }
+            let mut region = Region::whole(shape);
+            (region.origin[dim], region.shape[dim]) = (rows.to, rows.count);
+            Ok(region)
+        };
+        pieces.into_iter().map(region).collect()
+    }
+}
+
 /// Puts joined tensors into a catalog.
-pub(crate) struct Output<'o> {
-    pub(crate) collected: &'o Catalog,
-    pub(crate) catalog: &'o mut dyn CatalogSink,
+pub struct Output<'o> {
+    /// What was found in the files, which locations are in.
+    pub collected: &'o Catalog,
+    /// What tensors are put into.
+    pub catalog: &'o mut dyn CatalogSink,
     declared: HashMap<StorageId, StorageId>,
 }
 
 impl<'o> Output<'o> {
-    pub(crate) fn new(collected: &'o Catalog, catalog: &'o mut dyn CatalogSink) -> Self {
+    /// Nothing so far.
+    pub fn new(collected: &'o Catalog, catalog: &'o mut dyn CatalogSink) -> Self {
         Self { collected, catalog, declared: HashMap::new() }
     }
 
@@ -43,7 +96,7 @@ impl<'o> Output<'o> {
     ///
     /// # Errors
     /// What the catalog's checks say.
-    pub(crate) fn whole(&mut self, name: &str, location: &Location) -> Result<()> {
+    pub fn whole(&mut self, name: &str, location: &Location) -> Result<()> {
         let location = self.located(location)?;
         location.add(self.catalog, name).map(drop)
     }
@@ -52,14 +105,14 @@ impl<'o> Output<'o> {
     ///
     /// # Errors
     /// Malformed: parts of two dtypes, or that differ along another dimension, or that do not divide.
-    pub(crate) fn joined(
+    pub fn joined(
         &mut self,
         name: &str,
         parts: &[&Location],
         joint: Joint,
         most: Option<u64>,
     ) -> Result<()> {
-        let dim = if let Joint::Along(dim) = joint { dim } else { 0 };
+        let dim = joint.dim();
         let mut shape = whole_shape(parts, dim)?;
         let (dtype, total) = (parts[0].dtype, shape[dim]);
         let width = dtype.info().and_then(|info| info.element_bytes()).map(i64::from);
@@ -146,7 +199,8 @@ fn whole_shape(parts: &[&Location], dim: usize) -> Result<Vec<u64>> {
 }
 
 /// A tensor's dtype and shape, for people.
-pub(crate) fn said(location: &Location) -> String {
+#[must_use]
+pub fn said(location: &Location) -> String {
     format!("{} {:?}", location.dtype.info().map_or("?", |info| info.name()), location.shape)
 }
 
@@ -185,4 +239,27 @@ fn rows(joint: Joint, len: u64, before: u64, total: u64) -> Result<Vec<Rows>> {
             all
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn origins(joint: Joint, shape: &[u64], ranks: u64) -> Vec<Vec<Vec<u64>>> {
+        let cut = |rank| joint.cut(shape, ranks, rank).unwrap();
+        (0..ranks).map(|rank| cut(rank).into_iter().map(|region| region.origin).collect()).collect()
+    }
+
+    #[test]
+    fn a_rank_has_what_joining_takes_from_it() {
+        assert_eq!(origins(Joint::Along(1), &[3, 4], 2), [[[0, 0]], [[0, 2]]]);
+        assert_eq!(origins(Joint::Halves, &[8, 1], 2), [[[0, 0], [4, 0]], [[2, 0], [6, 0]]]);
+        for (joint, shape) in [(Joint::Along(0), [5, 4]), (Joint::Halves, [6, 4]), (Joint::Along(1), [4, 5])] {
+            let error = joint.cut(&shape, 2, 0).unwrap_err();
+            assert!(error.to_string().contains("does not divide"), "{error}");
+        }
+        assert!(Joint::Along(1).cut(&[4], 2, 0).is_err());
+    }
 }

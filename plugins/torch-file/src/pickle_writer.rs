@@ -32,6 +32,7 @@ mod op {
     pub(super) const SETITEMS: u8 = b'u';
     pub(super) const GLOBAL: u8 = b'c';
     pub(super) const REDUCE: u8 = b'R';
+    pub(super) const NEWOBJ: u8 = 0x81;
     pub(super) const BUILD: u8 = b'b';
     pub(super) const BINPERSID: u8 = b'Q';
     pub(super) const BINPUT: u8 = b'q';
@@ -41,48 +42,61 @@ mod op {
 }
 
 /// The most bytes that `LONG1` takes.
-pub(crate) const LONGEST_INTEGER: usize = 255;
+pub const LONGEST_INTEGER: usize = 255;
 
 /// An object's place in the memo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Memo(u32);
+pub struct Memo(u32);
 
 /// A pickle as far as it is written. Each method but the last appends one object, or makes one of
 /// those that were appended.
-pub(crate) struct PickleWriter {
+#[derive(Debug)]
+pub struct PickleWriter {
     bytes: Vec<u8>,
     memoised: u32,
     texts: HashMap<Box<str>, Memo>,
     globals: HashMap<(&'static str, &'static str), Memo>,
 }
 
+impl Default for PickleWriter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl PickleWriter {
     /// An empty pickle.
-    pub(crate) fn new() -> Self {
+    #[must_use]
+    pub fn new() -> Self {
         let bytes = vec![op::PROTO, 2];
         Self { bytes, memoised: 0, texts: HashMap::new(), globals: HashMap::new() }
     }
 
     /// The whole pickle, whose value is the one object that is left.
-    pub(crate) fn finish(mut self) -> Vec<u8> {
+    #[must_use]
+    pub fn finish(mut self) -> Vec<u8> {
         self.bytes.push(op::STOP);
         self.bytes
     }
 
-    /// Bytes so far.
-    pub(crate) fn len(&self) -> usize {
+    /// How many bytes it has so far.
+    #[must_use]
+    pub fn byte_count(&self) -> usize {
         self.bytes.len()
     }
 
-    pub(crate) fn none(&mut self) {
+    /// `None`.
+    pub fn none(&mut self) {
         self.bytes.push(op::NONE);
     }
 
-    pub(crate) fn bool(&mut self, value: bool) {
+    /// `True` or `False`.
+    pub fn bool(&mut self, value: bool) {
         self.bytes.push(if value { op::NEWTRUE } else { op::NEWFALSE });
     }
 
-    pub(crate) fn int(&mut self, value: i64) {
+    /// An integer.
+    pub fn int(&mut self, value: i64) {
         if let Ok(byte) = u8::try_from(value) {
             self.bytes.extend([op::BININT1, byte]);
         } else if let Ok(short) = u16::try_from(value) {
@@ -96,7 +110,7 @@ impl PickleWriter {
 
     /// An integer of any length: two's complement, little-endian, at most [`LONGEST_INTEGER`] bytes
     /// once those that only repeat the sign are gone.
-    pub(crate) fn long(&mut self, value: &[u8]) {
+    pub fn long(&mut self, value: &[u8]) {
         let value = trim_sign(value);
         debug_assert!(value.len() <= LONGEST_INTEGER, "the caller has looked at the length");
         let len = u8::try_from(value.len()).unwrap_or(u8::MAX);
@@ -104,12 +118,16 @@ impl PickleWriter {
         self.bytes.extend(&value[..len.into()]);
     }
 
-    pub(crate) fn float(&mut self, value: f64) {
+    /// A float.
+    pub fn float(&mut self, value: f64) {
         self.op_with(op::BINFLOAT, &value.to_be_bytes());
     }
 
     /// A text that is likely to return: a key of many mappings, a constant.
-    pub(crate) fn text(&mut self, text: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// Unsupported: a text of 4 GiB.
+    pub fn text(&mut self, text: &str) -> Result<()> {
         if let Some(&memo) = self.texts.get(text) {
             self.get(memo);
             return Ok(());
@@ -121,7 +139,10 @@ impl PickleWriter {
     }
 
     /// A text that will not return: a storage's key.
-    pub(crate) fn unique_text(&mut self, text: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// Unsupported: a text of 4 GiB.
+    pub fn unique_text(&mut self, text: &str) -> Result<()> {
         let len = u32::try_from(text.len()).map_err(|_| Error::unsupported("a text of 4 GiB in a pickle"))?;
         self.op_with(op::BINUNICODE, &len.to_le_bytes());
         self.bytes.extend(text.as_bytes());
@@ -129,7 +150,10 @@ impl PickleWriter {
     }
 
     /// Bytes, which protocol 2 has no opcode for: `_codecs.encode(text, "latin1")`.
-    pub(crate) fn byte_string(&mut self, bytes: &[u8]) -> Result<()> {
+    ///
+    /// # Errors
+    /// Unsupported: 4 GiB of them.
+    pub fn byte_string(&mut self, bytes: &[u8]) -> Result<()> {
         self.global("_codecs", "encode");
         let latin1: String = bytes.iter().map(|&byte| char::from(byte)).collect();
         self.unique_text(&latin1)?;
@@ -139,7 +163,7 @@ impl PickleWriter {
     }
 
     /// A class or function. The names are never the input's: only what a writer knows is named.
-    pub(crate) fn global(&mut self, module: &'static str, name: &'static str) {
+    pub fn global(&mut self, module: &'static str, name: &'static str) {
         if let Some(&memo) = self.globals.get(&(module, name)) {
             return self.get(memo);
         }
@@ -149,32 +173,34 @@ impl PickleWriter {
         self.globals.insert((module, name), memo);
     }
 
-    pub(crate) fn empty_dict(&mut self) {
+    /// A mapping, for [`set_items`](Self::set_items).
+    pub fn empty_dict(&mut self) {
         self.bytes.push(op::EMPTY_DICT);
     }
 
-    pub(crate) fn empty_list(&mut self) {
+    /// A list, for [`appends`](Self::appends).
+    pub fn empty_list(&mut self) {
         self.bytes.push(op::EMPTY_LIST);
     }
 
     /// A new object of a class, or the result of a function, that needs no arguments.
-    pub(crate) fn call_without_arguments(&mut self, module: &'static str, name: &'static str) {
+    pub fn call_without_arguments(&mut self, module: &'static str, name: &'static str) {
         self.global(module, name);
         self.call(0);
     }
 
     /// Where the members of a list, a mapping or a long tuple begin.
-    pub(crate) fn mark(&mut self) {
+    pub fn mark(&mut self) {
         self.bytes.push(op::MARK);
     }
 
     /// Everything since the mark, as a tuple.
-    pub(crate) fn tuple_since_mark(&mut self) {
+    pub fn tuple_since_mark(&mut self) {
         self.bytes.push(op::TUPLE);
     }
 
     /// The last `len` objects, at most three, as a tuple.
-    pub(crate) fn tuple(&mut self, len: u8) {
+    pub fn tuple(&mut self, len: u8) {
         debug_assert!(len <= 3, "longer tuples take a mark");
         self.bytes.push(match len {
             0 => op::EMPTY_TUPLE,
@@ -185,7 +211,7 @@ impl PickleWriter {
     }
 
     /// A tuple of numbers: a shape, strides.
-    pub(crate) fn int_tuple(&mut self, numbers: &[i64]) {
+    pub fn int_tuple(&mut self, numbers: &[i64]) {
         let short = u8::try_from(numbers.len()).ok().filter(|&len| len <= 3);
         if short.is_none() {
             self.mark();
@@ -200,38 +226,43 @@ impl PickleWriter {
     }
 
     /// Appends everything since the mark to the list before it.
-    pub(crate) fn appends(&mut self) {
+    pub fn appends(&mut self) {
         self.bytes.push(op::APPENDS);
     }
 
     /// Puts the keys and values since the mark into the mapping before it.
-    pub(crate) fn set_items(&mut self) {
+    pub fn set_items(&mut self) {
         self.bytes.push(op::SETITEMS);
     }
 
     /// Calls a global with the last `arguments` objects, at most three.
-    pub(crate) fn call(&mut self, arguments: u8) {
+    pub fn call(&mut self, arguments: u8) {
         self.tuple(arguments);
         self.reduce();
     }
 
     /// Calls a global with a tuple of arguments.
-    pub(crate) fn reduce(&mut self) {
+    pub fn reduce(&mut self) {
         self.bytes.push(op::REDUCE);
     }
 
+    /// A new object of a class with a tuple of arguments, without its constructor.
+    pub fn new_object(&mut self) {
+        self.bytes.push(op::NEWOBJ);
+    }
+
     /// Sets a mapping of attributes on the object before it.
-    pub(crate) fn build(&mut self) {
+    pub fn build(&mut self) {
         self.bytes.push(op::BUILD);
     }
 
     /// Turns a tuple into the storage that it identifies.
-    pub(crate) fn persistent_id(&mut self) {
+    pub fn persistent_id(&mut self) {
         self.bytes.push(op::BINPERSID);
     }
 
     /// Remembers the last object.
-    pub(crate) fn put(&mut self) -> Memo {
+    pub fn put(&mut self) -> Memo {
         let memo = Memo(self.memoised);
         self.memoised += 1;
         match u8::try_from(memo.0) {
@@ -242,7 +273,7 @@ impl PickleWriter {
     }
 
     /// The remembered object, once more.
-    pub(crate) fn get(&mut self, memo: Memo) {
+    pub fn get(&mut self, memo: Memo) {
         match u8::try_from(memo.0) {
             Ok(index) => self.bytes.extend([op::BINGET, index]),
             Err(_) => self.op_with(op::LONG_BINGET, &memo.0.to_le_bytes()),
@@ -257,7 +288,8 @@ impl PickleWriter {
 
 /// A little-endian two's complement integer without the bytes that only repeat its sign; pickle
 /// writes 0 as no bytes at all.
-pub(crate) fn trim_sign(value: &[u8]) -> &[u8] {
+#[must_use]
+pub fn trim_sign(value: &[u8]) -> &[u8] {
     let mut value = value;
     while let [rest @ .., last] = value {
         let before = rest.last().copied().unwrap_or(0);

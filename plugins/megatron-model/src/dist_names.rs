@@ -1,0 +1,113 @@
+//! Names in a `torch_dist` checkpoint, where all layers of a stack are one tensor, and all experts of them too:
+//!
+//! | Of the model | Of the checkpoint | Dimensions before its own |
+//! |---|---|---|
+//! | `decoder.layers.7.mlp.linear_fc1.weight` | `decoder.layers.mlp.linear_fc1.weight` | layers |
+//! | `decoder.layers.7.mlp.experts.local_experts.3.linear_fc1.weight` | `decoder.layers.mlp.experts.experts.linear_fc1.weight` | layers, experts |
+//! | `decoder.layers.7.mlp.experts.linear_fc1.weight3` | the same | layers, experts |
+//! | `decoder.layers.7.input_layernorm.weight` | `decoder.layers.self_attention.linear_qkv.layer_norm_weight` | layers |
+//!
+//! Where layers are not alike, they keep their numbers, and so do experts of models that say `singleton_local_shards`; there, a
+//! gated MLP's halves are tensors of their own, `weight_w` and `weight_v`.
+//!
+//! The norms that go before a module have the names that Transformer Engine gives them, which fuses them with it.
+
+use crate::names::{expert, is_counted, numbered};
+
+/// The steps that give every layer and every expert tensors of its own, under the names that the model has; each for names in
+/// which the first text is.
+pub const STEPS: [(&str, &str); 4] = [
+    ("_w", r"concat:^(.*\blinear_fc1\.(?:weight|bias))_w$,with=${1}_v,to=$1"),
+    ("layers.", r"unstack:\blayers\.([a-z_]\w*)\.,to=layers.$i.$1."),
+    (".experts.experts.", r"unstack:\.experts\.experts\.([a-z_]\w*)\.,to=.experts.local_experts.$i.$1."),
+    (".experts.experts.", r"rename:\.experts\.experts\.(\d+)\.,to=.experts.local_experts.$1."),
+];
+
+/// A parameter's place in a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DistName {
+    /// The name of the tensor that it is a slice of.
+    pub key: String,
+    /// Its layer, unless the name says it.
+    pub layer: Option<u64>,
+    /// Its expert.
+    pub expert: Option<u64>,
+    /// The name under which it is read again.
+    pub read_as: String,
+}
+
+/// The place of the parameter of this name, in a checkpoint whose layers are stacked or not; `has` says which other parameters
+/// there are.
+pub fn dist_name(name: &str, is_stacked: bool, has: impl Fn(&str) -> bool) -> DistName {
+    let mut read_as = with_fused_norm(name, has);
+    let mut key = read_as.clone();
+    let number = expert(&read_as).map(|(before, number, after)| {
+        // Grouped ones have their number at the end.
+        let (module, leaf) = match before.strip_suffix("local_experts.") {
+            Some(module) => (module, after.trim_start_matches('.').to_owned()),
+            None => {
+                let at = before.find(".experts.").map_or(0, |at| at + ".experts.".len());
+                (&before[..at], before[at..].to_owned())
+            }
+        };
+        (format!("{module}experts.{leaf}"), format!("{module}local_experts.{number}.{leaf}"), number)
+    });
+    let mut expert = None;
+    if let Some((stacked, numbered, number)) = number {
+        (key, read_as, expert) = (stacked, numbered, Some(number));
+    }
+    let layer = numbered(&key, "layers").filter(|(stack, ..)| is_stacked && is_counted(stack));
+    let layer = layer.map(|(stack, number, after)| (format!("{stack}.{after}"), number));
+    let (key, layer) = layer.map_or((key, None), |(key, number)| (key, Some(number)));
+    DistName { key, layer, expert, read_as }
+}
+
+/// Norms of a model without Transformer Engine are called as it calls them. Its own models have some that it does not fuse:
+/// before experts, and of attention with latent keys.
+fn with_fused_norm(name: &str, has: impl Fn(&str) -> bool) -> String {
+    let Some((stack, number, after)) = numbered(name, "layers") else { return name.to_owned() };
+    let layer = format!("{stack}.{number}.");
+    let is_plain = has(&format!("{layer}input_layernorm.weight"))
+        && has(&format!("{layer}self_attention.linear_qkv.weight"));
+    let fused = [
+        ("input_layernorm.", "self_attention.linear_qkv.layer_norm_"),
+        ("pre_mlp_layernorm.", "mlp.linear_fc1.layer_norm_"),
+    ];
+    let fused = fused.iter().find_map(|(plain, fused)| Some((fused, after.strip_prefix(plain)?)));
+    match fused {
+        Some((fused, leaf)) if is_plain => format!("{layer}{fused}{leaf}"),
+        _ => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_and_experts_are_slices() {
+        let has = |name: &str| !name.contains("layers.1");
+        let of = |name: &str, is_stacked| {
+            let DistName { key, layer, expert, read_as } = dist_name(name, is_stacked, has);
+            (key, layer, expert, read_as)
+        };
+        let fc1 = "decoder.layers.7.mlp.linear_fc1.weight";
+        assert_eq!(of(fc1, true), ("decoder.layers.mlp.linear_fc1.weight".to_owned(), Some(7), None, fc1.to_owned()));
+        assert_eq!(of(fc1, false), (fc1.to_owned(), None, None, fc1.to_owned()));
+        let expert = "decoder.layers.7.mlp.experts.local_experts.3.linear_fc1.weight";
+        let key = "decoder.layers.mlp.experts.experts.linear_fc1.weight";
+        assert_eq!(of(expert, true), (key.to_owned(), Some(7), Some(3), expert.to_owned()));
+        let grouped = "decoder.layers.7.mlp.experts.linear_fc1.weight3";
+        assert_eq!(of(grouped, true), (key.to_owned(), Some(7), Some(3), expert.to_owned()));
+        let norm = "decoder.layers.7.self_attention.linear_qkv.layer_norm_weight";
+        let (key, layer, _, read_as) = of("decoder.layers.7.input_layernorm.weight", true);
+        assert_eq!((key.as_str(), layer, read_as.as_str()), (
+            "decoder.layers.self_attention.linear_qkv.layer_norm_weight",
+            Some(7),
+            norm
+        ));
+        // Transformer Engine's own, before experts.
+        assert_eq!(of("decoder.layers.1.pre_mlp_layernorm.weight", false).0, "decoder.layers.1.pre_mlp_layernorm.weight");
+        assert_eq!(of("output_layer.weight", true).0, "output_layer.weight");
+    }
+}

@@ -1,0 +1,42 @@
+//! The grid of ranks, and the folder of each.
+
+/// A rank's place in the grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Rank {
+    /// Of the pipeline.
+    pub stage: u64,
+    /// Of expert parallelism.
+    pub expert: u64,
+    /// Of tensor parallelism.
+    pub tensor: u64,
+}
+
+/// How many ranks there are of each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GridSize {
+    /// Of tensor parallelism.
+    pub tensor: u64,
+    /// Of the pipeline.
+    pub stages: u64,
+    /// Of expert parallelism.
+    pub experts: u64,
+}
+
+impl GridSize {
+    /// All places, stages outermost and tensor ranks innermost.
+    pub fn ranks(self) -> impl Iterator<Item = Rank> {
+        let in_stage = move |stage| {
+            let of_expert = move |expert| (0..self.tensor).map(move |tensor| Rank { stage, expert, tensor });
+            (0..self.experts).flat_map(of_expert)
+        };
+        (0..self.stages).flat_map(in_stage)
+    }
+
+    /// The folder that Megatron gives a rank.
+    #[must_use]
+    pub fn folder(self, rank: Rank) -> String {
+        let stage = if self.stages > 1 { format!("_{:03}", rank.stage) } else { String::new() };
+        let expert = if self.experts > 1 { format!("_{:03}", rank.expert) } else { String::new() };
+        format!("mp_rank_{:02}{stage}{expert}", rank.tensor)
+    }
+}

@@ -1,0 +1,85 @@
+//! Numbers in the names of parameters: of layers and experts; and which stage of a pipeline has a parameter.
+
+/// Stacks that `num_layers` counts.
+const STACKS: [&str; 3] = ["decoder.layers", "encoder.layers", "transformer.layers"];
+/// What the first stage of a pipeline has beside its layers.
+const FIRST: [&str; 1] = ["embedding."];
+/// What the last one has.
+const LAST: [&str; 3] = ["decoder.final_layernorm.", "decoder.final_norm.", "output_layer."];
+
+/// The stage of a pipeline that has a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StageOf<'n> {
+    /// The first one.
+    First,
+    /// The last one.
+    Last,
+    /// That of this layer of a stack: the stack, the layer, and what follows in the name.
+    Layer(&'n str, u64, &'n str),
+}
+
+/// The stage that has the parameter of this name, if its name says it.
+#[must_use]
+pub fn stage_of(name: &str) -> Option<StageOf<'_>> {
+    let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    match numbered(name, "layers").filter(|(stack, ..)| *stack == STACKS[0]) {
+        Some((stack, number, after)) => Some(StageOf::Layer(stack, number, after)),
+        None if starts(&FIRST) => Some(StageOf::First),
+        None if starts(&LAST) => Some(StageOf::Last),
+        None => None,
+    }
+}
+
+/// Whether `num_layers` counts the layers of this stack.
+#[must_use]
+pub fn is_counted(stack: &str) -> bool {
+    STACKS.iter().any(|end| stack.ends_with(end))
+}
+
+/// A number in a name: what stands before it, and what after it.
+#[must_use]
+pub fn numbered<'n>(name: &'n str, marker: &str) -> Option<(&'n str, u64, &'n str)> {
+    let mut from = 0;
+    while let Some(found) = name.get(from..)?.find(marker) {
+        let (start, end) = (from + found, from + found + marker.len());
+        let rest = name[end..].strip_prefix('.');
+        let (digits, after) = rest.and_then(|rest| rest.split_once('.')).unwrap_or_default();
+        let is_part = start == 0 || name[..start].ends_with('.');
+        let number = digits.parse::<u64>().ok().filter(|number| is_part && number.to_string() == digits);
+        if let Some(number) = number {
+            return Some((&name[..end], number, after));
+        }
+        from = end;
+    }
+    None
+}
+
+/// The number of an expert in a name, between what stands before and after it.
+#[must_use]
+pub fn expert(name: &str) -> Option<(&str, u64, &str)> {
+    if let Some((before, number, after)) = numbered(name, "local_experts") {
+        return Some((&name[..=before.len()], number, &name[name.len() - after.len() - 1..]));
+    }
+    // Transformer Engine's grouped ones: `experts.linear_fc1.weight3`.
+    let (path, leaf) = name.rsplit_once('.')?;
+    path.rsplit_once('.').filter(|(above, _)| above.ends_with(".experts"))?;
+    let kind = leaf.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = leaf[kind.len()..].parse().ok()?;
+    Some((&name[..name.len() - (leaf.len() - kind.len())], number, ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_which_stage_has_them() {
+        assert_eq!(stage_of("embedding.position_embeddings.weight"), Some(StageOf::First));
+        assert_eq!(stage_of("output_layer.weight"), Some(StageOf::Last));
+        let layer = StageOf::Layer("decoder.layers", 7, "mlp.linear_fc1.weight");
+        assert_eq!(stage_of("decoder.layers.7.mlp.linear_fc1.weight"), Some(layer));
+        for unknown in ["mtp.layers.0.eh_proj.weight", "language_model.encoder.layers.0.a", "decoder.layers.07.a", "odd"] {
+            assert_eq!(stage_of(unknown), None, "{unknown}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The run that `-o like=` names: its arguments, which Megatron wants beside the weights and ferry cannot make.
+
+use crate::args::Args;
+use crate::run_folder;
+use tensorferry_megatron_model::{GridSize, ModelFacts};
+use tensorferry_sdk::{Context, Error, LayoutSink, Loss, LossKind, Result, Source};
+use tensorferry_torch_file::pickle::ValueId;
+use tensorferry_torch_file::{Budget, ClassName, Extent, ObjectFile, PickleWriter, push_plain};
+
+/// What a `torch_dist` checkpoint has beside its tensors.
+pub(crate) const COMMON: &str = "common.pt";
+/// Enumerations among the arguments.
+const ENUMS: [ClassName; 7] = [
+    ("megatron.core.transformer.enums", "AttnBackend"),
+    ("megatron.core.transformer.enums", "AttnMaskType"),
+    ("megatron.core.transformer.enums", "AttnType"),
+    ("megatron.core.transformer.enums", "CudaGraphScope"),
+    ("megatron.core.transformer.enums", "LayerType"),
+    ("megatron.core.transformer.enums", "ModelType"),
+    ("megatron.core.enums", "ModelType"),
+];
+/// Other ways to divide layers over stages, which are not taken.
+const OTHER_STAGES: [&str; 6] = [
+    "virtual_pipeline_model_parallel_size",
+    "num_layers_per_virtual_pipeline_stage",
+    "num_virtual_stages_per_pipeline_rank",
+    "decoder_first_pipeline_num_layers",
+    "decoder_last_pipeline_num_layers",
+    "pipeline_model_parallel_layout",
+];
+const OTHER_SHARES: [&str; 2] = ["account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"];
+
+/// `torch` or `torch_dist`.
+const FORM: &str = "ckpt_format";
+
+/// A run's arguments.
+pub(crate) struct Like {
+    object: ObjectFile,
+    arguments: ValueId,
+    args: Args,
+    pub(crate) iteration: Option<i64>,
+}
+
+impl Like {
+    /// Reads the arguments of any of its ranks.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the run; usage, if it has no arguments.
+    pub(crate) fn open(path: &str, context: &dyn Context) -> Result<Self> {
+        Self::read(&*context.open(path)?, context).map_err(|error| error.context(format!("-o like={path}")))
+    }
+
+    fn read(source: &dyn Source, context: &dyn Context) -> Result<Self> {
+        let name = match run_folder::distributed(source, None)? {
+            Some(folder) => format!("{folder}{COMMON}"),
+            None => match run_folder::find(source, None)?.first() {
+                Some(folder) => folder.file(source)?,
+                None => return Err(Error::plugin("a run without ranks")),
+            },
+        };
+        let extent = Extent::whole(source, source.open(&name)?);
+        let object = ObjectFile::open(source, extent, context).map_err(|error| error.file(&name))?;
+        let (graph, root) = (object.graph(), object.root());
+        let no_args = || Error::usage("the run has no arguments").file(&name).expected("args");
+        let arguments = Args::entries(graph, graph.entry(root, "args").ok_or_else(no_args)?);
+        let args = Args::read(graph, arguments, &mut Budget::new(context.limits()))?;
+        let iteration = graph.entry(root, "iteration").and_then(|iteration| graph.int(iteration));
+        Ok(Self { arguments, args, iteration, object })
+    }
+
+    pub(crate) fn facts(&self) -> ModelFacts {
+        let args = &self.args;
+        let groups = args.count("num_query_groups").filter(|_| args.flag("group_query_attention") != Some(false));
+        ModelFacts {
+            gated: args.gated(),
+            untied: args.flag("untie_embeddings_and_output_weights"),
+            layers: args.count("num_layers"),
+            vocabulary: args.count("padded_vocab_size"),
+            heads: [args.count("num_attention_heads"), groups],
+        }
+    }
+
+    /// Appends the arguments as an `argparse.Namespace`, with the sizes of another grid. Gives those that are left out.
+    ///
+    /// # Errors
+    /// Unsupported: a text of 4 GiB.
+    pub(crate) fn push(&self, size: GridSize, form: &str, pickle: &mut PickleWriter) -> Result<Vec<String>> {
+        let sizes = [
+            ("tensor_model_parallel_size", size.tensor),
+            ("pipeline_model_parallel_size", size.stages),
+            ("transformer_pipeline_model_parallel_size", size.stages),
+            ("expert_model_parallel_size", size.experts),
+            ("expert_tensor_parallel_size", size.tensor),
+            ("context_parallel_size", 1),
+            ("data_parallel_size", 1),
+            ("world_size", size.tensor.saturating_mul(size.stages)),
+        ];
+        let graph = self.object.graph();
+        let mut left_out = Vec::new();
+        pickle.global("argparse", "Namespace");
+        pickle.tuple(0);
+        pickle.new_object();
+        pickle.empty_dict();
+        pickle.mark();
+        for (key, value) in graph.entries(self.arguments).unwrap_or_default() {
+            let Some(key) = graph.text(key) else { continue };
+            let size = sizes.iter().find(|(name, _)| *name == key).map(|(_, size)| size.cast_signed());
+            let is_replaced = size.is_some() || OTHER_STAGES.contains(&key) || OTHER_SHARES.contains(&key) || key == FORM;
+            // On its own first: a key without a value must not be in the pickle.
+            if !is_replaced && !push_plain(graph, value, &ENUMS, &mut PickleWriter::new())? {
+                left_out.push(key.to_owned());
+                continue;
+            }
+            pickle.text(key)?;
+            match size {
+                Some(size) => pickle.int(size),
+                None if OTHER_STAGES.contains(&key) => pickle.none(),
+                None if OTHER_SHARES.contains(&key) => pickle.bool(false),
+                None if key == FORM => pickle.text(form)?,
+                None => drop(push_plain(graph, value, &ENUMS, pickle)?),
+            }
+        }
+        pickle.set_items();
+        pickle.build();
+        Ok(left_out)
+    }
+
+    /// Says which arguments are left out.
+    pub(crate) fn report(left_out: &[String], layout: &mut dyn LayoutSink) -> Result<()> {
+        let why = "an argument of the run of -o like= that is neither plain nor a dtype";
+        left_out.iter().try_for_each(|key| layout.loss(Loss::new(LossKind::State, format!("args.{key}"), why)))
+    }
+}

@@ -1,0 +1,147 @@
+//! A `torch_dist` checkpoint: a distributed checkpoint of torch, in which all layers of a stack are one tensor.
+//!
+//! ```text
+//! metadata.json            which library wrote it
+//! common.pt                arguments, iteration, and whether layers are stacked
+//! .metadata, __0_0.distcp  the tensors
+//! ```
+//!
+//! Source: `megatron/core/dist_checkpointing` and `transformer_block.py` of megatron-core 0.16.1.
+
+use crate::like::{COMMON, Like};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use tensorferry_megatron_model::{DistName, GridSize, dist_name, is_embedding, is_output};
+use tensorferry_sdk::{CatalogView, Context, Error, LayoutSink, Result, Role, TensorId};
+use tensorferry_torch_dcp::written::{DcpChunk, DcpPlan, DcpTensor, cannot_hold, lay_out};
+use tensorferry_torch_file::{PickleWriter, WrittenArchive, ZipPlan};
+
+const CONFIG: &[u8] = br#"{"sharded_backend": "torch_dist", "sharded_backend_version": 1, "common_backend": "torch", "common_backend_version": 1}"#;
+
+/// Lays the checkpoint out.
+///
+/// # Errors
+/// What the layout says.
+pub(super) fn plan(
+    catalog: &dyn CatalogView,
+    like: Option<&Like>,
+    folder: &str,
+    layout: &mut dyn LayoutSink,
+    context: &dyn Context,
+) -> Result<DcpPlan> {
+    let mut ids = Vec::new();
+    let embedding = catalog.tensor_ids().find(|&id| is_embedding(catalog.tensor(id).name));
+    for id in catalog.tensor_ids() {
+        let view = catalog.tensor(id);
+        let of = embedding.filter(|&of| is_output(view.name) && catalog.tied_to(of) == catalog.tied_to(id));
+        match (of, cannot_hold(view.dtype, view.shape)) {
+            // As Megatron has it: a model whose output layer is the embedding has no output layer of its own.
+            (Some(of), _) => {
+                layout.alias(id, of)?;
+                layout.written_as(id, catalog.tensor(of).name)?;
+            }
+            (None, Some(why)) => layout.omit(id, &why)?,
+            (None, None) => ids.push(id),
+        }
+    }
+    let stacked = stacks(catalog, &ids, true).filter(|tensors| tensors.iter().all(is_tiled));
+    let is_stacked = stacked.is_some();
+    let tensors = match stacked.or_else(|| stacks(catalog, &ids, false)) {
+        Some(tensors) if tensors.iter().all(is_tiled) => tensors,
+        _ => return Err(Error::usage("the experts of a layer are not alike, or there is a gap in them")),
+    };
+    if !is_stacked {
+        context.note("layers are not alike: each has tensors of its own (non_homogeneous_layers)");
+    }
+    let names = names(catalog);
+    for &id in &ids {
+        let name = catalog.tensor(id).name;
+        let read_as = dist_name(name, is_stacked, |name| names.contains(name)).read_as;
+        if read_as != name {
+            layout.written_as(id, &read_as)?;
+        }
+    }
+    let config = layout.file(&format!("{folder}/metadata.json"), Role::Data)?;
+    layout.bytes(config, CONFIG)?;
+    let common = common(like, is_stacked, layout)?;
+    let file = layout.file(&format!("{folder}/{COMMON}"), Role::Data)?;
+    let archive = WrittenArchive { root: "common", pickle: &common, own: None };
+    let common: ZipPlan = archive.lay_out(layout, file, [], |_, layout, file| layout.bytes(file, &[]))?;
+    let plan = lay_out(&tensors, &format!("{folder}/"), catalog, layout)?;
+    layout.supersedes(&format!("{folder}/*.distcp"), Role::Data)?;
+    Ok(plan.with(common))
+}
+
+fn names(catalog: &dyn CatalogView) -> HashSet<&str> {
+    catalog.tensor_ids().map(|id| catalog.tensor(id).name).collect()
+}
+
+/// The tensors of the checkpoint, of which these are slices; `None`, if slices of one are not alike.
+fn stacks(catalog: &dyn CatalogView, ids: &[TensorId], is_stacked: bool) -> Option<Vec<DcpTensor>> {
+    let names = names(catalog);
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut tensors: Vec<DcpTensor> = Vec::new();
+    for &id in ids {
+        let view = catalog.tensor(id);
+        let DistName { key, layer, expert, .. } = dist_name(view.name, is_stacked, |name| names.contains(name));
+        let slices = [layer, expert].into_iter().flatten();
+        let offsets: Vec<u64> = slices.clone().chain(view.shape.iter().map(|_| 0)).collect();
+        let sizes: Vec<u64> = slices.clone().map(|_| 1).chain(view.shape.iter().copied()).collect();
+        let own = slices.count();
+        let place = *places.entry(key.clone()).or_insert(tensors.len());
+        if place == tensors.len() {
+            tensors.push(DcpTensor { name: key, dtype: view.dtype, shape: sizes.clone(), chunks: Vec::new() });
+        }
+        let whole = &mut tensors[place];
+        if whole.dtype != view.dtype || whole.shape.len() != sizes.len() || whole.shape[own..] != sizes[own..] {
+            return None;
+        }
+        for (len, offset) in whole.shape[..own].iter_mut().zip(&offsets) {
+            *len = (*len).max(offset + 1);
+        }
+        whole.chunks.push(DcpChunk { tensor: id, offsets, sizes });
+    }
+    // A model has as many layers of everything.
+    let layers = |tensor: &DcpTensor| tensor.shape.len() > catalog.tensor(tensor.chunks[0].tensor).shape.len();
+    let counts: BTreeSet<(&str, u64)> = tensors
+        .iter()
+        .filter(|tensor| is_stacked && layers(tensor))
+        .filter_map(|tensor| Some((tensor.name.split_once("layers.")?.0, tensor.shape[0])))
+        .collect();
+    let stacks: BTreeSet<&str> = counts.iter().map(|(stack, _)| *stack).collect();
+    (counts.len() == stacks.len()).then_some(tensors)
+}
+
+/// Whether there is a slice for each index.
+fn is_tiled(tensor: &DcpTensor) -> bool {
+    let slices = tensor.chunks.iter().map(|chunk| &chunk.offsets).collect::<BTreeSet<_>>();
+    let own = tensor.chunks.first().map_or(0, |chunk| {
+        chunk.sizes.iter().zip(&tensor.shape).filter(|(size, len)| size != len).map(|(_, len)| *len).product()
+    });
+    slices.len() == tensor.chunks.len() && (tensor.chunks.len() as u64 == own || own == 1)
+}
+
+/// What the checkpoint says beside its tensors.
+fn common(like: Option<&Like>, is_stacked: bool, layout: &mut dyn LayoutSink) -> Result<Vec<u8>> {
+    let mut pickle = PickleWriter::new();
+    pickle.empty_dict();
+    pickle.mark();
+    if let Some(like) = like {
+        pickle.text("args")?;
+        let size = GridSize { tensor: 1, stages: 1, experts: 1 };
+        Like::report(&like.push(size, "torch_dist", &mut pickle)?, layout)?;
+    }
+    pickle.text("checkpoint_version")?;
+    pickle.float(3.0);
+    pickle.text("iteration")?;
+    pickle.int(like.and_then(|like| like.iteration).unwrap_or(0));
+    pickle.text("content_metadata")?;
+    pickle.empty_dict();
+    pickle.mark();
+    for (key, value) in [("non_homogeneous_layers", !is_stacked), ("singleton_local_shards", false)] {
+        pickle.text(key)?;
+        pickle.bool(value);
+    }
+    pickle.set_items();
+    pickle.set_items();
+    Ok(pickle.finish())
+}

@@ -1,0 +1,38 @@
+//! Plans checkpoints: each tensor is one chunk of its own.
+
+use crate::written::{DcpChunk, DcpTensor, cannot_hold, lay_out};
+use tensorferry_sdk::{
+    CatalogView, Context, Error, LayoutSink, Result, Target, TensorPlan, TensorWriter,
+};
+
+/// Writes distributed checkpoints.
+#[derive(Debug, Default)]
+pub(crate) struct Writer;
+
+impl TensorWriter for Writer {
+    fn plan(
+        &self,
+        catalog: &dyn CatalogView,
+        target: &Target,
+        layout: &mut dyn LayoutSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorPlan>> {
+        if let Target::File(path) = target {
+            return Err(Error::usage("a distributed checkpoint is a folder").file(path).expected(format!("{path}/")));
+        }
+        let mut tensors = Vec::new();
+        for id in catalog.tensor_ids() {
+            context.check_cancelled()?;
+            let view = catalog.tensor(id);
+            if let Some(why) = cannot_hold(view.dtype, view.shape) {
+                layout.omit(id, &why)?;
+                continue;
+            }
+            let chunk = DcpChunk { tensor: id, offsets: vec![0; view.shape.len()], sizes: view.shape.to_vec() };
+            let shape = view.shape.to_vec();
+            tensors.push(DcpTensor { name: view.name.to_owned(), dtype: view.dtype, shape, chunks: vec![chunk] });
+        }
+        let plan = lay_out(&tensors, "", catalog, layout)?;
+        Ok(Box::new(plan))
+    }
+}

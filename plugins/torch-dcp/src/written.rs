@@ -1,0 +1,279 @@
+//! A checkpoint as it is written: one file of data, and its table.
+//!
+//! ```text
+//! __0_0.distcp   for each chunk an archive of torch.save with one tensor, at multiples of 64
+//! .metadata      Metadata, protocol 2: what each tensor is, and where its chunks lie
+//! ```
+//!
+//! Source: `metadata.py`, `filesystem.py` and `default_planner.py` of `torch/distributed/checkpoint`; objects have the state that
+//! their dataclasses have, so that older and newer ones take what they know of it.
+
+use crate::members::{DATA_SUFFIX, TABLE};
+use tensorferry_sdk::{
+    CatalogView, Digests, Dtype, Error, LayoutSink, Result, Role, SealSink, TensorId, TensorPart, TensorPlan,
+};
+use tensorferry_torch_file::{PickleWriter, TorchDtype, WholeTensor, WrittenArchive, ZipPlan};
+
+/// The root folder of an archive without a name of its own, as torch's.
+const ROOT: &str = "archive";
+/// Where archives begin, so that the tensors in them lie at multiples of this too.
+const ALIGNMENT: u64 = 64;
+const METADATA: &str = "torch.distributed.checkpoint.metadata";
+
+/// A tensor of the checkpoint.
+#[derive(Debug, Clone)]
+pub struct DcpTensor {
+    /// Its name.
+    pub name: String,
+    /// Its dtype.
+    pub dtype: Dtype,
+    /// Its shape, in the catalog's elements.
+    pub shape: Vec<u64>,
+    /// What it is made of; together they tile it.
+    pub chunks: Vec<DcpChunk>,
+}
+
+/// A chunk of one: all of a tensor of the catalog.
+#[derive(Debug, Clone)]
+pub struct DcpChunk {
+    /// The tensor that is written there.
+    pub tensor: TensorId,
+    /// Its first index in each of the dimensions of the whole.
+    pub offsets: Vec<u64>,
+    /// Its shape, with as many dimensions as the whole.
+    pub sizes: Vec<u64>,
+}
+
+/// The archives whose checksums are still to be said.
+#[derive(Debug)]
+pub struct DcpPlan(Vec<ZipPlan>);
+
+impl DcpPlan {
+    /// The same, with an archive that lies beside them.
+    #[must_use]
+    pub fn with(mut self, archive: ZipPlan) -> Self {
+        self.0.push(archive);
+        self
+    }
+}
+
+impl TensorPlan for DcpPlan {
+    fn seal(
+        &self,
+        digests: &dyn Digests,
+        output: &mut dyn SealSink,
+        _context: &dyn tensorferry_sdk::Context,
+    ) -> Result<()> {
+        self.0.iter().try_for_each(|archive| archive.seal(digests, output))
+    }
+}
+
+/// The reason why torch has no such tensor, if it has none.
+#[must_use]
+pub fn cannot_hold(dtype: Dtype, shape: &[u64]) -> Option<String> {
+    WholeTensor::new(dtype, shape, 0).err()
+}
+
+/// Lays a checkpoint out in `folder`, which is empty or ends in a slash.
+///
+/// # Errors
+/// Unsupported, naming the tensor: a dtype or shape that torch does not have; what the layout says.
+pub fn lay_out(
+    tensors: &[DcpTensor],
+    folder: &str,
+    catalog: &dyn CatalogView,
+    layout: &mut dyn LayoutSink,
+) -> Result<DcpPlan> {
+    let name = format!("__0_0{DATA_SUFFIX}");
+    let file = layout.file(&format!("{folder}{name}"), Role::Data)?;
+    let mut plans = Vec::new();
+    let mut table = Table { file: &name, rows: Vec::with_capacity(tensors.len()) };
+    for tensor in tensors {
+        let whole = whole(tensor.dtype, &tensor.shape, 0).map_err(|error| error.tensor(&tensor.name))?;
+        let mut row = Row { name: &tensor.name, dtype: whole.dtype(), size: whole.shape().to_vec(), chunks: Vec::new() };
+        for chunk in &tensor.chunks {
+            let bytes = catalog.tensor(chunk.tensor).bytes;
+            let stored = whole_of(tensor, chunk, bytes)?;
+            let mut pickle = PickleWriter::new();
+            stored.push(&mut pickle, 0)?;
+            let end = layout.bytes(file, &[])?;
+            layout.pad(file, end.next_multiple_of(ALIGNMENT) - end)?;
+            let start = layout.bytes(file, &[])?;
+            let archive = WrittenArchive { root: ROOT, pickle: &pickle.finish(), own: None };
+            let append = |_: usize, layout: &mut dyn LayoutSink, file| match bytes {
+                0 => layout.bytes(file, &[]),
+                _ => layout.tensor(file, TensorPart::whole(chunk.tensor)),
+            };
+            plans.push(archive.lay_out(layout, file, [bytes], append)?);
+            let len = layout.bytes(file, &[])? - start;
+            row.chunks.push(Stored {
+                offsets: numbers(&chunk.offsets, whole.dtype())?,
+                sizes: stored.shape().to_vec(),
+                place: (start, len),
+            });
+        }
+        table.rows.push(row);
+    }
+    let index = layout.file(&format!("{folder}{TABLE}"), Role::Index)?;
+    layout.bytes(index, &table.pickle()?)?;
+    Ok(DcpPlan(plans))
+}
+
+fn whole(dtype: Dtype, shape: &[u64], bytes: u64) -> Result<WholeTensor> {
+    WholeTensor::new(dtype, shape, bytes).map_err(Error::unsupported)
+}
+
+fn whole_of(tensor: &DcpTensor, chunk: &DcpChunk, bytes: u64) -> Result<WholeTensor> {
+    whole(tensor.dtype, &chunk.sizes, bytes).map_err(|error| error.tensor(&tensor.name))
+}
+
+/// Offsets in torch's elements, of which the last dimension of a packed dtype has half as many.
+fn numbers(offsets: &[u64], dtype: &TorchDtype) -> Result<Vec<i64>> {
+    let torch = dtype.torch_shape(offsets).or_else(|| offsets.is_empty().then(Vec::new));
+    let fits: Option<Vec<i64>> =
+        torch.and_then(|offsets| offsets.into_iter().map(|offset| i64::try_from(offset).ok()).collect());
+    fits.ok_or_else(|| Error::unsupported("a chunk that begins inside of one of torch's elements"))
+}
+
+struct Table<'t> {
+    file: &'t str,
+    rows: Vec<Row<'t>>,
+}
+
+struct Row<'t> {
+    name: &'t str,
+    dtype: &'static TorchDtype,
+    size: Vec<i64>,
+    chunks: Vec<Stored>,
+}
+
+/// A chunk in torch's elements, and its first byte and length.
+struct Stored {
+    offsets: Vec<i64>,
+    sizes: Vec<i64>,
+    place: (u64, u64),
+}
+
+impl Table<'_> {
+    fn pickle(&self) -> Result<Vec<u8>> {
+        let mut pickle = PickleWriter::new();
+        object(&mut pickle, METADATA, "Metadata", |pickle| {
+            pickle.text("state_dict_metadata")?;
+            self.described(pickle)?;
+            pickle.text("planner_data")?;
+            pickle.none();
+            pickle.text("storage_data")?;
+            self.stored(pickle)?;
+            pickle.text("storage_meta")?;
+            pickle.none();
+            Ok(())
+        })?;
+        Ok(pickle.finish())
+    }
+
+    /// What each tensor is.
+    fn described(&self, pickle: &mut PickleWriter) -> Result<()> {
+        pickle.empty_dict();
+        pickle.mark();
+        for row in &self.rows {
+            pickle.text(row.name)?;
+            object(pickle, METADATA, "TensorStorageMetadata", |pickle| {
+                pickle.text("properties")?;
+                properties(pickle, row.dtype)?;
+                pickle.text("size")?;
+                size(pickle, &row.size);
+                pickle.text("chunks")?;
+                pickle.empty_list();
+                pickle.mark();
+                for chunk in &row.chunks {
+                    object(pickle, METADATA, "ChunkStorageMetadata", |pickle| {
+                        pickle.text("offsets")?;
+                        size(pickle, &chunk.offsets);
+                        pickle.text("sizes")?;
+                        size(pickle, &chunk.sizes);
+                        Ok(())
+                    })?;
+                }
+                pickle.appends();
+                Ok(())
+            })?;
+        }
+        pickle.set_items();
+        Ok(())
+    }
+
+    /// Where each chunk lies.
+    fn stored(&self, pickle: &mut PickleWriter) -> Result<()> {
+        pickle.empty_dict();
+        pickle.mark();
+        for row in &self.rows {
+            for (number, chunk) in (0..).zip(&row.chunks) {
+                object(pickle, METADATA, "MetadataIndex", |pickle| {
+                    pickle.text("fqn")?;
+                    pickle.text(row.name)?;
+                    pickle.text("offset")?;
+                    size(pickle, &chunk.offsets);
+                    pickle.text("index")?;
+                    pickle.int(number);
+                    Ok(())
+                })?;
+                object(pickle, "torch.distributed.checkpoint.filesystem", "_StorageInfo", |pickle| {
+                    pickle.text("relative_path")?;
+                    pickle.text(self.file)?;
+                    pickle.text("offset")?;
+                    pickle.int(chunk.place.0.cast_signed());
+                    pickle.text("length")?;
+                    pickle.int(chunk.place.1.cast_signed());
+                    Ok(())
+                })?;
+            }
+        }
+        pickle.set_items();
+        Ok(())
+    }
+}
+
+/// Appends an object with attributes, whose keys and values `state` appends.
+fn object(
+    pickle: &mut PickleWriter,
+    module: &'static str,
+    class: &'static str,
+    state: impl FnOnce(&mut PickleWriter) -> Result<()>,
+) -> Result<()> {
+    pickle.global(module, class);
+    pickle.tuple(0);
+    pickle.new_object();
+    pickle.empty_dict();
+    pickle.mark();
+    state(pickle)?;
+    pickle.set_items();
+    pickle.build();
+    Ok(())
+}
+
+/// `TensorProperties`, whose state is a tuple: dtype, layout, `requires_grad`, memory format, whether memory is pinned.
+fn properties(pickle: &mut PickleWriter, dtype: &TorchDtype) -> Result<()> {
+    pickle.global(METADATA, "TensorProperties");
+    pickle.tuple(0);
+    pickle.new_object();
+    pickle.mark();
+    pickle.global("torch", dtype.name);
+    pickle.global("torch.serialization", "_get_layout");
+    pickle.text("torch.strided")?;
+    pickle.call(1);
+    pickle.bool(false);
+    pickle.global(METADATA, "_MEM_FORMAT_ENCODING");
+    // TORCH_CONTIGUOUS_FORMAT.
+    pickle.int(0);
+    pickle.call(1);
+    pickle.bool(false);
+    pickle.tuple_since_mark();
+    pickle.build();
+    Ok(())
+}
+
+fn size(pickle: &mut PickleWriter, numbers: &[i64]) {
+    pickle.global("torch", "Size");
+    pickle.int_tuple(numbers);
+    pickle.call(1);
+}

@@ -1,0 +1,192 @@
+//! Copies values out of a pickle that was read into one that is written: what is plain, torch's dtypes, and members of
+//! enumerations that the writer knows. Nothing else of an input's pickle is ever written again.
+
+use crate::dtype::TorchDtype;
+use crate::pickle::{CallKind, Graph, Value, ValueId};
+use crate::pickle_writer::{LONGEST_INTEGER, PickleWriter};
+use tensorferry_sdk::Result;
+
+/// Lists in lists; arguments of a program go to three.
+const MOST_NESTING: u32 = 16;
+/// Values of one copy, for lists may share theirs many times over.
+const MOST_VALUES: usize = 1 << 16;
+
+/// A class by its module and name.
+pub type ClassName = (&'static str, &'static str);
+
+/// Appends a value, if all of it may be copied; else nothing, and `false`. Of an enumeration in `enums` a member is copied as
+/// the call with its number.
+///
+/// # Errors
+/// Unsupported: a text of 4 GiB.
+pub fn push_plain(
+    graph: &Graph,
+    value: ValueId,
+    enums: &[ClassName],
+    pickle: &mut PickleWriter,
+) -> Result<bool> {
+    let copy = Copy { graph, enums };
+    let mut left = MOST_VALUES;
+    if !copy.is_plain(value, MOST_NESTING, &mut left) {
+        return Ok(false);
+    }
+    copy.push(value, pickle)?;
+    Ok(true)
+}
+
+struct Copy<'g> {
+    graph: &'g Graph,
+    enums: &'g [ClassName],
+}
+
+impl Copy<'_> {
+    fn is_plain(&self, value: ValueId, depth: u32, left: &mut usize) -> bool {
+        let (Some(less), Some(depth)) = (left.checked_sub(1), depth.checked_sub(1)) else { return false };
+        *left = less;
+        let graph = self.graph;
+        match graph.value(value) {
+            Value::None | Value::Bool(_) | Value::Int(_) | Value::Float(_) => true,
+            Value::Long(bytes) => bytes.len() <= LONGEST_INTEGER,
+            Value::Text(text) => text.as_str().is_some(),
+            Value::List(_) | Value::Tuple(_) => {
+                let items = graph.sequence(value).unwrap_or_default();
+                items.iter().all(|&item| self.is_plain(item, depth, left))
+            }
+            Value::Dict(entries) => entries
+                .iter()
+                .all(|&(key, value)| graph.text(key).is_some() && self.is_plain(value, depth, left)),
+            Value::Global(_) => self.dtype(value).is_some(),
+            Value::Call(_) => self.member(value).is_some(),
+            _ => false,
+        }
+    }
+
+    fn push(&self, value: ValueId, pickle: &mut PickleWriter) -> Result<()> {
+        let graph = self.graph;
+        match graph.value(value) {
+            Value::Bool(flag) => pickle.bool(*flag),
+            Value::Int(int) => pickle.int(*int),
+            Value::Long(bytes) => pickle.long(bytes),
+            Value::Float(float) => pickle.float(*float),
+            Value::Text(text) => pickle.text(text.as_str().unwrap_or_default())?,
+            Value::List(items) => {
+                pickle.empty_list();
+                pickle.mark();
+                items.iter().try_for_each(|&item| self.push(item, pickle))?;
+                pickle.appends();
+            }
+            Value::Tuple(_) => {
+                pickle.mark();
+                let items = graph.sequence(value).unwrap_or_default();
+                items.iter().try_for_each(|&item| self.push(item, pickle))?;
+                pickle.tuple_since_mark();
+            }
+            Value::Dict(entries) => {
+                pickle.empty_dict();
+                pickle.mark();
+                for &(key, value) in entries {
+                    self.push(key, pickle)?;
+                    self.push(value, pickle)?;
+                }
+                pickle.set_items();
+            }
+            _ => match (self.dtype(value), self.member(value)) {
+                (Some(dtype), _) => pickle.global("torch", dtype.name),
+                (None, Some(((module, name), number))) => {
+                    pickle.global(module, name);
+                    pickle.int(number);
+                    pickle.call(1);
+                }
+                // `None`: all else was found not to be plain.
+                (None, None) => pickle.none(),
+            },
+        }
+        Ok(())
+    }
+
+    fn dtype(&self, value: ValueId) -> Option<&'static TorchDtype> {
+        let global = self.graph.global(value).filter(|global| &*global.module == "torch")?;
+        TorchDtype::named(&global.name)
+    }
+
+    /// A member of an enumeration: which one, and its number.
+    fn member(&self, value: ValueId) -> Option<(ClassName, i64)> {
+        let (global, call) = self.graph.called(value)?;
+        let class = *self.enums.iter().find(|(module, name)| global.is(module, name))?;
+        let is_bare = call.kind == CallKind::Function
+            && call.keywords.is_none()
+            && call.state.is_none()
+            && call.items.is_empty()
+            && call.appended.is_empty();
+        match self.graph.tuple(call.arguments)? {
+            &[number] if is_bare => Some((class, self.graph.int(number)?)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::pickle::{Evaluated, evaluate};
+    use tensorferry_sdk::Limits;
+
+    const ENUMS: [ClassName; 1] = [("megatron.core.enums", "ModelType")];
+
+    /// The pickle of a value that is read and written again; `None`, if it is not plain.
+    fn copied(write: impl FnOnce(&mut PickleWriter)) -> (Vec<u8>, Option<Vec<u8>>) {
+        let mut pickle = PickleWriter::new();
+        write(&mut pickle);
+        let before = pickle.finish();
+        let Evaluated { graph, root, .. } = evaluate(&before, 0, &Limits::default()).unwrap();
+        let mut again = PickleWriter::new();
+        let is_plain = push_plain(&graph, root, &ENUMS, &mut again).unwrap();
+        (before, is_plain.then(|| again.finish()))
+    }
+
+    #[test]
+    fn plain_values_are_written_as_they_were() {
+        let (before, after) = copied(|p| {
+            p.empty_dict();
+            p.mark();
+            p.text("list").unwrap();
+            p.empty_list();
+            p.mark();
+            p.int(1 << 40);
+            p.float(0.5);
+            p.none();
+            p.bool(true);
+            p.appends();
+            p.text("dtype").unwrap();
+            p.global("torch", "bfloat16");
+            p.text("enum").unwrap();
+            p.global("megatron.core.enums", "ModelType");
+            p.int(2);
+            p.call(1);
+            p.set_items();
+        });
+        assert_eq!(after, Some(before));
+    }
+
+    #[test]
+    fn what_calls_something_else_is_not_plain() {
+        let (_, system) = copied(|p| {
+            p.global("os", "system");
+            p.text("true").unwrap();
+            p.call(1);
+        });
+        let (_, function) = copied(|p| p.global("torch", "load"));
+        let (_, argument) = copied(|p| {
+            p.global("megatron.core.enums", "ModelType");
+            p.text("x").unwrap();
+            p.call(1);
+        });
+        let (_, deep) = copied(|p| {
+            p.none();
+            (0..40).for_each(|_| p.tuple(1));
+        });
+        assert_eq!((system, function, argument, deep), (None, None, None, None));
+    }
+}

@@ -1,0 +1,137 @@
+//! A tensor as a pickle that is written has it: the call that makes it from its storage, as
+//! `Tensor._reduce_ex_internal` in `torch/_tensor.py` writes it.
+
+use crate::dtype::TorchDtype;
+use crate::pickle_writer::PickleWriter;
+use tensorferry_sdk::Result;
+
+/// A view of a storage, in torch's terms.
+#[derive(Debug, Clone, Copy)]
+pub struct WrittenTensor<'v> {
+    /// Its dtype.
+    pub dtype: &'static TorchDtype,
+    /// The key of its storage.
+    pub key: usize,
+    /// How many elements of its class the storage has: bytes, where the dtype has no storage class.
+    pub elements: u64,
+    /// Where it begins in the storage, in elements.
+    pub offset: i64,
+    /// Its shape, in torch's elements.
+    pub shape: &'v [i64],
+    /// From one index to the next, in torch's elements.
+    pub strides: &'v [i64],
+    /// Whether it is for a stream of torch before 1.6, and not for an archive.
+    pub is_in_stream: bool,
+}
+
+impl WrittenTensor<'_> {
+    /// Appends it: `_rebuild_tensor_v2` of a storage class, or `_rebuild_tensor_v3` of a storage of bytes and a dtype.
+    ///
+    /// # Errors
+    /// Unsupported: a text of 4 GiB.
+    pub fn push(&self, pickle: &mut PickleWriter, requires_grad: bool) -> Result<()> {
+        let function = match self.dtype.storage_class {
+            Some(_) => "_rebuild_tensor_v2",
+            None => "_rebuild_tensor_v3",
+        };
+        pickle.global("torch._utils", function);
+        pickle.mark();
+        self.push_view(pickle)?;
+        pickle.bool(requires_grad);
+        // The hooks of its gradient, in a mapping of its own, for torch keeps it.
+        pickle.call_without_arguments("collections", "OrderedDict");
+        if self.dtype.storage_class.is_none() {
+            pickle.global("torch", self.dtype.name);
+        }
+        pickle.tuple_since_mark();
+        pickle.reduce();
+        Ok(())
+    }
+
+    /// Appends what every rebuild of a stored tensor begins with: its storage, offset, shape and strides.
+    ///
+    /// # Errors
+    /// Unsupported: a text of 4 GiB.
+    pub fn push_view(&self, pickle: &mut PickleWriter) -> Result<()> {
+        let class = match (self.dtype.storage_class, self.is_in_stream) {
+            (Some(class), _) => ("torch", class),
+            (None, false) => ("torch.storage", "UntypedStorage"),
+            // The loader of streams asks every class for its dtype, and an untyped storage has none.
+            (None, true) => ("torch", "ByteStorage"),
+        };
+        pickle.mark();
+        pickle.text("storage")?;
+        pickle.global(class.0, class.1);
+        pickle.unique_text(&self.key.to_string())?;
+        pickle.text("cpu")?;
+        pickle.int(self.elements.cast_signed());
+        if self.is_in_stream {
+            // A view of another storage, which nothing is.
+            pickle.none();
+        }
+        pickle.tuple_since_mark();
+        pickle.persistent_id();
+        pickle.int(self.offset);
+        pickle.int_tuple(self.shape);
+        pickle.int_tuple(self.strides);
+        Ok(())
+    }
+}
+
+/// A tensor that has a storage of its own, row-major.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WholeTensor {
+    dtype: &'static TorchDtype,
+    shape: Vec<i64>,
+    bytes: u64,
+}
+
+impl WholeTensor {
+    /// A tensor of the catalog's dtype and shape, of so many bytes; a reason, if torch has no such tensor.
+    pub fn new(dtype: tensorferry_sdk::Dtype, shape: &[u64], bytes: u64) -> Result<Self, String> {
+        let dtype = TorchDtype::of(dtype).filter(|dtype| !dtype.quantized).ok_or("torch has no such dtype")?;
+        let shape = dtype.torch_shape(shape).ok_or("torch packs two elements in one, and its last dimension is odd")?;
+        let shape = shape.into_iter().map(i64::try_from).collect::<Result<_, _>>();
+        Ok(Self { dtype, shape: shape.map_err(|_| "a dimension is longer than 63 bits")?, bytes })
+    }
+
+    /// Its dtype.
+    #[must_use]
+    pub fn dtype(&self) -> &'static TorchDtype {
+        self.dtype
+    }
+
+    /// Its shape, in torch's elements.
+    #[must_use]
+    pub fn shape(&self) -> &[i64] {
+        &self.shape
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Appends it as all of the storage of this key.
+    ///
+    /// # Errors
+    /// Unsupported: a text of 4 GiB.
+    pub fn push(&self, pickle: &mut PickleWriter, key: usize) -> Result<()> {
+        let Self { dtype, shape, bytes } = self;
+        let elements = bytes / dtype.storage_class.map_or(1, |_| u64::from(dtype.element_bytes));
+        let strides = contiguous_strides(shape);
+        let view = WrittenTensor { dtype, key, elements, offset: 0, shape, strides: &strides, is_in_stream: false };
+        view.push(pickle, false)
+    }
+}
+
+/// As torch computes them: a dimension of length 0 counts as 1.
+#[must_use]
+pub fn contiguous_strides(shape: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1_i64; shape.len()];
+    for dim in (1..shape.len()).rev() {
+        strides[dim - 1] = strides[dim].saturating_mul(shape[dim].max(1));
+    }
+    strides
+}
