@@ -14,14 +14,52 @@
 
 use crate::names::{expert, is_counted, numbered};
 
-/// The steps that give every layer and every expert tensors of its own, under the names that the model has; each for names in
-/// which the first text is.
-pub const STEPS: [(&str, &str); 4] = [
-    ("_w", r"concat:^(.*\blinear_fc1\.(?:weight|bias))_w$,with=${1}_v,to=$1"),
-    ("layers.", r"unstack:\blayers\.([a-z_]\w*)\.,to=layers.$i.$1."),
-    (".experts.experts.", r"unstack:\.experts\.experts\.([a-z_]\w*)\.,to=.experts.local_experts.$i.$1."),
-    (".experts.experts.", r"rename:\.experts\.experts\.(\d+)\.,to=.experts.local_experts.$1."),
-];
+/// Between the modules and an expert of them, in a checkpoint.
+const EXPERTS: &str = ".experts.experts.";
+const LOCAL_EXPERTS: &str = ".experts.local_experts.";
+
+/// Which dimensions a tensor of a checkpoint has before its own, by its name: of layers, of experts.
+#[must_use]
+pub fn stacked_dims(key: &str) -> [bool; 2] {
+    let is_word = |after: &str| after.starts_with(|c: char| c.is_ascii_lowercase() || c == '_') && after.contains('.');
+    let layers = layers_in(key).is_some_and(|(_, after)| is_word(after));
+    let experts = key.split_once(EXPERTS).is_some_and(|(_, after)| is_word(after));
+    [layers, experts]
+}
+
+/// The name in the model of a slice of a tensor of a checkpoint: of this layer, of this expert, where it has such dimensions.
+#[must_use]
+pub fn slice_name(key: &str, layer: Option<u64>, expert: Option<u64>) -> String {
+    let mut name = key.to_owned();
+    if let (Some(layer), Some((before, after))) = (layer, layers_in(key)) {
+        name = format!("{before}{layer}.{after}");
+    }
+    match expert {
+        Some(expert) => name.replacen(EXPERTS, &format!("{LOCAL_EXPERTS}{expert}."), 1),
+        None => name.replacen(EXPERTS, LOCAL_EXPERTS, 1),
+    }
+}
+
+/// The name of a gated MLP's first half without what says that it is one, and that of its second half.
+#[must_use]
+pub fn halves(key: &str) -> Option<(&str, String)> {
+    let whole = key.strip_suffix("_w")?;
+    (whole.ends_with("linear_fc1.weight") || whole.ends_with("linear_fc1.bias"))
+        .then(|| (whole, format!("{whole}_v")))
+}
+
+/// What stands before the number of a layer, and after it or the place where it would stand.
+fn layers_in(key: &str) -> Option<(&str, &str)> {
+    let mut from = 0;
+    while let Some(found) = key.get(from..)?.find("layers.") {
+        let (start, end) = (from + found, from + found + "layers.".len());
+        if start == 0 || key[..start].ends_with('.') {
+            return Some(key.split_at(end));
+        }
+        from = end;
+    }
+    None
+}
 
 /// A parameter's place in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,5 +147,24 @@ mod tests {
         // Transformer Engine's own, before experts.
         assert_eq!(of("decoder.layers.1.pre_mlp_layernorm.weight", false).0, "decoder.layers.1.pre_mlp_layernorm.weight");
         assert_eq!(of("output_layer.weight", true).0, "output_layer.weight");
+    }
+
+    #[test]
+    fn slices_have_the_names_of_the_model() {
+        for (name, dims) in [
+            ("decoder.layers.7.mlp.linear_fc1.weight", [true, false]),
+            ("decoder.layers.7.mlp.experts.local_experts.3.linear_fc1.weight", [true, true]),
+            ("output_layer.weight", [false, false]),
+        ] {
+            let DistName { key, layer, expert, read_as } = dist_name(name, true, |_| true);
+            assert_eq!((stacked_dims(&key), read_as.as_str()), (dims, name));
+            assert_eq!(slice_name(&key, layer, expert), name);
+        }
+        assert_eq!(stacked_dims("optimizer.sublayers.mlp.weight"), [false, false]);
+        let single = "decoder.layers.0.mlp.experts.experts.5.linear_fc1.weight_w";
+        assert_eq!(stacked_dims(single), [false, false]);
+        let (whole, second) = halves(single).unwrap_or_default();
+        assert_eq!(slice_name(whole, None, None), "decoder.layers.0.mlp.experts.local_experts.5.linear_fc1.weight");
+        assert!(second.ends_with("weight_v") && halves("a.weight_w").is_none());
     }
 }

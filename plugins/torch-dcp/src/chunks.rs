@@ -1,9 +1,10 @@
 //! Makes tensors of chunks. Each chunk is a part of a tensor that one `torch.save` wrote, and becomes a block that
 //! reads the bytes where they lie.
 
+use crate::megatron::Blocks;
 use crate::table::{ArchivePlace, Tensor};
 use std::collections::{BTreeSet, HashSet};
-use tensorferry_sdk::{Block, CatalogSink, Context, Dtype, Error, FileId, Result, Source, TensorId};
+use tensorferry_sdk::{Block, CatalogSink, Context, Dtype, Error, FileId, Result, Source};
 use tensorferry_torch_file::rebuild;
 use tensorferry_torch_file::{Calls, Extent, Located, Location, ObjectFile, Storages, TorchDtype};
 
@@ -66,16 +67,16 @@ impl Files<'_, '_> {
         Ok(object)
     }
 
-    /// Adds a tensor made of its chunks.
+    /// A tensor made of its chunks.
     ///
     /// # Errors
     /// Malformed, naming the file: a chunk of another dtype or shape; chunks that overlap or leave a gap.
-    pub(crate) fn add_tensor(
+    pub(crate) fn blocks(
         &mut self,
         name: &str,
         tensor: &Tensor,
         catalog: &mut dyn CatalogSink,
-    ) -> Result<TensorId> {
+    ) -> Result<Blocks> {
         let too_large = || Error::malformed("a size that does not fit 64 bits");
         let shape = tensor.dtype.logical_shape(&tensor.size).ok_or_else(too_large)?;
         let mut blocks: Vec<Block> = Vec::with_capacity(tensor.chunks.len());
@@ -91,7 +92,7 @@ impl Files<'_, '_> {
                 blocks.push(block);
             }
         }
-        catalog.tensor_of_blocks(name, tensor.dtype.dtype, &shape, blocks)
+        Ok(Blocks { name: name.to_owned(), dtype: tensor.dtype.dtype, shape, blocks })
     }
 
     fn chunk(

@@ -32,6 +32,7 @@ mod read;
 mod write;
 
 mod chunks;
+mod halves;
 mod megatron;
 mod members;
 mod merged;

@@ -1,33 +1,29 @@
-//! Megatron's `torch_dist` checkpoints are distributed ones in which the layers are stacked:
-//! `decoder.layers.mlp.linear_fc1.weight` has one more dimension, the first, with a slice for each layer.
+//! Megatron's `torch_dist` checkpoints are distributed ones in which the layers are stacked, and experts too:
+//! `decoder.layers.mlp.linear_fc1.weight` has one more dimension, the first, with a slice for each layer. Each slice becomes a
+//! tensor of its own, under the name that it has in the model ([`slice_name`]).
 
-use tensorferry_sdk::{CatalogSink, Limits, Result, Source};
+use std::collections::BTreeMap;
+use tensorferry_megatron_model::{slice_name, stacked_dims};
+use tensorferry_sdk::{Block, Dtype, Error, Limits, Result, Source};
 
 /// Says which library wrote the folder.
 const DESCRIPTION: &str = "metadata.json";
 /// It is a line.
 const MOST_BYTES: u64 = 1 << 16;
 
-/// Gives every layer tensors of its own, under the names that the model has.
-const UNSTACK: &str = r"unstack:\blayers\.([a-z_]\w*)\.,to=layers.$i.$1.";
-
-/// Asks for the layers one by one, where the folder is Megatron's and has stacked ones.
-///
-/// # Errors
-/// I/o; what the host says of the step.
-pub(crate) fn unstack<'n>(
-    source: &dyn Source,
-    mut names: impl Iterator<Item = &'n str>,
-    catalog: &mut dyn CatalogSink,
-    limits: &Limits,
-) -> Result<()> {
-    if is_torch_dist(source, limits)? && names.any(is_stacked) {
-        catalog.step(UNSTACK)?;
-    }
-    Ok(())
+/// A tensor in the catalog's elements.
+pub(crate) struct Blocks {
+    pub(crate) name: String,
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<u64>,
+    pub(crate) blocks: Vec<Block>,
 }
 
-fn is_torch_dist(source: &dyn Source, limits: &Limits) -> Result<bool> {
+/// Whether a folder is Megatron's.
+///
+/// # Errors
+/// I/o.
+pub(crate) fn is_torch_dist(source: &dyn Source, limits: &Limits) -> Result<bool> {
     if !source.contains(DESCRIPTION)? {
         return Ok(false);
     }
@@ -40,12 +36,70 @@ fn is_torch_dist(source: &dyn Source, limits: &Limits) -> Result<bool> {
     Ok(said.is_some_and(|said| said["sharded_backend"] == "torch_dist"))
 }
 
-/// Whether a name has layers without a number. The step matches the same.
-fn is_stacked(name: &str) -> bool {
-    name.split_once("layers.").is_some_and(|(before, after)| {
-        let is_word = before.is_empty() || before.ends_with('.');
-        is_word && after.starts_with(|c: char| c.is_ascii_lowercase() || c == '_') && after.contains('.')
-    })
+/// Gives the tensors that a tensor is a stack of to `each`; itself, where it is none.
+///
+/// # Errors
+/// Malformed: a slice that is nowhere; a limit on blocks; whatever `each` gives.
+pub(crate) fn each_slice(
+    whole: Blocks,
+    limits: &Limits,
+    each: &mut dyn FnMut(Blocks) -> Result<()>,
+) -> Result<()> {
+    let [layers, experts] = stacked_dims(&whole.name);
+    let dims = usize::from(layers) + usize::from(experts);
+    // What an optimizer has in a shape of its own is no stack.
+    let is_flat = whole.shape.len() < dims || whole.shape.contains(&0);
+    if dims == 0 || is_flat || whole.dtype.info().is_none_or(|info| info.element_bytes().is_none()) {
+        let name = if dims == 0 { slice_name(&whole.name, None, None) } else { whole.name.clone() };
+        return each(Blocks { name, ..whole });
+    }
+    let key = whole.name.clone();
+    for (index, slice) in (0..).zip(slices(whole, limits)?) {
+        match (layers, experts) {
+            (true, true) => {
+                for (expert, inner) in (0..).zip(slices(slice, limits)?) {
+                    each(Blocks { name: slice_name(&key, Some(index), Some(expert)), ..inner })?;
+                }
+            }
+            (true, false) => each(Blocks { name: slice_name(&key, Some(index), None), ..slice })?,
+            _ => each(Blocks { name: slice_name(&key, None, Some(index)), ..slice })?,
+        }
+    }
+    Ok(())
+}
+
+/// What lies at each index of the first dimension.
+fn slices(whole: Blocks, limits: &Limits) -> Result<Vec<Blocks>> {
+    let too_far = || Error::malformed("a slice's place does not fit 64 bits");
+    let width = whole.dtype.info().and_then(|info| info.element_bytes()).map_or(1, i64::from);
+    let mut at: BTreeMap<u64, Vec<Block>> = BTreeMap::new();
+    let mut count = 0_u64;
+    for block in &whole.blocks {
+        count = count.saturating_add(block.region.shape[0]);
+        if count > limits.entries {
+            return Err(Error::limit("too many layers or experts")
+                .expected(format!("at most {}, or --bound entries=N", limits.entries)));
+        }
+        for inside in 0..block.region.shape[0] {
+            let moved = i64::try_from(inside).ok().and_then(|at| at.checked_mul(block.strides[0])?.checked_mul(width));
+            let offset = moved.and_then(|moved| block.offset.checked_add_signed(moved)).ok_or_else(too_far)?;
+            let mut slice = Block { offset, ..block.clone() };
+            let first = slice.region.origin.remove(0).checked_add(inside).ok_or_else(too_far)?;
+            slice.region.shape.remove(0);
+            slice.strides.remove(0);
+            at.entry(first).or_default().push(slice);
+        }
+    }
+    let missing = (0..whole.shape[0]).zip(at.keys()).find(|(index, found)| index != *found).map(|(index, _)| index);
+    if missing.is_some() || at.len() as u64 != whole.shape[0] {
+        let index = missing.unwrap_or(at.len() as u64);
+        return Err(Error::malformed("a layer or expert is in no chunk, or there is one too many")
+            .expected(format!("slices 0 to {}", whole.shape[0] - 1))
+            .found(format!("none at {index}")));
+    }
+    let Blocks { dtype, shape, .. } = whole;
+    let of = |blocks| Blocks { name: String::new(), dtype, shape: shape[1..].to_vec(), blocks };
+    Ok(at.into_values().map(of).collect())
 }
 
 #[cfg(test)]
@@ -53,13 +107,43 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use tensorferry_sdk::MemorySource;
+    use tensorferry_sdk::{MemorySource, Region, StorageId};
+
+    /// Three layers of shape [2], of which the first two lie in one chunk.
+    fn stack(layers: u64) -> Blocks {
+        let block = |origin: u64, count, offset| Block {
+            region: Region { origin: vec![origin, 0], shape: vec![count, 2] },
+            storage: StorageId(0),
+            offset,
+            strides: vec![2, 1],
+        };
+        let name = "decoder.layers.final_norm.weight".to_owned();
+        Blocks { name, dtype: Dtype::F32, shape: vec![layers, 2], blocks: vec![block(2, 1, 100), block(0, 2, 40)] }
+    }
 
     #[test]
-    fn stacked_layers_of_megatron_are_known() {
-        assert!(is_stacked("decoder.layers.mlp.linear_fc1.weight"));
-        assert!(!is_stacked("decoder.layers.0.mlp.linear_fc1.weight"));
-        assert!(!is_stacked("sublayers.mlp.weight"));
+    fn each_layer_is_a_tensor() {
+        let mut found = Vec::new();
+        let mut each = |slice: Blocks| {
+            found.push((slice.name, slice.shape, slice.blocks[0].offset, slice.blocks[0].strides.clone()));
+            Ok(())
+        };
+        each_slice(stack(3), &Limits::default(), &mut each).unwrap();
+        let layer = |number, offset| {
+            (format!("decoder.layers.{number}.final_norm.weight"), vec![2], offset, vec![1])
+        };
+        assert_eq!(found, [layer(0, 40), layer(1, 48), layer(2, 100)]);
+        for wrong in [2, 4, 1 << 60] {
+            let error = each_slice(stack(wrong), &Limits::default(), &mut |_| Ok(())).unwrap_err();
+            assert!(error.to_string().contains("layer"), "{error}");
+        }
+        let mut limits = Limits::default();
+        limits.entries = 2;
+        assert!(each_slice(stack(3), &limits, &mut |_| Ok(())).is_err());
+    }
+
+    #[test]
+    fn its_folders_are_known() {
         let said = |text: &str| {
             let source = MemorySource::folder([(DESCRIPTION.to_owned(), text.as_bytes().to_vec())]);
             is_torch_dist(&source, &Limits::default()).unwrap()

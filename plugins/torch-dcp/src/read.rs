@@ -2,11 +2,12 @@
 //! a tree of everything else.
 
 use crate::chunks::{Files, OpenedBytes};
-use crate::megatron;
+use crate::halves::Halves;
+use crate::megatron::{Blocks, each_slice, is_torch_dist};
 use crate::members::{Members, TABLE, members};
 use crate::merged::{self, MergedTables};
 use crate::shards;
-use crate::table::{ArchivePlace, Content, TableEntry};
+use crate::table::{ArchivePlace, Content, Step, TableEntry};
 use crate::tree::NestedState;
 use tensorferry_sdk::{
     CatalogSink, Context, Error, Limits, Loss, LossKind, Node, NodeId, NothingEncoded, Result, Source,
@@ -47,8 +48,7 @@ fn describe(
     context: &dyn Context,
 ) -> Result<Vec<LazyView>> {
     let MergedTables { items, copies, unlisted, globals, calls, .. } = merged;
-    let tensors = items.iter().filter(|item| matches!(item.content, Content::Tensor(_)));
-    megatron::unstack(source, tensors.map(|item| &*item.name), catalog, context.limits())?;
+    let is_megatron = is_torch_dist(source, context.limits())?;
     let storages = Storages::new(context.limits());
     let mut files = Files { source, context, storages, opened: OpenedBytes::default(), globals, calls };
     let mut names = Names::default();
@@ -60,16 +60,31 @@ fn describe(
         check_copy(&files, &items[place], &copy, catalog)?;
     }
     let mut tree = NestedState::default();
+    let mut halves = Halves::of(&items, is_megatron);
     for TableEntry { name, path, content } in items {
-        let node = match content {
+        match content {
             Content::Tensor(tensor) => {
-                let id = files.add_tensor(&name, &tensor, catalog).map_err(|error| error.tensor(&name))?;
-                catalog.node(Node::tensor(id))?
+                let blocks = files.blocks(&name, &tensor, catalog).map_err(|error| error.tensor(&name))?;
+                let mut put = |of: Blocks, path| {
+                    let id = catalog.tensor_of_blocks(&of.name, of.dtype, &of.shape, of.blocks)?;
+                    tree.put(path, catalog.node(Node::tensor(id))?).map_err(|error| error.tensor(&of.name))
+                };
+                let Some(whole) = halves.join(blocks)? else { continue };
+                if is_megatron {
+                    each_slice(whole, context.limits(), &mut |slice| {
+                        let path = slice_path(&path, &slice.name);
+                        put(slice, path)
+                    })?;
+                } else {
+                    put(whole, path)?;
+                }
             }
-            Content::Object(stored) => add_object(&mut files, &name, &stored, &mut names, catalog)
-                .map_err(|error| error.context(format!("object {name:?}")).file(&stored.file))?,
-        };
-        tree.put(path, node).map_err(|error| error.tensor(&name))?;
+            Content::Object(stored) => {
+                let node = add_object(&mut files, &name, &stored, &mut names, catalog)
+                    .map_err(|error| error.context(format!("object {name:?}")).file(&stored.file))?;
+                tree.put(path, node).map_err(|error| error.tensor(&name))?;
+            }
+        }
     }
     tree.grow(catalog)?;
     for name in unlisted {
@@ -79,6 +94,18 @@ fn describe(
     files.calls.report(catalog)?;
     files.globals.iter().try_for_each(|global| catalog.global(global))?;
     Ok(files.storages.into_lazy_views())
+}
+
+/// The path of a slice: that of the whole, with its own name at the end.
+fn slice_path(path: &[Step], name: &str) -> Vec<Step> {
+    let above = path.split_last().map_or(&[][..], |(_, above)| above);
+    let dotted = |step: &Step| match step {
+        Step::Key(key) => format!("{key}."),
+        Step::Index(index) => format!("{index}."),
+    };
+    let prefix: String = above.iter().map(dotted).collect();
+    let own = name.strip_prefix(&prefix).unwrap_or(name);
+    above.iter().cloned().chain([Step::Key(own.to_owned())]).collect()
 }
 
 /// Adds an object that is no tensor; what it holds of tensors is found too.
