@@ -7,6 +7,8 @@
 //! <tag>/zero_pp_rank_<r>_mp_rank_00_model_states.pt    stage 3: one for each rank
 //! <tag>/[bf16_]zero_pp_rank_<r>_mp_rank_00_optim_states.pt   the rank's pieces of the vectors
 //! <tag>/zero/<name>/{fp32,exp_avg,exp_avg_sq,step}.pt  a universal checkpoint: each parameter whole
+//! <tag>/mp_rank_<t>_model_states.pt                    of tensor parallelism: rank t's parts of the module
+//! <tag>/layer_<n>-model_<t>-model_states.pt            of a pipeline: those of one layer
 //! ```
 //! All of them are `torch.save`d dicts.
 //!
@@ -43,6 +45,7 @@ mod collector;
 mod model_states;
 mod optimizer_states;
 mod output;
+mod parallel;
 mod rank_files;
 mod ranks;
 mod selected;

@@ -1,7 +1,7 @@
 //! The files of a checkpoint, by the ranks in their names.
 //!
-//! What another kind of parallelism wrote is not a copy of rank 0's but a part that belongs beside it:
-//! it is refused by name, so that nobody takes a part for the whole.
+//! What another kind of parallelism wrote is not a copy of rank 0's but a part that belongs beside it, so that nobody takes a
+//! part for the whole: it is joined with it, or refused by name.
 
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Entry, Error, ErrorKind, Result, Source, check_name};
@@ -32,6 +32,12 @@ pub(crate) struct RankFiles {
     model: BTreeMap<u64, String>,
     /// The optimizer states of each rank that has some.
     optimizer: BTreeMap<u64, String>,
+    /// The model states of further tensor ranks, each with its parts of the module.
+    parts: BTreeMap<u64, String>,
+    /// Of a pipeline, each layer's files by tensor rank.
+    layers: BTreeMap<u64, BTreeMap<u64, String>>,
+    /// Any file that says that there are other ranks than those of data.
+    parallel: Option<String>,
 }
 
 /// What a name stands for.
@@ -41,6 +47,17 @@ enum FileKind {
         rank: Option<u64>,
     },
     Optimizer {
+        rank: u64,
+    },
+    /// The module's parts of another tensor rank than the first.
+    Part {
+        rank: u64,
+    },
+    /// The vectors of another one.
+    PartOfVectors,
+    /// A pipeline's layer, the parts of a tensor rank.
+    Layer {
+        layer: u64,
         rank: u64,
     },
     /// A part that cannot be read, and why.
@@ -68,14 +85,23 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
         is_universal: source.contains(&format!("{folder}{UNIVERSAL}"))?,
         model: BTreeMap::new(),
         optimizer: BTreeMap::new(),
+        parts: BTreeMap::new(),
+        layers: BTreeMap::new(),
+        parallel: None,
         folder,
     };
     let mut whole = None;
     for path in names {
         let name = path.get(files.folder.len()..).unwrap_or_default();
-        let before = match kind(name) {
+        let kind = kind(name);
+        if matches!(kind, FileKind::Part { .. } | FileKind::PartOfVectors | FileKind::Layer { .. }) {
+            files.parallel.get_or_insert_with(|| path.clone());
+        }
+        let before = match kind {
             FileKind::Foreign(why) => return Err(Error::unsupported(why).file(path)),
-            FileKind::Other => None,
+            FileKind::Other | FileKind::PartOfVectors => None,
+            FileKind::Part { rank } => files.parts.insert(rank, path.clone()),
+            FileKind::Layer { layer, rank } => files.layers.entry(layer).or_default().insert(rank, path.clone()),
             FileKind::Model { rank: None } => whole.replace(path.clone()),
             FileKind::Model { rank: Some(rank) } => files.model.insert(rank, path.clone()),
             FileKind::Optimizer { rank } => files.optimizer.insert(rank, path.clone()),
@@ -96,7 +122,7 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
             files.model.insert(0, whole);
             Ok(files)
         }
-        None if files.is_partitioned => Ok(files),
+        None if files.is_partitioned || !files.layers.is_empty() => Ok(files),
         None => Err(Error::malformed("no model states in the folder")
             .file(files.folder.trim_end_matches('/'))
             .expected(format!("mp_rank_00{MODEL} or zero_pp_rank_0_mp_rank_00{MODEL}"))),
@@ -138,6 +164,67 @@ pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
 }
 
 impl RankFiles {
+    /// Whether the module is in parts of several tensor ranks, or in files of a pipeline's layers.
+    pub(crate) fn is_parallel(&self) -> bool {
+        self.parallel.is_some()
+    }
+
+    /// Holds that there are only ranks of data.
+    ///
+    /// # Errors
+    /// Unsupported, naming a file of others.
+    pub(crate) fn check_alone(&self) -> Result<()> {
+        self.parallel.as_ref().map_or(Ok(()), |file| {
+            let error = Error::unsupported(
+                "a part of tensor or pipeline parallelism, whose vectors are not joined: -i what=model reads the module as it ran",
+            );
+            Err(error.file(file))
+        })
+    }
+
+    /// The model states of all tensor ranks.
+    ///
+    /// # Errors
+    /// Malformed, naming one that is missing.
+    pub(crate) fn tensor_ranks(&self) -> Result<Vec<&str>> {
+        let ranks = self.parts.keys().next_back().map_or(1, |last| last.saturating_add(1));
+        let file = |rank| if rank == 0 { self.model.get(&0) } else { self.parts.get(&rank) };
+        self.all_ranks(ranks, self.parts.len() as u64 + 1, file, |rank| format!("mp_rank_{rank:02}{MODEL}"))
+    }
+
+    /// The layers of a pipeline, with the files of all tensor ranks.
+    ///
+    /// # Errors
+    /// Malformed, naming a file that is missing.
+    pub(crate) fn layers(&self) -> Result<Vec<(u64, Vec<&str>)>> {
+        let last = self.layers.values().filter_map(|files| files.keys().next_back()).max();
+        let ranks = last.map_or(1, |last| last.saturating_add(1));
+        let layer = |(&layer, files): (&u64, &'_ BTreeMap<u64, String>)| {
+            let name = |rank| format!("layer_{layer:02}-model_{rank:02}-model_states.pt");
+            let there = files.len() as u64;
+            let missing = (0..ranks).find(|rank| !files.contains_key(rank));
+            missing.map_or(Ok(()), |rank| Err(self.missing(&[name(rank)]).found(format!("{there} of {ranks}"))))
+        };
+        self.layers.iter().try_for_each(layer)?;
+        let files = self.layers.iter();
+        Ok(files.map(|(layer, files)| (*layer, files.values().map(String::as_str).collect())).collect())
+    }
+
+    fn all_ranks<'f>(
+        &self,
+        ranks: u64,
+        there: u64,
+        file: impl Fn(u64) -> Option<&'f String>,
+        name: impl Fn(u64) -> String,
+    ) -> Result<Vec<&'f str>> {
+        let mut files = Vec::new();
+        for rank in 0..ranks {
+            let missing = || self.missing(&[name(rank)]).found(format!("{there} of {ranks}"));
+            files.push(file(rank).map(String::as_str).ok_or_else(missing)?);
+        }
+        Ok(files)
+    }
+
     /// The first rank's model states.
     ///
     /// # Errors
@@ -181,7 +268,9 @@ impl RankFiles {
 
     /// Every file of states.
     pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
-        self.model.values().chain(self.optimizer.values()).map(String::as_str)
+        let layers = self.layers.values().flat_map(BTreeMap::values);
+        let files = self.model.values().chain(self.optimizer.values()).chain(self.parts.values()).chain(layers);
+        files.map(String::as_str)
     }
 
     fn complete<'f>(
@@ -232,10 +321,7 @@ fn kind(name: &str) -> FileKind {
     let (stem, is_model) = match (name.strip_suffix(MODEL), name.strip_suffix(OPTIMIZER)) {
         (Some(stem), _) => (stem, true),
         (_, Some(stem)) => (stem, false),
-        _ if name.starts_with("layer_") && name.ends_with("-model_states.pt") => {
-            return FileKind::Foreign("a layer of pipeline parallelism, which is not read");
-        }
-        _ => return FileKind::Other,
+        _ => return layer(name).unwrap_or(FileKind::Other),
     };
     if ["layer_", "expert_", "expp_rank_"].iter().any(|prefix| stem.starts_with(prefix)) {
         return FileKind::Foreign("experts of a mixture of experts, which is not read");
@@ -258,13 +344,25 @@ fn kind(name: &str) -> FileKind {
         (Some(0), rank) if is_model => FileKind::Model { rank },
         (Some(0), Some(rank)) => FileKind::Optimizer { rank },
         (Some(0), None) => FileKind::Foreign("states of a kind that is not known"),
-        (Some(_), _) => FileKind::Foreign("a part of tensor parallelism, which is not read"),
+        (Some(rank), None) if is_model => FileKind::Part { rank },
+        (Some(_), Some(_)) if !is_model => FileKind::PartOfVectors,
+        (Some(_), _) => FileKind::Foreign("a part of tensor parallelism in stage 3, which is not read"),
         (None, _) => FileKind::Foreign("a part of tensor and pipeline parallelism, which is not read"),
     }
 }
 
+/// `layer_03-model_00-model_states.pt`
+fn layer(name: &str) -> Option<FileKind> {
+    let numbers = name.strip_prefix("layer_")?.strip_suffix("-model_states.pt")?;
+    let numbers = numbers.split_once("-model_").map(|(layer, rank)| (number(layer), number(rank)));
+    Some(match numbers {
+        Some((Some(layer), Some(rank))) => FileKind::Layer { layer, rank },
+        _ => FileKind::Foreign("a layer of pipeline parallelism of a kind that is not known"),
+    })
+}
+
 fn number(text: &str) -> Option<u64> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
 #[cfg(test)]
@@ -302,11 +400,9 @@ mod tests {
     #[test]
     fn parts_of_other_parallelism_are_named() {
         let parts = [
-            ("mp_rank_01_model_states.pt", "tensor"),
-            ("zero_pp_rank_0_mp_rank_01_optim_states.pt", "tensor"),
             ("zero_pp_rank_1_mp_rank_12_model_states.pt", "tensor"),
             ("mp_rank_00_001_model_states.pt", "pipeline"),
-            ("layer_03-model_00-model_states.pt", "pipeline"),
+            ("layer_03-odd_00-model_states.pt", "pipeline"),
             ("layer_0_expert_3_mp_rank_00_model_states.pt", "experts"),
             ("expp_rank_1_mp_rank_00_optim_states.pt", "experts"),
             ("other_optim_states.pt", "not known"),
@@ -315,6 +411,25 @@ mod tests {
             let refusal = refusal(&["mp_rank_00_model_states.pt", part]);
             assert!(refusal.contains(part) && refusal.contains(why), "{refusal}");
         }
+    }
+
+    #[test]
+    fn parts_that_can_be_joined_are_all_there() {
+        let first = "mp_rank_00_model_states.pt";
+        for part in ["mp_rank_01_model_states.pt", "zero_pp_rank_0_mp_rank_01_optim_states.pt", "layer_03-model_00-model_states.pt"] {
+            let files = find(&source(&[first, part]), None).unwrap();
+            let refusal = files.check_alone().unwrap_err().to_string();
+            assert!(files.is_parallel() && refusal.contains(part) && refusal.contains("what=model"), "{refusal}");
+        }
+        let files = find(&source(&[first, "mp_rank_02_model_states.pt"]), None).unwrap();
+        assert!(files.tensor_ranks().unwrap_err().to_string().contains("mp_rank_01"));
+        let layers = ["layer_00-model_00-model_states.pt", "layer_00-model_01-model_states.pt", "layer_10-model_00-model_states.pt"];
+        let files = find(&source(&layers), None).unwrap();
+        let missing = files.layers().unwrap_err().to_string();
+        assert!(missing.contains("layer_10-model_01"), "{missing}");
+        assert_eq!(find(&source(&layers[..2]), None).unwrap().layers().unwrap(), [(0, layers[..2].to_vec())]);
+        let far = find(&source(&[first, "mp_rank_18446744073709551615_model_states.pt"]), None).unwrap();
+        assert!(far.tensor_ranks().unwrap_err().to_string().contains("mp_rank_01"));
     }
 
     #[test]

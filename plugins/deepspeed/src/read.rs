@@ -2,9 +2,9 @@
 
 use crate::collector::Collector;
 use crate::rank_files::{self, RankFiles};
-use crate::{output, stages, universal};
+use crate::{output, parallel, stages, universal};
 use tensorferry_sdk::{
-    CatalogSink, Context, OptionSpec, Options, Result, Side, Source, TensorDecoder, TensorReader, TypedOption,
+    CatalogSink, Context, NothingEncoded, OptionSpec, Options, Result, Side, Source, TensorDecoder, TensorReader, TypedOption,
 };
 
 /// What the user wants of a checkpoint.
@@ -24,18 +24,25 @@ const WHAT: TypedOption<Selection> = TypedOption::choice(
     &[("fp32", Selection::Fp32), ("model", Selection::Model), ("optimizer", Selection::Optimizer)],
     "the trained weights, the module as it ran, or the optimizer's state",
 );
+const REPLICATED: TypedOption<bool> = TypedOption::choice(
+    Side::Reader,
+    "replicated",
+    &[("equal", false), ("first", true)],
+    "what all tensor ranks have must be equal, or the first rank's is taken",
+);
 const TAG: TypedOption<Option<String>> =
     TypedOption::text(Side::Reader, "tag", "the folder to read, if not the one that latest names");
 
 /// What the format declares.
 pub(crate) fn options() -> Vec<OptionSpec> {
-    vec![WHAT.spec(), TAG.spec()]
+    vec![WHAT.spec(), TAG.spec(), REPLICATED.spec()]
 }
 
 /// Reads DeepSpeed's checkpoints.
 #[derive(Debug)]
 pub(crate) struct Reader {
     what: Selection,
+    takes_first: bool,
     tag: Option<String>,
 }
 
@@ -45,7 +52,7 @@ impl Reader {
     /// # Errors
     /// Usage: a value that is none of an option's.
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { what: WHAT.get(options)?, tag: TAG.get(options)? })
+        Ok(Self { what: WHAT.get(options)?, takes_first: REPLICATED.get(options)?, tag: TAG.get(options)? })
     }
 
     fn select(
@@ -72,6 +79,16 @@ impl TensorReader for Reader {
     ) -> Result<Box<dyn TensorDecoder>> {
         let files = rank_files::find(source, self.tag.as_deref())?;
         let mut collector = Collector::new(source, context);
+        if self.what == Selection::Model && files.is_parallel() {
+            let module = parallel::read(&mut collector, &files)?;
+            files.all().try_for_each(|file| source.open(file).map(drop))?;
+            let (storages, globals, calls) = collector.finish()?;
+            globals.iter().try_for_each(|global| catalog.global(global))?;
+            calls.report(catalog)?;
+            module.write(source, &storages, self.takes_first, catalog, context)?;
+            return Ok(Box::new(NothingEncoded));
+        }
+        files.check_alone()?;
         let selected = self.select(&mut collector, &files)?;
         // Selection the user does not want of the checkpoint is no file that was overlooked.
         files.all().try_for_each(|file| source.open(file).map(drop))?;

@@ -42,7 +42,7 @@ const COLUMN: [&str; 10] = [
 ];
 const ROW: [&str; 3] = ["linear_proj", "linear_fc2", "dense_4h_to_h"];
 const ATTENTION: [&str; 4] = ["self_attention", "attention", "inter_attention", "cross_attention"];
-const VOCABULARY: [&str; 3] = ["word_embeddings", "word_embeddings_for_head", "output_layer"];
+const VOCABULARY: [&str; 4] = ["word_embeddings", "word_embeddings_for_head", "output_layer", "final_linear"];
 const REPLICATED: [&str; 7] = [
     "position_embeddings",
     "tokentype_embeddings",

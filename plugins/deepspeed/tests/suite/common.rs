@@ -15,7 +15,8 @@ pub(crate) mod python;
 #[path = "../../../torch/tests/common/zip.rs"]
 pub(crate) mod zip;
 
-use python::{call, dict, global, int, ints, list, pickle, storage, tensor, text};
+use python::{call, dict, global, ints, pickle, storage, tensor, text};
+pub(crate) use python::{int, list};
 use zip::Zip;
 
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;

@@ -4,4 +4,5 @@
 mod common;
 mod conformance;
 mod fixtures;
+mod parallel;
 mod stages;

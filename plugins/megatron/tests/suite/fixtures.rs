@@ -7,7 +7,7 @@ use tensorferry_megatron::Megatron;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{ErrorKind, MemoryContext, MemorySource};
 
-fn files(case: &std::path::Path, expected: &Value) -> Files {
+pub(crate) fn files(case: &std::path::Path, expected: &Value) -> Files {
     let files = expected["files"].as_array().unwrap().iter().map(|file| {
         let name = file.as_str().unwrap();
         (name.strip_prefix("ckpt/").unwrap().to_owned(), std::fs::read(case.join(name)).unwrap())

@@ -6,3 +6,4 @@ mod conformance;
 mod fixtures;
 mod grids;
 mod hostile;
+mod written;

@@ -1,0 +1,202 @@
+//! Tensor and pipeline parallelism: every tensor rank has a part of each parameter, every layer of a pipeline has files of its
+//! own. The module as it ran is joined of them, where names say how: those of Megatron-DeepSpeed
+//! ([`tensorferry_megatron_model`]).
+//!
+//! ```text
+//! mp_rank_TT_model_states.pt                   `module`: the tensor rank's parts, in nested dicts
+//! layer_NN-model_TT-model_states.pt            of a pipeline: the parts of one layer; `module` is None then
+//! ```
+//! A tensor of a pipeline has its layer's number before its name, as `PipelineModule` names it: `3.mlp.dense_h_to_4h.weight`.
+//!
+//! Source of the facts: `deepspeed/runtime/pipe/module.py` (`save_state_dict`, `ckpt_layer_path`) and
+//! `deepspeed/runtime/engine.py` (`_get_ckpt_name`) of DeepSpeed 0.19.8.
+
+use crate::collector::{Collector, entry, wrong};
+use crate::model_states::NamedTensor;
+use crate::rank_files::RankFiles;
+use std::collections::HashMap;
+use tensorferry_megatron_model::{Joint, Output, Placement, is_gated, placement, said, same};
+use tensorferry_sdk::{Catalog, CatalogSink, Context, Error, Loss, LossKind, Result, Source};
+use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
+use tensorferry_torch_file::{Location, ObjectFile};
+
+/// Modules in modules.
+const MOST_NESTING: usize = 64;
+
+/// The parts of all parameters, in the order of the first rank's.
+#[derive(Debug, Default)]
+pub(crate) struct Module {
+    names: Vec<String>,
+    /// Each tensor rank's part: the file, and where it lies.
+    parts: HashMap<String, Vec<(String, Location)>>,
+    others: Vec<String>,
+}
+
+/// Reads the parts of all ranks.
+///
+/// # Errors
+/// Malformed: a rank's file that is missing, a rank that lacks a parameter.
+pub(crate) fn read(collector: &mut Collector<'_>, files: &RankFiles) -> Result<Module> {
+    let mut module = Module::default();
+    let layers = files.layers()?;
+    if layers.is_empty() {
+        let ranks = files.tensor_ranks()?;
+        for (rank, &file) in (0..).zip(&ranks) {
+            let parts = collector.read(file, |collector, object| {
+                check_ranks(object.graph(), object.root(), ranks.len() as u64)?;
+                let module = entry(object.graph(), object.root(), "module")
+                    .ok_or_else(|| Error::malformed("not DeepSpeed's model states").expected("a dict with module"))?;
+                tensors(collector, object, module)
+            })?;
+            module.add(file, rank, "", parts)?;
+        }
+    }
+    for (layer, files) in layers {
+        for (rank, file) in (0..).zip(files) {
+            let parts = collector.read(file, |collector, object| tensors(collector, object, object.root()))?;
+            module.add(file, rank, &format!("{layer}."), parts)?;
+        }
+    }
+    Ok(module)
+}
+
+fn check_ranks(graph: &Graph, root: ValueId, expected: u64) -> Result<()> {
+    let size = entry(graph, root, "mp_world_size").and_then(|size| graph.count(size));
+    size.filter(|&size| size != expected).map_or(Ok(()), |size| {
+        Err(Error::malformed("the run had another number of tensor ranks than there are files")
+            .expected(format!("mp_world_size {expected}"))
+            .found(size))
+    })
+}
+
+/// The tensors in nested dicts, and the names of what is none.
+fn tensors(
+    collector: &mut Collector<'_>,
+    object: &ObjectFile,
+    root: ValueId,
+) -> Result<(Vec<NamedTensor>, Vec<String>)> {
+    let graph = object.graph();
+    let entries = |value| graph.entries(value).map(Vec::into_iter);
+    let mut open = vec![(String::new(), entries(root).ok_or_else(|| wrong("a module", "a dict"))?)];
+    let (mut tensors, mut others) = (Vec::new(), Vec::new());
+    while let Some((prefix, rest)) = open.last_mut() {
+        let Some((key, value)) = rest.next() else {
+            open.pop();
+            continue;
+        };
+        let key = graph.text(key).ok_or_else(|| wrong("a name", "a string"))?;
+        let name = collector.budget.name(&format!("{prefix}{key}"))?;
+        match collector.tensor(object, value).map_err(|error| error.tensor(&name))? {
+            Some(location) => tensors.push((name, location)),
+            None if *graph.value(value) == Value::None => {}
+            None => match entries(value) {
+                Some(_) if open.len() >= MOST_NESTING => {
+                    return Err(Error::limit("modules nest too deep").tensor(name).expected(MOST_NESTING));
+                }
+                Some(inner) => open.push((format!("{name}."), inner)),
+                None => others.push(name),
+            },
+        }
+    }
+    Ok((tensors, others))
+}
+
+impl Module {
+    fn add(
+        &mut self,
+        file: &str,
+        rank: usize,
+        prefix: &str,
+        (tensors, others): (Vec<NamedTensor>, Vec<String>),
+    ) -> Result<()> {
+        for (name, location) in tensors {
+            let name = format!("{prefix}{name}");
+            let parts = self.parts.entry(name.clone()).or_default();
+            if parts.len() != rank {
+                let why = if parts.len() < rank { "the first rank lacks a parameter" } else { "two parameters have this name" };
+                return Err(Error::malformed(why).tensor(name).file(file));
+            }
+            if rank == 0 {
+                self.names.push(name);
+            }
+            parts.push((file.to_owned(), location));
+        }
+        if rank == 0 {
+            self.others.extend(others.into_iter().map(|name| format!("{prefix}{name}")));
+        }
+        let lacking = self.parts.iter().filter(|(name, parts)| name.starts_with(prefix) && parts.len() <= rank);
+        match lacking.map(|(name, _)| name).min() {
+            Some(name) => Err(Error::malformed("the rank lacks a parameter that others have").tensor(name).file(file)),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts the joined tensors into a catalog.
+    ///
+    /// # Errors
+    /// Malformed, naming the tensor and the file: parts that do not go together, or differ where they are the same on all
+    /// ranks, unless the first is to be taken; unsupported, where names do not say how they go together.
+    pub(crate) fn write(
+        &self,
+        source: &dyn Source,
+        collected: &Catalog,
+        takes_first: bool,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let mut output = Output::new(collected, catalog);
+        for name in &self.names {
+            context.check_cancelled()?;
+            let parts = self.parts.get(name).map(Vec::as_slice).unwrap_or_default();
+            let rule = self.rule(name, parts).map_err(|error| error.tensor(name))?;
+            let locations: Vec<&Location> = parts.iter().map(|(_, location)| location).collect();
+            let added = match rule {
+                Some(joint) => output.joined(name, &locations, joint, None),
+                None => {
+                    let [(first, of), copies @ ..] = parts else { continue };
+                    for (file, copy) in copies {
+                        let is_alike = (of.dtype, &of.shape) == (copy.dtype, &copy.shape);
+                        if is_alike && same(source, collected, (of, copy), context).map_err(|error| error.tensor(name))? {
+                            continue;
+                        }
+                        let is_known = placement(name) == Placement::Replicated;
+                        if !(takes_first && is_known && is_alike) {
+                            return Err(difference(is_known).tensor(name).file(file).expected(format!("{}, as {first} has it", said(of))).found(said(copy)));
+                        }
+                        let why = format!("{file} has other values than {first}, whose are taken");
+                        output.catalog.loss(Loss::new(LossKind::Tensor, name, why).asked_for())?;
+                    }
+                    output.whole(name, of)
+                }
+            };
+            added.map_err(|error| error.tensor(name))?;
+        }
+        let why = "of the module, and no tensor";
+        self.others.iter().try_for_each(|name| catalog.loss(Loss::new(LossKind::State, name, why)))
+    }
+
+    /// How parts go together; `None`, where all ranks have the same.
+    fn rule(&self, name: &str, parts: &[(String, Location)]) -> Result<Option<Joint>> {
+        let shape = |name: &str| self.parts.get(name)?.first().map(|(_, location)| &*location.shape);
+        Ok(match placement(name) {
+            _ if parts.len() == 1 => None,
+            Placement::Replicated | Placement::Unknown => None,
+            Placement::Along(dim) => Some(Joint::Along(dim)),
+            Placement::Vocabulary => Some(Joint::Along(0)),
+            Placement::MaybeGated => {
+                let rows = shape(name).and_then(|shape| shape.first().copied());
+                let gated = is_gated(name, rows, shape, None)?;
+                Some(if gated { Joint::Halves } else { Joint::Along(0) })
+            }
+            Placement::Refused(what) => return Err(Error::unsupported(what)),
+        })
+    }
+}
+
+fn difference(is_known: bool) -> Error {
+    if is_known {
+        Error::malformed("ranks have other values of what is the same on all; -i replicated=first takes the first rank's")
+    } else {
+        Error::unsupported("its name does not say how the ranks' parts belong together, and they differ")
+    }
+}

@@ -1,0 +1,76 @@
+"""Loads runs that ferry wrote into models of megatron-core on several ranks, and holds each rank against what it saved itself.
+
+    megatron_load.py FOLDER dist|ranks CASE:RUN...
+
+FOLDER/CASE is what megatron_make.py saved, FOLDER/RUN what ferry wrote of it: a torch_dist checkpoint, or the same rank folders.
+Prints how many tensors were compared in each.
+"""
+
+import json
+import pathlib
+import sys
+
+import torch
+
+import megatron_make
+import ranks
+from megatron.core import dist_checkpointing, parallel_state
+
+
+def place(case):
+    """The folder of this rank, as Megatron calls it."""
+    _, stages, experts = megatron_make.CASES[case]
+    at = [f"mp_rank_{parallel_state.get_tensor_model_parallel_rank():02}"]
+    if stages > 1:
+        at.append(f"{parallel_state.get_pipeline_model_parallel_rank():03}")
+    if experts > 1:
+        at.append(f"{parallel_state.get_expert_model_parallel_rank():03}")
+    return "_".join(at)
+
+
+def rank_file(folder):
+    return torch.load(folder / "model_optim_rng.pt", weights_only=False)
+
+
+def load(rank, folder, form, case, run):
+    _, model = megatron_make.build(case, megatron_make.CASES[case])
+    mine = pathlib.Path(folder, case, "iter_0000005", place(case))
+    theirs = pathlib.Path(folder, run, "iter_0000005")
+    saved = rank_file(mine)
+    if form == "dist":
+        state = dist_checkpointing.load(model.sharded_state_dict(), str(theirs))
+        torch.serialization.add_safe_globals([type(saved["args"])])
+        common = dist_checkpointing.load_common_state_dict(str(theirs))
+        assert common["args"].hidden_size == saved["args"].hidden_size and common["iteration"] == 5
+    else:
+        written = rank_file(theirs / place(case))
+        assert written["args"] == saved["args"] and written["checkpoint_version"] == 3.0
+        state = written["model"]
+    model.load_state_dict(state)
+    compared = 0
+    for name, tensor in model.state_dict().items():
+        if isinstance(tensor, torch.Tensor):
+            assert tensor.dtype == saved["model"][name].dtype and torch.equal(tensor, saved["model"][name]), (run, name)
+            compared += 1
+    pathlib.Path(folder, f"{run}.{rank}.count").write_text(str(compared))
+    torch.distributed.destroy_process_group()
+
+
+def main():
+    folder, form, *pairs = sys.argv[1:]
+    # The arguments of the runs are of a class that torch asks about.
+    import argparse
+
+    torch.serialization.add_safe_globals([argparse.Namespace])
+    compared = {}
+    for pair in pairs:
+        case, run = pair.split(":")
+        tensor, stages, experts = megatron_make.CASES[case]
+        count = tensor * stages * experts
+        ranks.run(load, count, folder, form, case, run)
+        compared[run] = sum(int(pathlib.Path(folder, f"{run}.{rank}.count").read_text()) for rank in range(count))
+    print(json.dumps(compared))
+
+
+if __name__ == "__main__":
+    main()
