@@ -13,6 +13,7 @@
 //! The norms that go before a module have the names that Transformer Engine gives them, which fuses them with it.
 
 use crate::names::{expert, is_counted, numbered};
+use std::collections::BTreeSet;
 
 /// Between the modules and an expert of them, in a checkpoint.
 const EXPERTS: &str = ".experts.experts.";
@@ -46,6 +47,40 @@ pub fn halves(key: &str) -> Option<(&str, String)> {
     let whole = key.strip_suffix("_w")?;
     (whole.ends_with("linear_fc1.weight") || whole.ends_with("linear_fc1.bias"))
         .then(|| (whole, format!("{whole}_v")))
+}
+
+/// Whether it is what a module keeps beside its parameters.
+#[must_use]
+pub fn is_extra_state(key: &str) -> bool {
+    key.contains("._extra_state/shard_")
+}
+
+/// The names under which a checkpoint has what modules keep beside their parameters, for it is looked for even where it is
+/// nothing: `decoder.layers.mlp.linear_fc1._extra_state/shard_7_32` of layer 7 of 32. `slices` are those of the tensors, with how
+/// many layers and experts there are. Which modules have some differs between Megatron's own and Transformer Engine's; more than
+/// are looked for do no harm.
+#[must_use]
+pub fn extra_states<'n>(slices: impl IntoIterator<Item = (&'n DistName, [u64; 2])>) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (DistName { key, layer, expert, .. }, [layers, experts]) in slices {
+        let Some((module, _)) = key.rsplit_once('.') else { continue };
+        let own = module.rsplit('.').next().unwrap_or_default();
+        let at = [layer.map(|layer| (layer, layers)), expert.map(|expert| (expert, experts))];
+        let at: Vec<(u64, u64)> = at.into_iter().flatten().collect();
+        let dotted = |numbers: Vec<u64>| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(".");
+        let (index, count) = match at.is_empty() {
+            true => ("0".to_owned(), "1".to_owned()),
+            false => (dotted(at.iter().map(|at| at.0).collect()), dotted(at.iter().map(|at| at.1).collect())),
+        };
+        let mut add = |module: &str| names.insert(format!("{module}._extra_state/shard_{index}_{count}"));
+        if own.starts_with("linear_") || own.ends_with("norm") {
+            add(module);
+        }
+        if let Some(attention) = module.strip_suffix(".linear_proj") {
+            add(&format!("{attention}.core_attention"));
+        }
+    }
+    names
 }
 
 /// What stands before the number of a layer, and after it or the place where it would stand.
@@ -147,6 +182,23 @@ mod tests {
         // Transformer Engine's own, before experts.
         assert_eq!(of("decoder.layers.1.pre_mlp_layernorm.weight", false).0, "decoder.layers.1.pre_mlp_layernorm.weight");
         assert_eq!(of("output_layer.weight", true).0, "output_layer.weight");
+    }
+
+    #[test]
+    fn modules_have_a_state_for_each_slice() {
+        let of = |name, counts| {
+            let slice = dist_name(name, true, |_| true);
+            extra_states([(&slice, counts)]).into_iter().collect::<Vec<_>>()
+        };
+        let fc1 = "decoder.layers.7.mlp.experts.local_experts.3.linear_fc1.weight";
+        assert_eq!(of(fc1, [8, 4]), ["decoder.layers.mlp.experts.experts.linear_fc1._extra_state/shard_7.3_8.4"]);
+        let proj = of("decoder.layers.0.self_attention.linear_proj.weight", [8, 0]);
+        assert_eq!(proj, [
+            "decoder.layers.self_attention.core_attention._extra_state/shard_0_8",
+            "decoder.layers.self_attention.linear_proj._extra_state/shard_0_8",
+        ]);
+        assert!(is_extra_state(&proj[0]) && of("output_layer.weight", [8, 0]).is_empty());
+        assert_eq!(of("decoder.final_layernorm.weight", [8, 0]), ["decoder.final_layernorm._extra_state/shard_0_1"]);
     }
 
     #[test]

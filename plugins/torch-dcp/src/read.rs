@@ -13,6 +13,8 @@ use tensorferry_sdk::{
     CatalogSink, Context, Error, Limits, Loss, LossKind, Node, NodeId, NothingEncoded, Result, Source,
     TensorDecoder, TensorReader,
 };
+use tensorferry_megatron_model::is_extra_state;
+use tensorferry_torch_file::pickle::Value;
 use tensorferry_torch_file::{Destination, Extent, LazyView, Names, Storages, flatten};
 
 /// Reads distributed checkpoints.
@@ -80,8 +82,10 @@ fn describe(
                 }
             }
             Content::Object(stored) => {
-                let node = add_object(&mut files, &name, &stored, &mut names, catalog)
+                let is_state = is_megatron && is_extra_state(&name);
+                let node = add_object(&mut files, &name, &stored, &mut names, is_state, catalog)
                     .map_err(|error| error.context(format!("object {name:?}")).file(&stored.file))?;
+                let Some(node) = node else { continue };
                 tree.put(path, node).map_err(|error| error.tensor(&name))?;
             }
         }
@@ -108,17 +112,22 @@ fn slice_path(path: &[Step], name: &str) -> Vec<Step> {
     above.iter().cloned().chain([Step::Key(own.to_owned())]).collect()
 }
 
-/// Adds an object that is no tensor; what it holds of tensors is found too.
+/// Adds an object that is no tensor; what it holds of tensors is found too. A module's state that is nothing is left out.
 fn add_object(
     files: &mut Files<'_, '_>,
     name: &str,
     stored: &ArchivePlace,
     names: &mut Names,
+    is_state: bool,
     catalog: &mut dyn CatalogSink,
-) -> Result<NodeId> {
+) -> Result<Option<NodeId>> {
     let object = files.open(stored)?;
+    let is_none = |&id: &_| *object.graph().value(id) == Value::None;
+    if is_state && object.graph().sequence(object.root()).is_some_and(|states| states.iter().all(is_none)) {
+        return Ok(None);
+    }
     let mut to = Destination { catalog, storages: &mut files.storages, names, context: files.context };
-    Ok(flatten(&object, object.root(), name, &mut to)?.node)
+    Ok(Some(flatten(&object, object.root(), name, &mut to)?.node))
 }
 
 /// Where ranks did not coordinate, each has its own copy of an object. One is read; that another one

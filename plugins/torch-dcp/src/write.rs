@@ -32,7 +32,7 @@ impl TensorWriter for Writer {
             let shape = view.shape.to_vec();
             tensors.push(DcpTensor { name: view.name.to_owned(), dtype: view.dtype, shape, chunks: vec![chunk] });
         }
-        let plan = lay_out(&tensors, "", catalog, layout)?;
+        let plan = lay_out(&tensors, &[], "", catalog, layout)?;
         Ok(Box::new(plan))
     }
 }

@@ -10,7 +10,7 @@
 
 use crate::members::{DATA_SUFFIX, TABLE};
 use tensorferry_sdk::{
-    CatalogView, Digests, Dtype, Error, LayoutSink, Result, Role, SealSink, TensorId, TensorPart, TensorPlan,
+    CatalogView, Digests, Dtype, Error, LayoutSink, OutputId, Result, Role, SealSink, TensorId, TensorPart, TensorPlan,
 };
 use tensorferry_torch_file::{PickleWriter, TorchDtype, WholeTensor, WrittenArchive, ZipPlan};
 
@@ -74,12 +74,14 @@ pub fn cannot_hold(dtype: Dtype, shape: &[u64]) -> Option<String> {
     WholeTensor::new(dtype, shape, 0).err()
 }
 
-/// Lays a checkpoint out in `folder`, which is empty or ends in a slash.
+/// Lays a checkpoint out in `folder`, which is empty or ends in a slash. Under the names of `nothing` it has lists of one `None`:
+/// what Megatron saves where a module has nothing beside its parameters, and does not load without.
 ///
 /// # Errors
 /// Unsupported, naming the tensor: a dtype or shape that torch does not have; what the layout says.
 pub fn lay_out(
     tensors: &[DcpTensor],
+    nothing: &[String],
     folder: &str,
     catalog: &dyn CatalogView,
     layout: &mut dyn LayoutSink,
@@ -87,7 +89,7 @@ pub fn lay_out(
     let name = format!("__0_0{DATA_SUFFIX}");
     let file = layout.file(&format!("{folder}{name}"), Role::Data)?;
     let mut plans = Vec::new();
-    let mut table = Table { file: &name, rows: Vec::with_capacity(tensors.len()) };
+    let mut table = Table { file: &name, rows: Vec::with_capacity(tensors.len()), nothing, place: (0, 0) };
     for tensor in tensors {
         let whole = whole(tensor.dtype, &tensor.shape, 0).map_err(|error| error.tensor(&tensor.name))?;
         let mut row = Row { name: &tensor.name, dtype: whole.dtype(), size: whole.shape().to_vec(), chunks: Vec::new() };
@@ -96,27 +98,43 @@ pub fn lay_out(
             let stored = whole_of(tensor, chunk, bytes)?;
             let mut pickle = PickleWriter::new();
             stored.push(&mut pickle, 0)?;
-            let end = layout.bytes(file, &[])?;
-            layout.pad(file, end.next_multiple_of(ALIGNMENT) - end)?;
-            let start = layout.bytes(file, &[])?;
-            let archive = WrittenArchive { root: ROOT, pickle: &pickle.finish(), own: None };
-            let append = |_: usize, layout: &mut dyn LayoutSink, file| match bytes {
-                0 => layout.bytes(file, &[]),
-                _ => layout.tensor(file, TensorPart::whole(chunk.tensor)),
-            };
-            plans.push(archive.lay_out(layout, file, [bytes], append)?);
-            let len = layout.bytes(file, &[])? - start;
-            row.chunks.push(Stored {
-                offsets: numbers(&chunk.offsets, whole.dtype())?,
-                sizes: stored.shape().to_vec(),
-                place: (start, len),
-            });
+            let place = archive(layout, file, &pickle.finish(), Some((chunk.tensor, bytes)), &mut plans)?;
+            let offsets = numbers(&chunk.offsets, whole.dtype())?;
+            row.chunks.push(Stored { offsets, sizes: stored.shape().to_vec(), place });
         }
         table.rows.push(row);
+    }
+    if !nothing.is_empty() {
+        let mut pickle = PickleWriter::new();
+        pickle.empty_list();
+        pickle.mark();
+        pickle.none();
+        pickle.appends();
+        table.place = archive(layout, file, &pickle.finish(), None, &mut plans)?;
     }
     let index = layout.file(&format!("{folder}{TABLE}"), Role::Index)?;
     layout.bytes(index, &table.pickle()?)?;
     Ok(DcpPlan(plans))
+}
+
+/// Appends an archive, perhaps with a tensor; gives its first byte and length.
+fn archive(
+    layout: &mut dyn LayoutSink,
+    file: OutputId,
+    pickle: &[u8],
+    tensor: Option<(TensorId, u64)>,
+    plans: &mut Vec<ZipPlan>,
+) -> Result<(u64, u64)> {
+    let end = layout.bytes(file, &[])?;
+    layout.pad(file, end.next_multiple_of(ALIGNMENT) - end)?;
+    let start = layout.bytes(file, &[])?;
+    let archive = WrittenArchive { root: ROOT, pickle, own: None };
+    let append = |_: usize, layout: &mut dyn LayoutSink, file| match tensor {
+        Some((tensor, 1..)) => layout.tensor(file, TensorPart::whole(tensor)),
+        _ => layout.bytes(file, &[]),
+    };
+    plans.push(archive.lay_out(layout, file, tensor.map(|(_, bytes)| bytes), append)?);
+    Ok((start, layout.bytes(file, &[])? - start))
 }
 
 fn whole(dtype: Dtype, shape: &[u64], bytes: u64) -> Result<WholeTensor> {
@@ -138,6 +156,9 @@ fn numbers(offsets: &[u64], dtype: &TorchDtype) -> Result<Vec<i64>> {
 struct Table<'t> {
     file: &'t str,
     rows: Vec<Row<'t>>,
+    /// Names under which nothing is, and where that lies.
+    nothing: &'t [String],
+    place: (u64, u64),
 }
 
 struct Row<'t> {
@@ -198,6 +219,12 @@ impl Table<'_> {
                 Ok(())
             })?;
         }
+        for name in self.nothing {
+            pickle.text(name)?;
+            pickle.global(METADATA, "BytesStorageMetadata");
+            pickle.tuple(0);
+            pickle.new_object();
+        }
         pickle.set_items();
         Ok(())
     }
@@ -208,28 +235,46 @@ impl Table<'_> {
         pickle.mark();
         for row in &self.rows {
             for (number, chunk) in (0..).zip(&row.chunks) {
-                object(pickle, METADATA, "MetadataIndex", |pickle| {
-                    pickle.text("fqn")?;
-                    pickle.text(row.name)?;
-                    pickle.text("offset")?;
-                    size(pickle, &chunk.offsets);
-                    pickle.text("index")?;
-                    pickle.int(number);
-                    Ok(())
-                })?;
-                object(pickle, "torch.distributed.checkpoint.filesystem", "_StorageInfo", |pickle| {
-                    pickle.text("relative_path")?;
-                    pickle.text(self.file)?;
-                    pickle.text("offset")?;
-                    pickle.int(chunk.place.0.cast_signed());
-                    pickle.text("length")?;
-                    pickle.int(chunk.place.1.cast_signed());
-                    Ok(())
-                })?;
+                self.row(pickle, row.name, Some((&chunk.offsets, number)), chunk.place)?;
             }
         }
+        self.nothing.iter().try_for_each(|name| self.row(pickle, name, None, self.place))?;
         pickle.set_items();
         Ok(())
+    }
+
+    /// A name, of a chunk its offsets and number, and its first byte and length.
+    fn row(
+        &self,
+        pickle: &mut PickleWriter,
+        name: &str,
+        chunk: Option<(&[i64], i64)>,
+        place: (u64, u64),
+    ) -> Result<()> {
+        object(pickle, METADATA, "MetadataIndex", |pickle| {
+            pickle.text("fqn")?;
+            pickle.text(name)?;
+            pickle.text("offset")?;
+            match chunk {
+                Some((offsets, _)) => size(pickle, offsets),
+                None => pickle.none(),
+            }
+            pickle.text("index")?;
+            match chunk {
+                Some((_, number)) => pickle.int(number),
+                None => pickle.none(),
+            }
+            Ok(())
+        })?;
+        object(pickle, "torch.distributed.checkpoint.filesystem", "_StorageInfo", |pickle| {
+            pickle.text("relative_path")?;
+            pickle.text(self.file)?;
+            pickle.text("offset")?;
+            pickle.int(place.0.cast_signed());
+            pickle.text("length")?;
+            pickle.int(place.1.cast_signed());
+            Ok(())
+        })
     }
 }
 

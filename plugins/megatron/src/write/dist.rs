@@ -10,7 +10,7 @@
 
 use crate::like::{COMMON, Like};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use tensorferry_megatron_model::{DistName, GridSize, dist_name, is_embedding, is_output};
+use tensorferry_megatron_model::{DistName, GridSize, dist_name, extra_states, is_embedding, is_output};
 use tensorferry_sdk::{CatalogView, Context, Error, LayoutSink, Result, Role, TensorId};
 use tensorferry_torch_dcp::written::{DcpChunk, DcpPlan, DcpTensor, cannot_hold, lay_out};
 use tensorferry_torch_file::{PickleWriter, WrittenArchive, ZipPlan};
@@ -53,20 +53,28 @@ pub(super) fn plan(
         context.note("layers are not alike: each has tensors of its own (non_homogeneous_layers)");
     }
     let names = names(catalog);
-    for &id in &ids {
-        let name = catalog.tensor(id).name;
-        let read_as = dist_name(name, is_stacked, |name| names.contains(name)).read_as;
-        if read_as != name {
-            layout.written_as(id, &read_as)?;
+    let place = |id| dist_name(catalog.tensor(id).name, is_stacked, |name| names.contains(name));
+    let slices: Vec<DistName> = ids.iter().map(|&id| place(id)).collect();
+    for (&id, DistName { read_as, .. }) in ids.iter().zip(&slices) {
+        if read_as != catalog.tensor(id).name {
+            layout.written_as(id, read_as)?;
         }
     }
+    let shapes: HashMap<&str, &[u64]> = tensors.iter().map(|tensor| (&*tensor.name, &*tensor.shape)).collect();
+    let counts = |slice: &DistName| {
+        let dims = shapes.get(&*slice.key).copied().unwrap_or_default();
+        let at = |dim: usize| dims.get(dim).copied().unwrap_or(0);
+        [at(0), at(usize::from(slice.layer.is_some()))]
+    };
+    let states = extra_states(slices.iter().map(|slice| (slice, counts(slice))));
+    let states: Vec<String> = states.into_iter().collect();
     let config = layout.file(&format!("{folder}/metadata.json"), Role::Data)?;
     layout.bytes(config, CONFIG)?;
     let common = common(like, is_stacked, layout)?;
     let file = layout.file(&format!("{folder}/{COMMON}"), Role::Data)?;
     let archive = WrittenArchive { root: "common", pickle: &common, own: None };
     let common: ZipPlan = archive.lay_out(layout, file, [], |_, layout, file| layout.bytes(file, &[]))?;
-    let plan = lay_out(&tensors, &format!("{folder}/"), catalog, layout)?;
+    let plan = lay_out(&tensors, &states, &format!("{folder}/"), catalog, layout)?;
     layout.supersedes(&format!("{folder}/*.distcp"), Role::Data)?;
     Ok(plan.with(common))
 }
