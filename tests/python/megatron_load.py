@@ -6,6 +6,7 @@ FOLDER/CASE is what megatron_make.py saved, FOLDER/RUN what ferry wrote of it: a
 Prints how many tensors were compared in each.
 """
 
+import argparse
 import json
 import pathlib
 import sys
@@ -15,6 +16,9 @@ import torch
 import megatron_make
 import ranks
 from megatron.core import dist_checkpointing, parallel_state
+
+# The class of a run's arguments, which Megatron tells torch of when it starts.
+torch.serialization.add_safe_globals([argparse.Namespace])
 
 
 def place(case):
@@ -38,8 +42,7 @@ def load(rank, folder, form, case, run):
     theirs = pathlib.Path(folder, run, "iter_0000005")
     saved = rank_file(mine)
     if form == "dist":
-        state = dist_checkpointing.load(model.sharded_state_dict(), str(theirs))
-        torch.serialization.add_safe_globals([type(saved["args"])])
+        state = dist_checkpointing.load({"model": model.sharded_state_dict()}, str(theirs))["model"]
         common = dist_checkpointing.load_common_state_dict(str(theirs))
         assert common["args"].hidden_size == saved["args"].hidden_size and common["iteration"] == 5
     else:
@@ -58,10 +61,6 @@ def load(rank, folder, form, case, run):
 
 def main():
     folder, form, *pairs = sys.argv[1:]
-    # The arguments of the runs are of a class that torch asks about.
-    import argparse
-
-    torch.serialization.add_safe_globals([argparse.Namespace])
     compared = {}
     for pair in pairs:
         case, run = pair.split(":")

@@ -44,8 +44,9 @@ pub(crate) fn read(collector: &mut Collector<'_>, files: &RankFiles) -> Result<M
         for (rank, &file) in (0..).zip(&ranks) {
             let parts = collector.read(file, |collector, object| {
                 check_ranks(object.graph(), object.root(), ranks.len() as u64)?;
-                let module = entry(object.graph(), object.root(), "module")
-                    .ok_or_else(|| Error::malformed("not DeepSpeed's model states").expected("a dict with module"))?;
+                let module = entry(object.graph(), object.root(), "module").ok_or_else(|| {
+                    Error::malformed("not DeepSpeed's model states").expected("a dict with module")
+                })?;
                 tensors(collector, object, module)
             })?;
             module.add(file, rank, "", parts)?;
@@ -53,7 +54,8 @@ pub(crate) fn read(collector: &mut Collector<'_>, files: &RankFiles) -> Result<M
     }
     for (layer, files) in layers {
         for (rank, file) in (0..).zip(files) {
-            let parts = collector.read(file, |collector, object| tensors(collector, object, object.root()))?;
+            let parts =
+                collector.read(file, |collector, object| tensors(collector, object, object.root()))?;
             module.add(file, rank, &format!("{layer}."), parts)?;
         }
     }
@@ -113,7 +115,11 @@ impl Module {
             let name = format!("{prefix}{name}");
             let parts = self.parts.entry(name.clone()).or_default();
             if parts.len() != rank {
-                let why = if parts.len() < rank { "the first rank lacks a parameter" } else { "two parameters have this name" };
+                let why = if parts.len() < rank {
+                    "the first rank lacks a parameter"
+                } else {
+                    "two parameters have this name"
+                };
                 return Err(Error::malformed(why).tensor(name).file(file));
             }
             if rank == 0 {
@@ -124,9 +130,12 @@ impl Module {
         if rank == 0 {
             self.others.extend(others.into_iter().map(|name| format!("{prefix}{name}")));
         }
-        let lacking = self.parts.iter().filter(|(name, parts)| name.starts_with(prefix) && parts.len() <= rank);
+        let lacking =
+            self.parts.iter().filter(|(name, parts)| name.starts_with(prefix) && parts.len() <= rank);
         match lacking.map(|(name, _)| name).min() {
-            Some(name) => Err(Error::malformed("the rank lacks a parameter that others have").tensor(name).file(file)),
+            Some(name) => {
+                Err(Error::malformed("the rank lacks a parameter that others have").tensor(name).file(file))
+            }
             None => Ok(()),
         }
     }
@@ -156,12 +165,19 @@ impl Module {
                     let [(first, of), copies @ ..] = parts else { continue };
                     for (file, copy) in copies {
                         let is_alike = (of.dtype, &of.shape) == (copy.dtype, &copy.shape);
-                        if is_alike && same(source, collected, (of, copy), context).map_err(|error| error.tensor(name))? {
+                        if is_alike
+                            && same(source, collected, (of, copy), context)
+                                .map_err(|error| error.tensor(name))?
+                        {
                             continue;
                         }
                         let is_known = placement(name) == Placement::Replicated;
                         if !(takes_first && is_known && is_alike) {
-                            return Err(difference(is_known).tensor(name).file(file).expected(format!("{}, as {first} has it", said(of))).found(said(copy)));
+                            return Err(difference(is_known)
+                                .tensor(name)
+                                .file(file)
+                                .expected(format!("{}, as {first} has it", said(of)))
+                                .found(said(copy)));
                         }
                         let why = format!("{file} has other values than {first}, whose are taken");
                         output.catalog.loss(Loss::new(LossKind::Tensor, name, why).asked_for())?;
@@ -195,7 +211,9 @@ impl Module {
 
 fn difference(is_known: bool) -> Error {
     if is_known {
-        Error::malformed("ranks have other values of what is the same on all; -i replicated=first takes the first rank's")
+        Error::malformed(
+            "ranks have other values of what is the same on all; -i replicated=first takes the first rank's",
+        )
     } else {
         Error::unsupported("its name does not say how the ranks' parts belong together, and they differ")
     }

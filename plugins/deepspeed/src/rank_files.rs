@@ -101,7 +101,9 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
             FileKind::Foreign(why) => return Err(Error::unsupported(why).file(path)),
             FileKind::Other | FileKind::PartOfVectors => None,
             FileKind::Part { rank } => files.parts.insert(rank, path.clone()),
-            FileKind::Layer { layer, rank } => files.layers.entry(layer).or_default().insert(rank, path.clone()),
+            FileKind::Layer { layer, rank } => {
+                files.layers.entry(layer).or_default().insert(rank, path.clone())
+            }
             FileKind::Model { rank: None } => whole.replace(path.clone()),
             FileKind::Model { rank: Some(rank) } => files.model.insert(rank, path.clone()),
             FileKind::Optimizer { rank } => files.optimizer.insert(rank, path.clone()),
@@ -203,7 +205,8 @@ impl RankFiles {
             let name = |rank| format!("layer_{layer:02}-model_{rank:02}-model_states.pt");
             let there = files.len() as u64;
             let missing = (0..ranks).find(|rank| !files.contains_key(rank));
-            missing.map_or(Ok(()), |rank| Err(self.missing(&[name(rank)]).found(format!("{there} of {ranks}"))))
+            missing
+                .map_or(Ok(()), |rank| Err(self.missing(&[name(rank)]).found(format!("{there} of {ranks}"))))
         };
         self.layers.iter().try_for_each(layer)?;
         let files = self.layers.iter();
@@ -269,7 +272,8 @@ impl RankFiles {
     /// Every file of states.
     pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         let layers = self.layers.values().flat_map(BTreeMap::values);
-        let files = self.model.values().chain(self.optimizer.values()).chain(self.parts.values()).chain(layers);
+        let files =
+            self.model.values().chain(self.optimizer.values()).chain(self.parts.values()).chain(layers);
         files.map(String::as_str)
     }
 
@@ -416,14 +420,25 @@ mod tests {
     #[test]
     fn parts_that_can_be_joined_are_all_there() {
         let first = "mp_rank_00_model_states.pt";
-        for part in ["mp_rank_01_model_states.pt", "zero_pp_rank_0_mp_rank_01_optim_states.pt", "layer_03-model_00-model_states.pt"] {
+        for part in [
+            "mp_rank_01_model_states.pt",
+            "zero_pp_rank_0_mp_rank_01_optim_states.pt",
+            "layer_03-model_00-model_states.pt",
+        ] {
             let files = find(&source(&[first, part]), None).unwrap();
             let refusal = files.check_alone().unwrap_err().to_string();
-            assert!(files.is_parallel() && refusal.contains(part) && refusal.contains("what=model"), "{refusal}");
+            assert!(
+                files.is_parallel() && refusal.contains(part) && refusal.contains("what=model"),
+                "{refusal}"
+            );
         }
         let files = find(&source(&[first, "mp_rank_02_model_states.pt"]), None).unwrap();
         assert!(files.tensor_ranks().unwrap_err().to_string().contains("mp_rank_01"));
-        let layers = ["layer_00-model_00-model_states.pt", "layer_00-model_01-model_states.pt", "layer_10-model_00-model_states.pt"];
+        let layers = [
+            "layer_00-model_00-model_states.pt",
+            "layer_00-model_01-model_states.pt",
+            "layer_10-model_00-model_states.pt",
+        ];
         let files = find(&source(&layers), None).unwrap();
         let missing = files.layers().unwrap_err().to_string();
         assert!(missing.contains("layer_10-model_01"), "{missing}");

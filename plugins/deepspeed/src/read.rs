@@ -4,7 +4,8 @@ use crate::collector::Collector;
 use crate::rank_files::{self, RankFiles};
 use crate::{output, parallel, stages, universal};
 use tensorferry_sdk::{
-    CatalogSink, Context, NothingEncoded, OptionSpec, Options, Result, Side, Source, TensorDecoder, TensorReader, TypedOption,
+    CatalogSink, Context, NothingEncoded, OptionSpec, Options, Result, Side, Source, TensorDecoder,
+    TensorReader, TypedOption,
 };
 
 /// What the user wants of a checkpoint.

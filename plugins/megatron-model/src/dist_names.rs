@@ -22,7 +22,8 @@ const LOCAL_EXPERTS: &str = ".experts.local_experts.";
 /// Which dimensions a tensor of a checkpoint has before its own, by its name: of layers, of experts.
 #[must_use]
 pub fn stacked_dims(key: &str) -> [bool; 2] {
-    let is_word = |after: &str| after.starts_with(|c: char| c.is_ascii_lowercase() || c == '_') && after.contains('.');
+    let is_word =
+        |after: &str| after.starts_with(|c: char| c.is_ascii_lowercase() || c == '_') && after.contains('.');
     let layers = layers_in(key).is_some_and(|(_, after)| is_word(after));
     let experts = key.split_once(EXPERTS).is_some_and(|(_, after)| is_word(after));
     [layers, experts]
@@ -165,7 +166,10 @@ mod tests {
             (key, layer, expert, read_as)
         };
         let fc1 = "decoder.layers.7.mlp.linear_fc1.weight";
-        assert_eq!(of(fc1, true), ("decoder.layers.mlp.linear_fc1.weight".to_owned(), Some(7), None, fc1.to_owned()));
+        assert_eq!(
+            of(fc1, true),
+            ("decoder.layers.mlp.linear_fc1.weight".to_owned(), Some(7), None, fc1.to_owned())
+        );
         assert_eq!(of(fc1, false), (fc1.to_owned(), None, None, fc1.to_owned()));
         let expert = "decoder.layers.7.mlp.experts.local_experts.3.linear_fc1.weight";
         let key = "decoder.layers.mlp.experts.experts.linear_fc1.weight";
@@ -174,13 +178,15 @@ mod tests {
         assert_eq!(of(grouped, true), (key.to_owned(), Some(7), Some(3), expert.to_owned()));
         let norm = "decoder.layers.7.self_attention.linear_qkv.layer_norm_weight";
         let (key, layer, _, read_as) = of("decoder.layers.7.input_layernorm.weight", true);
-        assert_eq!((key.as_str(), layer, read_as.as_str()), (
-            "decoder.layers.self_attention.linear_qkv.layer_norm_weight",
-            Some(7),
-            norm
-        ));
+        assert_eq!(
+            (key.as_str(), layer, read_as.as_str()),
+            ("decoder.layers.self_attention.linear_qkv.layer_norm_weight", Some(7), norm)
+        );
         // Transformer Engine's own, before experts.
-        assert_eq!(of("decoder.layers.1.pre_mlp_layernorm.weight", false).0, "decoder.layers.1.pre_mlp_layernorm.weight");
+        assert_eq!(
+            of("decoder.layers.1.pre_mlp_layernorm.weight", false).0,
+            "decoder.layers.1.pre_mlp_layernorm.weight"
+        );
         assert_eq!(of("output_layer.weight", true).0, "output_layer.weight");
     }
 
@@ -191,14 +197,23 @@ mod tests {
             extra_states([(&slice, counts)]).into_iter().collect::<Vec<_>>()
         };
         let fc1 = "decoder.layers.7.mlp.experts.local_experts.3.linear_fc1.weight";
-        assert_eq!(of(fc1, [8, 4]), ["decoder.layers.mlp.experts.experts.linear_fc1._extra_state/shard_7.3_8.4"]);
+        assert_eq!(
+            of(fc1, [8, 4]),
+            ["decoder.layers.mlp.experts.experts.linear_fc1._extra_state/shard_7.3_8.4"]
+        );
         let proj = of("decoder.layers.0.self_attention.linear_proj.weight", [8, 0]);
-        assert_eq!(proj, [
-            "decoder.layers.self_attention.core_attention._extra_state/shard_0_8",
-            "decoder.layers.self_attention.linear_proj._extra_state/shard_0_8",
-        ]);
+        assert_eq!(
+            proj,
+            [
+                "decoder.layers.self_attention.core_attention._extra_state/shard_0_8",
+                "decoder.layers.self_attention.linear_proj._extra_state/shard_0_8",
+            ]
+        );
         assert!(is_extra_state(&proj[0]) && of("output_layer.weight", [8, 0]).is_empty());
-        assert_eq!(of("decoder.final_layernorm.weight", [8, 0]), ["decoder.final_layernorm._extra_state/shard_0_1"]);
+        assert_eq!(
+            of("decoder.final_layernorm.weight", [8, 0]),
+            ["decoder.final_layernorm._extra_state/shard_0_1"]
+        );
     }
 
     #[test]
@@ -216,7 +231,10 @@ mod tests {
         let single = "decoder.layers.0.mlp.experts.experts.5.linear_fc1.weight_w";
         assert_eq!(stacked_dims(single), [false, false]);
         let (whole, second) = halves(single).unwrap_or_default();
-        assert_eq!(slice_name(whole, None, None), "decoder.layers.0.mlp.experts.local_experts.5.linear_fc1.weight");
+        assert_eq!(
+            slice_name(whole, None, None),
+            "decoder.layers.0.mlp.experts.local_experts.5.linear_fc1.weight"
+        );
         assert!(second.ends_with("weight_v") && halves("a.weight_w").is_none());
     }
 }

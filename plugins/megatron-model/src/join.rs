@@ -105,13 +105,7 @@ impl<'o> Output<'o> {
     ///
     /// # Errors
     /// Malformed: parts of two dtypes, or that differ along another dimension, or that do not divide.
-    pub fn joined(
-        &mut self,
-        name: &str,
-        parts: &[&Location],
-        joint: Joint,
-        most: Option<u64>,
-    ) -> Result<()> {
+    pub fn joined(&mut self, name: &str, parts: &[&Location], joint: Joint, most: Option<u64>) -> Result<()> {
         let dim = joint.dim();
         let mut shape = whole_shape(parts, dim)?;
         let (dtype, total) = (parts[0].dtype, shape[dim]);
@@ -256,7 +250,8 @@ mod tests {
     fn a_rank_has_what_joining_takes_from_it() {
         assert_eq!(origins(Joint::Along(1), &[3, 4], 2), [[[0, 0]], [[0, 2]]]);
         assert_eq!(origins(Joint::Halves, &[8, 1], 2), [[[0, 0], [4, 0]], [[2, 0], [6, 0]]]);
-        for (joint, shape) in [(Joint::Along(0), [5, 4]), (Joint::Halves, [6, 4]), (Joint::Along(1), [4, 5])] {
+        for (joint, shape) in [(Joint::Along(0), [5, 4]), (Joint::Halves, [6, 4]), (Joint::Along(1), [4, 5])]
+        {
             let error = joint.cut(&shape, 2, 0).unwrap_err();
             assert!(error.to_string().contains("does not divide"), "{error}");
         }

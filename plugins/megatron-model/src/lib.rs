@@ -23,9 +23,7 @@ mod placement;
 mod same;
 mod split;
 
-pub use dist_names::{
-    DistName, dist_name, extra_states, halves, is_extra_state, slice_name, stacked_dims,
-};
+pub use dist_names::{DistName, dist_name, extra_states, halves, is_extra_state, slice_name, stacked_dims};
 pub use grid::{GridSize, Rank};
 pub use join::{Joint, Output, said};
 pub use names::{StageOf, expert, is_counted, numbered, stage_of};

@@ -78,7 +78,9 @@ mod tests {
         assert_eq!(stage_of("output_layer.weight"), Some(StageOf::Last));
         let layer = StageOf::Layer("decoder.layers", 7, "mlp.linear_fc1.weight");
         assert_eq!(stage_of("decoder.layers.7.mlp.linear_fc1.weight"), Some(layer));
-        for unknown in ["mtp.layers.0.eh_proj.weight", "language_model.encoder.layers.0.a", "decoder.layers.07.a", "odd"] {
+        for unknown in
+            ["mtp.layers.0.eh_proj.weight", "language_model.encoder.layers.0.a", "decoder.layers.07.a", "odd"]
+        {
             assert_eq!(stage_of(unknown), None, "{unknown}");
         }
     }

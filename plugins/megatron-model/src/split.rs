@@ -50,7 +50,8 @@ pub fn split(
     size: GridSize,
     facts: &ModelFacts,
 ) -> Result<BTreeMap<Rank, Vec<Part>>> {
-    let shapes = catalog.tensor_ids().map(|id| catalog.tensor(id)).map(|view| (view.name, view.shape)).collect();
+    let shapes =
+        catalog.tensor_ids().map(|id| catalog.tensor(id)).map(|view| (view.name, view.shape)).collect();
     let layers = count_layers(catalog, facts)?;
     check_divides(size, facts, layers)?;
     let mut splitting = Splitting { size, facts, shapes, layers, ranks: BTreeMap::new() };
@@ -62,8 +63,10 @@ pub fn split(
             continue;
         }
         let added = match is_tied {
-            true => Err(Error::usage("the arguments say that the output layer is the embedding, and this one is not")
-                .expected("untie_embeddings_and_output_weights, or no such tensor")),
+            true => Err(Error::usage(
+                "the arguments say that the output layer is the embedding, and this one is not",
+            )
+            .expected("untie_embeddings_and_output_weights, or no such tensor")),
             false => splitting.add(id, view.name, view.shape),
         };
         added.map_err(|error| error.tensor(view.name))?;
@@ -98,7 +101,8 @@ fn check_divides(size: GridSize, facts: &ModelFacts, layers: u64) -> Result<()> 
         ("the heads do not divide over the tensor ranks", facts.heads[0], size.tensor),
         ("the groups of queries do not divide over the tensor ranks", facts.heads[1], size.tensor),
     ];
-    let wrong = whats.into_iter().find(|(_, count, ranks)| count.is_some_and(|count| !count.is_multiple_of(*ranks)));
+    let wrong =
+        whats.into_iter().find(|(_, count, ranks)| count.is_some_and(|count| !count.is_multiple_of(*ranks)));
     wrong.map_or(Ok(()), |(what, count, ranks)| {
         Err(Error::usage(what).expected(format!("a multiple of {ranks}")).found(count.unwrap_or_default()))
     })
@@ -115,7 +119,9 @@ struct Splitting<'c> {
 impl Splitting<'_> {
     fn add(&mut self, id: TensorId, name: &str, shape: &[u64]) -> Result<()> {
         if name.starts_with("language_model.") {
-            return Err(Error::unsupported("rank files are written with megatron-core's names, and this is an old one"));
+            return Err(Error::unsupported(
+                "rank files are written with megatron-core's names, and this is an old one",
+            ));
         }
         let last = self.size.stages - 1;
         let (stage, local) = match stage_of(name) {
@@ -167,7 +173,14 @@ impl Splitting<'_> {
         Ok(Some(along))
     }
 
-    fn put(&mut self, id: TensorId, name: &str, shape: &[u64], stage: u64, joint: Option<Joint>) -> Result<()> {
+    fn put(
+        &mut self,
+        id: TensorId,
+        name: &str,
+        shape: &[u64],
+        stage: u64,
+        joint: Option<Joint>,
+    ) -> Result<()> {
         for tensor in 0..self.size.tensor {
             let regions = match joint {
                 Some(joint) => joint.cut(shape, self.size.tensor, tensor)?,

@@ -38,8 +38,7 @@ impl Args {
     /// The dict of a namespace's attributes; the value itself, where it is no namespace.
     pub(crate) fn entries(graph: &Graph, value: ValueId) -> ValueId {
         let called = graph.called(value);
-        let namespace =
-            called.filter(|(global, _)| matches!(&*global.name, "Namespace" | "SimpleNamespace"));
+        let namespace = called.filter(|(global, _)| matches!(&*global.name, "Namespace" | "SimpleNamespace"));
         namespace.and_then(|(_, call)| call.state).unwrap_or(value)
     }
 

@@ -28,7 +28,8 @@ const OTHER_STAGES: [&str; 6] = [
     "decoder_last_pipeline_num_layers",
     "pipeline_model_parallel_layout",
 ];
-const OTHER_SHARES: [&str; 2] = ["account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"];
+const OTHER_SHARES: [&str; 2] =
+    ["account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"];
 
 /// `torch` or `torch_dist`.
 const FORM: &str = "ckpt_format";
@@ -70,7 +71,8 @@ impl Like {
 
     pub(crate) fn facts(&self) -> ModelFacts {
         let args = &self.args;
-        let groups = args.count("num_query_groups").filter(|_| args.flag("group_query_attention") != Some(false));
+        let groups =
+            args.count("num_query_groups").filter(|_| args.flag("group_query_attention") != Some(false));
         ModelFacts {
             gated: args.gated(),
             untied: args.flag("untie_embeddings_and_output_weights"),
@@ -105,7 +107,8 @@ impl Like {
         for (key, value) in graph.entries(self.arguments).unwrap_or_default() {
             let Some(key) = graph.text(key) else { continue };
             let size = sizes.iter().find(|(name, _)| *name == key).map(|(_, size)| size.cast_signed());
-            let is_replaced = size.is_some() || OTHER_STAGES.contains(&key) || OTHER_SHARES.contains(&key) || key == FORM;
+            let is_replaced =
+                size.is_some() || OTHER_STAGES.contains(&key) || OTHER_SHARES.contains(&key) || key == FORM;
             // On its own first: a key without a value must not be in the pickle.
             if !is_replaced && !push_plain(graph, value, &ENUMS, &mut PickleWriter::new())? {
                 left_out.push(key.to_owned());
@@ -128,6 +131,8 @@ impl Like {
     /// Says which arguments are left out.
     pub(crate) fn report(left_out: &[String], layout: &mut dyn LayoutSink) -> Result<()> {
         let why = "an argument of the run of -o like= that is neither plain nor a dtype";
-        left_out.iter().try_for_each(|key| layout.loss(Loss::new(LossKind::State, format!("args.{key}"), why)))
+        left_out
+            .iter()
+            .try_for_each(|key| layout.loss(Loss::new(LossKind::State, format!("args.{key}"), why)))
     }
 }

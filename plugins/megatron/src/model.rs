@@ -171,8 +171,7 @@ fn global_name(name: &str, layers_before: &HashMap<String, u64>, experts_before:
 
 /// The arguments know how many layers there are.
 fn check_layers(layers: &HashMap<String, u64>, args: &Args) -> Result<()> {
-    let counted: Vec<_> =
-        layers.iter().filter(|(stack, _)| is_counted(stack)).collect();
+    let counted: Vec<_> = layers.iter().filter(|(stack, _)| is_counted(stack)).collect();
     match (&*counted, args.count("num_layers")) {
         ([(stack, found)], Some(expected)) if **found != expected => {
             Err(Error::malformed(format!("the ranks have another number of {stack} than the arguments say"))

@@ -11,8 +11,8 @@ use tensorferry_megatron_model::{
     GridSize, Joint, Output, Placement, Rank, fused, is_embedding, is_gated, is_output, placement, said, same,
 };
 use tensorferry_sdk::{
-    Catalog, CatalogSink, Context, Error, Format, Loss, LossKind, NothingEncoded, OptionSpec, Options, Result, Side,
-    Source, TensorDecoder, TensorReader, TypedOption, Value,
+    Catalog, CatalogSink, Context, Error, Format, Loss, LossKind, NothingEncoded, OptionSpec, Options,
+    Result, Side, Source, TensorDecoder, TensorReader, TypedOption, Value,
 };
 use tensorferry_torch_dcp::TorchDcp;
 use tensorferry_torch_file::Location;
@@ -92,7 +92,11 @@ impl TensorReader for Reader {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
         if let Some(folder) = run_folder::distributed(source, self.iteration.as_deref())? {
-            return TorchDcp.reader(&Options::default())?.read(&Subfolder { source, folder }, catalog, context);
+            return TorchDcp.reader(&Options::default())?.read(
+                &Subfolder { source, folder },
+                catalog,
+                context,
+            );
         }
         let run = Run::read(source, self.iteration.as_deref(), context)?;
         run.report(catalog)?;

@@ -18,9 +18,12 @@ impl Halves {
     /// Those of a checkpoint; none, if it is not Megatron's.
     pub(crate) fn of(items: &[TableEntry], is_megatron: bool) -> Self {
         let mut pairs = HashMap::new();
-        let names: HashSet<&str> = items.iter().map(|item| item.name.as_str()).filter(|_| is_megatron).collect();
+        let names: HashSet<&str> =
+            items.iter().map(|item| item.name.as_str()).filter(|_| is_megatron).collect();
         for &name in &names {
-            if let Some((whole, second)) = halves(name).filter(|(whole, second)| names.contains(&**second) && !names.contains(whole)) {
+            if let Some((whole, second)) =
+                halves(name).filter(|(whole, second)| names.contains(&**second) && !names.contains(whole))
+            {
                 pairs.insert(name.to_owned(), (whole.to_owned(), true));
                 pairs.insert(second, (whole.to_owned(), false));
             }
@@ -46,7 +49,11 @@ impl Halves {
                 .found(format!("{:?}", second.shape))
         };
         // Experts have no dimension before: these halves are of models whose layers have tensors of their own.
-        let rows = *first.shape.first().filter(|_| first.dtype == second.dtype && first.shape == second.shape).ok_or_else(apart)?;
+        let rows = *first
+            .shape
+            .first()
+            .filter(|_| first.dtype == second.dtype && first.shape == second.shape)
+            .ok_or_else(apart)?;
         let mut shape = first.shape.clone();
         shape[0] = rows.checked_mul(2).ok_or_else(apart)?;
         let mut blocks = first.blocks;

@@ -81,8 +81,11 @@ fn slices(whole: Blocks, limits: &Limits) -> Result<Vec<Blocks>> {
                 .expected(format!("at most {}, or --bound entries=N", limits.entries)));
         }
         for inside in 0..block.region.shape[0] {
-            let moved = i64::try_from(inside).ok().and_then(|at| at.checked_mul(block.strides[0])?.checked_mul(width));
-            let offset = moved.and_then(|moved| block.offset.checked_add_signed(moved)).ok_or_else(too_far)?;
+            let moved = i64::try_from(inside)
+                .ok()
+                .and_then(|at| at.checked_mul(block.strides[0])?.checked_mul(width));
+            let offset =
+                moved.and_then(|moved| block.offset.checked_add_signed(moved)).ok_or_else(too_far)?;
             let mut slice = Block { offset, ..block.clone() };
             let first = slice.region.origin.remove(0).checked_add(inside).ok_or_else(too_far)?;
             slice.region.shape.remove(0);
@@ -90,7 +93,8 @@ fn slices(whole: Blocks, limits: &Limits) -> Result<Vec<Blocks>> {
             at.entry(first).or_default().push(slice);
         }
     }
-    let missing = (0..whole.shape[0]).zip(at.keys()).find(|(index, found)| index != *found).map(|(index, _)| index);
+    let missing =
+        (0..whole.shape[0]).zip(at.keys()).find(|(index, found)| index != *found).map(|(index, _)| index);
     if missing.is_some() || at.len() as u64 != whole.shape[0] {
         let index = missing.unwrap_or(at.len() as u64);
         return Err(Error::malformed("a layer or expert is in no chunk, or there is one too many")
@@ -118,7 +122,12 @@ mod tests {
             strides: vec![2, 1],
         };
         let name = "decoder.layers.final_norm.weight".to_owned();
-        Blocks { name, dtype: Dtype::F32, shape: vec![layers, 2], blocks: vec![block(2, 1, 100), block(0, 2, 40)] }
+        Blocks {
+            name,
+            dtype: Dtype::F32,
+            shape: vec![layers, 2],
+            blocks: vec![block(2, 1, 100), block(0, 2, 40)],
+        }
     }
 
     #[test]
@@ -129,9 +138,8 @@ mod tests {
             Ok(())
         };
         each_slice(stack(3), &Limits::default(), &mut each).unwrap();
-        let layer = |number, offset| {
-            (format!("decoder.layers.{number}.final_norm.weight"), vec![2], offset, vec![1])
-        };
+        let layer =
+            |number, offset| (format!("decoder.layers.{number}.final_norm.weight"), vec![2], offset, vec![1]);
         assert_eq!(found, [layer(0, 40), layer(1, 48), layer(2, 100)]);
         for wrong in [2, 4, 1 << 60] {
             let error = each_slice(stack(wrong), &Limits::default(), &mut |_| Ok(())).unwrap_err();

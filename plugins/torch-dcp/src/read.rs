@@ -9,11 +9,11 @@ use crate::merged::{self, MergedTables};
 use crate::shards;
 use crate::table::{ArchivePlace, Content, Step, TableEntry};
 use crate::tree::NestedState;
+use tensorferry_megatron_model::is_extra_state;
 use tensorferry_sdk::{
     CatalogSink, Context, Error, Limits, Loss, LossKind, Node, NodeId, NothingEncoded, Result, Source,
     TensorDecoder, TensorReader,
 };
-use tensorferry_megatron_model::is_extra_state;
 use tensorferry_torch_file::pickle::Value;
 use tensorferry_torch_file::{Destination, Extent, LazyView, Names, Storages, flatten};
 

@@ -1,9 +1,7 @@
 //! Plans checkpoints: each tensor is one chunk of its own.
 
 use crate::written::{DcpChunk, DcpTensor, cannot_hold, lay_out};
-use tensorferry_sdk::{
-    CatalogView, Context, Error, LayoutSink, Result, Target, TensorPlan, TensorWriter,
-};
+use tensorferry_sdk::{CatalogView, Context, Error, LayoutSink, Result, Target, TensorPlan, TensorWriter};
 
 /// Writes distributed checkpoints.
 #[derive(Debug, Default)]
@@ -18,7 +16,9 @@ impl TensorWriter for Writer {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         if let Target::File(path) = target {
-            return Err(Error::usage("a distributed checkpoint is a folder").file(path).expected(format!("{path}/")));
+            return Err(Error::usage("a distributed checkpoint is a folder")
+                .file(path)
+                .expected(format!("{path}/")));
         }
         let mut tensors = Vec::new();
         for id in catalog.tensor_ids() {
@@ -28,9 +28,15 @@ impl TensorWriter for Writer {
                 layout.omit(id, &why)?;
                 continue;
             }
-            let chunk = DcpChunk { tensor: id, offsets: vec![0; view.shape.len()], sizes: view.shape.to_vec() };
+            let chunk =
+                DcpChunk { tensor: id, offsets: vec![0; view.shape.len()], sizes: view.shape.to_vec() };
             let shape = view.shape.to_vec();
-            tensors.push(DcpTensor { name: view.name.to_owned(), dtype: view.dtype, shape, chunks: vec![chunk] });
+            tensors.push(DcpTensor {
+                name: view.name.to_owned(),
+                dtype: view.dtype,
+                shape,
+                chunks: vec![chunk],
+            });
         }
         let plan = lay_out(&tensors, &[], "", catalog, layout)?;
         Ok(Box::new(plan))

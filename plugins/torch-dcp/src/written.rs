@@ -10,7 +10,8 @@
 
 use crate::members::{DATA_SUFFIX, TABLE};
 use tensorferry_sdk::{
-    CatalogView, Digests, Dtype, Error, LayoutSink, OutputId, Result, Role, SealSink, TensorId, TensorPart, TensorPlan,
+    CatalogView, Digests, Dtype, Error, LayoutSink, OutputId, Result, Role, SealSink, TensorId, TensorPart,
+    TensorPlan,
 };
 use tensorferry_torch_file::{PickleWriter, TorchDtype, WholeTensor, WrittenArchive, ZipPlan};
 
@@ -92,7 +93,12 @@ pub fn lay_out(
     let mut table = Table { file: &name, rows: Vec::with_capacity(tensors.len()), nothing, place: (0, 0) };
     for tensor in tensors {
         let whole = whole(tensor.dtype, &tensor.shape, 0).map_err(|error| error.tensor(&tensor.name))?;
-        let mut row = Row { name: &tensor.name, dtype: whole.dtype(), size: whole.shape().to_vec(), chunks: Vec::new() };
+        let mut row = Row {
+            name: &tensor.name,
+            dtype: whole.dtype(),
+            size: whole.shape().to_vec(),
+            chunks: Vec::new(),
+        };
         for chunk in &tensor.chunks {
             let bytes = catalog.tensor(chunk.tensor).bytes;
             let stored = whole_of(tensor, chunk, bytes)?;

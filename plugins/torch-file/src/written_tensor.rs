@@ -89,8 +89,11 @@ pub struct WholeTensor {
 impl WholeTensor {
     /// A tensor of the catalog's dtype and shape, of so many bytes; a reason, if torch has no such tensor.
     pub fn new(dtype: tensorferry_sdk::Dtype, shape: &[u64], bytes: u64) -> Result<Self, String> {
-        let dtype = TorchDtype::of(dtype).filter(|dtype| !dtype.quantized).ok_or("torch has no such dtype")?;
-        let shape = dtype.torch_shape(shape).ok_or("torch packs two elements in one, and its last dimension is odd")?;
+        let dtype =
+            TorchDtype::of(dtype).filter(|dtype| !dtype.quantized).ok_or("torch has no such dtype")?;
+        let shape = dtype
+            .torch_shape(shape)
+            .ok_or("torch packs two elements in one, and its last dimension is odd")?;
         let shape = shape.into_iter().map(i64::try_from).collect::<Result<_, _>>();
         Ok(Self { dtype, shape: shape.map_err(|_| "a dimension is longer than 63 bits")?, bytes })
     }
@@ -121,7 +124,8 @@ impl WholeTensor {
         let Self { dtype, shape, bytes } = self;
         let elements = bytes / dtype.storage_class.map_or(1, |_| u64::from(dtype.element_bytes));
         let strides = contiguous_strides(shape);
-        let view = WrittenTensor { dtype, key, elements, offset: 0, shape, strides: &strides, is_in_stream: false };
+        let view =
+            WrittenTensor { dtype, key, elements, offset: 0, shape, strides: &strides, is_in_stream: false };
         view.push(pickle, false)
     }
 }

@@ -9,7 +9,8 @@ use tensorferry_sdk::{LossKind, MemoryContext, MemorySource, Result};
 type Tensors<'t> = [(&'t str, &'t [i64], &'t [f32])];
 
 fn dict(saved: &mut Saved, tensors: &Tensors<'_>) -> Vec<u8> {
-    let entries: Vec<_> = tensors.iter().map(|(name, dims, values)| (*name, saved.floats(values, dims))).collect();
+    let entries: Vec<_> =
+        tensors.iter().map(|(name, dims, values)| (*name, saved.floats(values, dims))).collect();
     names(&entries)
 }
 
@@ -96,7 +97,8 @@ fn what_is_the_same_on_all_ranks_is_compared() {
     for part in [NORM, "mp_rank_00", "mp_rank_01", "replicated=first"] {
         assert!(error.contains(part), "{part}: {error}");
     }
-    let (tensors, losses) = read(tensor_parallel(6.0, None), &[("what", "model"), ("replicated", "first")]).unwrap();
+    let (tensors, losses) =
+        read(tensor_parallel(6.0, None), &[("what", "model"), ("replicated", "first")]).unwrap();
     assert_eq!((tensors.last().unwrap().2.as_slice(), losses), (&[5.0][..], 1));
     // A name that says nothing: the same on all ranks, or refused.
     assert_eq!(read(tensor_parallel(5.0, Some(1.0)), &[("what", "model")]).unwrap().0.len(), 7);
@@ -113,7 +115,10 @@ fn ranks_that_are_missing_or_lack_something_are_refused() {
     let error = read(files, &[("what", "model")]).unwrap_err().to_string();
     assert!(error.contains("mp_world_size"), "{error}");
     let mut files = tensor_parallel(5.0, Some(1.0));
-    files.insert("global_step1/mp_rank_01_model_states.pt".to_owned(), rank(&[1.0, 2.0], &[(QKV, &[2, 1], &[0.0; 2])]));
+    files.insert(
+        "global_step1/mp_rank_01_model_states.pt".to_owned(),
+        rank(&[1.0, 2.0], &[(QKV, &[2, 1], &[0.0; 2])]),
+    );
     let error = read(files, &[("what", "model")]).unwrap_err().to_string();
     assert!(error.contains("lacks a parameter") && error.contains("mp_rank_01"), "{error}");
     let error = read(tensor_parallel(5.0, None), &[]).unwrap_err().to_string();
@@ -136,11 +141,14 @@ fn a_pipelines_layers_are_joined_one_by_one() {
     for (rank, base) in [(0, 0.0), (1, 10.0)] {
         let values = [base, base + 1.0];
         files.insert(file(0, rank), layer(&[("word_embeddings.weight", &[2, 1], &values)]));
-        files.insert(file(2, rank), layer(&[
-            ("attention.query_key_value.weight", &[2, 1], &values),
-            ("attention.dense.weight", &[1, 2], &values),
-            ("input_layernorm.weight", &[1], &[3.0]),
-        ]));
+        files.insert(
+            file(2, rank),
+            layer(&[
+                ("attention.query_key_value.weight", &[2, 1], &values),
+                ("attention.dense.weight", &[1, 2], &values),
+                ("input_layernorm.weight", &[1], &[3.0]),
+            ]),
+        );
         files.insert(file(13, rank), layer(&[("norm.weight", &[1], &[4.0])]));
         files.insert(file(14, rank), layer(&[("final_linear.weight", &[2, 1], &values)]));
     }

@@ -60,7 +60,8 @@ pub(super) fn plan(
             layout.written_as(id, read_as)?;
         }
     }
-    let shapes: HashMap<&str, &[u64]> = tensors.iter().map(|tensor| (&*tensor.name, &*tensor.shape)).collect();
+    let shapes: HashMap<&str, &[u64]> =
+        tensors.iter().map(|tensor| (&*tensor.name, &*tensor.shape)).collect();
     let counts = |slice: &DistName| {
         let dims = shapes.get(&*slice.key).copied().unwrap_or_default();
         let at = |dim: usize| dims.get(dim).copied().unwrap_or(0);
@@ -90,17 +91,24 @@ fn stacks(catalog: &dyn CatalogView, ids: &[TensorId], is_stacked: bool) -> Opti
     let mut tensors: Vec<DcpTensor> = Vec::new();
     for &id in ids {
         let view = catalog.tensor(id);
-        let DistName { key, layer, expert, .. } = dist_name(view.name, is_stacked, |name| names.contains(name));
+        let DistName { key, layer, expert, .. } =
+            dist_name(view.name, is_stacked, |name| names.contains(name));
         let slices = [layer, expert].into_iter().flatten();
         let offsets: Vec<u64> = slices.clone().chain(view.shape.iter().map(|_| 0)).collect();
         let sizes: Vec<u64> = slices.clone().map(|_| 1).chain(view.shape.iter().copied()).collect();
         let own = slices.count();
         let place = *places.entry(key.clone()).or_insert(tensors.len());
         if place == tensors.len() {
-            tensors.push(DcpTensor { name: key, dtype: view.dtype, shape: sizes.clone(), chunks: Vec::new() });
+            tensors.push(DcpTensor {
+                name: key,
+                dtype: view.dtype,
+                shape: sizes.clone(),
+                chunks: Vec::new(),
+            });
         }
         let whole = &mut tensors[place];
-        if whole.dtype != view.dtype || whole.shape.len() != sizes.len() || whole.shape[own..] != sizes[own..] {
+        if whole.dtype != view.dtype || whole.shape.len() != sizes.len() || whole.shape[own..] != sizes[own..]
+        {
             return None;
         }
         for (len, offset) in whole.shape[..own].iter_mut().zip(&offsets) {
@@ -109,7 +117,8 @@ fn stacks(catalog: &dyn CatalogView, ids: &[TensorId], is_stacked: bool) -> Opti
         whole.chunks.push(DcpChunk { tensor: id, offsets, sizes });
     }
     // A model has as many layers of everything.
-    let layers = |tensor: &DcpTensor| tensor.shape.len() > catalog.tensor(tensor.chunks[0].tensor).shape.len();
+    let layers =
+        |tensor: &DcpTensor| tensor.shape.len() > catalog.tensor(tensor.chunks[0].tensor).shape.len();
     let counts: BTreeSet<(&str, u64)> = tensors
         .iter()
         .filter(|tensor| is_stacked && layers(tensor))

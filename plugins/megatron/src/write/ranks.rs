@@ -5,8 +5,8 @@ use crate::like::Like;
 use std::collections::HashMap;
 use tensorferry_megatron_model::{GridSize, Part, split};
 use tensorferry_sdk::{
-    ByteSink, CatalogView, Context, Digests, Encoded, EncodedId, Error, LayoutSink, Order, Result, Role, SealSink,
-    TensorId, TensorPart, TensorPlan,
+    ByteSink, CatalogView, Context, Digests, Encoded, EncodedId, Error, LayoutSink, Order, Result, Role,
+    SealSink, TensorId, TensorPart, TensorPlan,
 };
 use tensorferry_torch_file::{PickleWriter, WholeTensor, WrittenArchive, ZipPlan};
 
@@ -49,7 +49,8 @@ pub(super) fn plan(
     for (number, rank) in size.ranks().enumerate() {
         let none = Vec::new();
         let parts = ranks.get(&rank).unwrap_or(&none);
-        let stored: Vec<WholeTensor> = parts.iter().map(|part| stored(catalog, part)).collect::<Result<_>>()?;
+        let stored: Vec<WholeTensor> =
+            parts.iter().map(|part| stored(catalog, part)).collect::<Result<_>>()?;
         let (pickle, left_out) = pickle(parts, &stored, size, like)?;
         if number == 0 {
             Like::report(&left_out, layout)?;

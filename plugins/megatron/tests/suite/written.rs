@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tensorferry_megatron::Megatron;
 use tensorferry_sdk::memory::{MemoryOutput, MemoryView, write};
-use tensorferry_torch_file::{Destination, Extent, Names, ObjectFile, Storages, flatten};
 use tensorferry_sdk::{ErrorKind, LossKind, MemoryContext, MemorySource, Result, Source, Target};
+use tensorferry_torch_file::{Destination, Extent, Names, ObjectFile, Storages, flatten};
 
 type Tensors = BTreeMap<String, (String, Vec<u64>, Vec<u8>)>;
 
@@ -60,7 +60,10 @@ fn rank_folders_are_joined_to_what_they_were_cut_of() {
                 output => output.unwrap(),
             };
             let folder = if stages == "1" { "mp_rank_00" } else { "mp_rank_00_001" };
-            assert!(output.files.contains_key(&format!("iter_0000005/{folder}/model_optim_rng.pt")), "{folder}");
+            assert!(
+                output.files.contains_key(&format!("iter_0000005/{folder}/model_optim_rng.pt")),
+                "{folder}"
+            );
             assert_eq!(output.files["latest_checkpointed_iteration.txt"], b"5");
             assert_eq!(output.layout.losses(), [], "{case}");
             assert!(read(&output) == before, "{case} {tensor} x {stages}");
@@ -132,7 +135,11 @@ fn a_distributed_checkpoint_has_every_layer() {
 const FC1: &str = "decoder.layers.0.mlp.linear_fc1.weight";
 const FC2: &str = "decoder.layers.0.mlp.linear_fc2.weight";
 
-fn refusal(model: Vec<(String, Vec<i64>, Vec<f32>)>, args: &[(&'static str, i64)], given: &[(&str, &str)]) -> String {
+fn refusal(
+    model: Vec<(String, Vec<i64>, Vec<f32>)>,
+    args: &[(&'static str, i64)],
+    given: &[(&str, &str)],
+) -> String {
     let files = run(&[("00", Rank { chunks: vec![model.clone()], ..Rank::default() })]);
     let like = run(&[("00", Rank { args: args.to_vec(), chunks: vec![model], ..Rank::default() })]);
     let (_, output) = written(&files, &like, given);

@@ -5,8 +5,8 @@ use super::object::Object;
 use super::storages::Storages;
 use super::tree::{Form, StateTree};
 use super::unpacked;
-use tensorferry_torch_file::pickle_writer::{LONGEST_INTEGER, trim_sign};
 use tensorferry_sdk::{CatalogView, Context, Node, NodeId, NodeKind, Result};
+use tensorferry_torch_file::pickle_writer::{LONGEST_INTEGER, trim_sign};
 
 /// Fetches what is reached from `root`, and decides the form of each node.
 pub(super) fn read<'a>(

@@ -4,8 +4,8 @@
 //! It has no place for metadata, and its storages lie at any offset, so that torch cannot map it.
 
 use super::storages::Storages;
-use tensorferry_torch_file::PickleWriter;
 use tensorferry_sdk::{CatalogView, Context, LayoutSink, Loss, LossKind, Result, Role};
+use tensorferry_torch_file::PickleWriter;
 
 /// 0x1950a86a20f9469cfc6c, little-endian.
 const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];

@@ -12,10 +12,10 @@ use super::rebuild;
 use super::storages::Storages;
 use super::tree::{Form, StateTree, Step};
 use super::unpacked::{self, MemberKey};
-use tensorferry_torch_file::PickleWriter;
 use tensorferry_sdk::{
     CatalogView, Context, Error, LayoutSink, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, TensorId,
 };
+use tensorferry_torch_file::PickleWriter;
 use tensorferry_torch_file::TorchDtype;
 
 /// The pickle of a catalog whose tensors have these places.

@@ -1,8 +1,8 @@
 //! The part of a catalog's tree that is reached from its root, with the form that each node gets in the pickle
 //! and the path to it. Nothing here recurses.
 
-use tensorferry_torch_file::pickle_writer::Memo;
 use tensorferry_sdk::{CatalogView, Context, Error, Node, NodeId, NodeKind, Result};
+use tensorferry_torch_file::pickle_writer::Memo;
 
 /// The nodes that are reached from a root.
 pub(super) struct StateTree<'a> {
