@@ -9,6 +9,7 @@ fn formats() -> Vec<Box<dyn Format>> {
         tensorferry_flax::formats(),
         tensorferry_gguf::formats(),
         tensorferry_jsonl::formats(),
+        tensorferry_mds::formats(),
         tensorferry_megatron::formats(),
         tensorferry_keras::formats(),
         tensorferry_numpy::formats(),

@@ -1,0 +1,120 @@
+//! How a shard is compressed as a whole: by the word before the colon in the index, such as `zstd:7`, which is also the
+//! ending of the file's name.
+
+use std::io::{self, BufReader, Read, Write};
+use tensorferry_sdk::{Error, Result};
+
+/// A snappy block has at most so many bytes for each of its own: a copy of 64 takes 3.
+const MOST_SNAPPY: u64 = 32;
+
+/// A codec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Codec {
+    /// RFC 8878.
+    Zstd,
+    /// RFC 1952.
+    Gzip,
+    /// bzip2.
+    Bzip2,
+    /// RFC 7932.
+    Brotli,
+    /// One block of snappy, without frames.
+    Snappy,
+}
+
+impl Codec {
+    pub(crate) const ALL: [Self; 5] = [Self::Zstd, Self::Gzip, Self::Bzip2, Self::Brotli, Self::Snappy];
+
+    /// Its word and ending.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Zstd => "zstd",
+            Self::Gzip => "gz",
+            Self::Bzip2 => "bz2",
+            Self::Brotli => "br",
+            Self::Snappy => "snappy",
+        }
+    }
+
+    /// The levels that it has.
+    pub(crate) fn levels(self) -> Option<std::ops::RangeInclusive<u32>> {
+        match self {
+            Self::Zstd => Some(1..=22),
+            Self::Gzip => Some(0..=9),
+            Self::Bzip2 => Some(1..=9),
+            Self::Brotli => Some(0..=11),
+            Self::Snappy => None,
+        }
+    }
+
+    /// The codec of an index's `compression`.
+    ///
+    /// # Errors
+    /// Unsupported: nobody knows it.
+    pub(crate) fn of(compression: &str) -> Result<Self> {
+        let word = compression.split_once(':').map_or(compression, |(word, _)| word);
+        let unknown = || Error::unsupported("an unknown compression").found(format!("{compression:?}"));
+        Self::ALL.into_iter().find(|codec| codec.word() == word).ok_or_else(unknown)
+    }
+
+    /// What `input` is the compressed form of; `most`: what the index says that it comes to, and no more is read.
+    ///
+    /// # Errors
+    /// I/o; of snappy, what is wrong with its block.
+    pub(crate) fn decompressed(
+        self,
+        input: impl Read + Send + 'static,
+        len: u64,
+        most: u64,
+    ) -> io::Result<Box<dyn Read + Send>> {
+        let input = BufReader::with_capacity(256 << 10, input);
+        Ok(match self {
+            Self::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(input)?),
+            Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
+            Self::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(input)),
+            Self::Brotli => Box::new(brotli::Decompressor::new(input, 64 << 10)),
+            Self::Snappy => Box::new(io::Cursor::new(snappy_block(input, len, most)?)),
+        })
+    }
+
+    /// The compressed form of a shard.
+    ///
+    /// # Errors
+    /// Whatever the codec gives.
+    pub(crate) fn compress(self, bytes: &[u8], level: Option<u32>) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        match self {
+            Self::Zstd => {
+                out = zstd::bulk::compress(bytes, i32::try_from(level.unwrap_or(3)).unwrap_or(3))?;
+            }
+            Self::Gzip => {
+                let level = flate2::Compression::new(level.unwrap_or(9));
+                flate2::bufread::GzEncoder::new(bytes, level).read_to_end(&mut out)?;
+            }
+            Self::Bzip2 => {
+                let level = bzip2::Compression::new(level.unwrap_or(9));
+                bzip2::bufread::BzEncoder::new(bytes, level).read_to_end(&mut out)?;
+            }
+            Self::Brotli => {
+                let mut writer = brotli::CompressorWriter::new(&mut out, 64 << 10, level.unwrap_or(11), 22);
+                writer.write_all(bytes)?;
+            }
+            Self::Snappy => {
+                let compressed = snap::raw::Encoder::new().compress_vec(bytes);
+                out = compressed.map_err(|error| Error::unsupported(error.to_string()))?;
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// A block has no end before its end: it is there as a whole. What it claims is compared with what it can be first.
+fn snappy_block(mut input: impl Read, len: u64, most: u64) -> io::Result<Vec<u8>> {
+    let mut block = Vec::new();
+    input.read_to_end(&mut block)?;
+    let claimed = snap::raw::decompress_len(&block).map_err(io::Error::other)? as u64;
+    if claimed > most || claimed > len.saturating_mul(MOST_SNAPPY) {
+        return Err(io::Error::other("a block that says that it holds more than it can"));
+    }
+    snap::raw::Decoder::new().decompress_vec(&block).map_err(io::Error::other)
+}

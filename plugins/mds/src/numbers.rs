@@ -1,0 +1,132 @@
+//! The types of numbers, and columns of them as they lie in a shard: little-endian, one after the other.
+//!
+//! | Word | Code in an array's head |
+//! |---|---|
+//! | `uint8`, `uint16`, `uint32`, `uint64` | 8, 16, 32, 64 |
+//! | `int8`, `int16`, `int32`, `int64` | 9, 17, 33, 65 |
+//! | `float16`, `float32`, `float64` | 18, 34, 66 |
+
+use half::f16;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::types::{
+    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
+};
+use tensorferry_sdk::arrow_array::{Array, ArrayRef, PrimitiveArray};
+use tensorferry_sdk::arrow_schema::DataType;
+
+macro_rules! numbers {
+    ($($name:ident, $word:literal, $code:literal, $native:ty, $arrow:ty, $zero:expr;)*) => {
+        /// A type of numbers.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Number { $($name,)* }
+
+        impl Number {
+            const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// What encodings call it.
+            pub(crate) fn word(self) -> &'static str {
+                match self { $(Self::$name => $word,)* }
+            }
+
+            /// What an array's head calls it.
+            pub(crate) fn code(self) -> u8 {
+                match self { $(Self::$name => $code,)* }
+            }
+
+            /// Bytes of one.
+            pub(crate) fn width(self) -> usize {
+                match self { $(Self::$name => size_of::<$native>(),)* }
+            }
+
+            /// The type of a column of them.
+            pub(crate) fn data_type(self) -> DataType {
+                match self { $(Self::$name => DataType::$name,)* }
+            }
+
+            /// The numbers of an array of this type, little-endian; for one that is null, zero, or what is no number. And
+            /// how many these were.
+            pub(crate) fn bytes_of(self, array: &dyn Array) -> (Vec<u8>, u64) {
+                let mut bytes = Vec::with_capacity(array.len() * self.width());
+                match self {
+                    $(Self::$name => {
+                        let array = array.as_primitive::<$arrow>();
+                        if array.null_count() == 0 {
+                            array.values().iter().for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
+                        } else {
+                            let filled = array.iter().map(|value| value.unwrap_or($zero));
+                            filled.for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
+                        }
+                    })*
+                }
+                (bytes, array.null_count() as u64)
+            }
+        }
+
+        /// Numbers of one type that are being collected.
+        #[derive(Debug)]
+        pub(crate) enum Numbers { $($name(Vec<$native>),)* }
+
+        impl Numbers {
+            pub(crate) fn new(number: Number) -> Self {
+                match number { $(Number::$name => Self::$name(Vec::new()),)* }
+            }
+
+            /// How many there are.
+            pub(crate) fn len(&self) -> usize {
+                match self { $(Self::$name(values) => values.len(),)* }
+            }
+
+            /// Adds those that lie in these bytes; what is left of a last one is no number.
+            pub(crate) fn extend(&mut self, bytes: &[u8]) {
+                match self {
+                    $(Self::$name(values) => {
+                        let (numbers, _) = bytes.as_chunks::<{ size_of::<$native>() }>();
+                        values.extend(numbers.iter().map(|bytes| <$native>::from_le_bytes(*bytes)));
+                    })*
+                }
+            }
+
+            /// All of them as an array; none are left.
+            pub(crate) fn finish(&mut self) -> ArrayRef {
+                match self {
+                    $(Self::$name(values) => {
+                        Arc::new(PrimitiveArray::<$arrow>::new(std::mem::take(values).into(), None))
+                    })*
+                }
+            }
+        }
+    };
+}
+
+numbers! {
+    UInt8, "uint8", 8, u8, UInt8Type, 0;
+    Int8, "int8", 9, i8, Int8Type, 0;
+    UInt16, "uint16", 16, u16, UInt16Type, 0;
+    Int16, "int16", 17, i16, Int16Type, 0;
+    Float16, "float16", 18, f16, Float16Type, f16::NAN;
+    UInt32, "uint32", 32, u32, UInt32Type, 0;
+    Int32, "int32", 33, i32, Int32Type, 0;
+    Float32, "float32", 34, f32, Float32Type, f32::NAN;
+    UInt64, "uint64", 64, u64, UInt64Type, 0;
+    Int64, "int64", 65, i64, Int64Type, 0;
+    Float64, "float64", 66, f64, Float64Type, f64::NAN;
+}
+
+impl Number {
+    /// The type of this word.
+    pub(crate) fn named(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|number| number.word() == word)
+    }
+
+    /// The type of this code.
+    pub(crate) fn coded(code: u8) -> Option<Self> {
+        Self::ALL.iter().copied().find(|number| number.code() == code)
+    }
+
+    /// The type of a column.
+    pub(crate) fn of(data_type: &DataType) -> Option<Self> {
+        Self::ALL.iter().copied().find(|number| number.data_type() == *data_type)
+    }
+}

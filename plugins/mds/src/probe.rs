@@ -1,0 +1,49 @@
+//! How sure it is that a source is a set of MDS: by the beginning of its index.
+
+use crate::INDEX;
+use crate::index::Index;
+use tensorferry_sdk::{Entry, Result, Score, Source};
+
+/// Bytes of an index that are looked at: the first shard is in them.
+const LOOKED_AT: u64 = 256 << 10;
+/// The formats that an index may be of; only the first one is read, and the others are refused by name.
+const FORMATS: [&str; 5] = ["mds", "json", "csv", "tsv", "xsv"];
+
+/// How sure it is that the source is such a set, or one of its shards.
+pub(crate) fn score(source: &dyn Source) -> Result<Score> {
+    let index = match source.entry() {
+        Entry::File(name) if is_index(name) => name.clone(),
+        Entry::File(name) if is_shard(name) => Index::beside(name),
+        Entry::Folder => INDEX.to_owned(),
+        Entry::File(_) | Entry::Prefix(_) => return Ok(Score::NO),
+    };
+    if !source.contains(&index)? {
+        return Ok(Score::NO);
+    }
+    let file = source.open(&index)?;
+    let len = source.len(file).min(LOOKED_AT);
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+    source.read_at(file, 0, &mut bytes)?;
+    let text: String =
+        String::from_utf8_lossy(&bytes).chars().filter(|sign| !sign.is_ascii_whitespace()).collect();
+    let is_one = text.contains("\"shards\":[")
+        && FORMATS.iter().any(|format| text.contains(&format!("\"format\":\"{format}\"")));
+    let is_empty = text.starts_with('{') && text.contains("\"shards\":[]") && text.contains("\"version\":2");
+    Ok(if is_one {
+        Score(95)
+    } else if is_empty {
+        Score::LIKELY
+    } else {
+        Score::NO
+    })
+}
+
+/// Whether a file is an index, by its name.
+pub(crate) fn is_index(name: &str) -> bool {
+    name.rsplit('/').next() == Some(INDEX)
+}
+
+fn is_shard(name: &str) -> bool {
+    let base = name.rsplit('/').next().unwrap_or(name);
+    base.ends_with(".mds") || base.contains(".mds.")
+}

@@ -1,0 +1,169 @@
+//! The reader: the index first, then the table of each shard, which says where samples lie; runs of samples are splits. A
+//! compressed shard is one split.
+
+mod arrays;
+mod column;
+mod compressed;
+mod sample;
+mod shard;
+mod stream;
+
+use crate::encoding::Encoding;
+use crate::index::{Column, Index};
+use crate::{ENCODING, INDEX, hash, options, probe};
+use arrays::Form;
+use shard::{OpenShard, Part};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use stream::Layout;
+use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
+use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split, narrowed};
+use tensorferry_sdk::{
+    Context, Entry, Error, Limits, Loss, LossKind, LossSink, Options, Purpose, Result, Severity, Source,
+};
+
+/// Reads sets, and shards of sets.
+pub(crate) struct Reader {
+    is_verified: bool,
+}
+
+impl Reader {
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        Ok(Self { is_verified: options::is_verified(options)? })
+    }
+}
+
+impl RecordReader for Reader {
+    fn open(
+        &self,
+        source: Arc<dyn Source>,
+        losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordSet>> {
+        let limits = context.limits();
+        let (index, folder) = index_of(source.as_ref(), limits)?;
+        index.columns.iter().try_for_each(|column| tell_of(column, losses))?;
+        if self.is_verified {
+            tell_of_hashes(&index, context);
+        }
+        let columns: Arc<[Column]> = index.columns.into();
+        let (mut shards, mut parts, mut splits) = (Vec::new(), Vec::new(), Vec::new());
+        for shard in index.shards {
+            context.check_cancelled()?;
+            let shard = Arc::new(OpenShard::new(&source, &folder, shard, self.is_verified)?);
+            for part in shard.parts(limits)? {
+                splits.push(Split {
+                    file: shard.file_name().to_owned(),
+                    offset: part.offset,
+                    bytes: part.bytes,
+                    records: Some(part.samples.end - part.samples.start),
+                });
+                parts.push((shard.clone(), part));
+            }
+            shards.push(shard);
+        }
+        let is_guessed = context.purpose().has(Purpose::ONCE);
+        let forms = arrays::forms(&columns, &shards, is_guessed, context)?;
+        let fields = columns.iter().zip(&forms).map(|(column, form)| field(column, form.as_ref()));
+        let schema = Arc::new(Schema::new(fields.collect::<Result<Vec<_>>>()?));
+        let layout = Arc::new(Layout { columns, forms, is_guessed });
+        Ok(Box::new(Set { schema, layout, parts, splits, limits: limits.clone() }))
+    }
+}
+
+/// The index of what the user pointed at, with the shards that are meant, and the folder that these lie in.
+fn index_of(source: &dyn Source, limits: &Limits) -> Result<(Index, String)> {
+    let name = match source.entry() {
+        Entry::File(name) if probe::is_index(name) => name.clone(),
+        Entry::File(name) => Index::beside(name),
+        Entry::Folder => INDEX.to_owned(),
+        Entry::Prefix(prefix) => {
+            return Err(Error::unsupported("a set of MDS is a folder or its index").file(prefix));
+        }
+    };
+    let folder = name.strip_suffix(INDEX).unwrap_or_default().to_owned();
+    let mut index = Index::read(source, &name, limits)?;
+    if let Entry::File(shard) = source.entry()
+        && *shard != name
+    {
+        let is_meant = |basename: &str| shard.strip_prefix(&folder) == Some(basename);
+        index.shards.retain(|shard| {
+            is_meant(&shard.raw.basename)
+                || shard.zip.as_ref().is_some_and(|(_, zip)| is_meant(&zip.basename))
+        });
+        if index.shards.is_empty() {
+            return Err(Error::malformed("the index knows no shard of this name").file(shard));
+        }
+    }
+    Ok((index, folder))
+}
+
+/// What reading a column does not carry as what it is.
+fn tell_of(column: &Column, losses: &mut dyn LossSink) -> Result<()> {
+    let (why, severity) = match &column.encoding {
+        Encoding::Pickle => {
+            ("pickles, which nobody opens here: their bytes are carried as they are", Severity::Changed)
+        }
+        Encoding::Image("pil" | "list[pil]" | "list[jpeg]" | "list[png]" | "jpeg_array" | "jpegarray") => {
+            ("images in a container of MDS' own: their bytes are carried as they are", Severity::Note)
+        }
+        _ => return Ok(()),
+    };
+    losses.loss(Loss::new(LossKind::Record, &column.name, why).severity(severity))
+}
+
+fn tell_of_hashes(index: &Index, context: &dyn Context) {
+    let files =
+        index.shards.iter().flat_map(|shard| [Some(&shard.raw), shard.zip.as_ref().map(|(_, zip)| zip)]);
+    let names: BTreeSet<&String> = files.flatten().flat_map(|file| file.hashes.keys()).collect();
+    for name in names.into_iter().filter(|name| hash::Hasher::named(name).is_none()) {
+        context.note(&format!("shards are not compared with their hashes of {name:?}: nobody here knows it"));
+    }
+}
+
+/// The field of a column.
+fn field(column: &Column, form: Option<&Form>) -> Result<Field> {
+    let (data_type, is_said) = match (&column.encoding, form) {
+        (Encoding::Number(number), _) => (number.data_type(), true),
+        (Encoding::Text(text), _) => (DataType::Utf8, *text == "str"),
+        (Encoding::Array { .. }, Some(form)) => {
+            (form.data_type().map_err(|error| error.column(&column.name))?, false)
+        }
+        (Encoding::Bytes, _) => (DataType::Binary, true),
+        _ => (DataType::Binary, false),
+    };
+    let field = Field::new(&column.name, data_type, false);
+    let said = || HashMap::from([(ENCODING.to_owned(), column.word.clone())]);
+    Ok(if is_said { field } else { field.with_metadata(said()) })
+}
+
+struct Set {
+    schema: SchemaRef,
+    layout: Arc<Layout>,
+    /// Of each split its shard, and which samples it has.
+    parts: Vec<(Arc<OpenShard>, Part)>,
+    splits: Vec<Split>,
+    limits: Limits,
+}
+
+impl RecordSet for Set {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn splits(&self) -> &[Split] {
+        &self.splits
+    }
+
+    fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
+        self.scan(split, &request.clone().into())
+    }
+
+    /// Of a plain shard, samples before the first one that is wanted are not read.
+    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+        let (shard, part) =
+            self.parts.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
+        let rows = stream::open(shard, part, &self.schema, &self.layout, scan, &self.limits)?;
+        narrowed(rows, &self.schema, &Scan { first_row: 0, limit: None, ..scan.clone() })
+    }
+}

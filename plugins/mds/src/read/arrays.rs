@@ -1,0 +1,139 @@
+//! What a column of arrays is read as. Where the encoding does not say the type or the shape, each value does: all of them
+//! are looked at first, or the first one of each shard, where a guess will do.
+
+use super::sample;
+use super::shard::{OpenShard, Samples};
+use crate::encoding::{ArrayValue, DTYPE, Encoding, SHAPE, VALUES};
+use crate::index::Column;
+use crate::numbers::Number;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_schema::{DataType, Field};
+use tensorferry_sdk::{Context, Error, Result};
+
+/// What arrays of a column are read as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Lists of these lengths.
+    Fixed(Number, Vec<u64>),
+    /// Lists so deep.
+    Lists(Number, usize),
+    /// A struct of the shape and the numbers; of the type and the numbers' bytes, where arrays are of several types.
+    Parts(Option<Number>),
+}
+
+impl Form {
+    /// The type of its column.
+    ///
+    /// # Errors
+    /// Unsupported: lists that are too long for one.
+    pub(super) fn data_type(&self) -> Result<DataType> {
+        let list = |item| DataType::List(Arc::new(Field::new_list_field(item, true)));
+        match self {
+            Self::Fixed(number, shape) => {
+                shape.iter().rev().try_fold(number.data_type(), |item, dimension| {
+                    let long = || Error::unsupported("an array of more than 2^31 numbers").found(dimension);
+                    let len = i32::try_from(*dimension).map_err(|_| long())?;
+                    Ok(DataType::FixedSizeList(Arc::new(Field::new_list_field(item, true)), len))
+                })
+            }
+            Self::Lists(number, rank) => Ok((0..*rank).fold(number.data_type(), |item, _| list(item))),
+            Self::Parts(number) => {
+                let shape = Field::new(SHAPE, list(DataType::UInt64), false);
+                Ok(DataType::Struct(match number {
+                    Some(number) => vec![shape, Field::new(VALUES, list(number.data_type()), false)].into(),
+                    None => {
+                        let dtype = Field::new(DTYPE, DataType::Utf8, false);
+                        vec![dtype, shape, Field::new(VALUES, DataType::Binary, false)].into()
+                    }
+                }))
+            }
+        }
+    }
+}
+
+/// What was seen of a column's arrays.
+#[derive(Clone, Copy)]
+struct Seen {
+    number: Option<Number>,
+    rank: usize,
+    is_mixed: bool,
+    any: bool,
+}
+
+impl Seen {
+    fn add(&mut self, value: &ArrayValue<'_>) {
+        if self.any {
+            self.is_mixed |= self.rank != value.rank();
+            self.number = self.number.filter(|number| *number == value.number);
+        } else {
+            *self = Self { number: Some(value.number), rank: value.rank(), is_mixed: false, any: true };
+        }
+    }
+
+    fn form(self) -> Form {
+        match self.number {
+            Some(number) if !self.is_mixed => Form::Lists(number, self.rank),
+            number => Form::Parts(number),
+        }
+    }
+}
+
+/// The forms of those columns that are arrays.
+///
+/// # Errors
+/// Malformed: a sample or an array that cannot be; cancelled.
+pub(super) fn forms(
+    columns: &Arc<[Column]>,
+    shards: &[Arc<OpenShard>],
+    is_guessed: bool,
+    context: &dyn Context,
+) -> Result<Vec<Option<Form>>> {
+    let mut forms = vec![None; columns.len()];
+    let mut seen = Vec::new();
+    for (place, column) in columns.iter().enumerate() {
+        match &column.encoding {
+            Encoding::Array { number: Some(number), shape: Some(shape) } => {
+                forms[place] = Some(Form::Fixed(*number, shape.clone()));
+            }
+            Encoding::Array { number, shape } => {
+                let rank = shape.as_ref().map_or(1, Vec::len);
+                seen.push((
+                    place,
+                    shape.as_deref(),
+                    *number,
+                    Seen { number: *number, rank, is_mixed: false, any: false },
+                ));
+            }
+            _ => {}
+        }
+    }
+    if seen.is_empty() {
+        return Ok(forms);
+    }
+    let mut ranges = Vec::new();
+    for shard in shards {
+        for part in shard.parts(context.limits())? {
+            let mut samples = Samples::new(shard, &part, 0, false, context.limits())?;
+            while let Some(found) = samples.next()? {
+                context.check_cancelled()?;
+                let at =
+                    |error: Error| error.file(shard.file_name()).record(found.number).offset(found.offset);
+                sample::split(found.bytes, columns, &mut ranges).map_err(at)?;
+                for (place, shape, number, seen) in &mut seen {
+                    let value = ArrayValue::parse(&found.bytes[ranges[*place].clone()], *number, *shape);
+                    seen.add(&value.map_err(|error| at(error.column(&columns[*place].name)))?);
+                }
+                if is_guessed {
+                    break;
+                }
+            }
+            if is_guessed {
+                break;
+            }
+        }
+    }
+    for (place, _, _, seen) in seen {
+        forms[place] = Some(seen.form());
+    }
+    Ok(forms)
+}

@@ -1,0 +1,294 @@
+//! A shard that is there: its table is checked before a sample is read.
+//!
+//! ```text
+//! u32 n | u32 offset of each sample, and of the end | configuration | samples
+//! ```
+
+use super::compressed::{Decompressed, SourceReader};
+use crate::codec::Codec;
+use crate::hash::Verifier;
+use crate::index::{File, Shard};
+use std::ops::Range;
+use std::sync::Arc;
+use tensorferry_sdk::records::FileCursor;
+use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
+
+/// Bytes of one split, at least.
+const SPLIT: u64 = 8 << 20;
+/// Bytes that are hashed at once.
+const HASHED: usize = 1 << 20;
+
+/// A shard of which the file is there and as long as the index says.
+pub(super) struct OpenShard {
+    source: Arc<dyn Source>,
+    name: String,
+    file: FileId,
+    codec: Option<Codec>,
+    shard: Shard,
+    is_verified: bool,
+}
+
+/// A run of a shard's samples.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    pub(super) samples: Range<u64>,
+    /// Where it lies in the file.
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
+
+impl OpenShard {
+    /// Finds the shard's file in a folder: the plain one, if it is there, or else its compressed form.
+    ///
+    /// # Errors
+    /// Malformed: there is none, or it has another length.
+    pub(super) fn new(
+        source: &Arc<dyn Source>,
+        folder: &str,
+        shard: Shard,
+        is_verified: bool,
+    ) -> Result<Self> {
+        let path = |file: &File| format!("{folder}{}", file.basename);
+        let plain = path(&shard.raw);
+        let (name, codec, said) = match &shard.zip {
+            Some((codec, zip)) if !source.contains(&plain)? => (path(zip), Some(*codec), zip),
+            _ => (plain, None, &shard.raw),
+        };
+        if !source.contains(&name)? {
+            return Err(Error::malformed("a shard of the index is not there").file(name));
+        }
+        let file = source.open(&name)?;
+        let len = source.len(file);
+        if len != said.bytes {
+            let error = Error::malformed("a shard is not as long as the index says").file(name);
+            return Err(error.expected(format!("{} bytes", said.bytes)).found(len));
+        }
+        Ok(Self { source: source.clone(), name, file, codec, shard, is_verified })
+    }
+
+    pub(super) fn file_name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its samples in runs.
+    ///
+    /// # Errors
+    /// Malformed: its table is not that of so many samples, one after the other to the end.
+    pub(super) fn parts(&self, limits: &Limits) -> Result<Vec<Part>> {
+        let len = self.source.len(self.file);
+        if self.codec.is_some() {
+            return Ok(vec![Part { samples: 0..self.shard.samples, offset: 0, bytes: len }]);
+        }
+        let mut cursor = FileCursor::new(&self.source, &self.name, limits)?;
+        let mut table = self.table(u32::from_le_bytes(cursor.array()?), len)?;
+        let mut parts = Vec::new();
+        let (mut first, mut start) = (0, table.next(cursor.array()?)?);
+        for sample in 1..=self.shard.samples {
+            let end = table.next(cursor.array()?)?;
+            if end - start >= SPLIT || sample == self.shard.samples {
+                parts.push(Part { samples: first..sample, offset: start, bytes: end - start });
+                (first, start) = (sample, end);
+            }
+        }
+        if parts.is_empty() {
+            parts.push(Part { samples: 0..0, offset: start, bytes: 0 });
+        }
+        table.end()?;
+        Ok(parts)
+    }
+
+    /// What checks the table of a shard that says that it has so many samples and is so long.
+    fn table(&self, count: u32, len: u64) -> Result<Table<'_>> {
+        let samples = self.shard.samples;
+        if u64::from(count) != samples {
+            let error = Error::malformed("a shard has another number of samples than the index says");
+            return Err(error.file(&self.name).offset(0).expected(samples).found(count));
+        }
+        // It cannot overflow: a count has 32 bits.
+        let head = 4 + 4 * (samples + 1);
+        if head > len {
+            let error = Error::malformed("a shard ends within its table").file(&self.name);
+            return Err(error.expected(format!("{head} bytes")).found(len));
+        }
+        Ok(Table { shard: self, at: 4, least: head, most: len })
+    }
+
+    /// Compares the file with its hashes.
+    ///
+    /// # Errors
+    /// Malformed: it has others.
+    fn verify(&self) -> Result<()> {
+        let said = match (&self.shard.zip, self.codec) {
+            (Some((_, zip)), Some(_)) => &zip.hashes,
+            _ => &self.shard.raw.hashes,
+        };
+        let mut verifier = Verifier::new(said);
+        if verifier.is_empty() {
+            return Ok(());
+        }
+        let len = self.source.len(self.file);
+        let mut buffer = vec![0; usize::try_from(len).unwrap_or(HASHED).min(HASHED)];
+        let mut offset = 0;
+        while offset < len {
+            let part = usize::try_from(len - offset).unwrap_or(HASHED).min(HASHED);
+            self.source.read_at(self.file, offset, &mut buffer[..part])?;
+            verifier.update(&buffer[..part]);
+            offset += part as u64;
+        }
+        verifier.finish().map_err(|error| error.file(&self.name))
+    }
+
+    /// The samples of a compressed shard from one on, and the rest of its table.
+    fn decompressed(
+        &self,
+        codec: Codec,
+        first: u64,
+        is_verified: bool,
+        limits: &Limits,
+    ) -> Result<(Decompressed, Vec<u32>)> {
+        let said = &self.shard.raw;
+        let bytes = SourceReader::new(self.source.clone(), self.file);
+        let len = self.source.len(self.file);
+        let verifier = is_verified.then(|| Verifier::new(&said.hashes));
+        let mut input = Decompressed::new(&self.name, codec, bytes, len, said.bytes, verifier, limits)?;
+        let count = u32::from_le_bytes(*input.take(4)?.first_chunk().unwrap_or(&[0; 4]));
+        let mut table = self.table(count, said.bytes)?;
+        let bytes = input.take(4 * (self.shard.samples + 1))?;
+        let (offsets, _) = bytes.as_chunks();
+        offsets.iter().try_for_each(|offset| table.next(*offset).map(drop))?;
+        table.end()?;
+        let skipped = usize::try_from(first).unwrap_or(usize::MAX);
+        let offsets: Vec<u32> =
+            offsets.iter().skip(skipped).map(|bytes| u32::from_le_bytes(*bytes)).collect();
+        let begin = offsets.first().copied().map_or(said.bytes, u64::from);
+        input.skip(begin.saturating_sub(input.offset()))?;
+        Ok((input, offsets))
+    }
+}
+
+/// The offsets of a table, as they are read.
+struct Table<'a> {
+    shard: &'a OpenShard,
+    /// Where the next one lies.
+    at: u64,
+    /// What it is at least and at most.
+    least: u64,
+    most: u64,
+}
+
+impl Table<'_> {
+    fn next(&mut self, bytes: [u8; 4]) -> Result<u64> {
+        let offset = u32::from_le_bytes(bytes).into();
+        if !(self.least..=self.most).contains(&offset) {
+            let error = Error::malformed("a sample does not lie behind the one before it, in the file");
+            let error = error.file(&self.shard.name).offset(self.at);
+            return Err(error.expected(format!("{} to {}", self.least, self.most)).found(offset));
+        }
+        (self.least, self.at) = (offset, self.at + 4);
+        Ok(offset)
+    }
+
+    /// Checks that the last one is the end.
+    fn end(&self) -> Result<()> {
+        if self.least == self.most {
+            return Ok(());
+        }
+        let error = Error::malformed("the last sample does not end where the shard ends");
+        Err(error.file(&self.shard.name).offset(self.at - 4).expected(self.most).found(self.least))
+    }
+}
+
+/// The samples of a part, in order.
+pub(super) struct Samples {
+    shard: Arc<OpenShard>,
+    input: Input,
+    /// Where each one begins that is still to be read, and where the last one ends.
+    offsets: std::vec::IntoIter<u32>,
+    begin: u64,
+    number: u64,
+    is_whole: bool,
+}
+
+enum Input {
+    Plain(FileCursor),
+    Compressed(Box<Decompressed>),
+}
+
+/// A sample: its number in the shard, and its place and bytes.
+pub(super) struct Sample<'a> {
+    pub(super) number: u64,
+    pub(super) offset: u64,
+    pub(super) bytes: &'a [u8],
+}
+
+impl Samples {
+    /// The samples of a part from one on. A whole part is compared with the hashes that the index has: the beginning of a
+    /// plain file for all of it.
+    ///
+    /// # Errors
+    /// Malformed: the shard's table or hash is another one; i/o.
+    pub(super) fn new(
+        shard: &Arc<OpenShard>,
+        part: &Part,
+        skip: u64,
+        is_whole: bool,
+        limits: &Limits,
+    ) -> Result<Self> {
+        let is_verified = is_whole && skip == 0 && shard.is_verified;
+        if is_verified && part.samples.start == 0 {
+            shard.verify()?;
+        }
+        let first = part.samples.start + skip.min(part.samples.end - part.samples.start);
+        let count = part.samples.end - first;
+        let (input, offsets) = match shard.codec {
+            None => {
+                let table = shard.source.read_vec(shard.file, 4 + 4 * first, 4 * (count + 1), limits)?;
+                let offsets = offsets(&table);
+                let cursor = FileCursor::new(&shard.source, &shard.name, limits)?;
+                let begin = offsets.first().copied().unwrap_or_default();
+                (Input::Plain(cursor.part(begin.into(), shard.source.len(shard.file))), offsets)
+            }
+            Some(codec) => {
+                let (input, offsets) = shard.decompressed(codec, first, is_verified, limits)?;
+                (Input::Compressed(Box::new(input)), offsets)
+            }
+        };
+        let mut offsets = offsets.into_iter();
+        let begin = offsets.next().unwrap_or_default().into();
+        Ok(Self { shard: shard.clone(), input, offsets, begin, number: first, is_whole })
+    }
+
+    /// The next sample.
+    ///
+    /// # Errors
+    /// Malformed: it is not there, or behind the last one a hash is another one; a limit.
+    pub(super) fn next(&mut self) -> Result<Option<Sample<'_>>> {
+        let Some(end) = self.offsets.next() else {
+            return self.end().map(|()| None);
+        };
+        let (number, offset) = (self.number, self.begin);
+        let len = u64::from(end).checked_sub(offset);
+        let len = len.ok_or_else(|| {
+            Error::malformed("a sample ends before it begins").file(&self.shard.name).record(number)
+        })?;
+        (self.begin, self.number) = (end.into(), number + 1);
+        let bytes = match &mut self.input {
+            Input::Plain(file) => file.take(len),
+            Input::Compressed(file) => file.take(len),
+        };
+        let bytes = bytes.map_err(|error| error.file(&self.shard.name).record(number).offset(offset))?;
+        Ok(Some(Sample { number, offset, bytes }))
+    }
+
+    fn end(&mut self) -> Result<()> {
+        match &mut self.input {
+            Input::Compressed(file) if self.is_whole => file.end(),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn offsets(table: &[u8]) -> Vec<u32> {
+    let (offsets, _) = table.as_chunks();
+    offsets.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()
+}

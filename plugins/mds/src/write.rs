@@ -1,0 +1,132 @@
+//! The writer: a piece is a shard, since a shard begins with the table of its samples; the index is written last.
+
+mod array;
+mod column;
+mod json;
+mod shard;
+
+use crate::INDEX;
+use crate::options::WriteOptions;
+use column::OutColumn;
+use shard::Encoder;
+use tensorferry_sdk::arrow_array::RecordBatch;
+use tensorferry_sdk::arrow_schema::SchemaRef;
+use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, WrittenFile};
+use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, Target};
+
+/// The most shards that five digits can number.
+const MOST: usize = 99_999;
+
+/// Writes with these options.
+pub(crate) struct Writer(WriteOptions);
+
+impl Writer {
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        WriteOptions::new(options).map(Self)
+    }
+}
+
+impl RecordWriter for Writer {
+    fn plan(
+        &self,
+        schema: &SchemaRef,
+        _rows: Option<u64>,
+        target: &Target,
+        losses: &mut dyn LossSink,
+        _context: &dyn Context,
+    ) -> Result<Box<dyn RecordPlan>> {
+        if let Target::File(name) = target {
+            return Err(Error::usage("a set of MDS is a folder: end the output with a slash").file(name));
+        }
+        let (columns, lost) = column::of_schema(schema, &self.0)?;
+        lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
+        let ending = self.0.compression.map_or(String::new(), |(codec, _)| format!(".{}", codec.word()));
+        // Shards of any earlier writing, however they were compressed.
+        let supersedes = vec![format!("shard.{}.mds*", "[0-9]".repeat(5))];
+        let group = group(&columns, &self.0);
+        let encoder = Encoder::new(columns, self.0.clone());
+        Ok(Box::new(Plan { encoder, group, ending, supersedes, sealed: vec![INDEX.to_owned()] }))
+    }
+}
+
+/// So many rows that a shard of them has about as many bytes as it may have: in it, a sample has 4 for its place more than
+/// its row has in memory.
+fn group(columns: &[OutColumn], options: &WriteOptions) -> Group {
+    let least: u64 = columns.iter().map(|column| column.size().unwrap_or(4)).sum::<u64>().max(1);
+    let bytes = options.shard_bytes.saturating_mul(least) / (least + 4);
+    let rows = options.shard_rows.unwrap_or(u64::MAX).min(options.shard_bytes / (least + 4)).max(1);
+    Group { rows: usize::try_from(rows).unwrap_or(usize::MAX), bytes: bytes.max(1) }
+}
+
+struct Plan {
+    encoder: Encoder,
+    group: Group,
+    ending: String,
+    supersedes: Vec<String>,
+    sealed: Vec<String>,
+}
+
+impl RecordPlan for Plan {
+    fn files(&self) -> &[String] {
+        &[]
+    }
+
+    /// After each piece.
+    fn roll(&self) -> Option<Roll> {
+        Some(Roll::Bytes(1))
+    }
+
+    fn name(&self, file: usize, count: usize) -> Result<String> {
+        if count > MOST {
+            let error = Error::unsupported("too many shards: let each hold more, and give --memory for them");
+            return Err(error.expected(format!("at most {MOST}")).found(count));
+        }
+        Ok(format!("shard.{file:05}.mds{}", self.ending))
+    }
+
+    fn supersedes(&self) -> &[String] {
+        &self.supersedes
+    }
+
+    fn group(&self) -> Group {
+        self.group
+    }
+
+    fn encode(
+        &self,
+        batches: &[RecordBatch],
+        output: &mut dyn ByteSink,
+        losses: &mut dyn LossSink,
+    ) -> Result<Vec<u8>> {
+        let shard = self.encoder.encode(batches, losses)?;
+        output.write(&shard.bytes)?;
+        Ok(shard.note)
+    }
+
+    fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
+        match pieces {
+            // No rows are a shard without samples.
+            [] => self.encode(&[], output, &mut Vec::new()).map(drop),
+            [_] => Ok(()),
+            _ => Err(Error::plugin("a shard of two pieces")),
+        }
+    }
+
+    fn sealed(&self) -> &[String] {
+        &self.sealed
+    }
+
+    fn seal(&self, _sealed: usize, files: &[WrittenFile], output: &mut dyn ByteSink) -> Result<()> {
+        let mut shards = Vec::with_capacity(files.len());
+        for file in files {
+            let note = match &*file.pieces {
+                [] => self.encoder.encode(&[], &mut Vec::new())?.note,
+                [piece, ..] => piece.note.clone(),
+            };
+            let name = file.name.strip_suffix(&self.ending).unwrap_or(&file.name);
+            shards.push(self.encoder.entry(name, &file.name, file.rows(), &note)?);
+        }
+        let index = serde_json::json!({"shards": shards, "version": 2});
+        output.write(index.to_string().as_bytes())
+    }
+}

@@ -1,0 +1,203 @@
+//! Lists of numbers as arrays of MDS.
+
+use crate::encoding::{DTYPE, SHAPE, VALUES, put_shape};
+use crate::numbers::Number;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::types::UInt64Type;
+use tensorferry_sdk::arrow_array::{Array, ArrayRef};
+use tensorferry_sdk::arrow_schema::DataType;
+use tensorferry_sdk::{Error, Result};
+
+/// What arrays of a column are written as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ArrayEncoding {
+    pub(super) number: Number,
+    /// Whether every value says its type: the encoding is `ndarray` alone.
+    pub(super) says_number: bool,
+    /// The shape that all have.
+    pub(super) shape: Option<Vec<u64>>,
+}
+
+impl ArrayEncoding {
+    /// The encoding's name.
+    pub(super) fn word(&self) -> String {
+        let number = self.number.word();
+        match &self.shape {
+            _ if self.says_number => "ndarray".to_owned(),
+            None => format!("ndarray:{number}"),
+            Some(shape) => {
+                let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
+                format!("ndarray:{number}:{}", shape.join(","))
+            }
+        }
+    }
+
+    /// Bytes of each.
+    pub(super) fn size(&self) -> Option<u64> {
+        let width = self.number.width() as u64;
+        self.shape.as_ref().map(|shape| shape.iter().fold(width, |size, len| size.saturating_mul(*len)))
+    }
+}
+
+/// The numbers below the lists of a type, how deep they lie, and their shape, where every list has its length.
+pub(super) fn numbers_of(data_type: &DataType) -> Option<(Number, usize, Option<Vec<u64>>)> {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) => {
+            let (number, depth, _) = numbers_of(item.data_type())?;
+            Some((number, depth + 1, None))
+        }
+        DataType::FixedSizeList(item, len) => {
+            let (number, depth, shape) = numbers_of(item.data_type())?;
+            let len = u64::try_from(*len).ok().filter(|len| *len > 0)?;
+            let shape = if depth == 0 { Some(Vec::new()) } else { shape };
+            let shape = shape.map(|mut shape| {
+                shape.insert(0, len);
+                shape
+            });
+            Some((number, depth + 1, shape))
+        }
+        plain => Number::of(plain).map(|number| (number, 0, None)),
+    }
+}
+
+/// The values of a column of lists, and how many nulls have zeros instead.
+///
+/// # Errors
+/// Unsupported: lists that are no array: empty ones, ones of several lengths, ones that are null.
+pub(super) fn values(array: &ArrayRef, of: &ArrayEncoding) -> Result<(Vec<Vec<u8>>, u64)> {
+    let width = of.number.width();
+    let (mut values, mut nulls) = (Vec::with_capacity(array.len()), 0);
+    for row in 0..array.len() {
+        if let (true, Some(size)) = (array.is_null(row), of.size()) {
+            values.push(vec![0; usize::try_from(size).unwrap_or_default()]);
+            nulls += 1;
+            continue;
+        }
+        let mut shape = Vec::new();
+        let (leaf, from, to) = range(array, row, row + 1, &mut shape)?;
+        let (numbers, missing) = of.number.bytes_of(leaf.slice(from, to - from).as_ref());
+        nulls += missing;
+        let mut value = Vec::with_capacity((to - from) * width + 16);
+        if of.says_number {
+            value.push(of.number.code());
+        }
+        if of.shape.is_none() {
+            put_shape(&shape, &mut value)?;
+        }
+        value.extend_from_slice(&numbers);
+        values.push(value);
+    }
+    Ok((values, nulls))
+}
+
+/// The values of a column of structs of a shape and the numbers in it, as the reader gives arrays of several depths.
+///
+/// # Errors
+/// Unsupported: a shape that is not that of its numbers, nulls.
+pub(super) fn parts(array: &ArrayRef, of: &ArrayEncoding) -> Result<(Vec<Vec<u8>>, u64)> {
+    let other =
+        || Error::unsupported("parts that are no array: a shape whose product is the count of its values");
+    let columns = array.as_struct();
+    let (shapes, numbers) =
+        columns.column_by_name(SHAPE).zip(columns.column_by_name(VALUES)).ok_or_else(other)?;
+    let mut values = Vec::with_capacity(array.len());
+    for row in 0..array.len() {
+        if array.is_null(row) || shapes.is_null(row) || numbers.is_null(row) {
+            return Err(other());
+        }
+        let shape = shapes.as_list::<i32>().value(row);
+        let shape: &[u64] = shape.as_primitive::<UInt64Type>().values();
+        let count = shape.iter().try_fold(1, |count: u64, len| count.checked_mul(*len));
+        let mut value = Vec::new();
+        let (bytes, len) = match numbers.data_type() {
+            DataType::Binary => {
+                let dtypes = columns.column_by_name(DTYPE).ok_or_else(other)?;
+                let number = Number::named(dtypes.as_string::<i32>().value(row)).ok_or_else(other)?;
+                value.push(number.code());
+                let bytes = numbers.as_binary::<i32>().value(row);
+                (bytes.to_vec(), bytes.len() / number.width())
+            }
+            _ => {
+                let list = numbers.as_list::<i32>().value(row);
+                if of.says_number {
+                    value.push(of.number.code());
+                }
+                if list.null_count() > 0 {
+                    return Err(other());
+                }
+                (of.number.bytes_of(list.as_ref()).0, list.len())
+            }
+        };
+        if count != Some(len as u64) {
+            return Err(other());
+        }
+        put_shape(shape, &mut value)?;
+        value.extend(bytes);
+        values.push(value);
+    }
+    Ok((values, 0))
+}
+
+/// What a struct of such parts is written as, if it is one.
+pub(super) fn parts_of(data_type: &DataType, word: &str) -> Option<ArrayEncoding> {
+    let DataType::Struct(fields) = data_type else { return None };
+    let of = |name: &str| fields.iter().find(|field| field.name() == name).map(|field| field.data_type());
+    let list_of = |data_type: &DataType| match data_type {
+        DataType::List(item) => Some(item.data_type().clone()),
+        _ => None,
+    };
+    if !word.starts_with("ndarray") || list_of(of(SHAPE)?) != Some(DataType::UInt64) {
+        return None;
+    }
+    let (number, says_number) = match of(VALUES)? {
+        DataType::Binary if of(DTYPE) == Some(&DataType::Utf8) => (Number::UInt8, true),
+        values => (Number::of(&list_of(values)?)?, word == "ndarray"),
+    };
+    Some(ArrayEncoding { number, says_number, shape: None })
+}
+
+/// The numbers below a run of rows: whose lists have to be of one length, which is added to the shape.
+fn range(array: &ArrayRef, from: usize, to: usize, shape: &mut Vec<u64>) -> Result<(ArrayRef, usize, usize)> {
+    let is_list =
+        matches!(array.data_type(), DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
+    if !is_list {
+        return Ok((array.clone(), from, to));
+    }
+    if (from..to).any(|row| array.is_null(row)) {
+        return Err(Error::unsupported(
+            "an array of MDS is never null: -o lists=json writes such lists as JSON",
+        ));
+    }
+    let ends = |row: usize| match array.data_type() {
+        DataType::List(_) => {
+            let offsets = array.as_list::<i32>().value_offsets();
+            usize::try_from(offsets[row]).unwrap_or_default()
+        }
+        DataType::LargeList(_) => {
+            let offsets = array.as_list::<i64>().value_offsets();
+            usize::try_from(offsets[row]).unwrap_or_default()
+        }
+        _ => {
+            let list = array.as_fixed_size_list();
+            row * usize::try_from(list.value_length()).unwrap_or_default()
+        }
+    };
+    let items = match array.data_type() {
+        DataType::List(_) => array.as_list::<i32>().values(),
+        DataType::LargeList(_) => array.as_list::<i64>().values(),
+        _ => array.as_fixed_size_list().values(),
+    };
+    let first = ends(from + 1) - ends(from);
+    if (from..to).any(|row| ends(row + 1) - ends(row) != first) {
+        let error =
+            Error::unsupported("lists of several lengths are no array: -o lists=json writes them as JSON");
+        return Err(error);
+    }
+    shape.push(first as u64);
+    if first == 0 {
+        return Err(Error::unsupported(
+            "MDS has no array without numbers: -o lists=json writes such lists as JSON",
+        ));
+    }
+    range(items, ends(from), ends(to), shape)
+}

@@ -1,0 +1,96 @@
+//! Indexes and shards that contradict themselves.
+
+use crate::common::{Files, case, files, folder, read, rows};
+use std::sync::Arc;
+use tensorferry_mds::Mds;
+use tensorferry_sdk::arrow_array::{ArrayRef, BinaryArray, Int64Array};
+use tensorferry_sdk::memory::records;
+use tensorferry_sdk::{ErrorKind, Limits, MemoryContext};
+
+/// A set whose index has another text in place of one.
+fn altered(name: &str, from: &str, to: &str) -> Files {
+    let mut files = case(name);
+    let index = String::from_utf8(files["index.json"].clone()).unwrap();
+    assert!(index.contains(from), "{from}");
+    files.insert("index.json".to_owned(), index.replace(from, to).into_bytes());
+    files
+}
+
+fn refusal(files: &Files) -> (ErrorKind, String) {
+    let error = read(folder(files), &[]).err().unwrap_or_else(|| panic!("it is read"));
+    (error.kind(), error.to_string())
+}
+
+#[test]
+fn an_index_that_cannot_be_is_refused_by_name() {
+    use ErrorKind::{Malformed, Unsupported};
+    for (from, to, kind, said) in [
+        ("\"format\": \"mds\"", "\"format\": \"xsv\"", Unsupported, "xsv"),
+        ("], \"version\": 2}", "], \"version\": 3}", Unsupported, "version"),
+        ("\"bytes\": 489", "\"bytes\": 490", Malformed, "as long"),
+        ("[\"int\", \"str\"]", "[\"int\", \"word\"]", Unsupported, "word"),
+        ("[\"int\", \"str\"]", "[\"int\"]", Malformed, "encodings"),
+        ("[8, null]", "[8, 8]", Malformed, "size"),
+        ("[\"id\", \"text\"]", "[\"id\", \"id\"]", Malformed, "one name"),
+        ("shard.00001.mds", "shard.00000.mds", Malformed, "one name"),
+        ("shard.00001.mds", "/etc/passwd", Malformed, "passwd"),
+        ("shard.00001.mds", "a/../../b", Malformed, "a/../../b"),
+        ("\"samples\": 13", "\"samples\": 12", Malformed, "number of samples"),
+        ("\"compression\": null", "\"compression\": \"zstd\"", Malformed, "zip_data"),
+        ("\"xxh64\": \"1018d22383c18285\"", "\"xxh64\": \"1018d22383c18286\"", Malformed, "xxh64"),
+        ("\"shards\"", "\"shreds\"", Malformed, "shards"),
+    ] {
+        let (found, text) = refusal(&altered("sharded_hashed", from, to));
+        assert_eq!(found, kind, "{from} to {to}: {text}");
+        assert!(text.contains(said), "{from} to {to}: {text}");
+    }
+}
+
+#[test]
+fn a_compressed_shard_is_held_to_what_the_index_says() {
+    for (from, to, said) in [
+        ("\"bytes\": 292", "\"bytes\": 291", "as long"),
+        ("\"bytes\": 648", "\"bytes\": 600", "does not lie"),
+        ("\"bytes\": 648", "\"bytes\": 700", "does not end"),
+        ("67c69777a31b53fec73e94ea6ad459cfba54177d", "00", "sha1"),
+        ("95e35c6a5fb19f384a9d3cff4295343b0ff38242", "00", "sha1"),
+        ("zstd:7", "lz4", "lz4"),
+        ("zstd:7", "bz2", "damaged"),
+    ] {
+        let (_, text) = refusal(&altered("zstd", from, to));
+        assert!(text.contains(said), "{from} to {to}: {text}");
+    }
+}
+
+#[test]
+fn a_bomb_is_bounded_by_what_the_index_says_and_by_limits() {
+    let zeros: ArrayRef = Arc::new(BinaryArray::from_vec(vec![&[0; 8 << 20]]));
+    for compression in ["zstd", "gz", "bz2", "br", "snappy"] {
+        let files = files(&[rows(vec![("a", zeros.clone())])], &[("compression", compression)]);
+        let source = folder(&files);
+        let mut limits = Limits::default();
+        limits.header_bytes = 1 << 20;
+        let context = MemoryContext::new(limits);
+        let read = records::open(&Mds, &[], Arc::new(source), &context)
+            .and_then(|set| records::read(&*set, &tensorferry_sdk::records::Batches::default()));
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::Limit, "{compression}");
+    }
+}
+
+#[test]
+fn shards_of_other_columns_are_no_set() {
+    let one = files(&[rows(vec![("a", Arc::new(Int64Array::from(vec![1])) as ArrayRef)])], &[]);
+    let index = String::from_utf8(one["index.json"].clone()).unwrap();
+    let first =
+        index.strip_prefix("{\"shards\":[").and_then(|rest| rest.strip_suffix("],\"version\":2}")).unwrap();
+    let second = first.replace("shard.00000", "shard.00001").replace("[\"a\"]", "[\"b\"]");
+    let mut files = one.clone();
+    files.insert("shard.00001.mds".to_owned(), one["shard.00000.mds"].clone());
+    files.insert(
+        "index.json".to_owned(),
+        format!("{{\"shards\":[{first},{second}],\"version\":2}}").into_bytes(),
+    );
+    let (kind, text) = refusal(&files);
+    assert_eq!(kind, ErrorKind::Malformed);
+    assert!(text.contains("shard 1") && text.contains("other columns"), "{text}");
+}
