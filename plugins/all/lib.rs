@@ -5,6 +5,7 @@ use tensorferry_sdk::Format;
 fn formats() -> Vec<Box<dyn Format>> {
     let all = [
         tensorferry_arrow::formats(),
+        tensorferry_csv::formats(),
         tensorferry_deepspeed::formats(),
         tensorferry_flax::formats(),
         tensorferry_gguf::formats(),

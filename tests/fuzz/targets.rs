@@ -3,11 +3,13 @@
 
 use std::sync::LazyLock;
 use tensorferry_arrow::Arrow;
+use tensorferry_csv::Csv;
 use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_flax::Flax;
 use tensorferry_gguf::Gguf;
 use tensorferry_jsonl::JsonLines;
 use tensorferry_keras::Keras;
+use tensorferry_mds::Mds;
 use tensorferry_megatron::Megatron;
 use tensorferry_numpy::Numpy;
 use tensorferry_onnx::Onnx;
@@ -27,9 +29,10 @@ use tensorferry_webdataset::WebDataset;
 pub(crate) type Target = fn(&[u8]) -> bool;
 
 /// All targets, by their names.
-pub(crate) const TARGETS: [(&str, Target); 41] = [
+pub(crate) const TARGETS: [(&str, Target); 44] = [
     ("arrow_file", |bytes| fuzz::read_records(&Arrow, "in.arrow", bytes)),
     ("arrow_stream", |bytes| fuzz::read_records(&Arrow, "in.arrows", bytes)),
+    ("csv", |bytes| fuzz::read_records(&Csv, "in.csv", bytes)),
     ("dcp_chunks", |bytes| in_folder(&TorchDcp, &DCP, "__0_0.distcp", bytes)),
     ("dcp_table", |bytes| in_folder(&TorchDcp, &DCP, ".metadata", bytes)),
     ("deepspeed_pickle", |bytes| {
@@ -44,6 +47,16 @@ pub(crate) const TARGETS: [(&str, Target); 41] = [
     ("flax", |bytes| fuzz::read(&Flax, "flax_model.msgpack", bytes)),
     ("gguf", |bytes| fuzz::read(&Gguf, "model.gguf", bytes)),
     ("jsonl", |bytes| fuzz::read_records(&JsonLines, "in.jsonl", bytes)),
+    ("mds_index", |bytes| fuzz::read_records_among(&Mds, &MDS, "index.json", bytes)),
+    ("mds_shard", |bytes| {
+        // A length that is another one would be all that is found.
+        let mut files = MDS.clone();
+        for (_, text) in files.iter_mut().filter(|(name, _)| name == "index.json") {
+            let length = format!("\"bytes\": {}", bytes.len());
+            *text = String::from_utf8_lossy(text).replace("\"bytes\": 4035", &length).into_bytes();
+        }
+        fuzz::read_records_among(&Mds, &files, "shard.00000.mds", bytes)
+    }),
     ("megatron_pickle", |bytes| in_folder(&Megatron, &MEGATRON, &MEGATRON[0].0, &archive_of(bytes, &[]))),
     ("megatron_ranks", |bytes| one_of(&Megatron, &MEGATRON, bytes)),
     ("keras_archive", |bytes| fuzz::read(&Keras, "model.keras", bytes)),
@@ -93,6 +106,7 @@ pub(crate) const TARGETS: [(&str, Target); 41] = [
 type Files = Vec<(String, Vec<u8>)>;
 
 static DCP: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("torch/dcp_single/dcp"));
+static MDS: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("mds/all_encodings"));
 static MEGATRON: LazyLock<Files> = LazyLock::new(|| ranks("megatron/gpt_tp2_pp2"));
 static ONNX: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("onnx/external_many_files"));
 static OCDBT: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("orbax/ocdbt_minimal_writer/db"));

@@ -32,6 +32,22 @@ pub fn read_records(format: &dyn Format, name: &str, bytes: &[u8]) -> bool {
     crate::records::read(format, source, &context).is_ok()
 }
 
+/// Reads `bytes` as one of the files of a folder of rows, in the place of the one that has its name. Whether it could be
+/// read.
+pub fn read_records_among(
+    format: &dyn Format,
+    files: &[(String, Vec<u8>)],
+    name: &str,
+    bytes: &[u8],
+) -> bool {
+    let mut files: BTreeMap<_, _> = files.iter().cloned().collect();
+    files.insert(name.to_owned(), bytes.to_vec());
+    let source = Arc::new(MemorySource::new(SourceEntry::Folder, files));
+    let context = MemoryContext::new(limits());
+    let _ = format.probe(source.as_ref(), &context);
+    crate::records::read(format, source, &context).is_ok()
+}
+
 /// What a hostile file of a few kilobytes may have.
 fn limits() -> Limits {
     let mut limits = Limits::default();

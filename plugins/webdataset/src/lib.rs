@@ -10,8 +10,24 @@
 //! that begin with one, `__NAME__` and all that is no plain file belong to no sample. Only neighbours are grouped: a key that
 //! returns later is another sample, which is said as a loss. A missing member is a null.
 //!
-//! Columns are `__key__` and the members by name, as bytes. Written are bytes and texts as they are, and numbers and truths
-//! as text; a null is no member; other columns are left out, as a loss.
+//! | Member | Column |
+//! |---|---|
+//! | any | bytes, as they are |
+//! | `txt`, `text`, `transcript`, `json`, `jsn`, with `-i members=typed` | text; JSON is not parsed |
+//! | `cls`, `cls2`, `index`, `inx`, `id`, with `-i members=typed` | int64 |
+//! | none | null |
+//!
+//! Keys are the column `__key__`, or with `-i key=NAME` another one.
+//!
+//! | Column | Is written as |
+//! |---|---|
+//! | bytes, texts | a member of that name, as they are |
+//! | numbers, truths | text: `12`, `0.5`, `true` |
+//! | lists, structs, maps | JSON, as Python's `json` reads it |
+//! | a null | no member; a row of nulls alone is left out, as a loss |
+//!
+//! A row needs a key: `__key__`, or `-o key=COLUMN`. Running numbers are not made up: pieces are encoded before it is known
+//! where they lie.
 //!
 //! Sources: `webdataset` (tariterators.py, writer.py), POSIX.1-2017 pax, GNU tar's manual.
 #![forbid(unsafe_code)]

@@ -10,6 +10,11 @@ pub(crate) const DECODE: TypedOption<bool> = TypedOption::choice(
     &[("bytes", false), ("typed", true)],
     "typed: txt, text, transcript, json and jsn as text, cls, cls2, index, inx and id as whole numbers; others are bytes",
 );
+pub(crate) const KEY_COLUMN: TypedOption<Option<String>> = TypedOption::text(
+    Reader,
+    "key",
+    "what the column of the samples' keys is called; __key__ unless it is said",
+);
 pub(crate) const KEY: TypedOption<Option<String>> = TypedOption::text(
     Writer,
     "key",
@@ -18,5 +23,5 @@ pub(crate) const KEY: TypedOption<Option<String>> = TypedOption::text(
 
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    [DECODE.spec(), KEY.spec()].into_iter().chain(Sharding::options()).collect()
+    [DECODE.spec(), KEY_COLUMN.spec(), KEY.spec()].into_iter().chain(Sharding::options()).collect()
 }

@@ -4,7 +4,7 @@
 mod stream;
 
 use crate::input::{Codec, Input};
-use crate::options::DECODE;
+use crate::options::{DECODE, KEY_COLUMN};
 use crate::tar::{self, Entry as TarEntry};
 use crate::{KEY, SUFFIXES};
 use std::collections::{BTreeSet, HashSet};
@@ -20,11 +20,14 @@ const SPLIT: u64 = 8 << 20;
 /// Reads files and folders of files.
 pub(crate) struct Reader {
     is_typed: bool,
+    /// What the column of keys is called.
+    key: String,
 }
 
 impl Reader {
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { is_typed: DECODE.get(options)? })
+        let key = KEY_COLUMN.get(options)?.unwrap_or_else(|| KEY.to_owned());
+        Ok(Self { is_typed: DECODE.get(options)?, key })
     }
 }
 
@@ -35,12 +38,12 @@ impl RecordReader for Reader {
         losses: &mut dyn LossSink,
         context: &dyn Context,
     ) -> Result<Box<dyn RecordSet>> {
-        let mut found = Found::default();
+        let mut found = Found { key_column: self.key.clone(), ..Found::default() };
         for name in file_names(source.as_ref())? {
             found.file(&source, &name, context)?;
         }
         let of = |member: &String| Field::new(member, self.type_of(member), true);
-        let key = Field::new(KEY, DataType::Utf8, false);
+        let key = Field::new(&self.key, DataType::Utf8, false);
         let schema =
             Schema::new(std::iter::once(key).chain(found.members.iter().map(of)).collect::<Vec<_>>());
         let columns = schema.fields().len() as u64;
@@ -79,6 +82,7 @@ impl Reader {
 /// What was found in the headers.
 #[derive(Default)]
 struct Found {
+    key_column: String,
     members: BTreeSet<String>,
     splits: Vec<Split>,
     codecs: Vec<Codec>,
@@ -138,10 +142,12 @@ impl Found {
                     own.clear();
                     key = Some(of.to_owned());
                 }
-                if ending == KEY {
-                    return Err(Error::unsupported("a member of the name of the keys' column")
-                        .file(name)
-                        .offset(member.offset));
+                if ending == self.key_column {
+                    return Err(Error::unsupported(
+                        "a member of the name of the keys' column: -i key=NAME gives that another one",
+                    )
+                    .file(name)
+                    .offset(member.offset));
                 }
                 if !own.insert(ending.clone()) {
                     return Err(Error::malformed("a sample has a member twice")
@@ -158,7 +164,9 @@ impl Found {
             input.skip_padding(tar::padding(member.size))?;
         }
         if samples > 0 || !any {
-            add(start, input.offset(), samples);
+            // Of a compressed file, what it has where it is stored.
+            let end = if codec == Codec::Plain { input.offset() } else { source.len(source.open(name)?) };
+            add(start, end, samples);
         }
         Ok(())
     }

@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod arrow;
+mod csv;
 mod deepspeed;
 mod flax;
 mod gguf;
 mod jsonl;
 mod keras;
+mod mds;
 mod megatron;
 mod numpy;
 mod onnx;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::builder::{BinaryBuilder, Int64Builder, StringBuilder};
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
-use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef};
 use tensorferry_sdk::records::{Batched, Scan, stream_error};
 use tensorferry_sdk::{Error, Result};
 
@@ -21,14 +21,17 @@ pub(super) fn open(input: Input, schema: &SchemaRef, scan: &Scan) -> Result<Batc
     let all = || (0..schema.fields().len()).collect();
     let columns: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
     let schema = Arc::new(schema.project(&columns).map_err(|error| Error::plugin(error.to_string()))?);
-    let columns: Vec<Column> =
-        schema.fields().iter().map(|field| Column::new(field.name(), field.data_type())).collect();
+    // The first column of all is that of the keys.
+    let key = columns.iter().position(|column| *column == 0);
+    let of = |field: &FieldRef| Column::new(field.data_type());
+    let columns: Vec<Column> = schema.fields().iter().map(of).collect();
     let places =
         schema.fields().iter().enumerate().map(|(place, field)| (field.name().clone(), place)).collect();
     Ok(Box::new(Stream {
         input,
         schema,
         columns,
+        key,
         places,
         next: None,
         skip: scan.first_row,
@@ -40,16 +43,14 @@ pub(super) fn open(input: Input, schema: &SchemaRef, scan: &Scan) -> Result<Batc
 
 /// A column that is being built.
 enum Column {
-    Key(StringBuilder),
     Text(StringBuilder),
     Number(Int64Builder),
     Bytes(BinaryBuilder),
 }
 
 impl Column {
-    fn new(name: &str, data_type: &DataType) -> Self {
+    fn new(data_type: &DataType) -> Self {
         match data_type {
-            DataType::Utf8 if name == crate::KEY => Self::Key(StringBuilder::new()),
             DataType::Utf8 => Self::Text(StringBuilder::new()),
             DataType::Int64 => Self::Number(Int64Builder::new()),
             _ => Self::Bytes(BinaryBuilder::new()),
@@ -62,7 +63,7 @@ impl Column {
                 .map_err(|_| Error::malformed("a text that is not UTF-8: read it with -i members=bytes"))
         };
         match self {
-            Self::Key(builder) | Self::Text(builder) => builder.append_value(text()?),
+            Self::Text(builder) => builder.append_value(text()?),
             Self::Number(builder) => {
                 let text = text()?.trim();
                 let wrong = || {
@@ -80,7 +81,7 @@ impl Column {
     fn fill(&mut self, rows: usize) {
         use tensorferry_sdk::arrow_array::builder::ArrayBuilder;
         match self {
-            Self::Key(builder) | Self::Text(builder) if builder.len() < rows => builder.append_null(),
+            Self::Text(builder) if builder.len() < rows => builder.append_null(),
             Self::Number(builder) if builder.len() < rows => builder.append_null(),
             Self::Bytes(builder) if builder.len() < rows => builder.append_null(),
             _ => {}
@@ -89,7 +90,7 @@ impl Column {
 
     fn finish(&mut self) -> ArrayRef {
         match self {
-            Self::Key(builder) | Self::Text(builder) => Arc::new(builder.finish()),
+            Self::Text(builder) => Arc::new(builder.finish()),
             Self::Number(builder) => Arc::new(builder.finish()),
             Self::Bytes(builder) => Arc::new(builder.finish()),
         }
@@ -100,6 +101,8 @@ struct Stream {
     input: Input,
     schema: SchemaRef,
     columns: Vec<Column>,
+    /// The place of the keys, if they are wanted, and those of all columns.
+    key: Option<usize>,
     places: HashMap<String, usize>,
     /// The first member of the next sample.
     next: Option<Member>,
@@ -132,7 +135,7 @@ impl Stream {
         let Some(first) = self.member()? else { return Ok(None) };
         let Some((key, _)) = tar::split(&first.path) else { return Ok(None) };
         let key = key.to_owned();
-        if let (Some(_), Some(&place)) = (row, self.places.get(crate::KEY)) {
+        if let (Some(_), Some(place)) = (row, self.key) {
             self.columns[place].push(key.as_bytes())?;
         }
         let (mut next, mut bytes) = (Some(first), key.len() as u64);

@@ -1,5 +1,6 @@
 //! Encodes rows as members of a tar.
 
+use super::json;
 use crate::{KEY, tar};
 use std::fmt::Write as _;
 use tensorferry_sdk::arrow_array::cast::AsArray;
@@ -10,7 +11,7 @@ use tensorferry_sdk::arrow_array::types::{
 use tensorferry_sdk::arrow_array::{Array, RecordBatch};
 use tensorferry_sdk::arrow_schema::{DataType, Schema};
 use tensorferry_sdk::records::{PlacedPiece, type_text};
-use tensorferry_sdk::{Error, Loss, LossKind, LossSink, Result};
+use tensorferry_sdk::{Error, Loss, LossKind, LossSink, Result, Severity};
 
 /// How rows of a schema are encoded.
 pub(super) struct Encoder {
@@ -44,9 +45,14 @@ impl Encoder {
         for (place, field) in schema.fields().iter().enumerate().filter(|(place, _)| *place != key) {
             let (name, kind) = (field.name(), field.data_type());
             if !is_written(kind) {
-                let why = format!("a member is bytes, a text or a number, and no {}", type_text(kind));
-                losses.push(Loss::new(LossKind::Record, name, why));
-                continue;
+                if !json::can_say(field) {
+                    let why =
+                        format!("a member is bytes, a text, a number or JSON, and no {}", type_text(kind));
+                    losses.push(Loss::new(LossKind::Record, name, why));
+                    continue;
+                }
+                let why = format!("{} is written as JSON, which is read as bytes", type_text(kind));
+                losses.push(Loss::new(LossKind::Attribute, name, why).severity(Severity::Changed));
             }
             let member = name.to_lowercase();
             if name.contains(['/', '\0']) || name == KEY {
@@ -59,11 +65,16 @@ impl Encoder {
             if member != *name {
                 losses.push(Loss::new(LossKind::Name, name, "members are read in lower case"));
             }
-            if !matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView) {
+            if is_written(kind)
+                && !matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+            {
                 let why = format!("written as text: {} is read as bytes", type_text(kind));
                 losses.push(Loss::new(LossKind::Attribute, name, why));
             }
             members.push((place, member));
+        }
+        if members.is_empty() {
+            return Err(Error::unsupported("no column beside the keys: a sample has one member at least"));
         }
         if key_is_renamed(schema, key) {
             losses.push(Loss::new(LossKind::Name, schema.field(key).name(), format!("read as {KEY}")));
@@ -85,19 +96,32 @@ impl Encoder {
         for batch in batches {
             let missing = || Error::plugin("rows of another schema");
             let keys = batch.columns().get(self.key).ok_or_else(missing)?;
+            let schema = batch.schema();
+            let mut texts = Vec::with_capacity(self.members.len());
+            for (place, member) in &self.members {
+                let (field, column) =
+                    schema.fields().get(*place).zip(batch.columns().get(*place)).ok_or_else(missing)?;
+                let as_json = || json::texts(field, column.as_ref()).map_err(|error| error.column(member));
+                texts.push(if is_written(column.data_type()) { None } else { Some(as_json()?) });
+            }
             for row in 0..batch.num_rows() {
                 value.clear();
                 text(keys.as_ref(), row, &mut value)?;
                 let key = String::from_utf8(std::mem::take(&mut value)).map_err(|_| missing())?;
                 check_key(&key, last.as_deref(), keys.is_null(row))?;
                 let mut any = false;
-                for (place, member) in &self.members {
+                for ((place, member), texts) in self.members.iter().zip(&texts) {
                     let column = batch.columns().get(*place).ok_or_else(missing)?;
                     if column.is_null(row) {
                         continue;
                     }
                     value.clear();
-                    text(column.as_ref(), row, &mut value).map_err(|error| error.column(member))?;
+                    match texts {
+                        Some(texts) => value.extend_from_slice(&texts[row]),
+                        None => {
+                            text(column.as_ref(), row, &mut value).map_err(|error| error.column(member))?
+                        }
+                    }
                     bytes.extend(tar::header(&format!("{key}.{member}"), value.len() as u64)?);
                     bytes.extend_from_slice(&value);
                     bytes.resize(bytes.len().next_multiple_of(512), 0);

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
-use tensorferry_sdk::conformance::{Sample, check};
+use tensorferry_sdk::conformance::{Preset, Sample, check};
 use tensorferry_sdk::memory::pairs;
 use tensorferry_sdk::memory::records;
-use tensorferry_sdk::records::{Batches, RecordReader};
-use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Score, Source};
+use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{Entry, ErrorKind, Loss, MemoryContext, MemorySource, Result, Side, Target};
 use tensorferry_webdataset::WebDataset;
 
@@ -58,34 +58,51 @@ fn case(name: &str) -> MemorySource {
     MemorySource::new(entry, files)
 }
 
-/// The reader alone: what is written comes back with its key as `__key__`, whatever that column was called, and the suite
-/// holds such columns against what it wrote.
-struct Reading;
-
-impl Format for Reading {
-    fn describe(&self) -> Description {
-        let mut description = WebDataset.describe();
-        description.capabilities = Capabilities::READ_RECORDS;
-        description.options.retain(|option| option.side == Side::Reader);
-        description
-    }
-
-    fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
-        WebDataset.probe(source, context)
-    }
-
-    fn record_reader(&self, options: &Options) -> Result<Box<dyn RecordReader>> {
-        WebDataset.record_reader(options)
-    }
+/// The suite's tables have their keys in `id`, where they have some.
+fn keyed_by_id() -> Preset<WebDataset> {
+    Preset::new(WebDataset).with(Side::Reader, "key", "id").with(Side::Writer, "key", "id")
 }
 
 #[test]
 fn conforms() {
     let (bytes, _) = written("a.tar", &[rows(&["a", "d/b"]), rows(&["c"])], &[]).unwrap();
-    let report =
-        check(&Reading, &[Sample::file("a.tar", bytes).holding(&["__key__", "jpg", "cls"]).of_rows(3)]);
+    let sample = Sample::file("a.tar", bytes).holding(&["id", "jpg", "cls"]).of_rows(3);
+    let report = check(&keyed_by_id(), &[sample]);
     assert_eq!(report.rows, 3);
-    assert!(report.damaged > 1000, "{report:?}");
+    assert!(report.damaged > 1000 && report.written > 3, "{report:?}");
+}
+
+#[test]
+fn conforms_with_other_options() {
+    let (bytes, _) = written("a.tar.zst", &[rows(&["a"])], &[]).unwrap();
+    for (key, value) in [("shards", "2"), ("shard_rows", "700"), ("max_shard_size", "1MB")] {
+        let format = keyed_by_id().with(Side::Writer, key, value);
+        let sample = Sample::file("a.tar.zst", bytes.clone()).holding(&["id"]).of_rows(1);
+        let report = check(&format, &[sample]);
+        assert!(report.written > 3, "{key}={value}: {report:?}");
+    }
+}
+
+#[test]
+fn lists_are_json_and_a_key_alone_is_no_sample() {
+    let mut lists = ListBuilder::new(Int64Builder::new());
+    lists.append_value([Some(1), None]);
+    lists.append_null();
+    let columns: [(&str, ArrayRef, bool); 3] = [
+        ("__key__", Arc::new(StringArray::from(vec!["a", "b"])), false),
+        ("json", Arc::new(lists.finish()), true),
+        ("txt", Arc::new(StringArray::from(vec!["x", "y"])), true),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let (bytes, losses) = written("a.tar", std::slice::from_ref(&batch), &[]).unwrap();
+    assert!(losses.iter().any(|loss| loss.what == "json" && loss.why.contains("JSON")), "{losses:?}");
+    let (batches, _) =
+        read(MemorySource::file("a.tar", bytes), &[("members", "typed"), ("key", "name")]).unwrap();
+    assert_eq!(batches[0].schema().field(0).name(), "name");
+    let texts = batches[0].column_by_name("json").unwrap().as_string::<i32>();
+    assert_eq!(texts, &StringArray::from(vec![Some("[1,null]"), None]));
+    let error = written("a.tar", &[batch.project(&[0]).unwrap()], &[]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
 #[test]

@@ -1,0 +1,148 @@
+//! How fields and rows are told apart.
+
+use crate::{SUFFIXES, TABS, codec};
+use memchr::{memchr, memchr3};
+use std::ops::Range;
+
+/// What stands between fields and around them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Dialect {
+    pub(crate) delimiter: u8,
+    /// None: quotes are letters as others.
+    pub(crate) quote: Option<u8>,
+}
+
+impl Dialect {
+    /// Of a file of this name, where only these are said.
+    pub(crate) fn of(name: &str, delimiter: Option<u8>, quote: Option<u8>) -> Self {
+        let by_name = if stem(name).ends_with(TABS) { b'\t' } else { b',' };
+        Self { delimiter: delimiter.unwrap_or(by_name), quote }
+    }
+}
+
+/// A file's name without what says how it is compressed.
+pub(crate) fn stem(name: &str) -> &str {
+    codec::SUFFIXES.iter().rev().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name)
+}
+
+/// Whether a name has one of the format's endings.
+pub(crate) fn is_called(name: &str) -> bool {
+    SUFFIXES.iter().any(|suffix| stem(name).ends_with(suffix))
+}
+
+/// A field of a row, in the text that the row begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Field {
+    /// Its text, without quotes around it.
+    pub(crate) text: Range<usize>,
+    pub(crate) is_quoted: bool,
+    /// Whether quotes in it are doubled.
+    pub(crate) has_doubled: bool,
+}
+
+/// What a text begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A row of so many bytes, its end included.
+    Row(usize),
+    /// A row of which the end is not there yet.
+    Cut,
+    /// A field in quotes with more behind them, at this place.
+    BehindQuote(usize),
+    /// A field in quotes that never ends, from this place on.
+    Unended(usize),
+}
+
+/// The fields of the row that a text begins with; `is_all`: nothing comes behind the text.
+pub(crate) fn row(text: &[u8], is_all: bool, dialect: Dialect, fields: &mut Vec<Field>) -> Found {
+    fields.clear();
+    let mut at = 0;
+    loop {
+        let quote = dialect.quote.filter(|quote| text.get(at) == Some(quote));
+        let end = if let Some(quote) = quote {
+            let start = at + 1;
+            let (mut end, mut has_doubled) = (start, false);
+            loop {
+                match memchr(quote, &text[end..]) {
+                    None if is_all => return Found::Unended(at),
+                    None => return Found::Cut,
+                    Some(place) => end += place,
+                }
+                match text.get(end + 1) {
+                    Some(next) if *next == quote => (end, has_doubled) = (end + 2, true),
+                    // The other half of a doubled one may come.
+                    None if !is_all => return Found::Cut,
+                    _ => break,
+                }
+            }
+            fields.push(Field { text: start..end, is_quoted: true, has_doubled });
+            end + 1
+        } else {
+            let len = memchr3(dialect.delimiter, b'\n', b'\r', &text[at..]);
+            let end = match len {
+                Some(len) => at + len,
+                None if is_all => text.len(),
+                None => return Found::Cut,
+            };
+            fields.push(Field { text: at..end, is_quoted: false, has_doubled: false });
+            end
+        };
+        match text.get(end) {
+            None => return Found::Row(end),
+            Some(b'\n') => return Found::Row(end + 1),
+            Some(b'\r') => {
+                return match text.get(end + 1) {
+                    Some(b'\n') => Found::Row(end + 2),
+                    None if !is_all => Found::Cut,
+                    _ => Found::Row(end + 1),
+                };
+            }
+            Some(found) if *found == dialect.delimiter => at = end + 1,
+            Some(_) => return Found::BehindQuote(end),
+        }
+    }
+}
+
+/// How many lines a row takes in an editor.
+pub(crate) fn lines(row: &[u8]) -> u64 {
+    let newlines = memchr::memchr_iter(b'\n', row).count();
+    let alone = memchr::memchr_iter(b'\r', row).filter(|place| row.get(place + 1) != Some(&b'\n')).count();
+    (newlines + alone) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMAS: Dialect = Dialect { delimiter: b',', quote: Some(b'"') };
+
+    fn fields(text: &str) -> (Found, Vec<(&str, bool)>) {
+        let mut fields = Vec::new();
+        let found = row(text.as_bytes(), true, COMMAS, &mut fields);
+        (found, fields.into_iter().map(|field| (&text[field.text], field.is_quoted)).collect())
+    }
+
+    #[test]
+    fn rows_are_taken_apart() {
+        assert_eq!(fields("a,b\nc"), (Found::Row(4), vec![("a", false), ("b", false)]));
+        assert_eq!(fields("a,\r\nc"), (Found::Row(4), vec![("a", false), ("", false)]));
+        assert_eq!(fields("a\rb"), (Found::Row(2), vec![("a", false)]));
+        assert_eq!(fields("\"a\n,\"\"b\",\"\""), (Found::Row(11), vec![("a\n,\"\"b", true), ("", true)]));
+        assert_eq!(fields("a\"b\""), (Found::Row(4), vec![("a\"b\"", false)]));
+        assert_eq!(fields("\"a\"b").0, Found::BehindQuote(3));
+        assert_eq!(fields("x,\"a").0, Found::Unended(2));
+    }
+
+    #[test]
+    fn a_row_is_the_same_wherever_the_text_is_cut() {
+        let text = b"a,\"b\"\"\r\n\",c\r\nd";
+        let mut whole = Vec::new();
+        assert_eq!(row(text, false, COMMAS, &mut whole), Found::Row(13));
+        for cut in 0..13 {
+            let mut part = Vec::new();
+            let found = row(&text[..cut], false, COMMAS, &mut part);
+            assert!(found == Found::Cut, "{cut}: {found:?}");
+        }
+        assert_eq!(lines(&text[..13]), 2);
+    }
+}

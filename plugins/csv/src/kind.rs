@@ -1,0 +1,228 @@
+//! What kind of value a text is, and the type of a column that has such values.
+
+use tensorferry_sdk::arrow_schema::{DataType, TimeUnit};
+
+/// The largest whole number below which a float64 holds each.
+const EXACT: u64 = 1 << 53;
+
+/// What is known of a column's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Kind {
+    /// There was none.
+    #[default]
+    None,
+    /// Empty texts, which are nulls among values of another kind.
+    Empty,
+    Bool,
+    /// Whole numbers: whether one is negative, one is beyond 63 bits, and one beyond what a float64 holds.
+    Whole {
+        negative: bool,
+        large: bool,
+        beyond: bool,
+    },
+    /// Numbers, and whether one was a whole one that a float64 does not hold.
+    Float {
+        beyond: bool,
+    },
+    Date,
+    /// A time with so many digits of a second's part, 0, 3, 6 or 9, and whether it has a zone.
+    Time {
+        digits: u8,
+        zone: bool,
+    },
+    Text,
+}
+
+impl Kind {
+    /// The kind of one value that is not null.
+    pub(crate) fn of(text: &[u8]) -> Self {
+        let Some(first) = text.first() else { return Self::Empty };
+        match first {
+            b'-' | b'.' | b'0'..=b'9' => number(text).or_else(|| moment(text)).unwrap_or(Self::Text),
+            b't' | b'T' | b'f' | b'F' if is_bool(text) => Self::Bool,
+            b'N' | b'i' if matches!(text, b"NaN" | b"inf") => Self::Float { beyond: false },
+            _ => Self::Text,
+        }
+    }
+
+    /// The kind of a column that has both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::None, kind) | (kind, Self::None) | (Self::Empty, kind) | (kind, Self::Empty) => kind,
+            (
+                Self::Whole { negative, large, beyond },
+                Self::Whole { negative: negative_too, large: large_too, beyond: beyond_too },
+            ) => {
+                let (negative, large) = (negative || negative_too, large || large_too);
+                // No type of 64 bits has both.
+                if negative && large {
+                    return Self::Text;
+                }
+                Self::Whole { negative, large, beyond: beyond || beyond_too }
+            }
+            (Self::Whole { beyond, .. } | Self::Float { beyond }, Self::Float { beyond: too })
+            | (Self::Float { beyond: too }, Self::Whole { beyond, .. }) => {
+                Self::Float { beyond: beyond || too }
+            }
+            (Self::Time { digits, zone }, Self::Time { digits: others, zone: other }) if zone == other => {
+                Self::Time { digits: digits.max(others), zone }
+            }
+            (one, other) if one == other => one,
+            _ => Self::Text,
+        }
+    }
+
+    /// The type of a column.
+    pub(crate) fn data_type(self) -> DataType {
+        match self {
+            Self::None => DataType::Null,
+            Self::Bool => DataType::Boolean,
+            Self::Whole { large: true, .. } => DataType::UInt64,
+            Self::Whole { .. } => DataType::Int64,
+            Self::Float { .. } => DataType::Float64,
+            Self::Date => DataType::Date32,
+            Self::Time { digits, zone } => {
+                let unit = match digits {
+                    0 => TimeUnit::Second,
+                    3 => TimeUnit::Millisecond,
+                    6 => TimeUnit::Microsecond,
+                    _ => TimeUnit::Nanosecond,
+                };
+                DataType::Timestamp(unit, zone.then(|| "UTC".into()))
+            }
+            Self::Text | Self::Empty => DataType::Utf8,
+        }
+    }
+}
+
+fn is_bool(text: &[u8]) -> bool {
+    matches!(text, b"true" | b"false" | b"True" | b"False" | b"TRUE" | b"FALSE")
+}
+
+/// A number as JSON has it, or with nothing before or behind its point; a whole one with zeros before it is a name.
+fn number(text: &[u8]) -> Option<Kind> {
+    if text == b"-inf" {
+        return Some(Kind::Float { beyond: false });
+    }
+    let negative = text[0] == b'-';
+    let digits = &text[usize::from(negative)..];
+    let count = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let whole = count(digits);
+    if whole > 1 && digits[0] == b'0' {
+        return None;
+    }
+    let mut rest = &digits[whole..];
+    if rest.is_empty() && whole > 0 {
+        if negative && digits == b"0" {
+            return Some(Kind::Float { beyond: false });
+        }
+        let value = std::str::from_utf8(digits).ok()?.parse::<u64>().ok()?;
+        let fits = !negative || value <= 1 << 63;
+        let large = !negative && i64::try_from(value).is_err();
+        return fits.then_some(Kind::Whole { negative, large, beyond: value > EXACT });
+    }
+    let mut any = whole;
+    if let [b'.', fraction @ ..] = rest {
+        let len = count(fraction);
+        (any, rest) = (any + len, &fraction[len..]);
+    }
+    if let [b'e' | b'E', exponent @ ..] = rest {
+        let exponent = exponent.strip_prefix(b"+").or(exponent.strip_prefix(b"-")).unwrap_or(exponent);
+        let len = count(exponent);
+        if len == 0 {
+            return None;
+        }
+        rest = &exponent[len..];
+    }
+    (any > 0 && rest.is_empty()).then_some(Kind::Float { beyond: false })
+}
+
+/// A date, or a date and a time.
+fn moment(text: &[u8]) -> Option<Kind> {
+    let digits = |range: std::ops::Range<usize>| -> Option<u32> {
+        let digits = text.get(range)?;
+        digits.iter().all(u8::is_ascii_digit).then_some(())?;
+        std::str::from_utf8(digits).ok()?.parse().ok()
+    };
+    let is = |place: usize, bytes: &[u8]| text.get(place).is_some_and(|byte| bytes.contains(byte));
+    let (year, month, day) = (digits(0..4)?, digits(5..7)?, digits(8..10)?);
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 => 28 + u32::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    if !(is(4, b"-") && is(7, b"-") && (1..=12).contains(&month) && (1..=days).contains(&day)) {
+        return None;
+    }
+    if text.len() == 10 {
+        return Some(Kind::Date);
+    }
+    let (hour, minute, second) = (digits(11..13)?, digits(14..16)?, digits(17..19)?);
+    if !(is(10, b"T ") && is(13, b":") && is(16, b":") && hour < 24 && minute < 60 && second < 60) {
+        return None;
+    }
+    let rest = &text[19..];
+    let (part, zone) = match rest.strip_prefix(b".") {
+        None => (0, rest),
+        Some(part) => {
+            let len = part.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            ((1..=9).contains(&len).then_some(len)?, &part[len..])
+        }
+    };
+    let zone = match zone {
+        [] => false,
+        [b'Z'] => true,
+        [b'+' | b'-', b'0'..=b'2', b'0'..=b'9', b':', b'0'..=b'5', b'0'..=b'9'] => true,
+        _ => return None,
+    };
+    let digits = u8::try_from(part.div_ceil(3) * 3).ok()?;
+    // Nanoseconds of 64 bits end in 2262.
+    if digits == 9 && !(1678..2262).contains(&year) {
+        return None;
+    }
+    Some(Kind::Time { digits, zone })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(texts: &[&str]) -> DataType {
+        texts.iter().fold(Kind::None, |kind, text| kind.and(Kind::of(text.as_bytes()))).data_type()
+    }
+
+    #[test]
+    fn types_are_what_the_values_are() {
+        use TimeUnit::{Microsecond, Millisecond, Second};
+        for (texts, expected) in [
+            (&[][..], DataType::Null),
+            (&["1", "-5", "0"], DataType::Int64),
+            (&["-9223372036854775808"], DataType::Int64),
+            (&["18446744073709551615", "1"], DataType::UInt64),
+            (&["18446744073709551615", "-1"], DataType::Utf8),
+            (&["18446744073709551616"], DataType::Utf8),
+            (&["007"], DataType::Utf8),
+            (&["1", "007"], DataType::Utf8),
+            (&["+1"], DataType::Utf8),
+            (&["00.5"], DataType::Utf8),
+            (&["-"], DataType::Utf8),
+            (&["1e"], DataType::Utf8),
+            (&["."], DataType::Utf8),
+            (&["1", "0.5", "1e-300", ".5", "5.", "-0", "NaN", "-inf"], DataType::Float64),
+            (&["True", "false"], DataType::Boolean),
+            (&["true", "1"], DataType::Utf8),
+            (&["2024-02-29"], DataType::Date32),
+            (&["2023-02-29"], DataType::Utf8),
+            (&["2024-02-29T12:30:00"], DataType::Timestamp(Second, None)),
+            (&["2024-02-29 12:30:00.5", "2024-02-29T12:30:00"], DataType::Timestamp(Millisecond, None)),
+            (&["2024-02-29T12:30:00.000001+02:00"], DataType::Timestamp(Microsecond, Some("UTC".into()))),
+            (&["2024-02-29T12:30:00Z", "2024-02-29T12:30:00"], DataType::Utf8),
+            (&["3000-01-01T00:00:00.000000001"], DataType::Utf8),
+            (&["2024-02-29", "2024-02-29T12:30:00"], DataType::Utf8),
+            (&[" 1"], DataType::Utf8),
+        ] {
+            assert_eq!(of(texts), expected, "{texts:?}");
+        }
+    }
+}

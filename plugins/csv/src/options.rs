@@ -1,0 +1,179 @@
+//! Options: what a user may tell the reader and the writer.
+
+use crate::codec::Codec;
+use tensorferry_sdk::Side::{Reader, Writer};
+use tensorferry_sdk::records::Sharding;
+use tensorferry_sdk::{Error, OptionSpec, Options, Result, Side, TypedOption};
+
+const SCHEMA: TypedOption<Option<String>> = TypedOption::source(
+    Reader,
+    "schema",
+    "a JSON file with the types of columns: {\"id\": \"int64\", \"at\": \"timestamp[ms]\"}; others are left out",
+);
+const INFER: TypedOption<Option<u64>> = TypedOption::integer(
+    Reader,
+    "infer",
+    1..=u64::MAX,
+    "find the columns' types in this many rows of each file instead of in all; a later value that does not \
+     fit is an error",
+);
+const NULLS: TypedOption<Vec<String>> = TypedOption::list(
+    Reader,
+    "nulls",
+    "a word that stands for a null, where it has no quotes, beside the empty field: NA; may be given again",
+);
+const WRITTEN_NULL: TypedOption<Option<String>> =
+    TypedOption::text(Writer, "nulls", "the word that is written for a null; nothing, unless it is said");
+const CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
+    Writer,
+    "codec",
+    &[("auto", None), ("none", Some(Codec::Plain)), ("gzip", Some(Codec::Gzip)), ("zstd", Some(Codec::Zstd))],
+    "compress each file; auto goes by its name (.gz, .zst)",
+);
+const LEVEL: TypedOption<Option<u32>> =
+    TypedOption::integer(Writer, "level", 0..=u64::MAX, "with gzip (0-9) or zstd (1-22): how hard");
+
+const fn delimiter(side: Side) -> TypedOption<Option<String>> {
+    TypedOption::text(
+        side,
+        "delimiter",
+        "what stands between fields: one character of ASCII, or tab; a comma, and a tab in .tsv, unless it is said",
+    )
+}
+
+const fn header(side: Side) -> TypedOption<bool> {
+    TypedOption::flag(
+        side,
+        "header",
+        true,
+        "whether the first line names the columns; else they are f0, f1, ...",
+    )
+}
+
+const fn quote(side: Side) -> TypedOption<Option<String>> {
+    TypedOption::text(
+        side,
+        "quote",
+        "what stands around fields: one character of ASCII, or none; \" unless it is said",
+    )
+}
+
+/// What the format declares.
+pub(crate) fn declared() -> Vec<OptionSpec> {
+    let both = [Reader, Writer]
+        .into_iter()
+        .flat_map(|side| [delimiter(side).spec(), header(side).spec(), quote(side).spec()]);
+    let own = [SCHEMA.spec(), INFER.spec(), NULLS.spec(), WRITTEN_NULL.spec(), CODEC.spec(), LEVEL.spec()];
+    own.into_iter().chain(both).chain(Sharding::options()).collect()
+}
+
+/// What both sides are told of the files.
+#[derive(Debug, Clone)]
+pub(crate) struct Form {
+    pub(crate) delimiter: Option<u8>,
+    pub(crate) quote: Option<u8>,
+    pub(crate) has_header: bool,
+}
+
+impl Form {
+    fn new(options: &Options, side: Side) -> Result<Self> {
+        let (delimiter, quote) = (delimiter(side), quote(side));
+        let letter = |option: &TypedOption<Option<String>>, text: &str| match text.as_bytes() {
+            _ if matches!(text, "tab" | "\\t") => Ok(b'\t'),
+            [byte @ (b'\t' | 0x20..0x7f)] => Ok(*byte),
+            _ => Err(option.refuse("one character of ASCII", format!("{text:?}"))),
+        };
+        let between = delimiter.get(options)?.map(|text| letter(&delimiter, &text)).transpose()?;
+        let around = match quote.get(options)?.as_deref() {
+            None => Some(b'"'),
+            Some("none") => None,
+            Some(text) => Some(letter(&quote, text)?),
+        };
+        if around.is_some() && (between == around || around == Some(b'\t')) {
+            return Err(quote.refuse("another character than the delimiter", "the same"));
+        }
+        Ok(Self { delimiter: between, quote: around, has_header: header(side).get(options)? })
+    }
+}
+
+/// What the reader was told.
+#[derive(Debug, Clone)]
+pub(crate) struct ReadOptions {
+    pub(crate) form: Form,
+    /// The path of a schema.
+    pub(crate) schema: Option<String>,
+    /// Rows of each file that tell the schema; all, if there is no number.
+    pub(crate) infer: Option<u64>,
+    /// Words for nulls.
+    pub(crate) nulls: Vec<String>,
+}
+
+impl ReadOptions {
+    /// Reads the checked options.
+    ///
+    /// # Errors
+    /// Usage: no rows to infer from, a schema besides, a delimiter that cannot be.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        let (schema, infer) = (SCHEMA.get(options)?, INFER.get(options)?);
+        if schema.is_some() && infer.is_some() {
+            return Err(Error::usage(format!("{SCHEMA} leaves nothing to infer: leave out {INFER}")));
+        }
+        Ok(Self { form: Form::new(options, Reader)?, schema, infer, nulls: NULLS.get(options)? })
+    }
+}
+
+/// What the writer was told.
+#[derive(Debug, Clone)]
+pub(crate) struct WriteOptions {
+    pub(crate) form: Form,
+    /// What stands for a null.
+    pub(crate) null: String,
+    /// How rows are divided over files.
+    pub(crate) sharding: Sharding,
+    codec: Option<Codec>,
+    level: Option<u32>,
+}
+
+impl WriteOptions {
+    /// Reads the checked options.
+    ///
+    /// # Errors
+    /// Usage: a delimiter that cannot be, more than one way to make shards.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        Ok(Self {
+            form: Form::new(options, Writer)?,
+            null: WRITTEN_NULL.get(options)?.unwrap_or_default(),
+            sharding: Sharding::of(options)?,
+            codec: CODEC.get(options)?,
+            level: LEVEL.get(options)?,
+        })
+    }
+
+    /// The codec of a file of this name, and its level.
+    ///
+    /// # Errors
+    /// Usage: a level that it does not have.
+    pub(crate) fn codec_of(&self, name: &str) -> Result<(Codec, u32)> {
+        let by_name = || {
+            let named = crate::codec::SUFFIXES.into_iter().rev().find(|(suffix, _)| name.ends_with(suffix));
+            named.map_or(Codec::Plain, |(_, codec)| codec)
+        };
+        let codec = self.codec.unwrap_or_else(by_name);
+        let (levels, default) = match codec {
+            Codec::Plain => (0..=0, 0),
+            Codec::Gzip => (0..=9, 6),
+            Codec::Zstd => (1..=22, 3),
+        };
+        match self.level {
+            None => Ok((codec, default)),
+            Some(level) if codec != Codec::Plain && levels.contains(&level) => Ok((codec, level)),
+            Some(level) => {
+                let expected = match codec {
+                    Codec::Plain => "none: the output is not compressed".to_owned(),
+                    _ => format!("{} to {}", levels.start(), levels.end()),
+                };
+                Err(LEVEL.refuse(expected, level))
+            }
+        }
+    }
+}

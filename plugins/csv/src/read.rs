@@ -1,0 +1,159 @@
+//! The reader: the header of each file, then the types of its columns, from every row unless the user says otherwise; then each
+//! run of rows is a split.
+
+mod bytes;
+mod fault;
+mod infer;
+mod rows;
+mod schema_file;
+mod stream;
+
+use crate::dialect::{Dialect, is_called};
+use crate::options::ReadOptions;
+use bytes::DataFile;
+use rows::{Rows, Run};
+use std::collections::HashSet;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_schema::{Field, Schema, SchemaRef};
+use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split};
+use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Options, Result, Source};
+
+/// Reads files and folders of files.
+pub(crate) struct Reader(ReadOptions);
+
+impl Reader {
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        ReadOptions::new(options).map(Self)
+    }
+}
+
+impl RecordReader for Reader {
+    fn open(
+        &self,
+        source: Arc<dyn Source>,
+        losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordSet>> {
+        let limits = context.limits();
+        let mut names: Option<(Vec<String>, String)> = None;
+        let mut runs = Vec::new();
+        for name in file_names(source.as_ref())? {
+            context.check_cancelled()?;
+            let form = &self.0.form;
+            let dialect = Dialect::of(&name, form.delimiter, form.quote);
+            let file = Arc::new(DataFile::new(&source, &name, dialect, form.has_header)?);
+            let run = Run::whole(file);
+            // One without a line has no columns, and no rows.
+            if let Some(found) = header(&run, limits)? {
+                match &names {
+                    None => names = Some((found, name)),
+                    Some((first, of)) if *first != found => {
+                        let error = Error::malformed("a file has other columns than another one").file(name);
+                        let listed = |names: &[String]| names.join(", ");
+                        return Err(error
+                            .expected(format!("those of {of:?}: {}", listed(first)))
+                            .found(listed(&found)));
+                    }
+                    Some(_) => {}
+                }
+            }
+            runs.push(run);
+        }
+        let names = names.map(|(names, _)| names).unwrap_or_default();
+        let (schema, places) = match &self.0.schema {
+            Some(path) => schema_file::read(path, &names, self.0.form.has_header, context)?,
+            None => {
+                let kinds = infer::infer(&mut runs, &names, &self.0, losses, context)?;
+                let field =
+                    |(name, kind): (&String, crate::kind::Kind)| Field::new(name, kind.data_type(), true);
+                let fields: Vec<Field> = names.iter().zip(kinds).map(field).collect();
+                (Arc::new(Schema::new(fields)), (0..names.len()).collect())
+            }
+        };
+        let splits = runs.iter().map(Run::split).collect();
+        let (count, nulls) = (names.len(), self.0.nulls.clone());
+        Ok(Box::new(Set { schema, places, count, nulls, runs, splits, limits: limits.clone() }))
+    }
+}
+
+/// The names of a file's columns; none, if it has no line.
+fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
+    let mut rows = Rows::new(run, limits)?;
+    if !rows.advance()? {
+        return Ok(None);
+    }
+    let count = rows.fields().len();
+    if count as u64 > limits.columns {
+        let expected = format!("at most {}, or --bound columns=N", limits.columns);
+        return Err(Error::limit("too many columns").file(run.file().name()).expected(expected).found(count));
+    }
+    if !run.file().has_header {
+        return Ok(Some((0..count).map(|place| format!("f{place}")).collect()));
+    }
+    let mut names = Vec::with_capacity(count);
+    let mut seen = HashSet::new();
+    for place in 0..count {
+        let name = rows.text(place)?.into_owned();
+        if !seen.insert(name.clone()) {
+            let error =
+                Error::malformed("two columns of one name: -i header=false reads the header as a row");
+            return Err(rows.at(error.column(name)));
+        }
+        names.push(name);
+    }
+    Ok(Some(names))
+}
+
+struct Set {
+    schema: SchemaRef,
+    /// Which field of a row each column is, and how many fields a row has.
+    places: Vec<usize>,
+    count: usize,
+    nulls: Vec<String>,
+    runs: Vec<Run>,
+    splits: Vec<Split>,
+    limits: Limits,
+}
+
+impl RecordSet for Set {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn splits(&self) -> &[Split] {
+        &self.splits
+    }
+
+    fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
+        self.scan(split, &request.clone().into())
+    }
+
+    /// Fields that are not wanted are not parsed.
+    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+        let run = self.runs.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
+        let rows = Rows::new(run, &self.limits)?;
+        stream::open(rows, &self.schema, &self.places, self.count, &self.nulls, scan)
+    }
+}
+
+/// The files of a source, in the order of their names.
+///
+/// # Errors
+/// Malformed, if there are none.
+fn file_names(source: &dyn Source) -> Result<Vec<String>> {
+    let prefix = match source.entry() {
+        Entry::File(name) => return Ok(vec![name.clone()]),
+        Entry::Folder => "",
+        Entry::Prefix(prefix) => prefix,
+    };
+    let names: Vec<String> = source.list(prefix)?.into_iter().filter(|name| is_member(name)).collect();
+    if names.is_empty() {
+        return Err(Error::malformed("no files of CSV here").expected("*.csv or *.tsv"));
+    }
+    Ok(names)
+}
+
+/// Whether a folder's file of this name is one of its data.
+pub(crate) fn is_member(name: &str) -> bool {
+    is_called(name) && !name.rsplit('/').next().unwrap_or(name).starts_with(['.', '_'])
+}

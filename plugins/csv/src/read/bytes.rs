@@ -1,0 +1,112 @@
+//! The bytes of a file, from some place on, decompressed.
+
+use crate::codec::{self, Codec};
+use crate::dialect::Dialect;
+use std::io::{self, Read};
+use std::sync::Arc;
+use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
+
+/// What a byte may become whatever the limits are: deflate makes at most 1032 of one, and of text far less.
+const MOST_EXPANSION: u64 = 1000;
+
+/// A file of rows.
+pub(super) struct DataFile {
+    source: Arc<dyn Source>,
+    file: FileId,
+    codec: Codec,
+    pub(super) dialect: Dialect,
+    pub(super) has_header: bool,
+}
+
+impl DataFile {
+    /// # Errors
+    /// I/o.
+    pub(super) fn new(
+        source: &Arc<dyn Source>,
+        name: &str,
+        dialect: Dialect,
+        has_header: bool,
+    ) -> Result<Self> {
+        let (file, codec) = (source.open(name)?, codec::of_file(source.as_ref(), name)?);
+        Ok(Self { source: source.clone(), file, codec, dialect, has_header })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.source.name(self.file)
+    }
+
+    /// Its length as it is stored.
+    pub(super) fn len(&self) -> u64 {
+        self.source.len(self.file)
+    }
+
+    /// Whether its rows lie in it as they are.
+    pub(super) fn is_plain(&self) -> bool {
+        self.codec == Codec::Plain
+    }
+
+    /// A part of it, decompressed; more than the limits allow are an error of the reader.
+    ///
+    /// # Errors
+    /// I/o.
+    pub(super) fn bytes(&self, start: u64, end: u64, limits: &Limits) -> Result<Box<dyn Read + Send>> {
+        let input = SourceRead { source: self.source.clone(), file: self.file, at: start, end };
+        let bytes = codec::decompressed(self.codec, input).map_err(|error| self.failed(error))?;
+        if self.is_plain() {
+            return Ok(bytes);
+        }
+        let most = (end - start).saturating_mul(MOST_EXPANSION).saturating_add(limits.expanded_bytes);
+        Ok(Box::new(Bounded { bytes, most, left: most }))
+    }
+
+    /// What an error while the rows were read means: the source's own, or a codec's.
+    pub(super) fn failed(&self, error: io::Error) -> Error {
+        let kind = error.kind();
+        let error = match error.downcast::<Error>() {
+            Ok(own) => own,
+            Err(codec) if self.is_plain() => Error::from(codec),
+            Err(_) if kind == io::ErrorKind::UnexpectedEof => {
+                Error::malformed("the compressed file is cut off")
+            }
+            Err(codec) => Error::malformed(format!("the compressed file makes no sense: {codec}")),
+        };
+        error.file(self.name())
+    }
+}
+
+/// Reads a range of a file.
+struct SourceRead {
+    source: Arc<dyn Source>,
+    file: FileId,
+    at: u64,
+    end: u64,
+}
+
+impl Read for SourceRead {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+        let len = left.min(buffer.len());
+        self.source.read_at(self.file, self.at, &mut buffer[..len]).map_err(io::Error::other)?;
+        self.at += len as u64;
+        Ok(len)
+    }
+}
+
+/// Ends a bomb.
+struct Bounded<R> {
+    bytes: R,
+    most: u64,
+    left: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.bytes.read(buffer)?;
+        self.left = self.left.checked_sub(len as u64).ok_or_else(|| {
+            let error =
+                Error::limit("the compressed file holds too much (--bound expanded_bytes=N allows more)");
+            io::Error::other(error.expected(format!("at most {} bytes", self.most)))
+        })?;
+        Ok(len)
+    }
+}

@@ -1,0 +1,18 @@
+//! Errors about a row.
+
+use tensorferry_sdk::Error;
+
+/// What to do where a guess at types was wrong.
+pub(super) const HINT: &str = "-i schema=FILE says the types of columns";
+
+/// As much of a value as a person reads.
+pub(super) fn shown(value: &str) -> String {
+    format!("{value:.60?}")
+}
+
+/// The error for a row of another number of fields than there are columns.
+pub(super) fn ragged(expected: usize, found: usize) -> Error {
+    Error::malformed("a row with another number of fields than there are columns")
+        .expected(format!("{expected} fields"))
+        .found(found)
+}

@@ -1,0 +1,124 @@
+//! Finds the types of columns in the rows of all files, and where runs of rows begin on the way.
+
+use super::fault::ragged;
+use super::rows::{Rows, Run};
+use crate::kind::Kind;
+use crate::options::ReadOptions;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tensorferry_sdk::{Context, Loss, LossKind, LossSink, Result};
+
+/// Bytes of a run: enough that one costs little, few enough that files are shared out.
+const RUN: u64 = 16 << 20;
+/// Rows after which the user is asked whether to go on.
+const PAUSE: u64 = 4096;
+
+/// The kinds of all columns. Of files that are read to their end, runs become shorter ones that know their rows.
+///
+/// # Errors
+/// Malformed, naming the file and the line; cancelled.
+pub(super) fn infer(
+    runs: &mut Vec<Run>,
+    names: &[String],
+    options: &ReadOptions,
+    losses: &mut dyn LossSink,
+    context: &dyn Context,
+) -> Result<Vec<Kind>> {
+    let mut all = vec![Kind::None; names.len()];
+    let mut parts = Vec::new();
+    for scanned in scan_all(runs, names.len(), options, context) {
+        let (kinds, runs) = scanned?;
+        all = all.into_iter().zip(kinds).map(|(one, other)| one.and(other)).collect();
+        parts.extend(runs);
+    }
+    *runs = parts;
+    for (name, kind) in names.iter().zip(&all) {
+        if matches!(kind, Kind::Float { beyond: true }) {
+            let why = "whole numbers of more than 53 bits among others are rounded: -i schema=FILE keeps them as text";
+            losses.loss(Loss::new(LossKind::Precision, name, why))?;
+        }
+    }
+    Ok(all)
+}
+
+/// What was found in each file, by a thread for each.
+fn scan_all(
+    runs: &[Run],
+    columns: usize,
+    options: &ReadOptions,
+    context: &dyn Context,
+) -> Vec<Result<(Vec<Kind>, Vec<Run>)>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(run) = runs.get(index) else { return done };
+            let scanned = scan(run, columns, options, context);
+            if scanned.is_err() {
+                // Those before it are being read, and the first error is the one that is said.
+                next.fetch_max(runs.len(), Ordering::Relaxed);
+            }
+            done.push((index, scanned));
+        }
+    };
+    let threads = context.threads().clamp(1, runs.len().max(1));
+    let mut done = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut done = work();
+        for other in others {
+            match other.join() {
+                Ok(more) => done.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        done
+    });
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, scanned)| scanned).collect()
+}
+
+fn scan(
+    run: &Run,
+    columns: usize,
+    options: &ReadOptions,
+    context: &dyn Context,
+) -> Result<(Vec<Kind>, Vec<Run>)> {
+    let mut kinds = vec![Kind::None; columns];
+    let mut rows = Rows::new(run, context.limits())?;
+    rows.skip_header()?;
+    let most = options.infer.unwrap_or(u64::MAX);
+    let is_plain = run.file().is_plain();
+    let (mut parts, mut count, mut read) = (Vec::new(), 0_u64, 0_u64);
+    let (mut start, mut line) = (0, 1);
+    while read < most && rows.advance()? {
+        if read.is_multiple_of(PAUSE) {
+            context.check_cancelled()?;
+        }
+        if rows.fields().len() != columns {
+            return Err(rows.at(ragged(columns, rows.fields().len())));
+        }
+        for (place, kind) in kinds.iter_mut().enumerate() {
+            // Of text nothing more can be learnt.
+            if *kind != Kind::Text && !rows.is_null(place, &options.nulls) {
+                *kind = kind.and(Kind::of(rows.raw(place)));
+            }
+        }
+        (count, read) = (count + 1, read + 1);
+        let (offset, _, len) = rows.place();
+        if is_plain && options.infer.is_none() && offset + len - start >= RUN {
+            parts.push(run.part(start, offset + len, line, count));
+            (start, line, count) = (offset + len, rows.next_line(), 0);
+        }
+    }
+    if options.infer.is_some() {
+        return Ok((kinds, vec![run.clone()]));
+    }
+    if count > 0 || parts.is_empty() {
+        parts.push(run.part(start, run.file().len(), line, count));
+    } else {
+        // What comes behind the last row has none.
+        let last = parts.len() - 1;
+        parts[last] = parts[last].until(run.file().len());
+    }
+    Ok((kinds, parts))
+}

@@ -1,0 +1,268 @@
+//! The rows of a part of a file, one after the other: only one is in memory, and what was read ahead.
+
+use super::bytes::DataFile;
+use crate::dialect::{self, Field, Found};
+use std::borrow::Cow;
+use std::io::Read;
+use std::sync::Arc;
+use tensorferry_sdk::records::Split;
+use tensorferry_sdk::{Error, Limits, Result};
+
+/// Bytes of the first reads; a row that is longer doubles the buffer.
+const READ: usize = 256 << 10;
+/// What each byte of a row takes: in the buffer, in its column, and in the column of its type.
+const MEMORY_OF_A_BYTE: u64 = 3;
+/// What each field of a row takes beside its text.
+const MEMORY_OF_A_FIELD: u64 = 64;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A run of whole rows of a file.
+#[derive(Clone)]
+pub(super) struct Run {
+    file: Arc<DataFile>,
+    start: u64,
+    end: u64,
+    /// The number of its first line, as editors have it.
+    line: u64,
+    pub(super) rows: Option<u64>,
+}
+
+impl Run {
+    /// All of a file, with its header.
+    pub(super) fn whole(file: Arc<DataFile>) -> Self {
+        let end = file.len();
+        Self { file, start: 0, end, line: 1, rows: None }
+    }
+
+    pub(super) fn file(&self) -> &DataFile {
+        &self.file
+    }
+
+    /// A part of it, which begins with this line.
+    pub(super) fn part(&self, start: u64, end: u64, line: u64, rows: u64) -> Self {
+        Self { file: self.file.clone(), start, end, line, rows: Some(rows) }
+    }
+
+    /// The same, to another end.
+    pub(super) fn until(&self, end: u64) -> Self {
+        Self { end, ..self.clone() }
+    }
+
+    /// As the host knows it.
+    pub(super) fn split(&self) -> Split {
+        let file = self.file.name().to_owned();
+        Split { file, offset: self.start, bytes: self.end - self.start, records: self.rows }
+    }
+}
+
+/// Goes through the rows of a run.
+pub(super) struct Rows {
+    file: Arc<DataFile>,
+    input: Box<dyn Read + Send>,
+    buffer: Vec<u8>,
+    /// The row, and what of the buffer is filled.
+    begin: usize,
+    end: usize,
+    filled: usize,
+    is_at_end: bool,
+    fields: Vec<Field>,
+    /// Where the row begins in the file, once decompressed, and in which line.
+    offset: u64,
+    line: u64,
+    /// Lines of the row.
+    lines: u64,
+    is_first: bool,
+    most: u64,
+    columns: u64,
+}
+
+impl Rows {
+    /// The rows of a run, its header among them.
+    ///
+    /// # Errors
+    /// I/o.
+    pub(super) fn new(run: &Run, limits: &Limits) -> Result<Self> {
+        Ok(Self {
+            file: run.file.clone(),
+            input: run.file.bytes(run.start, run.end, limits)?,
+            buffer: vec![0; READ],
+            begin: 0,
+            end: 0,
+            filled: 0,
+            is_at_end: false,
+            fields: Vec::new(),
+            offset: run.start,
+            line: run.line,
+            lines: 0,
+            is_first: run.start == 0,
+            most: limits.header_bytes,
+            columns: limits.columns,
+        })
+    }
+
+    /// Goes past the header, where the run begins with one.
+    ///
+    /// # Errors
+    /// As of [`advance`](Self::advance).
+    pub(super) fn skip_header(&mut self) -> Result<()> {
+        if self.is_first && self.file.has_header {
+            self.advance()?;
+        }
+        Ok(())
+    }
+
+    /// Goes to the next row that is not an empty line; whether there is one.
+    ///
+    /// # Errors
+    /// Malformed: a field in quotes that does not end as one; a limit, for a row that is too long; i/o.
+    pub(super) fn advance(&mut self) -> Result<bool> {
+        if self.is_first {
+            self.skip_mark()?;
+        }
+        loop {
+            self.offset += (self.end - self.begin) as u64;
+            self.line += self.lines;
+            (self.begin, self.lines) = (self.end, 0);
+            let len = loop {
+                let text = &self.buffer[self.begin..self.filled];
+                if text.is_empty() && self.is_at_end {
+                    return Ok(false);
+                }
+                match dialect::row(text, self.is_at_end, self.file.dialect, &mut self.fields) {
+                    Found::Row(len) => break len,
+                    Found::Cut => self.fill()?,
+                    Found::BehindQuote(place) => {
+                        let found =
+                            String::from_utf8_lossy(&text[place..text.len().min(place + 10)]).into_owned();
+                        let error = Error::malformed("a field goes on behind its closing quote")
+                            .expected("the delimiter or the end of the line")
+                            .found(format!("{found:?}"));
+                        return Err(self.at(error).offset(self.offset + place as u64));
+                    }
+                    Found::Unended(place) => {
+                        let error = Error::malformed("a field in quotes that never ends");
+                        return Err(self.at(error).offset(self.offset + place as u64));
+                    }
+                }
+            };
+            self.end = self.begin + len;
+            let row = &self.buffer[self.begin..self.end];
+            self.lines = dialect::lines(row);
+            let memory = len as u64 * MEMORY_OF_A_BYTE + self.fields.len() as u64 * MEMORY_OF_A_FIELD;
+            if memory > self.most {
+                return Err(self.too_long());
+            }
+            if self.fields.len() as u64 > self.columns {
+                let expected = format!("at most {}, or --bound columns=N", self.columns);
+                return Err(
+                    self.at(Error::limit("too many fields").expected(expected).found(self.fields.len()))
+                );
+            }
+            let is_blank = matches!(&*self.fields, [only] if !only.is_quoted && only.text.is_empty());
+            if !is_blank {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The fields of the row.
+    pub(super) fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// A field's bytes, whose quotes may be doubled.
+    pub(super) fn raw(&self, field: usize) -> &[u8] {
+        let row = &self.buffer[self.begin..self.end];
+        self.fields.get(field).map_or(&[][..], |field| &row[field.text.clone()])
+    }
+
+    /// A field's text.
+    ///
+    /// # Errors
+    /// Malformed: it is not UTF-8.
+    pub(super) fn text(&self, field: usize) -> Result<Cow<'_, str>> {
+        let text = std::str::from_utf8(self.raw(field)).map_err(|error| {
+            self.at(Error::malformed("a text that is not UTF-8")
+                .found(format!("a wrong byte after {}", error.valid_up_to())))
+        })?;
+        Ok(match (self.file.dialect.quote, self.fields.get(field)) {
+            (Some(quote), Some(field)) if field.has_doubled => {
+                let quote = char::from(quote);
+                Cow::Owned(
+                    text.replace(&[quote, quote].iter().collect::<String>(), quote.encode_utf8(&mut [0; 4])),
+                )
+            }
+            _ => Cow::Borrowed(text),
+        })
+    }
+
+    /// Whether a field is a null: it has no quotes, and is empty or one of these words.
+    pub(super) fn is_null(&self, field: usize, nulls: &[String]) -> bool {
+        let raw = self.raw(field);
+        let is_quoted = self.fields.get(field).is_some_and(|field| field.is_quoted);
+        !is_quoted && (raw.is_empty() || nulls.iter().any(|null| null.as_bytes() == raw))
+    }
+
+    /// Where the row lies: its offset, its line, its length.
+    pub(super) fn place(&self) -> (u64, u64, u64) {
+        (self.offset, self.line, (self.end - self.begin) as u64)
+    }
+
+    pub(super) fn file(&self) -> &DataFile {
+        &self.file
+    }
+
+    /// The number of the line behind the row.
+    pub(super) fn next_line(&self) -> u64 {
+        self.line + self.lines
+    }
+
+    /// An error with the row's place.
+    pub(super) fn at(&self, error: Error) -> Error {
+        error.context(format!("line {}", self.line)).file(self.file.name()).offset(self.offset)
+    }
+
+    fn too_long(&self) -> Error {
+        let error = Error::limit("a row is too long to hold in memory (--bound header_bytes=N allows more)");
+        self.at(error.expected(format!("one that takes at most {} bytes", self.most)))
+    }
+
+    fn skip_mark(&mut self) -> Result<()> {
+        self.is_first = false;
+        while self.filled < BYTE_ORDER_MARK.len() && !self.is_at_end {
+            self.fill()?;
+        }
+        let text = &self.buffer[..self.filled];
+        if text.starts_with(BYTE_ORDER_MARK) {
+            (self.begin, self.end) = (BYTE_ORDER_MARK.len(), BYTE_ORDER_MARK.len());
+            self.offset += BYTE_ORDER_MARK.len() as u64;
+        } else if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
+            let error = Error::unsupported("UTF-16: write it as UTF-8 first");
+            return Err(error.file(self.file.name()).offset(0));
+        }
+        Ok(())
+    }
+
+    /// Reads on.
+    fn fill(&mut self) -> Result<()> {
+        if self.begin > 0 {
+            self.buffer.copy_within(self.begin..self.filled, 0);
+            (self.begin, self.end, self.filled) = (0, self.end - self.begin, self.filled - self.begin);
+        }
+        if self.filled == self.buffer.len() {
+            if self.filled as u64 > self.most / MEMORY_OF_A_BYTE {
+                return Err(self.too_long());
+            }
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+        let len = loop {
+            match self.input.read(&mut self.buffer[self.filled..]) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                result => break result.map_err(|error| self.file.failed(error).offset(self.offset))?,
+            }
+        };
+        self.filled += len;
+        self.is_at_end = len == 0;
+        Ok(())
+    }
+}

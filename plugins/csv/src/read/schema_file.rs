@@ -1,0 +1,158 @@
+//! A schema file says which columns are read, and as what, in JSON: by their names, or in the form that other formats of records
+//! have.
+//!
+//! ```json
+//! {"id": "int64", "code": "utf8", "at": "timestamp[ms]", "price": "decimal128(10, 2)"}
+//! {"columns": [{"name": "id", "type": "int64", "required": true}, {"name": "code", "type": "utf8"}]}
+//! ```
+//!
+//! Types are `int8` to `int64`, `uint8` to `uint64`, `bool`, `float16`, `float32` or `float`, `float64` or `double`, `utf8` or
+//! `string`, `binary` or `bytes` (base64), `date32`, `date64`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`, `[us, UTC]`, `time32[s]`,
+//! `time64[us]`, `decimal128(10, 2)`; or any that texts can be cast to, as Arrow's Rust library writes it. Without a header, the
+//! names are those of the fields in their order.
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
+use tensorferry_sdk::records::type_named;
+use tensorferry_sdk::{Context, Error, Result};
+
+/// Reads the schema file at a path: the columns, and which field of a row each is.
+///
+/// # Errors
+/// Usage: a file that says what cannot be, or what the header lacks; whatever reading gives.
+pub(super) fn read(
+    path: &str,
+    names: &[String],
+    has_header: bool,
+    context: &dyn Context,
+) -> Result<(SchemaRef, Vec<usize>)> {
+    let source = context.open(path)?;
+    let file = source.open(source.entry().name())?;
+    let text = source.read_vec(file, 0, source.len(file), context.limits())?;
+    let fields = parse(&text).map_err(|error| error.file(path))?;
+    if !has_header && !names.is_empty() && fields.len() != names.len() {
+        let error = Error::usage("a schema without a header names every field").file(path);
+        return Err(error.expected(format!("{} columns", names.len())).found(fields.len()));
+    }
+    let mut places = Vec::with_capacity(fields.len());
+    for (number, field) in fields.iter().enumerate() {
+        let place =
+            if has_header { names.iter().position(|name| name == field.name()) } else { Some(number) };
+        // Files without a line have no header, and no rows.
+        let place = place.or(names.is_empty().then_some(number)).ok_or_else(|| {
+            Error::usage("the files have no such column").column(field.name()).expected(names.join(", "))
+        })?;
+        places.push(place);
+    }
+    Ok((Arc::new(Schema::new(fields)), places))
+}
+
+/// The keys of an object and their values, in its order.
+struct Pairs(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of columns and their types")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+fn parse(text: &[u8]) -> Result<Vec<Field>> {
+    let wrong = |what: String| Error::usage(format!("not a schema of columns: {what}"));
+    let Pairs(pairs) = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
+    let mut fields = Vec::new();
+    match pairs.iter().find(|(key, value)| key == "columns" && value.is_array()) {
+        Some((_, columns)) => {
+            for column in columns.as_array().into_iter().flatten() {
+                let text =
+                    |key: &str| column[key].as_str().ok_or_else(|| wrong(format!("a column has no {key}")));
+                let shape = column.get("shape").and_then(Value::as_array);
+                if shape.is_some_and(|shape| !shape.is_empty()) {
+                    let error = Error::usage("CSV has no lists: give the column as utf8");
+                    return Err(error.column(text("name")?));
+                }
+                let required = column["required"].as_bool().unwrap_or_default();
+                fields.push(field(text("name")?, text("type")?, !required)?);
+            }
+        }
+        _ => {
+            for (name, word) in &pairs {
+                let word = word.as_str().ok_or_else(|| wrong(format!("the type of {name:?} is no text")))?;
+                fields.push(field(name, word, true)?);
+            }
+        }
+    }
+    let mut names = HashSet::new();
+    match fields.iter().find(|field| !names.insert(field.name().clone())) {
+        Some(twice) => Err(Error::usage("the schema has a column twice").column(twice.name())),
+        None => Ok(fields),
+    }
+}
+
+fn field(name: &str, word: &str, is_nullable: bool) -> Result<Field> {
+    let known = type_named(word).filter(|data_type| {
+        matches!(data_type, DataType::Utf8 | DataType::Binary | DataType::Null)
+            || arrow_cast::can_cast_types(&DataType::Utf8, data_type) && !data_type.is_nested()
+    });
+    let data_type = known.ok_or_else(|| {
+        let error = Error::usage("a type that no text of CSV has").column(name);
+        error.expected("int64, float64, utf8, date32, ...").found(format!("{word:?}"))
+    })?;
+    if let DataType::Timestamp(_, Some(zone)) = &data_type
+        && **zone != *"UTC"
+        && !zone.starts_with(['+', '-'])
+    {
+        let error = Error::usage("zones are known by their offset, not by a name").column(name);
+        return Err(error.expected("UTC or +02:00").found(format!("{zone:?}")));
+    }
+    Ok(Field::new(name, data_type, is_nullable))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn both_forms_are_read_and_what_cannot_be_is_refused() {
+        let short = parse(br#"{"b": "int64", "a": "timestamp[ms]"}"#).unwrap();
+        let names: Vec<_> = short.iter().map(Field::name).collect();
+        assert_eq!(names, ["b", "a"]);
+        let long =
+            parse(br#"{"columns": [{"name": "b", "type": "decimal128(10, 2)", "required": true}]}"#).unwrap();
+        assert_eq!((long[0].data_type(), long[0].is_nullable()), (&DataType::Decimal128(10, 2), false));
+        for bad in [
+            &br#"{"a": "int65"}"#[..],
+            br#"{"a": 1}"#,
+            br#"{"a": "timestamp[us, Europe/Paris]"}"#,
+            br#"[]"#,
+            br#"{"columns": [{"name": "a", "type": "int64", "shape": [2]}]}"#,
+            br#"{"columns": [{"name": "a", "type": "int8"}, {"name": "a", "type": "int8"}]}"#,
+            br#"{"#,
+        ] {
+            assert!(parse(bad).is_err(), "{}", String::from_utf8_lossy(bad));
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Streams rows in batches: the texts of each column, cast to its type.
+
+use super::fault::{HINT, ragged, shown};
+use super::rows::Rows;
+use arrow_cast::CastOptions;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_array::builder::{BinaryBuilder, StringBuilder};
+use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
+use tensorferry_sdk::arrow_array::{NullArray, StringArray};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, SchemaRef};
+use tensorferry_sdk::records::{Batched, Scan, stream_error, type_text};
+use tensorferry_sdk::{Error, Result};
+
+/// Bytes of a batch, at most: the offsets of a column have 31 bits.
+const LONGEST: u64 = 1 << 30;
+
+/// Streams the columns and rows that are asked for. `places`: which field of a row each column is; `count`: how many a row has.
+///
+/// # Errors
+/// What is wrong with the header; a plugin error, for columns that are not there.
+pub(super) fn open(
+    mut rows: Rows,
+    schema: &SchemaRef,
+    places: &[usize],
+    count: usize,
+    nulls: &[String],
+    scan: &Scan,
+) -> Result<Batched> {
+    let all = || (0..schema.fields().len()).collect();
+    let wanted: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
+    let schema = Arc::new(schema.project(&wanted).map_err(|error| Error::plugin(error.to_string()))?);
+    rows.skip_header()?;
+    Ok(Box::new(Stream {
+        rows,
+        columns: wanted.iter().map(|place| (places[*place], StringBuilder::new())).collect(),
+        schema,
+        count,
+        nulls: nulls.to_vec(),
+        lines: Vec::new(),
+        skip: scan.first_row,
+        left: scan.limit.unwrap_or(u64::MAX),
+        most_rows: scan.rows.max(1),
+        most_bytes: scan.bytes.clamp(1, LONGEST),
+    }))
+}
+
+struct Stream {
+    rows: Rows,
+    schema: SchemaRef,
+    /// Of each column the field, and the texts.
+    columns: Vec<(usize, StringBuilder)>,
+    count: usize,
+    nulls: Vec<String>,
+    /// In which line each row begins, and where.
+    lines: Vec<(u64, u64)>,
+    /// Rows that are still to be gone past, and those that are wanted behind them.
+    skip: u64,
+    left: u64,
+    most_rows: usize,
+    most_bytes: u64,
+}
+
+impl Stream {
+    fn advance(&mut self) -> Result<bool> {
+        if !self.rows.advance()? {
+            return Ok(false);
+        }
+        match self.rows.fields().len() {
+            found if found == self.count => Ok(true),
+            found => Err(self.rows.at(ragged(self.count, found))),
+        }
+    }
+
+    fn batch(&mut self) -> Result<Option<RecordBatch>> {
+        while self.skip > 0 {
+            if !self.advance()? {
+                return Ok(None);
+            }
+            self.skip -= 1;
+        }
+        self.lines.clear();
+        let mut bytes = 0;
+        while self.lines.len() < self.most_rows && bytes < self.most_bytes && self.left > 0 {
+            if !self.advance()? {
+                break;
+            }
+            let (offset, line, len) = self.rows.place();
+            for ((place, texts), field) in self.columns.iter_mut().zip(self.schema.fields()) {
+                let is_text = *field.data_type() == DataType::Utf8;
+                // An empty text is no value of another type.
+                if self.rows.is_null(*place, &self.nulls) || !is_text && self.rows.raw(*place).is_empty() {
+                    if !field.is_nullable() {
+                        let error = Error::malformed("a null in a column that has none by its schema");
+                        return Err(self.rows.at(error.column(field.name())));
+                    }
+                    texts.append_null();
+                    continue;
+                }
+                let text = self.rows.text(*place).map_err(|error| error.column(field.name()))?;
+                texts.append_value(text);
+            }
+            self.lines.push((line, offset));
+            // An offset or a number for each field as well.
+            bytes += len + 8 * self.columns.len() as u64;
+            self.left -= 1;
+        }
+        if self.lines.is_empty() {
+            return Ok(None);
+        }
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for ((_, texts), field) in self.columns.iter_mut().zip(self.schema.fields()) {
+            columns.push(cast(texts.finish(), field).map_err(|(row, error)| {
+                let (line, offset) = self.lines.get(row).copied().unwrap_or_default();
+                error.context(format!("line {line}")).offset(offset).column(field.name())
+            })?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(self.lines.len()));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
+        batch.map(Some).map_err(|error| Error::plugin(error.to_string()))
+    }
+}
+
+/// Texts as values of a type; or the row of the first that is none, and why.
+fn cast(texts: StringArray, field: &Field) -> Result<ArrayRef, (usize, Error)> {
+    let data_type = field.data_type();
+    let wrong = |row: usize| {
+        let error = Error::malformed(format!("a value of another type than its column: {HINT}"));
+        (row, error.expected(type_text(data_type)).found(shown(texts.value(row))))
+    };
+    match data_type {
+        DataType::Utf8 => return Ok(Arc::new(texts)),
+        DataType::Null => {
+            return match (0..texts.len()).find(|row| texts.is_valid(*row)) {
+                Some(row) => Err(wrong(row)),
+                None => Ok(Arc::new(NullArray::new(texts.len()))),
+            };
+        }
+        DataType::Binary => {
+            let mut bytes = BinaryBuilder::new();
+            for row in 0..texts.len() {
+                let value = texts.is_valid(row).then(|| STANDARD.decode(texts.value(row)));
+                bytes.append_option(value.transpose().map_err(|_| wrong(row))?);
+            }
+            return Ok(Arc::new(bytes.finish()));
+        }
+        _ => {}
+    }
+    // The library knows no zone by its name.
+    let plain = match data_type {
+        DataType::Timestamp(unit, Some(zone)) if **zone == *"UTC" => {
+            DataType::Timestamp(*unit, Some("+00:00".into()))
+        }
+        other => other.clone(),
+    };
+    let unsupported = |error: ArrowError| (0, Error::unsupported(error.to_string()));
+    let options = CastOptions { safe: true, ..CastOptions::default() };
+    let all = arrow_cast::cast_with_options(&texts, &plain, &options).map_err(unsupported)?;
+    let all =
+        if plain == *data_type { all } else { arrow_cast::cast(&all, data_type).map_err(unsupported)? };
+    // What is no value has become null.
+    if all.null_count() == texts.null_count() {
+        return Ok(all);
+    }
+    let row = (0..texts.len()).find(|row| texts.is_valid(*row) && all.is_null(*row));
+    Err(wrong(row.unwrap_or_default()))
+}
+
+impl Iterator for Stream {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        let batch = self.batch();
+        if !matches!(batch, Ok(Some(_))) {
+            self.left = 0;
+        }
+        batch.map_err(|error| stream_error(error.file(self.rows.file().name()))).transpose()
+    }
+}
+
+impl RecordBatchReader for Stream {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

@@ -1,0 +1,118 @@
+//! The writer: a file begins with the names of its columns, pieces are runs of rows, and a compressed file is one member or frame
+//! for each.
+
+mod encode;
+mod json;
+
+use crate::codec::Codec;
+use crate::dialect::Dialect;
+use crate::options::WriteOptions;
+use encode::Encoder;
+use tensorferry_sdk::arrow_array::RecordBatch;
+use tensorferry_sdk::arrow_schema::SchemaRef;
+use tensorferry_sdk::records::{Group, RecordPlan, RecordWriter, Roll, ShardFiles, Sharding};
+use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, Target};
+
+/// Writes with these options.
+pub(crate) struct Writer(WriteOptions);
+
+impl Writer {
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        WriteOptions::new(options).map(Self)
+    }
+}
+
+impl RecordWriter for Writer {
+    fn plan(
+        &self,
+        schema: &SchemaRef,
+        _rows: Option<u64>,
+        target: &Target,
+        losses: &mut dyn LossSink,
+        _context: &dyn Context,
+    ) -> Result<Box<dyn RecordPlan>> {
+        let name = match target {
+            Target::File(name) => name,
+            Target::Folder => "data.csv",
+        };
+        let (codec, level) = self.0.codec_of(name)?;
+        let dialect = Dialect::of(name, self.0.form.delimiter, self.0.form.quote);
+        let (encoder, lost) = Encoder::new(schema, dialect, &self.0.null)?;
+        lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
+        let head = if self.0.form.has_header { encoder.header()? } else { Vec::new() };
+        Ok(Box::new(Plan { files: files(name, self.0.sharding), codec, level, encoder, head }))
+    }
+}
+
+struct Plan {
+    files: ShardFiles,
+    codec: Codec,
+    level: u32,
+    encoder: Encoder,
+    head: Vec<u8>,
+}
+
+impl RecordPlan for Plan {
+    fn files(&self) -> &[String] {
+        self.files.files()
+    }
+
+    fn roll(&self) -> Option<Roll> {
+        self.files.roll()
+    }
+
+    fn name(&self, file: usize, count: usize) -> Result<String> {
+        self.files.name(file, count)
+    }
+
+    fn supersedes(&self) -> &[String] {
+        self.files.supersedes()
+    }
+
+    fn group(&self) -> Group {
+        self.files.group(Group::default())
+    }
+
+    fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
+        self.write(&self.head, output)
+    }
+
+    fn encode(
+        &self,
+        batches: &[RecordBatch],
+        output: &mut dyn ByteSink,
+        losses: &mut dyn LossSink,
+    ) -> Result<Vec<u8>> {
+        let (text, lost) = self.encoder.encode(batches)?;
+        lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
+        self.write(&text, output)?;
+        Ok(Vec::new())
+    }
+}
+
+impl Plan {
+    fn write(&self, text: &[u8], output: &mut dyn ByteSink) -> Result<()> {
+        match self.codec {
+            Codec::Plain => output.write(text),
+            Codec::Gzip => {
+                let mut member = flate2::bufread::GzEncoder::new(text, flate2::Compression::new(self.level));
+                let mut bytes = Vec::new();
+                std::io::Read::read_to_end(&mut member, &mut bytes)?;
+                output.write(&bytes)
+            }
+            Codec::Zstd => {
+                let level = i32::try_from(self.level).map_err(|_| Error::usage("no such level"))?;
+                output.write(&zstd::bulk::compress(text, level)?)
+            }
+        }
+    }
+}
+
+/// `data.csv`, or with a number of shards `data-00000-of-00002.csv` and so on.
+fn files(name: &str, sharding: Sharding) -> ShardFiles {
+    // From the first dot of what says the format on: `.csv.gz`.
+    let at = crate::SUFFIXES.iter().find_map(|suffix| name.rfind(suffix));
+    let (stem, suffix) = name.split_at(at.unwrap_or(name.len()));
+    let suffix = if suffix.is_empty() { crate::SUFFIXES[0] } else { suffix };
+    ShardFiles::new(sharding, name, stem, suffix)
+}

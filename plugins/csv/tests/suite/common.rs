@@ -1,0 +1,60 @@
+//! Rows read and written by the format in memory, the way a host does it.
+
+use std::sync::Arc;
+use tensorferry_csv::Csv;
+use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
+use tensorferry_sdk::arrow_schema::DataType;
+use tensorferry_sdk::memory::pairs;
+use tensorferry_sdk::memory::records::{self, Opened};
+use tensorferry_sdk::records::Batches;
+use tensorferry_sdk::{Loss, MemoryContext, MemorySource, Result, Target};
+
+/// Opens a source under these options of the reader; `schema`: what a schema file has.
+pub(crate) fn open(source: MemorySource, given: &[(&str, &str)], schema: &str) -> Result<Opened> {
+    let mut context = MemoryContext::default();
+    context.sources.insert("schema.json".to_owned(), Arc::new(MemorySource::file("schema.json", schema)));
+    records::open(&Csv, &pairs(given), Arc::new(source), &context)
+}
+
+/// The rows of a text in one batch.
+pub(crate) fn read_with(text: impl AsRef<[u8]>, given: &[(&str, &str)], schema: &str) -> Result<RecordBatch> {
+    let set = open(MemorySource::file("in.csv", text.as_ref()), given, schema)?;
+    let mut all = records::read(&*set, &Batches::default())?.concat();
+    assert!(all.len() <= 1);
+    Ok(all.pop().unwrap_or_else(|| RecordBatch::new_empty(set.schema())))
+}
+
+/// The rows of a text in one batch.
+pub(crate) fn read(text: impl AsRef<[u8]>) -> Result<RecordBatch> {
+    read_with(text, &[], "{}")
+}
+
+/// The message with which a text is refused.
+pub(crate) fn refusal(text: impl AsRef<[u8]>, given: &[(&str, &str)], schema: &str) -> String {
+    read_with(text, given, schema).unwrap_err().to_string()
+}
+
+/// The types of columns by their names.
+pub(crate) fn types(rows: &RecordBatch) -> Vec<(String, DataType)> {
+    let schema = rows.schema();
+    schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
+}
+
+/// Writes batches, each a piece of the one file.
+pub(crate) fn write(
+    pieces: &[RecordBatch],
+    name: &str,
+    given: &[(&str, &str)],
+) -> Result<(Vec<u8>, Vec<Loss>)> {
+    let (schema, target) = (pieces[0].schema(), Target::File(name.to_owned()));
+    let pieces: Vec<_> = pieces.iter().map(|piece| vec![piece.clone()]).collect();
+    let mut output =
+        records::write(&Csv, &pairs(given), &schema, &pieces, &target, &MemoryContext::default())?;
+    Ok((output.files.pop_first().unwrap().1, output.losses))
+}
+
+/// Rows of these columns, each nullable.
+pub(crate) fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    let columns = columns.into_iter().map(|(name, column)| (name, column, true));
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+}

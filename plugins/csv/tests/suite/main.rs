@@ -1,0 +1,7 @@
+//! CSV, written and read in memory.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+mod conformance;
+mod read;
+mod write;

@@ -1,0 +1,215 @@
+//! What lines are read as.
+
+use crate::common::{open, read, read_with, refusal, types};
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use tensorferry_csv::Csv;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::types::{
+    Date32Type, Decimal128Type, Float64Type, Int64Type, TimestampMillisecondType, UInt8Type,
+};
+use tensorferry_sdk::arrow_array::{Array, Int64Array, RecordBatch, StringArray};
+use tensorferry_sdk::arrow_schema::{DataType, TimeUnit};
+use tensorferry_sdk::memory::records;
+use tensorferry_sdk::records::Batches;
+use tensorferry_sdk::{Entry, ErrorKind, Format, LossKind, MemoryContext, MemorySource, Score};
+
+#[test]
+fn types_are_found_in_all_rows() {
+    let rows = read(
+        "i,f,b,code,d,t,n,s\n1,1,true,007,2024-02-29,2024-02-29T12:30:00.5,,x\n,0.5,False,10,1969-12-31,2024-02-29 00:00:00,,\"\"\n",
+    )
+    .unwrap();
+    let expected = [
+        ("i", DataType::Int64),
+        ("f", DataType::Float64),
+        ("b", DataType::Boolean),
+        ("code", DataType::Utf8),
+        ("d", DataType::Date32),
+        ("t", DataType::Timestamp(TimeUnit::Millisecond, None)),
+        ("n", DataType::Null),
+        ("s", DataType::Utf8),
+    ];
+    assert_eq!(types(&rows), expected.map(|(name, of)| (name.to_owned(), of)));
+    assert_eq!(rows.column(0).as_primitive::<Int64Type>(), &Int64Array::from(vec![Some(1), None]));
+    assert_eq!(rows.column(1).as_primitive::<Float64Type>().values(), &[1.0, 0.5]);
+    assert_eq!(rows.column(3).as_string::<i32>(), &StringArray::from(vec!["007", "10"]));
+    assert_eq!(rows.column(4).as_primitive::<Date32Type>().value(1), -1);
+    assert_eq!(rows.column(5).as_primitive::<TimestampMillisecondType>().value(0), 1_709_209_800_500);
+    assert_eq!(rows.column(7).as_string::<i32>(), &StringArray::from(vec!["x", ""]));
+}
+
+#[test]
+fn marks_line_ends_quotes_and_blank_lines_are_what_they_are() {
+    for text in [
+        "\u{feff}a,b\r\n1,\"x\r\ny\"\r\n\r\n2,\"q\"\"\"\r\n",
+        "a,b\n1,\"x\r\ny\"\n2,\"q\"\"\"",
+        "\n\na,b\r1,\"x\r\ny\"\r2,\"q\"\"\"\r",
+        "\"a\",\"b\"\n\"1\",\"x\r\ny\"\n\"2\",\"q\"\"\"\n",
+    ] {
+        let rows = read(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+        assert_eq!(types(&rows), [("a".to_owned(), DataType::Int64), ("b".to_owned(), DataType::Utf8)]);
+        assert_eq!(rows.column(0).as_primitive::<Int64Type>().values(), &[1, 2], "{text:?}");
+        assert_eq!(rows.column(1).as_string::<i32>(), &StringArray::from(vec!["x\r\ny", "q\""]), "{text:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_line() {
+    for (text, said) in [
+        ("a,b\n1,2\n3\n", ["line 3", "expected 2 fields, found 1"]),
+        ("a,b\n1,\"x\ny\"\n3,4,5\n", ["line 4", "expected 2 fields, found 3"]),
+        ("a,a\n1,2\n", ["two columns of one name", "line 1"]),
+        ("a\n\"x\"y\n", ["closing quote", "line 2"]),
+        ("a\n1\n\"x", ["never ends", "line 3"]),
+    ] {
+        let message = refusal(text, &[], "{}");
+        assert!(said.iter().all(|said| message.contains(said)) && message.contains("in.csv"), "{message}");
+    }
+    let message = refusal(b"a,b\nx,\xff\n", &[], "{}");
+    assert!(
+        message.contains("UTF-8") && message.contains("line 2") && message.contains("column \"b\""),
+        "{message}"
+    );
+    assert!(refusal(b"\xff\xfea\0", &[], "{}").contains("UTF-16"));
+}
+
+#[test]
+fn a_value_that_does_not_fit_the_first_rows_is_an_error_with_what_to_do() {
+    let message = refusal("a,b\n1,2\n2,2\n\n3,x\n", &[("infer", "2")], "{}");
+    for said in ["in.csv", "line 5", "column \"b\"", "expected int64", "found \"x\"", "-i schema="] {
+        assert!(message.contains(said), "{said}: {message}");
+    }
+    let rows = read_with("a,b\n1,2\n2,2\n\n3,x\n", &[("infer", "3")], "{}").unwrap();
+    assert_eq!(types(&rows)[1].1, DataType::Utf8);
+}
+
+#[test]
+fn a_schema_says_columns_and_types() {
+    let given = [("schema", "schema.json")];
+    let schema = r#"{"code": "uint8", "price": "decimal128(10, 2)", "raw": "binary"}"#;
+    let rows = read_with("x,price,code,raw\n1,1.5,007,/w==\n2,-3,,\n", &given, schema).unwrap();
+    assert_eq!(rows.num_columns(), 3);
+    assert_eq!(rows.column(0).as_primitive::<UInt8Type>().value(0), 7);
+    assert_eq!(rows.column(1).as_primitive::<Decimal128Type>().values(), &[150, -300]);
+    assert_eq!((rows.column(2).as_binary::<i32>().value(0), rows.column(2).is_null(1)), (&b"\xff"[..], true));
+    let message = refusal("code,price,raw\n300,1,\n", &given, schema);
+    assert!(message.contains("expected uint8") && message.contains("\"300\""), "{message}");
+    assert!(refusal("code\n1\n", &given, r#"{"cod": "int8"}"#).contains("no such column"));
+    let long = r#"{"columns": [{"name": "code", "type": "int64", "required": true}]}"#;
+    assert!(refusal("code,x\n,1\n", &given, long).contains("null"));
+    let rows =
+        read_with("1,a\n2,b\n", &[given[0], ("header", "false")], r#"{"n": "int64", "a": "utf8"}"#).unwrap();
+    assert_eq!((rows.num_rows(), rows.schema().field(1).name().as_str()), (2, "a"));
+}
+
+#[test]
+fn options_say_what_stands_between_and_for_nulls() {
+    let rows = read_with(
+        "1|'NA'\nNA|'a|b'\n",
+        &[("delimiter", "|"), ("quote", "'"), ("header", "false"), ("nulls", "NA")],
+        "{}",
+    );
+    let rows = rows.unwrap();
+    assert_eq!(types(&rows), [("f0".to_owned(), DataType::Int64), ("f1".to_owned(), DataType::Utf8)]);
+    assert!(rows.column(0).is_null(1));
+    assert_eq!(rows.column(1).as_string::<i32>(), &StringArray::from(vec!["NA", "a|b"]));
+    let rows = read_with("a\tb\n\"x\t1\n", &[("delimiter", "tab"), ("quote", "none")], "{}").unwrap();
+    assert_eq!(rows.column(0).as_string::<i32>().value(0), "\"x");
+    for bad in [("delimiter", "ab"), ("delimiter", "\""), ("quote", "\u{e4}"), ("delimiter", "\n")] {
+        let error = read_with("a\n", &[bad], "{}").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage, "{bad:?}");
+    }
+}
+
+#[test]
+fn files_of_a_folder_have_one_schema() {
+    let folder = |files: &[(&str, &str)]| {
+        let files: BTreeMap<_, _> =
+            files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect();
+        MemorySource::new(Entry::Folder, files)
+    };
+    let set = open(folder(&[("a.csv", "a,b\n1,1\n"), ("b.tsv", "a\tb\n0.5\tx\n"), ("c.csv", "")]), &[], "{}")
+        .unwrap();
+    let types: Vec<_> = set.schema().fields().iter().map(|field| field.data_type().clone()).collect();
+    assert_eq!(types, [DataType::Float64, DataType::Utf8]);
+    let rows = records::read(&*set, &Batches::default()).unwrap();
+    assert_eq!(rows.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 0]);
+    let error = open(folder(&[("a.csv", "a,b\n"), ("b.csv", "b,a\n")]), &[], "{}").err().unwrap();
+    assert!(error.to_string().contains("other columns"), "{error}");
+}
+
+#[test]
+fn whole_numbers_that_a_float_rounds_are_a_loss() {
+    let set = open(MemorySource::file("in.csv", "a\n9007199254740993\n0.5\n"), &[], "{}").unwrap();
+    let losses = set.losses().unwrap();
+    assert_eq!((losses.len(), losses[0].kind, losses[0].what.as_str()), (1, LossKind::Precision, "a"));
+}
+
+#[test]
+fn nothing_has_no_columns_and_no_rows() {
+    for text in ["", "\n\r\n", "\u{feff}"] {
+        let rows = read(text).unwrap();
+        assert_eq!((rows.num_columns(), rows.num_rows()), (0, 0));
+    }
+    assert_eq!(
+        types(&read("a,b\n").unwrap()),
+        [("a".to_owned(), DataType::Null), ("b".to_owned(), DataType::Null)]
+    );
+}
+
+#[test]
+fn compressed_files_are_read_and_bombs_are_not() {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(6));
+    gzip.write_all(b"a\n1\n").unwrap();
+    let source = MemorySource::file("in.csv.gz", gzip.finish().unwrap());
+    let set = open(source, &[], "{}").unwrap();
+    assert_eq!(records::read(&*set, &Batches::default()).unwrap()[0][0].num_rows(), 1);
+    let bomb = zstd::bulk::compress(&b"1\n".repeat(4 << 20), 1).unwrap();
+    let mut context = MemoryContext::default();
+    context.limits.expanded_bytes = 1 << 10;
+    let opened =
+        records::open(&Csv, &[], std::sync::Arc::new(MemorySource::file("in.csv.zst", bomb)), &context);
+    assert_eq!(opened.err().unwrap().kind(), ErrorKind::Limit);
+    let long = format!("a\n\"{}", "x".repeat(4 << 20));
+    context.limits.header_bytes = 1 << 20;
+    let opened = records::open(&Csv, &[], std::sync::Arc::new(MemorySource::file("in.csv", long)), &context);
+    assert_eq!(opened.err().unwrap().kind(), ErrorKind::Limit);
+}
+
+#[test]
+fn splits_are_all_rows_and_each_once() {
+    let mut text = "id,text\n".to_owned();
+    for id in 0..500_000 {
+        let blank = if id % 1000 == 0 { "\n" } else { "" };
+        text += &format!("{blank}{id},\"{}\n\"\n", "x,".repeat(id % 40));
+    }
+    let set = open(MemorySource::file("in.csv", text.clone()), &[], "{}").unwrap();
+    let splits = set.splits();
+    assert!(splits.len() > 1, "{}", splits.len());
+    assert_eq!(splits.iter().map(|split| split.records.unwrap()).sum::<u64>(), 500_000);
+    assert_eq!(splits.iter().map(|split| split.bytes).sum::<u64>(), text.len() as u64);
+    let mut next = 0;
+    for (split, batches) in splits.iter().zip(records::read(&*set, &Batches::default()).unwrap()) {
+        for batch in &batches {
+            for id in batch.column(0).as_primitive::<Int64Type>().values() {
+                assert_eq!(*id, next);
+                next += 1;
+            }
+        }
+        let count = batches.iter().map(RecordBatch::num_rows).sum::<usize>() as u64;
+        assert_eq!(Some(count), split.records);
+    }
+    assert_eq!(next, 500_000);
+}
+
+#[test]
+fn a_name_and_text_are_asked_for() {
+    let score = |name: &str, bytes: &[u8]| {
+        Csv.probe(&MemorySource::file(name, bytes), &MemoryContext::default()).unwrap().unwrap()
+    };
+    assert_eq!(score("a.csv", b"a,b\n"), Score::LIKELY);
+    assert_eq!(score("a.tsv.gz", b"a"), Score::LIKELY);
+    assert_eq!(score("a.csv", b"\xff\xfe"), Score::MAYBE);
+    assert_eq!(score("a.txt", b"a,b\n"), Score::NO);
+}

@@ -1,0 +1,89 @@
+//! What rows are written as, and read as again.
+
+use crate::common::{read, rows, write};
+use proptest::prelude::*;
+use std::io::Read as _;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder};
+use tensorferry_sdk::arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array,
+    Int64Array, StringArray, TimestampMillisecondArray,
+};
+use tensorferry_sdk::{ErrorKind, LossKind};
+
+#[test]
+fn values_are_in_quotes_where_they_take_them() {
+    let mut lists = ListBuilder::new(Int64Builder::new());
+    lists.append_value([Some(1), None]);
+    lists.append_null();
+    let decimal = Decimal128Array::from(vec![-12_345, 1]).with_precision_and_scale(10, 2).unwrap();
+    let batch = rows(vec![
+        ("id", Arc::new(Int64Array::from(vec![Some(1), None])) as ArrayRef),
+        ("a,\"b\"", Arc::new(StringArray::from(vec![Some("x,\"y\"\n"), Some("")]))),
+        ("f", Arc::new(Float32Array::from(vec![0.1, f32::NAN]))),
+        ("t", Arc::new(BooleanArray::from(vec![true, false]))),
+        ("d", Arc::new(Date32Array::from(vec![0, -1]))),
+        ("at", Arc::new(TimestampMillisecondArray::from(vec![1, -1]).with_timezone("Europe/Paris"))),
+        ("price", Arc::new(decimal)),
+        ("raw", Arc::new(BinaryArray::from(vec![&b"\xff"[..], b""]))),
+        ("list", Arc::new(lists.finish())),
+    ]);
+    let (text, losses) = write(std::slice::from_ref(&batch), "out.csv", &[]).unwrap();
+    let expected = "id,\"a,\"\"b\"\"\",f,t,d,at,price,raw,list\n\
+        1,\"x,\"\"y\"\"\n\",0.1,true,1970-01-01,1970-01-01T00:00:00.001Z,-123.45,/w==,\"[1,null]\"\n\
+        ,\"\",NaN,false,1969-12-31,1969-12-31T23:59:59.999Z,0.01,\"\",\n";
+    assert_eq!(String::from_utf8(text).unwrap(), expected);
+    let whats: Vec<_> = losses.iter().map(|loss| (loss.kind, loss.what.as_str())).collect();
+    assert_eq!(whats, ["price", "raw", "list"].map(|what| (LossKind::Metadata, what)));
+    let (text, _) =
+        write(&[batch.project(&[0, 3]).unwrap()], "out.tsv", &[("nulls", "NA"), ("header", "false")])
+            .unwrap();
+    assert_eq!(text, b"1\ttrue\nNA\tfalse\n");
+}
+
+#[test]
+fn texts_that_look_like_numbers_are_a_loss() {
+    let texts = |of: &[&str]| rows(vec![("a", Arc::new(StringArray::from_iter_values(of)) as ArrayRef)]);
+    for (of, is_lost) in
+        [(&["1", "2"][..], true), (&["1", "x"], false), (&["007"], false), (&["", "true"], true)]
+    {
+        let (_, losses) = write(&[texts(of)], "out.csv", &[]).unwrap();
+        assert_eq!(!losses.is_empty(), is_lost, "{of:?}: {losses:?}");
+    }
+    let error = write(&[texts(&["a,b"])], "out.csv", &[("quote", "none")]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn pieces_of_a_compressed_file_are_one_file() {
+    let batch = |n| rows(vec![("a", Arc::new(Int64Array::from(vec![n])) as ArrayRef)]);
+    let (gzip, _) = write(&[batch(1), batch(2)], "out.csv.gz", &[]).unwrap();
+    let mut text = String::new();
+    flate2::read::MultiGzDecoder::new(&gzip[..]).read_to_string(&mut text).unwrap();
+    assert_eq!(text, "a\n1\n2\n");
+    let (zstd, _) = write(&[batch(1), batch(2)], "out.csv", &[("codec", "zstd")]).unwrap();
+    assert_eq!(zstd::stream::decode_all(&zstd[..]).unwrap(), text.as_bytes());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rows_come_back(
+        values in prop::collection::vec(
+            (prop::option::of(any::<i64>()), any::<f64>(), prop::option::of("[\u{0}-\u{7f}\u{e4}\u{1F980}]{0,6}"), prop::option::of(any::<bool>())),
+            1..20,
+        ),
+    ) {
+        // What tells each column's type, whatever the values are.
+        let batch = rows(vec![
+            ("i", Arc::new(Int64Array::from_iter(values.iter().map(|v| v.0).chain([Some(-1)]))) as ArrayRef),
+            ("f", Arc::new(Float64Array::from_iter_values(values.iter().map(|v| v.1).chain([0.5])))),
+            ("s", Arc::new(StringArray::from_iter(values.iter().map(|v| v.2.clone()).chain([Some("x".to_owned())])))),
+            ("b", Arc::new(BooleanArray::from_iter(values.iter().map(|v| v.3).chain([Some(true)])))),
+        ]);
+        let (text, losses) = write(std::slice::from_ref(&batch), "out.csv", &[]).unwrap();
+        prop_assert!(losses.is_empty());
+        prop_assert_eq!(read(text).unwrap(), batch);
+    }
+}

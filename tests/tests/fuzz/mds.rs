@@ -1,0 +1,12 @@
+//! The reader of MDS comes back from whatever is in an index, and in a shard.
+
+use crate::drive;
+use tensorferry_tests::fixtures;
+
+#[test]
+#[ignore = "fuzzes for ten seconds a target"]
+fn survives_mutated_indexes_and_shards() {
+    let file = |name: &str| std::fs::read(fixtures::folder().join("mds/all_encodings").join(name)).unwrap();
+    drive("mds_index", &[file("index.json")]);
+    drive("mds_shard", &[file("shard.00000.mds")]);
+}
