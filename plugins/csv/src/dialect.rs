@@ -22,7 +22,7 @@ impl Dialect {
 
 /// A file's name without what says how it is compressed.
 pub(crate) fn stem(name: &str) -> &str {
-    codec::SUFFIXES.iter().rev().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name)
+    tensorferry_row_text::SUFFIXES.iter().rev().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name)
 }
 
 /// Whether a name has one of the format's endings.

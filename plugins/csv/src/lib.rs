@@ -33,7 +33,6 @@ mod probe;
 mod read;
 mod write;
 
-mod codec;
 mod dialect;
 mod kind;
 mod options;
@@ -53,7 +52,7 @@ pub struct Csv;
 impl Format for Csv {
     fn describe(&self) -> Description {
         let suffixes = SUFFIXES.into_iter().flat_map(|suffix| {
-            codec::SUFFIXES.into_iter().map(move |(compressed, _)| format!("{suffix}{compressed}"))
+            tensorferry_row_text::SUFFIXES.into_iter().map(move |(compressed, _)| format!("{suffix}{compressed}"))
         });
         Description::new("csv", "CSV and TSV")
             .suffixes(suffixes.clone())

@@ -1,6 +1,6 @@
 //! Options: what a user may tell the reader and the writer.
 
-use crate::codec::Codec;
+use tensorferry_row_text::CompressionOptions;
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::records::Sharding;
 use tensorferry_sdk::{Error, OptionSpec, Options, Result, Side, TypedOption};
@@ -24,14 +24,6 @@ const NULLS: TypedOption<Vec<String>> = TypedOption::list(
 );
 const WRITTEN_NULL: TypedOption<Option<String>> =
     TypedOption::text(Writer, "nulls", "the word that is written for a null; nothing, unless it is said");
-const CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
-    Writer,
-    "codec",
-    &[("auto", None), ("none", Some(Codec::Plain)), ("gzip", Some(Codec::Gzip)), ("zstd", Some(Codec::Zstd))],
-    "compress each file; auto goes by its name (.gz, .zst)",
-);
-const LEVEL: TypedOption<Option<u32>> =
-    TypedOption::integer(Writer, "level", 0..=u64::MAX, "with gzip (0-9) or zstd (1-22): how hard");
 
 const fn delimiter(side: Side) -> TypedOption<Option<String>> {
     TypedOption::text(
@@ -63,8 +55,8 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
     let both = [Reader, Writer]
         .into_iter()
         .flat_map(|side| [delimiter(side).spec(), header(side).spec(), quote(side).spec()]);
-    let own = [SCHEMA.spec(), INFER.spec(), NULLS.spec(), WRITTEN_NULL.spec(), CODEC.spec(), LEVEL.spec()];
-    own.into_iter().chain(both).chain(Sharding::options()).collect()
+    let own = [SCHEMA.spec(), INFER.spec(), NULLS.spec(), WRITTEN_NULL.spec()];
+    own.into_iter().chain(both).chain(CompressionOptions::declared()).chain(Sharding::options()).collect()
 }
 
 /// What both sides are told of the files.
@@ -130,8 +122,7 @@ pub(crate) struct WriteOptions {
     pub(crate) null: String,
     /// How rows are divided over files.
     pub(crate) sharding: Sharding,
-    codec: Option<Codec>,
-    level: Option<u32>,
+    pub(crate) compression: CompressionOptions,
 }
 
 impl WriteOptions {
@@ -144,36 +135,7 @@ impl WriteOptions {
             form: Form::new(options, Writer)?,
             null: WRITTEN_NULL.get(options)?.unwrap_or_default(),
             sharding: Sharding::of(options)?,
-            codec: CODEC.get(options)?,
-            level: LEVEL.get(options)?,
+            compression: CompressionOptions::new(options)?,
         })
-    }
-
-    /// The codec of a file of this name, and its level.
-    ///
-    /// # Errors
-    /// Usage: a level that it does not have.
-    pub(crate) fn codec_of(&self, name: &str) -> Result<(Codec, u32)> {
-        let by_name = || {
-            let named = crate::codec::SUFFIXES.into_iter().rev().find(|(suffix, _)| name.ends_with(suffix));
-            named.map_or(Codec::Plain, |(_, codec)| codec)
-        };
-        let codec = self.codec.unwrap_or_else(by_name);
-        let (levels, default) = match codec {
-            Codec::Plain => (0..=0, 0),
-            Codec::Gzip => (0..=9, 6),
-            Codec::Zstd => (1..=22, 3),
-        };
-        match self.level {
-            None => Ok((codec, default)),
-            Some(level) if codec != Codec::Plain && levels.contains(&level) => Ok((codec, level)),
-            Some(level) => {
-                let expected = match codec {
-                    Codec::Plain => "none: the output is not compressed".to_owned(),
-                    _ => format!("{} to {}", levels.start(), levels.end()),
-                };
-                Err(LEVEL.refuse(expected, level))
-            }
-        }
     }
 }

@@ -1,9 +1,9 @@
 //! How sure it is that a source is CSV: by its name, and that it is text.
 
-use crate::codec;
 use crate::dialect::is_called;
 use crate::read::is_member;
 use std::io::Read;
+use tensorferry_row_text::Codec;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
 /// Bytes at the beginning that are looked at.
@@ -31,9 +31,9 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
     source.read_at(file, 0, &mut bytes)?;
     let mut text = Vec::new();
-    let codec = codec::of_bytes(&bytes);
+    let codec = Codec::of_bytes(&bytes);
     // What was cut off in the middle is no error here.
-    if let Ok(reader) = codec::decompressed(codec, std::io::Cursor::new(bytes)) {
+    if let Ok(reader) = codec.decompressed(std::io::Cursor::new(bytes)) {
         let _ = reader.take(LOOKED_AT).read_to_end(&mut text);
     }
     let is_text = match std::str::from_utf8(&text) {

@@ -1,7 +1,6 @@
 //! The reader: the header of each file, then the types of its columns, from every row unless the user says otherwise; then each
 //! run of rows is a split.
 
-mod bytes;
 mod fault;
 mod infer;
 mod rows;
@@ -10,10 +9,10 @@ mod stream;
 
 use crate::dialect::{Dialect, is_called};
 use crate::options::ReadOptions;
-use bytes::DataFile;
-use rows::{Rows, Run};
+use rows::{DataFile, Rows, Run};
 use std::collections::HashSet;
 use std::sync::Arc;
+use tensorferry_row_text::TextFile;
 use tensorferry_sdk::arrow_schema::{Field, Schema, SchemaRef};
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split};
 use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Options, Result, Source};
@@ -41,7 +40,8 @@ impl RecordReader for Reader {
             context.check_cancelled()?;
             let form = &self.0.form;
             let dialect = Dialect::of(&name, form.delimiter, form.quote);
-            let file = Arc::new(DataFile::new(&source, &name, dialect, form.has_header)?);
+            let text = TextFile::open(&source, &name)?;
+            let file = Arc::new(DataFile { text, dialect, has_header: form.has_header });
             let run = Run::whole(file);
             // One without a line has no columns, and no rows.
             if let Some(found) = header(&run, limits)? {

@@ -2,16 +2,15 @@
 //! for each.
 
 mod encode;
-mod json;
 
-use crate::codec::Codec;
 use crate::dialect::Dialect;
 use crate::options::WriteOptions;
 use encode::Encoder;
+use tensorferry_row_text::Compression;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Group, RecordPlan, RecordWriter, Roll, ShardFiles, Sharding};
-use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, Target};
+use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target};
 
 /// Writes with these options.
 pub(crate) struct Writer(WriteOptions);
@@ -35,19 +34,18 @@ impl RecordWriter for Writer {
             Target::File(name) => name,
             Target::Folder => "data.csv",
         };
-        let (codec, level) = self.0.codec_of(name)?;
+        let compression = self.0.compression.of_name(name)?;
         let dialect = Dialect::of(name, self.0.form.delimiter, self.0.form.quote);
         let (encoder, lost) = Encoder::new(schema, dialect, &self.0.null)?;
         lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
         let head = if self.0.form.has_header { encoder.header()? } else { Vec::new() };
-        Ok(Box::new(Plan { files: files(name, self.0.sharding), codec, level, encoder, head }))
+        Ok(Box::new(Plan { files: files(name, self.0.sharding), compression, encoder, head }))
     }
 }
 
 struct Plan {
     files: ShardFiles,
-    codec: Codec,
-    level: u32,
+    compression: Compression,
     encoder: Encoder,
     head: Vec<u8>,
 }
@@ -74,7 +72,7 @@ impl RecordPlan for Plan {
     }
 
     fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
-        self.write(&self.head, output)
+        self.compression.write(&self.head, output)
     }
 
     fn encode(
@@ -85,26 +83,8 @@ impl RecordPlan for Plan {
     ) -> Result<Vec<u8>> {
         let (text, lost) = self.encoder.encode(batches)?;
         lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
-        self.write(&text, output)?;
+        self.compression.write(&text, output)?;
         Ok(Vec::new())
-    }
-}
-
-impl Plan {
-    fn write(&self, text: &[u8], output: &mut dyn ByteSink) -> Result<()> {
-        match self.codec {
-            Codec::Plain => output.write(text),
-            Codec::Gzip => {
-                let mut member = flate2::bufread::GzEncoder::new(text, flate2::Compression::new(self.level));
-                let mut bytes = Vec::new();
-                std::io::Read::read_to_end(&mut member, &mut bytes)?;
-                output.write(&bytes)
-            }
-            Codec::Zstd => {
-                let level = i32::try_from(self.level).map_err(|_| Error::usage("no such level"))?;
-                output.write(&zstd::bulk::compress(text, level)?)
-            }
-        }
     }
 }
 

@@ -20,7 +20,6 @@ mod probe;
 mod read;
 mod write;
 
-mod codec;
 mod options;
 
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
@@ -38,7 +37,7 @@ pub struct JsonLines;
 impl Format for JsonLines {
     fn describe(&self) -> Description {
         let suffixes = SUFFIXES.into_iter().flat_map(|suffix| {
-            codec::SUFFIXES.into_iter().map(move |(compressed, _)| format!("{suffix}{compressed}"))
+            tensorferry_row_text::SUFFIXES.into_iter().map(move |(compressed, _)| format!("{suffix}{compressed}"))
         });
         Description::new("jsonl", "JSON lines")
             .suffixes(suffixes.clone())

@@ -1,6 +1,6 @@
 //! Options: what a user may tell the reader and the writer.
 
-use crate::codec::Codec;
+use tensorferry_row_text::CompressionOptions;
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::records::Sharding;
 use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
@@ -17,21 +17,13 @@ const INFER: TypedOption<Option<u64>> = TypedOption::integer(
     "find the columns' types in this many lines of each file instead of in all; a later line that does not \
      fit is an error",
 );
-const CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
-    Writer,
-    "codec",
-    &[("auto", None), ("none", Some(Codec::Plain)), ("gzip", Some(Codec::Gzip)), ("zstd", Some(Codec::Zstd))],
-    "compress each file; auto goes by its name (.gz, .zst)",
-);
-const LEVEL: TypedOption<Option<u32>> =
-    TypedOption::integer(Writer, "level", 0..=u64::MAX, "with gzip (0-9) or zstd (1-22): how hard");
 const NULLS: TypedOption<bool> =
     TypedOption::flag(Writer, "nulls", true, "write nulls; false leaves the key out");
 
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    let own = [SCHEMA.spec(), INFER.spec(), CODEC.spec(), LEVEL.spec(), NULLS.spec()];
-    own.into_iter().chain(Sharding::options()).collect()
+    let own = [SCHEMA.spec(), INFER.spec(), NULLS.spec()];
+    own.into_iter().chain(CompressionOptions::declared()).chain(Sharding::options()).collect()
 }
 
 /// What the reader was told.
@@ -60,10 +52,7 @@ impl ReadOptions {
 /// What the writer was told.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// How files are compressed; by their names, if nothing is said.
-    pub(crate) codec: Option<Codec>,
-    /// How hard.
-    pub(crate) level: Option<u32>,
+    pub(crate) compression: CompressionOptions,
     /// Whether nulls are written.
     pub(crate) nulls: bool,
     /// How rows are divided over files.
@@ -77,39 +66,10 @@ impl WriteOptions {
     /// Usage: no shards, or too many.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self {
-            codec: CODEC.get(options)?,
-            level: LEVEL.get(options)?,
+            compression: CompressionOptions::new(options)?,
             nulls: NULLS.get(options)?,
             sharding: Sharding::of(options)?,
         })
-    }
-
-    /// The codec of a file of this name, and its level.
-    ///
-    /// # Errors
-    /// Usage: a level that it does not have.
-    pub(crate) fn codec_of(&self, name: &str) -> Result<(Codec, u32)> {
-        let by_name = || {
-            let named = crate::codec::SUFFIXES.into_iter().rev().find(|(suffix, _)| name.ends_with(suffix));
-            named.map_or(Codec::Plain, |(_, codec)| codec)
-        };
-        let codec = self.codec.unwrap_or_else(by_name);
-        let (levels, default) = match codec {
-            Codec::Plain => (0..=0, 0),
-            Codec::Gzip => (0..=9, 6),
-            Codec::Zstd => (1..=22, 3),
-        };
-        match self.level {
-            None => Ok((codec, default)),
-            Some(level) if codec != Codec::Plain && levels.contains(&level) => Ok((codec, level)),
-            Some(level) => {
-                let expected = match codec {
-                    Codec::Plain => "none: the output is not compressed".to_owned(),
-                    _ => format!("{} to {}", levels.start(), levels.end()),
-                };
-                Err(LEVEL.refuse(expected, level))
-            }
-        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! How sure it is that a source is JSON lines, by its first line or a folder's file names.
 
 use crate::read::is_member;
-use crate::{LOOSE_SUFFIX, SUFFIXES, codec};
+use crate::{LOOSE_SUFFIX, SUFFIXES};
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use std::io::Read;
+use tensorferry_row_text::Codec;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
 /// Bytes at the beginning that are looked at.
@@ -29,9 +30,9 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
     source.read_at(file, 0, &mut bytes)?;
     let mut text = Vec::new();
-    let codec = codec::of_bytes(&bytes);
+    let codec = Codec::of_bytes(&bytes);
     // What was cut off in the middle is no error here.
-    if let Ok(reader) = codec::decompressed(codec, std::io::Cursor::new(bytes)) {
+    if let Ok(reader) = codec.decompressed(std::io::Cursor::new(bytes)) {
         let _ = reader.take(LOOKED_AT).read_to_end(&mut text);
     }
     let mut lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
@@ -39,7 +40,7 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     let is_object =
         first.starts_with(b"{") && serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(first).is_ok();
     let is_cut = text.len() as u64 == LOOKED_AT && !text.contains(&b'\n') && first.starts_with(b"{\"");
-    let stem = codec::SUFFIXES.iter().rev().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name);
+    let stem = tensorferry_row_text::SUFFIXES.iter().rev().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name);
     let named = SUFFIXES.iter().any(|suffix| stem.ends_with(suffix));
     Ok(match (is_object, named) {
         (true, true) => Score::CERTAIN,

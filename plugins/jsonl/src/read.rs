@@ -13,7 +13,7 @@ mod stream;
 mod value_type;
 
 use crate::options::ReadOptions;
-use crate::{LOOSE_SUFFIX, SUFFIXES, codec};
+use crate::{LOOSE_SUFFIX, SUFFIXES};
 use line_range::LineRange;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::SchemaRef;
@@ -119,6 +119,6 @@ fn is_hidden(name: &str) -> bool {
 }
 
 fn has_suffix(name: &str, suffixes: &[&str]) -> bool {
-    let stem = codec::SUFFIXES.iter().rev().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name);
+    let stem = tensorferry_row_text::SUFFIXES.iter().rev().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name);
     suffixes.iter().any(|suffix| stem.ends_with(suffix))
 }

@@ -2,13 +2,13 @@
 
 mod encode;
 
-use crate::codec::Codec;
 use crate::options::WriteOptions;
 use encode::Lines;
+use tensorferry_row_text::Compression;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, ShardFiles, Sharding};
-use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, Target};
+use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target};
 
 /// Writes with these options.
 pub(crate) struct Writer(WriteOptions);
@@ -32,17 +32,16 @@ impl RecordWriter for Writer {
             Target::File(name) => name,
             Target::Folder => "data.jsonl",
         };
-        let (codec, level) = self.0.codec_of(name)?;
+        let compression = self.0.compression.of_name(name)?;
         let (lines, lost) = encode::lines(schema, self.0.nulls)?;
         lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
-        Ok(Box::new(Plan { files: files(name, self.0.sharding), codec, level, lines }))
+        Ok(Box::new(Plan { files: files(name, self.0.sharding), compression, lines }))
     }
 }
 
 struct Plan {
     files: ShardFiles,
-    codec: Codec,
-    level: u32,
+    compression: Compression,
     lines: Lines,
 }
 
@@ -75,31 +74,16 @@ impl RecordPlan for Plan {
     ) -> Result<Vec<u8>> {
         let (text, lost) = self.lines.encode(batches)?;
         lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
-        match self.codec {
-            Codec::Plain => output.write(&text)?,
-            Codec::Gzip => {
-                let mut member =
-                    flate2::bufread::GzEncoder::new(&text[..], flate2::Compression::new(self.level));
-                let mut bytes = Vec::new();
-                std::io::Read::read_to_end(&mut member, &mut bytes)?;
-                output.write(&bytes)?;
-            }
-            Codec::Zstd => {
-                let level = i32::try_from(self.level).map_err(|_| Error::usage("no such level"))?;
-                output.write(&zstd::bulk::compress(&text, level)?)?;
-            }
-        }
+        self.compression.write(&text, output)?;
         Ok(Vec::new())
     }
 
     fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
         // No bytes at all would be no compressed file.
-        match self.codec {
-            Codec::Gzip | Codec::Zstd if pieces.is_empty() => {
-                self.encode(&[], output, &mut Vec::new()).map(drop)
-            }
-            _ => Ok(()),
+        if pieces.is_empty() && !self.compression.is_none() {
+            self.encode(&[], output, &mut Vec::new())?;
         }
+        Ok(())
     }
 }
 

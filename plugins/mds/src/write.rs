@@ -2,7 +2,6 @@
 
 mod array;
 mod column;
-mod json;
 mod shard;
 
 use crate::INDEX;

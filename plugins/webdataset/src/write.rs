@@ -1,7 +1,6 @@
 //! The writer: a piece is a run of samples, and the end of a file the two blocks of zeros.
 
 mod encode;
-mod json;
 
 use crate::input::Codec;
 use crate::options::KEY;

@@ -1,10 +1,10 @@
 //! The rows of a part of a file, one after the other: only one is in memory, and what was read ahead.
 
-use super::bytes::DataFile;
-use crate::dialect::{self, Field, Found};
+use crate::dialect::{self, Dialect, Field, Found};
 use std::borrow::Cow;
 use std::io::Read;
 use std::sync::Arc;
+use tensorferry_row_text::TextFile;
 use tensorferry_sdk::records::Split;
 use tensorferry_sdk::{Error, Limits, Result};
 
@@ -15,6 +15,13 @@ const MEMORY_OF_A_BYTE: u64 = 3;
 /// What each field of a row takes beside its text.
 const MEMORY_OF_A_FIELD: u64 = 64;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A file of rows, and what it is told apart by.
+pub(super) struct DataFile {
+    pub(super) text: TextFile,
+    pub(super) dialect: Dialect,
+    pub(super) has_header: bool,
+}
 
 /// A run of whole rows of a file.
 #[derive(Clone)]
@@ -30,7 +37,7 @@ pub(super) struct Run {
 impl Run {
     /// All of a file, with its header.
     pub(super) fn whole(file: Arc<DataFile>) -> Self {
-        let end = file.len();
+        let end = file.text.len();
         Self { file, start: 0, end, line: 1, rows: None }
     }
 
@@ -50,7 +57,7 @@ impl Run {
 
     /// As the host knows it.
     pub(super) fn split(&self) -> Split {
-        let file = self.file.name().to_owned();
+        let file = self.file.text.name().to_owned();
         Split { file, offset: self.start, bytes: self.end - self.start, records: self.rows }
     }
 }
@@ -84,7 +91,7 @@ impl Rows {
     pub(super) fn new(run: &Run, limits: &Limits) -> Result<Self> {
         Ok(Self {
             file: run.file.clone(),
-            input: run.file.bytes(run.start, run.end, limits)?,
+            input: run.file.text.bytes(run.start, run.end, limits)?,
             buffer: vec![0; READ],
             begin: 0,
             end: 0,
@@ -219,7 +226,7 @@ impl Rows {
 
     /// An error with the row's place.
     pub(super) fn at(&self, error: Error) -> Error {
-        error.context(format!("line {}", self.line)).file(self.file.name()).offset(self.offset)
+        error.context(format!("line {}", self.line)).file(self.file.text.name()).offset(self.offset)
     }
 
     fn too_long(&self) -> Error {
@@ -238,7 +245,7 @@ impl Rows {
             self.offset += BYTE_ORDER_MARK.len() as u64;
         } else if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
             let error = Error::unsupported("UTF-16: write it as UTF-8 first");
-            return Err(error.file(self.file.name()).offset(0));
+            return Err(error.file(self.file.text.name()).offset(0));
         }
         Ok(())
     }
@@ -258,7 +265,7 @@ impl Rows {
         let len = loop {
             match self.input.read(&mut self.buffer[self.filled..]) {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                result => break result.map_err(|error| self.file.failed(error).offset(self.offset))?,
+                result => break result.map_err(|error| self.file.text.failed(error).offset(self.offset))?,
             }
         };
         self.filled += len;

@@ -1,6 +1,5 @@
 //! Encodes rows as lines.
 
-use super::json;
 use crate::dialect::Dialect;
 use crate::kind::Kind;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
@@ -8,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::collections::HashSet;
 use std::fmt::Write as _;
+use tensorferry_row_text::json::{self, NonNumbers};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
@@ -254,7 +254,7 @@ impl Column {
             Form::Base64 => Values::Base64(array),
             Form::Shown => Values::Shown(ArrayFormatter::try_new(array.as_ref(), options).map_err(refused)?),
             Form::Json => {
-                let texts = json::texts(&self.plain_field(), array.as_ref())?;
+                let texts = json::texts(&self.plain_field(), array.as_ref(), NonNumbers::Quoted)?;
                 let text = |text| String::from_utf8(text).map_err(|_| Error::plugin("JSON that is no text"));
                 Values::Json(texts.into_iter().map(text).collect::<Result<_>>()?)
             }

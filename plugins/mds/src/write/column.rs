@@ -1,13 +1,13 @@
 //! What the columns of rows are written as.
 
 use super::array::{self, ArrayEncoding, numbers_of, parts_of};
-use super::json;
 use crate::ENCODING;
 use crate::encoding::Encoding;
 use crate::numbers::Number;
 use crate::options::{Nulls, WriteOptions, null_refused};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use std::collections::HashSet;
+use tensorferry_row_text::json::{self, NonNumbers};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
@@ -235,7 +235,7 @@ impl OutColumn {
             }
             Kind::Json => {
                 let field = plain_field(&self.field, self.plain.as_ref());
-                (Encoded::Made(json::texts(&field, column.as_ref())?), 0)
+                (Encoded::Made(json::texts(&field, column.as_ref(), NonNumbers::Python)?), 0)
             }
             Kind::Array(of) => {
                 let (values, nulls) = array::values(column, of)?;

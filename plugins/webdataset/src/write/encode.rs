@@ -1,8 +1,8 @@
 //! Encodes rows as members of a tar.
 
-use super::json;
 use crate::{KEY, tar};
 use std::fmt::Write as _;
+use tensorferry_row_text::json::{self, NonNumbers};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::{
     Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
@@ -101,7 +101,7 @@ impl Encoder {
             for (place, member) in &self.members {
                 let (field, column) =
                     schema.fields().get(*place).zip(batch.columns().get(*place)).ok_or_else(missing)?;
-                let as_json = || json::texts(field, column.as_ref()).map_err(|error| error.column(member));
+                let as_json = || json::texts(field, column.as_ref(), NonNumbers::Python).map_err(|error| error.column(member));
                 texts.push(if is_written(column.data_type()) { None } else { Some(as_json()?) });
             }
             for row in 0..batch.num_rows() {

@@ -1,7 +1,6 @@
-//! The bytes of a file, from some place on, decompressed.
+//! A file of text, from some place on, decompressed.
 
-use crate::codec::{self, Codec};
-use crate::dialect::Dialect;
+use crate::codec::Codec;
 use std::io::{self, Read};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
@@ -9,49 +8,63 @@ use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 /// What a byte may become whatever the limits are: deflate makes at most 1032 of one, and of text far less.
 const MOST_EXPANSION: u64 = 1000;
 
-/// A file of rows.
-pub(super) struct DataFile {
+/// A file of text, which may be compressed as a whole.
+#[derive(Clone)]
+pub struct TextFile {
     source: Arc<dyn Source>,
     file: FileId,
     codec: Codec,
-    pub(super) dialect: Dialect,
-    pub(super) has_header: bool,
 }
 
-impl DataFile {
+impl TextFile {
+    /// A source's file; its first bytes say how it is compressed.
+    ///
     /// # Errors
     /// I/o.
-    pub(super) fn new(
-        source: &Arc<dyn Source>,
-        name: &str,
-        dialect: Dialect,
-        has_header: bool,
-    ) -> Result<Self> {
-        let (file, codec) = (source.open(name)?, codec::of_file(source.as_ref(), name)?);
-        Ok(Self { source: source.clone(), file, codec, dialect, has_header })
+    pub fn open(source: &Arc<dyn Source>, name: &str) -> Result<Self> {
+        let codec = Codec::of_file(source.as_ref(), name)?;
+        Ok(Self { source: source.clone(), file: source.open(name)?, codec })
     }
 
-    pub(super) fn name(&self) -> &str {
+    /// Its name in the source.
+    #[must_use]
+    pub fn name(&self) -> &str {
         self.source.name(self.file)
     }
 
     /// Its length as it is stored.
-    pub(super) fn len(&self) -> u64 {
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "the length of a file")]
+    pub fn len(&self) -> u64 {
         self.source.len(self.file)
     }
 
-    /// Whether its rows lie in it as they are.
-    pub(super) fn is_plain(&self) -> bool {
+    /// Whether the text lies in it as it is.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
         self.codec == Codec::Plain
+    }
+
+    /// Fills a buffer with what is stored at a place of it.
+    ///
+    /// # Errors
+    /// I/o, and what ends before.
+    pub fn read_at(&self, at: u64, buffer: &mut [u8]) -> Result<()> {
+        self.source.read_at(self.file, at, buffer)
+    }
+
+    /// A part of it, as it is stored.
+    pub fn stored(&self, start: u64, end: u64) -> impl Read + Send + use<> {
+        SourceRead { source: self.source.clone(), file: self.file, at: start, end }
     }
 
     /// A part of it, decompressed; more than the limits allow are an error of the reader.
     ///
     /// # Errors
     /// I/o.
-    pub(super) fn bytes(&self, start: u64, end: u64, limits: &Limits) -> Result<Box<dyn Read + Send>> {
-        let input = SourceRead { source: self.source.clone(), file: self.file, at: start, end };
-        let bytes = codec::decompressed(self.codec, input).map_err(|error| self.failed(error))?;
+    pub fn bytes(&self, start: u64, end: u64, limits: &Limits) -> Result<Box<dyn Read + Send>> {
+        let stored = self.stored(start, end);
+        let bytes = self.codec.decompressed(stored).map_err(|error| self.failed(error))?;
         if self.is_plain() {
             return Ok(bytes);
         }
@@ -59,8 +72,9 @@ impl DataFile {
         Ok(Box::new(Bounded { bytes, most, left: most }))
     }
 
-    /// What an error while the rows were read means: the source's own, or a codec's.
-    pub(super) fn failed(&self, error: io::Error) -> Error {
+    /// What an error while the text was read means: the source's own, or a codec's.
+    #[must_use]
+    pub fn failed(&self, error: io::Error) -> Error {
         let kind = error.kind();
         let error = match error.downcast::<Error>() {
             Ok(own) => own,

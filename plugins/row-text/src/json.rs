@@ -1,4 +1,4 @@
-//! Lists, structs and maps as JSON, in the words that Python's `json` has for numbers that are none: `NaN`, `Infinity`, `-Infinity`.
+//! Values of columns as JSON.
 
 use arrow_json::writer::NullableEncoder;
 use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
@@ -10,12 +10,21 @@ use tensorferry_sdk::arrow_array::{Array, new_empty_array};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef};
 use tensorferry_sdk::{Error, Result};
 
+/// How floats that are no numbers are said, for which JSON has no words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NonNumbers {
+    /// As texts: `"NaN"`, `"Infinity"`, `"-Infinity"`.
+    Quoted,
+    /// In the words of Python's `json`: `NaN`, `Infinity`, `-Infinity`.
+    Python,
+}
+
 /// The texts of a column's values.
 ///
 /// # Errors
 /// Unsupported: the library has no text for one.
-pub(super) fn texts(field: &FieldRef, array: &dyn Array) -> Result<Vec<Vec<u8>>> {
-    let options = options();
+pub fn texts(field: &FieldRef, array: &dyn Array, non_numbers: NonNumbers) -> Result<Vec<Vec<u8>>> {
+    let options = options(non_numbers);
     let refused = |error: ArrowError| Error::unsupported(error.to_string()).context("JSON cannot say this");
     let mut encoder = arrow_json::writer::make_encoder(field, array, &options).map_err(refused)?;
     let text = |row| {
@@ -31,13 +40,14 @@ pub(super) fn texts(field: &FieldRef, array: &dyn Array) -> Result<Vec<Vec<u8>>>
 }
 
 /// Whether a column can be JSON: the library's own word. Times within other values are none: their texts may fail.
-pub(super) fn can_say(field: &FieldRef) -> bool {
-    !has_time(field.data_type())
-        && arrow_json::writer::make_encoder(field, &new_empty_array(field.data_type()), &options()).is_ok()
+#[must_use]
+pub fn can_say(field: &FieldRef) -> bool {
+    let (none, options) = (new_empty_array(field.data_type()), options(NonNumbers::Quoted));
+    !has_time(field.data_type()) && arrow_json::writer::make_encoder(field, &none, &options).is_ok()
 }
 
-fn options() -> EncoderOptions {
-    EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::new(PythonFloats))
+fn options(non_numbers: NonNumbers) -> EncoderOptions {
+    EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::new(Floats(non_numbers)))
 }
 
 fn has_time(data_type: &DataType) -> bool {
@@ -56,28 +66,30 @@ fn has_time(data_type: &DataType) -> bool {
     }
 }
 
+/// Makes encoders of floats: the library's own writes `null` for those that are no numbers.
 #[derive(Debug)]
-struct PythonFloats;
+struct Floats(NonNumbers);
 
-impl EncoderFactory for PythonFloats {
+impl EncoderFactory for Floats {
     fn make_default_encoder<'a>(
         &self,
         _field: &'a FieldRef,
         array: &'a dyn Array,
         _options: &'a EncoderOptions,
     ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+        let words = self.0;
         let encoder: Box<dyn Encoder + 'a> = match array.data_type() {
             DataType::Float16 => {
                 let values = array.as_primitive::<Float16Type>();
-                float(move |row| values.value(row).to_f32())
+                float(move |row| values.value(row).to_f32(), words)
             }
             DataType::Float32 => {
                 let values = array.as_primitive::<Float32Type>();
-                float(move |row| values.value(row))
+                float(move |row| values.value(row), words)
             }
             DataType::Float64 => {
                 let values = array.as_primitive::<Float64Type>();
-                float(move |row| values.value(row))
+                float(move |row| values.value(row), words)
             }
             _ => return Ok(None),
         };
@@ -85,30 +97,34 @@ impl EncoderFactory for PythonFloats {
     }
 }
 
-struct Floats<F>(F);
+struct FloatEncoder<F>(F);
 
-impl<F: Fn(usize, &mut Vec<u8>)> Encoder for Floats<F> {
+impl<F: Fn(usize, &mut Vec<u8>)> Encoder for FloatEncoder<F> {
     fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
         (self.0)(row, out);
     }
 }
 
-fn float<'a, T>(value: impl Fn(usize) -> T + 'a) -> Box<dyn Encoder + 'a>
+fn float<'a, T>(value: impl Fn(usize) -> T + 'a, words: NonNumbers) -> Box<dyn Encoder + 'a>
 where
     T: Into<f64> + Copy + std::fmt::Debug,
 {
-    Box::new(Floats(move |row, out: &mut Vec<u8>| {
+    Box::new(FloatEncoder(move |row, out: &mut Vec<u8>| {
         let value = value(row);
-        let word: &[u8] = match value.into() {
-            wide if wide.is_finite() => {
-                // Into memory: it cannot fail. The shortest text that is this number, as Python's `repr` is.
-                drop(write!(out, "{value:?}"));
-                return;
-            }
-            wide if wide.is_nan() => b"NaN",
-            wide if wide > 0.0 => b"Infinity",
-            _ => b"-Infinity",
+        let wide: f64 = value.into();
+        // Into memory: it cannot fail. The shortest text that is this number, as Python's `repr` is.
+        if wide.is_finite() {
+            drop(write!(out, "{value:?}"));
+            return;
+        }
+        let word = match wide {
+            wide if wide.is_nan() => "NaN",
+            wide if wide > 0.0 => "Infinity",
+            _ => "-Infinity",
         };
-        out.extend_from_slice(word);
+        drop(match words {
+            NonNumbers::Quoted => write!(out, "\"{word}\""),
+            NonNumbers::Python => write!(out, "{word}"),
+        });
     }))
 }

@@ -1,0 +1,60 @@
+//! How a whole file is compressed, which its first bytes say and not its name.
+
+use std::io::{self, BufReader, Read};
+use tensorferry_sdk::{Result, Source};
+
+/// How a file is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// Not at all.
+    Plain,
+    /// RFC 1952, of one or more members.
+    Gzip,
+    /// RFC 8878.
+    Zstd,
+}
+
+/// What is appended to a file's name.
+pub const SUFFIXES: [(&str, Codec); 3] =
+    [("", Codec::Plain), (".gz", Codec::Gzip), (".zst", Codec::Zstd)];
+
+impl Codec {
+    /// The codec of bytes that begin so.
+    #[must_use]
+    pub fn of_bytes(first: &[u8]) -> Self {
+        if first.starts_with(&[0x1f, 0x8b, 8]) {
+            Self::Gzip
+        } else if first.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+            Self::Zstd
+        } else {
+            Self::Plain
+        }
+    }
+
+    /// The codec of a source's file.
+    ///
+    /// # Errors
+    /// I/o.
+    pub fn of_file(source: &dyn Source, name: &str) -> Result<Self> {
+        let file = source.open(name)?;
+        let mut first = [0; 4];
+        let len = usize::try_from(source.len(file)).unwrap_or(usize::MAX).min(first.len());
+        source.read_at(file, 0, &mut first[..len])?;
+        Ok(Self::of_bytes(&first[..len]))
+    }
+
+    /// What `input` is the compressed form of.
+    ///
+    /// # Errors
+    /// Zstandard's, if there is no memory for its window.
+    pub fn decompressed(self, input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+        Ok(match self {
+            Self::Plain => Box::new(input),
+            Self::Gzip => {
+                Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(256 << 10, input)))
+            }
+            // Its own bound on a window, 128 MiB, is as good as any.
+            Self::Zstd => Box::new(zstd::stream::read::Decoder::new(input)?),
+        })
+    }
+}

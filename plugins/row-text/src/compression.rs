@@ -1,0 +1,98 @@
+//! How an output is compressed: what the writers of text declare, and each piece of a file as a member or frame of its own.
+
+use crate::codec::{Codec, SUFFIXES};
+use tensorferry_sdk::Side::Writer;
+use tensorferry_sdk::{ByteSink, Error, OptionSpec, Options, Result, TypedOption};
+
+/// The name says with which codec, unless this does.
+const CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
+    Writer,
+    "codec",
+    &[("auto", None), ("none", Some(Codec::Plain)), ("gzip", Some(Codec::Gzip)), ("zstd", Some(Codec::Zstd))],
+    "compress each file; auto goes by its name (.gz, .zst)",
+);
+const LEVEL: TypedOption<Option<u32>> =
+    TypedOption::integer(Writer, "level", 0..=u64::MAX, "with gzip (0-9) or zstd (1-22): how hard");
+
+/// What a writer was told of compression.
+#[derive(Debug, Clone, Copy)]
+pub struct CompressionOptions {
+    codec: Option<Codec>,
+    level: Option<u32>,
+}
+
+impl CompressionOptions {
+    /// What a writer declares.
+    #[must_use]
+    pub fn declared() -> [OptionSpec; 2] {
+        [CODEC.spec(), LEVEL.spec()]
+    }
+
+    /// Reads the checked options.
+    ///
+    /// # Errors
+    /// Usage.
+    pub fn new(options: &Options) -> Result<Self> {
+        Ok(Self { codec: CODEC.get(options)?, level: LEVEL.get(options)? })
+    }
+
+    /// The compression of a file of this name.
+    ///
+    /// # Errors
+    /// Usage: a level that the codec does not have.
+    pub fn of_name(self, name: &str) -> Result<Compression> {
+        let named = || SUFFIXES.into_iter().rev().find(|(suffix, _)| name.ends_with(suffix));
+        let codec = self.codec.or_else(|| named().map(|(_, codec)| codec)).unwrap_or(Codec::Plain);
+        let (levels, default) = match codec {
+            Codec::Plain => (0..=0, 0),
+            Codec::Gzip => (0..=9, 6),
+            Codec::Zstd => (1..=22, 3),
+        };
+        match self.level {
+            None => Ok(Compression { codec, level: default }),
+            Some(level) if codec != Codec::Plain && levels.contains(&level) => Ok(Compression { codec, level }),
+            Some(level) => {
+                let expected = match codec {
+                    Codec::Plain => "none: the output is not compressed".to_owned(),
+                    _ => format!("{} to {}", levels.start(), levels.end()),
+                };
+                Err(LEVEL.refuse(expected, level))
+            }
+        }
+    }
+}
+
+/// The codec of an output, and how hard it works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compression {
+    codec: Codec,
+    level: u32,
+}
+
+impl Compression {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self.codec == Codec::Plain
+    }
+
+    /// Writes a piece of text.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub fn write(self, text: &[u8], output: &mut dyn ByteSink) -> Result<()> {
+        match self.codec {
+            Codec::Plain => output.write(text),
+            Codec::Gzip => {
+                let mut member = flate2::bufread::GzEncoder::new(text, flate2::Compression::new(self.level));
+                let mut bytes = Vec::new();
+                std::io::Read::read_to_end(&mut member, &mut bytes)?;
+                output.write(&bytes)
+            }
+            Codec::Zstd => {
+                let level = i32::try_from(self.level).map_err(|_| Error::usage("no such level"))?;
+                output.write(&zstd::bulk::compress(text, level)?)
+            }
+        }
+    }
+}
