@@ -19,12 +19,12 @@
 //! | `ndarray:T`, `ndarray` | lists as deep as every array of the column; else the parts `shape` and `values`, and `dtype` |
 //! | `pkl` | bytes that nobody opens, as a loss |
 //!
-//! What the type does not say of the encoding stays in the field's metadata under `mds.encoding`, by which such a column is
+//! What the type does not say of the encoding stays in the field's metadata under `ferry.mds.encoding`, by which such a column is
 //! written as it was.
 //!
 //! | Column | Is written as |
 //! |---|---|
-//! | numbers, texts, bytes | `int8` .. `float64`, `str`, `bytes`; truths as `uint8` |
+//! | numbers, texts, bytes | `int8` .. `float64`, of int64 `int`; `str`, `bytes`; truths as `uint8` |
 //! | decimals | `str_decimal`; dates and times as `str` |
 //! | lists of numbers | `ndarray:T`, which has no empty arrays; with `-o lists=json` as `json` |
 //! | lists of a fixed length | `ndarray:T:2,3` |
@@ -52,7 +52,7 @@ use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Resul
 /// What every set has.
 const INDEX: &str = "index.json";
 /// The key of a field's metadata that says how the column is encoded, where its type does not.
-const ENCODING: &str = "mds.encoding";
+const ENCODING: &str = "ferry.mds.encoding";
 
 /// The format.
 #[derive(Debug, Clone, Copy, Default)]

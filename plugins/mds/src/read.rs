@@ -124,7 +124,8 @@ fn tell_of_hashes(index: &Index, context: &dyn Context) {
 /// The field of a column.
 fn field(column: &Column, form: Option<&Form>) -> Result<Field> {
     let (data_type, is_said) = match (&column.encoding, form) {
-        (Encoding::Number(number), _) => (number.data_type(), true),
+        // What a column of 64 bits is written as: Python's own number.
+        (Encoding::Number(number), _) => (number.data_type(), column.word != "int64"),
         (Encoding::Text(text), _) => (DataType::Utf8, *text == "str"),
         (Encoding::Array { .. }, Some(form)) => {
             (form.data_type().map_err(|error| error.column(&column.name))?, false)

@@ -126,7 +126,9 @@ impl OutColumn {
         } else if is_json {
             (Kind::Json, "json".to_owned())
         } else if let Some(number) = Number::of(data_type) {
-            (Kind::Number(number), number.word().to_owned())
+            // Python's own number, and not numpy's.
+            let word = if number == Number::Int64 && said != "int64" { "int" } else { number.word() };
+            (Kind::Number(number), word.to_owned())
         } else if texts {
             let word = match Encoding::parse(said) {
                 Ok(Encoding::Text(text)) => text,

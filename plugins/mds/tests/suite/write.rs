@@ -40,10 +40,7 @@ fn what_was_read_is_written_as_it_was() {
                 let start = u32::from_le_bytes(*shard[4..].first_chunk().unwrap()) as usize;
                 shard[start..].to_vec()
             };
-            let mut said = encodings.clone();
-            // 64 bits, whatever they are called.
-            said[4] = Value::from("int");
-            assert_eq!(said, index(&case(name))["shards"][0]["column_encodings"]);
+            assert_eq!(*encodings, index(&case(name))["shards"][0]["column_encodings"]);
             assert_eq!(shard(&files), shard(&case(name)));
         }
     }
