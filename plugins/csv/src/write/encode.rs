@@ -245,14 +245,16 @@ impl Column {
 
     fn plain_of(&self, array: &ArrayRef) -> Result<ArrayRef> {
         let plain = self.plain.as_ref().map(|plain| arrow_cast::cast(array, plain)).transpose();
-        Ok(plain.map_err(refused)?.unwrap_or_else(|| array.clone()))
+        Ok(plain.map_err(|error| refused(&error))?.unwrap_or_else(|| array.clone()))
     }
 
     fn values<'a>(&self, array: &'a ArrayRef, options: &'a FormatOptions<'a>) -> Result<Values<'a>> {
         Ok(match self.form {
             Form::Text => Values::Text(array),
             Form::Base64 => Values::Base64(array),
-            Form::Shown => Values::Shown(ArrayFormatter::try_new(array.as_ref(), options).map_err(refused)?),
+            Form::Shown => Values::Shown(
+                ArrayFormatter::try_new(array.as_ref(), options).map_err(|error| refused(&error))?,
+            ),
             Form::Json => {
                 let texts = json::texts(&self.plain_field(), array.as_ref(), NonNumbers::Quoted)?;
                 let text = |text| String::from_utf8(text).map_err(|_| Error::plugin("JSON that is no text"));
@@ -291,7 +293,7 @@ impl Values<'_> {
                 STANDARD.encode_string(bytes, cell);
             }
             Self::Shown(shown) => {
-                let value = shown.value(row).try_to_string().map_err(refused)?;
+                let value = shown.value(row).try_to_string().map_err(|error| refused(&error))?;
                 write!(cell, "{value}").map_err(|_| Error::plugin("a value without a text"))?;
             }
         }
@@ -299,7 +301,7 @@ impl Values<'_> {
     }
 }
 
-fn refused(error: ArrowError) -> Error {
+fn refused(error: &ArrowError) -> Error {
     Error::unsupported(error.to_string()).context("CSV cannot say these rows")
 }
 

@@ -25,7 +25,7 @@ enum Kind {
     Bytes(BinaryBuilder),
     Text(StringBuilder),
     Numbers(Numbers),
-    Array(ArraySource, ArrayValues),
+    Array(Box<(ArraySource, ArrayValues)>),
 }
 
 /// How the values of a column of arrays are parsed.
@@ -51,7 +51,7 @@ impl Values {
             (Encoding::Text(_), _) => Kind::Text(StringBuilder::new()),
             (Encoding::Array { number, shape }, Some(form)) => {
                 let source = ArraySource { number: *number, shape: shape.clone(), is_guessed };
-                Kind::Array(source, ArrayValues::new(form))
+                Kind::Array(Box::new((source, ArrayValues::new(form))))
             }
             _ => Kind::Bytes(BinaryBuilder::new()),
         };
@@ -77,7 +77,8 @@ impl Values {
                 })?;
                 builder.append_value(text);
             }
-            Kind::Array(source, values) => {
+            Kind::Array(of) => {
+                let (source, values) = &mut **of;
                 let value = ArrayValue::parse(bytes, source.number, source.shape.as_deref())?;
                 values.push(&value).map_err(|error| match error.kind() {
                     ErrorKind::Guess if !source.is_guessed => Error::plugin(error.message()),
@@ -100,7 +101,7 @@ impl Values {
             Kind::Bytes(builder) => Ok(Arc::new(builder.finish())),
             Kind::Text(builder) => Ok(Arc::new(builder.finish())),
             Kind::Numbers(numbers) => Ok(numbers.finish()),
-            Kind::Array(_, values) => values.finish(&self.data_type, rows),
+            Kind::Array(of) => of.1.finish(&self.data_type, rows),
         };
         made.map_err(|error| error.column(&self.name))
     }

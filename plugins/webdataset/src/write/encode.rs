@@ -119,7 +119,7 @@ impl Encoder {
                     match texts {
                         Some(texts) => value.extend_from_slice(&texts[row]),
                         None => {
-                            text(column.as_ref(), row, &mut value).map_err(|error| error.column(member))?
+                            text(column.as_ref(), row, &mut value).map_err(|error| error.column(member))?;
                         }
                     }
                     bytes.extend(tar::header(&format!("{key}.{member}"), value.len() as u64)?);
