@@ -30,6 +30,12 @@ pub fn stage_of(name: &str) -> Option<StageOf<'_>> {
     }
 }
 
+/// Whether a name is one of Megatron-LM before megatron-core.
+#[must_use]
+pub fn is_old(name: &str) -> bool {
+    name.starts_with("language_model.") || name.starts_with("word_embeddings_for_head.")
+}
+
 /// Whether `num_layers` counts the layers of this stack.
 #[must_use]
 pub fn is_counted(stack: &str) -> bool {

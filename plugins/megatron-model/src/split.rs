@@ -2,13 +2,16 @@
 
 use crate::grid::{GridSize, Rank};
 use crate::join::Joint;
-use crate::names::{StageOf, stage_of};
+use crate::names::{StageOf, is_old, stage_of};
 use crate::placement::{Placement, is_embedding, is_gated, is_output, placement};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tensorferry_sdk::{CatalogView, Error, Region, Result, TensorId};
 
 /// The embedding over again, which the last stage has of a model whose output layer it is.
 const OUTPUT: &str = "output_layer.weight";
+
+/// Why a model with old names is not written.
+pub const OLD_NAME: &str = "runs are written with megatron-core's names, and this is one from before it";
 
 /// What the arguments of a run say of the model.
 #[derive(Debug, Clone, Copy, Default)]
@@ -118,10 +121,8 @@ struct Splitting<'c> {
 
 impl Splitting<'_> {
     fn add(&mut self, id: TensorId, name: &str, shape: &[u64]) -> Result<()> {
-        if name.starts_with("language_model.") {
-            return Err(Error::unsupported(
-                "rank files are written with megatron-core's names, and this is an old one",
-            ));
+        if is_old(name) {
+            return Err(Error::unsupported(OLD_NAME));
         }
         let last = self.size.stages - 1;
         let (stage, local) = match stage_of(name) {

@@ -2,6 +2,7 @@
 //! the catalog.
 
 use crate::args::Args;
+use crate::like::COMMON;
 use crate::model::{Group, Parameter, parameters};
 use crate::rank_file::{Found, RankFile, RankReader};
 use crate::run_folder::{self, RankFolder};
@@ -15,7 +16,7 @@ use tensorferry_sdk::{
     Result, Side, Source, TensorDecoder, TensorReader, TypedOption, Value,
 };
 use tensorferry_torch_dcp::TorchDcp;
-use tensorferry_torch_file::Location;
+use tensorferry_torch_file::{Budget, Extent, Location, ObjectFile};
 
 /// What is done where ranks differ in what they have alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +56,9 @@ const ITERATION: TypedOption<Option<String>> = TypedOption::text(
     "the iteration to read, if not the newest; a number, or release",
 );
 
+/// Why what is beside the model is left out.
+const OF_TRAINING: &str = "the state of training, which is no part of the model";
+
 /// What the format declares.
 pub(crate) fn options() -> Vec<OptionSpec> {
     vec![REPLICATED.spec(), QKV.spec(), VOCABULARY.spec(), ITERATION.spec()]
@@ -92,6 +96,7 @@ impl TensorReader for Reader {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
         if let Some(folder) = run_folder::distributed(source, self.iteration.as_deref())? {
+            report_common(source, &format!("{folder}{COMMON}"), catalog, context)?;
             return TorchDcp.reader(&Options::default())?.read(
                 &Subfolder { source, folder },
                 catalog,
@@ -119,6 +124,36 @@ impl TensorReader for Reader {
         }
         Ok(Box::new(NothingEncoded))
     }
+}
+
+/// Says what a distributed checkpoint has beside its tensors.
+fn report_common(
+    source: &dyn Source,
+    name: &str,
+    catalog: &mut dyn CatalogSink,
+    context: &dyn Context,
+) -> Result<()> {
+    if !source.contains(name)? {
+        return Ok(());
+    }
+    let extent = Extent::whole(source, source.open(name)?);
+    let object = ObjectFile::open(source, extent, context).map_err(|error| error.file(name))?;
+    object.globals().try_for_each(|global| catalog.global(global))?;
+    let (graph, mut budget) = (object.graph(), Budget::new(context.limits()));
+    for (key, value) in graph.entries(object.root()).unwrap_or_default() {
+        let said = match graph.text(key) {
+            Some("args") => Args::read(graph, value, &mut budget)?.value()?,
+            Some("iteration") => graph.int(value).map(Value::int),
+            Some("checkpoint_version") => graph.float(value).map(Value::float),
+            Some("content_metadata") | None => None,
+            Some(key) => {
+                catalog.loss(Loss::new(LossKind::State, budget.name(key)?, OF_TRAINING))?;
+                None
+            }
+        };
+        said.map_or(Ok(()), |said| catalog.metadata(graph.text(key).unwrap_or_default(), said))?;
+    }
+    Ok(())
 }
 
 fn shape_of_part(parameter: &Parameter) -> Option<(&str, Vec<u64>)> {
@@ -195,9 +230,7 @@ impl Run {
             catalog.metadata("iteration", Value::int(iteration))?;
         }
         let mut lose = |what: &str, why: &str| catalog.loss(Loss::new(LossKind::State, what, why));
-        training
-            .iter()
-            .try_for_each(|key| lose(key, "the state of training, which is no part of the model"))?;
+        training.iter().try_for_each(|key| lose(key, OF_TRAINING))?;
         no_tensors.iter().try_for_each(|name| lose(name, "of the model, and no tensor"))?;
         if *extra_states > 0 {
             lose(

@@ -10,7 +10,10 @@
 
 use crate::like::{COMMON, Like};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use tensorferry_megatron_model::{DistName, GridSize, dist_name, extra_states, is_embedding, is_output};
+use tensorferry_megatron_model::{
+    DistName, GridSize, OLD_NAME, Placement, dist_name, extra_states, is_embedding, is_old, is_output,
+    placement,
+};
 use tensorferry_sdk::{CatalogView, Context, Error, LayoutSink, Result, Role, TensorId};
 use tensorferry_torch_dcp::written::{DcpChunk, DcpPlan, DcpTensor, cannot_hold, lay_out};
 use tensorferry_torch_file::{PickleWriter, WrittenArchive, ZipPlan};
@@ -20,7 +23,7 @@ const CONFIG: &[u8] = br#"{"sharded_backend": "torch_dist", "sharded_backend_ver
 /// Lays the checkpoint out.
 ///
 /// # Errors
-/// What the layout says.
+/// Unsupported, naming the tensor: what Megatron has in another form there; usage: experts with a gap; what the layout says.
 pub(super) fn plan(
     catalog: &dyn CatalogView,
     like: Option<&Like>,
@@ -32,6 +35,15 @@ pub(super) fn plan(
     let embedding = catalog.tensor_ids().find(|&id| is_embedding(catalog.tensor(id).name));
     for id in catalog.tensor_ids() {
         let view = catalog.tensor(id);
+        // Of these Megatron makes several tensors.
+        let refused = match placement(view.name) {
+            _ if is_old(view.name) => Some(OLD_NAME),
+            Placement::Refused(what) => Some(what),
+            _ => None,
+        };
+        if let Some(why) = refused {
+            return Err(Error::unsupported(why).tensor(view.name));
+        }
         let of = embedding.filter(|&of| is_output(view.name) && catalog.tied_to(of) == catalog.tied_to(id));
         match (of, cannot_hold(view.dtype, view.shape)) {
             // As Megatron has it: a model whose output layer is the embedding has no output layer of its own.

@@ -122,6 +122,11 @@ fn a_distributed_checkpoint_has_every_layer() {
             let before: Tensors = before.into_iter().map(|(name, tensor)| (renamed(&name), tensor)).collect();
             assert!(read(&output) == before, "{case}: {:?}", before.keys());
             assert_eq!(output.layout.losses(), []);
+            let source = MemorySource::folder(output.files.clone());
+            let context = MemoryContext::default();
+            let view = MemoryView::read(&Megatron, &[], &source, &context).unwrap();
+            assert_eq!(view.catalog().losses(), []);
+            assert_eq!(view.catalog().metadata().contains_key("args"), !given.is_empty(), "{case}");
             // It is a run whose arguments another one may have.
             if !given.is_empty() {
                 let given = [("like", "run"), ("tensor_parallel", "2")];
@@ -190,6 +195,21 @@ fn experts_of_a_distributed_checkpoint_are_one_by_one_again() {
     let table = String::from_utf8_lossy(&output.files["release/.metadata"]).into_owned();
     assert!(table.contains("decoder.layers.0.mlp.experts.experts.linear_fc2.weight"), "{table}");
     assert_eq!(read(&output), before);
+}
+
+#[test]
+fn what_megatron_has_in_another_form_is_refused_by_name() {
+    for name in ["decoder.layers.0.mlp.experts.weight1", "language_model.encoder.layers.0.input_norm.weight"]
+    {
+        let error = refusal(vec![one(name, &[1], &[1.0])], &[], &[]);
+        assert!(error.contains(name), "{error}");
+    }
+    let names = [
+        "decoder.layers.0.mlp.experts.local_experts.0.linear_fc2.weight",
+        "decoder.layers.0.mlp.experts.local_experts.2.linear_fc2.weight",
+    ];
+    let error = refusal(names.map(|name| one(name, &[1, 1], &[1.0])).into(), &[], &[]);
+    assert!(error.contains("gap"), "{error}");
 }
 
 #[test]
