@@ -46,7 +46,7 @@ fn megatron_loads_what_is_written() {
     let like = |case: &str| format!("like={}", ferry.at(case).display());
     for case in cases {
         let output = ferry.at(format!("{case}-written"));
-        ferry.convert(&ferry.at(case), &output, &["--to", "megatron", "-o", &like(case), "--verify"]);
+        ferry.convert(&ferry.at(case), &output, &["--to", "megatron", "-o", like(case).as_str(), "--verify"]);
     }
     let load = |form: &str, pairs: &[&str]| {
         let home = ferry.home().as_os_str();
@@ -60,7 +60,8 @@ fn megatron_loads_what_is_written() {
         let (whole, output) = (ferry.at(format!("{case}.safetensors")), ferry.at(format!("{case}-ranks")));
         ferry.convert(&ferry.at(case), &whole, &[]);
         let grid = ["-o", "tensor_parallel=2", "-o", "pipeline_parallel=2"];
-        let options = [&["--to", "megatron", "--verify", "-o", &like(case)][..], &grid].concat();
+        let like = like(case);
+        let options = [&["--to", "megatron", "--verify", "-o", like.as_str()][..], &grid].concat();
         ferry.convert(&whole, &output, &options);
     }
     let counts = load("ranks", &["gated:gated-ranks", "tied:tied-ranks"]);
