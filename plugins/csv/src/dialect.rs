@@ -1,6 +1,6 @@
 //! How fields and rows are told apart.
 
-use crate::{SUFFIXES, TABS, codec};
+use crate::{SUFFIXES, TABS};
 use memchr::{memchr, memchr3};
 use std::ops::Range;
 
@@ -22,7 +22,11 @@ impl Dialect {
 
 /// A file's name without what says how it is compressed.
 pub(crate) fn stem(name: &str) -> &str {
-    tensorferry_row_text::SUFFIXES.iter().rev().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name)
+    tensorferry_row_text::SUFFIXES
+        .iter()
+        .rev()
+        .find_map(|(suffix, _)| name.strip_suffix(suffix))
+        .unwrap_or(name)
 }
 
 /// Whether a name has one of the format's endings.

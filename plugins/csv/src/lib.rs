@@ -52,7 +52,9 @@ pub struct Csv;
 impl Format for Csv {
     fn describe(&self) -> Description {
         let suffixes = SUFFIXES.into_iter().flat_map(|suffix| {
-            tensorferry_row_text::SUFFIXES.into_iter().map(move |(compressed, _)| format!("{suffix}{compressed}"))
+            tensorferry_row_text::SUFFIXES
+                .into_iter()
+                .map(move |(compressed, _)| format!("{suffix}{compressed}"))
         });
         Description::new("csv", "CSV and TSV")
             .suffixes(suffixes.clone())

@@ -85,7 +85,10 @@ fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
     let count = rows.fields().len();
     if count as u64 > limits.columns {
         let expected = format!("at most {}, or --bound columns=N", limits.columns);
-        return Err(Error::limit("too many columns").file(run.file().name()).expected(expected).found(count));
+        return Err(Error::limit("too many columns")
+            .file(run.file().text.name())
+            .expected(expected)
+            .found(count));
     }
     if !run.file().has_header {
         return Ok(Some((0..count).map(|place| format!("f{place}")).collect()));

@@ -37,7 +37,9 @@ pub struct JsonLines;
 impl Format for JsonLines {
     fn describe(&self) -> Description {
         let suffixes = SUFFIXES.into_iter().flat_map(|suffix| {
-            tensorferry_row_text::SUFFIXES.into_iter().map(move |(compressed, _)| format!("{suffix}{compressed}"))
+            tensorferry_row_text::SUFFIXES
+                .into_iter()
+                .map(move |(compressed, _)| format!("{suffix}{compressed}"))
         });
         Description::new("jsonl", "JSON lines")
             .suffixes(suffixes.clone())

@@ -40,7 +40,11 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     let is_object =
         first.starts_with(b"{") && serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(first).is_ok();
     let is_cut = text.len() as u64 == LOOKED_AT && !text.contains(&b'\n') && first.starts_with(b"{\"");
-    let stem = tensorferry_row_text::SUFFIXES.iter().rev().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name);
+    let stem = tensorferry_row_text::SUFFIXES
+        .iter()
+        .rev()
+        .find_map(|(suffix, _)| name.strip_suffix(suffix))
+        .unwrap_or(name);
     let named = SUFFIXES.iter().any(|suffix| stem.ends_with(suffix));
     Ok(match (is_object, named) {
         (true, true) => Score::CERTAIN,

@@ -1,18 +1,18 @@
 //! The reader: every dataset of the file is a tensor, under its path. What lies in the file as the host can copy it stays
 //! there; compressed chunks are decoded one by one.
 
-use crate::hdf5::{Attributes, Chunks, Dataset, Element, EncodedChunk, File, Place, walk};
+use crate::hdf5::{Chunks, Dataset, Element, EncodedChunk, File, Place};
 use crate::input::{Input, Weights};
 use crate::model::{Found, Model};
 use crate::options::{Opaque, ReadOptions};
 use crate::{WEIGHTS, config};
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use tensorferry_sdk::{
     Block, ByteOrder, ByteSink, CatalogSink, Context, Dtype, Edges, EncodedStorage, Error, ErrorKind, Grid,
-    Loss, LossKind, MemorySource, Node, NodeId, Order, Region, Result, Severity, Source, Storage, StorageId,
-    TensorDecoder, TensorId, TensorReader, Tiles,
+    Loss, LossKind, MemorySource, Order, Region, Result, Severity, Source, Storage, StorageId, TensorDecoder,
+    TensorId, TensorReader, Tiles,
 };
 use tensorferry_zip::Extent;
 

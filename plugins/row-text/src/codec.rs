@@ -15,8 +15,7 @@ pub enum Codec {
 }
 
 /// What is appended to a file's name.
-pub const SUFFIXES: [(&str, Codec); 3] =
-    [("", Codec::Plain), (".gz", Codec::Gzip), (".zst", Codec::Zstd)];
+pub const SUFFIXES: [(&str, Codec); 3] = [("", Codec::Plain), (".gz", Codec::Gzip), (".zst", Codec::Zstd)];
 
 impl Codec {
     /// The codec of bytes that begin so.

@@ -50,7 +50,9 @@ impl CompressionOptions {
         };
         match self.level {
             None => Ok(Compression { codec, level: default }),
-            Some(level) if codec != Codec::Plain && levels.contains(&level) => Ok(Compression { codec, level }),
+            Some(level) if codec != Codec::Plain && levels.contains(&level) => {
+                Ok(Compression { codec, level })
+            }
             Some(level) => {
                 let expected = match codec {
                     Codec::Plain => "none: the output is not compressed".to_owned(),

@@ -87,7 +87,7 @@ fn scan(
     let mut rows = Rows::new(run, context.limits())?;
     rows.skip_header()?;
     let most = options.infer.unwrap_or(u64::MAX);
-    let is_plain = run.file().is_plain();
+    let is_plain = run.file().text.is_plain();
     let (mut parts, mut count, mut read) = (Vec::new(), 0_u64, 0_u64);
     let (mut start, mut line) = (0, 1);
     while read < most && rows.advance()? {
@@ -114,11 +114,11 @@ fn scan(
         return Ok((kinds, vec![run.clone()]));
     }
     if count > 0 || parts.is_empty() {
-        parts.push(run.part(start, run.file().len(), line, count));
+        parts.push(run.part(start, run.file().text.len(), line, count));
     } else {
         // What comes behind the last row has none.
         let last = parts.len() - 1;
-        parts[last] = parts[last].until(run.file().len());
+        parts[last] = parts[last].until(run.file().text.len());
     }
     Ok((kinds, parts))
 }

@@ -178,7 +178,7 @@ impl Iterator for Stream {
         if !matches!(batch, Ok(Some(_))) {
             self.left = 0;
         }
-        batch.map_err(|error| stream_error(error.file(self.rows.file().name()))).transpose()
+        batch.map_err(|error| stream_error(error.file(self.rows.file().text.name()))).transpose()
     }
 }
 

@@ -101,7 +101,10 @@ impl Encoder {
             for (place, member) in &self.members {
                 let (field, column) =
                     schema.fields().get(*place).zip(batch.columns().get(*place)).ok_or_else(missing)?;
-                let as_json = || json::texts(field, column.as_ref(), NonNumbers::Python).map_err(|error| error.column(member));
+                let as_json = || {
+                    json::texts(field, column.as_ref(), NonNumbers::Python)
+                        .map_err(|error| error.column(member))
+                };
                 texts.push(if is_written(column.data_type()) { None } else { Some(as_json()?) });
             }
             for row in 0..batch.num_rows() {
