@@ -72,30 +72,3 @@ impl WriteOptions {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-    use tensorferry_sdk::ErrorKind;
-    use tensorferry_sdk::memory::pairs;
-
-    fn options(given: &[(&str, &str)]) -> Result<WriteOptions> {
-        WriteOptions::new(&Options::check(&declared(), Writer, &pairs(given))?)
-    }
-
-    #[test]
-    fn a_name_tells_the_codec() {
-        let default = options(&[]).unwrap();
-        assert_eq!(default.codec_of("a.jsonl").unwrap(), (Codec::Plain, 0));
-        assert_eq!(default.codec_of("a.jsonl.gz").unwrap(), (Codec::Gzip, 6));
-        assert_eq!(default.codec_of("a.jsonl.zst").unwrap(), (Codec::Zstd, 3));
-        assert_eq!(options(&[("codec", "none")]).unwrap().codec_of("a.gz").unwrap(), (Codec::Plain, 0));
-        assert_eq!(options(&[("level", "9")]).unwrap().codec_of("a.gz").unwrap(), (Codec::Gzip, 9));
-        for (name, level) in [("a.jsonl", "1"), ("a.gz", "10"), ("a.zst", "0"), ("a.zst", "23")] {
-            let error = options(&[("level", level)]).unwrap().codec_of(name).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Usage, "{name} {level}");
-        }
-    }
-}

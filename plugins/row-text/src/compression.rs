@@ -98,3 +98,34 @@ impl Compression {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::ErrorKind;
+    use tensorferry_sdk::memory::pairs;
+
+    fn of(given: &[(&str, &str)], name: &str) -> Result<Compression> {
+        let options = Options::check(&CompressionOptions::declared(), Writer, &pairs(given))?;
+        CompressionOptions::new(&options)?.of_name(name)
+    }
+
+    #[test]
+    fn a_name_tells_the_codec() {
+        for (given, name, codec, level) in [
+            (&[][..], "a.jsonl", Codec::Plain, 0),
+            (&[], "a.jsonl.gz", Codec::Gzip, 6),
+            (&[], "a.jsonl.zst", Codec::Zstd, 3),
+            (&[("codec", "none")], "a.gz", Codec::Plain, 0),
+            (&[("level", "9")], "a.gz", Codec::Gzip, 9),
+        ] {
+            assert_eq!(of(given, name).unwrap(), Compression { codec, level }, "{given:?} {name}");
+        }
+        for (name, level) in [("a.jsonl", "1"), ("a.gz", "10"), ("a.zst", "0"), ("a.zst", "23")] {
+            let error = of(&[("level", level)], name).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Usage, "{name} {level}");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use crate::{drive, targets};
 
 #[test]
-#[ignore = "fuzzes for ten seconds a target"]
+#[ignore = "fuzzes for five seconds a target"]
 fn survives_mutated_rank_files() {
     drive("megatron_ranks", &targets::seeds_of_ranks("megatron_ranks"));
 }

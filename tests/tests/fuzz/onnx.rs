@@ -4,7 +4,7 @@ use crate::drive_any;
 use tensorferry_tests::fixtures::cases;
 
 #[test]
-#[ignore = "fuzzes for ten seconds a target"]
+#[ignore = "fuzzes for five seconds a target"]
 fn survives_mutated_models() {
     let models =
         cases("onnx", "").into_iter().map(|case| case.folder.join(case.expected["input"].as_str().unwrap()));
