@@ -129,8 +129,8 @@ impl Template {
         let mut taken: HashMap<u64, TensorId> = HashMap::new();
         for tensor in catalog.tensor_ids() {
             let view = catalog.tensor(tensor);
-            let by_own_name = || self.slots.get(self.paths.get(view.name)?);
-            let Some(slot) = self.slots.get(view.name).or_else(by_own_name) else {
+            let by_own_name = || self.slots.get_key_value(self.paths.get(view.name)?);
+            let Some((path, slot)) = self.slots.get_key_value(view.name).or_else(by_own_name) else {
                 layout
                     .omit(tensor, "the file of -o like= has no variable of this path or name: rename it")?;
                 continue;
@@ -152,9 +152,15 @@ impl Template {
             match taken.get(&extent.offset).filter(|_| extent.len > 0) {
                 Some(&first) if catalog.tied_to(tensor) == catalog.tied_to(first) => {
                     layout.alias(tensor, first)?;
+                    if path != view.name {
+                        layout.written_as(tensor, path)?;
+                    }
                 }
                 Some(_) => layout.omit(tensor, "two links of the file of -o like= lead to these bytes")?,
                 None => {
+                    if path != view.name {
+                        layout.written_as(tensor, path)?;
+                    }
                     taken.insert(extent.offset, tensor);
                     chosen.push(Chosen { tensor, order, extent });
                 }
