@@ -146,8 +146,7 @@ class Tensor:
         self,
         model: Model,
         raw: Any,
-        origin: tuple[int, ...] | None = None,
-        region: tuple[int, ...] | None = None,
+        axes: tuple[range, ...] | None = None,
         dims: tuple[int, ...] | None = None,
     ) -> None: ...
     def __len__(self) -> int: ...
