@@ -3,6 +3,7 @@
 use crate::{SUFFIXES, TABS};
 use memchr::{memchr, memchr3};
 use std::ops::Range;
+use tensorferry_row_text::uncompressed_name;
 
 /// What stands between fields and around them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,23 +16,14 @@ pub(crate) struct Dialect {
 impl Dialect {
     /// Of a file of this name, where only these are said.
     pub(crate) fn of(name: &str, delimiter: Option<u8>, quote: Option<u8>) -> Self {
-        let by_name = if stem(name).ends_with(TABS) { b'\t' } else { b',' };
+        let by_name = if uncompressed_name(name).ends_with(TABS) { b'\t' } else { b',' };
         Self { delimiter: delimiter.unwrap_or(by_name), quote }
     }
 }
 
-/// A file's name without what says how it is compressed.
-pub(crate) fn stem(name: &str) -> &str {
-    tensorferry_row_text::SUFFIXES
-        .iter()
-        .rev()
-        .find_map(|(suffix, _)| name.strip_suffix(suffix))
-        .unwrap_or(name)
-}
-
 /// Whether a name has one of the format's endings.
 pub(crate) fn is_called(name: &str) -> bool {
-    SUFFIXES.iter().any(|suffix| stem(name).ends_with(suffix))
+    SUFFIXES.iter().any(|suffix| uncompressed_name(name).ends_with(suffix))
 }
 
 /// A field of a row, in the text that the row begins.

@@ -2,8 +2,6 @@
 
 use crate::dialect::is_called;
 use crate::read::is_member;
-use std::io::Read;
-use tensorferry_row_text::Codec;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
 /// Bytes at the beginning that are looked at.
@@ -26,16 +24,7 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     if !is_called(name) {
         return Ok(Score::NO);
     }
-    let file = source.open(name)?;
-    let len = source.len(file).min(LOOKED_AT);
-    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-    source.read_at(file, 0, &mut bytes)?;
-    let mut text = Vec::new();
-    let codec = Codec::of_bytes(&bytes);
-    // What was cut off in the middle is no error here.
-    if let Ok(reader) = codec.decompressed(std::io::Cursor::new(bytes)) {
-        let _ = reader.take(LOOKED_AT).read_to_end(&mut text);
-    }
+    let text = tensorferry_row_text::beginning(source, name, LOOKED_AT)?;
     let is_text = match std::str::from_utf8(&text) {
         Ok(_) => true,
         // A letter may be cut.

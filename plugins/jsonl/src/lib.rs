@@ -36,11 +36,7 @@ pub struct JsonLines;
 
 impl Format for JsonLines {
     fn describe(&self) -> Description {
-        let suffixes = SUFFIXES.into_iter().flat_map(|suffix| {
-            tensorferry_row_text::SUFFIXES
-                .into_iter()
-                .map(move |(compressed, _)| format!("{suffix}{compressed}"))
-        });
+        let suffixes = tensorferry_row_text::with_suffixes(&SUFFIXES);
         Description::new("jsonl", "JSON lines")
             .suffixes(suffixes.clone())
             .members(suffixes.map(|suffix| format!("*{suffix}")))

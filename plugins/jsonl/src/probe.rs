@@ -4,8 +4,6 @@ use crate::read::is_member;
 use crate::{LOOSE_SUFFIX, SUFFIXES};
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
-use std::io::Read;
-use tensorferry_row_text::Codec;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
 /// Bytes at the beginning that are looked at.
@@ -25,26 +23,13 @@ fn any(source: &dyn Source, prefix: &str) -> Result<bool> {
 }
 
 fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
-    let file = source.open(name)?;
-    let len = source.len(file).min(LOOKED_AT);
-    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-    source.read_at(file, 0, &mut bytes)?;
-    let mut text = Vec::new();
-    let codec = Codec::of_bytes(&bytes);
-    // What was cut off in the middle is no error here.
-    if let Ok(reader) = codec.decompressed(std::io::Cursor::new(bytes)) {
-        let _ = reader.take(LOOKED_AT).read_to_end(&mut text);
-    }
+    let text = tensorferry_row_text::beginning(source, name, LOOKED_AT)?;
     let mut lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
     let is_object =
         first.starts_with(b"{") && serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(first).is_ok();
     let is_cut = text.len() as u64 == LOOKED_AT && !text.contains(&b'\n') && first.starts_with(b"{\"");
-    let stem = tensorferry_row_text::SUFFIXES
-        .iter()
-        .rev()
-        .find_map(|(suffix, _)| name.strip_suffix(suffix))
-        .unwrap_or(name);
+    let stem = tensorferry_row_text::uncompressed_name(name);
     let named = SUFFIXES.iter().any(|suffix| stem.ends_with(suffix));
     Ok(match (is_object, named) {
         (true, true) => Score::CERTAIN,

@@ -119,10 +119,6 @@ fn is_hidden(name: &str) -> bool {
 }
 
 fn has_suffix(name: &str, suffixes: &[&str]) -> bool {
-    let stem = tensorferry_row_text::SUFFIXES
-        .iter()
-        .rev()
-        .find_map(|(suffix, _)| name.strip_suffix(suffix))
-        .unwrap_or(name);
+    let stem = tensorferry_row_text::uncompressed_name(name);
     suffixes.iter().any(|suffix| stem.ends_with(suffix))
 }

@@ -5,7 +5,7 @@ use tensorferry_sdk::{Result, Source};
 
 /// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Codec {
+pub(crate) enum Codec {
     /// Not at all.
     Plain,
     /// RFC 1952, of one or more members.
@@ -15,12 +15,39 @@ pub enum Codec {
 }
 
 /// What is appended to a file's name.
-pub const SUFFIXES: [(&str, Codec); 3] = [("", Codec::Plain), (".gz", Codec::Gzip), (".zst", Codec::Zstd)];
+pub(crate) const SUFFIXES: [(&str, Codec); 3] =
+    [("", Codec::Plain), (".gz", Codec::Gzip), (".zst", Codec::Zstd)];
+
+/// Every ending of files that may be compressed, for each of their own endings.
+pub fn with_suffixes(own: &'static [&'static str]) -> impl Iterator<Item = String> + Clone {
+    own.iter().flat_map(|own| SUFFIXES.into_iter().map(move |(suffix, _)| format!("{own}{suffix}")))
+}
+
+/// A file's name without what says that it is compressed.
+#[must_use]
+pub fn uncompressed_name(name: &str) -> &str {
+    SUFFIXES.iter().rev().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name)
+}
+
+/// The first bytes of a file, decompressed: at most `most`, of as many that are stored. What was cut off in the middle is
+/// no error here.
+///
+/// # Errors
+/// I/o.
+pub fn beginning(source: &dyn Source, name: &str, most: u64) -> Result<Vec<u8>> {
+    let file = source.open(name)?;
+    let mut stored = vec![0; usize::try_from(source.len(file).min(most)).unwrap_or(0)];
+    source.read_at(file, 0, &mut stored)?;
+    let mut text = Vec::new();
+    if let Ok(reader) = Codec::of_bytes(&stored).decompressed(io::Cursor::new(stored)) {
+        let _ = reader.take(most).read_to_end(&mut text);
+    }
+    Ok(text)
+}
 
 impl Codec {
     /// The codec of bytes that begin so.
-    #[must_use]
-    pub fn of_bytes(first: &[u8]) -> Self {
+    pub(crate) fn of_bytes(first: &[u8]) -> Self {
         if first.starts_with(&[0x1f, 0x8b, 8]) {
             Self::Gzip
         } else if first.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
@@ -34,7 +61,7 @@ impl Codec {
     ///
     /// # Errors
     /// I/o.
-    pub fn of_file(source: &dyn Source, name: &str) -> Result<Self> {
+    pub(crate) fn of_file(source: &dyn Source, name: &str) -> Result<Self> {
         let file = source.open(name)?;
         let mut first = [0; 4];
         let len = usize::try_from(source.len(file)).unwrap_or(usize::MAX).min(first.len());
@@ -46,7 +73,7 @@ impl Codec {
     ///
     /// # Errors
     /// Zstandard's, if there is no memory for its window.
-    pub fn decompressed(self, input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    pub(crate) fn decompressed(self, input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
             Self::Plain => Box::new(input),
             Self::Gzip => {

@@ -8,6 +8,6 @@ mod codec;
 mod compression;
 mod text_file;
 
-pub use codec::{Codec, SUFFIXES};
+pub use codec::{beginning, uncompressed_name, with_suffixes};
 pub use compression::{Compression, CompressionOptions};
 pub use text_file::TextFile;
