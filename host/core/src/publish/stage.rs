@@ -34,6 +34,9 @@ use tensorferry_sdk::{Error, Result};
 pub(crate) const NEW: &str = "new";
 const LOCK: &str = "lock";
 
+/// How often what other runs remove meanwhile is made again.
+const ATTEMPTS: usize = 64;
+
 /// The name of the commit record.
 pub(crate) const RECORD: &str = "commit.json";
 
@@ -93,8 +96,7 @@ impl Stage {
     }
 
     pub(crate) fn begin_on(destination: &Destination, disk: Disk) -> Result<Self> {
-        let site = Site::make(destination)?;
-        let (root, lock) = lock::claim(&site.parent)?;
+        let (site, root, lock) = lock::claim(destination)?;
         let stage = Self { site, root, disk, keep: false, stale: Vec::new(), _lock: lock };
         let new = stage.new_folder();
         fs::create_dir(&new).map_err(failed("create the staging folder", &new))?;

@@ -1,7 +1,8 @@
 //! The lock of a stage: held as long as its run lives, so that stages that were left behind can be told.
 
 use super::proof::{self, PROOF};
-use super::{LOCK, area};
+use super::site::Site;
+use super::{ATTEMPTS, Destination, LOCK, area};
 use crate::context::fault;
 use crate::publish::disk::{failed, remove_if_there, remove_tree, stat};
 use rustix::io::Errno;
@@ -11,20 +12,19 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// Makes a stage for a folder and locks it. A recovering run may take the new stage for an abandoned one in the
-/// moment before it is locked, and remove it, and its area too: then another is made.
-pub(super) fn claim(folder: &Path) -> Result<(PathBuf, File)> {
-    const ATTEMPTS: usize = 64;
-    let cannot = || failed("create a staging folder in", folder);
-    for _ in 0..ATTEMPTS {
-        let area = area::make(folder).map_err(cannot())?;
-        let made = tempfile::Builder::new()
-            .prefix("")
-            .rand_bytes(12)
-            .permissions(Permissions::from_mode(0o700))
-            .tempdir_in(&area);
+/// Makes a stage for a destination, with the folders that are missing, and locks it. Other runs may meanwhile
+/// remove what they think is theirs to remove: a new stage, before it is locked, for an abandoned one; its area;
+/// the folders that they made and that are empty. Then it is made again.
+pub(super) fn claim(destination: &Destination) -> Result<(Site, PathBuf, File)> {
+    for attempt in 1..=ATTEMPTS {
+        let site = Site::make(destination)?;
+        let cannot = || failed("create a staging folder in", &site.parent);
+        let made = area::make(&site.parent).and_then(|area| {
+            let permissions = Permissions::from_mode(0o700);
+            tempfile::Builder::new().prefix("").rand_bytes(12).permissions(permissions).tempdir_in(area)
+        });
         let root = match made {
-            Err(error) if error.kind() == ErrorKind::NotFound && folder.is_dir() => continue,
+            Err(error) if error.kind() == ErrorKind::NotFound && attempt < ATTEMPTS => continue,
             made => made.map_err(cannot())?.keep(),
         };
         fault::reach("stage-created").inspect_err(|_| drop(remove(&root)))?;
@@ -33,7 +33,7 @@ pub(super) fn claim(folder: &Path) -> Result<(PathBuf, File)> {
             Ok(Some(lock)) => {
                 fault::reach("stage-locked").inspect_err(|_| drop(remove(&root)))?;
                 proof::write(&root).inspect_err(|_| drop(remove(&root)))?;
-                return Ok((root, lock));
+                return Ok((site, root, lock));
             }
             Err(error) => {
                 let _ = remove(&root);
@@ -41,7 +41,8 @@ pub(super) fn claim(folder: &Path) -> Result<(PathBuf, File)> {
             }
         }
     }
-    Err(Error::transient("other runs keep removing the staging folder").file(folder.display().to_string()))
+    let folder = destination.folder.display().to_string();
+    Err(Error::transient("other runs keep removing the staging folder").file(folder))
 }
 
 /// What an attempt to lock means on a file system that has no locks.
@@ -113,4 +114,28 @@ pub(crate) fn remove(root: &Path) -> io::Result<()> {
         _ => area::remove_of(root),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use crate::publish::stage::{Destination, DestinationKind, Stage};
+
+    /// Jobs of one run share the folders that none of them found, and those that fail remove them again.
+    #[test]
+    fn runs_that_make_and_remove_the_same_folders_do_not_disturb_each_other() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().canonicalize().unwrap().join("a/b/c");
+        let begin_and_end = |name: &str| {
+            for _ in 0..100 {
+                let kind = DestinationKind::Beside { name: name.to_owned() };
+                drop(Stage::begin(&Destination { folder: folder.clone(), kind }).unwrap());
+            }
+        };
+        std::thread::scope(|threads| {
+            for name in ["x", "y", "z"] {
+                threads.spawn(move || begin_and_end(name));
+            }
+        });
+    }
 }

@@ -1,6 +1,6 @@
 //! The place of a stage: the folder that holds it, beside the output or within the output's own folder.
 
-use super::{Destination, DestinationKind};
+use super::{ATTEMPTS, Destination, DestinationKind};
 use crate::publish::disk::{failed, in_the_way, stat};
 use rustix::fs::{Access, AtFlags, CWD, StatxFlags, accessat, statx};
 use std::ffi::OsString;
@@ -43,7 +43,9 @@ fn locate(destination: &Destination) -> Result<(PathBuf, Option<OsString>)> {
         Ok(folder) if folder.is_dir() => folder,
         Ok(_) => return Err(in_the_way(given, "not a folder", "one")),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            if stat(given).map_err(failed("look at the output's folder", given))?.is_some() {
+            let found = stat(given).map_err(failed("look at the output's folder", given))?;
+            // Anything but a link is a folder that another run has made meanwhile: it is met again below.
+            if found.is_some_and(|found| found.is_symlink()) {
                 return Err(in_the_way(given, "a symbolic link to nothing", "a folder"));
             }
             return match (&destination.kind, given.parent(), given.file_name()) {
@@ -85,18 +87,23 @@ fn mount(path: &Path) -> Option<u64> {
     }
 }
 
-/// Creates a folder and its missing parents.
+/// Creates a folder and its missing parents, the outermost first. Another run that ends without an output
+/// removes those that it made itself, at any moment: they are made again.
 fn make_folders(folder: &Path) -> Result<CreatedFolders> {
-    let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.is_dir()).collect();
-    let mut made = CreatedFolders::default();
-    for path in missing.into_iter().rev() {
-        match fs::create_dir(path) {
-            Ok(()) => made.0.push(path.to_owned()),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {}
-            Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => {
+    let (mut made, mut attempts) = (CreatedFolders::default(), 0);
+    while let Some(path) = folder.ancestors().take_while(|path| !path.is_dir()).last() {
+        let Err(error) = fs::create_dir(path) else {
+            made.0.push(path.to_owned());
+            continue;
+        };
+        attempts += 1;
+        let in_its_place = path.symlink_metadata().is_ok_and(|found| !found.is_dir());
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::AlreadyExists if !in_its_place && attempts < ATTEMPTS => {}
+            ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
                 return Err(in_the_way(path, "not a folder", "one"));
             }
-            Err(error) => return Err(failed("create the output's folder", path)(error)),
+            _ => return Err(failed("create the output's folder", path)(error)),
         }
     }
     Ok(made)
