@@ -2,7 +2,6 @@
 
     orbax_see.py FOLDER DEVICES       DEVICES: how many devices JAX is to have; with several, arrays are restored in parts
 """
-import hashlib
 import json
 import os
 import sys
@@ -14,40 +13,19 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from tree_facts import facts
+
 jax.config.update("jax_enable_x64", True)
 assert jax.device_count() == devices, jax.devices()
-NAMES = {
-    "bool": "BOOL", "float8_e4m3fn": "F8_E4M3", "float8_e8m0fnu": "F8_E8M0", "float4_e2m1fn": "F4_UNPACKED",
-    "int4": "I4_UNPACKED", "uint4": "U4_UNPACKED", "int2": "I2_UNPACKED", "uint2": "U2_UNPACKED",
-}
 
 
-def dtype_name(dtype):
-    name = str(dtype)
-    if name in NAMES:
-        return NAMES[name]
-    for long, short in (("bfloat", "BF"), ("float8", "F8"), ("float", "F"), ("complex", "C"), ("uint", "U"), ("int", "I")):
-        if name.startswith(long):
-            return short + name[len(long):].upper()
-    return name
-
-
-def walk(node, path, found):
-    if isinstance(node, dict):
-        for key, value in node.items():
-            walk(value, path + [str(key)], found)
-    elif isinstance(node, (list, tuple)):
-        for index, value in enumerate(node):
-            walk(value, path + [str(index)], found)
-    elif node is not None:
-        array = np.asarray(node)
-        found[".".join(path)] = [dtype_name(array.dtype), list(array.shape), hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()]
+def is_array(node):
+    return node is not None
 
 
 folder = os.path.abspath(folder)
 tree = ocp.PyTreeCheckpointer().restore(folder)
-found = {}
-walk(tree, [], found)
+found = facts(tree, is_array)
 if devices > 1:
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
 
@@ -59,8 +37,7 @@ if devices > 1:
 
     targets = jax.tree.map(target, tree)
     parted = ocp.StandardCheckpointer().restore(folder, targets)
-    again = {}
-    walk(parted, [], again)
+    again = facts(parted, is_array)
     assert again == found, {name for name in found if again.get(name) != found[name]}
     assert any(len(leaf.sharding.device_set) == devices for leaf in jax.tree.leaves(parted))
 print(json.dumps(found))

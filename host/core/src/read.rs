@@ -12,6 +12,7 @@ pub mod losses;
 pub mod model;
 pub mod outline;
 pub mod part;
+pub(crate) mod pattern;
 pub mod record_files;
 pub mod source;
 pub mod value_types;

@@ -26,6 +26,10 @@ fn registry() -> Registry {
         .with_all(tensorferry_tfrecord::formats())
         .with_all(tensorferry_parquet::formats())
         .with_all(tensorferry_jsonl::formats())
+        .with_all(tensorferry_arrow::formats())
+        .with_all(tensorferry_csv::formats())
+        .with_all(tensorferry_webdataset::formats())
+        .with_all(tensorferry_mds::formats())
 }
 
 /// A format: its id, what a file of it is called, and whether it is written: by itself, after another file, or never.
@@ -59,13 +63,18 @@ fn formats() -> Vec<Format> {
         alone("numpy", "m.npz"),
         alone("flax", "m.msgpack"),
         alone("orbax", "m/"),
+        alone("keras", "m.weights.h5"),
         alone("tfrecord", "m.tfrecord"),
         alone("parquet", "m.parquet"),
         alone("jsonl", "m.jsonl"),
+        alone("arrow", "m.arrow"),
+        alone("csv", "m.csv"),
+        alone("webdataset", "m.tar"),
+        alone("mds", "m/"),
     ]
 }
 
-const RECORDS: [&str; 3] = ["tfrecord", "parquet", "jsonl"];
+const RECORDS: [&str; 7] = ["tfrecord", "parquet", "jsonl", "arrow", "csv", "webdataset", "mds"];
 const DATA_SET: &str = r#"{"id":1,"text":"a","score":0.5,"tags":["x","y"],"flag":true,"at":{"lat":1.5,"lon":2}}
 {"id":2,"text":"\u00e9","score":-1.25,"tags":[],"flag":false,"at":{"lat":-3.5,"lon":4}}
 {"id":3,"text":null,"score":8,"tags":["z"],"flag":null,"at":{"lat":0,"lon":-1}}
@@ -286,9 +295,19 @@ fn input(case: &Case) -> PathBuf {
 fn through_safetensors_and_back_every_digest_stays_or_is_named() {
     let (registry, folder) = (registry(), tempdir().unwrap());
     let (mut models, mut kept, mut named, mut silent) = (0, 0, 0, Vec::new());
-    for section in
-        ["safetensors", "torch", "tf", "flax", "gguf", "onnx", "numpy", "orbax", "deepspeed", "megatron"]
-    {
+    for section in [
+        "safetensors",
+        "torch",
+        "tf",
+        "flax",
+        "gguf",
+        "onnx",
+        "numpy",
+        "orbax",
+        "keras",
+        "deepspeed",
+        "megatron",
+    ] {
         for case in good_and_bad(section).0 {
             let (input, at) = (input(&case), folder.path().join(section).join(&case.name));
             std::fs::create_dir_all(&at).unwrap();
@@ -307,6 +326,8 @@ fn through_safetensors_and_back_every_digest_stays_or_is_named() {
                 "onnx" => like("back.onnx"),
                 "numpy" => ("back.npz".to_owned(), None),
                 "orbax" => ("back/".to_owned(), None),
+                "keras" => ("back.weights.h5".to_owned(), None),
+                "megatron" => ("back/".to_owned(), None),
                 // These are not written.
                 _ => continue,
             };
@@ -335,4 +356,41 @@ fn through_safetensors_and_back_every_digest_stays_or_is_named() {
     assert!(silent.is_empty(), "{} tensors are lost without a word:\n{}", silent.len(), silent.join("\n"));
     println!("{models} models, {kept} tensors kept, {named} named");
     assert!(models >= 70 && kept >= 300 && named < kept / 4, "{models} models, {kept} kept, {named} named");
+}
+
+/// What `ferry cat` would print of a data set.
+fn lines(registry: &Registry, from: &Path, to: &Path) -> String {
+    registry.convert(from, to).allow_empty(true).force(true).run().unwrap();
+    std::fs::read_to_string(to).unwrap()
+}
+
+#[test]
+fn through_parquet_and_back_every_row_stays_or_is_named() {
+    let (registry, folder) = (registry(), tempdir().unwrap());
+    let (mut sets, mut kept, mut silent) = (0, 0, Vec::new());
+    for section in ["tfrecord", "arrow", "webdataset", "mds"] {
+        for case in good_and_bad(section).0 {
+            let (input, at) = (input(&case), folder.path().join(section).join(&case.name));
+            std::fs::create_dir_all(&at).unwrap();
+            let there = at.join("there.parquet");
+            let Ok(through) = registry.convert(&input, &there).allow_empty(true).run() else { continue };
+            let reader = &*through.readers[0].id;
+            let Some(format) = formats().into_iter().find(|format| format.id == reader) else { continue };
+            let back = at.join("back").join(format.file);
+            let Ok(report) = registry.convert(&there, &back).to(format.id).allow_empty(true).run() else {
+                continue;
+            };
+            let before = lines(&registry, &input, &at.join("before.jsonl"));
+            let after = lines(&registry, &back, &at.join("after.jsonl"));
+            sets += 1;
+            if before == after {
+                kept += 1;
+            } else if through.losses.iter().chain(&report.losses).next().is_none() {
+                silent.push(format!("{section}/{}:\n{before}\n{after}", case.name));
+            }
+        }
+    }
+    assert!(silent.is_empty(), "{} sets are changed without a word:\n{}", silent.len(), silent.join("\n"));
+    println!("{sets} sets, {kept} kept");
+    assert!(sets >= 20 && kept * 2 > sets, "{sets} sets, {kept} kept");
 }

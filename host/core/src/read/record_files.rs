@@ -12,8 +12,8 @@ use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry, holds_records};
 use crate::read::file_group::{FILES, files_alone};
 use crate::read::part::Part;
+use crate::read::pattern::FilePattern;
 use crate::read::source::FileSource;
-use globset::GlobBuilder;
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 use std::path::Path;
@@ -306,19 +306,14 @@ fn listed_splits(source: &FileSource) -> Option<Vec<String>> {
 }
 
 /// The visible files of a folder whose paths match.
-fn matching(source: &FileSource, glob: &str) -> Result<Vec<String>> {
-    let matcher = GlobBuilder::new(glob).literal_separator(true).build().map_err(|error| {
-        Error::usage(format!("option {FILES}: {}", error.kind())).found(format!("{glob:?}"))
-    })?;
-    let matcher = matcher.compile_matcher();
+fn matching(source: &FileSource, pattern: &str) -> Result<Vec<String>> {
+    let option = |error: Error| error.context(format!("option {FILES}"));
     let mut names = Vec::new();
-    let depth = if glob.contains('/') || glob.contains("**") { MOST_DEPTH } else { 0 };
-    walk(source, "", &mut names, depth)?;
-    names.retain(|name| matcher.is_match(name));
+    walk(source, "", &mut names, if FilePattern::has_folders(pattern) { MOST_DEPTH } else { 0 })?;
+    let names = source.matching(pattern, names).map_err(option)?;
     if names.is_empty() {
-        return Err(Error::usage(format!("no file matches option {FILES}")).found(format!("{glob:?}")));
+        return Err(Error::usage(format!("no file matches option {FILES}")).found(format!("{pattern:?}")));
     }
-    names.sort();
     Ok(names)
 }
 

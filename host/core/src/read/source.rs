@@ -6,7 +6,7 @@ use crate::context::stamp::Stamp;
 use crate::context::suggest::suggest;
 use crate::context::windows::size;
 use crate::read::identity::FileIdentity;
-use globset::GlobBuilder;
+use crate::read::pattern::FilePattern;
 use rustix::fs::Advice;
 use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;
@@ -92,12 +92,19 @@ impl FileSource {
                     return Ok(source);
                 }
                 let names = source.list("")?;
+                // A shell that was not to expand it hands a pattern over.
+                if FilePattern::is_one(&name) {
+                    let matching = source.matching(&name, names.clone()).map_err(|error| {
+                        error.context(format!("no such file or folder: {}", input.display()))
+                    })?;
+                    if !matching.is_empty() {
+                        return Ok(Self::of_files(source.folder, matching));
+                    }
+                }
                 let folders = source.folders("").unwrap_or_default();
                 let near = suggest(&name, names.iter().chain(&folders).map(String::as_str));
                 let near = near.map(|near| source.path(near).display().to_string());
-                let matching = matching(&name, names);
                 match near {
-                    _ if !matching.is_empty() => Ok(Self::of_files(source.folder, matching)),
                     Some(near) => {
                         Err(Error::usage(format!("no such file or folder; did you mean {near:?}?"))
                             .file(input.display().to_string()))
@@ -304,6 +311,11 @@ impl FileSource {
         Ok(names)
     }
 
+    /// Those of the names that a pattern means.
+    pub(crate) fn matching(&self, pattern: &str, names: Vec<String>) -> Result<Vec<String>> {
+        FilePattern::parse(pattern, self.most_listed)?.matching(names)
+    }
+
     fn get(&self, id: FileId) -> Result<&SourceFile> {
         self.files.get(id.0 as usize).ok_or_else(|| Error::plugin(format!("no file {}", id.0)))
     }
@@ -345,19 +357,6 @@ fn most_open() -> usize {
 /// Whether links lead from one to the other without end.
 fn is_loop(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
-}
-
-/// The names that match, where the pattern is one: a shell that was not to expand it hands it over.
-fn matching(pattern: &str, mut names: Vec<String>) -> Vec<String> {
-    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-    match glob.ok().filter(|_| pattern.contains(['*', '?', '['])) {
-        Some(glob) => {
-            let matcher = glob.compile_matcher();
-            names.retain(|name| matcher.is_match(name));
-            names
-        }
-        None => Vec::new(),
-    }
 }
 
 fn changed(file: &SourceFile) -> Error {

@@ -443,7 +443,7 @@ proptest! {
             ),
             (r"tie:^other$,to=second".to_owned(), r"drop,where_re=^second$".to_owned()),
         ];
-        for end in 1..=chain.len() {
+        for end in (1..=chain.len()).step_by(2) {
             let (steps, undo): (Vec<&str>, Vec<&str>) = chain[..end].iter().map(|(step, undo)| (&**step, &**undo)).unzip();
             let undo: Vec<&str> = undo.into_iter().rev().collect();
             let back = ran(ran(some.clone(), &steps), &undo);

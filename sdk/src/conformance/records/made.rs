@@ -199,8 +199,10 @@ fn without(all: &mut Vec<MadeTable>) {
 
 /// Enough rows for several pieces and batches.
 fn many(all: &mut Vec<MadeTable>) {
+    /// Each predicate reads all rows again.
+    const ROWS: i64 = 300;
     let piece = |first: i64| {
-        let range = first..first + 1000;
+        let range = first..first + ROWS;
         let mut values = ListBuilder::new(Float32Builder::new());
         for id in range.clone() {
             let len = usize::try_from(id % 5).unwrap_or(0);
@@ -209,11 +211,11 @@ fn many(all: &mut Vec<MadeTable>) {
         let words: StringArray = range.clone().map(|id| (id % 7 > 0).then(|| format!("row {id}"))).collect();
         vec![batch(&[("id", ids(range)), ("word", Arc::new(words)), ("values", Arc::new(values.finish()))])]
     };
-    let pieces: Vec<_> = [0, 1000, 2000].map(piece).into();
+    let pieces: Vec<_> = [0, ROWS, 2 * ROWS].map(piece).into();
     let schema = pieces[0][0].schema();
     all.push(MadeTable { title: "rows in three pieces".to_owned(), schema, pieces });
-    let piece = |first: i64| vec![batch(&[("id", ids(first..first + 1000))])];
-    let pieces: Vec<_> = [0, 1000, 2000].map(piece).into();
+    let piece = |first: i64| vec![batch(&[("id", ids(first..first + ROWS))])];
+    let pieces: Vec<_> = [0, ROWS, 2 * ROWS].map(piece).into();
     let schema = pieces[0][0].schema();
     all.push(MadeTable { title: "numbers in three pieces".to_owned(), schema, pieces });
 }

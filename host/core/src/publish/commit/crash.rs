@@ -12,6 +12,7 @@ use crate::publish::stage::Destination;
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
+use tempfile::TempDir;
 
 const JOB: &str = "FERRY_TEST_JOB";
 const HOME: &str = "FERRY_TEST_HOME";
@@ -179,15 +180,21 @@ fn commit_stages() -> impl Iterator<Item = &'static str> {
     STAGES.into_iter().filter(|stage| !["copied", "sealed", "verified"].contains(stage))
 }
 
+/// Runs `job` in a new folder, with a kill at a moment.
+fn spawn_anew(job: Job, verb: &str, moment: &str) -> (TempDir, ExitStatus, String) {
+    let home = home();
+    job.prepare(home.path());
+    let (status, stderr) = spawn(&format!("{verb} {}", job.name), home.path(), moment);
+    (home, status, stderr)
+}
+
 /// Runs `job` with a kill at each moment that it comes to; returns the stages it came to.
 fn walk(job: Job, verb: &str, mut killed: impl FnMut(&Path, &str)) -> BTreeSet<&'static str> {
     let mut seen = BTreeSet::new();
     for stage in commit_stages() {
         for nth in 1.. {
-            let home = home();
-            job.prepare(home.path());
             let moment = format!("{stage}@{nth}");
-            let (status, stderr) = spawn(&format!("{verb} {}", job.name), home.path(), &moment);
+            let (home, status, stderr) = spawn_anew(job, verb, &moment);
             let when = format!("{}, {moment}", job.name);
             job.check(home.path(), &when);
             if !is_killed(status) {
@@ -196,7 +203,7 @@ fn walk(job: Job, verb: &str, mut killed: impl FnMut(&Path, &str)) -> BTreeSet<&
                 break;
             }
             seen.insert(stage);
-            killed(home.path(), &when);
+            killed(home.path(), &moment);
         }
     }
     seen
@@ -215,9 +222,9 @@ fn settled(job: Job, home: &Path, when: &str) {
 fn a_kill_at_any_stage_leaves_what_was_promised() {
     let mut seen = BTreeSet::new();
     for job in JOBS {
-        seen.extend(walk(job, "commit", |home, when| settled(job, home, when)));
+        seen.extend(walk(job, "commit", |home, moment| settled(job, home, moment)));
         if ["file", "set-force", "folder-force"].contains(&job.name) {
-            walk(job, "sync", |home, when| settled(job, home, when));
+            walk(job, "sync", |home, moment| settled(job, home, moment));
         }
     }
     assert_eq!(seen, commit_stages().collect());
@@ -227,21 +234,24 @@ fn a_kill_at_any_stage_leaves_what_was_promised() {
 fn a_kill_in_the_recovery_leaves_what_was_promised() {
     let mut kills = 0;
     for job in JOBS.into_iter().filter(|job| !job.atomic || job.name == "folder-force") {
-        for stage in ["old-index-removed", "file-renamed", "index-renamed", "stale-removed", "old-removed"] {
-            walk(job, "commit", |home, when| {
-                let when = format!("{when}, then twice {stage}");
+        walk(job, "commit", |_, moment| {
+            for stage in
+                ["old-index-removed", "file-renamed", "index-renamed", "stale-removed", "old-removed"]
+            {
+                let when = format!("{}, {moment}, then twice {stage}", job.name);
+                let (home, ..) = spawn_anew(job, "commit", moment);
                 for _ in 0..2 {
-                    let (status, stderr) = spawn(&format!("recover {}", job.name), home, stage);
+                    let (status, stderr) = spawn(&format!("recover {}", job.name), home.path(), stage);
                     assert!(is_killed(status) || status.success(), "{when}: {stderr}");
                     kills += u32::from(is_killed(status));
-                    job.check(home, &when);
+                    job.check(home.path(), &when);
                     if !is_killed(status) {
                         break;
                     }
                 }
-                settled(job, home, &when);
-            });
-        }
+                settled(job, home.path(), &when);
+            }
+        });
     }
     assert!(kills >= 20, "{kills}");
 }
