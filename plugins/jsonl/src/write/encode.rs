@@ -1,7 +1,6 @@
 //! Encodes rows as lines.
 
-use arrow_json::writer::NullableEncoder;
-use arrow_json::writer::{LineDelimited, WriterBuilder};
+use arrow_json::writer::{LineDelimited, NullableEncoder, WriterBuilder, make_encoder};
 use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +15,7 @@ use tensorferry_sdk::arrow_array::types::{
     ArrowPrimitiveType, ArrowTimestampType, Float16Type, Float32Type, Float64Type, TimestampMicrosecondType,
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
-use tensorferry_sdk::arrow_array::{Array, RecordBatch, new_empty_array};
+use tensorferry_sdk::arrow_array::{Array, RecordBatch, UnionArray, new_empty_array};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Schema, TimeUnit};
 use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
@@ -46,14 +45,15 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
             continue;
         }
         kept.push(index);
-        for (is_such, what, how) in
-            [(is_bytes as fn(&DataType) -> bool, "bytes", "base64"), (is_time, "times", "text")]
-        {
+        let strings = "and are read as strings unless the schema says otherwise";
+        for (is_such, what, how, so) in [
+            (is_bytes as fn(&DataType) -> bool, "bytes", "as base64", strings),
+            (is_time, "times", "as text", strings),
+            (is_union, "unions", "as their values", "which may be read as another type"),
+        ] {
             if has(field.data_type(), is_such) {
-                let why = format!(
-                    "JSON has no {what}: they are written as {how}, and are read as strings unless the schema says otherwise"
-                );
-                losses.push(changed(field.name(), why));
+                losses
+                    .push(changed(field.name(), format!("JSON has no {what}: they are written {how}, {so}")));
             }
         }
     }
@@ -68,7 +68,7 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
 fn writable(field: &FieldRef) -> Result<(), ArrowError> {
     let array = new_empty_array(field.data_type());
     let options = EncoderOptions::default().with_encoder_factory(Arc::new(StringEncoders::default()));
-    arrow_json::writer::make_encoder(field, &array, &options).map(drop)
+    make_encoder(field, &array, &options).map(drop)
 }
 
 fn is_bytes(data_type: &DataType) -> bool {
@@ -78,6 +78,10 @@ fn is_bytes(data_type: &DataType) -> bool {
 
 fn is_time(data_type: &DataType) -> bool {
     data_type.is_temporal()
+}
+
+fn is_union(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Union(..))
 }
 
 /// Whether values of such a type are anywhere in a type.
@@ -92,6 +96,7 @@ fn has(data_type: &DataType, is_such: fn(&DataType) -> bool) -> bool {
         | DataType::LargeListView(field)
         | DataType::Map(field, _) => has(field.data_type()),
         DataType::Struct(fields) => fields.iter().any(|field| has(field.data_type())),
+        DataType::Union(fields, _) => fields.iter().any(|(_, field)| has(field.data_type())),
         DataType::Dictionary(_, values) => has(values),
         DataType::RunEndEncoded(_, values) => has(values.data_type()),
         _ => false,
@@ -190,7 +195,7 @@ impl EncoderFactory for StringEncoders {
         &self,
         _field: &'a FieldRef,
         array: &'a dyn Array,
-        _options: &'a EncoderOptions,
+        options: &'a EncoderOptions,
     ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
         let encoder: Box<dyn Encoder + 'a> = match array.data_type() {
             DataType::Binary => bytes(move |index| array.as_binary::<i32>().value(index)),
@@ -218,9 +223,18 @@ impl EncoderFactory for StringEncoders {
                     TimeUnit::Nanosecond => self.time::<TimestampNanosecondType>(array, is_utc),
                 }
             }
+            DataType::Union(fields, _) => {
+                let union = array.as_union();
+                let of = |(id, field): (i8, &'a FieldRef)| {
+                    Ok((id, make_encoder(field, union.child(id), options)?))
+                };
+                let values = fields.iter().map(of).collect::<Result<_, ArrowError>>()?;
+                Box::new(UnionEncoder { union, values })
+            }
             _ => return Ok(None),
         };
-        Ok(Some(NullableEncoder::new(encoder, array.nulls().cloned())))
+        // A union's nulls are those of its values.
+        Ok(Some(NullableEncoder::new(encoder, array.logical_nulls())))
     }
 }
 
@@ -242,6 +256,22 @@ struct FnEncoder<F>(F);
 impl<F: Fn(usize, &mut Vec<u8>)> Encoder for FnEncoder<F> {
     fn encode(&mut self, idx: usize, out: &mut Vec<u8>) {
         (self.0)(idx, out);
+    }
+}
+
+/// The value alone: which of the types it has, JSON cannot say.
+struct UnionEncoder<'a> {
+    union: &'a UnionArray,
+    values: Vec<(i8, NullableEncoder<'a>)>,
+}
+
+impl Encoder for UnionEncoder<'_> {
+    fn encode(&mut self, idx: usize, out: &mut Vec<u8>) {
+        let (id, offset) = (self.union.type_id(idx), self.union.value_offset(idx));
+        match self.values.iter_mut().find(|(other, _)| *other == id) {
+            Some((_, values)) if !values.is_null(offset) => values.encode(offset, out),
+            _ => out.extend_from_slice(b"null"),
+        }
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder};
 use tensorferry_sdk::arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float32Array, Float64Array, Int64Array,
-    StringArray, TimestampMillisecondArray, UInt64Array, new_null_array,
+    StringArray, TimestampMillisecondArray, UInt64Array, UnionArray, new_null_array,
 };
-use tensorferry_sdk::arrow_schema::{DataType, Field, UnionMode};
+use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_sdk::{ErrorKind, LossKind};
 
 #[test]
@@ -33,19 +33,43 @@ fn what_json_cannot_say_is_said_in_strings() {
 
 #[test]
 fn what_is_lost_is_said() {
-    let part = (0, Arc::new(Field::new("n", DataType::Int64, true)));
-    let union = DataType::Union([part].into_iter().collect(), UnionMode::Sparse);
+    let field = |name: &str| Field::new(name, DataType::Int64, name == "value");
+    let pairs = DataType::Struct([field("key"), field("value")].into_iter().collect());
+    // Names of members are strings.
+    let map = DataType::Map(Arc::new(Field::new("entries", pairs, false)), false);
     let batch = rows(vec![
         ("bin", Arc::new(BinaryArray::from(vec![&b"a"[..]])) as ArrayRef),
-        ("union", new_null_array(&union, 1)),
+        ("map", new_null_array(&map, 1)),
         ("n", Arc::new(Int64Array::from(vec![1]))),
     ]);
     let (bytes, losses) = write(std::slice::from_ref(&batch), "out.jsonl", &[]).unwrap();
     assert_eq!(bytes, b"{\"bin\":\"YQ==\",\"n\":1}\n");
     let whats: Vec<_> = losses.iter().map(|loss| (loss.kind, loss.what.as_str())).collect();
-    assert_eq!(whats, [(LossKind::Metadata, "bin"), (LossKind::Record, "union")]);
+    assert_eq!(whats, [(LossKind::Metadata, "bin"), (LossKind::Record, "map")]);
     let nothing = batch.project(&[1]).unwrap();
     assert_eq!(write(&[nothing], "out.jsonl", &[]).unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn a_union_is_its_values() {
+    let fields = [(0, DataType::Int64), (5, DataType::Binary)];
+    let fields = fields.map(|(id, data_type)| (id, Arc::new(Field::new("of", data_type, true))));
+    let children: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(vec![Some(1), None])),
+        Arc::new(BinaryArray::from(vec![&b"a"[..], b"b"])),
+    ];
+    let union = UnionArray::try_new(
+        fields.into_iter().collect(),
+        vec![5, 0, 0, 5].into(),
+        Some(vec![0, 1, 0, 1].into()),
+        children,
+    );
+    let (bytes, losses) =
+        write(&[rows(vec![("u", Arc::new(union.unwrap()) as ArrayRef)])], "out.jsonl", &[]).unwrap();
+    let text = "{\"u\":\"YQ==\"}\n{\"u\":null}\n{\"u\":1}\n{\"u\":\"Yg==\"}\n";
+    assert_eq!(String::from_utf8(bytes).unwrap(), text);
+    let whys: Vec<_> = losses.iter().map(|loss| loss.why.split(':').next().unwrap()).collect();
+    assert_eq!(whys, ["JSON has no bytes", "JSON has no unions"]);
 }
 
 #[test]
