@@ -128,6 +128,22 @@ impl Ferry {
         run(&mut self.command(arguments))
     }
 
+    /// A shell that runs a script in the working folder, with the program among those that it finds, and a home of its
+    /// own: the working folder.
+    #[must_use]
+    pub fn shell(&self, script: &str) -> Command {
+        let programs = workspace().program.parent().expect("a program lies in a folder");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).current_dir(self.home()).stdin(Stdio::null());
+        shell.env("PATH", format!("{}:{path}", programs.display())).env("HOME", self.home());
+        shell.env("XDG_CACHE_HOME", workspace().target.join("tmp/cache"));
+        for variable in ["XDG_DATA_HOME", "XDG_CONFIG_HOME", "FERRY_PLUGIN_PATH", "FERRY_FAULT"] {
+            shell.env_remove(variable);
+        }
+        shell
+    }
+
     /// Runs it to its end, with little address space and little of a processor's time: what hostile
     /// input may cost. A program that takes more ends by a signal.
     #[must_use]

@@ -42,6 +42,7 @@ mod fixtures {
     mod tfrecord;
     mod torch;
 }
+mod guide;
 mod library;
 mod llama;
 mod metadata;

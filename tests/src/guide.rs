@@ -1,0 +1,242 @@
+//! The guide: `host/docs`, a book whose every command is run.
+//!
+//! A chapter is Markdown. Its fenced blocks have one of these forms, and [`Chapter::parse`] takes no other:
+//!
+//! | After the fence | Holds | Is tested by |
+//! |---|---|---|
+//! | `console` | a [session](crate::session): commands, and what they print | its output is compared |
+//! | `console picture=FILE.svg` | the same, which is also shown as a [picture](crate::picture) | the picture is compared too |
+//! | `sh` | commands whose output nobody needs to see | each has to end with exit code 0 |
+//! | `LANGUAGE file=NAME` | a file, which is written where the shell is then | the commands that read it |
+//! | `text` | what is no command | holds no line that looks like one |
+//!
+//! All commands of a chapter run in one shell, from the root of something like a clone of the repository.
+
+use crate::workspace::{root, workspace};
+use crate::{Outcome, picture, session};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// What the tests' own build has done before: the commands of a page that are not run again.
+const BUILT: [&str; 2] = ["cargo build --release", "pip install target/wheels/tensorferry-*-linux_x86_64.whl"];
+
+/// The chapters that need the Python package, and those that build plugins: they have tests of their own.
+pub const WITH_PYTHON: [&str; 1] = ["python.md"];
+/// See [`WITH_PYTHON`].
+pub const WITH_COMPILERS: [&str; 1] = ["plugins.md"];
+
+/// Where the chapters are.
+pub fn folder() -> PathBuf {
+    root().join("host/docs/src")
+}
+
+/// The names of all chapters, as `SUMMARY.md` lists them.
+pub fn chapters() -> Vec<String> {
+    let summary = std::fs::read_to_string(folder().join("SUMMARY.md")).unwrap();
+    let links = summary.lines().filter_map(|line| line.split_once("](")?.1.strip_suffix(')'));
+    links.map(str::to_owned).collect()
+}
+
+/// A part of a chapter.
+#[derive(Debug, Clone)]
+pub enum Piece {
+    /// Lines outside of fences.
+    Prose(String),
+    /// What stands after the three backquotes, and the lines up to the next three.
+    Fence {
+        /// `console`, `toml file=zoo.toml`.
+        info: String,
+        /// Its lines.
+        body: String,
+    },
+}
+
+/// One page of the book.
+#[derive(Debug, Clone)]
+pub struct Chapter {
+    /// Its file, relative to the book's `src`.
+    pub name: String,
+    /// Its text, in order.
+    pub pieces: Vec<Piece>,
+}
+
+impl Chapter {
+    /// The chapter in this file.
+    pub fn read(name: &str) -> Self {
+        let path = folder().join(name);
+        let text = std::fs::read_to_string(&path);
+        Self::parse(name, &text.unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+    }
+
+    /// Takes a page apart. Panics at a fence that no test would look at.
+    pub fn parse(name: &str, text: &str) -> Self {
+        let mut pieces = vec![Piece::Prose(String::new())];
+        let mut is_open = false;
+        for line in text.lines() {
+            let fence = line.trim_start().strip_prefix("```");
+            assert!(!line.starts_with(' ') || fence.is_none(), "{name}: a fence is indented: {line}");
+            match (fence, pieces.last_mut()) {
+                (Some(""), _) if is_open => {
+                    is_open = false;
+                    pieces.push(Piece::Prose(String::new()));
+                }
+                (Some(info), _) => {
+                    assert!(!is_open, "{name}: a fence within another: {line}");
+                    is_open = true;
+                    pieces.push(Piece::Fence { info: info.to_owned(), body: String::new() });
+                }
+                (None, Some(Piece::Prose(text) | Piece::Fence { body: text, .. })) => {
+                    *text += line;
+                    text.push('\n');
+                }
+                (None, None) => unreachable!("there is always a piece"),
+            }
+        }
+        assert!(!is_open, "{name}: the last fence is not closed");
+        let chapter = Self { name: name.to_owned(), pieces };
+        chapter.fences().for_each(|(info, body)| chapter.form(info, body));
+        chapter
+    }
+
+    /// Panics if a fence has none of the forms that are tested.
+    fn form(&self, info: &str, body: &str) {
+        let Self { name, .. } = self;
+        let is_command = |line: &&str| {
+            let line = line.trim_start();
+            ["$ ", "ferry ", "cargo "].iter().any(|start| line.starts_with(start))
+        };
+        match info.split(' ').collect::<Vec<_>>()[..] {
+            ["console"] => assert!(!session::parse(body).is_empty(), "{name}: an empty session"),
+            ["console", picture] => assert!(picture.starts_with("picture="), "{name}: ```{info}"),
+            ["sh"] => assert!(!body.trim().is_empty(), "{name}: a block of no commands"),
+            ["text"] => {
+                let command = body.lines().find(is_command);
+                assert!(command.is_none(), "{name}: {command:?} is in a block that nobody runs");
+            }
+            [_, file] if file.starts_with("file=") => {}
+            _ => panic!("{name}: a block in no form that is tested: ```{info}"),
+        }
+    }
+
+    fn fences(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Fence { info, body } => Some((&**info, &**body)),
+            Piece::Prose(_) => None,
+        })
+    }
+
+    /// The lines outside of fences.
+    pub fn prose(&self) -> impl Iterator<Item = &str> {
+        let prose = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Prose(text) => Some(text.lines()),
+            Piece::Fence { .. } => None,
+        });
+        prose.flatten()
+    }
+
+    /// Everything that is typed in it, in order.
+    pub fn commands(&self) -> Vec<String> {
+        let of = |(info, body): (&str, &str)| match info.split(' ').next() {
+            Some("console") => session::parse(body).into_iter().map(|entry| entry.typed).collect(),
+            Some("sh") => body.lines().map(str::to_owned).collect(),
+            _ => Vec::new(),
+        };
+        self.fences().flat_map(of).collect()
+    }
+
+    /// Runs its commands with `shell`, which runs a script in `clone`, and compares what they print with what stands here.
+    /// With `FERRY_TEST_WRITE_GUIDE` it is written here.
+    pub fn check(&self, clone: &Path, shell: impl FnOnce(&str) -> Outcome) {
+        let outcome = shell(&session::script(self.script().iter().map(String::as_str)));
+        let mut outputs = session::printed(&outcome).into_iter();
+        let home = clone.parent().expect("it lies in somebody's home").display().to_string();
+        let mut now = self.clone();
+        for piece in &mut now.pieces {
+            let Piece::Fence { info, body } = piece else { continue };
+            match info.split(' ').collect::<Vec<_>>()[..] {
+                ["console", ..] => {
+                    let mut entries = session::parse(body);
+                    for entry in &mut entries {
+                        let (output, code) = outputs.next().expect("each command was run");
+                        let output = output
+                            .replace(&root().display().to_string(), "/home/ada/tensorferry")
+                            .replace(&home, session::HOME);
+                        *entry = session::renewed(entry, &output, code);
+                    }
+                    *body = session::render(&entries);
+                }
+                ["text"] => {}
+                _ => {
+                    let (output, code) = outputs.next().expect("each block was run");
+                    assert_eq!(code, 0, "{}: {body}{output}", self.name);
+                }
+            }
+        }
+        keep(&folder().join(&self.name), &now.text());
+        for (info, body) in now.fences() {
+            if let Some((_, picture)) = info.split_once("picture=") {
+                keep(&folder().join(picture), &picture::svg(body));
+            }
+        }
+    }
+
+    /// What the shell gets: a command of a session at a time, else a block at a time.
+    fn script(&self) -> Vec<String> {
+        let mut script = Vec::new();
+        for (info, body) in self.fences() {
+            match info.split(' ').collect::<Vec<_>>()[..] {
+                ["console", ..] => script.extend(session::parse(body).into_iter().map(|entry| entry.typed)),
+                ["text"] => {}
+                ["sh"] => {
+                    let lines = body.lines().filter(|line| !BUILT.contains(line));
+                    script.push(format!("{{ set -e\n{}\nset +e; }}", lines.collect::<Vec<_>>().join("\n")));
+                }
+                _ => {
+                    let file = info.split_once("file=").expect("the forms were looked at").1;
+                    script.push(format!(
+                        "mkdir -p \"$(dirname '{file}')\"\ncat > '{file}' <<'END OF FILE'\n{body}END OF FILE"
+                    ));
+                }
+            }
+        }
+        script
+    }
+
+    fn text(&self) -> String {
+        let pieces = self.pieces.iter().map(|piece| match piece {
+            Piece::Prose(text) => text.clone(),
+            Piece::Fence { info, body } => format!("```{info}\n{body}```\n"),
+        });
+        pieces.collect()
+    }
+}
+
+/// Makes something like a clone of the repository, which its reader has built: links to all that is in it.
+pub fn clone(home: &Path) -> PathBuf {
+    let clone = home.join("tensorferry");
+    std::fs::create_dir_all(clone.join("target")).unwrap();
+    for entry in std::fs::read_dir(root()).unwrap() {
+        let entry = entry.unwrap();
+        if !["target", "try", ".git"].iter().any(|name| entry.file_name() == *name) {
+            symlink(entry.path(), clone.join(entry.file_name())).unwrap();
+        }
+    }
+    let programs = workspace().program.parent().expect("a program lies in a folder");
+    symlink(programs, clone.join("target/release")).unwrap();
+    clone
+}
+
+/// Compares a file with what it should be, or writes it.
+fn keep(path: &Path, text: &str) {
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    if kept == text {
+        return;
+    }
+    if std::env::var_os("FERRY_TEST_WRITE_GUIDE").is_some() {
+        std::fs::write(path, text).unwrap();
+        return;
+    }
+    let different = text.lines().zip(kept.lines()).find(|(now, kept)| now != kept);
+    let (now, kept) = different.unwrap_or((&text[text.len().min(kept.len())..], ""));
+    panic!("{}: FERRY_TEST_WRITE_GUIDE=1 renews it\n now: {now}\nkept: {kept}", path.display());
+}

@@ -1,0 +1,139 @@
+//! A session is what somebody types at a shell and what is printed, as pages show it:
+//!
+//! ```text
+//! $ ferry cat people.jsonl --limit 1
+//! {"name":"Ada","age":36}
+//!
+//! $ ferry cat people.json
+//! error: usage: no such file or folder; did you mean "./people.jsonl"?: file "people.json"
+//! [exit code 2]
+//! ```
+//!
+//! Its commands are run in one shell, one after the other, so that `cd` holds for those that follow. What is printed is
+//! compared as it is, but for how long something took and where the folder lies.
+
+use crate::Outcome;
+use std::fmt::Write as _;
+
+/// Where the reader of a page is at home, in place of the folder that a test made.
+pub const HOME: &str = "/home/ada";
+
+/// Ends the output of a command in the shell's; the exit code follows it.
+const END: char = '\u{1e}';
+
+/// A command, and what is printed below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What is typed; lines after the first are those behind the shell's `>`.
+    pub typed: String,
+    /// Its output, messages included, and `[exit code N]` at its end if that is not 0.
+    pub printed: String,
+}
+
+/// The commands of a session, with what the page says that they print.
+pub fn parse(text: &str) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for line in text.lines() {
+        match (line.strip_prefix("$ "), line.strip_prefix("> "), entries.last_mut()) {
+            (Some(typed), ..) => entries.push(Entry { typed: typed.to_owned(), printed: String::new() }),
+            (_, Some(typed), Some(entry)) if entry.printed.is_empty() => {
+                write!(entry.typed, "\n{typed}").unwrap();
+            }
+            (.., Some(entry)) => writeln!(entry.printed, "{line}").unwrap(),
+            (.., None) => panic!("{line:?} stands before the first command"),
+        }
+    }
+    entries.iter_mut().for_each(|entry| entry.printed.truncate(entry.printed.trim_end().len()));
+    entries
+}
+
+/// The session as a page has it: a line is left free below what is printed.
+pub fn render(entries: &[Entry]) -> String {
+    let mut text = String::new();
+    for Entry { typed, printed } in entries {
+        writeln!(text, "$ {}", typed.replace('\n', "\n> ")).unwrap();
+        if !printed.is_empty() {
+            write!(text, "{printed}\n\n").unwrap();
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text + "\n"
+}
+
+/// The script that runs these commands, and from whose output [`printed`] tells them apart.
+pub fn script<'a>(commands: impl IntoIterator<Item = &'a str>) -> String {
+    let mut script = "exec 2>&1\n".to_owned();
+    for typed in commands {
+        writeln!(script, "{typed}\nprintf '\\036%s\\n' $?").unwrap();
+    }
+    script
+}
+
+/// What each command of a [`script`] printed, and its exit code.
+pub fn printed(outcome: &Outcome) -> Vec<(String, i32)> {
+    let mut outputs = Vec::new();
+    let mut rest = &*outcome.stdout;
+    while let Some((printed, after)) = rest.split_once(END) {
+        let (code, after) = after.split_once('\n').unwrap();
+        outputs.push((printed.to_owned(), code.parse().unwrap()));
+        rest = after;
+    }
+    assert!(rest.is_empty() && outcome.code == Some(0), "the shell ended early: {outcome}");
+    outputs
+}
+
+/// The entry as it would stand there now. What it already says stays if it differs in nothing but times.
+#[must_use]
+pub fn renewed(entry: &Entry, output: &str, code: i32) -> Entry {
+    let mut printed = output.trim_end().to_owned();
+    if code != 0 {
+        write!(printed, "\n[exit code {code}]").unwrap();
+    }
+    let printed = printed.trim_start_matches('\n').to_owned();
+    let same = without_times(&printed) == without_times(&entry.printed);
+    Entry { typed: entry.typed.clone(), printed: if same { entry.printed.clone() } else { printed } }
+}
+
+/// The text with three dots in the place of what follows ` in ` and ends with ` s`.
+fn without_times(text: &str) -> String {
+    let line = |line: &str| {
+        let mut shown = String::new();
+        let mut rest = line;
+        while let Some((before, after)) = rest.split_once(" in ") {
+            write!(shown, "{before} in ").unwrap();
+            rest = after;
+            let time = after.split(' ').next().unwrap();
+            if after[time.len()..].starts_with(" s") && time.chars().all(|c| c.is_ascii_digit() || c == '.') {
+                shown.push_str("...");
+                rest = &after[time.len()..];
+            }
+        }
+        shown + rest + "\n"
+    };
+    text.lines().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_read_and_written_as_it_stands() {
+        let page = "$ mkdir a\n$ cd a\n$ printf 'x\n> y'\nx\n\ny\n\n$ false\n[exit code 1]\n";
+        let entries = parse(page);
+        assert_eq!(entries.len(), 4);
+        assert_eq!(entries[2].typed, "printf 'x\ny'");
+        assert_eq!(entries[2].printed, "x\n\ny");
+        assert_eq!(render(&entries), page);
+    }
+
+    #[test]
+    fn only_times_may_differ() {
+        let entry = |printed: &str| Entry { typed: "x".to_owned(), printed: printed.to_owned() };
+        let kept = entry("wrote a in b: 2 tensors in 0.01 s, verified");
+        assert_eq!(renewed(&kept, "wrote a in b: 2 tensors in 12.5 s, verified\n", 0), kept);
+        let now = "wrote a in b: 3 tensors in 0.01 s, verified";
+        assert_eq!(renewed(&kept, now, 0).printed, now);
+        assert_eq!(renewed(&kept, &kept.printed, 3).printed, format!("{}\n[exit code 3]", kept.printed));
+    }
+}

@@ -1,0 +1,127 @@
+//! The guide: its commands do what it says they do, every page is in the book, and every link leads somewhere.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use tensorferry_tests::ferry::run;
+use tensorferry_tests::files::files_below;
+use tensorferry_tests::guide::{Chapter, WITH_COMPILERS, WITH_PYTHON, chapters, clone, folder};
+use tensorferry_tests::{Ferry, workspace};
+
+#[test]
+fn every_command_prints_what_stands_below_it() {
+    let mut commands = 0;
+    for name in chapters() {
+        if WITH_PYTHON.contains(&&*name) || WITH_COMPILERS.contains(&&*name) {
+            continue;
+        }
+        let chapter = Chapter::read(&name);
+        commands += chapter.commands().len();
+        if chapter.commands().is_empty() {
+            continue;
+        }
+        let ferry = Ferry::new();
+        let clone = clone(ferry.home());
+        chapter.check(&clone, |script| run(ferry.shell(script).current_dir(&clone)));
+    }
+    assert!(commands > 60, "only {commands} commands");
+}
+
+#[test]
+fn every_page_is_in_the_book() {
+    let listed: BTreeSet<String> = chapters().into_iter().collect();
+    let pages = files_below(&folder()).into_iter().map(|file| file.display().to_string());
+    let pages: BTreeSet<String> =
+        pages.filter(|name| name.ends_with(".md") && name != "SUMMARY.md").collect();
+    assert_eq!(pages, listed);
+    assert!(pages.len() > 15, "{pages:?}");
+    let others = WITH_PYTHON.iter().chain(&WITH_COMPILERS);
+    others.for_each(|name| assert!(listed.contains(*name), "{name} is no chapter"));
+}
+
+#[test]
+fn every_format_has_a_place_in_it() {
+    let commands: BTreeSet<String> = chapters().iter().flat_map(|name| Chapter::read(name).commands()).collect();
+    let formats = Ferry::new().run(["formats", "--json"]).expect(0).json();
+    let ids: Vec<&str> =
+        formats["formats"].as_array().unwrap().iter().map(|format| format["id"].as_str().unwrap()).collect();
+    assert!(ids.len() > 20, "{ids:?}");
+    for id in ids {
+        assert!(commands.contains(&format!("ferry formats {id}")), "no page shows `ferry formats {id}`");
+    }
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let (mut links, mut dead) = (0, Vec::new());
+    let pages = chapters().into_iter().map(|name| (folder().join(&name), name));
+    let readme = (workspace::root().join("README.md"), "README.md".to_owned());
+    for (path, name) in pages.chain([readme]) {
+        for target in links_of(&with_includes(&path)) {
+            links += 1;
+            if !leads_somewhere(&path, &target) {
+                dead.push(format!("{name}: {target}"));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "dead links:\n{}", dead.join("\n"));
+    assert!(links > 40, "only {links} links");
+}
+
+/// A page as mdBook makes it of its includes. Panics at one that is not there.
+fn with_includes(page: &Path) -> String {
+    let text = std::fs::read_to_string(page).unwrap();
+    let line = |line: &str| match line.strip_prefix("{{#include ").and_then(|rest| rest.strip_suffix("}}")) {
+        Some(file) => {
+            let (file, anchor) = file.split_once(':').unwrap_or((file, ""));
+            let path = page.parent().unwrap().join(file);
+            let text = std::fs::read_to_string(&path);
+            let text = text.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            if anchor.is_empty() {
+                return text;
+            }
+            let begin = format!("<!-- ANCHOR: {anchor} -->\n");
+            let (_, from) = text.split_once(&begin).unwrap_or_else(|| panic!("{file} has no {anchor}"));
+            let end = format!("<!-- ANCHOR_END: {anchor} -->\n");
+            from.split_once(&end).unwrap_or_else(|| panic!("{anchor} has no end in {file}")).0.to_owned()
+        }
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
+}
+
+/// What `[text](target)` and `src="target"` name, outside of fences and code.
+fn links_of(text: &str) -> Vec<String> {
+    let mut is_fenced = false;
+    let mut links = Vec::new();
+    for line in text.lines() {
+        is_fenced ^= line.starts_with("```");
+        if is_fenced {
+            continue;
+        }
+        // What stands between backquotes is code.
+        let prose: String = line.split('`').enumerate().filter(|(at, _)| at % 2 == 0).map(|(_, text)| text).collect();
+        links.extend(prose.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(to, _)| to.to_owned()));
+        links.extend(prose.split("src=\"").skip(1).filter_map(|rest| rest.split_once('"')).map(|(to, _)| to.to_owned()));
+    }
+    links
+}
+
+fn leads_somewhere(page: &Path, target: &str) -> bool {
+    if target.starts_with("https://") {
+        return true;
+    }
+    let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+    let path = if file.is_empty() { page.to_owned() } else { page.parent().unwrap().join(file) };
+    // A link of the book does not lead out of it: a reader has the book alone.
+    if page.starts_with(folder()) && !path.canonicalize().is_ok_and(|path| path.starts_with(folder())) {
+        return false;
+    }
+    let is_heading = |line: &str| line.starts_with('#') && slug(line.trim_start_matches('#')) == heading;
+    path.exists() && (heading.is_empty() || with_includes(&path).lines().any(is_heading))
+}
+
+/// What mdBook calls a heading.
+fn slug(heading: &str) -> String {
+    let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
