@@ -94,21 +94,25 @@ pub fn renewed(entry: &Entry, output: &str, code: i32) -> Entry {
     Entry { typed: entry.typed.clone(), printed: if same { entry.printed.clone() } else { printed } }
 }
 
-/// The text with three dots in the place of what follows ` in ` and ends with ` s`.
+/// The text with three dots in the place of how long something took (` in 0.01 s`, `"seconds": 0.01`), when it was done
+/// (`at 2026-01-31T12:00:00Z`) and how much space there is (`1 kB needed, 5.00 GB free`).
 fn without_times(text: &str) -> String {
     let line = |line: &str| {
         let mut shown = String::new();
-        let mut rest = line;
-        while let Some((before, after)) = rest.split_once(" in ") {
-            write!(shown, "{before} in ").unwrap();
-            rest = after;
-            let time = after.split(' ').next().unwrap();
-            if after[time.len()..].starts_with(" s") && time.chars().all(|c| c.is_ascii_digit() || c == '.') {
-                shown.push_str("...");
-                rest = &after[time.len()..];
+        // The unit may be another one, too.
+        let (line, free) = line.split_once("B free ").unwrap_or((line, ""));
+        let line = if free.is_empty() { line } else { line.rsplit_once(' ').map_or(line, |(number, _)| number) };
+        for word in line.split_inclusive(' ') {
+            let is_time = [" in ", "\"seconds\": ", " at ", " needed, "].iter().any(|before| shown.ends_with(before))
+                && word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+            if is_time {
+                let end = word.trim_end_matches([' ', ',']).len();
+                write!(shown, "...{}", &word[end..]).unwrap();
+            } else {
+                shown.push_str(word);
             }
         }
-        shown + rest + "\n"
+        shown + free + "\n"
     };
     text.lines().map(line).collect()
 }
@@ -134,6 +138,9 @@ mod tests {
         assert_eq!(renewed(&kept, "wrote a in b: 2 tensors in 12.5 s, verified\n", 0), kept);
         let now = "wrote a in b: 3 tensors in 0.01 s, verified";
         assert_eq!(renewed(&kept, now, 0).printed, now);
+        for (kept, now) in [("  \"seconds\": 0.25,", "  \"seconds\": 1e-2,"), ("done at 2026-01-31T12:00:00Z", "done at 2027-01-31T12:00:00Z")] {
+            assert_eq!(renewed(&entry(kept), now, 0).printed, kept);
+        }
         assert_eq!(renewed(&kept, &kept.printed, 3).printed, format!("{}\n[exit code 3]", kept.printed));
     }
 }
