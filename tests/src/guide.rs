@@ -18,7 +18,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// What the tests' own build has done before: the commands of a page that are not run again.
-const BUILT: [&str; 2] = ["cargo build --release", "pip install target/wheels/tensorferry-*-linux_x86_64.whl"];
+const BUILT: [&str; 2] =
+    ["cargo build --release", "pip install target/wheels/tensorferry-*-linux_x86_64.whl"];
 
 /// The chapters that need the Python package, and those that build plugins: they have tests of their own.
 pub const WITH_PYTHON: [&str; 1] = ["python.md"];
@@ -159,8 +160,8 @@ impl Chapter {
                     for entry in &mut entries {
                         let (output, code) = outputs.next().expect("each command was run");
                         let output = output
-                            .replace(&root().display().to_string(), "/home/ada/tensorferry")
-                            .replace(&home, session::HOME);
+                            .replace(&home, session::HOME)
+                            .replace(&root().display().to_string(), "/home/ada/tensorferry");
                         *entry = session::renewed(entry, &output, code);
                     }
                     *body = session::render(&entries);

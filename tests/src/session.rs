@@ -101,10 +101,12 @@ fn without_times(text: &str) -> String {
         let mut shown = String::new();
         // The unit may be another one, too.
         let (line, free) = line.split_once("B free ").unwrap_or((line, ""));
-        let line = if free.is_empty() { line } else { line.rsplit_once(' ').map_or(line, |(number, _)| number) };
+        let line =
+            if free.is_empty() { line } else { line.rsplit_once(' ').map_or(line, |(number, _)| number) };
         for word in line.split_inclusive(' ') {
-            let is_time = [" in ", "\"seconds\": ", " at ", " needed, "].iter().any(|before| shown.ends_with(before))
-                && word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+            let is_time =
+                [" in ", "\"seconds\": ", " at ", " needed, "].iter().any(|before| shown.ends_with(before))
+                    && word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
             if is_time {
                 let end = word.trim_end_matches([' ', ',']).len();
                 write!(shown, "...{}", &word[end..]).unwrap();
@@ -138,7 +140,10 @@ mod tests {
         assert_eq!(renewed(&kept, "wrote a in b: 2 tensors in 12.5 s, verified\n", 0), kept);
         let now = "wrote a in b: 3 tensors in 0.01 s, verified";
         assert_eq!(renewed(&kept, now, 0).printed, now);
-        for (kept, now) in [("  \"seconds\": 0.25,", "  \"seconds\": 1e-2,"), ("done at 2026-01-31T12:00:00Z", "done at 2027-01-31T12:00:00Z")] {
+        for (kept, now) in [
+            ("  \"seconds\": 0.25,", "  \"seconds\": 1e-2,"),
+            ("done at 2026-01-31T12:00:00Z", "done at 2027-01-31T12:00:00Z"),
+        ] {
             assert_eq!(renewed(&entry(kept), now, 0).printed, kept);
         }
         assert_eq!(renewed(&kept, &kept.printed, 3).printed, format!("{}\n[exit code 3]", kept.printed));

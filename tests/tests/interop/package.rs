@@ -3,9 +3,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use tensorferry_tests::ferry::run;
-use tensorferry_tests::python;
+use tensorferry_tests::guide::{Chapter, WITH_PYTHON, clone};
 use tensorferry_tests::workspace::{root, workspace};
+use tensorferry_tests::{Ferry, python};
 
 /// What the package's tests need beside the frameworks of the other tests.
 const MORE: [&str; 5] = ["polars==2.1.0", "pandas==3.1.1", "duckdb==2.0.0", "pytest==9.2.0", "mypy==2.4.1"];
@@ -25,19 +27,46 @@ const ALONE: [&str; 8] = [
 #[test]
 #[ignore = "needs the frameworks; builds and installs a wheel: minutes"]
 fn the_package_does_what_its_tests_say() {
-    let target = &workspace().target;
-    let wheels = target.join("wheels-of-tests");
-    let _ = std::fs::remove_dir_all(&wheels);
-    let mut build = Command::new(root().join("host/python/build-wheel"));
-    run(build.args(["--here", "--out"]).arg(&wheels).env("CARGO_TARGET_DIR", target)).expect(0);
-    let wheel = std::fs::read_dir(&wheels).unwrap().next().unwrap().unwrap().path();
-    let interpreter = environment(target);
-    let mut install = pip(&interpreter);
-    run(install.args(["--no-deps", "--force-reinstall"]).arg(&wheel)).expect(0);
-    let mut tests = Command::new(&interpreter);
+    let mut tests = Command::new(installed());
     tests.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]).arg(root().join("host/python/tests"));
-    let outcome = run(tests.env("JAX_PLATFORMS", "cpu").current_dir(&wheels)).expect(0);
+    let outcome = run(tests.env("JAX_PLATFORMS", "cpu").current_dir(wheels())).expect(0);
     assert!(!outcome.stdout.contains(" skipped"), "{}", outcome.stdout);
+}
+
+#[test]
+#[ignore = "needs the frameworks; builds and installs a wheel: minutes"]
+fn the_guides_scripts_print_what_it_says() {
+    for name in WITH_PYTHON {
+        let ferry = Ferry::new();
+        let clone = clone(ferry.home());
+        Chapter::read(name).check(&clone, |script| {
+            let mut shell = ferry.shell(script);
+            let path = std::env::var("PATH").unwrap_or_default();
+            let programs = installed().parent().expect("it lies in a folder").display();
+            run(shell.env("PATH", format!("{programs}:{path}")).current_dir(&clone))
+        });
+    }
+}
+
+/// Where the wheel is.
+fn wheels() -> PathBuf {
+    workspace().target.join("wheels-of-tests")
+}
+
+/// The interpreter of an environment that has the package, installed once for each process.
+fn installed() -> &'static Path {
+    static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
+        let (target, wheels) = (&workspace().target, wheels());
+        let _ = std::fs::remove_dir_all(&wheels);
+        let mut build = Command::new(root().join("host/python/build-wheel"));
+        run(build.args(["--here", "--out"]).arg(&wheels).env("CARGO_TARGET_DIR", target)).expect(0);
+        let wheel = std::fs::read_dir(&wheels).unwrap().next().unwrap().unwrap().path();
+        let interpreter = environment(target);
+        let mut install = pip(&interpreter);
+        run(install.args(["--no-deps", "--force-reinstall"]).arg(&wheel)).expect(0);
+        interpreter
+    })
 }
 
 /// An environment that sees the frameworks' as well; made once for each list of what is installed.

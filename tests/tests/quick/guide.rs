@@ -40,7 +40,8 @@ fn every_page_is_in_the_book() {
 
 #[test]
 fn every_format_has_a_place_in_it() {
-    let commands: BTreeSet<String> = chapters().iter().flat_map(|name| Chapter::read(name).commands()).collect();
+    let commands: BTreeSet<String> =
+        chapters().iter().flat_map(|name| Chapter::read(name).commands()).collect();
     let formats = Ferry::new().run(["formats", "--json"]).expect(0).json();
     let ids: Vec<&str> =
         formats["formats"].as_array().unwrap().iter().map(|format| format["id"].as_str().unwrap()).collect();
@@ -99,9 +100,18 @@ fn links_of(text: &str) -> Vec<String> {
             continue;
         }
         // What stands between backquotes is code.
-        let prose: String = line.split('`').enumerate().filter(|(at, _)| at % 2 == 0).map(|(_, text)| text).collect();
-        links.extend(prose.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(to, _)| to.to_owned()));
-        links.extend(prose.split("src=\"").skip(1).filter_map(|rest| rest.split_once('"')).map(|(to, _)| to.to_owned()));
+        let prose: String =
+            line.split('`').enumerate().filter(|(at, _)| at % 2 == 0).map(|(_, text)| text).collect();
+        links.extend(
+            prose.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(to, _)| to.to_owned()),
+        );
+        links.extend(
+            prose
+                .split("src=\"")
+                .skip(1)
+                .filter_map(|rest| rest.split_once('"'))
+                .map(|(to, _)| to.to_owned()),
+        );
     }
     links
 }

@@ -10,6 +10,7 @@ mod crashes;
 mod exceptions;
 mod formats;
 mod golden;
+mod guide;
 mod kit;
 mod lies;
 mod other_arrow;
