@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::files::files_below;
+use tensorferry_tests::fixtures::case;
 use tensorferry_tests::guide::{Chapter, WITH_COMPILERS, WITH_PYTHON, chapters, clone, folder};
 use tensorferry_tests::{Ferry, workspace};
 
@@ -24,6 +25,18 @@ fn every_command_prints_what_stands_below_it() {
         chapter.check(&clone, |script| run(ferry.shell(script).current_dir(&clone)));
     }
     assert!(commands > 60, "only {commands} commands");
+}
+
+#[test]
+fn the_readmes_first_command_converts() {
+    let readme = std::fs::read_to_string(workspace::root().join("README.md")).unwrap();
+    let mut commands = readme.lines().filter_map(|line| line.strip_prefix("cargo run --release -- "));
+    let ferry = Ferry::new();
+    let clone = clone(ferry.home());
+    let command = commands.next().expect("the README has a first command");
+    run(ferry.shell(&format!("ferry {command}")).current_dir(&clone)).expect(0);
+    assert!(ferry.equal(&clone.join("model.safetensors"), &case("torch", "zip_module_state_dict").input()));
+    assert_eq!(commands.next(), None);
 }
 
 #[test]
