@@ -17,9 +17,11 @@ use crate::{Outcome, picture, session};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// What the tests' own build has done before: the commands of a page that are not run again.
-const BUILT: [&str; 2] =
-    ["cargo build --release", "pip install target/wheels/tensorferry-*-linux_x86_64.whl"];
+/// What the tests' own build has done before: commands that are not run again, each with its chapter.
+const BUILT: [(&str, &str); 2] = [
+    ("first-conversion.md", "cargo build --release"),
+    ("python.md", "pip install target/wheels/tensorferry-*-linux_x86_64.whl"),
+];
 
 /// The chapters that need the Python package, and those that build plugins: they have tests of their own.
 pub const WITH_PYTHON: [&str; 1] = ["python.md"];
@@ -189,7 +191,7 @@ impl Chapter {
                 ["console", ..] => script.extend(session::parse(body).into_iter().map(|entry| entry.typed)),
                 ["text"] => {}
                 ["sh"] => {
-                    let lines = body.lines().filter(|line| !BUILT.contains(line));
+                    let lines = body.lines().filter(|line| !BUILT.contains(&(&*self.name, line)));
                     script.push(format!("{{ set -e\n{}\nset +e; }}", lines.collect::<Vec<_>>().join("\n")));
                 }
                 _ => {
