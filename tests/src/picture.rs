@@ -5,7 +5,8 @@
 
 use std::fmt::Write as _;
 
-const COLUMN: f64 = 7.8;
+/// Of a character, in tenths.
+const COLUMN: usize = 78;
 const LINE: usize = 19;
 const MARGIN: usize = 18;
 /// Above the first line: the window's title bar.
@@ -26,7 +27,7 @@ pub fn svg(session: &str) -> String {
     let lines: Vec<&str> = session.trim_end().lines().collect();
     let columns = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
     let commands: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("$ ")).collect();
-    let (width, height) = (2 * MARGIN + across(columns).ceil() as usize, BAR + lines.len() * LINE + MARGIN);
+    let (width, height) = (2 * MARGIN + (columns * COLUMN).div_ceil(10), BAR + lines.len() * LINE + MARGIN);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
          role=\"img\" aria-labelledby=\"title desc\">\n\
@@ -58,18 +59,13 @@ pub fn svg(session: &str) -> String {
 }
 
 fn text(class: &str, column: usize, y: usize, text: &str) -> String {
-    let x = MARGIN as f64 + across(column);
-    let length = across(text.chars().count());
+    let tenths = |number: usize| format!("{}.{}", number / 10, number % 10);
+    let (x, length) = (tenths(MARGIN * 10 + column * COLUMN), tenths(text.chars().count() * COLUMN));
     format!(
-        "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y}\" textLength=\"{length:.1}\" lengthAdjust=\"spacingAndGlyphs\" \
+        "<text class=\"{class}\" x=\"{x}\" y=\"{y}\" textLength=\"{length}\" lengthAdjust=\"spacingAndGlyphs\" \
          xml:space=\"preserve\">{}</text>\n",
         escaped(text)
     )
-}
-
-/// How wide so many characters are.
-fn across(columns: usize) -> f64 {
-    columns as f64 * COLUMN
 }
 
 fn escaped(text: &str) -> String {
