@@ -1,0 +1,124 @@
+// What the page is given, and how its values become words and elements. Names and texts come from files of strangers:
+// they reach the page through `textContent` and properties alone, never as markup.
+
+const page = JSON.parse(document.getElementById("data").textContent);
+
+/** An element: properties of `options`, then children, which are elements or texts. */
+function el(tag, options = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [key, value] of Object.entries(options)) {
+    if (value === undefined || value === null) continue;
+    if (key === "class") made.className = value;
+    else if (key === "text") made.textContent = shown(value);
+    else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else made.setAttribute(key, key === "title" || key.startsWith("aria-") ? shown(value) : value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+/** The same, of a picture. */
+function svg(tag, attributes = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+// Controls, marks of direction, what is not seen, and halves of characters: they would have a reader see another text.
+const STEERS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
+
+/** A text as it can be looked at: what steers is written out. */
+function shown(value) {
+  return String(value).replace(STEERS, (found) => "\\u{" + found.codePointAt(0).toString(16) + "}");
+}
+
+/** A number of the document: what JSON has no number for is a text. */
+function number(value) {
+  if (typeof value === "number") return value;
+  if (value === "inf") return Infinity;
+  if (value === "-inf") return -Infinity;
+  return value === null || value === undefined ? NaN : Number(value);
+}
+
+/** A number in four digits or so. */
+function short(value) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "string" && !Number.isFinite(number(value))) return value;
+  const it = number(value);
+  if (!Number.isFinite(it)) return String(it);
+  if (Number.isInteger(it) && Math.abs(it) < 1e9) return whole(it);
+  const size = Math.abs(it);
+  return size !== 0 && (size < 1e-4 || size >= 1e6) ? it.toExponential(3) : String(Number(it.toPrecision(5)));
+}
+
+/** A whole number with its digits in groups. */
+function whole(value) {
+  return typeof value === "string" ? value : value.toLocaleString("en-US");
+}
+
+function counted(count, one) {
+  return `${whole(count)} ${one}${count === 1 ? "" : "s"}`;
+}
+
+function scaled(value, units, least) {
+  let [at, size] = [0, number(value)];
+  while (size >= 999.5 && at + 1 < units.length) [at, size] = [at + 1, size / 1000];
+  return at === 0 ? `${whole(value)}${least}` : `${size.toFixed(size < 9.95 ? 2 : size < 99.5 ? 1 : 0)} ${units[at]}`;
+}
+
+const bytes = (value) => scaled(value, ["B", "kB", "MB", "GB", "TB", "PB", "EB"], " B");
+const amount = (value) => scaled(value, ["", "K", "M", "B", "T", "Q"], "").replace(" ", "");
+
+/** Tensors by columns, as the document has them; names share their beginnings with the one before. */
+class Tensors {
+  constructor(model) {
+    const stored = model.tensors;
+    this.count = stored.dtype.length;
+    this.names = new Array(this.count);
+    let last = "";
+    for (let at = 0; at < this.count; at++) {
+      last = last.slice(0, stored.names[2 * at]) + stored.names[2 * at + 1];
+      this.names[at] = last;
+    }
+    this.lower = null;
+    this.model = model;
+    this.stored = stored;
+    this.sizes = new Map();
+    this.places = null;
+  }
+
+  dtype(at) { return this.model.dtypes[this.stored.dtype[at]]; }
+  kind(at) { return Math.min(this.stored.dtype[at], 7); }
+  shape(at) { return this.model.shapes[this.stored.shape[at]]; }
+  bytes(at) { return number(this.stored.bytes[at]); }
+  shapeText(at) { return `[${this.shape(at).join(", ")}]`; }
+
+  /** Elements. */
+  elements(at) {
+    const shape = this.stored.shape[at];
+    if (!this.sizes.has(shape)) this.sizes.set(shape, this.model.shapes[shape].reduce((all, dim) => all * number(dim), 1));
+    return this.sizes.get(shape);
+  }
+
+  place(name) {
+    if (!this.places) this.places = new Map(this.names.map((name, at) => [name, at]));
+    return this.places.get(name);
+  }
+
+  /** Those that every word of `text` fits: a part of the name, or `dtype:bf16`. `null`: all. */
+  matching(text) {
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    if (words.length === 0) return null;
+    if (!this.lower) this.lower = this.names.map((name) => name.toLowerCase());
+    const dtypes = words.filter((word) => word.startsWith("dtype:")).map((word) => word.slice(6));
+    const parts = words.filter((word) => !word.startsWith("dtype:"));
+    const isWanted = this.model.dtypes.map((dtype) => dtypes.every((word) => dtype.toLowerCase().startsWith(word)));
+    const found = [];
+    for (let at = 0; at < this.count; at++) {
+      const name = this.lower[at];
+      if (isWanted[this.stored.dtype[at]] && parts.every((part) => name.includes(part))) found.push(at);
+    }
+    return found;
+  }
+}

@@ -1,0 +1,42 @@
+// Means and deviations by the number of the layer, a line for each kind of parameter: names that differ in that number
+// alone are of one kind.
+
+const MOST_KINDS = 60;
+
+/** The kinds of a model with statistics: `[kind, [[layer, mean, deviation], ...]]`, of those with three layers or more. */
+function layersOf(tensors, stats) {
+  const kinds = new Map();
+  for (let at = 0; at < tensors.count; at++) {
+    const found = stats[at];
+    if (!found) continue;
+    const [mean, deviation] = [number(found.mean), number(found.std)];
+    if (!Number.isFinite(mean) || !Number.isFinite(deviation)) continue;
+    const name = tensors.names[at];
+    const match = /(?:^|[./_])(\d{1,6})(?=[./_]|$)/.exec(name);
+    if (!match) continue;
+    const start = match.index + match[0].length - match[1].length;
+    const kind = `${name.slice(0, start)}*${name.slice(start + match[1].length)}`;
+    if (!kinds.has(kind)) kinds.set(kind, []);
+    kinds.get(kind).push([Number(match[1]), mean, deviation]);
+  }
+  const all = [...kinds].filter(([, points]) => points.length >= 3);
+  all.forEach(([, points]) => points.sort((a, b) => a[0] - b[0]));
+  return all;
+}
+
+function layersCard(tensors, stats) {
+  const kinds = layersOf(tensors, stats);
+  if (kinds.length === 0) return null;
+  const figures = kinds.slice(0, MOST_KINDS).map(([kind, points]) => {
+    const means = points.map((point) => point[1]);
+    const deviations = points.map((point) => point[2]);
+    const said = `mean ${short(Math.min(...means))} to ${short(Math.max(...means))}, std ${short(Math.min(...deviations))} to ${short(Math.max(...deviations))}`;
+    return el("figure", {}, el("figcaption", { class: "mono", text: kind, title: kind }),
+      sparkline(points, `${kind}: ${counted(points.length, "layer")}, ${said}`),
+      el("div", { class: "axis" }, el("span", { text: `layer ${points[0][0]} to ${points.at(-1)[0]}` })),
+      el("div", { class: "axis" }, el("span", { text: said })));
+  });
+  const rest = kinds.length > MOST_KINDS ? el("p", { class: "note", text: `and ${counted(kinds.length - MOST_KINDS, "other kind")}` }) : null;
+  return card("By layer", el("p", { class: "note", text: "The mean as a line, one standard deviation around it as a band." }),
+    el("div", { class: "layers" }, ...figures), rest);
+}

@@ -1,0 +1,3 @@
+// Which page this is.
+
+({ model: showModels, records: showRecords, diff: showDiff })[page.kind]();

@@ -1,0 +1,69 @@
+// The tree of modules: names of tensors, taken apart at their points and slashes.
+
+class Module {
+  constructor(key, parent) {
+    this.key = key;
+    this.parent = parent;
+    this.depth = parent ? parent.depth + 1 : -1;
+    this.children = null; // By key; a tensor has none.
+    this.tensor = -1; // A tensor may have the name of a module.
+    this.tensors = 0;
+    this.elements = 0;
+    this.bytes = 0;
+    this.isOpen = false;
+  }
+
+  /** The name that leads here. */
+  get path() {
+    const keys = [];
+    for (let at = this; at.parent; at = at.parent) keys.push(at.key);
+    return keys.reverse().join("");
+  }
+
+  get list() {
+    return this.children ? [...this.children.values()] : [];
+  }
+}
+
+// Names may have thousands of points.
+const MOST_LEVELS = 40;
+
+/** The tree of these tensors; `wanted`: of those alone. A key keeps the mark behind it, so that keys joined are the name. */
+function modules(tensors, wanted = null) {
+  const root = new Module("", null);
+  const count = wanted ? wanted.length : tensors.count;
+  for (let place = 0; place < count; place++) {
+    const at = wanted ? wanted[place] : place;
+    const name = tensors.names[at];
+    const [elements, bytes] = [tensors.elements(at), tensors.bytes(at)];
+    let [node, start] = [root, 0];
+    for (;;) {
+      node.tensors += 1;
+      node.elements += elements;
+      node.bytes += bytes;
+      if (start >= name.length && start > 0) break;
+      let end = start;
+      while (end < name.length && name[end] !== "." && name[end] !== "/") end++;
+      if (node.depth + 2 >= MOST_LEVELS) end = name.length;
+      const key = name.slice(start, Math.min(end + 1, name.length));
+      node.children ??= new Map();
+      let child = node.children.get(key);
+      if (!child) node.children.set(key, (child = new Module(key, node)));
+      node = child;
+      start = end + 1;
+    }
+    node.tensor = at;
+  }
+  return root;
+}
+
+/** Chains of modules that hold nothing but one another are one line. */
+function unchained(node) {
+  const keys = [];
+  let at = node;
+  for (;;) {
+    keys.push(at.key);
+    if (at.tensor >= 0 || !at.children || at.children.size !== 1) return [keys.join(""), at];
+    at = at.list[0];
+  }
+}

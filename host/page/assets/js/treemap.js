@@ -1,0 +1,163 @@
+// A treemap: modules as boxes, as large as the numbers in them, in the colour of the dtype that most of these have. A
+// click or Enter goes into a module, the names above lead out again.
+
+// Boxes that one look can tell apart.
+const MOST_BOXES = 80;
+
+class Treemap {
+  constructor(tensors, { choose }) {
+    this.tensors = tensors;
+    this.choose = choose;
+    this.root = modules(tensors);
+    this.crumbs = el("nav", { class: "crumbs", "aria-label": "Module in the treemap" });
+    this.box = el("div", { class: "map", role: "group", "aria-label": "Treemap of parameters by module; arrows move, Enter goes in" });
+    this.box.addEventListener("keydown", (event) => this.press(event));
+    this.element = el("section", { class: "card", "aria-labelledby": "map-title" },
+      el("h2", { id: "map-title", text: "Parameters by module and dtype" }), this.crumbs, this.box);
+    this.show(this.root);
+    let width = 0;
+    new ResizeObserver(() => {
+      if (Math.abs(this.box.clientWidth - width) > 4) {
+        width = this.box.clientWidth;
+        this.draw();
+      }
+    }).observe(this.box);
+  }
+
+  show(node, isFocused = false) {
+    this.node = node.children ? unchained(node)[1] : node;
+    if (!this.node.children) this.node = this.node.parent ?? this.root;
+    const way = [];
+    for (let at = this.node; at; at = at.parent) way.unshift(at);
+    this.crumbs.replaceChildren(...way.map((at) => {
+      const isHere = at === this.node;
+      const name = at.parent ? at.key : "all";
+      return el("button", { type: "button", class: "mono", text: name, "aria-current": isHere ? "true" : null, onclick: () => this.show(at, true) });
+    }));
+    this.draw();
+    if (isFocused) this.box.querySelector("button")?.focus();
+  }
+
+  /** How large a module is: its numbers; of strings and the like, its bytes. */
+  size(node) {
+    return this.root.elements > 0 ? node.elements : node.bytes;
+  }
+
+  draw() {
+    const [width, height] = [this.box.clientWidth, this.box.clientHeight];
+    this.box.replaceChildren();
+    if (!width || !height) return;
+    const all = this.node.list.filter((child) => this.size(child) > 0).sort((a, b) => this.size(b) - this.size(a));
+    const rest = all.slice(MOST_BOXES);
+    const boxes = all.slice(0, MOST_BOXES).map((node) => ({ node, size: this.size(node) }));
+    if (rest.length) boxes.push({ rest: rest.length, size: rest.reduce((sum, node) => sum + this.size(node), 0) });
+    boxes.sort((a, b) => b.size - a.size);
+    const total = boxes.reduce((sum, box) => sum + box.size, 0);
+    for (const [index, { box, x, y, w, h }] of squares(boxes, width, height).entries()) {
+      const button = el("button", { type: "button", tabindex: index === 0 ? "0" : "-1" });
+      Object.assign(button.style, { left: `${x}px`, top: `${y}px`, width: `${w}px`, height: `${h}px` });
+      const share = `${(box.size / total * 100).toFixed(1)} %`;
+      if (box.rest) {
+        button.className = "k7";
+        button.disabled = true;
+        button.append(el("span", { class: "name", text: `${whole(box.rest)} smaller` }));
+      } else {
+        const [key, end] = box.node.children ? unchained(box.node) : [box.node.key, box.node];
+        const dtype = this.dtypeOf(box.node);
+        button.className = `k${dtype.kind}`;
+        const name = key || "(no name)";
+        const size = `${amount(box.size)} · ${share}`;
+        button.title = shown(`${end.path}\n${size} · ${dtype.name}${dtype.isMixed ? " and others" : ""}`);
+        button.setAttribute("aria-label", shown(`${name}, ${size}, ${dtype.name}`));
+        if (w > 34 && h > 16) button.append(el("span", { class: "name mono", text: name }));
+        if (w > 60 && h > 36) button.append(el("span", { class: "name", text: size }));
+        if (w > 60 && h > 54) button.append(el("span", { class: "name", text: dtype.name + (dtype.isMixed ? ", …" : "") }));
+        button.addEventListener("click", () => (box.node.tensor >= 0 ? this.choose(box.node.tensor) : this.enter(box.node)));
+      }
+      this.box.append(button);
+    }
+  }
+
+  enter(node) {
+    const end = unchained(node)[1];
+    if (end.tensor >= 0) this.choose(end.tensor);
+    else this.show(end, true);
+  }
+
+  /** The dtype of most of a module's bytes. */
+  dtypeOf(node) {
+    if (!node.dtype) {
+      const sizes = new Map();
+      const walk = (at) => {
+        if (at.tensor >= 0) {
+          const dtype = this.tensors.dtype(at.tensor);
+          const known = sizes.get(dtype) ?? { size: 0, kind: this.tensors.kind(at.tensor) };
+          known.size += this.tensors.elements(at.tensor);
+          sizes.set(dtype, known);
+        }
+        if (at.children) for (const child of at.children.values()) walk(child);
+      };
+      walk(node);
+      const [name, { kind }] = [...sizes].sort((a, b) => b[1].size - a[1].size)[0];
+      node.dtype = { name, kind, isMixed: sizes.size > 1 };
+    }
+    return node.dtype;
+  }
+
+  press(event) {
+    const buttons = [...this.box.querySelectorAll("button:not(:disabled)")];
+    const at = buttons.indexOf(document.activeElement);
+    const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 }[event.key];
+    if (event.key === "Backspace" || event.key === "Escape") {
+      if (this.node.parent) this.show(this.outer(), true);
+    } else if (to !== undefined && buttons[to]) {
+      buttons.forEach((button, index) => button.setAttribute("tabindex", index === to ? "0" : "-1"));
+      buttons[to].focus();
+    } else if (to === undefined) return;
+    event.preventDefault();
+  }
+
+  /** The module around this one that holds something else too. */
+  outer() {
+    let up = this.node.parent;
+    while (up.parent && up.children.size === 1) up = up.parent;
+    return up;
+  }
+}
+
+/** Places boxes, the largest first, so that each is nearly a square (Bruls, Huizing and van Wijk). */
+function squares(boxes, width, height) {
+  const placed = [];
+  let [x, y, w, h] = [0, 0, width, height];
+  let left = boxes.reduce((sum, box) => sum + box.size, 0);
+  let start = 0;
+  const worst = (sum, least, most, side, unit) => {
+    const length = (sum * unit) / side;
+    return Math.max((most * unit) / length / length, (length * length) / (least * unit));
+  };
+  while (start < boxes.length && w > 0 && h > 0) {
+    const [side, unit] = [Math.min(w, h), (w * h) / left];
+    let [end, sum] = [start + 1, boxes[start].size];
+    const most = boxes[start].size;
+    while (end < boxes.length) {
+      const next = boxes[end].size;
+      if (worst(sum + next, next, most, side, unit) > worst(sum, boxes[end - 1].size, most, side, unit)) break;
+      sum += next;
+      end += 1;
+    }
+    const length = end === boxes.length ? Math.max(w, h) : (sum * unit) / side;
+    let along = 0;
+    for (let index = start; index < end; index++) {
+      const part = (boxes[index].size / sum) * side;
+      placed.push(w >= h
+        ? { box: boxes[index], x, y: y + along, w: length, h: part }
+        : { box: boxes[index], x: x + along, y, w: part, h: length });
+      along += part;
+    }
+    if (w >= h) [x, w] = [x + length, w - length];
+    else [y, h] = [y + length, h - length];
+    left -= sum;
+    start = end;
+  }
+  return placed;
+}
