@@ -1,0 +1,172 @@
+//! The page as a file. Its policy lets run the script and the style that are in it, by their digests, and nothing else: what
+//! a stranger's file says is data, whatever it says.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+const TEMPLATE: &str = include_str!("../assets/page.html");
+const STYLE: &str = include_str!("../assets/page.css");
+/// The script's files, each on those before it.
+const SCRIPTS: [&str; 11] = [
+    include_str!("../assets/js/data.js"),
+    include_str!("../assets/js/modules.js"),
+    include_str!("../assets/js/list.js"),
+    include_str!("../assets/js/facts.js"),
+    include_str!("../assets/js/charts.js"),
+    include_str!("../assets/js/tree.js"),
+    include_str!("../assets/js/treemap.js"),
+    include_str!("../assets/js/detail.js"),
+    include_str!("../assets/js/layers.js"),
+    concat!(
+        include_str!("../assets/js/model.js"),
+        include_str!("../assets/js/records.js"),
+        include_str!("../assets/js/diff.js")
+    ),
+    include_str!("../assets/js/main.js"),
+];
+
+/// What a page may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing: it is a file.
+    Nothing,
+    /// More data from the server that it came from.
+    ItsServer,
+}
+
+/// The page of a document, which `assets/js` knows by its `kind`: `model`, `records` or `diff`.
+#[must_use]
+pub fn html(title: &str, document: &Value, reach: Reach) -> String {
+    let script = script();
+    let pieces = [
+        ("policy", policy(&script, reach)),
+        ("title", escaped(title)),
+        ("style", STYLE.to_owned()),
+        ("data", inert(document)),
+        ("script", script),
+    ];
+    // What is filled in is not looked into again: it may hold what looks like a place to fill.
+    let mut page = String::with_capacity(TEMPLATE.len() + pieces.iter().map(|(_, text)| text.len()).sum::<usize>());
+    let mut rest = TEMPLATE;
+    for (name, text) in &pieces {
+        let place = format!("{{{name}}}");
+        if let Some((before, after)) = rest.split_once(&place) {
+            page.push_str(before);
+            page.push_str(text);
+            rest = after;
+        }
+    }
+    page + rest
+}
+
+/// What the page may do, for its `meta` and for the header of a server.
+pub(crate) fn policy(script: &str, reach: Reach) -> String {
+    let digest = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
+    let connect = match reach {
+        Reach::Nothing => "",
+        Reach::ItsServer => "; connect-src 'self'",
+    };
+    format!(
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:{connect}; base-uri 'none'; \
+         form-action 'none'",
+        digest(script),
+        digest(STYLE)
+    )
+}
+
+/// The script, in a scope of its own.
+pub(crate) fn script() -> String {
+    format!("(() => {{\n\"use strict\";\n{}}})();\n", SCRIPTS.join("\n"))
+}
+
+/// A document as JSON in which no character means anything to HTML, or ends a line of script.
+fn inert(document: &Value) -> String {
+    let json = document.to_string();
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            // These stand within strings alone, so that the JSON stays what it was.
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\u{feff}' => {
+                text.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+/// A text between tags. What steers how others are shown is left out.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match c {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '"' => escaped.push_str("&quot;"),
+            c if c.is_control() => {}
+            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => {}
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use serde_json::json;
+
+    const HOSTILE: &str = "</script><script>alert(1)</script><!-- {script} & \u{2028} \u{202e}\"'";
+
+    fn data(page: &str) -> &str {
+        let (_, rest) = page.split_once("id=\"data\">").unwrap();
+        rest.split_once("</script>").unwrap().0
+    }
+
+    #[test]
+    fn what_a_file_says_is_data() {
+        let document = json!({ "kind": "model", "name": HOSTILE, HOSTILE: [HOSTILE] });
+        let page = html(HOSTILE, &document, Reach::Nothing);
+        assert_eq!(serde_json::from_str::<Value>(data(&page)).unwrap(), document);
+        assert!(!data(&page).contains(['<', '>', '&', '\u{2028}']));
+        // Two elements of script, and no other tag than those of the template.
+        let tags = |text: &str| text.matches("<script").count();
+        assert_eq!((tags(&page), tags(TEMPLATE)), (2, 2));
+        assert!(!page.contains("alert(1)</script><!--"));
+        let (_, title) = page.split_once("<title>").unwrap();
+        let (title, _) = title.split_once("</title>").unwrap();
+        assert!(!title.contains('<') && !title.contains('\u{202e}') && title.contains("&lt;/script&gt;"), "{title}");
+        assert!(page.ends_with("</html>\n"));
+    }
+
+    #[test]
+    fn the_policy_names_what_is_in_the_page() {
+        let page = html("t", &json!({}), Reach::Nothing);
+        let (_, script) = page.rsplit_once("<script>").unwrap();
+        let (script, _) = script.split_once("</script>").unwrap();
+        let digest = STANDARD.encode(Sha256::digest(script.as_bytes()));
+        assert!(page.contains(&format!("script-src 'sha256-{digest}'")));
+        let (_, style) = page.split_once("<style>").unwrap();
+        let digest = STANDARD.encode(Sha256::digest(style.split_once("</style>").unwrap().0.as_bytes()));
+        assert!(page.contains(&format!("style-src 'sha256-{digest}'")));
+        assert!(page.contains("default-src 'none'") && !page.contains("connect-src"));
+        assert!(html("t", &json!({}), Reach::ItsServer).contains("connect-src 'self'"));
+    }
+
+    #[test]
+    fn the_script_needs_no_network_and_makes_no_markup() {
+        let script = script();
+        for word in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "</script", "<!--"] {
+            assert!(!script.contains(word), "{word}");
+        }
+        // The one address is a name space.
+        assert_eq!(script.matches("http").count(), 1);
+        for text in [TEMPLATE, STYLE] {
+            assert!(!text.contains("http:") && !text.contains("https:") && !text.contains("url("), "{text}");
+        }
+    }
+}

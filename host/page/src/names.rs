@@ -1,0 +1,35 @@
+//! Names in the order of a file mostly begin as the one before does: a page of a hundred thousand tensors has each name
+//! as how much of it that is, and the rest.
+
+use serde_json::Value;
+
+/// For each name two values: how many of JavaScript's characters (units of UTF-16) it has in common with the name before,
+/// and what follows these.
+pub fn shared_beginnings<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Value> {
+    let mut values = Vec::new();
+    let mut last = "";
+    for name in names {
+        let pairs = name.chars().zip(last.chars()).take_while(|(a, b)| a == b);
+        let (mut units, mut bytes) = (0, 0);
+        for (c, _) in pairs {
+            units += c.len_utf16();
+            bytes += c.len_utf8();
+        }
+        values.extend([Value::from(units), Value::from(&name[bytes..])]);
+        last = name;
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_are_what_they_were() {
+        let names = ["a.b.weight", "a.b.bias", "", "\u{1f600}x", "\u{1f600}y", "\u{1f601}"];
+        let expected = json!([0, "a.b.weight", 4, "bias", 0, "", 0, "\u{1f600}x", 2, "y", 0, "\u{1f601}"]);
+        assert_eq!(Value::from(shared_beginnings(names)), expected);
+    }
+}

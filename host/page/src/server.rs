@@ -1,0 +1,250 @@
+//! A server that listens on this machine's own address alone. Who asks needs the token of its address, 128 random bits;
+//! connections, their time and the bytes that they send are bounded.
+
+use crate::html::{Reach, policy, script};
+use crate::request::{Refusal, Request, is_passing, parse, read_head};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Connections at the same time; a browser has six.
+const MOST_CONNECTIONS: usize = 32;
+/// How long a browser may take to receive an answer.
+const LONGEST_ANSWER: Duration = Duration::from_secs(60);
+/// How often a connection that waits looks whether the server ends.
+const LOOK: Duration = Duration::from_millis(200);
+/// How often the server looks for connections, and whether it ends.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// An answer to a request.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// The page.
+    Html(Arc<str>),
+    /// Data.
+    Json(String),
+    /// What went wrong, as data.
+    Failed(String),
+    /// There is nothing of this path.
+    NotFound,
+}
+
+/// A server, and the address that leads to it.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    port: u16,
+    token: String,
+}
+
+impl Server {
+    /// Listens on 127.0.0.1; port 0: on any that is free.
+    ///
+    /// # Errors
+    /// I/o: the port is taken, or the system has no random bytes.
+    pub fn bind(port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        listener.set_nonblocking(true)?;
+        let mut random = [0; 16];
+        File::open("/dev/urandom")?.read_exact(&mut random)?;
+        let token = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { port: listener.local_addr()?.port(), listener, token })
+    }
+
+    /// The address of the page. Who knows it may see what the page shows.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("http://127.0.0.1:{}/{}/", self.port, self.token)
+    }
+
+    /// Answers until `is_ended`, on a thread for each connection.
+    ///
+    /// # Errors
+    /// I/o of the listener; what goes wrong with one connection ends that one.
+    pub fn serve(
+        &self,
+        is_ended: &(dyn Fn() -> bool + Sync),
+        answer: &(dyn Fn(&Request) -> Answer + Sync),
+    ) -> io::Result<()> {
+        let open = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            while !is_ended() {
+                let stream = match self.listener.accept() {
+                    Ok((stream, _)) => stream,
+                    Err(error) if is_passing(&error) => {
+                        std::thread::sleep(PAUSE);
+                        continue;
+                    }
+                    // The other side went before it was accepted.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                    Err(error) => return Err(error),
+                };
+                if open.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
+                    drop(stream);
+                    continue;
+                }
+                open.fetch_add(1, Ordering::Relaxed);
+                let open = &open;
+                scope.spawn(move || {
+                    // Whoever does not listen has no answer.
+                    let _ = self.converse(stream, is_ended, answer);
+                    open.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+            Ok(())
+        })
+    }
+
+    fn converse(
+        &self,
+        mut stream: TcpStream,
+        is_ended: &dyn Fn() -> bool,
+        answer: &dyn Fn(&Request) -> Answer,
+    ) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(LOOK))?;
+        stream.set_write_timeout(Some(LOOK))?;
+        let asked = read_head(&mut stream, is_ended).and_then(|head| parse(&head, self.port, &self.token));
+        let refused = |refusal: Refusal| {
+            let (status, words) = refusal.status();
+            (status, words, "text/plain; charset=utf-8", Arc::from(format!("{words}\n")))
+        };
+        let (status, words, kind, body) = match asked {
+            Err(Refusal::Gone) => return Ok(()),
+            Err(refusal) => refused(refusal),
+            Ok(request) => match answer(&request) {
+                Answer::Html(page) => (200, "OK", "text/html; charset=utf-8", page),
+                Answer::Json(json) => (200, "OK", "application/json", Arc::from(json)),
+                Answer::Failed(json) => (500, "Internal Server Error", "application/json", Arc::from(json)),
+                Answer::NotFound => refused(Refusal::NotFound),
+            },
+        };
+        let head = self.head(status, words, kind, body.len());
+        let started = Instant::now();
+        let is_over = || is_ended() || started.elapsed() > LONGEST_ANSWER;
+        write_all(&mut stream, head.as_bytes(), &is_over)?;
+        write_all(&mut stream, body.as_bytes(), &is_over)?;
+        stream.shutdown(Shutdown::Write)?;
+        // What was sent and not read would have the system throw the answer away.
+        let mut rest = [0; 1024];
+        for _ in 0..64 {
+            if stream.read(&mut rest)? == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first line and the headers of an answer.
+    fn head(&self, status: u16, words: &str, kind: &str, len: usize) -> String {
+        let policy = policy(&script(), Reach::ItsServer);
+        let allow = if status == 405 { "Allow: GET\r\n" } else { "" };
+        format!(
+            "HTTP/1.1 {status} {words}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n{allow}\
+             Content-Security-Policy: {policy}; frame-ancestors 'none'\r\nX-Content-Type-Options: nosniff\r\n\
+             Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n\
+             Cross-Origin-Opener-Policy: same-origin\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+        )
+    }
+}
+
+fn write_all(stream: &mut TcpStream, mut bytes: &[u8], is_over: &dyn Fn() -> bool) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if is_passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+        if is_over() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    /// What a server answers to these bytes.
+    fn ask(server: &Server, request: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        stream.write_all(request.replace('\n', "\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn serving(test: impl FnOnce(&Server)) {
+        let server = Server::bind(0).unwrap();
+        let is_ended = AtomicBool::new(false);
+        let answer = |request: &Request| match &*request.path {
+            "" => Answer::Html("<p>page".into()),
+            "values" => Answer::Json(format!("{:?}", request.number("n"))),
+            _ => Answer::NotFound,
+        };
+        std::thread::scope(|scope| {
+            let running = scope.spawn(|| server.serve(&|| is_ended.load(Ordering::Relaxed), &answer));
+            let tested = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&server)));
+            is_ended.store(true, Ordering::Relaxed);
+            running.join().unwrap().unwrap();
+            tested.unwrap();
+        });
+    }
+
+    #[test]
+    fn who_has_the_address_gets_the_page_and_nobody_else() {
+        serving(|server| {
+            let (port, token) = (server.port, &server.token);
+            assert_eq!(server.address(), format!("http://127.0.0.1:{port}/{token}/"));
+            assert_eq!(token.len(), 32);
+            let host = format!("Host: 127.0.0.1:{port}\n");
+            let page = ask(server, &format!("GET /{token}/ HTTP/1.1\n{host}\n"));
+            assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("\r\n\r\n<p>page"), "{page}");
+            for header in ["Content-Length: 7\r\n", "nosniff", "no-store", "default-src 'none'", "no-referrer"] {
+                assert!(page.contains(header), "{header}: {page}");
+            }
+            assert!(!page.to_lowercase().contains("access-control"), "{page}");
+            assert!(ask(server, &format!("GET /{token}/values?n=7 HTTP/1.1\n{host}\n")).ends_with("Some(7)"));
+            let refused = |request: String, status: &str| {
+                let answer = ask(server, &request);
+                assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
+                assert!(!answer.contains(&**token) && !answer.contains("page"), "{answer}");
+            };
+            refused(format!("GET / HTTP/1.1\n{host}\n"), "404");
+            refused(format!("GET /{token}/../../etc/passwd HTTP/1.1\n{host}\n"), "404");
+            refused(format!("GET /{token}/ HTTP/1.1\nHost: evil.example:{port}\n\n"), "421");
+            refused(format!("POST /{token}/ HTTP/1.1\n{host}Content-Length: 4\n\nabcd"), "405");
+            refused(format!("GET /{token}/{} HTTP/1.1\n{host}\n", "a".repeat(20_000)), "431");
+            refused("nonsense\n\n".to_owned(), "400");
+        });
+    }
+
+    #[test]
+    fn who_says_nothing_is_in_nobodys_way() {
+        serving(|server| {
+            let silent: Vec<TcpStream> =
+                (0..8).map(|_| TcpStream::connect(("127.0.0.1", server.port)).unwrap()).collect();
+            let request = format!("GET /{}/ HTTP/1.1\nHost: localhost:{}\n\n", server.token, server.port);
+            assert!(ask(server, &request).starts_with("HTTP/1.1 200 "));
+            // They are told that it is over, or nothing.
+            let mut first = &silent[0];
+            let mut answer = String::new();
+            first.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+        });
+    }
+
+    #[test]
+    fn no_two_tokens_are_the_same() {
+        let [one, other] = [Server::bind(0).unwrap(), Server::bind(0).unwrap()];
+        assert_ne!(one.token, other.token);
+        assert!(Server::bind(one.port).is_err());
+    }
+}
