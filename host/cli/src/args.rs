@@ -106,6 +106,8 @@ pub(crate) enum Command {
     Inspect(Inspect),
     /// Print values of tensors as numpy does, or rows of records as a table
     Show(Show),
+    /// Show an input as a page in the browser of this machine, until Ctrl-C
+    View(View),
     /// Print records, one JSON object a line
     Cat(Cat),
     /// Check the framing of every record, and write an index of them
@@ -358,7 +360,7 @@ pub(crate) struct Convert {
 }
 
 // Of commands that read an input. No doc comment: it would become the command's help.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ReaderArgs {
     /// The input's format [default: told by its content]
     #[arg(long, value_name = "FORMAT")]
@@ -370,7 +372,7 @@ pub(crate) struct ReaderArgs {
 }
 
 // Of commands that only look.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct LookArgs {
     #[command(flatten)]
     pub(crate) reader: ReaderArgs,
@@ -421,9 +423,47 @@ pub(crate) struct Inspect {
     #[arg(long)]
     pub(crate) schema: bool,
 
+    /// Write a page for a browser, one file that needs no network: a treemap, a tree to search, what else the input says;
+    /// with --stats histograms and heat maps too
+    #[arg(long, value_name = "OUT.html", conflicts_with_all = ["json", "schema"])]
+    pub(crate) html: Option<PathBuf>,
+
+    /// With --html: replace a page that exists
+    #[arg(long, requires = "html")]
+    pub(crate) force: bool,
+
     /// One JSON document on stdout
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+// No more than `inspect` has, where a page shows it.
+#[derive(Debug, Args)]
+#[command(
+    help_template = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}",
+    before_help = "\
+Examples:
+  ferry view model.safetensors
+  ferry view checkpoint.pt 'encoder.*'
+  ferry view train.parquet --port 8000",
+    after_help = "\
+The address that is printed leads to the page, on this machine alone; who has it may see what the page shows. The values of a
+tensor are read when it is chosen. Ctrl-C ends it."
+)]
+pub(crate) struct View {
+    /// A file, a folder, an index, or the common start of a set of files
+    pub(crate) input: PathBuf,
+
+    /// Only tensors, or columns, with such names: 'encoder.*'
+    #[arg(value_name = "PATTERN")]
+    pub(crate) patterns: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) reader: LookArgs,
+
+    /// The port of 127.0.0.1 to listen on [default: one that is free]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) port: u16,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -579,6 +619,14 @@ pub(crate) struct Diff {
     /// is of the difference over the larger of both numbers
     #[arg(long, value_name = "X[,relative]", value_parser = fail_over)]
     pub(crate) fail_over: Option<FailOver>,
+
+    /// Write a page for a browser, one file that needs no network: all differences, to search, the worst first
+    #[arg(long, value_name = "OUT.html", conflicts_with = "json")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// With --html: replace a page that exists
+    #[arg(long, requires = "html")]
+    pub(crate) force: bool,
 
     /// One JSON document on stdout
     #[arg(long)]

@@ -2,10 +2,12 @@
 
 use super::args::Diff;
 use super::losses;
+use super::page::{PageFile, ShownDifferences, differences};
 use super::terminal::{self, counted};
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::compare::{Compared, Differences, compare, json};
+use tensorferry::engine::convert::compare::{Compared, Differences, Found, compare, json};
 use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::read::part::Part;
 use tensorferry::engine::records::diff::RecordDiff;
 use tensorferry::engine::tensors::diff::{Difference, DifferenceKind, FailOver, Tolerance};
 use tensorferry_sdk::Result;
@@ -25,8 +27,12 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
             .then(|| Tolerance { atol: command.atol.unwrap_or(0.0), rtol: command.rtol.unwrap_or(0.0) }),
         fail_over: command.fail_over,
     };
+    let page = command.html.as_ref().map(|path| PageFile::at(path, command.force)).transpose()?;
     let found = terminal::with_progress(session, false, |_| compare(&request, registry, session))?;
     losses::report(&found.losses, &found.notes, false);
+    if let Some(page) = page {
+        return write(command, page, &found);
+    }
     match &found.differences {
         Differences::Tensors(differences, tensors) => {
             let (as_json, limit) = (command.json, command.fail_over);
@@ -38,6 +44,27 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
         }
     }
     Ok(found.is_within(command.fail_over))
+}
+
+/// Writes the page, and prints the verdict alone.
+fn write(command: &Diff, page: PageFile, found: &Found) -> Result<bool> {
+    let limit = command.fail_over;
+    let verdict = match &found.differences {
+        Differences::Tensors(differences, tensors) => verdict(differences, *tensors, limit),
+        Differences::Records(records) => text(records).lines().next().unwrap_or_default().to_owned() + "\n",
+    };
+    let mut facts = Vec::new();
+    let mut say = |key: &'static str, value: Option<String>| facts.extend(value.map(|value| (key, value)));
+    say("part", (command.part != Part::Whole).then(|| format!("{:?}", command.part)));
+    say("steps on A", (!command.step.is_empty()).then(|| command.step.join(", ")));
+    say("absolute tolerance", command.atol.map(|x| x.to_string()));
+    say("relative tolerance", command.rtol.map(|x| x.to_string()));
+    let [a, b] = [&command.a, &command.b].map(|path| path.display().to_string());
+    let title = format!("{a} and {b}: ferry diff");
+    let shown = ShownDifferences { sides: [a, b], found: found.json(), verdict: &verdict, facts };
+    page.write(&title, &differences(shown))?;
+    terminal::print(&verdict)?;
+    Ok(found.is_within(limit))
 }
 
 /// Prints the verdict of `check`, then each difference.

@@ -29,6 +29,7 @@ pub(super) fn is_json(command: &Command) -> bool {
         | Command::Plugin(PluginCommand::List { json } | PluginCommand::Check { json, .. }) => *json,
         Command::Plugin(PluginCommand::Test(command)) => command.json,
         Command::Cat(_)
+        | Command::View(_)
         | Command::Job { .. }
         | Command::ScanPlugins { .. }
         | Command::ExaminePlugin { .. }

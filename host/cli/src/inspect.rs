@@ -1,6 +1,7 @@
 //! `ferry inspect`: shows what a checkpoint or a data set holds.
 
 mod description;
+mod page;
 mod records;
 mod statistics;
 
@@ -49,7 +50,12 @@ const MOST_OF_VALUE: usize = 100;
 /// Lines of a list that is wrapped.
 const MOST_WRAPPED: usize = 3;
 
+pub(super) use page::{paged, title};
+
 pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> Result<()> {
+    if let Some(output) = &command.html {
+        return page::write(command, output, registry, session);
+    }
     let look = command.reader.look(Purpose::SHOW);
     let piped = pipes::input(&command.input)?;
     let input = &*piped.path;
@@ -76,8 +82,8 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
 }
 
 /// An input, what is shown of it, and what is known of that.
-struct Seen {
-    inspected: Inspected,
+pub(super) struct Seen {
+    pub(super) inspected: Inspected,
     model: ModelDescription,
     hashed: Option<Hashed>,
     statistics: Option<ModelStatistics>,
@@ -134,15 +140,7 @@ fn narrowed(command: &Inspect, seen: Inspected, weights: &[Composite]) -> Result
 fn each(command: &Inspect, models: Vec<(String, Inspected)>, session: &Session) -> Result<()> {
     let pipeline =
         FileSource::open(&command.input, &session.limits).ok().and_then(|root| Pipeline::of(&root));
-    let seen = models.into_iter().map(|(folder, all)| Ok((folder, Seen::new(command, all, session)?)));
-    let (models, none): (Vec<_>, Vec<_>) = seen.partition(|seen| {
-        // A pattern of one model's names leaves the others out.
-        !seen.as_ref().is_err_and(|error: &Error| error.kind() == ErrorKind::Usage)
-    });
-    let models = models.into_iter().collect::<Result<Vec<_>>>()?;
-    if let (true, Some(Err(error))) = (models.is_empty(), none.into_iter().next()) {
-        return Err(error);
-    }
+    let models = each_seen(command, models, session)?;
     let losses: Vec<Loss> =
         models.iter().flat_map(|(_, seen)| seen.inspected.losses.iter().cloned()).collect();
     losses::report(&losses, &session.take_notes(), false);
@@ -163,6 +161,24 @@ fn each(command: &Inspect, models: Vec<(String, Inspected)>, session: &Session) 
     models.into_iter().try_for_each(|(_, seen)| seen.inspected.input.close())
 }
 
+/// What is shown of each model of a folder's folders.
+fn each_seen(
+    command: &Inspect,
+    models: Vec<(String, Inspected)>,
+    session: &Session,
+) -> Result<Vec<(String, Seen)>> {
+    let seen = models.into_iter().map(|(folder, all)| Ok((folder, Seen::new(command, all, session)?)));
+    let (models, none): (Vec<_>, Vec<_>) = seen.partition(|seen| {
+        // A pattern of one model's names leaves the others out.
+        !seen.as_ref().is_err_and(|error: &Error| error.kind() == ErrorKind::Usage)
+    });
+    let models = models.into_iter().collect::<Result<Vec<_>>>()?;
+    if let (true, Some(Err(error))) = (models.is_empty(), none.into_iter().next()) {
+        return Err(error);
+    }
+    Ok(models)
+}
+
 /// The digests of all tensors, if they are asked for.
 fn hashed(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Option<Hashed>> {
     let Some(algorithm) = command.digest.map(DigestName::algorithm) else { return Ok(None) };
@@ -179,7 +195,8 @@ fn taken(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Optio
         options: &command.reader.reader.options,
         part: &command.reader.part,
         patterns: glob.as_ref().map_or(&command.patterns, std::slice::from_ref),
-        histograms: command.histogram,
+        // A page has room for pictures.
+        histograms: command.histogram || command.html.is_some(),
     };
     terminal::with_progress(session, false, |_| model_statistics(&request, session)).map(Some)
 }

@@ -15,6 +15,7 @@ mod index;
 mod inspect;
 mod losses;
 mod man;
+mod page;
 mod pipes;
 mod plugin;
 mod plugin_folders;
@@ -26,6 +27,7 @@ mod steps;
 mod terminal;
 mod user_folders;
 mod verify;
+mod view;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory, Parser};
@@ -67,6 +69,10 @@ fn main() -> ExitCode {
             let registry = plugin_folders::load(&arguments)?;
             return tensorferry_run::serve(&registry, &session, *runner).map(|()| 0);
         }
+        if let Command::View(command) = &arguments.command {
+            // It waits, and its readers need the threads.
+            return view::run(command, &plugin_folders::load(&arguments)?, &session).map(|()| 0);
+        }
         session.install(|| answer(&arguments, &session))
     });
     match answered {
@@ -97,7 +103,10 @@ fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
         Command::Diff(command) => diff::run(command, &load()?, session).map(verdict),
         Command::Check(command) => check::run(command, &load()?, session).map(verdict),
         Command::Run(command) => run::run(command, arguments, &load, session),
-        Command::Job { .. } | Command::ScanPlugins { .. } | Command::ExaminePlugin { .. } => Ok(0),
+        Command::Job { .. }
+        | Command::ScanPlugins { .. }
+        | Command::ExaminePlugin { .. }
+        | Command::View(_) => Ok(0),
         Command::Verify(command) => verify::run(command, &load()?, session).map(|()| 0),
         Command::Recover { stage } => recover::run(stage).map(|()| 0),
         Command::Formats { id, json } => {

@@ -48,7 +48,8 @@ pub fn html(title: &str, document: &Value, reach: Reach) -> String {
         ("script", script),
     ];
     // What is filled in is not looked into again: it may hold what looks like a place to fill.
-    let mut page = String::with_capacity(TEMPLATE.len() + pieces.iter().map(|(_, text)| text.len()).sum::<usize>());
+    let mut page =
+        String::with_capacity(TEMPLATE.len() + pieces.iter().map(|(_, text)| text.len()).sum::<usize>());
     let mut rest = TEMPLATE;
     for (name, text) in &pieces {
         let place = format!("{{{name}}}");
@@ -107,7 +108,11 @@ fn escaped(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '"' => escaped.push_str("&quot;"),
             c if c.is_control() => {}
-            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => {}
+            '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}'
+            | '\u{feff}' => {}
             c => escaped.push(c),
         }
     }
@@ -139,7 +144,10 @@ mod tests {
         assert!(!page.contains("alert(1)</script><!--"));
         let (_, title) = page.split_once("<title>").unwrap();
         let (title, _) = title.split_once("</title>").unwrap();
-        assert!(!title.contains('<') && !title.contains('\u{202e}') && title.contains("&lt;/script&gt;"), "{title}");
+        assert!(
+            !title.contains('<') && !title.contains('\u{202e}') && title.contains("&lt;/script&gt;"),
+            "{title}"
+        );
         assert!(page.ends_with("</html>\n"));
     }
 
@@ -160,7 +168,16 @@ mod tests {
     #[test]
     fn the_script_needs_no_network_and_makes_no_markup() {
         let script = script();
-        for word in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "</script", "<!--"] {
+        for word in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "new Function",
+            "</script",
+            "<!--",
+        ] {
             assert!(!script.contains(word), "{word}");
         }
         // The one address is a name space.

@@ -108,7 +108,10 @@ pub(crate) fn parse(head: &[u8], port: u16, token: &str) -> Result<Request, Refu
     if !own.iter().any(|own| own.as_bytes() == host) {
         return Err(Refusal::Host);
     }
-    if valued("origin").iter().any(|origin| !own.iter().any(|own| format!("http://{own}").as_bytes() == *origin)) {
+    if valued("origin")
+        .iter()
+        .any(|origin| !own.iter().any(|own| format!("http://{own}").as_bytes() == *origin))
+    {
         return Err(Refusal::Host);
     }
     if request.method != Some("GET") {
@@ -148,9 +151,13 @@ mod tests {
     fn a_question_with_the_token_is_one() {
         let page = of("GET /secret/ HTTP/1.1\nHost: 127.0.0.1:4242\n\n").unwrap();
         assert_eq!((&*page.path, &*page.query), ("", ""));
-        let values = of("GET /secret/values?model=0&tensor=12 HTTP/1.1\nhost: localhost:4242\nContent-Length: 0\n\n");
+        let values =
+            of("GET /secret/values?model=0&tensor=12 HTTP/1.1\nhost: localhost:4242\nContent-Length: 0\n\n");
         let values = values.unwrap();
-        assert_eq!((&*values.path, values.number("tensor"), values.number("row")), ("values", Some(12), None));
+        assert_eq!(
+            (&*values.path, values.number("tensor"), values.number("row")),
+            ("values", Some(12), None)
+        );
         of("GET /secret/ HTTP/1.1\nHost: 127.0.0.1:4242\nOrigin: http://127.0.0.1:4242\n\n").unwrap();
     }
 

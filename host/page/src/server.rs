@@ -207,7 +207,9 @@ mod tests {
             let host = format!("Host: 127.0.0.1:{port}\n");
             let page = ask(server, &format!("GET /{token}/ HTTP/1.1\n{host}\n"));
             assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("\r\n\r\n<p>page"), "{page}");
-            for header in ["Content-Length: 7\r\n", "nosniff", "no-store", "default-src 'none'", "no-referrer"] {
+            for header in
+                ["Content-Length: 7\r\n", "nosniff", "no-store", "default-src 'none'", "no-referrer"]
+            {
                 assert!(page.contains(header), "{header}: {page}");
             }
             assert!(!page.to_lowercase().contains("access-control"), "{page}");

@@ -3,6 +3,7 @@
 use super::statistics;
 use crate::args::Inspect;
 use crate::losses;
+use crate::page::{ShownRecords, records as page_of};
 use crate::terminal::{self, counted, printable};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde_json::{Value, json};
@@ -54,6 +55,33 @@ pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) 
     losses::report(&losses, &session.take_notes(), false);
     terminal::answer(command.json, || document(&rows, &survey, &losses), || text(&rows, &survey))?;
     rows.close()
+}
+
+/// The document of a page. What is piped is read several times from its file.
+pub(super) fn page(
+    command: &Inspect,
+    title: &str,
+    found: &FoundInput<'_>,
+    session: &Session,
+) -> Result<Value> {
+    if command.reader.part != Part::Whole && !found.is_split {
+        return Err(Error::usage("--part is for tensors, or a split of a folder: this input holds records"));
+    }
+    let of_stats = command.stats.as_ref().and_then(|glob| glob.as_ref());
+    let wanted = globs(of_stats.map_or(&command.patterns, std::slice::from_ref))?;
+    let context = ReadContext::new(session, Purpose::SHOW);
+    let rows = rows::open(&found.source, found.format, &found.options, &context)?;
+    check_patterns(&wanted, &rows.set.schema())?;
+    let mut survey =
+        terminal::with_progress(session, false, |_| survey(&rows, command.stats.is_some(), session))?;
+    survey.columns.retain(|column| wanted.is_empty() || wanted.is_match(column.field.name()));
+    let losses = rows.losses()?;
+    losses::report(&losses, &session.take_notes(), false);
+    let columns = survey.columns.iter().map(column_record).collect();
+    let shown = ShownRecords { rows: &rows, survey: &survey, columns, losses: &losses };
+    let document = page_of(title, shown, session)?;
+    rows.close()?;
+    Ok(document)
 }
 
 fn globs(patterns: &[String]) -> Result<GlobSet> {

@@ -1,0 +1,127 @@
+//! `ferry inspect --html`: what an input holds, as a page.
+
+use super::{Seen, description, each_seen, hex, records};
+use crate::args::Inspect;
+use crate::losses;
+use crate::page::{Heats, PageFile, ShownModel, models};
+use crate::pipes;
+use crate::terminal;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::convert::inspect::{Inspected, inspect, inspect_below};
+use tensorferry::engine::formats::registry::{Registry, holds_records};
+use tensorferry::engine::read::record_files;
+use tensorferry_sdk::{ErrorKind, Purpose, Result};
+
+/// What a page is made of.
+pub(crate) enum Paged {
+    /// Models, each with its folder, if the input is one of several.
+    Models(Vec<(Option<String>, Seen)>),
+    /// The document of records, which are read as it is made.
+    Records(Value),
+}
+
+/// Reads an input for a page.
+///
+/// # Errors
+/// Usage; whatever is wrong with the input.
+pub(crate) fn paged(
+    command: &Inspect,
+    input: &Path,
+    registry: &Registry,
+    session: &Session,
+) -> Result<Paged> {
+    let look = command.reader.look(Purpose::SHOW);
+    let found = match record_files::find(input, look.choice(), registry, session) {
+        Err(error) if error.kind() == ErrorKind::Unsupported && input.is_dir() => {
+            let models = inspect_below(input, look, registry, session)?;
+            if models.is_empty() {
+                return Err(error);
+            }
+            let models = each_seen(command, models, session)?;
+            return Ok(Paged::Models(
+                models.into_iter().map(|(folder, seen)| (Some(folder), seen)).collect(),
+            ));
+        }
+        found => found?,
+    };
+    if holds_records(&found.format.description) {
+        return records::page(command, &title(command), &found, session).map(Paged::Records);
+    }
+    let seen = Seen::new(command, inspect(input, look, registry, session)?, session)?;
+    Ok(Paged::Models(vec![(None, seen)]))
+}
+
+/// What the input is called: the last of its path.
+pub(crate) fn title(command: &Inspect) -> String {
+    let name = match command.input.file_name() {
+        _ if command.input == Path::new("-") => return "standard input".to_owned(),
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => std::path::absolute(&command.input)
+            .ok()
+            .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+            .unwrap_or_default(),
+    };
+    if name.is_empty() { command.input.display().to_string() } else { name }
+}
+
+impl Paged {
+    /// The document of the page. `is_live`: values come when they are asked for.
+    ///
+    /// # Errors
+    /// Whatever reading values gives.
+    pub(crate) fn document(
+        self,
+        command: &Inspect,
+        is_live: bool,
+        registry: &Registry,
+        session: &Session,
+    ) -> Result<(Value, Vec<(Option<String>, Seen)>)> {
+        let all = match self {
+            Self::Records(document) => return Ok((document, Vec::new())),
+            Self::Models(all) => all,
+        };
+        let shown = all.iter().map(|(folder, seen)| {
+            let Seen { inspected, model, hashed, statistics } = seen;
+            let heats = match statistics {
+                Some(statistics) => {
+                    let look = command.reader.look(Purpose::SHOW);
+                    Heats::open(inspected, look, session)?.chosen(&inspected.catalog, statistics)?
+                }
+                None => BTreeMap::new(),
+            };
+            Ok(ShownModel {
+                folder: folder.as_deref(),
+                inspected,
+                description: model,
+                facts: description::lines(model),
+                statistics: statistics.as_ref(),
+                digests: hashed
+                    .as_ref()
+                    .map(|(_, digests)| digests.iter().map(|digest| hex(digest)).collect()),
+                heats,
+            })
+        });
+        let shown = shown.collect::<Result<Vec<_>>>()?;
+        let document = models(&title(command), &shown, is_live, registry);
+        drop(shown);
+        Ok((document, all))
+    }
+}
+
+/// Reads the input, and writes its page.
+pub(super) fn write(command: &Inspect, output: &Path, registry: &Registry, session: &Session) -> Result<()> {
+    let page = PageFile::at(output, command.force)?;
+    let piped = pipes::input(&command.input)?;
+    let paged = paged(command, &piped.path, registry, session)?;
+    if let Paged::Models(models) = &paged {
+        let losses = models.iter().flat_map(|(_, seen)| seen.inspected.losses.iter().cloned());
+        losses::report(&losses.collect::<Vec<_>>(), &session.take_notes(), false);
+    }
+    let (document, models) = paged.document(command, false, registry, session)?;
+    let bytes = page.write(&format!("{}: ferry inspect", title(command)), &document)?;
+    terminal::print(&format!("{}: a page of {}\n", terminal::shown(output), terminal::bytes(bytes)))?;
+    models.into_iter().try_for_each(|(_, Seen { inspected: Inspected { input, .. }, .. })| input.close())
+}

@@ -1,0 +1,50 @@
+//! The document of a difference: the worst first, as `diff --json` has them.
+
+use super::cut;
+use serde_json::{Value, json};
+
+/// Characters of a value that differs.
+const MOST_OF_VALUE: usize = 2_000;
+
+/// What a comparison found.
+pub(crate) struct ShownDifferences<'a> {
+    /// The sides, as they were named.
+    pub(crate) sides: [String; 2],
+    /// What `--json` says of it.
+    pub(crate) found: Value,
+    /// The same in a line.
+    pub(crate) verdict: &'a str,
+    /// How it was compared: a key and what it was.
+    pub(crate) facts: Vec<(&'static str, String)>,
+}
+
+/// The document of a page.
+pub(crate) fn differences(shown: ShownDifferences<'_>) -> Value {
+    let ShownDifferences { sides: [a, b], mut found, verdict, mut facts } = shown;
+    for (key, words) in [("tensors", "tensors in A"), ("columns", "columns of either")] {
+        facts.extend(found[key].as_u64().map(|count| (words, count.to_string())));
+    }
+    for (side, words) in [("a", "records in A"), ("b", "records in B")] {
+        facts.extend(found["records"][side].as_u64().map(|count| (words, count.to_string())));
+    }
+    let mut all = found["differences"].take();
+    for difference in all.as_array_mut().into_iter().flatten() {
+        for side in ["a", "b"] {
+            if let Some(text) = difference[side].as_str() {
+                difference[side] = cut(text, MOST_OF_VALUE).0.into();
+            } else if difference[side].is_null()
+                && let Some(difference) = difference.as_object_mut()
+            {
+                // Looking for it has made it.
+                let is_pair = matches!(difference["kind"].as_str(), Some("attribute" | "metadata"));
+                if !is_pair {
+                    difference.remove(side);
+                }
+            }
+        }
+    }
+    json!({
+        "kind": "diff", "version": env!("CARGO_PKG_VERSION"), "title": format!("{a} and {b}"),
+        "a": a, "b": b, "equal": found["equal"], "verdict": verdict.trim_end(), "facts": facts, "differences": all,
+    })
+}

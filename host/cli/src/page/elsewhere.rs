@@ -1,0 +1,106 @@
+//! What other formats would not carry of a model, by what their writers say that they keep. No plan is made: what a single
+//! tensor loses, `ferry convert --dry-run` knows.
+
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::read::losses::of_state;
+use tensorferry::engine::read::part::{Part, take};
+use tensorferry_sdk::{Capabilities, Catalog, LossKind};
+
+/// Names of a loss that are listed.
+const MOST_NAMED: usize = 6;
+
+/// A line for each format of tensors but the model's own.
+pub(super) fn losses(catalog: &Catalog, own: &str, registry: &Registry) -> Vec<Value> {
+    let holds = Held::of(catalog);
+    let others = registry.formats().iter().filter(|format| {
+        format.description.capabilities.has(Capabilities::WRITE) && *format.description.id != *own
+    });
+    let line = |description: &tensorferry_sdk::Description| {
+        json!({
+            "format": description.id,
+            "title": description.title,
+            "losses": holds.lost_to(description.capabilities),
+        })
+    };
+    others.map(|format| line(&format.description)).collect()
+}
+
+/// What a model holds beside the numbers of its tensors.
+struct Held {
+    state: Vec<String>,
+    metadata: Vec<String>,
+    values: Vec<String>,
+    ties: Vec<String>,
+    attributes: Vec<String>,
+    dtypes: BTreeSet<String>,
+}
+
+impl Held {
+    fn of(catalog: &Catalog) -> Self {
+        let part = take(catalog.clone(), &Part::Auto, true);
+        let state = match &part {
+            Ok((part, left_out)) => {
+                let of_part = of_state(part, false);
+                let all = left_out.iter().chain(&of_part).filter(|loss| loss.kind == LossKind::State);
+                all.map(|loss| loss.what.clone()).collect()
+            }
+            Err(_) => of_state(catalog, false).into_iter().map(|loss| loss.what).collect(),
+        };
+        let tensors = catalog.tensors();
+        let again = catalog.ties().into_iter().enumerate().filter(|(at, first)| first.0 as usize != *at);
+        let metadata = catalog.metadata();
+        Self {
+            state,
+            metadata: metadata.keys().cloned().collect(),
+            values: metadata
+                .iter()
+                .filter(|(_, value)| value.as_text().is_none())
+                .map(|(key, _)| key.clone())
+                .collect(),
+            ties: again.map(|(at, _)| tensors[at].name.clone()).collect(),
+            attributes: tensors
+                .iter()
+                .filter(|it| !it.attributes.is_empty())
+                .map(|it| it.name.clone())
+                .collect(),
+            dtypes: tensors
+                .iter()
+                .filter(|tensor| tensor.dtype.info().is_none())
+                .filter_map(|tensor| Some(catalog.dtype_info(tensor.dtype)?.name().to_owned()))
+                .collect(),
+        }
+    }
+
+    /// What a writer with these capabilities does not keep.
+    fn lost_to(&self, writer: Capabilities) -> Vec<String> {
+        let keeps_metadata = writer.has(Capabilities::METADATA);
+        let dtypes: Vec<String> = self.dtypes.iter().cloned().collect();
+        let packed = "dtypes of its own, written as U8 with what they are in the metadata";
+        let unknown = "dtypes of its own, which may be refused";
+        let all = [
+            ("state", &self.state, !writer.has(Capabilities::TREE)),
+            ("metadata", &self.metadata, !keeps_metadata),
+            (
+                "types of metadata, written as JSON",
+                &self.values,
+                keeps_metadata && !writer.has(Capabilities::VALUES),
+            ),
+            ("ties: written again", &self.ties, !writer.has(Capabilities::TIES)),
+            ("attributes of tensors", &self.attributes, !writer.has(Capabilities::ATTRIBUTES)),
+            (if keeps_metadata { packed } else { unknown }, &dtypes, !writer.has(Capabilities::DTYPES)),
+        ];
+        let lost = all.into_iter().filter(|(_, names, is_lost)| *is_lost && !names.is_empty());
+        lost.map(|(what, names, _)| line(what, names)).collect()
+    }
+}
+
+/// `metadata: a, b and 4 more`.
+fn line(what: &str, names: &[String]) -> String {
+    let short = |name: &String| name.chars().take(80).collect::<String>();
+    let named: Vec<String> = names.iter().take(MOST_NAMED).map(short).collect();
+    let more = names.len() - named.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{what}: {}{more}", named.join(", "))
+}

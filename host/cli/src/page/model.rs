@@ -1,0 +1,226 @@
+//! The document of the models that a page shows. Tensors stand by columns: of each of a hundred thousand, a few numbers and
+//! what its name does not share with the one before.
+
+use super::places::Places;
+use super::{cut, elsewhere, whole};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashMap};
+use tensorferry::engine::context::loss::LossRecord;
+use tensorferry::engine::convert::inspect::Inspected;
+use tensorferry::engine::convert::statistics::{Finding, ModelStatistics};
+use tensorferry::engine::describe::ModelDescription;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::read::outline;
+use tensorferry_page::shared_beginnings;
+use tensorferry_sdk::Value as Said;
+
+/// Characters of a value of the metadata: a tokenizer's may be megabytes.
+const MOST_OF_VALUE: usize = 2_000;
+/// Items of a list of state.
+const MOST_ITEMS: usize = 200;
+/// Tensors that have a histogram in the page; statistics have all.
+const MOST_HISTOGRAMS: usize = 20_000;
+
+/// A model, and what is known of it.
+pub(crate) struct ShownModel<'a> {
+    /// Its folder below the input, if that holds several.
+    pub(crate) folder: Option<&'a str>,
+    /// The input, and the part of it that is shown.
+    pub(crate) inspected: &'a Inspected,
+    /// What it is.
+    pub(crate) description: &'a ModelDescription,
+    /// The same in words: `key: value`.
+    pub(crate) facts: Vec<String>,
+    /// With `--stats`.
+    pub(crate) statistics: Option<&'a ModelStatistics>,
+    /// With `--digest`: of each tensor, its algorithm first.
+    pub(crate) digests: Option<Vec<String>>,
+    /// Heat maps, by the tensors' numbers.
+    pub(crate) heats: BTreeMap<usize, Value>,
+}
+
+/// The document of a page of models. `is_live`: a server gives the values of a tensor when it is asked.
+pub(crate) fn models(title: &str, shown: &[ShownModel<'_>], is_live: bool, registry: &Registry) -> Value {
+    let models: Vec<Value> = shown.iter().map(|one| model(one, registry)).collect();
+    json!({ "kind": "model", "version": env!("CARGO_PKG_VERSION"), "title": title, "live": is_live, "models": models })
+}
+
+fn model(shown: &ShownModel<'_>, registry: &Registry) -> Value {
+    let Inspected { input, catalog, losses } = shown.inspected;
+    let places = Places::of(shown.inspected);
+    let mut dtypes = Numbered::default();
+    let mut shapes = Numbered::default();
+    // The commonest dtype has the first colour.
+    let mut by_size: Vec<_> = shown.description.count.dtypes.iter().collect();
+    by_size.sort_by_key(|(_, count)| std::cmp::Reverse(count.bytes));
+    by_size.iter().for_each(|(name, _)| drop(dtypes.of((*name).clone())));
+    let name_of = |dtype| catalog.dtype_info(dtype).map_or("?", |info| info.name()).to_owned();
+    let tensors = catalog.tensors();
+    let of_dtype: Vec<usize> = tensors.iter().map(|tensor| dtypes.of(name_of(tensor.dtype))).collect();
+    let of_shape: Vec<usize> = tensors.iter().map(|tensor| shapes.of(tensor.shape.clone())).collect();
+    let ties = catalog.ties().into_iter().enumerate().filter(|(at, first)| first.0 as usize != *at);
+    let tied: BTreeMap<usize, u32> = ties.map(|(at, first)| (at, first.0)).collect();
+    let attributed = tensors.iter().enumerate().filter(|(_, tensor)| !tensor.attributes.is_empty());
+    let attributes: BTreeMap<usize, Map<String, Value>> = attributed
+        .map(|(at, tensor)| {
+            (at, tensor.attributes.iter().map(|(key, value)| (key.clone(), said(value).0.into())).collect())
+        })
+        .collect();
+    let by_name: HashMap<&str, usize> =
+        tensors.iter().enumerate().map(|(at, tensor)| (tensor.name.as_str(), at)).collect();
+    let globals = catalog.globals();
+    json!({
+        "folder": shown.folder,
+        "format": input.format.description.id,
+        "format_title": input.format.description.title,
+        "parameters": whole(shown.description.count.parameters),
+        "bytes": whole(tensors.iter().map(|tensor| tensor.bytes).fold(0, u64::saturating_add)),
+        "facts": shown.facts.iter().filter_map(|line| line.split_once(": ")).collect::<Vec<_>>(),
+        "files": places.files,
+        "dtypes": dtypes.all,
+        "dtype_sizes": by_size.iter().map(|(name, count)| {
+            json!({ "dtype": name, "tensors": count.tensors, "bytes": whole(count.bytes) })
+        }).collect::<Vec<_>>(),
+        "shapes": shapes.all.iter().map(|shape| shape.iter().map(|dim| whole(*dim)).collect()).collect::<Vec<Vec<_>>>(),
+        "tensors": {
+            "names": shared_beginnings(tensors.iter().map(|tensor| tensor.name.as_str())),
+            "dtype": of_dtype,
+            "shape": of_shape,
+            "bytes": tensors.iter().map(|tensor| whole(tensor.bytes)).collect::<Vec<_>>(),
+            "file": places.of.iter().map(|place| place.map_or(Value::from(-1), |(file, _)| file.into())).collect::<Vec<_>>(),
+            "offset": places.of.iter().map(|place| place.map(|(_, offset)| whole(offset))).collect::<Vec<_>>(),
+            "tied": tied,
+            "attributes": attributes,
+            "digest": shown.digests,
+        },
+        "weights": weights(shown),
+        "stats": shown.statistics.map(|statistics| by_number(statistics, &by_name)),
+        "heat": shown.heats,
+        "findings": shown.statistics.map(|statistics| statistics.findings.iter().map(finding).collect::<Vec<_>>()),
+        "notes": shown.statistics.map(|statistics| &statistics.notes),
+        "metadata": catalog.metadata().iter().map(|(key, value)| {
+            let (text, len) = said(value);
+            json!([key, text, len])
+        }).collect::<Vec<_>>(),
+        "state": outline::json(catalog).map(without_tensors),
+        "globals": globals.iter().take(1000).collect::<Vec<_>>(),
+        "losses": losses.iter().map(LossRecord::of).collect::<Vec<_>>(),
+        "elsewhere": elsewhere::losses(catalog, &input.format.description.id, registry),
+    })
+}
+
+/// Things with a number each, in the order in which they first come.
+struct Numbered<T> {
+    all: Vec<T>,
+    of: HashMap<T, usize>,
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Self { all: Vec::new(), of: HashMap::new() }
+    }
+}
+
+impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
+    fn of(&mut self, thing: T) -> usize {
+        let next = self.all.len();
+        let number = *self.of.entry(thing.clone()).or_insert(next);
+        if number == next {
+            self.all.push(thing);
+        }
+        number
+    }
+}
+
+/// A text as it is, anything else as JSON, as long as a page has room for it; and how long it is.
+fn said(value: &Said) -> (String, usize) {
+    match value.as_text() {
+        Some(text) => cut(text, MOST_OF_VALUE),
+        None => cut(&value.json(), MOST_OF_VALUE),
+    }
+}
+
+/// Weights that are several tensors, with their statistics.
+fn weights(shown: &ShownModel<'_>) -> Vec<Value> {
+    let of_weights = shown.statistics.iter().flat_map(|statistics| &statistics.tensors);
+    let stats: HashMap<&str, Value> = of_weights
+        .filter(|tensor| !tensor.parts.is_empty())
+        .map(|tensor| (tensor.name.as_str(), compact(tensor.json())))
+        .collect();
+    let weight = |weight| {
+        let mut record = json!(weight);
+        record["stats"] = record["name"].as_str().and_then(|name| stats.get(name)).cloned().into();
+        record
+    };
+    shown.description.weights.iter().map(weight).collect()
+}
+
+/// Statistics by the tensors' numbers; parts of a weight have its name.
+fn by_number(statistics: &ModelStatistics, by_name: &HashMap<&str, usize>) -> BTreeMap<usize, Value> {
+    let mut all = BTreeMap::new();
+    for tensor in &statistics.tensors {
+        let parts = tensor.parts.iter().filter_map(|part| by_name.get(part.as_str()));
+        all.extend(parts.map(|&at| (at, json!({ "part_of": tensor.name }))));
+    }
+    for tensor in &statistics.tensors {
+        if let Some(&at) = by_name.get(tensor.name.as_str()) {
+            let mut stats = compact(tensor.json());
+            if all.len() > MOST_HISTOGRAMS
+                && let Some(stats) = stats.as_object_mut()
+            {
+                stats.remove("histogram");
+            }
+            all.insert(at, stats);
+        }
+    }
+    all
+}
+
+/// Statistics whose histogram has the first and the last edge alone: its bins are equal.
+pub(crate) fn compact(mut stats: Value) -> Value {
+    if let Some(histogram) = stats.get_mut("histogram") {
+        let edges = histogram["edges"].as_array().cloned().unwrap_or_default();
+        let [from, to] = [edges.first(), edges.last()].map(|edge| edge.cloned().unwrap_or_default());
+        *histogram = json!({ "from": from, "to": to, "counts": histogram["counts"].take() });
+    }
+    stats
+}
+
+fn finding(finding: &Finding) -> Value {
+    let mut record = finding.json();
+    record["title"] = finding.kind.title().into();
+    record
+}
+
+/// State as it is, with how many tensors a branch has in place of their names: these stand in the tree.
+fn without_tensors(state: Value) -> Value {
+    let is_tensor =
+        |value: &Value| value.as_object().is_some_and(|it| it.len() == 1 && it.contains_key("tensor"));
+    let said = |count: usize| if count == 1 { "1 tensor".to_owned() } else { format!("{count} tensors") };
+    match state {
+        Value::Object(entries) if !entries.contains_key("tensor") || entries.len() > 1 => {
+            let (tensors, others): (Vec<_>, Vec<_>) =
+                entries.into_iter().partition(|(_, value)| is_tensor(value));
+            let mut kept: Map<String, Value> =
+                others.into_iter().map(|(key, value)| (key, without_tensors(value))).collect();
+            match tensors.len() {
+                0 => {}
+                1..=4 => kept.extend(tensors),
+                count => drop(kept.insert("(tensors)".to_owned(), said(count).into())),
+            }
+            kept.into()
+        }
+        Value::Array(items) => {
+            let count = items.len();
+            if count > 4 && items.iter().all(is_tensor) {
+                return said(count).into();
+            }
+            let mut kept: Vec<Value> = items.into_iter().take(MOST_ITEMS).map(without_tensors).collect();
+            if count > MOST_ITEMS {
+                kept.push(format!("... and {} more", count - MOST_ITEMS).into());
+            }
+            kept.into()
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,60 @@
+//! A page as a file: staged beside its place, and visible once it is whole.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use tensorferry::engine::publish::commit::{CommitOptions, check_free, recover};
+use tensorferry::engine::publish::stage::{Destination, DestinationKind, Stage, StagedFile};
+use tensorferry_page::{Reach, html};
+use tensorferry_sdk::{Error, Result};
+
+/// How a page begins.
+const BEGINNING: &[u8] = b"<!DOCTYPE html>";
+
+/// A place for a page that is free, or whose file may be replaced.
+pub(crate) struct PageFile {
+    destination: Destination,
+    name: String,
+    options: CommitOptions,
+}
+
+impl PageFile {
+    /// Looks whether a page may come to lie there, before anything is read for it.
+    ///
+    /// # Errors
+    /// Usage: there is a file, and no `--force`; or it is no page, and is not replaced in any case.
+    pub(crate) fn at(path: &Path, force: bool) -> Result<Self> {
+        let shown = path.display().to_string();
+        let absolute = std::path::absolute(path).map_err(|error| Error::from(error).file(&shown))?;
+        let name = absolute.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| Error::usage("the page has no file name").file(&shown))?.to_owned();
+        let folder = absolute.parent().unwrap_or(Path::new("/")).to_owned();
+        let destination = Destination { folder, kind: DestinationKind::Beside { name: name.clone() } };
+        check_free(&destination, std::iter::once(name.as_str()), force)?;
+        if absolute.is_file() && !is_page(&absolute) {
+            let problem = Error::usage("a file that is no page is not replaced, with --force either");
+            return Err(problem.file(shown).expected("a name that is free, such as OUT.html"));
+        }
+        Ok(Self { destination, name, options: CommitOptions { force, sync: false } })
+    }
+
+    /// Writes the page of a document; gives its bytes.
+    ///
+    /// # Errors
+    /// I/o; usage, where something came to lie there meanwhile.
+    pub(crate) fn write(self, title: &str, document: &serde_json::Value) -> Result<u64> {
+        let page = html(title, document, Reach::Nothing);
+        recover(&self.destination)?;
+        let stage = Stage::begin(&self.destination)?;
+        let mut file = stage.create(&self.name, None)?;
+        file.write_all(page.as_bytes())?;
+        drop(file);
+        stage.commit(&[StagedFile { path: self.name, index: false }], self.options)?;
+        Ok(page.len() as u64)
+    }
+}
+
+fn is_page(path: &Path) -> bool {
+    let mut beginning = [0; BEGINNING.len()];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut beginning));
+    read.is_ok() && beginning == *BEGINNING
+}

@@ -1,0 +1,135 @@
+//! Pictures among the values of a column: bytes that begin as PNG and JPEG files do, with the size that they say they have.
+//! A browser decodes them: few, short, and none that says it is huge.
+//!
+//! PNG: the signature, then IHDR's length and name, width and height, big-endian. JPEG: FF D8, then segments of a marker and
+//! a length; the one of a frame (C0 to CF without C4, C8 and CC) has height and width behind its precision (ITU-T T.81).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::{Array, ArrayRef};
+use tensorferry_sdk::arrow_schema::DataType;
+
+/// Pictures of a page, and of one column.
+const MOST: usize = 24;
+const MOST_OF_COLUMN: usize = 8;
+/// Bytes of one, and of all.
+const LONGEST: usize = 512 << 10;
+const MOST_BYTES: usize = 4 << 20;
+/// Pixels of one: what a browser holds of it is four times as many bytes.
+const MOST_PIXELS: u64 = 1 << 24;
+
+/// The pictures that were found.
+#[derive(Default)]
+pub(super) struct Pictures {
+    /// As the page has them.
+    pub(super) found: Vec<Value>,
+    bytes: usize,
+}
+
+impl Pictures {
+    /// Adds those of a column whose first value is that of row `first`.
+    pub(super) fn add(&mut self, column: &str, first: usize, array: &ArrayRef) {
+        match array.data_type() {
+            DataType::Binary => self.add_all(column, first, array.as_binary::<i32>().iter()),
+            DataType::LargeBinary => self.add_all(column, first, array.as_binary::<i64>().iter()),
+            // A list of one picture, or of several, a row.
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                for (row, values) in list.iter().enumerate() {
+                    if self.is_full(column) {
+                        return;
+                    }
+                    let values = values.filter(|values| *values.data_type() == DataType::Binary);
+                    if let Some(values) = values {
+                        let values = values.as_binary::<i32>().iter().take(1);
+                        self.add_all(column, first + row, values);
+                    }
+                }
+            }
+            DataType::Struct(_) => {
+                for inner in array.as_struct().columns() {
+                    if matches!(inner.data_type(), DataType::Binary | DataType::LargeBinary) {
+                        self.add(column, first, inner);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn is_full(&self, column: &str) -> bool {
+        self.found.len() >= MOST
+            || self.found.iter().filter(|it| it["column"] == column).count() >= MOST_OF_COLUMN
+    }
+
+    fn add_all<'v>(&mut self, column: &str, first: usize, values: impl Iterator<Item = Option<&'v [u8]>>) {
+        for (row, value) in values.enumerate() {
+            if self.is_full(column) {
+                return;
+            }
+            let Some((bytes, (kind, width, height))) = value.and_then(|bytes| Some((bytes, picture(bytes)?)))
+            else {
+                continue;
+            };
+            let is_small = bytes.len() <= LONGEST && self.bytes + bytes.len() <= MOST_BYTES;
+            if is_small && u64::from(width) * u64::from(height) <= MOST_PIXELS {
+                self.bytes += bytes.len();
+                self.found.push(json!({
+                    "column": column, "row": first + row, "bytes": bytes.len(), "width": width, "height": height,
+                    "url": format!("data:{kind};base64,{}", STANDARD.encode(bytes)),
+                }));
+            }
+        }
+    }
+}
+
+/// The kind of a picture, its width and height.
+fn picture(bytes: &[u8]) -> Option<(&'static str, u32, u32)> {
+    if let Some(rest) = bytes.strip_prefix(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR") {
+        let number = |at: usize| Some(u32::from_be_bytes(*rest.get(at..)?.first_chunk()?));
+        return Some(("image/png", number(0)?, number(4)?))
+            .filter(|(_, width, height)| *width > 0 && *height > 0);
+    }
+    let mut rest = bytes.strip_prefix(&[0xff, 0xd8])?;
+    loop {
+        let [0xff, marker, len @ ..] = rest else { return None };
+        // Bytes that fill up.
+        if *marker == 0xff {
+            rest = &rest[1..];
+            continue;
+        }
+        let len = usize::from(u16::from_be_bytes(*len.first_chunk()?));
+        let segment = rest.get(4..2 + len)?;
+        if matches!(marker, 0xc0..=0xcf) && !matches!(marker, 0xc4 | 0xc8 | 0xcc) {
+            let number = |at: usize| Some(u32::from(u16::from_be_bytes(*segment.get(at..)?.first_chunk()?)));
+            return Some(("image/jpeg", number(3)?, number(1)?))
+                .filter(|(_, width, height)| *width > 0 && *height > 0);
+        }
+        rest = rest.get(2 + len..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_say_how_large_they_are() {
+        let png = [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &[0, 0, 0, 7, 0, 0, 0, 5, 8, 2, 0, 0, 0]].concat();
+        assert_eq!(picture(&png), Some(("image/png", 7, 5)));
+        let jpeg =
+            [&[0xff, 0xd8, 0xff, 0xe0, 0, 4, 1, 2][..], &[0xff, 0xff, 0xc2, 0, 8, 8, 0, 9, 1, 0, 1]].concat();
+        assert_eq!(picture(&jpeg), Some(("image/jpeg", 256, 9)));
+        for cut in 0..png.len() - 5 {
+            assert_eq!(picture(&png[..cut]), None);
+        }
+        for cut in 0..jpeg.len() - 1 {
+            assert_eq!(picture(&jpeg[..cut]), None, "{cut}");
+        }
+        assert_eq!(picture(b"GIF89a"), None);
+        assert_eq!(picture(&[0xff, 0xd8, 0xff, 0xe0, 0, 0]), None);
+        assert_eq!(picture(&[0xff, 0xd8, 0xff, 0xda, 0, 1]), None);
+    }
+}

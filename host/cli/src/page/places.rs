@@ -1,0 +1,32 @@
+//! Where tensors lie: the file and the offset of those whose bytes lie side by side in a file as they are.
+
+use std::collections::HashMap;
+use tensorferry::engine::convert::inspect::Inspected;
+use tensorferry_sdk::{Data, Place, Source};
+
+/// Files, and where in them tensors lie.
+pub(super) struct Places {
+    /// The names of the files.
+    pub(super) files: Vec<String>,
+    /// Of each tensor the number of its file and its first byte there; none, where they lie otherwise.
+    pub(super) of: Vec<Option<(usize, u64)>>,
+}
+
+impl Places {
+    pub(super) fn of(inspected: &Inspected) -> Self {
+        let (catalog, source) = (&inspected.catalog, &inspected.input.source);
+        let mut files = Vec::new();
+        let mut numbers = HashMap::new();
+        let mut place = |data: &Data| {
+            let Data::Whole { storage, offset } = data else { return None };
+            let Place::File { file, offset: start } = catalog.storage(*storage)?.place else { return None };
+            let number = *numbers.entry(file).or_insert_with(|| {
+                files.push(source.name(file).to_owned());
+                files.len() - 1
+            });
+            Some((number, start.checked_add(*offset)?))
+        };
+        let of = catalog.tensors().iter().map(|tensor| place(&tensor.data)).collect();
+        Self { files, of }
+    }
+}

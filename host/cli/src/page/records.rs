@@ -1,0 +1,94 @@
+//! The document of records: what all rows come to, how the values of the first ones are distributed, some rows.
+
+use super::sample::{Sample, sample};
+use super::whole;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use tensorferry::engine::context::loss::LossRecord;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::convert::steps::{on_records, parse};
+use tensorferry::engine::records::cells::cells;
+use tensorferry::engine::records::flow::Flow;
+use tensorferry::engine::records::rows::Rows;
+use tensorferry::engine::records::steps::{Origin, make};
+use tensorferry::engine::records::survey::{ColumnSurvey, Survey};
+use tensorferry_sdk::{Loss, Result};
+
+/// Rows of the table.
+const MOST_ROWS: usize = 10;
+/// Rows whose values are counted.
+const MOST_SAMPLED: usize = 2_000;
+/// Characters of a cell.
+const MOST_OF_CELL: usize = 120;
+
+/// An input of records, and what its rows come to.
+pub(crate) struct ShownRecords<'a> {
+    /// The input, opened so that it can be read again.
+    pub(crate) rows: &'a Rows<'a>,
+    /// What was found of the columns that are shown.
+    pub(crate) survey: &'a Survey,
+    /// The columns as `--json` has them, in the survey's order.
+    pub(crate) columns: Vec<Value>,
+    /// What is not shown.
+    pub(crate) losses: &'a [Loss],
+}
+
+/// The document of a page. The first rows are read again for it.
+///
+/// # Errors
+/// Whatever reading gives.
+pub(crate) fn records(title: &str, shown: ShownRecords<'_>, session: &Session) -> Result<Value> {
+    let ShownRecords { rows, survey, columns, losses } = shown;
+    let is_shown = |name: &str| survey.columns.iter().any(|column| column.field.name() == name);
+    let sampled = first(rows, MOST_SAMPLED, session, |flow| sample(flow, session))?;
+    let table = first(rows, MOST_ROWS, session, |flow| cells(flow, MOST_OF_CELL, session))?;
+    let table: Vec<_> = table.into_iter().filter(|column| is_shown(&column.name)).collect();
+    let count = table.iter().map(|column| column.cells.len()).max().unwrap_or(0);
+    let row =
+        |row: usize| table.iter().map(|column| column.cells.get(row).cloned().flatten()).collect::<Vec<_>>();
+    let Sample { columns: of_columns, pictures } = sampled;
+    let of_columns: HashMap<String, Value> = of_columns.into_iter().collect();
+    let files: std::collections::BTreeSet<&str> =
+        rows.set.splits().iter().map(|split| split.file.as_str()).collect();
+    Ok(json!({
+        "kind": "records",
+        "version": env!("CARGO_PKG_VERSION"),
+        "title": title,
+        "format": rows.format.description.id,
+        "format_title": rows.format.description.title,
+        "records": whole(survey.records),
+        "bytes": whole(rows.set.splits().iter().map(|split| split.bytes).sum()),
+        "files": files.len(),
+        "columns": survey.columns.iter().zip(columns).map(|(found, record)| column(found, record, &of_columns)).collect::<Vec<_>>(),
+        "rows": {
+            "columns": table.iter().map(|it| json!({ "name": it.name, "is_number": it.is_number })).collect::<Vec<_>>(),
+            "rows": (0..count).map(row).collect::<Vec<_>>(),
+        },
+        "images": pictures.into_iter().filter(|picture| picture["column"].as_str().is_some_and(&is_shown)).collect::<Vec<_>>(),
+        "losses": losses.iter().map(LossRecord::of).collect::<Vec<_>>(),
+    }))
+}
+
+fn column(found: &ColumnSurvey, mut record: Value, sampled: &HashMap<String, Value>) -> Value {
+    let name = found.field.name();
+    record["name"] = name.as_str().into();
+    record["type"] = tensorferry_sdk::records::type_text(found.field.data_type()).into();
+    if let Some(sample) = sampled.get(name) {
+        record["sample"] = sample.clone();
+    }
+    record
+}
+
+/// What `look` makes of the first rows.
+fn first<T: Send>(
+    rows: &Rows<'_>,
+    count: usize,
+    session: &Session,
+    look: impl FnOnce(&mut dyn Flow) -> Result<T>,
+) -> Result<T> {
+    let steps = on_records(parse(&[format!("take:{count}")])?)?;
+    std::thread::scope(|scope| {
+        let mut flow = make(scope, Origin::Rows(rows), &steps, session)?;
+        look(&mut *flow)
+    })
+}

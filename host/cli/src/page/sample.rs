@@ -1,0 +1,171 @@
+//! A sample is what the values of the first rows are: numbers in the bins of a histogram, texts by how often they come,
+//! bytes that are pictures.
+
+use super::cut;
+use super::pictures::Pictures;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::records::flow::Flow;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::types::{
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
+};
+use tensorferry_sdk::arrow_array::{Array, ArrayRef};
+use tensorferry_sdk::arrow_schema::DataType;
+use tensorferry_sdk::{Context, Result};
+
+/// Bins of a histogram.
+const BINS: usize = 40;
+/// Numbers of a column: a row may be a list of millions.
+const MOST_NUMBERS: usize = 1 << 18;
+/// Different texts of a column, of which the commonest are shown.
+const MOST_TEXTS: usize = 1 << 13;
+const MOST_SHOWN: usize = 8;
+/// Characters of a text.
+const MOST_OF_TEXT: usize = 80;
+
+/// What some rows hold.
+pub(super) struct Sample {
+    /// For each column with numbers or texts its name, and what they are.
+    pub(super) columns: Vec<(String, Value)>,
+    /// The pictures among them.
+    pub(super) pictures: Vec<Value>,
+}
+
+/// Looks at all rows of a flow.
+///
+/// # Errors
+/// Whatever the flow gives.
+pub(super) fn sample(flow: &mut dyn Flow, session: &Session) -> Result<Sample> {
+    let names: Vec<String> = flow.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let mut columns: Vec<Column> = names.iter().map(|_| Column::default()).collect();
+    let mut pictures = Pictures::default();
+    let mut rows = 0;
+    while let Some(batch) = flow.next()? {
+        session.check_cancelled()?;
+        for ((column, name), array) in columns.iter_mut().zip(&names).zip(batch.columns()) {
+            column.add(array);
+            pictures.add(name, rows, array);
+        }
+        rows += batch.num_rows();
+    }
+    let columns =
+        names.into_iter().zip(columns).filter_map(|(name, column)| Some((name, column.json(rows)?)));
+    Ok(Sample { columns: columns.collect(), pictures: pictures.found })
+}
+
+#[derive(Default)]
+struct Column {
+    numbers: Vec<f64>,
+    texts: HashMap<String, u64>,
+}
+
+macro_rules! numbers {
+    ($array:expr, $type:ty) => {
+        $array.as_primitive::<$type>().iter().flatten().map(|number| number as f64)
+    };
+}
+
+impl Column {
+    /// Adds values, those of lists by themselves.
+    fn add(&mut self, array: &ArrayRef) {
+        let room = MOST_NUMBERS.saturating_sub(self.numbers.len());
+        let numbers = &mut self.numbers;
+        match array.data_type() {
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                let [first, last] = [list.value_offsets()[0], list.value_offsets()[list.len()]]
+                    .map(|at| usize::try_from(at).unwrap_or(0));
+                self.add(&list.values().slice(first, last - first));
+            }
+            DataType::LargeList(_) => self.add(array.as_list::<i64>().values()),
+            DataType::FixedSizeList(..) => self.add(array.as_fixed_size_list().values()),
+            DataType::Int8 => numbers.extend(numbers!(array, Int8Type).take(room)),
+            DataType::Int16 => numbers.extend(numbers!(array, Int16Type).take(room)),
+            DataType::Int32 => numbers.extend(numbers!(array, Int32Type).take(room)),
+            DataType::Int64 => numbers.extend(numbers!(array, Int64Type).take(room)),
+            DataType::UInt8 => numbers.extend(numbers!(array, UInt8Type).take(room)),
+            DataType::UInt16 => numbers.extend(numbers!(array, UInt16Type).take(room)),
+            DataType::UInt32 => numbers.extend(numbers!(array, UInt32Type).take(room)),
+            DataType::UInt64 => numbers.extend(numbers!(array, UInt64Type).take(room)),
+            DataType::Float32 => numbers.extend(numbers!(array, Float32Type).take(room)),
+            DataType::Float64 => numbers.extend(numbers!(array, Float64Type).take(room)),
+            DataType::Utf8 => array.as_string::<i32>().iter().flatten().for_each(|text| self.count(text)),
+            DataType::LargeUtf8 => {
+                array.as_string::<i64>().iter().flatten().for_each(|text| self.count(text))
+            }
+            DataType::Boolean => {
+                array
+                    .as_boolean()
+                    .iter()
+                    .flatten()
+                    .for_each(|is| self.count(if is { "true" } else { "false" }));
+            }
+            _ => {}
+        }
+    }
+
+    fn count(&mut self, text: &str) {
+        let (text, _) = cut(text, MOST_OF_TEXT);
+        if self.texts.len() < MOST_TEXTS || self.texts.contains_key(&text) {
+            *self.texts.entry(text).or_default() += 1;
+        }
+    }
+
+    fn json(mut self, rows: usize) -> Option<Value> {
+        self.numbers.retain(|number| number.is_finite());
+        if !self.numbers.is_empty() {
+            return Some(json!({ "rows": rows, "histogram": histogram(&self.numbers) }));
+        }
+        let mut texts: Vec<(String, u64)> = self.texts.into_iter().collect();
+        texts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        // Where each is another one, none is common.
+        if texts.first().is_none_or(|(_, count)| *count < 2) {
+            return None;
+        }
+        texts.truncate(MOST_SHOWN);
+        Some(json!({ "rows": rows, "top": texts }))
+    }
+}
+
+/// How many numbers lie in each of equal bins.
+fn histogram(numbers: &[f64]) -> Value {
+    let mut from = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+    let mut to = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if from == to {
+        (from, to) = (from - 0.5, to + 0.5);
+    }
+    let mut counts = [0_u64; BINS];
+    for number in numbers {
+        // Halves: the largest numbers are further apart than any is.
+        let share = (number / 2.0 - from / 2.0) / (to / 2.0 - from / 2.0);
+        let place = (share * BINS as f64).clamp(0.0, (BINS - 1) as f64);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the bins")]
+        let place = place as usize;
+        counts[place] += 1;
+    }
+    json!({ "from": from, "to": to, "counts": counts.to_vec() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_lies_in_a_bin() {
+        let found = histogram(&[0.0, 1.0, 2.0, 40.0]);
+        assert_eq!((&found["from"], &found["to"]), (&json!(0.0), &json!(40.0)));
+        assert_eq!(
+            (&found["counts"][0], &found["counts"][1], &found["counts"][39]),
+            (&json!(1), &json!(1), &json!(1))
+        );
+        let wide = histogram(&[-f64::MAX, f64::MAX, 0.0]);
+        assert_eq!(
+            wide["counts"].as_array().map(|all| all.iter().filter_map(Value::as_u64).sum::<u64>()),
+            Some(3)
+        );
+        assert_eq!(histogram(&[7.0])["counts"][20], 1);
+    }
+}

@@ -1,0 +1,112 @@
+//! `ferry view`: the page of an input, served to the browser of this machine. Structure is in the page; the values of a
+//! tensor are read when it asks for them, one tensor at a time.
+
+use super::args::{Inspect, View};
+use super::inspect::{Seen, paged, title};
+use super::losses;
+use super::page::{Heats, compact};
+use super::terminal;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::convert::statistics::{StatisticsRequest, model_statistics};
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry_page::{Answer, Reach, Request, Server, html};
+use tensorferry_sdk::{Error, Purpose, Result};
+
+pub(super) fn run(command: &View, registry: &Registry, session: &Session) -> Result<()> {
+    if command.input == Path::new("-") {
+        return Err(Error::usage("standard input is not served: name a file").expected("a file or a folder"));
+    }
+    let failed = |error: std::io::Error| Error::from(error).context("cannot listen on 127.0.0.1");
+    // Before the input is read: a port that is taken is told at once.
+    let server = Server::bind(command.port).map_err(failed)?;
+    let inspect = as_inspect(command);
+    let (document, models) = session.install(|| {
+        paged(&inspect, &command.input, registry, session)?.document(&inspect, true, registry, session)
+    })?;
+    let losses: Vec<_> = models.iter().flat_map(|(_, seen)| seen.inspected.losses.iter().cloned()).collect();
+    losses::report(&losses, &session.take_notes(), false);
+    let page: Arc<str> =
+        html(&format!("{}: ferry view", title(&inspect)), &document, Reach::ItsServer).into();
+    drop(document);
+    terminal::print(&format!("{}\n", server.address()))?;
+    terminal::message("note", &"open this address in a browser of this machine; Ctrl-C ends it");
+    let values = Values { command: &inspect, models: &models, session, turn: Mutex::new(()) };
+    let cancelled = session.cancel_flag();
+    let answer = |request: &Request| match &*request.path {
+        "" => Answer::Html(page.clone()),
+        "values" => values.answer(request),
+        _ => Answer::NotFound,
+    };
+    server.serve(&|| cancelled.load(Ordering::Relaxed), &answer).map_err(failed)
+}
+
+/// What `inspect` would be told to show the same.
+fn as_inspect(command: &View) -> Inspect {
+    Inspect {
+        input: command.input.clone(),
+        patterns: command.patterns.clone(),
+        reader: command.reader.clone(),
+        all: false,
+        digest: None,
+        stats: None,
+        histogram: false,
+        schema: false,
+        html: None,
+        force: false,
+        json: false,
+    }
+}
+
+/// The values of tensors, for the page.
+struct Values<'a> {
+    command: &'a Inspect,
+    models: &'a [(Option<String>, Seen)],
+    session: &'a Session,
+    /// Whose tensor is read: each takes all threads and memory.
+    turn: Mutex<()>,
+}
+
+impl Values<'_> {
+    fn answer(&self, request: &Request) -> Answer {
+        let place = request.number("model").zip(request.number("tensor"));
+        let found = place.and_then(|(model, tensor)| {
+            let (_, seen) = self.models.get(model)?;
+            Some((seen, seen.inspected.catalog.tensors().get(tensor)?.name.as_str()))
+        });
+        let Some((seen, name)) = found else { return Answer::NotFound };
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = self.session.install(|| self.of(seen, name));
+        // What is noted of one tensor stands in its answer.
+        drop(self.session.take_notes());
+        match read {
+            Ok(values) => Answer::Json(values.to_string()),
+            Err(error) => Answer::Failed(json!({ "error": error.to_string() }).to_string()),
+        }
+    }
+
+    /// The statistics of a tensor, and its heat map, if it is a matrix.
+    fn of(&self, seen: &Seen, name: &str) -> Result<Value> {
+        let look = self.command.reader.look(Purpose::SHOW);
+        let request = StatisticsRequest {
+            input: &seen.inspected.input,
+            options: look.options,
+            part: look.part,
+            patterns: &[globset::escape(name)],
+            histograms: true,
+        };
+        let found = model_statistics(&request, self.session)?;
+        let own = found.tensors.iter().find(|tensor| tensor.name == name);
+        let whole = found.tensors.iter().find(|tensor| tensor.parts.iter().any(|part| part == name));
+        let stats = match (own, whole) {
+            (Some(own), _) => compact(own.json()),
+            (None, Some(whole)) => json!({ "part_of": whole.name, "whole": compact(whole.json()) }),
+            (None, None) => Value::Null,
+        };
+        let heat = Heats::open(&seen.inspected, look, self.session)?.of(name)?;
+        Ok(json!({ "stats": stats, "heat": heat }))
+    }
+}
