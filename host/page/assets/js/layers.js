@@ -27,16 +27,26 @@ function layersOf(tensors, stats) {
 function layersCard(tensors, stats) {
   const kinds = layersOf(tensors, stats);
   if (kinds.length === 0) return null;
+  const common = commonBeginning(kinds.map(([kind]) => kind));
   const figures = kinds.slice(0, MOST_KINDS).map(([kind, points]) => {
     const means = points.map((point) => point[1]);
     const deviations = points.map((point) => point[2]);
     const said = `mean ${short(Math.min(...means))} to ${short(Math.max(...means))}, std ${short(Math.min(...deviations))} to ${short(Math.max(...deviations))}`;
-    return el("figure", {}, el("figcaption", { class: "mono", text: kind, title: kind }),
+    return el("figure", {}, el("figcaption", { class: "mono", text: kind.slice(common), title: kind }),
       sparkline(points, `${kind}: ${counted(points.length, "layer")}, ${said}`),
-      el("div", { class: "axis" }, el("span", { text: `layer ${points[0][0]} to ${points.at(-1)[0]}` })),
+      el("div", { class: "axis" }, el("span", { text: `layer ${points[0][0]}` }), el("span", { text: String(points.at(-1)[0]) })),
       el("div", { class: "axis" }, el("span", { text: said })));
   });
   const rest = kinds.length > MOST_KINDS ? el("p", { class: "note", text: `and ${counted(kinds.length - MOST_KINDS, "other kind")}` }) : null;
   return card("By layer", el("p", { class: "note", text: "The mean as a line, one standard deviation around it as a band." }),
     el("div", { class: "layers" }, ...figures), rest);
+}
+
+/** How many characters all kinds begin with, up to a point. */
+function commonBeginning(kinds) {
+  if (kinds.length < 2) return 0;
+  const [first, last] = [kinds.reduce((a, b) => (a < b ? a : b)), kinds.reduce((a, b) => (a > b ? a : b))];
+  let end = 0;
+  while (end < first.length && first[end] === last[end]) end++;
+  return first.lastIndexOf(".", end - 1) + 1;
 }

@@ -23,7 +23,7 @@ function showModel(place, choice) {
       }
     },
   });
-  const map = new Treemap(tensors, { choose: go });
+  const map = new Treemap(tensors, tree.all, { choose: go });
   const cards = el("div", { class: "cards" }, detail.element, map.element,
     findingsCard(model, tensors, go), model.stats ? layersCard(tensors, model.stats) : null, ...aboutCards(model));
   const content = document.getElementById("content");

@@ -32,27 +32,36 @@ const MOST_LEVELS = 40;
 function modules(tensors, wanted = null) {
   const root = new Module("", null);
   const count = wanted ? wanted.length : tensors.count;
+  // The way to the tensor before: names beside one another mostly lie in the same module.
+  let [way, ends, last] = [[root], [0], ""];
   for (let place = 0; place < count; place++) {
     const at = wanted ? wanted[place] : place;
     const name = tensors.names[at];
-    const [elements, bytes] = [tensors.elements(at), tensors.bytes(at)];
-    let [node, start] = [root, 0];
-    for (;;) {
-      node.tensors += 1;
-      node.elements += elements;
-      node.bytes += bytes;
-      if (start >= name.length && start > 0) break;
+    let known = 1;
+    while (known < way.length && ends[known] < name.length && last.startsWith(name.slice(ends[known - 1], ends[known]), ends[known - 1])) known++;
+    way.length = ends.length = known;
+    let start = ends[known - 1];
+    do {
       let end = start;
       while (end < name.length && name[end] !== "." && name[end] !== "/") end++;
-      if (node.depth + 2 >= MOST_LEVELS) end = name.length;
-      const key = name.slice(start, Math.min(end + 1, name.length));
-      node.children ??= new Map();
-      let child = node.children.get(key);
-      if (!child) node.children.set(key, (child = new Module(key, node)));
-      node = child;
-      start = end + 1;
+      end = way.length >= MOST_LEVELS ? name.length : Math.min(end + 1, name.length);
+      const key = name.slice(start, end);
+      const parent = way.at(-1);
+      parent.children ??= new Map();
+      let child = parent.children.get(key);
+      if (!child) parent.children.set(key, (child = new Module(key, parent)));
+      way.push(child);
+      ends.push(end);
+      start = end;
+    } while (start < name.length);
+    const [elements, bytes] = [tensors.elements(at), tensors.bytes(at)];
+    for (const module of way) {
+      module.tensors += 1;
+      module.elements += elements;
+      module.bytes += bytes;
     }
-    node.tensor = at;
+    way.at(-1).tensor = at;
+    last = name;
   }
   return root;
 }

@@ -27,7 +27,8 @@ class Tree {
   find(text) {
     const wanted = this.tensors.matching(text);
     this.isFound = wanted !== null;
-    this.root = modules(this.tensors, wanted);
+    this.all ??= modules(this.tensors);
+    this.root = wanted ? modules(this.tensors, wanted) : this.all;
     const isSmall = this.root.tensors <= 40;
     for (const child of this.root.list) this.open(child, isSmall, this.isFound && this.root.tensors <= 20_000);
     this.search.found.textContent = this.isFound
@@ -76,12 +77,10 @@ class Tree {
     const what = isTensor
       ? `${this.tensors.dtype(at)} ${this.tensors.shapeText(at)}`
       : `${whole(node.tensors)} · ${amount(node.elements)}`;
-    const label = isTensor ? what : `${counted(node.tensors, "tensor")}, ${amount(node.elements)} elements`;
     row.append(el("span", { class: "mark", text: mark, "aria-hidden": "true" }));
-    row.append(el("span", { class: "name mono", text: key, title: isTensor ? this.tensors.names[at] : node.path }));
+    row.append(el("span", { class: "name mono", text: key.slice(0, 500), title: isTensor ? this.tensors.names[at] : node.path }));
     if (isTensor && this.mark(at)) row.append(el("span", { class: "dot", role: "img", "aria-label": "has findings", title: "has findings" }));
-    row.append(el("span", { class: "what", text: what, "aria-label": label, role: "img" }));
-    row.setAttribute("aria-label", `${key} ${label}`);
+    row.append(el("span", { class: "what", text: what, title: isTensor ? null : `${counted(node.tensors, "tensor")}, ${whole(node.elements)} elements` }));
   }
 
   enter(index) {

@@ -1,14 +1,16 @@
 // A treemap: modules as boxes, as large as the numbers in them, in the colour of the dtype that most of these have. A
 // click or Enter goes into a module, the names above lead out again.
 
-// Boxes that one look can tell apart.
-const MOST_BOXES = 80;
+// Boxes of a picture, and of one module.
+const MOST_BOXES = 400;
+const MOST_CHILDREN = 120;
 
 class Treemap {
-  constructor(tensors, { choose }) {
+  /** Of the tree of all tensors. */
+  constructor(tensors, root, { choose }) {
     this.tensors = tensors;
     this.choose = choose;
-    this.root = modules(tensors);
+    this.root = root;
     this.crumbs = el("nav", { class: "crumbs", "aria-label": "Module in the treemap" });
     this.box = el("div", { class: "map", role: "group", "aria-label": "Treemap of parameters by module; arrows move, Enter goes in" });
     this.box.addEventListener("keydown", (event) => this.press(event));
@@ -47,46 +49,80 @@ class Treemap {
     const [width, height] = [this.box.clientWidth, this.box.clientHeight];
     this.box.replaceChildren();
     if (!width || !height) return;
-    const all = this.node.list.filter((child) => this.size(child) > 0).sort((a, b) => this.size(b) - this.size(a));
-    const rest = all.slice(MOST_BOXES);
-    const boxes = all.slice(0, MOST_BOXES).map((node) => ({ node, size: this.size(node) }));
-    if (rest.length) boxes.push({ rest: rest.length, size: rest.reduce((sum, node) => sum + this.size(node), 0) });
-    boxes.sort((a, b) => b.size - a.size);
-    const total = boxes.reduce((sum, box) => sum + box.size, 0);
-    for (const [index, { box, x, y, w, h }] of squares(boxes, width, height).entries()) {
-      const button = el("button", { type: "button", tabindex: index === 0 ? "0" : "-1" });
-      Object.assign(button.style, { left: `${x}px`, top: `${y}px`, width: `${w}px`, height: `${h}px` });
-      const share = `${(box.size / total * 100).toFixed(1)} %`;
-      if (box.rest) {
-        button.className = "k7";
-        button.disabled = true;
-        button.append(el("span", { class: "name", text: `${whole(box.rest)} smaller` }));
-      } else {
-        const [key, end] = box.node.children ? unchained(box.node) : [box.node.key, box.node];
-        const dtype = this.dtypeOf(box.node);
-        button.className = `k${dtype.kind}`;
-        const name = key || "(no name)";
-        const size = `${amount(box.size)} · ${share}`;
-        button.title = shown(`${end.path}\n${size} · ${dtype.name}${dtype.isMixed ? " and others" : ""}`);
-        button.setAttribute("aria-label", shown(`${name}, ${size}, ${dtype.name}`));
-        if (w > 34 && h > 16) button.append(el("span", { class: "name mono", text: name }));
-        if (w > 60 && h > 36) button.append(el("span", { class: "name", text: size }));
-        if (w > 60 && h > 54) button.append(el("span", { class: "name", text: dtype.name + (dtype.isMixed ? ", …" : "") }));
-        button.addEventListener("click", () => (box.node.tensor >= 0 ? this.choose(box.node.tensor) : this.enter(box.node)));
+    this.total = this.size(this.node) || 1;
+    let room = MOST_BOXES;
+    // The largest boxes have others in them, as long as there is room for these.
+    const waiting = [{ node: this.node, x: 0, y: 0, w: width, h: height, depth: 0 }];
+    while (waiting.length) {
+      const { node, x, y, w, h, depth } = waiting.shift();
+      for (const placed of squares(this.boxes(node, w * h), w, h)) {
+        const place = { ...placed, x: x + placed.x, y: y + placed.y };
+        const end = place.box.node ? unchained(place.box.node)[1] : null;
+        const isLarge = place.w > 56 && place.h > 44;
+        const isGroup = Boolean(end?.children) && end.tensor < 0 && isLarge && depth < 5 && room > Math.min(end.children.size, MOST_CHILDREN);
+        this.box.append(this.button(place, isGroup));
+        room -= 1;
+        if (isGroup) waiting.push({ node: end, x: place.x + 3, y: place.y + 19, w: place.w - 6, h: place.h - 22, depth: depth + 1 });
       }
-      this.box.append(button);
+      waiting.sort((a, b) => b.w * b.h - a.w * a.h);
     }
+    this.box.querySelector("button:not(:disabled)")?.setAttribute("tabindex", "0");
+  }
+
+  /** A module's children, the largest first; those that nobody would see in so many pixels are one. */
+  boxes(node, pixels) {
+    const all = node.list.map((child) => ({ node: child, size: this.size(child) })).filter((box) => box.size > 0);
+    all.sort((a, b) => b.size - a.size);
+    const total = all.reduce((sum, box) => sum + box.size, 0);
+    let count = Math.min(all.length, MOST_CHILDREN);
+    while (count > 1 && (all[count - 1].size / total) * pixels < 12) count -= 1;
+    const rest = all.slice(count);
+    if (rest.length < 2) return all;
+    const boxes = [...all.slice(0, count), { rest: rest.length, size: rest.reduce((sum, box) => sum + box.size, 0) }];
+    return boxes.sort((a, b) => b.size - a.size);
+  }
+
+  button({ box, x, y, w, h }, isGroup) {
+    const button = el("button", { type: "button", tabindex: "-1" });
+    Object.assign(button.style, { left: `${x}px`, top: `${y}px`, width: `${w}px`, height: `${h}px` });
+    if (box.rest) {
+      button.className = "k7";
+      button.disabled = true;
+      button.title = `${whole(box.rest)} smaller`;
+      if (w > 60 && h > 16) button.append(el("span", { class: "name", text: `${whole(box.rest)} smaller` }));
+      else button.setAttribute("aria-label", `${whole(box.rest)} smaller`);
+      return button;
+    }
+    const [key, end] = box.node.children ? unchained(box.node) : [box.node.key, box.node];
+    const dtype = this.dtypeOf(box.node);
+    const name = key.slice(0, 200) || "(no name)";
+    const share = (box.size / this.total) * 100;
+    const size = `${amount(box.size)} · ${share >= 0.1 ? share.toFixed(1) : share.toPrecision(1)} %`;
+    button.className = isGroup ? "group" : `k${dtype.kind}`;
+    button.title = shown(`${end.path}\n${size} · ${dtype.name}${dtype.isMixed ? " and others" : ""}`);
+    const isNamed = w > 34 && h > 18;
+    if (!isNamed) button.setAttribute("aria-label", `${name} ${size} ${dtype.name}`);
+    if (isGroup) button.append(el("span", { class: "name" }, el("span", { class: "mono", text: name }), ` ${size}`));
+    else {
+      if (isNamed) button.append(el("span", { class: "name mono", text: name }));
+      if (w > 60 && h > 38) button.append(el("span", { class: "name", text: size }));
+    }
+    button.addEventListener("click", () => this.enter(box.node));
+    return button;
   }
 
   enter(node) {
     const end = unchained(node)[1];
+    // A tensor may have the name of a module.
     if (end.tensor >= 0) this.choose(end.tensor);
     else this.show(end, true);
   }
 
   /** The dtype of most of a module's bytes. */
   dtypeOf(node) {
-    if (!node.dtype) {
+    if (!node.dtype && this.tensors.model.dtypes.length === 1) {
+      node.dtype = { name: this.tensors.model.dtypes[0], kind: 0, isMixed: false };
+    } else if (!node.dtype) {
       const sizes = new Map();
       const walk = (at) => {
         if (at.tensor >= 0) {
@@ -135,7 +171,7 @@ function squares(boxes, width, height) {
     const length = (sum * unit) / side;
     return Math.max((most * unit) / length / length, (length * length) / (least * unit));
   };
-  while (start < boxes.length && w > 0 && h > 0) {
+  while (start < boxes.length && w > 0.5 && h > 0.5) {
     const [side, unit] = [Math.min(w, h), (w * h) / left];
     let [end, sum] = [start + 1, boxes[start].size];
     const most = boxes[start].size;
