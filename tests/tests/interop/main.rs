@@ -19,6 +19,7 @@ mod numpy;
 mod onnx;
 mod orbax;
 mod package;
+mod page;
 mod parquet;
 mod quantised;
 mod receipts;

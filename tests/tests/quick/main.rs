@@ -17,6 +17,7 @@ mod cli {
     mod inputs;
     mod mixed_folders;
     mod output;
+    mod page;
     mod part;
     mod plugins;
     mod report;

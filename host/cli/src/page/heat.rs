@@ -16,7 +16,9 @@ use tensorferry::engine::tensors::elements::{Elements, bits, decode, has_values,
 use tensorferry::engine::tensors::logical::Logical;
 use tensorferry::engine::tensors::slice::{AxisSlice, read_slice};
 use tensorferry::engine::tensors::stored::Stored;
-use tensorferry_sdk::{Catalog, CatalogBytes, CatalogView, Error, OptionSpec, Purpose, Result, Side, Tensor, TensorId};
+use tensorferry_sdk::{
+    Catalog, CatalogBytes, CatalogView, Error, OptionSpec, Purpose, Result, Side, Tensor, TensorId,
+};
 
 /// Rows and columns of a map, at most.
 const MOST_CELLS: u64 = 64;

@@ -53,7 +53,9 @@ fn model(shown: &ShownModel<'_>, registry: &Registry) -> Value {
     // The commonest dtype has the first colour.
     let mut by_size: Vec<_> = shown.description.count.dtypes.iter().collect();
     by_size.sort_by_key(|(_, count)| std::cmp::Reverse(count.bytes));
-    by_size.iter().for_each(|(name, _)| drop(dtypes.of((*name).clone())));
+    for (name, _) in &by_size {
+        dtypes.of((*name).clone());
+    }
     let name_of = |dtype| catalog.dtype_info(dtype).map_or("?", |info| info.name()).to_owned();
     let tensors = catalog.tensors();
     let of_dtype: Vec<usize> = tensors.iter().map(|tensor| dtypes.of(name_of(tensor.dtype))).collect();

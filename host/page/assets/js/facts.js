@@ -59,7 +59,7 @@ function jsonTree(key, value) {
 /** A table; cells are texts or elements. `numbers`: which columns have numbers. */
 function table(label, heads, rows, numbers = []) {
   const kind = (at) => (numbers.includes(at) ? "number" : null);
-  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label },
+  return el("div", { class: heads.length > 3 ? "scroll wide" : "scroll", tabindex: "0", role: "group", "aria-label": label },
     el("table", {}, el("caption", { class: "hidden", text: label }),
       el("thead", {}, el("tr", {}, ...heads.map((head, at) => el("th", { scope: "col", class: kind(at), text: head })))),
       el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((cell, at) => {

@@ -63,7 +63,7 @@ function imagesCard() {
   if (!page.images.length) return null;
   return card("Pictures", el("div", { class: "images" }, ...page.images.map((image) => {
     const said = `${image.column}, record ${whole(image.row)}: ${image.width} × ${image.height}, ${bytes(image.bytes)}`;
-    return el("figure", {}, el("img", { src: image.url, alt: shown(said), loading: "lazy", decoding: "async" }), el("figcaption", { text: said }));
+    return el("figure", {}, el("img", { src: image.url, alt: shown(said), decoding: "async" }), el("figcaption", { text: said }));
   })));
 }
 
