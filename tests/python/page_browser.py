@@ -6,15 +6,18 @@ measured; anything wrong ends it.
 """
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 WIDTHS = {"wide": (1400, 900), "narrow": (390, 800)}
 # Only what is drawn may be there, however many tensors there are.
 MOST_ELEMENTS = 4000
+# What a search says that it found.
+FOUND = re.compile(" of ")
 
 
 def opened(page, url):
@@ -56,7 +59,7 @@ def by_keyboard(page, task):
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.type") == "search"
     page.keyboard.type(task["search"])
-    page.wait_for_function("/ of /.test(document.querySelector('[role=status]').textContent)")
+    expect(page.locator("[role=status]")).to_have_text(FOUND)
     page.keyboard.press("ArrowDown")
     assert page.evaluate("document.activeElement.getAttribute('role')") == "tree"
     page.keyboard.press("Home")
@@ -86,7 +89,7 @@ def by_keyboard(page, task):
     page.keyboard.press("PageUp")
     page.keyboard.press("/")
     page.keyboard.press("Escape")
-    page.wait_for_function("!/ of /.test(document.querySelector('[role=status]').textContent)")
+    expect(page.locator("[role=status]")).not_to_have_text(FOUND)
 
 
 def by_mouse(page, task):
@@ -104,7 +107,7 @@ def by_mouse(page, task):
     values_of(page, task)
     search = page.locator("input[type=search]")
     search.fill("no such name anywhere")
-    page.wait_for_function("document.querySelector('[role=status]').textContent === 'no tensor fits'")
+    expect(page.locator("[role=status]")).to_have_text("no tensor fits")
     assert page.locator("[role=treeitem]").count() == 0
     search.fill("")
     page.wait_for_selector("[role=treeitem]")
@@ -166,13 +169,14 @@ def of_diff(page, task):
     assert status.text_content() == whole
     page.keyboard.press("/")
     page.keyboard.type(task["search"])
-    page.wait_for_function("/ of /.test(document.querySelector('[role=status]').textContent)")
+    expect(page.locator("[role=status]")).to_have_text(FOUND)
     page.keyboard.press("ArrowDown")
+    page.keyboard.press("End")
     page.keyboard.press("Enter")
     assert title(page) == active(page).locator(".name").text_content()
     assert "largest difference" in page.locator("#detail").text_content()
     page.locator("input[type=search]").fill("")
-    page.wait_for_function("!/ of /.test(document.querySelector('[role=status]').textContent)")
+    expect(page.locator("[role=status]")).not_to_have_text(FOUND)
     page.locator("[role=option]").last.click()
     assert title(page) == page.locator("[aria-selected=true] .name").text_content()
     return {}

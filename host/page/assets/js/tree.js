@@ -41,7 +41,8 @@ class Tree {
   /** Opens all below, or a first module alone. */
   open(node, isSmall, isAll) {
     if (!node.children) return;
-    node.isOpen = isSmall || isAll || this.root.children.size === 1;
+    // Of a chain, the end is what opens.
+    unchained(node)[1].isOpen = isSmall || isAll || this.root.children.size === 1;
     if (isSmall || isAll) for (const child of node.list) this.open(child, isSmall, isAll);
   }
 
@@ -55,11 +56,7 @@ class Tree {
         if (end.children && end.isOpen) walk(end, depth + 1);
       }
     };
-    // What is open in a chain is its end.
-    if (this.root.children) {
-      for (const child of this.root.list) if (child.isOpen) unchained(child)[1].isOpen = true;
-      walk(this.root, 0);
-    }
+    if (this.root.children) walk(this.root, 0);
     this.lines = lines;
     this.list.set(lines.length, active ? lines.findIndex((line) => line.node === active) : 0);
   }

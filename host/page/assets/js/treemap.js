@@ -58,10 +58,10 @@ class Treemap {
       for (const placed of squares(this.boxes(node, w * h), w, h)) {
         const place = { ...placed, x: x + placed.x, y: y + placed.y };
         const end = place.box.node ? unchained(place.box.node)[1] : null;
-        const isLarge = place.w > 56 && place.h > 44;
-        const isGroup = Boolean(end?.children) && end.tensor < 0 && isLarge && depth < 5 && room > Math.min(end.children.size, MOST_CHILDREN);
+        const inside = end?.children && end.tensor < 0 ? Math.min(end.children.size, MOST_CHILDREN) : 0;
+        const isGroup = inside > 0 && place.w > 56 && place.h > 44 && depth < 5 && room > inside;
+        if (isGroup) room -= inside;
         this.box.append(this.button(place, isGroup));
-        room -= 1;
         if (isGroup) waiting.push({ node: end, x: place.x + 3, y: place.y + 19, w: place.w - 6, h: place.h - 22, depth: depth + 1 });
       }
       waiting.sort((a, b) => b.w * b.h - a.w * a.h);
