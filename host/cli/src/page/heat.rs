@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::inspect::{Inspected, Look, temporary};
 use tensorferry::engine::convert::statistics::ModelStatistics;
@@ -95,10 +95,10 @@ impl<'a> Heats<'a> {
         statistics: &ModelStatistics,
     ) -> Result<BTreeMap<usize, Value>> {
         let found = statistics.findings.iter().flat_map(|finding| &finding.tensors).map(String::as_str);
-        let found: std::collections::HashSet<&str> = found.collect();
+        let found: HashSet<&str> = found.collect();
         let taken =
             statistics.tensors.iter().flat_map(|it| it.parts.iter().chain([&it.name])).map(String::as_str);
-        let taken: std::collections::HashSet<&str> = taken.collect();
+        let taken: HashSet<&str> = taken.collect();
         let mut matrices: Vec<(usize, &Tensor)> = shown.tensors().iter().enumerate().collect();
         matrices.retain(|(_, tensor)| tensor.shape.len() == 2 && taken.contains(tensor.name.as_str()));
         matrices.sort_by_key(|(at, tensor)| {

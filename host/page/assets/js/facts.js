@@ -2,7 +2,7 @@
 
 function card(title, ...children) {
   const id = `card-${card.made++}`;
-  return el("section", { class: "card", "aria-labelledby": id }, el("h2", { id, text: title }), ...children);
+  return el("section", { class: "card", "aria-labelledby": id }, el("h2", { id, text: title }), ...children.filter(Boolean));
 }
 card.made = 0;
 

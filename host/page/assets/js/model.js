@@ -80,9 +80,11 @@ function aboutCards(model) {
 /** What other formats would not carry. */
 function elsewhereCard(formats) {
   if (!formats?.length) return null;
-  const rows = formats.map((format) => [el("span", {}, el("span", { class: "mono", text: format.format })),
-    format.losses.length ? listed(format.losses, (loss) => el("span", { text: loss }), 4) : el("span", { class: "muted", text: "nothing that is known beforehand" })]);
+  const losing = formats.filter((format) => format.losses.length > 0);
+  const others = formats.filter((format) => format.losses.length === 0).map((format) => format.format);
+  const rows = losing.map((format) => [el("span", { class: "mono", text: format.format }), listed(format.losses, (loss) => el("span", { text: loss }), 4)]);
   return card("What other formats would not carry",
     el("p", { class: "note", text: "By what their writers say that they keep; ferry convert --dry-run says it of each tensor." }),
-    table("What other formats would not carry", ["format", "loses"], rows));
+    rows.length ? table("What other formats would not carry", ["format", "loses"], rows) : null,
+    others.length ? el("p", { text: `Nothing that is known beforehand: ${others.join(", ")}.` }) : null);
 }

@@ -63,7 +63,18 @@ function modules(tensors, wanted = null) {
     way.at(-1).tensor = at;
     last = name;
   }
+  inOrder(root);
   return root;
+}
+
+/** Layers by their numbers, where a file has them by their digits. */
+function inOrder(node) {
+  if (!node.children) return;
+  const all = [...node.children];
+  if (all.length > 1 && all.every(([key]) => /^\d{1,9}[./]?$/.test(key))) {
+    node.children = new Map(all.sort(([a], [b]) => parseInt(a, 10) - parseInt(b, 10)));
+  }
+  for (const child of node.children.values()) inOrder(child);
 }
 
 /** Chains of modules that hold nothing but one another are one line. */

@@ -35,7 +35,18 @@ class Tree {
       ? (wanted.length ? `${whole(wanted.length)} of ${counted(this.tensors.count, "tensor")}` : "no tensor fits")
       : counted(this.tensors.count, "tensor");
     this.flatten(null);
+    if (!this.isFound) this.unfold();
     this.list.box.scrollTop = 0;
+  }
+
+  /** Opens the largest modules, so that a model is more than its name at first sight. */
+  unfold() {
+    for (let times = 0; times < 4 && this.lines.length < 6; times++) {
+      const closed = this.lines.filter(({ node }) => node.children && !node.isOpen);
+      if (closed.length === 0) return;
+      closed.reduce((most, line) => (line.node.tensors > most.node.tensors ? line : most)).node.isOpen = true;
+      this.flatten(null);
+    }
   }
 
   /** Opens all below, or a first module alone. */

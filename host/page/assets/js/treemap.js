@@ -2,8 +2,8 @@
 // click or Enter goes into a module, the names above lead out again.
 
 // Boxes of a picture, and of one module.
-const MOST_BOXES = 400;
-const MOST_CHILDREN = 120;
+const MOST_BOXES = 600;
+const MOST_CHILDREN = 300;
 
 class Treemap {
   /** Of the tree of all tensors. */
@@ -59,7 +59,7 @@ class Treemap {
         const place = { ...placed, x: x + placed.x, y: y + placed.y };
         const end = place.box.node ? unchained(place.box.node)[1] : null;
         const inside = end?.children && end.tensor < 0 ? Math.min(end.children.size, MOST_CHILDREN) : 0;
-        const isGroup = inside > 0 && place.w > 56 && place.h > 44 && depth < 5 && room > inside;
+        const isGroup = inside > 0 && place.w > 56 && place.h > 44 && (place.w * place.h) / inside > 90 && depth < 5 && room > inside;
         if (isGroup) room -= inside;
         this.box.append(this.button(place, isGroup));
         if (isGroup) waiting.push({ node: end, x: place.x + 3, y: place.y + 19, w: place.w - 6, h: place.h - 22, depth: depth + 1 });
@@ -85,6 +85,7 @@ class Treemap {
   button({ box, x, y, w, h }, isGroup) {
     const button = el("button", { type: "button", tabindex: "-1" });
     Object.assign(button.style, { left: `${x}px`, top: `${y}px`, width: `${w}px`, height: `${h}px` });
+    if (w < 16 || h < 12) Object.assign(button.style, { padding: "0", borderWidth: w < 4 || h < 4 ? "0" : "1px" });
     if (box.rest) {
       button.className = "k7";
       button.disabled = true;
