@@ -18,8 +18,8 @@ fn singles(count: usize, scale: f32) -> Vec<u8> {
     wave.flat_map(f32::to_le_bytes).collect()
 }
 
-/// A model of so many layers.
-fn layers(ferry: &Ferry, name: &str, layers: usize) -> PathBuf {
+/// A model of so many layers; `scale`: how large the numbers of its attention are.
+fn layers(ferry: &Ferry, name: &str, layers: usize, scale: f32) -> PathBuf {
     let kinds: [(&str, &[u64]); 4] = [
         ("attn.q_proj.weight", &[32, 32]),
         ("attn.o_proj.weight", &[32, 32]),
@@ -30,7 +30,8 @@ fn layers(ferry: &Ferry, name: &str, layers: usize) -> PathBuf {
     for layer in 0..layers {
         for (kind, shape) in kinds {
             let count = shape.iter().product::<u64>();
-            let bytes = singles(usize::try_from(count).unwrap(), 1.0 + layer as f32 / 10.0);
+            let scale = if kind.starts_with("attn") { scale } else { 1.0 };
+            let bytes = singles(usize::try_from(count).unwrap(), scale + layer as f32 / 10.0);
             tensors.push((format!("model.layers.{layer}.{kind}"), shape, bytes));
         }
     }
@@ -132,8 +133,8 @@ fn file(path: &Path) -> String {
 #[ignore = "needs Debian's chromium, and playwright from PyPI"]
 fn pages_work_in_a_browser_by_mouse_and_by_keyboard() {
     let ferry = Ferry::on_disk();
-    let model = layers(&ferry, "model.safetensors", 12);
-    let other = layers(&ferry, "other.safetensors", 11);
+    let model = layers(&ferry, "model.safetensors", 12, 1.0);
+    let other = layers(&ferry, "other.safetensors", 11, 1.5);
     let [page, values, diff, rows, shown] =
         ferry.paths(["page.html", "values.html", "diff.html", "rows.parquet", "rows.html"]);
     ferry.run(args!["inspect", model, "--html", page]).expect(0);
@@ -160,8 +161,10 @@ fn pages_work_in_a_browser_by_mouse_and_by_keyboard() {
 fn a_hundred_thousand_tensors_open_without_a_stutter() {
     let ferry = Ferry::on_disk();
     let [small, deep, large] = ferry.paths(["small.html", "deep.html", "large.html"]);
-    ferry.run(args!["inspect", layers(&ferry, "small.safetensors", 2), "--html", small]).expect(0);
-    ferry.run(args!["inspect", layers(&ferry, "deep.safetensors", 200), "--stats", "--html", deep]).expect(0);
+    ferry.run(args!["inspect", layers(&ferry, "small.safetensors", 2, 1.0), "--html", small]).expect(0);
+    ferry
+        .run(args!["inspect", layers(&ferry, "deep.safetensors", 200, 1.0), "--stats", "--html", deep])
+        .expect(0);
     ferry.run(args!["inspect", experts(&ferry), "--html", large]).expect(0);
     let page = |name: &str, path: &Path, search: &str| json!({ "name": name, "url": file(path), "kind": "model", "search": search });
     let found = look(
