@@ -33,8 +33,10 @@ function showDiff() {
     fill: (row, index) => {
       const one = all[lines[index]];
       row.setAttribute("aria-selected", String(lines[index] === chosen));
-      const what = one.largest !== undefined && one.largest !== null ? `by ${short(one.largest)}` : "";
-      const fill = el("span", { class: "value what" }, el("span", { class: "text", text: `${KINDS[one.kind] ?? one.kind} ${what}` }));
+      const isApart = one.largest !== undefined && one.largest !== null;
+      const kind = KINDS[one.kind] ?? one.kind;
+      const what = !isApart ? kind : one.kind === "content" ? `differs by ${short(one.largest)}` : `${kind}, by ${short(one.largest)}`;
+      const fill = el("span", { class: "what", text: what });
       row.append(el("span", { class: "name mono", text: one.name, title: one.name }), fill);
       row.style.backgroundImage = `linear-gradient(to right, var(--bad-ground) ${share(one) * 100}%, transparent 0)`;
     },

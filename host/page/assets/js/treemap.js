@@ -85,6 +85,7 @@ class Treemap {
   button({ box, x, y, w, h }, isGroup) {
     const button = el("button", { type: "button", tabindex: "-1" });
     Object.assign(button.style, { left: `${x}px`, top: `${y}px`, width: `${w}px`, height: `${h}px` });
+    if (w < 40) button.style.paddingInline = "0.15rem";
     if (w < 16 || h < 12) Object.assign(button.style, { padding: "0", borderWidth: w < 4 || h < 4 ? "0" : "1px" });
     if (box.rest) {
       button.className = "k7";
@@ -101,7 +102,7 @@ class Treemap {
     const size = `${amount(box.size)} · ${share >= 0.1 ? share.toFixed(1) : share.toPrecision(1)} %`;
     button.className = isGroup ? "group" : `k${dtype.kind}`;
     button.title = shown(`${end.path}\n${size} · ${dtype.name}${dtype.isMixed ? " and others" : ""}`);
-    const isNamed = w > 34 && h > 18;
+    const isNamed = w > 26 && h > 18;
     if (!isNamed) button.setAttribute("aria-label", `${name} ${size} ${dtype.name}`);
     if (isGroup) button.append(el("span", { class: "name" }, el("span", { class: "mono", text: name }), ` ${size}`));
     else {
