@@ -38,7 +38,7 @@ pub(crate) struct Heats<'a> {
 /// The input, as it was inspected, or read again so that blocks of a format's own are the numbers that they stand for.
 enum Source<'a> {
     Inspected(&'a Input),
-    Dequantized(Input),
+    Dequantized(Box<Input>),
 }
 
 impl<'a> Heats<'a> {
@@ -57,7 +57,7 @@ impl<'a> Heats<'a> {
             let context = ReadContext::new(session, Purpose::SHOW);
             let input = input::read(&own.source, &own.format, &options, &context)?;
             let (catalog, _) = part::take(input.catalog.clone(), look.part, true)?;
-            (Source::Dequantized(input), catalog)
+            (Source::Dequantized(Box::new(input)), catalog)
         } else {
             (Source::Inspected(own), inspected.catalog.clone())
         };

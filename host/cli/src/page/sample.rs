@@ -94,7 +94,7 @@ impl Column {
             DataType::Float64 => numbers.extend(numbers!(array, Float64Type).take(room)),
             DataType::Utf8 => array.as_string::<i32>().iter().flatten().for_each(|text| self.count(text)),
             DataType::LargeUtf8 => {
-                array.as_string::<i64>().iter().flatten().for_each(|text| self.count(text))
+                array.as_string::<i64>().iter().flatten().for_each(|text| self.count(text));
             }
             DataType::Boolean => {
                 array
