@@ -447,8 +447,8 @@ Examples:
   ferry view checkpoint.pt 'encoder.*'
   ferry view train.parquet --port 8000",
     after_help = "\
-The address that is printed leads to the page, on this machine alone; who has it may see what the page shows. The values of a
-tensor are read when it is chosen. Ctrl-C ends it."
+The address that is printed leads to the page, on this machine alone; who has it may see what the
+page shows. The values of a tensor are read when it is chosen. Ctrl-C ends it."
 )]
 pub(crate) struct View {
     /// A file, a folder, an index, or the common start of a set of files
