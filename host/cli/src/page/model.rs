@@ -18,8 +18,8 @@ use tensorferry_sdk::Value as Said;
 const MOST_OF_VALUE: usize = 2_000;
 /// Items of a list of state.
 const MOST_ITEMS: usize = 200;
-/// Tensors that have a histogram in the page; statistics have all.
-const MOST_HISTOGRAMS: usize = 20_000;
+/// Tensors, from the first, that may have a histogram in the page; numbers all have.
+const MOST_HISTOGRAMS: usize = 10_000;
 
 /// A model, and what is known of it.
 pub(crate) struct ShownModel<'a> {
@@ -167,9 +167,7 @@ fn by_number(statistics: &ModelStatistics, by_name: &HashMap<&str, usize>) -> BT
     for tensor in &statistics.tensors {
         if let Some(&at) = by_name.get(tensor.name.as_str()) {
             let mut stats = compact(tensor.json());
-            if all.len() > MOST_HISTOGRAMS
-                && let Some(stats) = stats.as_object_mut()
-            {
+            if let Some(stats) = stats.as_object_mut().filter(|_| at >= MOST_HISTOGRAMS) {
                 stats.remove("histogram");
             }
             all.insert(at, stats);
@@ -178,9 +176,20 @@ fn by_number(statistics: &ModelStatistics, by_name: &HashMap<&str, usize>) -> BT
     all
 }
 
-/// Statistics whose histogram has the first and the last edge alone: its bins are equal.
+/// Statistics without what a page can do without, a hundred thousand times: counts of nothing, and of a histogram all
+/// edges but the first and the last, as its bins are equal. One of a single number is none.
 pub(crate) fn compact(mut stats: Value) -> Value {
-    if let Some(histogram) = stats.get_mut("histogram") {
+    let is_one = stats.get("min") == stats.get("max");
+    let Some(found) = stats.as_object_mut() else { return stats };
+    found.retain(|key, value| {
+        !matches!(key.as_str(), "zeros" | "nan" | "posinf" | "neginf" | "subnormals" | "saturated")
+            || *value != 0
+    });
+    found.remove("finite");
+    if is_one {
+        found.remove("histogram");
+    }
+    if let Some(histogram) = found.get_mut("histogram") {
         let edges = histogram["edges"].as_array().cloned().unwrap_or_default();
         let [from, to] = [edges.first(), edges.last()].map(|edge| edge.cloned().unwrap_or_default());
         *histogram = json!({ "from": from, "to": to, "counts": histogram["counts"].take() });
@@ -224,5 +233,34 @@ fn without_tensors(state: Value) -> Value {
             kept.into()
         }
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_are_short() {
+        let edges: Vec<usize> = (0..=64).collect();
+        let stats = json!({ "count": 9, "finite": 9, "min": 0, "max": 64, "nan": 0, "zeros": 2, "histogram": { "edges": edges, "counts": [9] } });
+        let expected = json!({ "count": 9, "min": 0, "max": 64, "zeros": 2, "histogram": { "from": 0, "to": 64, "counts": [9] } });
+        assert_eq!(compact(stats), expected);
+        let same = json!({ "min": 1.0, "max": 1.0, "histogram": { "edges": edges, "counts": [9] } });
+        assert_eq!(compact(same), json!({ "min": 1.0, "max": 1.0 }));
+        assert_eq!(compact(json!({ "problem": "why" })), json!({ "problem": "why" }));
+    }
+
+    #[test]
+    fn state_counts_the_tensors_that_stand_elsewhere() {
+        let tensor = |name: &str| json!({ "tensor": name });
+        let many: Map<String, Value> = (0..9).map(|n| (n.to_string(), tensor("w"))).collect();
+        let state = json!({ "epoch": 7, "one": tensor("a"), "many": many, "list": vec![tensor("b"); 5], "long": vec![0; 300] });
+        let found = without_tensors(state);
+        assert_eq!(found["epoch"], 7);
+        assert_eq!(found["one"], tensor("a"));
+        assert_eq!(found["many"], json!({ "(tensors)": "9 tensors" }));
+        assert_eq!(found["list"], "5 tensors");
+        assert_eq!(found["long"][200], "... and 100 more");
     }
 }
