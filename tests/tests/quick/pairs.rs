@@ -114,6 +114,11 @@ impl Pairs {
         for step in steps {
             conversion = conversion.step(*step);
         }
+        let has_keys = from.extension().is_some_and(|extension| extension == "tar");
+        if format.id == "webdataset" && !has_keys {
+            let key = if steps.is_empty() { "id" } else { "name" };
+            conversion = conversion.output_option("key", key);
+        }
         if let Written::Like(like) = format.written {
             conversion = conversion.output_option("like", like().display().to_string());
         }

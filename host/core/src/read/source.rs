@@ -94,9 +94,7 @@ impl FileSource {
                 let names = source.list("")?;
                 // A shell that was not to expand it hands a pattern over.
                 if FilePattern::is_one(&name) {
-                    let matching = source.matching(&name, names.clone()).map_err(|error| {
-                        error.context(format!("no such file or folder: {}", input.display()))
-                    })?;
+                    let matching = source.matching(&name, names.clone())?;
                     if !matching.is_empty() {
                         return Ok(Self::of_files(source.folder, matching));
                     }

@@ -14,7 +14,9 @@ use tensorferry_megatron_model::{
     DistName, GridSize, OLD_NAME, Placement, dist_name, extra_states, is_embedding, is_old, is_output,
     placement,
 };
-use tensorferry_sdk::{CatalogView, Context, Error, LayoutSink, Result, Role, TensorId};
+use tensorferry_sdk::{
+    CatalogView, Context, Error, LayoutSink, Loss, LossKind, Result, Role, Severity, TensorId,
+};
 use tensorferry_torch_dcp::written::{DcpChunk, DcpPlan, DcpTensor, cannot_hold, lay_out};
 use tensorferry_torch_file::{PickleWriter, WrittenArchive, ZipPlan};
 
@@ -68,7 +70,10 @@ pub(super) fn plan(
     let place = |id| dist_name(catalog.tensor(id).name, is_stacked, |name| names.contains(name));
     let slices: Vec<DistName> = ids.iter().map(|&id| place(id)).collect();
     for (&id, DistName { read_as, .. }) in ids.iter().zip(&slices) {
-        if read_as != catalog.tensor(id).name {
+        let name = catalog.tensor(id).name;
+        if read_as != name {
+            let why = format!("it is {read_as:?} in a distributed checkpoint, as Transformer Engine has it");
+            layout.loss(Loss::new(LossKind::Name, name, why).severity(Severity::Note))?;
             layout.written_as(id, read_as)?;
         }
     }

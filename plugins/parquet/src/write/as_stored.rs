@@ -37,8 +37,11 @@ pub(super) fn as_stored(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arr
         DataType::Date64 => {
             let days: PrimitiveArray<Date32Type> =
                 array.as_primitive::<Date64Type>().try_unary(|milliseconds| {
-                    i32::try_from(milliseconds / MILLISECONDS_PER_DAY).map_err(|_| {
-                        ArrowError::CastError(format!("no date has {milliseconds} milliseconds"))
+                    // Arrow allows whole days alone: a time would be lost.
+                    let days = (milliseconds % MILLISECONDS_PER_DAY == 0)
+                        .then_some(milliseconds / MILLISECONDS_PER_DAY);
+                    days.and_then(|days| i32::try_from(days).ok()).ok_or_else(|| {
+                        ArrowError::CastError(format!("{milliseconds} milliseconds are no whole days"))
                     })
                 })?;
             Arc::new(days)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use tensorferry_sdk::records::type_text;
-use tensorferry_sdk::{Error, Loss, LossKind, Result};
+use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 
 /// A schema as it is written, and where its columns come from.
 #[derive(Debug, Clone)]
@@ -29,8 +29,12 @@ pub(super) fn stored(schema: &Schema) -> Result<(StoredSchema, Vec<Loss>)> {
             return Err(Error::unsupported("two columns of one name: rename one").found(field.name()));
         }
         match storable(field) {
-            Ok(field) => {
-                fields.push(field);
+            Ok(stored) => {
+                if has_date64(field.data_type()) {
+                    let why = "Parquet counts dates in days: date64 is read as date32";
+                    losses.push(Loss::new(LossKind::Metadata, field.name(), why).severity(Severity::Changed));
+                }
+                fields.push(stored);
                 from.push(index);
             }
             Err(why) => {
@@ -38,7 +42,7 @@ pub(super) fn stored(schema: &Schema) -> Result<(StoredSchema, Vec<Loss>)> {
             }
         }
     }
-    if fields.is_empty() && !losses.is_empty() {
+    if fields.is_empty() && !schema.fields().is_empty() {
         return Err(Error::unsupported("no column that Parquet can hold").found(&losses[0].why));
     }
     let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
@@ -67,6 +71,23 @@ fn storable(field: &Field) -> Result<FieldRef, String> {
         Err(error) => {
             Err(format!("column of {}: {}", type_text(field.data_type()), one_line(&error.to_string())))
         }
+    }
+}
+
+/// Whether dates in milliseconds are anywhere in a type.
+fn has_date64(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Date64 => true,
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::Map(field, _)
+        | DataType::RunEndEncoded(_, field) => has_date64(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_date64(field.data_type())),
+        DataType::Dictionary(_, values) => has_date64(values),
+        _ => false,
     }
 }
 

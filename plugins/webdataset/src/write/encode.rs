@@ -69,7 +69,7 @@ impl Encoder {
                 && !matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
             {
                 let why = format!("written as text: {} is read as bytes", type_text(kind));
-                losses.push(Loss::new(LossKind::Attribute, name, why));
+                losses.push(Loss::new(LossKind::Attribute, name, why).severity(Severity::Changed));
             }
             members.push((place, member));
         }

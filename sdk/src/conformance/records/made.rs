@@ -214,8 +214,9 @@ fn many(all: &mut Vec<MadeTable>) {
     let pieces: Vec<_> = [0, ROWS, 2 * ROWS].map(piece).into();
     let schema = pieces[0][0].schema();
     all.push(MadeTable { title: "rows in three pieces".to_owned(), schema, pieces });
-    let piece = |first: i64| vec![batch(&[("id", ids(first..first + ROWS))])];
-    let pieces: Vec<_> = [0, ROWS, 2 * ROWS].map(piece).into();
+    // As many as a batch of the bytes that are asked for must not have.
+    let piece = |first: i64| vec![batch(&[("id", ids(first..first + 1000))])];
+    let pieces: Vec<_> = [0, 1000, 2000].map(piece).into();
     let schema = pieces[0][0].schema();
     all.push(MadeTable { title: "numbers in three pieces".to_owned(), schema, pieces });
 }
