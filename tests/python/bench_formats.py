@@ -1,28 +1,176 @@
-"""A model in a format whose dtypes are not those of the safetensors file that it is as large as: arrays of F16 for
-NumPy, initializers of F32 in a file of their own for ONNX: bench_formats.py SAFETENSORS OUTPUT"""
+"""Times ferry's readers of the formats that training leaves behind, in turns with `cp` and with the format's own library.
 
+    bench_formats.py FERRY [--rounds N] [KIND...]      KIND: keras, flax, orbax, webdataset, mds; all, if none is named
+
+In memory (/dev/shm, about 4 GB): 512 MiB of F32 in 32 matrices to safetensors, beside the library's load and `save_file`; 100 MB of
+samples of 1 kB and 200 MB of 100 kB to Parquet, beside the library and pyarrow. ferry's time is the process's from start to end; Python's
+is without its start and the imports. Ratios are best against best.
+"""
+import argparse
 import os
-import sys
+import shutil
+import subprocess
+import tempfile
+import time
 
 import numpy as np
+from safetensors.numpy import save_file
 
-source, target = sys.argv[1:]
-size = os.path.getsize(source)
-bits = np.random.default_rng(1)
-
-
-def array(count, dtype):
-    return bits.integers(0, 0x3C00, count, dtype=np.uint16).view(np.float16).astype(dtype)
+os.environ["JAX_PLATFORMS"] = "cpu"
+SAMPLES = [(1_000, 100_000), (100_000, 2_000)]
 
 
-if target.endswith(".npy"):
-    np.save(target, array(size // 2048 * 1024, np.float16).reshape(-1, 1024))
-elif target.endswith(".npz"):
-    np.savez(target, **{f"layer.{i}.weight": array(size // 600, np.float16) for i in range(300)})
-else:
-    import onnx
-    from onnx import helper, numpy_helper
+def fresh(folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
 
-    weights = [numpy_helper.from_array(array(size // 1200, np.float32), f"layer.{i}.weight") for i in range(300)]
-    model = helper.make_model(helper.make_graph([], "bench", [], [], weights))
-    onnx.save_model(model, target, save_as_external_data=True, location=os.path.basename(target) + ".data")
+
+def timed(work):
+    fresh("out")
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def convert(ferry, arguments):
+    subprocess.run([ferry, "convert", "--quiet", *arguments], check=True, capture_output=True)
+
+
+def row(title, options, arguments, peer, copied=None):
+    ways = {"ferry": lambda: convert(options.ferry, arguments), "library": peer}
+    if copied:
+        ways["cp"] = lambda: subprocess.run(["cp", "-r", copied, "out/copy"], check=True)
+    times = {way: [] for way in ways}
+    for _ in range(options.rounds):
+        for way, work in ways.items():
+            times[way].append(timed(work))
+    spread = "; ".join(f"{way} {min(all):.3f} to {max(all):.3f} s" for way, all in times.items())
+    best = {way: min(all) for way, all in times.items()}
+    ratios = f"{best['library'] / best['ferry']:.1f} x the library"
+    if copied:
+        ratios += f", {best['ferry'] / best['cp']:.2f} of cp"
+    print(f"{title}: {ratios} ({spread})", flush=True)
+
+
+def weights():
+    random = np.random.default_rng(0)
+    return {f"layer{i}.w": random.standard_normal((1024, 4096), dtype=np.float32) for i in range(32)}
+
+
+def keras(options):
+    import h5py
+
+    with h5py.File("m.weights.h5", "w") as file:
+        for name, values in weights().items():
+            file.create_dataset(f"layers/{name.split('.')[0]}/vars/0", data=values)
+
+    def peer():
+        found = {}
+        with h5py.File("m.weights.h5") as file:
+            file.visititems(lambda name, it: found.update({name: it[()]}) if isinstance(it, h5py.Dataset) else None)
+        save_file(found, "out/m.safetensors")
+
+    row("keras", options, ["m.weights.h5", "out/m.safetensors", "--from", "keras"], peer, "m.weights.h5")
+
+
+def flax(options):
+    from flax import serialization
+
+    with open("m.msgpack", "wb") as file:
+        file.write(serialization.msgpack_serialize({"params": weights()}))
+
+    def peer():
+        with open("m.msgpack", "rb") as file:
+            save_file(serialization.msgpack_restore(file.read())["params"], "out/m.safetensors")
+
+    row("flax", options, ["m.msgpack", "out/m.safetensors"], peer, "m.msgpack")
+
+
+def orbax(options):
+    import orbax.checkpoint as ocp
+
+    def restored(folder):
+        tree = ocp.PyTreeCheckpointer().restore(os.path.abspath(folder))
+        save_file({name: np.asarray(branch["w"]) for name, branch in tree.items()}, "out/m.safetensors")
+
+    tree = {name.split(".")[0]: {"w": values} for name, values in weights().items()}
+    save_file({f"{name}.w": branch["w"] for name, branch in tree.items()}, "m.safetensors")
+    convert(options.ferry, ["m.safetensors", "plain/", "--to", "orbax"])
+    ocp.PyTreeCheckpointer().save(os.path.abspath("packed"), tree)
+    for title, folder in (("orbax, plain", "plain"), ("orbax, OCDBT and zstd", "packed")):
+        row(title, options, [f"{folder}/", "out/m.safetensors"], lambda: restored(folder), folder)
+
+
+def write_parquet(samples, table):
+    import pyarrow.parquet as pq
+
+    writer, waiting = None, []
+
+    def flush():
+        nonlocal writer
+        rows = table(waiting)
+        writer = writer or pq.ParquetWriter("out/rows.parquet", rows.schema)
+        writer.write_table(rows)
+        waiting.clear()
+
+    for sample in samples:
+        waiting.append(sample)
+        if len(waiting) == 10_000:
+            flush()
+    if waiting:
+        flush()
+    writer.close()
+
+
+def webdataset(options):
+    import pyarrow as pa
+    import webdataset as wds
+
+    def table(samples):
+        columns = {name: [sample[name] for sample in samples] for name in ("__key__", "jpg")}
+        return pa.table(columns | {"cls": [int(sample["cls"]) for sample in samples]})
+
+    for size, count in SAMPLES:
+        random = np.random.default_rng(0).bytes(size + count)
+        with wds.TarWriter("d.tar") as writer:
+            for i in range(count):
+                writer.write({"__key__": f"{i:08d}", "jpg": random[i : i + size], "cls": i % 10})
+
+        def peer():
+            write_parquet(wds.WebDataset("d.tar", shardshuffle=False, empty_check=False), table)
+
+        row(f"webdataset, {size} B a sample", options, ["d.tar", "out/rows.parquet"], peer)
+
+
+def mds(options):
+    import pyarrow as pa
+    from streaming import LocalDataset, MDSWriter
+
+    def table(samples):
+        return pa.table({name: [sample[name] for sample in samples] for name in ("id", "x")})
+
+    for size, count in SAMPLES:
+        random = np.random.default_rng(0).bytes(size + count)
+        shutil.rmtree("mds", ignore_errors=True)
+        with MDSWriter(out="mds", columns={"id": "int", "x": "bytes"}) as writer:
+            for i in range(count):
+                writer.write({"id": i, "x": random[i : i + size]})
+
+        def peer():
+            data = LocalDataset("mds")
+            write_parquet((data[i] for i in range(len(data))), table)
+
+        row(f"mds, {size} B a sample", options, ["mds/", "out/rows.parquet"], peer)
+
+
+KINDS = {"keras": keras, "flax": flax, "orbax": orbax, "webdataset": webdataset, "mds": mds}
+parser = argparse.ArgumentParser()
+parser.add_argument("ferry", type=os.path.abspath)
+parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
+parser.add_argument("--rounds", type=int, default=3)
+options = parser.parse_args()
+for kind in options.kinds or KINDS:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        os.chdir(folder)
+        KINDS[kind](options)
+        os.chdir("/")

@@ -12,7 +12,7 @@ use tensorferry_sdk::arrow_array::types::{
     Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
     UInt64Type,
 };
-use tensorferry_sdk::arrow_array::{Array, ArrayRef};
+use tensorferry_sdk::arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait};
 use tensorferry_sdk::arrow_schema::DataType;
 use tensorferry_sdk::{Context, Result};
 
@@ -74,13 +74,8 @@ impl Column {
         let room = MOST_NUMBERS.saturating_sub(self.numbers.len());
         let numbers = &mut self.numbers;
         match array.data_type() {
-            DataType::List(_) => {
-                let list = array.as_list::<i32>();
-                let [first, last] = [list.value_offsets()[0], list.value_offsets()[list.len()]]
-                    .map(|at| usize::try_from(at).unwrap_or(0));
-                self.add(&list.values().slice(first, last - first));
-            }
-            DataType::LargeList(_) => self.add(array.as_list::<i64>().values()),
+            DataType::List(_) => self.add(&own_values(array.as_list::<i32>())),
+            DataType::LargeList(_) => self.add(&own_values(array.as_list::<i64>())),
             DataType::FixedSizeList(..) => self.add(array.as_fixed_size_list().values()),
             DataType::Int8 => numbers.extend(numbers!(array, Int8Type).take(room)),
             DataType::Int16 => numbers.extend(numbers!(array, Int16Type).take(room)),
@@ -130,6 +125,13 @@ impl Column {
     }
 }
 
+/// The values of a list's own rows: a batch may be a slice of a longer one, and shares its values.
+fn own_values<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> ArrayRef {
+    let offsets = list.value_offsets();
+    let [first, last] = [offsets[0], offsets[list.len()]].map(|at| at.as_usize());
+    list.values().slice(first, last - first)
+}
+
 /// How many numbers lie in each of equal bins.
 fn histogram(numbers: &[f64]) -> Value {
     let mut from = numbers.iter().copied().fold(f64::INFINITY, f64::min);
@@ -152,6 +154,20 @@ fn histogram(numbers: &[f64]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use tensorferry_sdk::arrow_array::{LargeListArray, ListArray};
+
+    #[test]
+    fn of_a_slice_the_other_rows_do_not_count() {
+        let rows = || [Some(vec![Some(1), Some(2)]), Some(vec![Some(30)]), Some(vec![Some(4)])];
+        let short = ListArray::from_iter_primitive::<Int32Type, _, _>(rows()).slice(1, 1);
+        let large = LargeListArray::from_iter_primitive::<Int32Type, _, _>(rows()).slice(1, 1);
+        for array in [Arc::new(short) as ArrayRef, Arc::new(large)] {
+            let mut column = Column::default();
+            column.add(&array);
+            assert_eq!(column.numbers, [30.0]);
+        }
+    }
 
     #[test]
     fn every_number_lies_in_a_bin() {
