@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
 /// The script's files, each on those before it.
-const SCRIPTS: [&str; 11] = [
+const SCRIPTS: [&str; 13] = [
     include_str!("../assets/js/data.js"),
     include_str!("../assets/js/modules.js"),
     include_str!("../assets/js/list.js"),
@@ -19,11 +19,9 @@ const SCRIPTS: [&str; 11] = [
     include_str!("../assets/js/treemap.js"),
     include_str!("../assets/js/detail.js"),
     include_str!("../assets/js/layers.js"),
-    concat!(
-        include_str!("../assets/js/model.js"),
-        include_str!("../assets/js/records.js"),
-        include_str!("../assets/js/diff.js")
-    ),
+    include_str!("../assets/js/model.js"),
+    include_str!("../assets/js/records.js"),
+    include_str!("../assets/js/diff.js"),
     include_str!("../assets/js/main.js"),
 ];
 
