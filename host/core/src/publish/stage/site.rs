@@ -39,9 +39,11 @@ impl Site {
 /// left in one that is gone.
 fn locate(destination: &Destination) -> Result<(PathBuf, Option<OsString>)> {
     let given = &destination.folder;
-    let folder = match fs::canonicalize(given) {
-        Ok(folder) if folder.is_dir() => folder,
-        Ok(_) => return Err(in_the_way(given, "not a folder", "one")),
+    // One that goes before it is looked at was not there.
+    let there = fs::canonicalize(given).and_then(|folder| Ok((fs::metadata(&folder)?.is_dir(), folder)));
+    let folder = match there {
+        Ok((true, folder)) => folder,
+        Ok((false, _)) => return Err(in_the_way(given, "not a folder", "one")),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let found = stat(given).map_err(failed("look at the output's folder", given))?;
             // Anything but a link is a folder that another run has made meanwhile: it is met again below.
