@@ -4,8 +4,8 @@
 //!
 //! | After the fence | Holds | Is tested by |
 //! |---|---|---|
-//! | `console` | a [session](crate::session): commands, and what they print | its output is compared |
-//! | `console picture=FILE.svg` | the same, which is also shown as a [picture](crate::picture) | the picture is compared too |
+//! | `console` | a [session]: commands, and what they print | its output is compared |
+//! | `console picture=FILE.svg` | the same, which is also shown as a [picture] | the picture is compared too |
 //! | `sh` | commands whose output nobody needs to see | each has to end with exit code 0 |
 //! | `LANGUAGE file=NAME` | a file, which is written where the shell is then | the commands that read it |
 //! | `text` | what is no command | holds no line that looks like one |
