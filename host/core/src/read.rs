@@ -14,5 +14,6 @@ pub mod outline;
 pub mod part;
 pub(crate) mod pattern;
 pub mod record_files;
+pub mod remote;
 pub mod source;
 pub mod value_types;

@@ -1,0 +1,84 @@
+//! What the engine asks of places that are not folders of this machine: object stores, servers, the Hub. It knows no
+//! protocol and no URL; who embeds it says what opens them.
+
+use std::ops::Range;
+use std::sync::Arc;
+use tensorferry_sdk::Result;
+
+/// Opens what URLs lead to.
+pub trait Remote: Send + Sync {
+    /// The place that a URL is of, and the path in it, without a slash at its ends: a bucket and a key, a repository at a
+    /// commit and a file of it. `None`, if this is no URL of a scheme that it knows. What it needs to find the place it
+    /// may ask for now; whether there is anything at the path it does not look at.
+    ///
+    /// # Errors
+    /// Usage, for a URL of such a scheme that names no place; what the place answers.
+    fn place(&self, url: &str) -> Result<Option<(Arc<dyn RemotePlace>, String)>>;
+}
+
+/// Files by path: relative, parts separated by `/`.
+pub trait RemotePlace: Send + Sync {
+    /// What a path is called for people, without anything secret; of the empty path, the place itself.
+    fn url(&self, path: &str) -> String;
+
+    /// What lies at a path; the empty path is a folder, if there is anything in it. A store without folders has one
+    /// wherever names go on behind a `/`.
+    ///
+    /// # Errors
+    /// I/o, transient, or what the place says; that there is nothing is no error.
+    fn look(&self, path: &str) -> Result<Option<RemoteEntry>>;
+
+    /// What lies directly in a folder, in any order.
+    ///
+    /// # Errors
+    /// Unsupported, where the place lists nothing; a limit, of more than `most` entries; as [`look`](Self::look).
+    fn list(&self, folder: &str, most: u64) -> Result<Vec<RemoteEntry>>;
+
+    /// A file, as it is now.
+    ///
+    /// # Errors
+    /// Malformed, if there is none; as [`look`](Self::look).
+    fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>>;
+}
+
+/// Something in a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteEntry {
+    /// Its name, without those of the folders that it is in.
+    pub name: String,
+    /// Bytes of a file; `None` for a folder.
+    pub len: Option<u64>,
+}
+
+/// What changes when a file is replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RemoteStamp {
+    /// Bytes.
+    pub len: u64,
+    /// What the place tells a file's content by: a version, an `ETag`, a digest; with what it is.
+    pub tag: String,
+    /// When it was written, in seconds and nanoseconds, where the place says it.
+    pub modified: (i64, i64),
+}
+
+/// An opened file. All of its bytes are of the stamp that it was opened with.
+pub trait RemoteFile: Send + Sync {
+    /// What it was when it was opened.
+    fn stamp(&self) -> &RemoteStamp;
+
+    /// Fills `buffer` from `offset` on; the range lies within the file.
+    ///
+    /// # Errors
+    /// Transient, if it is another file now, or the place cannot be reached after what retries are worth.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Says which ranges will be read next, in this order, after those that were said before. A hint: they may be fetched
+    /// ahead, within the memory that the remote was given.
+    fn advise(&self, ranges: &[Range<u64>]);
+
+    /// Looks whether it is still the same file.
+    ///
+    /// # Errors
+    /// Transient, if not.
+    fn check_unchanged(&self) -> Result<()>;
+}
