@@ -178,6 +178,12 @@ fn choose_among<'r>(
 }
 
 impl FoundInput<'_> {
+    /// The same input, whose reader is told this.
+    #[must_use]
+    pub fn with_options(&self, options: Vec<(String, String)>) -> Self {
+        Self { source: self.source.afresh(), options, ..*self }
+    }
+
     /// Of these files alone.
     fn only(self, names: Vec<String>) -> Self {
         let options: Vec<_> = self.options.iter().filter(|(key, _)| key != FILES).cloned().collect();
