@@ -6,6 +6,7 @@ use crate::context::regular_file;
 use crate::context::remote::RemoteFile;
 use crate::context::session::Session;
 use crate::context::stamp::Stamp;
+use crate::read::identity::FileIdentity;
 use remote_tree::RemoteTree;
 use std::fs::File;
 use std::io::ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
@@ -225,6 +226,28 @@ pub fn is_url(text: &str) -> bool {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
             && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
     })
+}
+
+/// What tells the file that a path or a URL leads to from another of its name.
+///
+/// # Errors
+/// I/o; what the place of a URL answers.
+pub fn identity(path: &Path, session: &Session) -> Result<FileIdentity> {
+    let Some((folder, name)) = InputFolder::around_url(path, session)? else {
+        return Ok(FileIdentity::of(&std::fs::metadata(path)?));
+    };
+    Ok(match folder.open(&name)? {
+        Opened::Local { stamp, .. } => FileIdentity::of_stamp(&stamp),
+        Opened::Remote(file) => FileIdentity::of_remote(file.stamp()),
+    })
+}
+
+/// A path as one that does not depend on the current folder; a URL as it is.
+///
+/// # Errors
+/// I/o, where there is no current folder.
+pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
+    if path.to_str().is_some_and(is_url) { Ok(path.to_owned()) } else { std::path::absolute(path) }
 }
 
 /// Whether links lead from one to the other without end.

@@ -5,7 +5,7 @@ use crate::convert::context::ConversionContext;
 use crate::convert::report::Report;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::stage::Stage;
-use crate::read::folder::is_url;
+use crate::read::folder;
 use crate::read::source::FileSource;
 use crate::receipt::{
     AdditionalInput, FileRecord, Files, FormatRecord, InputRecord, OutputRecord, Receipt, VERSION, now,
@@ -91,10 +91,7 @@ fn hash(
 }
 
 fn absolute(path: &Path) -> Result<String> {
-    if let Some(url) = path.to_str().filter(|text| is_url(text)) {
-        return Ok(url.to_owned());
-    }
-    let absolute = std::path::absolute(path).map_err(|e| Error::from(e).file(path.display().to_string()))?;
+    let absolute = folder::absolute(path).map_err(|e| Error::from(e).file(path.display().to_string()))?;
     Ok(absolute.display().to_string())
 }
 
