@@ -52,6 +52,17 @@ impl Answer {
     }
 }
 
+/// Which redirects are followed.
+#[derive(Debug, Clone)]
+pub(crate) enum Follow {
+    /// All that may be.
+    Yes,
+    /// None: the caller looks at them.
+    No,
+    /// All; the URL is itself one that the server of this one sent us to.
+    After(Url),
+}
+
 /// One client for all places: a pool of connections, and what holds for each request.
 #[derive(Clone)]
 pub(crate) struct Client {
@@ -143,9 +154,14 @@ impl Client {
     /// # Errors
     /// The last fault, when it was tried as often as it is worth.
     pub(crate) async fn ask(&self, ask: &Ask) -> Result<Answer, Fault> {
+        self.ask_and(ask, &Follow::Yes).await
+    }
+
+    /// As [`ask`](Self::ask), with redirects followed as it is said.
+    pub(crate) async fn ask_and(&self, ask: &Ask, follow: &Follow) -> Result<Answer, Fault> {
         let mut patience = self.patience();
         loop {
-            let fault = match self.once(ask).await {
+            let fault = match self.once(ask, follow).await {
                 Ok(answer) => match busy(&answer) {
                     None => return Ok(answer),
                     Some(after) => {
@@ -163,14 +179,20 @@ impl Client {
     ///
     /// # Errors
     /// A connection that fails is worth another try; a redirect to where none may lead is not.
-    pub(crate) async fn once(&self, ask: &Ask) -> Result<Answer, Fault> {
+    async fn once(&self, ask: &Ask, follow: &Follow) -> Result<Answer, Fault> {
         let mut ask = ask.clone();
-        let first = ask.url.clone();
-        let mut is_of_first_host = true;
+        let (first, mut is_of_first_host) = match follow {
+            Follow::After(first) => (first.clone(), is_same_host(first, &ask.url)),
+            Follow::Yes | Follow::No => (ask.url.clone(), true),
+        };
+        if !is_of_first_host {
+            ask.headers = kept(&ask.headers);
+        }
         for _ in 0..=MOST_REDIRECTS {
             let client = if is_of_first_host { &self.any } else { self.client_for(&first, &ask.url).await? };
             let answer = self.send(client, &ask).await?;
-            let Some(next) = redirect(&ask, &answer)? else { return Ok(answer) };
+            let next = redirect(&ask, &answer)?.filter(|_| !matches!(follow, Follow::No));
+            let Some(next) = next else { return Ok(answer) };
             if !is_same_host(&ask.url, &next) {
                 ask.headers = kept(&ask.headers);
                 is_of_first_host = false;
@@ -178,27 +200,6 @@ impl Client {
             ask.url = next;
         }
         Err(Fault::last(Error::io(format!("redirects more than {MOST_REDIRECTS} times")).file(shown(&first))))
-    }
-
-    /// Asks once, without following a redirect.
-    pub(crate) async fn unfollowed(&self, ask: &Ask) -> Result<Answer, Fault> {
-        self.send(&self.any, ask).await
-    }
-
-    /// Asks who a server redirected to, once: without headers that may be secret.
-    pub(crate) async fn redirected(&self, first: &Url, ask: &Ask) -> Result<Answer, Fault> {
-        let client =
-            if is_same_host(first, &ask.url) { &self.any } else { self.client_for(first, &ask.url).await? };
-        let answer = self.send(client, ask).await?;
-        match redirect(ask, &answer)? {
-            None => Ok(answer),
-            Some(next) => {
-                let mut ask = Ask { url: next, ..ask.clone() };
-                ask.headers = kept(&ask.headers);
-                let client = self.client_for(first, &ask.url).await?;
-                self.send(client, &ask).await
-            }
-        }
     }
 
     async fn send(&self, client: &reqwest::Client, ask: &Ask) -> Result<Answer, Fault> {
@@ -280,11 +281,13 @@ fn busy(answer: &Answer) -> Option<Option<Duration>> {
 
 /// When a spent rate limit begins anew, in seconds, as the draft of the IETF says it: `"api";r=0;t=55`.
 fn limit_ends(text: &str) -> Option<u64> {
-    text.split([';', ',']).find_map(|part| part.trim().strip_prefix("t=")?.parse().ok())
+    let mut parts = text.split(';').map(str::trim);
+    let is_spent = parts.clone().any(|part| part == "r=0");
+    parts.find_map(|part| part.strip_prefix("t=")?.parse().ok()).filter(|_| is_spent)
 }
 
 /// Where an answer sends us, if it does.
-fn redirect(ask: &Ask, answer: &Answer) -> Result<Option<Url>, Fault> {
+pub(crate) fn redirect(ask: &Ask, answer: &Answer) -> Result<Option<Url>, Fault> {
     let is_redirect = matches!(answer.status.as_u16(), 301 | 302 | 303 | 307 | 308);
     let only_reads = ask.method == Method::GET || ask.method == Method::HEAD;
     let Some(location) = answer.text("location").filter(|_| is_redirect && only_reads) else {
@@ -299,17 +302,12 @@ fn redirect(ask: &Ask, answer: &Answer) -> Result<Option<Url>, Fault> {
     }
 }
 
-/// The target of a redirect, if an answer is one.
-pub(crate) fn redirect_of(ask: &Ask, answer: &Answer) -> Result<Option<Url>, Fault> {
-    redirect(ask, answer)
-}
-
 pub(crate) fn is_same_host(a: &Url, b: &Url) -> bool {
     a.origin() == b.origin()
 }
 
 /// The headers that go along to another host.
-pub(crate) fn kept(headers: &HeaderMap) -> HeaderMap {
+fn kept(headers: &HeaderMap) -> HeaderMap {
     let kept = headers.iter().filter(|(name, _)| FOR_OTHER_HOSTS.contains(name));
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }

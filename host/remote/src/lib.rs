@@ -43,9 +43,13 @@ mod version;
 mod spool;
 
 mod http;
+
+mod hub;
+
 mod remotes;
 
 #[cfg(test)]
+#[path = "../tests/support/mod.rs"]
 mod testing;
 #[cfg(test)]
 mod tests;

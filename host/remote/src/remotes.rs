@@ -1,9 +1,11 @@
 //! Remotes are all places that this crate reads from, by the schemes of their URLs.
 
 use crate::http::HttpPlace;
+use crate::hub::{self, HubPlace};
 use crate::runtime::Engine;
 use crate::settings::Settings;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry::engine::read::remote::{Remote, RemotePlace};
 use tensorferry_sdk::Result;
 
@@ -11,6 +13,7 @@ use tensorferry_sdk::Result;
 /// fetched and a tree listed once.
 pub struct Remotes {
     engine: Arc<Engine>,
+    places: Mutex<HashMap<String, Arc<dyn RemotePlace>>>,
 }
 
 impl Remotes {
@@ -28,7 +31,24 @@ impl Remotes {
         memory: u64,
         is_cancelled: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Self {
-        Self { engine: Arc::new(Engine::new(settings, memory, Arc::new(is_cancelled))) }
+        let engine = Arc::new(Engine::new(settings, memory, Arc::new(is_cancelled)));
+        Self { engine, places: Mutex::default() }
+    }
+
+    /// The place that is kept under a name, made if there is none.
+    fn kept<P: RemotePlace + 'static>(
+        &self,
+        name: String,
+        make: impl FnOnce() -> Result<P>,
+    ) -> Result<Arc<dyn RemotePlace>> {
+        // Also while it is made: others that want it wait for it.
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = places.get(&name) {
+            return Ok(Arc::clone(place));
+        }
+        let place: Arc<dyn RemotePlace> = Arc::new(make()?);
+        places.insert(name, Arc::clone(&place));
+        Ok(place)
     }
 }
 
@@ -37,6 +57,10 @@ impl Remote for Remotes {
         let Some((scheme, _)) = url.split_once("://") else { return Ok(None) };
         match scheme.to_ascii_lowercase().as_str() {
             "http" | "https" => HttpPlace::new(&self.engine, url).map(Some),
+            "hf" => {
+                let (name, path) = hub::address(url)?;
+                Ok(Some((self.kept(name, || HubPlace::new(&self.engine, url))?, path)))
+            }
             _ => Ok(None),
         }
     }

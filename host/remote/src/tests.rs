@@ -2,6 +2,7 @@
 
 mod faults;
 mod http;
+mod hub;
 mod redirects;
 mod secrets;
 

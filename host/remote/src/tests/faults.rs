@@ -1,7 +1,7 @@
 //! What servers do wrong, and files that change.
 
 use super::{open, read, read_whole, remotes};
-use crate::testing::{Manner, Reply, Server, pattern};
+use crate::testing::server::{Manner, Reply, Server, pattern};
 use std::time::{Duration, Instant};
 use tensorferry_sdk::ErrorKind;
 

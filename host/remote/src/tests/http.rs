@@ -1,7 +1,7 @@
 //! Files of HTTP servers, with and without ranges.
 
 use super::{open, place, read, read_whole, remotes, remotes_with};
-use crate::testing::{Reply, Server, pattern};
+use crate::testing::server::{Reply, Server, pattern};
 use std::time::Duration;
 use tensorferry_sdk::ErrorKind;
 

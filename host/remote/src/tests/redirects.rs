@@ -1,7 +1,7 @@
 //! Redirects: where they may lead, and what goes along.
 
 use super::{open, read, remotes};
-use crate::testing::{Reply, Server};
+use crate::testing::server::{Reply, Server};
 
 #[test]
 fn another_host_gets_no_secret() {

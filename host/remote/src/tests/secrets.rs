@@ -2,7 +2,7 @@
 
 use super::{place, read, remotes};
 use crate::Secret;
-use crate::testing::{Reply, Server};
+use crate::testing::server::{Reply, Server};
 
 /// Everything secret that the test uses has this in it.
 const WORD: &str = "hush5150";
