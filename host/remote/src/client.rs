@@ -352,7 +352,12 @@ fn secrets_of(ask: &Ask) -> Vec<Secret> {
     for (name, value) in &ask.headers {
         if let (false, Ok(value)) = (FOR_OTHER_HOSTS.contains(name), value.to_str()) {
             secrets.push(Secret::new(value));
-            secrets.extend(value.split([' ', ',', '=']).map(Secret::new));
+            // `Bearer TOKEN`, and `Credential=KEY/DATE/..., Signature=DIGITS`.
+            for part in value.split([' ', ',']) {
+                let part = part.split_once('=').map_or(part, |(_, part)| part);
+                let parts = [part, part.split('/').next().unwrap_or_default()];
+                secrets.extend(parts.into_iter().filter(|part| part.len() >= 8).map(Secret::new));
+            }
         }
     }
     secrets

@@ -46,6 +46,8 @@ mod http;
 
 mod hub;
 
+mod object;
+
 mod remotes;
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::http::HttpPlace;
 use crate::hub::{self, HubPlace};
+use crate::object::{Bucket, ObjectPlace};
 use crate::runtime::Engine;
 use crate::settings::Settings;
 use std::collections::HashMap;
@@ -61,7 +62,11 @@ impl Remote for Remotes {
                 let (name, path) = hub::address(url)?;
                 Ok(Some((self.kept(name, || HubPlace::new(&self.engine, url))?, path)))
             }
-            _ => Ok(None),
+            _ => {
+                let Some((bucket, path)) = Bucket::parse(url)? else { return Ok(None) };
+                let name = bucket.root().to_owned();
+                Ok(Some((self.kept(name, || ObjectPlace::new(&self.engine, bucket))?, path)))
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 mod faults;
 mod http;
 mod hub;
+mod object;
 mod redirects;
 mod secrets;
 

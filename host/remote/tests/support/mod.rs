@@ -5,3 +5,4 @@
 
 pub(crate) mod hub;
 pub(crate) mod server;
+pub(crate) mod store;
