@@ -1,0 +1,290 @@
+//! The cache fills pages: at once where a read waits, ahead of reads within the budget.
+
+use crate::body::Pieces;
+use crate::client::Client;
+use crate::fault::{Fault, Remedy};
+use crate::pages::{Content, FetchId, FileId, Pages, Planned};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tensorferry_sdk::{Error, Result};
+use tokio::runtime::Handle;
+
+/// Where the bytes of a file come from. Every answer is of the file that was opened, or a fault.
+pub(crate) trait Origin: Send + Sync + 'static {
+    /// What the file is called for people.
+    fn name(&self) -> &str;
+
+    /// Bytes of the file.
+    fn len(&self) -> u64;
+
+    /// The bytes of a range, which may end early.
+    fn get<'a>(&'a self, client: &'a Client, range: Range<u64>) -> BoxFuture<'a, Result<Pieces, Fault>>;
+
+    /// Whether it still is the file that was opened.
+    fn check<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), Fault>>;
+}
+
+/// Whether the user has ended the run.
+pub(crate) type Cancelled = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// How often those who wait look whether the run was ended.
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
+
+/// Progress after which a body that is cut counts as a new one.
+const PROGRESS: u64 = 256 << 10;
+
+/// The pages of a process, and who fills them.
+pub(crate) struct Cache {
+    state: Mutex<State>,
+    changed: Condvar,
+    handle: Handle,
+    client: Client,
+    parallel: usize,
+    next_fetch: AtomicU64,
+}
+
+struct State {
+    pages: Pages,
+    origins: HashMap<FileId, Arc<dyn Origin>>,
+    /// Fetches under way ahead of reads.
+    ahead: usize,
+    /// Why fetches that reads wait for came to nothing.
+    failed: HashMap<FetchId, Error>,
+}
+
+impl Cache {
+    pub(crate) fn new(budget: u64, parallel: usize, client: Client, handle: Handle) -> Arc<Self> {
+        // Half of the budget is on its way while the other half is read.
+        let block = (budget / (2 * parallel as u64)).clamp(1 << 20, 32 << 20);
+        let pages = Pages::new(budget, block);
+        let state = State { pages, origins: HashMap::new(), ahead: 0, failed: HashMap::new() };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            handle,
+            client,
+            parallel,
+            next_fetch: AtomicU64::new(0),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A file is read from now on; `start` are its first bytes, if they are here already.
+    pub(crate) fn begin(&self, file: FileId, origin: &Arc<dyn Origin>, start: &[u8]) {
+        let mut state = self.lock();
+        if state.origins.contains_key(&file) {
+            return;
+        }
+        state.origins.insert(file, Arc::clone(origin));
+        state.pages.begin(file, origin.len());
+        let planned = Planned { file, range: 0..start.len() as u64 };
+        if !start.is_empty() && state.pages.make_room(planned.range.end) {
+            for (at, len) in state.pages.reserve(&planned, FetchId::MAX) {
+                let range = at..at + len;
+                let bytes = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+                let bytes = bytes.and_then(|(from, to)| start.get(from..to)).unwrap_or_default().to_vec();
+                state.pages.fill(file, at, bytes);
+                state.pages.may_go(file, at);
+            }
+        }
+    }
+
+    /// Nobody reads a file any more.
+    pub(crate) fn end(&self, file: FileId) {
+        let mut state = self.lock();
+        state.pages.end(file);
+        state.origins.remove(&file);
+    }
+
+    /// Says what will be read next.
+    pub(crate) fn advise(self: &Arc<Self>, file: FileId, ranges: &[Range<u64>]) {
+        let mut state = self.lock();
+        state.pages.advise(file, ranges);
+        self.pump(&mut state);
+    }
+
+    /// Fails reads of a file from now on, if it is another one.
+    pub(crate) fn note(&self, file: FileId, fault: &Fault) {
+        if fault.remedy == Remedy::Changed {
+            self.lock().pages.fail(file, &fault.error);
+        }
+    }
+
+    /// Fills a buffer.
+    pub(crate) fn read(
+        self: &Arc<Self>,
+        file: FileId,
+        offset: u64,
+        buffer: &mut [u8],
+        cancelled: &Cancelled,
+    ) -> Result<()> {
+        let range = offset..offset + buffer.len() as u64;
+        let (mut at, mut filled) = (offset, 0);
+        let mut state = self.lock();
+        state.pages.note_begin(file, &range);
+        self.pump(&mut state);
+        let mut awaited = None;
+        while at < range.end {
+            if let Some(error) = state.pages.failed(file) {
+                return Err(error.clone());
+            }
+            let Some((start, page)) = state.pages.at(file, at) else {
+                // What this read waited for came to nothing; what was only fetched ahead is worth a try of its own.
+                if let Some(error) = awaited.take().and_then(|fetch| state.failed.get(&fetch).cloned()) {
+                    return Err(error);
+                }
+                let demand = state.pages.demand(file, at, range.end);
+                let demand =
+                    demand.ok_or_else(|| Error::io("read of a file that was closed, or past its end"))?;
+                self.fetch(&mut state, &demand, false);
+                continue;
+            };
+            match &page.content {
+                Content::Here(bytes) => {
+                    let (bytes, len) = (Arc::clone(bytes), page.len);
+                    let from = usize::try_from(at - start).unwrap_or(usize::MAX);
+                    let count = usize::try_from((start + len).min(range.end) - at).unwrap_or(usize::MAX);
+                    drop(state);
+                    buffer[filled..filled + count].copy_from_slice(&bytes[from..from + count]);
+                    drop(bytes);
+                    (at, filled, awaited) = (at + count as u64, filled + count, None);
+                    state = self.lock();
+                    state.pages.note_read(file, start, count as u64);
+                    self.pump(&mut state);
+                }
+                Content::Coming(fetch) => {
+                    awaited = Some(*fetch);
+                    page.waiting += 1;
+                    state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+                    if let Some((now, page)) = state.pages.at(file, at)
+                        && now == start
+                    {
+                        page.waiting = page.waiting.saturating_sub(1);
+                    }
+                    if cancelled() {
+                        return Err(Error::cancelled("interrupted while a file was read"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins what can be begun of what is planned.
+    fn pump(self: &Arc<Self>, state: &mut State) {
+        while state.ahead < self.parallel {
+            let Some(next) = state.pages.next() else { break };
+            if !state.pages.make_room(next.range.end - next.range.start) {
+                break;
+            }
+            state.pages.begin_next(&next);
+            self.fetch(state, &next, true);
+        }
+    }
+
+    fn fetch(self: &Arc<Self>, state: &mut State, planned: &Planned, is_ahead: bool) {
+        let Some(origin) = state.origins.get(&planned.file).map(Arc::clone) else { return };
+        let fetch = self.next_fetch.fetch_add(1, Ordering::Relaxed);
+        let pages = state.pages.reserve(planned, fetch);
+        state.ahead += usize::from(is_ahead);
+        let (cache, planned) = (Arc::clone(self), planned.clone());
+        self.handle.spawn(async move {
+            let mut guard =
+                Ended { cache: &cache, planned: &planned, fetch, pages: &pages, is_ahead, fault: None };
+            guard.fault = cache.fill(&*origin, &planned, fetch, &pages).await.err();
+        });
+    }
+
+    /// Fetches pages, one after another, from where a body was cut again.
+    async fn fill(
+        self: &Arc<Self>,
+        origin: &dyn Origin,
+        planned: &Planned,
+        fetch: FetchId,
+        pages: &[(u64, u64)],
+    ) -> Result<(), Fault> {
+        let (file, end) = (planned.file, planned.range.end);
+        let mut pages = pages.iter();
+        let Some(mut page) = pages.next().copied() else { return Ok(()) };
+        let mut buffer = self.lock().pages.buffer(page.1);
+        let mut patience = self.client.patience();
+        let (mut at, mut renewed) = (planned.range.start, planned.range.start);
+        loop {
+            let mut pieces = origin.get(&self.client, at..end).await?;
+            let fault = loop {
+                let mut piece = match pieces.next().await {
+                    Some(Ok(piece)) => piece,
+                    Some(Err(fault)) => break fault.of(origin.name()),
+                    None => {
+                        let missing = format!("the body ended {} bytes early", end - at);
+                        break Fault::passing(missing).of(origin.name());
+                    }
+                };
+                while !piece.is_empty() {
+                    let wanted = usize::try_from(page.1).unwrap_or(usize::MAX) - buffer.len();
+                    let part = piece.split_to(piece.len().min(wanted));
+                    buffer.extend_from_slice(&part);
+                    at += part.len() as u64;
+                    if buffer.len() as u64 == page.1 {
+                        let mut state = self.lock();
+                        state.pages.fill(file, page.0, std::mem::take(&mut buffer));
+                        self.changed.notify_all();
+                        let Some(next) = pages.next().copied() else { return Ok(()) };
+                        page = next;
+                        // Nobody reads the file any more.
+                        if !state.pages.is_coming(file, page.0, fetch) {
+                            return Ok(());
+                        }
+                        buffer = state.pages.buffer(page.1);
+                    }
+                }
+            };
+            if at - renewed >= PROGRESS {
+                patience.renew();
+                renewed = at;
+            }
+            patience.wait(fault).await?;
+        }
+    }
+}
+
+/// Tells, however a fetch ends, that it has ended.
+struct Ended<'a> {
+    cache: &'a Arc<Cache>,
+    planned: &'a Planned,
+    fetch: FetchId,
+    pages: &'a [(u64, u64)],
+    is_ahead: bool,
+    fault: Option<Fault>,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        let mut state = self.cache.lock();
+        state.ahead -= usize::from(self.is_ahead);
+        state.pages.give_up(self.planned.file, self.fetch, self.pages);
+        match self.fault.take() {
+            Some(fault) if fault.remedy == Remedy::Changed => {
+                state.pages.fail(self.planned.file, &fault.error);
+            }
+            Some(fault) if !self.is_ahead => {
+                // Several reads may wait for one, so that none of them takes it away.
+                if state.failed.len() > 1024 {
+                    state.failed.clear();
+                }
+                state.failed.insert(self.fetch, fault.error);
+            }
+            _ => {}
+        }
+        self.cache.changed.notify_all();
+        self.cache.pump(&mut state);
+    }
+}

@@ -1,0 +1,393 @@
+//! The client: requests over HTTP, with redirects followed by hand, tries, and a least rate.
+
+use crate::address::{is_public, literal};
+use crate::body::Body;
+use crate::fault::{Fault, Patience, Remedy, causes};
+use crate::secret::{Secret, scrubbed, shown};
+use crate::settings::Settings;
+use bytes::Bytes;
+use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, StatusCode, Url};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tensorferry_sdk::{Error, Result};
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Ask {
+    pub(crate) fn get(url: Url) -> Self {
+        Self { method: Method::GET, url, headers: HeaderMap::new(), body: Bytes::new() }
+    }
+
+    pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    /// Who answered, behind all redirects.
+    pub(crate) url: Url,
+    pub(crate) body: Body,
+    /// What was sent along, that the server may say back.
+    secrets: Vec<Secret>,
+}
+
+impl Answer {
+    /// A header's text.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// Which redirects are followed.
+#[derive(Debug, Clone)]
+pub(crate) enum Follow {
+    /// All that may be.
+    Yes,
+    /// None: the caller looks at them.
+    No,
+    /// All; the URL is itself one that the server of this one sent us to.
+    After(Url),
+}
+
+/// One client for all places: a pool of connections, and what holds for each request.
+#[derive(Clone)]
+pub(crate) struct Client {
+    any: reqwest::Client,
+    /// Resolves names to public addresses alone.
+    public: reqwest::Client,
+    rules: Arc<Rules>,
+}
+
+struct Rules {
+    tries: usize,
+    retry_time: Duration,
+    answer_time: Duration,
+    least_rate: u64,
+    least_rate_time: Duration,
+    redirect_to: Vec<String>,
+    secrets: Vec<Secret>,
+}
+
+/// Most redirects of one request.
+const MOST_REDIRECTS: usize = 10;
+
+/// Of an error's body this much is read; what providers say of errors takes a few hundred bytes.
+pub(crate) const MOST_OF_ERROR: usize = 64 << 10;
+
+/// What goes along to another host. Everything else may be a secret or part of a signature.
+const FOR_OTHER_HOSTS: [HeaderName; 8] = [
+    header::ACCEPT,
+    header::ACCEPT_ENCODING,
+    header::IF_MATCH,
+    header::IF_NONE_MATCH,
+    header::IF_RANGE,
+    header::IF_UNMODIFIED_SINCE,
+    header::RANGE,
+    header::USER_AGENT,
+];
+
+impl Client {
+    /// A client of these settings.
+    ///
+    /// # Errors
+    /// Usage: certificates that cannot be read; i/o, if TLS cannot be set up.
+    pub(crate) fn new(settings: &Settings) -> Result<Self> {
+        // Fails if the program has chosen one, which then holds.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let build = |is_public_only: bool| {
+            let mut builder = reqwest::Client::builder()
+                .user_agent(concat!("tensorferry/", env!("CARGO_PKG_VERSION")))
+                .redirect(reqwest::redirect::Policy::none())
+                .referer(false)
+                .retry(reqwest::retry::never())
+                .http1_only()
+                .connect_timeout(settings.time("connect-timeout"))
+                .pool_idle_timeout(Duration::from_secs(30));
+            if let Some(path) = settings.text("ca-bundle") {
+                builder = builder.tls_certs_merge(certificates(path)?);
+            }
+            if is_public_only {
+                builder = builder.dns_resolver(Arc::new(PublicOnly));
+            }
+            builder.build().map_err(|error| Error::io(format!("cannot set up TLS: {}", causes(&error))))
+        };
+        let hosts = settings.text("redirect-to").unwrap_or_default();
+        let rules = Rules {
+            tries: settings.count("retries"),
+            retry_time: settings.time("retry-time"),
+            answer_time: settings.time("answer-timeout"),
+            least_rate: settings.bytes("least-rate"),
+            least_rate_time: settings.time("least-rate-time"),
+            redirect_to: hosts.split(',').map(|host| host.trim().to_ascii_lowercase()).collect(),
+            secrets: settings.secrets(),
+        };
+        Ok(Self { any: build(false)?, public: build(true)?, rules: Arc::new(rules) })
+    }
+
+    /// How long and how often what gets nowhere is tried.
+    pub(crate) fn patience(&self) -> Patience {
+        Patience::new(self.rules.tries, self.rules.retry_time)
+    }
+
+    /// A server's words as they may be shown.
+    pub(crate) fn scrubbed(&self, words: &str) -> String {
+        scrubbed(words, &self.rules.secrets)
+    }
+
+    /// Asks until there is an answer that is no passing fault of the server's: any status that another try would not
+    /// change. What is asked must be harmless to ask twice.
+    ///
+    /// # Errors
+    /// The last fault, when it was tried as often as it is worth.
+    pub(crate) async fn ask(&self, ask: &Ask) -> Result<Answer, Fault> {
+        self.ask_and(ask, &Follow::Yes).await
+    }
+
+    /// As [`ask`](Self::ask), with redirects followed as it is said.
+    pub(crate) async fn ask_and(&self, ask: &Ask, follow: &Follow) -> Result<Answer, Fault> {
+        let mut patience = self.patience();
+        loop {
+            let fault = match self.once(ask, follow).await {
+                Ok(answer) => match busy(&answer) {
+                    None => return Ok(answer),
+                    Some(after) => {
+                        let words = self.words(answer).await;
+                        Fault { remedy: Remedy::Again(after), ..Fault::passing(words) }
+                    }
+                },
+                Err(fault) => fault,
+            };
+            patience.wait(fault.of(&shown(&ask.url))).await?;
+        }
+    }
+
+    /// Asks once, following redirects of what only reads.
+    ///
+    /// # Errors
+    /// A connection that fails is worth another try; a redirect to where none may lead is not.
+    async fn once(&self, ask: &Ask, follow: &Follow) -> Result<Answer, Fault> {
+        let mut ask = ask.clone();
+        let (first, mut is_of_first_host) = match follow {
+            Follow::After(first) => (first.clone(), is_same_host(first, &ask.url)),
+            Follow::Yes | Follow::No => (ask.url.clone(), true),
+        };
+        if !is_of_first_host {
+            ask.headers = kept(&ask.headers);
+        }
+        for _ in 0..=MOST_REDIRECTS {
+            let client = if is_of_first_host { &self.any } else { self.client_for(&first, &ask.url).await? };
+            let answer = self.send(client, &ask).await?;
+            let next = redirect(&ask, &answer)?.filter(|_| !matches!(follow, Follow::No));
+            let Some(next) = next else { return Ok(answer) };
+            if !is_same_host(&ask.url, &next) {
+                ask.headers = kept(&ask.headers);
+                is_of_first_host = false;
+            }
+            ask.url = next;
+        }
+        Err(Fault::last(Error::io(format!("redirects more than {MOST_REDIRECTS} times")).file(shown(&first))))
+    }
+
+    async fn send(&self, client: &reqwest::Client, ask: &Ask) -> Result<Answer, Fault> {
+        let mut request = reqwest::Request::new(ask.method.clone(), ask.url.clone());
+        *request.headers_mut() = ask.headers.clone();
+        if !ask.body.is_empty() {
+            *request.body_mut() = Some(ask.body.clone().into());
+        }
+        let name = shown(&ask.url);
+        let answer = tokio::time::timeout(self.rules.answer_time, client.execute(request)).await;
+        let response = match answer {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(self.fault(error).of(&name)),
+            Err(_) => {
+                let seconds = self.rules.answer_time.as_secs_f32();
+                return Err(Fault::passing(format!("no answer within {seconds} s")).of(&name));
+            }
+        };
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = Body::new(response, self.rules.least_rate, self.rules.least_rate_time);
+        Ok(Answer { status, headers, url: ask.url.clone(), body, secrets: secrets_of(ask) })
+    }
+
+    /// The client that may follow a redirect of `first`: to public addresses, unless the first host had a private one
+    /// itself, or the host is named in the settings.
+    async fn client_for(&self, first: &Url, next: &Url) -> Result<&reqwest::Client, Fault> {
+        let host = next.host_str().unwrap_or_default().to_ascii_lowercase();
+        if self.rules.redirect_to.contains(&host) || is_within_a_site(first).await {
+            return Ok(&self.any);
+        }
+        match literal(next) {
+            Some(address) if !is_public(address) => Err(Fault::last(
+                Error::io(format!(
+                    "redirects to {host}, an address within a site (--store redirect-to={host} allows it)"
+                ))
+                .file(shown(first)),
+            )),
+            _ => Ok(&self.public),
+        }
+    }
+
+    fn fault(&self, error: reqwest::Error) -> Fault {
+        let error = error.without_url();
+        let text = causes(&error);
+        // What TLS refuses it refuses again.
+        let is_refused =
+            text.contains("invalid peer certificate") || text.contains("an address within a site");
+        let text = self.scrubbed(&text);
+        if is_refused || error.is_builder() { Fault::last(Error::io(text)) } else { Fault::passing(text) }
+    }
+
+    /// What an answer says that is no success: its status and the server's words.
+    pub(crate) async fn words(&self, answer: Answer) -> String {
+        let status = answer.status;
+        let told = ["x-error-message", "x-ms-error-code"].iter().find_map(|name| answer.text(name));
+        let told = match told {
+            Some(told) => told.to_owned(),
+            None => words_of(&answer.body.start(MOST_OF_ERROR).await),
+        };
+        let told = scrubbed(&self.scrubbed(&told), &answer.secrets);
+        let reason = status.canonical_reason().unwrap_or_default();
+        let status = format!("answered {} {reason}", status.as_u16());
+        if told.is_empty() { status.trim().to_owned() } else { format!("{}: {told}", status.trim()) }
+    }
+}
+
+/// Whether an answer is a passing fault of the server's, and how long it asks to wait.
+fn busy(answer: &Answer) -> Option<Option<Duration>> {
+    let is_passing = match answer.status.as_u16() {
+        408 | 425 | 429 => true,
+        501 | 505 => false,
+        status => status >= 500,
+    };
+    is_passing.then(|| {
+        let seconds = answer.text("retry-after").and_then(|text| text.trim().parse().ok());
+        seconds.or_else(|| limit_ends(answer.text("ratelimit")?)).map(Duration::from_secs)
+    })
+}
+
+/// When a spent rate limit begins anew, in seconds, as the draft of the IETF says it: `"api";r=0;t=55`.
+fn limit_ends(text: &str) -> Option<u64> {
+    let mut parts = text.split(';').map(str::trim);
+    let is_spent = parts.clone().any(|part| part == "r=0");
+    parts.find_map(|part| part.strip_prefix("t=")?.parse().ok()).filter(|_| is_spent)
+}
+
+/// Where an answer sends us, if it does.
+pub(crate) fn redirect(ask: &Ask, answer: &Answer) -> Result<Option<Url>, Fault> {
+    let is_redirect = matches!(answer.status.as_u16(), 301 | 302 | 303 | 307 | 308);
+    let only_reads = ask.method == Method::GET || ask.method == Method::HEAD;
+    let Some(location) = answer.text("location").filter(|_| is_redirect && only_reads) else {
+        return Ok(None);
+    };
+    let refused = |why: &str| Fault::last(Error::io(why).file(shown(&ask.url)));
+    let next = ask.url.join(location).map_err(|_| refused("redirects to what is no URL"))?;
+    match (ask.url.scheme(), next.scheme()) {
+        ("http" | "https", "https") | ("http", "http") => Ok(Some(next)),
+        ("https", "http") => Err(refused("redirects from https to http")),
+        _ => Err(refused("redirects to another protocol than http")),
+    }
+}
+
+pub(crate) fn is_same_host(a: &Url, b: &Url) -> bool {
+    a.origin() == b.origin()
+}
+
+/// The headers that go along to another host.
+fn kept(headers: &HeaderMap) -> HeaderMap {
+    let kept = headers.iter().filter(|(name, _)| FOR_OTHER_HOSTS.contains(name));
+    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+async fn is_within_a_site(url: &Url) -> bool {
+    if let Some(address) = literal(url) {
+        return !is_public(address);
+    }
+    let Some(host) = url.host_str() else { return false };
+    let port = url.port_or_known_default().unwrap_or(443);
+    // A name that cannot be resolved here is one that a proxy resolves.
+    let found: Vec<SocketAddr> =
+        tokio::net::lookup_host((host, port)).await.map(Iterator::collect).unwrap_or_default();
+    !found.is_empty() && found.iter().all(|address| !is_public(address.ip()))
+}
+
+struct PublicOnly;
+
+impl reqwest::dns::Resolve for PublicOnly {
+    fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let public: Vec<SocketAddr> = found.filter(|address| is_public(address.ip())).collect();
+            if public.is_empty() {
+                let host = name.as_str();
+                return Err(format!(
+                    "{host} is an address within a site, to which a server redirects (--store redirect-to={host} allows it)"
+                )
+                .into());
+            }
+            Ok(Box::new(public.into_iter()) as reqwest::dns::Addrs)
+        })
+    }
+}
+
+/// What of a request nobody may see: its query, and headers that go to one host alone.
+fn secrets_of(ask: &Ask) -> Vec<Secret> {
+    let mut secrets: Vec<Secret> = ask.url.query().map(Secret::new).into_iter().collect();
+    for (_, value) in ask.url.query_pairs() {
+        secrets.push(Secret::new(value));
+    }
+    for (name, value) in &ask.headers {
+        if let (false, Ok(value)) = (FOR_OTHER_HOSTS.contains(name), value.to_str()) {
+            secrets.push(Secret::new(value));
+            // `Bearer TOKEN`, and `Credential=KEY/DATE/..., Signature=DIGITS`.
+            for part in value.split([' ', ',']) {
+                let part = part.split_once('=').map_or(part, |(_, part)| part);
+                let parts = [part, part.split('/').next().unwrap_or_default()];
+                secrets.extend(parts.into_iter().filter(|part| part.len() >= 8).map(Secret::new));
+            }
+        }
+    }
+    secrets
+}
+
+fn certificates(path: &str) -> Result<Vec<reqwest::Certificate>> {
+    let text = std::fs::read(path)
+        .map_err(|error| Error::usage(format!("cannot read ca-bundle: {error}")).file(path))?;
+    reqwest::Certificate::from_pem_bundle(&text)
+        .map_err(|_| Error::usage("ca-bundle holds no certificates").file(path).expected("PEM"))
+}
+
+/// What a body of an error says to people: of JSON and XML the message, of a page its title, of text the first line.
+fn words_of(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    if let Ok(json) = serde_json::from_slice::<serde_json::Value>(body) {
+        let error = &json["error"];
+        let found = [error, &error["message"], &json["message"], &json["error_description"]];
+        return found.iter().find_map(|value| value.as_str()).unwrap_or_default().to_owned();
+    }
+    let element = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        Some(rest.split_once(&format!("</{name}>"))?.0.trim().to_owned())
+    };
+    match (element("Code"), element("Message")) {
+        (Some(code), Some(message)) => format!("{code}: {message}"),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => element("title").unwrap_or_else(|| {
+            let line = text.lines().next().unwrap_or_default();
+            if line.trim_start().starts_with('<') { String::new() } else { line.to_owned() }
+        }),
+    }
+}

@@ -1,0 +1,174 @@
+//! A fault is why a transfer failed, and whether it is worth another try.
+
+use std::time::{Duration, Instant};
+use tensorferry_sdk::{Error, ErrorKind};
+
+/// An error, and what to do about it.
+#[derive(Debug, Clone)]
+pub(crate) struct Fault {
+    pub(crate) error: Error,
+    pub(crate) remedy: Remedy,
+}
+
+/// What can be done about a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// Another try, after the time that the server asked for, if it did.
+    Again(Option<Duration>),
+    /// None: the file is another one now, and stays so.
+    Changed,
+    /// None.
+    None,
+}
+
+impl Fault {
+    pub(crate) fn passing(message: impl Into<String>) -> Self {
+        Self { error: Error::transient(message), remedy: Remedy::Again(None) }
+    }
+
+    pub(crate) fn last(error: Error) -> Self {
+        Self { error, remedy: Remedy::None }
+    }
+
+    /// The file `name` is not the one that was opened.
+    pub(crate) fn changed(name: &str, expected: &str, found: &str) -> Self {
+        let error = Error::transient("changed while it was read").file(name).expected(expected).found(found);
+        Self { error, remedy: Remedy::Changed }
+    }
+
+    /// Names the file that it is about.
+    pub(crate) fn of(mut self, name: &str) -> Self {
+        self.error = self.error.file(name);
+        self
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::last(error)
+    }
+}
+
+/// How long and how often something is tried that gets nowhere.
+#[derive(Debug, Clone)]
+pub(crate) struct Patience {
+    most: usize,
+    within: Duration,
+    tries: usize,
+    since: Instant,
+}
+
+/// The first pause, doubled by each that follows.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+
+impl Patience {
+    /// At most `most` tries within a time.
+    pub(crate) fn new(most: usize, within: Duration) -> Self {
+        Self { most, within, tries: 1, since: Instant::now() }
+    }
+
+    /// It got somewhere: what failed before no longer counts.
+    pub(crate) fn renew(&mut self) {
+        self.tries = 1;
+        self.since = Instant::now();
+    }
+
+    /// Waits until the next try.
+    ///
+    /// # Errors
+    /// The fault, if there is to be none.
+    pub(crate) async fn wait(&mut self, fault: Fault) -> Result<(), Fault> {
+        let Remedy::Again(asked) = fault.remedy else { return Err(fault) };
+        let doublings = u32::try_from(self.tries - 1).unwrap_or(u32::MAX).min(16);
+        let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
+        // At least half of it, so that those who failed together do not come back together, or at once.
+        let pause = pause.mul_f64(0.5 + 0.5 * chance());
+        let pause = asked.map_or(pause, |asked| asked + pause.min(Duration::from_secs(1)));
+        let is_over = self.since.elapsed() + pause > self.within;
+        if self.tries >= self.most || is_over {
+            let why = match asked {
+                Some(asked) if is_over => {
+                    format!(
+                        "it asks to wait {} s, retry-time is {} s",
+                        asked.as_secs(),
+                        self.within.as_secs()
+                    )
+                }
+                _ => format!("{} in {:.1} s", tries(self.tries), self.since.elapsed().as_secs_f32()),
+            };
+            return Err(Fault::last(with_reason(&fault.error, &why)));
+        }
+        self.tries += 1;
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+}
+
+fn tries(count: usize) -> String {
+    if count == 1 { "one try".into() } else { format!("{count} tries") }
+}
+
+/// The error, with how often it was tried behind its message.
+fn with_reason(error: &Error, why: &str) -> Error {
+    let file = error.details().find(|(name, _)| *name == "file").map(|(_, file)| file);
+    let new = Error::new(
+        if error.kind() == ErrorKind::Io { ErrorKind::Transient } else { error.kind() },
+        format!("{} ({why})", error.message()),
+    );
+    match file {
+        Some(file) => new.file(file),
+        None => new,
+    }
+}
+
+/// An error and what caused it, each once.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let mut texts = vec![error.to_string()];
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let text = cause.to_string();
+        if !texts.iter().any(|known| known.contains(&text)) {
+            texts.push(text);
+        }
+        next = cause.source();
+    }
+    // The outermost says only that a request failed.
+    if texts.len() > 1 { texts[1..].join(": ") } else { texts.remove(0) }
+}
+
+/// A number from 0 to 1, good enough to spread pauses.
+fn chance() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    let bits = RandomState::new().hash_one(0_u8) >> 40;
+    f64::from(u32::try_from(bits).unwrap_or(0)) / f64::from(1 << 24)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chances_are_spread() {
+        let chances: Vec<f64> = (0..64).map(|_| chance()).collect();
+        assert!(chances.iter().all(|chance| (0.0..1.0).contains(chance)), "{chances:?}");
+        assert!(chances.iter().any(|chance| *chance < 0.4) && chances.iter().any(|chance| *chance > 0.6));
+    }
+
+    #[test]
+    fn what_cannot_be_mended_is_not_tried_again() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let mut patience = Patience::new(2, Duration::from_secs(5));
+            patience.wait(Fault::passing("busy")).await.unwrap();
+            let end = patience.wait(Fault::passing("busy")).await.unwrap_err();
+            assert!(end.error.to_string().contains("busy (2 tries in 0."), "{}", end.error);
+            patience.renew();
+            patience.wait(Fault::last(Error::io("no"))).await.unwrap_err();
+            let asked =
+                Fault { remedy: Remedy::Again(Some(Duration::from_secs(60))), ..Fault::passing("busy") };
+            let end = patience.wait(asked).await.unwrap_err();
+            assert!(end.error.to_string().contains("asks to wait 60 s, retry-time is 5 s"), "{}", end.error);
+        });
+    }
+}

@@ -1,0 +1,88 @@
+//! A file that is read through the cache, whatever its origin.
+
+use crate::cache::Origin;
+use crate::runtime::{Engine, Process};
+use bytes::Bytes;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry::engine::read::remote::{RemoteFile, RemoteStamp};
+use tensorferry_sdk::{Error, Result};
+
+/// What is asked of a file first: with it come its length and its tag, and most headers are no longer.
+pub(crate) const START: u64 = 128 << 10;
+
+pub(crate) struct CachedFile {
+    engine: Arc<Engine>,
+    origin: Arc<dyn Origin>,
+    id: u64,
+    stamp: RemoteStamp,
+    /// Until the cache has it.
+    start: Mutex<Bytes>,
+}
+
+impl CachedFile {
+    /// A file of an origin; `start` is what came of it when it was opened.
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        origin: impl Origin,
+        stamp: RemoteStamp,
+        start: Bytes,
+    ) -> Arc<dyn RemoteFile> {
+        let id = engine.next_file();
+        Arc::new(Self {
+            engine: Arc::clone(engine),
+            origin: Arc::new(origin),
+            id,
+            stamp,
+            start: Mutex::new(start),
+        })
+    }
+
+    /// What this process has, the file begun in it.
+    fn process(&self) -> Result<Arc<Process>> {
+        let process = self.engine.process()?;
+        let start = std::mem::take(&mut *self.start.lock().unwrap_or_else(PoisonError::into_inner));
+        process.cache.begin(self.id, &self.origin, &start);
+        Ok(process)
+    }
+}
+
+impl RemoteFile for CachedFile {
+    fn stamp(&self) -> &RemoteStamp {
+        &self.stamp
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = offset.checked_add(buffer.len() as u64).filter(|end| *end <= self.stamp.len);
+        if end.is_none() {
+            return Err(Error::io("read past the end").file(self.origin.name()).offset(offset));
+        }
+        let process = self.process()?;
+        let read = process.cache.read(self.id, offset, buffer, &self.engine.cancelled);
+        read.map_err(|error| error.file(self.origin.name()).offset(offset))
+    }
+
+    fn advise(&self, ranges: &[Range<u64>]) {
+        // A hint: what fails here fails again where it is read.
+        if let Ok(process) = self.process() {
+            process.cache.advise(self.id, ranges);
+        }
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        let origin = Arc::clone(&self.origin);
+        let found = self.engine.wait(|client| async move { origin.check(&client).await })?;
+        found.map_err(|fault| {
+            if let Ok(process) = self.engine.process() {
+                process.cache.note(self.id, &fault);
+            }
+            fault.error.file(self.origin.name())
+        })
+    }
+}
+
+impl Drop for CachedFile {
+    fn drop(&mut self) {
+        self.engine.forget(self.id);
+    }
+}

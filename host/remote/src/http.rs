@@ -1,0 +1,243 @@
+//! Files of servers that speak HTTP and list nothing. A server without ranges has its file read once, into a temporary
+//! file without a name.
+
+use crate::body::Pieces;
+use crate::cache::Origin;
+use crate::client::{Ask, Client};
+use crate::fault::Fault;
+use crate::file::{CachedFile, START};
+use crate::looked::Looked;
+use crate::runtime::Engine;
+use crate::secret::{Secret, shown, shown_text};
+use crate::spool::{Spool, SpooledFile};
+use crate::version::{Version, content_range, identity, range_header, range_of, refusal, unsatisfied_len};
+use base64::Engine as _;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use reqwest::Url;
+use reqwest::header::{self, HeaderMap, HeaderValue};
+use std::ops::Range;
+use std::sync::Arc;
+use tensorferry::engine::read::remote::{RemoteEntry, RemoteFile, RemotePlace};
+use tensorferry_sdk::{Error, Result};
+
+/// A server, and the URL that the user gave.
+pub(crate) struct HttpPlace {
+    engine: Arc<Engine>,
+    /// Scheme, host and port, with the path `/`.
+    root: Url,
+    /// The path that was named, and its URL as it was given: with its query, which is for it alone.
+    named: (String, Url),
+    headers: HeaderMap,
+    looked: Looked,
+}
+
+impl HttpPlace {
+    /// The server of a URL, and the path in it.
+    ///
+    /// # Errors
+    /// Usage, for a URL of no file.
+    pub(crate) fn new(engine: &Arc<Engine>, text: &str) -> Result<(Arc<dyn RemotePlace>, String)> {
+        let usage = |message: &str| Error::usage(message).file(shown_text(text));
+        let mut url = Url::parse(text).map_err(|_| usage("no URL"))?;
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(usage("a URL without a host"));
+        }
+        if url.path().ends_with('/') {
+            return Err(usage("a server lists no folders over HTTP: name a file"));
+        }
+        url.set_fragment(None);
+        let headers = headers(engine, &url)?;
+        // They go along as a header, to this host alone.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        let path = decoded(url.path().trim_start_matches('/'));
+        let mut root = url.clone();
+        root.set_path("/");
+        root.set_query(None);
+        let named = (path.clone(), url);
+        let place = Self { engine: Arc::clone(engine), root, named, headers, looked: Looked::default() };
+        Ok((Arc::new(place), path))
+    }
+
+    fn url_of(&self, path: &str) -> Url {
+        if path == self.named.0 {
+            return self.named.1.clone();
+        }
+        let mut url = self.root.clone();
+        if let Ok(mut parts) = url.path_segments_mut() {
+            parts.clear().extend(path.split('/'));
+        }
+        url
+    }
+
+    fn find(&self, path: &str) -> Result<Option<Arc<dyn RemoteFile>>> {
+        if path.is_empty() {
+            return Ok(None);
+        }
+        let origin =
+            HttpOrigin { name: self.url(path), url: self.url_of(path), headers: self.headers.clone() };
+        let spool = Spool::new(&self.engine.settings);
+        let found = self.engine.wait(|client| async move { origin.open(&client, spool).await })?;
+        Ok(match found.map_err(|fault| fault.error)? {
+            None => None,
+            Some(Opened::Ranges(origin, start)) => {
+                let stamp = origin.version.stamp();
+                Some(CachedFile::new(&self.engine, origin, stamp, start))
+            }
+            Some(Opened::Spooled(file)) => Some(Arc::new(file)),
+        })
+    }
+}
+
+impl RemotePlace for HttpPlace {
+    fn url(&self, path: &str) -> String {
+        shown(&self.url_of(path))
+    }
+
+    fn look(&self, path: &str) -> Result<Option<RemoteEntry>> {
+        let Some(file) = self.find(path)? else { return Ok(None) };
+        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let len = Some(file.stamp().len);
+        self.looked.keep(path, file);
+        Ok(Some(RemoteEntry { name, len }))
+    }
+
+    fn list(&self, folder: &str, _: u64) -> Result<Vec<RemoteEntry>> {
+        Err(Error::unsupported("a server lists no folders over HTTP: name each file").file(self.url(folder)))
+    }
+
+    fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>> {
+        if let Some(file) = self.looked.take(path) {
+            return Ok(file);
+        }
+        self.find(path)?.ok_or_else(|| Error::malformed("there is no such file").file(self.url(path)))
+    }
+}
+
+/// What goes along with each request to the URL's own host.
+fn headers(engine: &Engine, url: &Url) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    let password = url.password().unwrap_or_default();
+    let authorization = if !url.username().is_empty() || !password.is_empty() {
+        let pair = format!("{}:{}", decoded(url.username()), decoded(password));
+        Some(Secret::new(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))))
+    } else {
+        engine.settings.secret("http-token").map(|token| Secret::new(format!("Bearer {}", token.expose())))
+    };
+    if let Some(authorization) = authorization {
+        let value = HeaderValue::from_str(authorization.expose());
+        let mut value = value.map_err(|_| Error::usage("http-token is nothing that a header can hold"))?;
+        value.set_sensitive(true);
+        headers.insert(header::AUTHORIZATION, value);
+    }
+    Ok(headers)
+}
+
+/// A text without its percent-encoding; what is no UTF-8 stays encoded.
+pub(crate) fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let code = (*first == b'%').then(|| tail.get(..2)).flatten();
+        let code = code.and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok());
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+/// A file by its URL, before anything is known of it.
+struct HttpOrigin {
+    name: String,
+    url: Url,
+    headers: HeaderMap,
+}
+
+/// A file of a server that answers ranges.
+struct RangedOrigin {
+    origin: HttpOrigin,
+    version: Version,
+}
+
+enum Opened {
+    Ranges(RangedOrigin, Bytes),
+    Spooled(SpooledFile),
+}
+
+impl HttpOrigin {
+    fn ask(&self, range: &Range<u64>) -> Ask {
+        let mut ask = Ask::get(self.url.clone());
+        ask.headers = self.headers.clone();
+        ask.header(header::RANGE, range_header(range))
+    }
+
+    /// Asks for the start of the file, and learns from the answer what the server can do.
+    async fn open(self, client: &Client, spool: Spool) -> Result<Option<Opened>, Fault> {
+        let answer = client.ask(&self.ask(&(0..START))).await?;
+        let name = self.name.clone();
+        match answer.status.as_u16() {
+            206 => {
+                identity(&answer, &name)?;
+                let len = match content_range(&answer) {
+                    Some((range, Some(len))) if range.start == 0 && range.end <= len => len,
+                    _ => {
+                        let why = "answered a range without the file's length";
+                        return Err(Fault::last(Error::unsupported(why).file(name)));
+                    }
+                };
+                let version = Version::of(&answer, len);
+                let origin = RangedOrigin { origin: self, version };
+                // What does not come of it now comes when it is read.
+                let start = answer.body.start(usize::try_from(START.min(len)).unwrap_or(0)).await;
+                Ok(Some(Opened::Ranges(origin, start)))
+            }
+            200 => {
+                identity(&answer, &name)?;
+                let version = Version::of(&answer, answer.body.len().unwrap_or(0));
+                let again = self.ask(&(0..1));
+                let file = spool.fill(client, answer, version, again, &name).await?;
+                Ok(Some(Opened::Spooled(file)))
+            }
+            // Nothing of an empty file lies in a range.
+            416 if unsatisfied_len(&answer) == Some(0) => {
+                let version = Version::of(&answer, 0);
+                Ok(Some(Opened::Ranges(RangedOrigin { origin: self, version }, Bytes::new())))
+            }
+            404 | 410 => Ok(None),
+            _ => Err(refusal(client, answer, &name).await),
+        }
+    }
+}
+
+impl Origin for RangedOrigin {
+    fn name(&self) -> &str {
+        &self.origin.name
+    }
+
+    fn len(&self) -> u64 {
+        self.version.len
+    }
+
+    fn get<'a>(&'a self, client: &'a Client, range: Range<u64>) -> BoxFuture<'a, Result<Pieces, Fault>> {
+        Box::pin(async move {
+            let mut ask = self.origin.ask(&range);
+            self.version.conditions(&mut ask.headers);
+            let answer = client.ask(&ask).await?;
+            range_of(client, answer, &self.version, &range, &self.origin.name).await
+        })
+    }
+
+    fn check<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(async move {
+            // Not HEAD: a signed URL is signed for GET.
+            let answer = client.ask(&self.origin.ask(&(0..1))).await?;
+            if answer.status.as_u16() == 416 && self.version.len == 0 {
+                let version = Version::of(&answer, unsatisfied_len(&answer).unwrap_or(0));
+                return self.version.hold(&self.origin.name, &version);
+            }
+            range_of(client, answer, &self.version, &(0..1), &self.origin.name).await.map(drop)
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! Repositories of the Hugging Face Hub, at one commit: listed once, read by ranges, out of the Hub's cache where that
+//! has them.
+
+mod address;
+mod api;
+mod cached;
+mod login;
+mod origin;
+mod tree;
+
+use crate::file::CachedFile;
+use crate::runtime::Engine;
+use crate::secret::shown_text;
+use address::Address;
+use api::Api;
+use bytes::Bytes;
+use cached::Snapshot;
+use origin::HubOrigin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tensorferry::engine::read::remote::{RemoteEntry, RemoteFile, RemotePlace};
+use tensorferry_sdk::{Error, Result};
+use tree::{Known, Tree};
+
+/// A repository at a commit.
+pub(crate) struct HubPlace {
+    engine: Arc<Engine>,
+    api: Arc<Api>,
+    snapshot: Snapshot,
+    is_offline: bool,
+    tree: Mutex<Tree>,
+}
+
+/// The repository and revision of a URL, as places are kept by it, and the path.
+///
+/// # Errors
+/// Usage, for a URL of no repository.
+pub(crate) fn address(url: &str) -> Result<(String, String)> {
+    let address = Address::parse(url)?;
+    Ok((address.url(""), address.path))
+}
+
+impl HubPlace {
+    /// The repository of a URL; its revision is resolved to a commit.
+    ///
+    /// # Errors
+    /// Usage, if there is no such repository or revision; what the Hub says.
+    pub(crate) fn new(engine: &Arc<Engine>, url: &str) -> Result<Self> {
+        let address = Address::parse(url)?;
+        let settings = &engine.settings;
+        let is_offline = settings.is_set("hf-offline");
+        let folder = login::cache(settings);
+        let commit = if address.is_commit() {
+            address.revision().to_owned()
+        } else if is_offline {
+            Snapshot::commit_of(&folder, &address).ok_or_else(|| {
+                Error::usage("hf-offline is set, and the Hub's cache does not know this revision")
+                    .file(shown_text(url))
+            })?
+        } else {
+            let api = Api::new(settings, address.clone(), address.revision())?;
+            engine.wait(|client| async move { api.commit(&client).await })?.map_err(|fault| fault.error)?
+        };
+        let snapshot = Snapshot::new(&folder, &address, &commit);
+        let api = Arc::new(Api::new(settings, address, &commit)?);
+        let tree = Mutex::new(Tree::default());
+        Ok(Self { engine: Arc::clone(engine), api, snapshot, is_offline, tree })
+    }
+
+    fn tree(&self) -> MutexGuard<'_, Tree> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is at a path, from what is known or by asking.
+    fn find(&self, path: &str) -> Result<Option<Known>> {
+        if path.is_empty() {
+            return Ok(Some(Known::Folder));
+        }
+        if let Some(found) = self.tree().find(path) {
+            return Ok(found);
+        }
+        if let Some(found) = self.snapshot.find(path) {
+            return Ok(Some(found));
+        }
+        if self.is_offline {
+            return Ok(None);
+        }
+        let (api, owned) = (Arc::clone(&self.api), path.to_owned());
+        let found = self.engine.wait(|client| async move { api.path(&client, &owned).await })?;
+        let found = found.map_err(|fault| fault.error)?;
+        self.tree().note(path, found.clone());
+        Ok(found)
+    }
+}
+
+impl RemotePlace for HubPlace {
+    fn url(&self, path: &str) -> String {
+        self.api.address.url(path)
+    }
+
+    fn look(&self, path: &str) -> Result<Option<RemoteEntry>> {
+        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        Ok(self.find(path)?.map(|known| RemoteEntry { name, len: known.len() }))
+    }
+
+    fn list(&self, folder: &str, most: u64) -> Result<Vec<RemoteEntry>> {
+        if self.is_offline {
+            return self.snapshot.list(folder, most).map_err(|error| error.file(self.url(folder)));
+        }
+        if let Some(found) = self.tree().list(folder) {
+            return within(found, most, || self.url(folder));
+        }
+        let (api, owned) = (Arc::clone(&self.api), folder.to_owned());
+        let found = self.engine.wait(|client| async move { api.tree(&client, &owned).await })?;
+        let found = found.map_err(|fault| fault.error)?;
+        let mut tree = self.tree();
+        tree.add(folder, found);
+        within(tree.list(folder).unwrap_or_default(), most, || self.url(folder))
+    }
+
+    fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>> {
+        let missing = || Error::malformed("there is no such file").file(self.url(path));
+        let Some(Known::File(file)) = self.find(path)? else { return Err(missing()) };
+        if let Some(cached) = self.snapshot.open(path, &file, self.url(path)) {
+            return Ok(Arc::new(cached));
+        }
+        if self.is_offline {
+            return Err(missing());
+        }
+        let stamp = file.stamp();
+        let origin = HubOrigin::new(&self.api, path, file);
+        Ok(CachedFile::new(&self.engine, origin, stamp, Bytes::new()))
+    }
+}
+
+fn within(found: Vec<RemoteEntry>, most: u64, url: impl Fn() -> String) -> Result<Vec<RemoteEntry>> {
+    if found.len() as u64 > most {
+        return Err(Error::limit("more entries than a folder may have")
+            .file(url())
+            .expected(most)
+            .found(found.len()));
+    }
+    Ok(found)
+}

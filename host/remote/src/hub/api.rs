@@ -1,0 +1,229 @@
+//! The Hub's API: which commit a revision is, and what lies in it.
+
+use super::address::Address;
+use super::login;
+use super::tree::{Known, KnownFile};
+use crate::client::{Answer, Ask, Client, is_same_host};
+use crate::fault::Fault;
+use crate::secret::shown;
+use crate::settings::Settings;
+use bytes::Bytes;
+use reqwest::header::{self, HeaderValue};
+use reqwest::{Method, Url};
+use serde_json::Value;
+use tensorferry_sdk::{Error, Result};
+
+/// One repository at a revision.
+pub(super) struct Api {
+    endpoint: Url,
+    token: Option<HeaderValue>,
+    pub(super) address: Address,
+    revision: String,
+}
+
+/// Most bytes of an answer of the API: a thousand entries take 300 KB.
+const MOST_OF_ANSWER: usize = 16 << 20;
+
+/// Most entries of a tree.
+const MOST_ENTRIES: usize = 2_000_000;
+
+impl Api {
+    /// The API for a repository, at a revision or commit.
+    ///
+    /// # Errors
+    /// Usage: an endpoint that is no URL, a token that no header can hold.
+    pub(super) fn new(settings: &Settings, address: Address, revision: &str) -> Result<Self> {
+        let endpoint = settings.text("hf-endpoint").unwrap_or("https://huggingface.co");
+        let wrong = || Error::usage("hf-endpoint is no URL of http or https");
+        let endpoint = Url::parse(endpoint).map_err(|_| wrong())?;
+        if !matches!(endpoint.scheme(), "http" | "https") || endpoint.cannot_be_a_base() {
+            return Err(wrong());
+        }
+        let token = login::token(settings).map(|token| {
+            let value = HeaderValue::from_str(&format!("Bearer {}", token.expose()));
+            let mut value =
+                value.map_err(|_| Error::usage("the Hub's token is nothing that a header can hold"))?;
+            value.set_sensitive(true);
+            Ok::<_, Error>(value)
+        });
+        Ok(Self { endpoint, token: token.transpose()?, address, revision: revision.to_owned() })
+    }
+
+    /// The URL of a file's bytes.
+    pub(super) fn file_url(&self, path: &str) -> Url {
+        let address = &self.address;
+        let kind = (address.kind != "models").then_some(address.kind);
+        let parts = kind.into_iter().chain([&*address.owner, &*address.name, "resolve", &*self.revision]);
+        self.url(parts.chain(path.split('/')))
+    }
+
+    fn url<'a>(&self, parts: impl IntoIterator<Item = &'a str>) -> Url {
+        let mut url = self.endpoint.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(parts);
+        }
+        url
+    }
+
+    fn api_url<'a>(&'a self, what: &'a str, path: &'a str) -> Url {
+        let address = &self.address;
+        let parts = ["api", address.kind, &address.owner, &address.name, what, &self.revision];
+        self.url(parts.into_iter().chain(path.split('/').filter(|part| !part.is_empty())))
+    }
+
+    /// The request for a URL of the Hub's, with the token.
+    pub(super) fn ask(&self, url: Url) -> Ask {
+        let ask = Ask::get(url).header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        match &self.token {
+            Some(token) => ask.header(header::AUTHORIZATION, token.clone()),
+            None => ask,
+        }
+    }
+
+    async fn json(&self, client: &Client, ask: &Ask, path: &str) -> Result<(Value, Option<Url>), Fault> {
+        let mut answer = client.ask(ask).await?;
+        // A repository under its old name: what only reads was followed, this asks by POST.
+        if ask.method == Method::POST && matches!(answer.status.as_u16(), 307 | 308) {
+            let next = answer.text("location").and_then(|location| ask.url.join(location).ok());
+            if let Some(url) = next.filter(|next| is_same_host(&ask.url, next)) {
+                answer = client.ask(&Ask { url, ..ask.clone() }).await?;
+            }
+        }
+        if !answer.status.is_success() {
+            return Err(self.refusal(client, answer, path).await);
+        }
+        let next = match answer.text("link").and_then(next_link) {
+            None => None,
+            Some(link) => match ask.url.join(link) {
+                Ok(next) if is_same_host(&ask.url, &next) => Some(next),
+                _ => {
+                    let why = "the Hub's list goes on at another host";
+                    return Err(Fault::last(Error::io(why).file(shown(&ask.url))));
+                }
+            },
+        };
+        let body = answer.body.all(MOST_OF_ANSWER).await.map_err(|fault| fault.of(&shown(&ask.url)))?;
+        let json = serde_json::from_slice(&body).map_err(|_| {
+            Fault::last(Error::io("the Hub answered with what is no JSON").file(shown(&ask.url)))
+        })?;
+        Ok((json, next))
+    }
+
+    /// The commit of the revision.
+    pub(super) async fn commit(&self, client: &Client) -> Result<String, Fault> {
+        let mut url = self.api_url("revision", "");
+        url.query_pairs_mut().append_pair("expand", "sha");
+        let (json, _) = self.json(client, &self.ask(url), "").await?;
+        let sha = json["sha"].as_str().filter(|sha| is_hex(sha, 40));
+        sha.map(str::to_owned).ok_or_else(|| self.unclear("a commit"))
+    }
+
+    /// Everything that lies below a folder, by path.
+    pub(super) async fn tree(&self, client: &Client, folder: &str) -> Result<Vec<(String, Known)>, Fault> {
+        let mut url = self.api_url("tree", folder);
+        url.query_pairs_mut().append_pair("recursive", "true").append_pair("expand", "false");
+        let mut entries = Vec::new();
+        let mut next = Some(url);
+        while let Some(url) = next {
+            let (json, more) = self.json(client, &self.ask(url), folder).await?;
+            let page = json.as_array().ok_or_else(|| self.unclear("a list of files"))?;
+            // An empty page that leads to another may go on so for ever.
+            if page.is_empty() {
+                break;
+            }
+            for entry in page {
+                entries.push(known(entry).ok_or_else(|| self.unclear("a file"))?);
+            }
+            if entries.len() > MOST_ENTRIES {
+                let error = Error::limit("too many files in a repository").file(self.address.url(folder));
+                return Err(Fault::last(error.expected(MOST_ENTRIES)));
+            }
+            next = more;
+        }
+        Ok(entries)
+    }
+
+    /// What is at a path.
+    pub(super) async fn path(&self, client: &Client, path: &str) -> Result<Option<Known>, Fault> {
+        let mut ask = self.ask(self.api_url("paths-info", ""));
+        ask.method = Method::POST;
+        ask.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        ask.body = Bytes::from(serde_json::json!({ "paths": [path], "expand": false }).to_string());
+        let (json, _) = self.json(client, &ask, path).await?;
+        let found = json.as_array().ok_or_else(|| self.unclear("a list of files"))?;
+        let found = found.iter().filter_map(known).find(|(name, _)| name == path);
+        Ok(found.map(|(_, known)| known))
+    }
+
+    fn unclear(&self, what: &str) -> Fault {
+        Fault::last(Error::io(format!("the Hub did not answer with {what}")).file(self.address.url("")))
+    }
+
+    /// What the Hub means by an answer that is no success.
+    pub(super) async fn refusal(&self, client: &Client, answer: Answer, path: &str) -> Fault {
+        let address = &self.address;
+        let (status, code) =
+            (answer.status.as_u16(), answer.text("x-error-code").unwrap_or_default().to_owned());
+        let has_token = self.token.is_some();
+        let page = || shown(&self.url([&*address.owner, &*address.name]));
+        let error = match code.as_str() {
+            "GatedRepo" if has_token => Error::io(format!(
+                "the repository is gated, and this token has no access: ask for it at {}",
+                page()
+            )),
+            "GatedRepo" => Error::io(format!(
+                "the repository is gated: ask for access at {}, then log in with `hf auth login` or set HF_TOKEN",
+                page()
+            )),
+            "RevisionNotFound" => {
+                return Fault::last(
+                    Error::usage("the repository has no such revision").file(address.url("")),
+                );
+            }
+            "EntryNotFound" => Error::malformed("the repository has no such file or folder"),
+            "RepoNotFound" if has_token => {
+                Error::usage("there is no such repository, or this token has no access to it")
+            }
+            "RepoNotFound" => Error::usage(
+                "there is no such repository, or it is private: log in with `hf auth login` or set HF_TOKEN",
+            ),
+            // The Hub says so of what may be private, too.
+            "" if status == 401 && !has_token => Error::usage(
+                "there is no such repository, or it is private: log in with `hf auth login` or set HF_TOKEN",
+            ),
+            _ => Error::io(client.words(answer).await),
+        };
+        Fault::last(error.file(address.url(path)))
+    }
+}
+
+/// An entry of a tree, as the API writes it.
+fn known(entry: &Value) -> Option<(String, Known)> {
+    let path = entry["path"].as_str()?;
+    let is_path = path.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
+    let known = match entry["type"].as_str()? {
+        "directory" => Known::Folder,
+        "file" => {
+            let lfs = &entry["lfs"];
+            // The API has it under `oid`, its own pointers with the kind of digest.
+            let sha256 = lfs["oid"].as_str().map(|oid| oid.trim_start_matches("sha256:").to_owned());
+            let len = lfs["size"].as_u64().or_else(|| entry["size"].as_u64())?;
+            let oid = entry["oid"].as_str()?.to_owned();
+            Known::File(KnownFile { len, sha256: sha256.filter(|sha256| is_hex(sha256, 64)), oid })
+        }
+        _ => return None,
+    };
+    is_path.then(|| (path.to_owned(), known))
+}
+
+fn is_hex(text: &str, len: usize) -> bool {
+    text.len() == len && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The target of `Link: <URL>; rel="next"` (RFC 8288).
+fn next_link(text: &str) -> Option<&str> {
+    text.split(',').find_map(|link| {
+        let (url, rest) = link.trim().strip_prefix('<')?.split_once('>')?;
+        rest.contains("rel=\"next\"").then_some(url)
+    })
+}

@@ -1,0 +1,46 @@
+//! Where the Hub's token and cache are: what `huggingface_hub` says in its `constants.py`.
+
+use crate::secret::Secret;
+use crate::settings::Settings;
+use std::path::PathBuf;
+
+/// The token: of the settings, or what `hf auth login` saved.
+pub(super) fn token(settings: &Settings) -> Option<Secret> {
+    if let Some(token) = settings.secret("hf-token") {
+        return Some(token);
+    }
+    let is_off = settings.variable("HF_HUB_DISABLE_IMPLICIT_TOKEN");
+    if is_off.is_some_and(|value| ["1", "ON", "YES", "TRUE"].contains(&value.to_ascii_uppercase().as_str())) {
+        return None;
+    }
+    let path = match settings.variable("HF_TOKEN_PATH") {
+        Some(path) => expanded(settings, path),
+        None => home(settings)?.join("token"),
+    };
+    let text = std::fs::read_to_string(path).ok()?;
+    let token = text.trim();
+    (!token.is_empty()).then(|| Secret::new(token))
+}
+
+/// The folder of the cache.
+pub(super) fn cache(settings: &Settings) -> Option<PathBuf> {
+    match settings.text("hf-cache") {
+        Some(path) => Some(expanded(settings, path)),
+        None => Some(home(settings)?.join("hub")),
+    }
+}
+
+fn home(settings: &Settings) -> Option<PathBuf> {
+    if let Some(path) = settings.variable("HF_HOME") {
+        return Some(expanded(settings, path));
+    }
+    let cache = settings.variable("XDG_CACHE_HOME").map(PathBuf::from);
+    Some(cache.or_else(|| Some(settings.home()?.join(".cache")))?.join("huggingface"))
+}
+
+fn expanded(settings: &Settings, path: &str) -> PathBuf {
+    match (path.strip_prefix("~/"), settings.home()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(path),
+    }
+}

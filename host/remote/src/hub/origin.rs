@@ -1,0 +1,148 @@
+//! Bytes of a file of the Hub's. A large one lies elsewhere: the Hub redirects to a signed URL, which is kept until it
+//! expires, and asked for again then.
+
+use super::api::Api;
+use super::tree::KnownFile;
+use crate::body::Pieces;
+use crate::cache::Origin;
+use crate::client::{Answer, Ask, Client, Follow, is_same_host, redirect};
+use crate::fault::Fault;
+use crate::version::{Version, range_header, range_of, refusal};
+use futures_util::future::BoxFuture;
+use reqwest::Url;
+use reqwest::header;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub(super) struct HubOrigin {
+    api: Arc<Api>,
+    name: String,
+    path: String,
+    url: Url,
+    file: KnownFile,
+    /// Where the bytes lie, and the tag that was answered there first.
+    signed: Mutex<Option<Signed>>,
+}
+
+#[derive(Clone)]
+struct Signed {
+    url: Url,
+    etag: Option<String>,
+}
+
+/// Most redirects within the Hub: to the new name of a repository.
+const MOST_MOVES: usize = 5;
+
+impl HubOrigin {
+    pub(super) fn new(api: &Arc<Api>, path: &str, file: KnownFile) -> Self {
+        let (name, url) = (api.address.url(path), api.file_url(path));
+        Self { api: Arc::clone(api), name, path: path.to_owned(), url, file, signed: Mutex::new(None) }
+    }
+
+    fn signed(&self) -> Option<Signed> {
+        self.signed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn keep(&self, signed: Option<Signed>) {
+        *self.signed.lock().unwrap_or_else(PoisonError::into_inner) = signed;
+    }
+
+    /// Whether an answer of the Hub's is about the content that the tree said.
+    fn hold(&self, answer: &Answer) -> Result<(), Fault> {
+        let linked = answer.text("x-linked-etag").or_else(|| answer.text("etag")).map(bare);
+        let is_digest =
+            |etag: &&str| etag.len() == self.file.etag().len() && etag.bytes().all(|b| b.is_ascii_hexdigit());
+        if let Some(etag) = linked.filter(is_digest).filter(|etag| *etag != self.file.etag()) {
+            return Err(Fault::changed(&self.name, self.file.etag(), etag));
+        }
+        let len = answer.text("x-linked-size").and_then(|len| len.parse::<u64>().ok());
+        match len.filter(|len| *len != self.file.len) {
+            Some(len) => {
+                Err(Fault::changed(&self.name, &format!("{} bytes", self.file.len), &format!("{len} bytes")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The bytes from the Hub itself, or where it redirects to.
+    async fn resolve(&self, client: &Client, range: &Range<u64>) -> Result<Result<Pieces, Signed>, Fault> {
+        let mut url = self.url.clone();
+        for _ in 0..=MOST_MOVES {
+            let ask = self.api.ask(url.clone()).header(header::RANGE, range_header(range));
+            let answer = client.ask_and(&ask, &Follow::No).await?;
+            match redirect(&ask, &answer)? {
+                Some(next) => {
+                    self.hold(&answer)?;
+                    if !is_same_host(&ask.url, &next) {
+                        return Ok(Err(Signed { url: next, etag: None }));
+                    }
+                    url = next;
+                }
+                None if answer.status.is_success() => {
+                    self.hold(&answer)?;
+                    let version = Version { len: self.file.len, etag: None, modified: None };
+                    return Ok(Ok(range_of(client, answer, &version, range, &self.name).await?));
+                }
+                None => return Err(self.api.refusal(client, answer, &self.path).await),
+            }
+        }
+        let why = format!("the Hub redirects more than {MOST_MOVES} times");
+        Err(Fault::last(tensorferry_sdk::Error::io(why).file(&self.name)))
+    }
+}
+
+impl Origin for HubOrigin {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len
+    }
+
+    fn get<'a>(&'a self, client: &'a Client, range: Range<u64>) -> BoxFuture<'a, Result<Pieces, Fault>> {
+        Box::pin(async move {
+            let (mut signed, mut is_fresh) = (self.signed(), false);
+            loop {
+                let current = match signed.take() {
+                    Some(signed) => signed,
+                    None => match self.resolve(client, &range).await? {
+                        Ok(pieces) => return Ok(pieces),
+                        Err(signed) => {
+                            is_fresh = true;
+                            signed
+                        }
+                    },
+                };
+                let ask = Ask::get(current.url.clone())
+                    .header(header::RANGE, range_header(&range))
+                    .header(header::ACCEPT_ENCODING, header::HeaderValue::from_static("identity"));
+                let answer = client.ask_and(&ask, &Follow::After(self.url.clone())).await?;
+                if matches!(answer.status.as_u16(), 400 | 401 | 403 | 404 | 410) {
+                    self.keep(None);
+                    if is_fresh {
+                        return Err(refusal(client, answer, &self.name).await);
+                    }
+                    // It has expired.
+                    continue;
+                }
+                // At a commit content does not change: of another signed URL the tag may be another.
+                let version = Version { len: self.file.len, etag: current.etag.clone(), modified: None };
+                let etag = current.etag.or_else(|| answer.text("etag").map(str::to_owned));
+                let pieces = range_of(client, answer, &version, &range, &self.name).await?;
+                self.keep(Some(Signed { url: current.url, etag }));
+                return Ok(pieces);
+            }
+        })
+    }
+
+    fn check<'a>(&'a self, _: &'a Client) -> BoxFuture<'a, Result<(), Fault>> {
+        // A commit stays what it is, and every redirect was held against it.
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// An `ETag` without its quotes and the mark of a weak one.
+fn bare(etag: &str) -> &str {
+    etag.trim().trim_start_matches("W/").trim_matches('"')
+}

@@ -1,0 +1,124 @@
+//! A tree is what is known of a repository at a commit, which does not change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use tensorferry::engine::read::remote::{RemoteEntry, RemoteStamp};
+
+/// Something in a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Known {
+    Folder,
+    File(KnownFile),
+}
+
+/// A file, and what its content is told by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct KnownFile {
+    pub(super) len: u64,
+    /// Of a large file (LFS): the SHA-256 of its content, in hexadecimal digits.
+    pub(super) sha256: Option<String>,
+    /// The name of its blob in git; of a large file that of its pointer.
+    pub(super) oid: String,
+}
+
+impl Known {
+    pub(super) fn len(&self) -> Option<u64> {
+        match self {
+            Self::Folder => None,
+            Self::File(file) => Some(file.len),
+        }
+    }
+}
+
+impl KnownFile {
+    pub(super) fn stamp(&self) -> RemoteStamp {
+        let tag = match &self.sha256 {
+            Some(sha256) => format!("sha256:{sha256}"),
+            None => format!("git-blob:{}", self.oid),
+        };
+        RemoteStamp { len: self.len, tag, modified: (0, 0) }
+    }
+
+    /// What the Hub calls its content in `ETag` and `X-Linked-ETag`, and the cache in the name of its blob.
+    pub(super) fn etag(&self) -> &str {
+        self.sha256.as_deref().unwrap_or(&self.oid)
+    }
+}
+
+/// What is known so far.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    entries: BTreeMap<String, Option<Known>>,
+    /// Folders of which all is known that lies below them.
+    whole: BTreeSet<String>,
+}
+
+impl Tree {
+    /// All that lies below a folder.
+    pub(super) fn add(&mut self, folder: &str, entries: Vec<(String, Known)>) {
+        for (path, known) in entries {
+            self.entries.insert(path, Some(known));
+        }
+        self.whole.insert(folder.to_owned());
+    }
+
+    /// What is at a path.
+    pub(super) fn note(&mut self, path: &str, known: Option<Known>) {
+        self.entries.insert(path.to_owned(), known);
+    }
+
+    fn is_whole(&self, path: &str) -> bool {
+        let mut path = path;
+        loop {
+            if self.whole.contains(path) {
+                return true;
+            }
+            if path.is_empty() {
+                return false;
+            }
+            path = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        }
+    }
+
+    /// What is at a path, or that nothing is; `None`, if that is not known.
+    pub(super) fn find(&self, path: &str) -> Option<Option<Known>> {
+        match self.entries.get(path) {
+            Some(found) => Some(found.clone()),
+            None => self.is_whole(path).then_some(None),
+        }
+    }
+
+    /// What lies in a folder, if that is known.
+    pub(super) fn list(&self, folder: &str) -> Option<Vec<RemoteEntry>> {
+        if !self.is_whole(folder) {
+            return None;
+        }
+        let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let below = self.entries.range(prefix.clone()..).take_while(|(path, _)| path.starts_with(&prefix));
+        let direct = below.filter_map(|(path, known)| {
+            let name = path[prefix.len()..].to_owned();
+            let known = known.as_ref().filter(|_| !name.contains('/'))?;
+            Some(RemoteEntry { name, len: known.len() })
+        });
+        Some(direct.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_below_a_listed_folder_is_known() {
+        let file = || Known::File(KnownFile { len: 5, sha256: None, oid: "o".into() });
+        let mut tree = Tree::default();
+        assert_eq!(tree.find("a/b"), None);
+        tree.add("a", vec![("a/b".into(), file()), ("a/c".into(), Known::Folder), ("a/c/d".into(), file())]);
+        assert_eq!(tree.find("a/b"), Some(Some(file())));
+        assert_eq!(tree.find("a/x"), Some(None));
+        assert_eq!(tree.find("x"), None);
+        let entry = |name: &str, len| RemoteEntry { name: name.into(), len };
+        assert_eq!(tree.list("a").unwrap(), [entry("b", Some(5)), entry("c", None)]);
+        assert_eq!(tree.list("a/c").unwrap(), [entry("d", Some(5))]);
+        assert_eq!(tree.list(""), None);
+    }
+}

@@ -1,0 +1,61 @@
+//! Files of object stores, HTTP servers and the Hugging Face Hub, as the engine reads them: [`Remotes`] opens what URLs
+//! lead to.
+//!
+//! All transfers are done by one thread of tokio's, which fetches ahead of reads within a budget of memory. Every answer
+//! is held against what the file was when it was opened. What is worth another try is tried again, within the limits of
+//! the [`Settings`]; no key, token or signed query is in anything that is shown.
+//!
+//! ```no_run
+//! use tensorferry::engine::read::remote::{Remote, RemoteFile, RemotePlace};
+//! use tensorferry_remote::{Remotes, Settings};
+//! # fn main() -> tensorferry::Result<()> {
+//! let remotes = Remotes::new(Settings::new(&["parallel=4"])?, 256 << 20);
+//! let (place, path) = remotes.place("https://example.org/models/model.safetensors")?.unwrap();
+//! let file = place.open(&path)?;
+//! let mut start = vec![0; 8];
+//! file.read_at(0, &mut start)?;
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod secret;
+mod settings;
+
+mod fault;
+
+mod body;
+
+mod client;
+
+mod pages;
+
+mod cache;
+
+mod runtime;
+
+mod file;
+mod looked;
+mod version;
+
+mod spool;
+
+mod http;
+
+mod hub;
+
+mod object;
+
+mod remotes;
+
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use remotes::Remotes;
+pub use secret::{Secret, shown};
+pub use settings::{Described, Scope, Settings};

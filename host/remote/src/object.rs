@@ -1,0 +1,326 @@
+//! Objects of S3, Google Cloud Storage and Azure, through Apache's `object_store` on this crate's client.
+
+mod azure;
+mod connector;
+mod gcs;
+mod listing;
+mod origin;
+mod profile;
+mod s3;
+mod trouble;
+
+use crate::address::literal;
+use crate::fault::Fault;
+use crate::file::{CachedFile, START};
+use crate::looked::Looked;
+use crate::runtime::Engine;
+use crate::secret::shown_text;
+use crate::settings::{Scope, Settings};
+use crate::version::Version;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt};
+use origin::{ObjectOrigin, version_of};
+use reqwest::Url;
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry::engine::read::remote::{RemoteEntry, RemoteFile, RemotePlace};
+use tensorferry_sdk::{Error, Result};
+use trouble::Trouble;
+
+/// What `object_store` has for each provider.
+trait Store: ObjectStore + PaginatedListStore {}
+
+impl<S: ObjectStore + PaginatedListStore> Store for S {}
+
+/// A bucket, or a container of Azure's.
+pub(crate) struct ObjectPlace {
+    engine: Arc<Engine>,
+    bucket: Bucket,
+    store: Mutex<Arc<dyn Store>>,
+    looked: Looked,
+}
+
+/// Which bucket a URL is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bucket {
+    scope: Scope,
+    /// Scheme, host and what stands before it.
+    root: String,
+    name: String,
+    /// Azure's account, where the URL says it.
+    account: Option<String>,
+}
+
+impl Bucket {
+    /// The bucket of a URL, and the path in it; `None`, if the scheme is none of a store's.
+    ///
+    /// # Errors
+    /// Usage, for a URL without a bucket.
+    pub(crate) fn parse(url: &str) -> Result<Option<(Self, String)>> {
+        let Some((scheme, rest)) = url.split_once("://") else { return Ok(None) };
+        let scope = match scheme.to_ascii_lowercase().as_str() {
+            "s3" | "s3a" => Scope::S3,
+            "gs" | "gcs" => Scope::Gcs,
+            "az" | "azure" | "abfs" | "abfss" => Scope::Azure,
+            _ => return Ok(None),
+        };
+        // What stands behind is a key: `?`, `#` and `%` are letters of it.
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let usage = |why: &str| Error::usage(why).file(shown_text(&format!("{scheme}://{host}")));
+        let (name, account) = match host.split_once('@') {
+            Some((name, host)) if scope == Scope::Azure => {
+                (name, Some(host.split('.').next().unwrap_or_default().to_owned()))
+            }
+            Some(_) => {
+                return Err(usage("keys do not stand in the URL of a bucket: set them in the environment"));
+            }
+            None => (host, None),
+        };
+        let is_name = |name: &str| {
+            let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.$".contains(&byte);
+            !name.is_empty() && name.bytes().all(is_fine) && !name.starts_with('.')
+        };
+        if !is_name(name) || !account.as_deref().is_none_or(is_name) {
+            return Err(usage("no name of a bucket"));
+        }
+        let path = path.trim_matches('/').to_owned();
+        Path::parse(&path).map_err(|_| {
+            usage("a key with empty parts, `.` or `..` between its slashes, or control characters, cannot be read")
+        })?;
+        let root = format!("{scheme}://{host}");
+        Ok(Some((Self { scope, root, name: name.to_owned(), account }, path)))
+    }
+
+    /// The name that its place is kept under.
+    pub(crate) fn root(&self) -> &str {
+        &self.root
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}/{path}", self.root)
+    }
+
+    fn store(&self, engine: &Arc<Engine>, region: Option<&str>) -> Result<Arc<dyn Store>> {
+        let built = match self.scope {
+            Scope::S3 => s3::store(engine, &self.name, region),
+            Scope::Gcs => gcs::store(engine, &self.name),
+            Scope::Azure => azure::store(engine, &self.name, self.account.as_deref()),
+        };
+        built.map_err(|error| error.file(self.root.clone()))
+    }
+}
+
+impl ObjectPlace {
+    /// A bucket; nothing is asked yet.
+    ///
+    /// # Errors
+    /// Usage: settings that cannot be.
+    pub(crate) fn new(engine: &Arc<Engine>, bucket: Bucket) -> Result<Self> {
+        let store = Mutex::new(bucket.store(engine, None)?);
+        Ok(Self { engine: Arc::clone(engine), bucket, store, looked: Looked::default() })
+    }
+
+    fn current(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Asks the store, and once more if it says that the bucket is in another region.
+    fn ask<T: Send + 'static>(
+        &self,
+        path: &str,
+        work: impl Fn(Arc<dyn Store>) -> BoxFuture<'static, Result<T, object_store::Error>>,
+    ) -> Result<Result<T, Trouble>> {
+        let mut is_second = false;
+        loop {
+            let store = self.current();
+            let found = self.engine.wait(|client| {
+                let work = work(store);
+                async move { work.await.map_err(|error| Trouble::of(&error, &client)) }
+            })?;
+            let region = found.as_ref().err().and_then(Trouble::region).map(str::to_owned);
+            match region {
+                Some(region) if !is_second && self.bucket.scope == Scope::S3 => {
+                    let store = self.bucket.store(&self.engine, Some(&region))?;
+                    *self.store.lock().unwrap_or_else(PoisonError::into_inner) = store;
+                    is_second = true;
+                }
+                _ => return Ok(found.map_err(|trouble| trouble.of_file(&self.url(path)))),
+            }
+        }
+    }
+
+    /// The object at a path.
+    fn object(&self, path: &str) -> Result<Option<Arc<dyn RemoteFile>>> {
+        let location = location(path)?;
+        let asked = location.clone();
+        let found = self.ask(path, move |store| {
+            let location = asked.clone();
+            Box::pin(async move { start(&*store, &location).await })
+        })?;
+        let (version, bytes) = match found {
+            Ok(found) => found,
+            Err(trouble) if trouble.status() == Some(404) => {
+                // The bucket itself is no object that is missing.
+                return if trouble.is_of_bucket() { Err(trouble.error()) } else { Ok(None) };
+            }
+            Err(trouble) => return Err(trouble.error()),
+        };
+        let stamp = version.stamp();
+        let origin = ObjectOrigin::new(self.current(), location, self.url(path), version);
+        Ok(Some(CachedFile::new(&self.engine, origin, stamp, bytes)))
+    }
+
+    /// Whether any name goes on behind a prefix.
+    fn is_folder(&self, path: &str) -> Result<bool> {
+        let prefix = prefix(path);
+        let found = self.ask(path, move |store| {
+            let prefix = prefix.clone();
+            Box::pin(async move {
+                // Two: one may be a mark of the folder itself, whose name cannot be read.
+                let options = PaginatedListOptions { max_keys: Some(2), ..PaginatedListOptions::default() };
+                let page = store.list_paginated(prefix.as_deref(), options).await?;
+                Ok(!page.result.objects.is_empty()
+                    || !page.result.common_prefixes.is_empty()
+                    || page.page_token.is_some())
+            })
+        })?;
+        found.map_err(|trouble| trouble.error())
+    }
+}
+
+/// The endpoint of the settings for a kind of store. Without TLS only on this machine, or where that is allowed.
+///
+/// # Errors
+/// Usage, if it is no URL, or may not be used.
+fn endpoint(settings: &Settings, scope: Scope) -> Result<Option<String>> {
+    let Some(text) = settings.scoped(scope, "endpoint") else { return Ok(None) };
+    let url = Url::parse(text)
+        .map_err(|_| Error::usage("the setting endpoint is no URL").found(shown_text(text)))?;
+    let is_local = literal(&url).map_or(url.host_str() == Some("localhost"), |address| address.is_loopback());
+    match url.scheme() {
+        "https" => {}
+        "http" if is_local || settings.scoped_flag(scope, "allow-http").unwrap_or(false) => {}
+        "http" => {
+            let why = "the setting endpoint has no TLS, and keys and data would be readable on the way \
+                       (--store allow-http=true allows it)";
+            return Err(Error::usage(why).found(shown_text(text)));
+        }
+        _ => {
+            return Err(
+                Error::usage("the setting endpoint is no URL of http or https").found(shown_text(text))
+            );
+        }
+    }
+    Ok(Some(text.trim_end_matches('/').to_owned()))
+}
+
+/// Settings that `object_store` cannot use.
+fn unfit(error: &object_store::Error) -> Error {
+    // Its texts name what is missing; values stand in none but those about URLs.
+    let text = crate::fault::causes(error);
+    let words = text.split(' ').filter(|word| !word.contains("://"));
+    Error::usage(words.collect::<Vec<_>>().join(" "))
+}
+
+/// A path as `object_store` has it.
+fn location(path: &str) -> Result<Path> {
+    Path::parse(path).map_err(|_| Error::usage("no key that can be read").found(format!("{path:?}")))
+}
+
+fn prefix(folder: &str) -> Option<String> {
+    (!folder.is_empty()).then(|| format!("{folder}/"))
+}
+
+/// The start of an object, and its version.
+async fn start(store: &dyn Store, location: &Path) -> Result<(Version, Bytes), object_store::Error> {
+    let options = GetOptions { range: Some(GetRange::Bounded(0..START)), ..GetOptions::default() };
+    match store.get_opts(location, options).await {
+        Ok(found) => {
+            let version = version_of(&found.meta);
+            // What does not come now comes when it is read.
+            let bytes = found.bytes().await.unwrap_or_default();
+            Ok((version, bytes))
+        }
+        // Nothing of an empty object lies in a range.
+        Err(error) if trouble::status_of(&error) == Some(416) => {
+            Ok((version_of(&store.head(location).await?), Bytes::new()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl RemotePlace for ObjectPlace {
+    fn url(&self, path: &str) -> String {
+        self.bucket.url(path)
+    }
+
+    fn look(&self, path: &str) -> Result<Option<RemoteEntry>> {
+        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        if !path.is_empty()
+            && let Some(file) = self.object(path)?
+        {
+            let len = Some(file.stamp().len);
+            self.looked.keep(path, file);
+            return Ok(Some(RemoteEntry { name, len }));
+        }
+        Ok(self.is_folder(path)?.then_some(RemoteEntry { name, len: None }))
+    }
+
+    fn list(&self, folder: &str, most: u64) -> Result<Vec<RemoteEntry>> {
+        let prefix = prefix(folder);
+        let found = self.ask(folder, move |store| {
+            let prefix = prefix.clone();
+            Box::pin(async move { listing::entries(&*store, prefix.as_deref(), most).await })
+        })?;
+        let entries = found.map_err(|trouble| trouble.error())?;
+        entries.ok_or_else(|| {
+            Error::limit("more entries than a folder may have").file(self.url(folder)).expected(most)
+        })
+    }
+
+    fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>> {
+        if let Some(file) = self.looked.take(path) {
+            return Ok(file);
+        }
+        let found = if path.is_empty() { None } else { self.object(path)? };
+        found.ok_or_else(|| Error::malformed("there is no such object").file(self.url(path)))
+    }
+}
+
+/// A fault of a store's, for the cache.
+fn fault(trouble: Trouble, name: &str) -> Fault {
+    match trouble.status() {
+        Some(404 | 410) => Fault::changed(name, "the object", "none"),
+        Some(412) => Fault::changed(name, "the version that was opened", "another"),
+        Some(416) => Fault::changed(name, "an object of that length", "a shorter one"),
+        _ => trouble.fault(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_and_keys_are_told_apart() {
+        let found = |url: &str| {
+            let (bucket, path) = Bucket::parse(url).unwrap().unwrap();
+            (bucket.name, bucket.account, path)
+        };
+        let is = |name: &str, account: Option<&str>, path: &str| {
+            (name.into(), account.map(Into::into), path.into())
+        };
+        assert_eq!(found("s3://b/a/c.bin"), is("b", None, "a/c.bin"));
+        assert_eq!(found("s3://b/a?b#c%20d/"), is("b", None, "a?b#c%20d"));
+        assert_eq!(found("gs://b"), is("b", None, ""));
+        assert_eq!(found("abfss://c@acc.dfs.core.windows.net/a"), is("c", Some("acc"), "a"));
+        assert_eq!(found("az://c/a"), is("c", None, "a"));
+        for wrong in ["s3://", "s3:///a", "s3://key:hush@b/a", "s3://b/a//c", "s3://b/../c", "s3://b c/d"] {
+            let error = Bucket::parse(wrong).unwrap_err().to_string();
+            assert!(!error.contains("hush"), "{error}");
+        }
+        assert_eq!(Bucket::parse("ftp://b/a").unwrap(), None);
+    }
+}

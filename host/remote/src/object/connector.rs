@@ -1,0 +1,183 @@
+//! What `object_store` leaves open of HTTP is closed here, once for all stores: tries with `Retry-After`, redirects that
+//! take no secret along, a least rate, bodies of errors and lists with an end, and where credentials are asked for at a
+//! machine's own address, no long wait where there is none.
+
+use super::listing::readable;
+use super::trouble::Trouble;
+use crate::body::Pieces;
+use crate::client::{Answer, Ask, Client};
+use crate::fault::Fault;
+use crate::runtime::Engine;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
+use http_body::{Body, Frame};
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody, HttpResponse,
+    HttpResponseBody, HttpService,
+};
+use object_store::{ClientOptions, RetryConfig};
+use reqwest::{Method, Url, header};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tensorferry_sdk::Error;
+
+/// Most bytes of an answer that is no range: lists of 5,000 names of 1 KiB are 10 MB.
+const MOST_OF_LIST: usize = 32 << 20;
+
+/// How long a machine's own address is asked for credentials.
+const TIME_OF_MACHINE: Duration = Duration::from_secs(3);
+
+/// No tries of `object_store`'s own: they are made here.
+pub(super) fn no_retries() -> RetryConfig {
+    RetryConfig { max_retries: 0, ..RetryConfig::default() }
+}
+
+/// Connects stores to the client of the process.
+#[derive(Clone)]
+pub(super) struct Connector(Arc<Engine>);
+
+impl Connector {
+    pub(super) fn new(engine: &Arc<Engine>) -> Self {
+        Self(Arc::clone(engine))
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+impl HttpService for Connector {
+    fn call<'s, 'f>(&'s self, request: HttpRequest) -> BoxFuture<'f, Result<HttpResponse, HttpError>>
+    where
+        's: 'f,
+        Self: 'f,
+    {
+        async move {
+            let process = self.0.process().map_err(|error| failed(Fault::last(error).into()))?;
+            answer(&process.client, request).await.map_err(failed)
+        }
+        .boxed()
+    }
+}
+
+/// An error that `object_store` passes on without a try of its own.
+fn failed(trouble: Trouble) -> HttpError {
+    HttpError::new(HttpErrorKind::Unknown, trouble)
+}
+
+async fn answer(client: &Client, request: HttpRequest) -> Result<HttpResponse, Trouble> {
+    let (parts, body) = request.into_parts();
+    let url = Url::parse(&parts.uri.to_string());
+    let url = url.map_err(|_| Fault::last(Error::usage("a store's endpoint makes no URL")))?;
+    let is_range = parts.headers.contains_key(header::RANGE);
+    let is_list = is_list(&url);
+    let reads = parts.method == Method::GET || parts.method == Method::HEAD;
+    let ask = Ask { method: parts.method, url, headers: parts.headers, body: collected(body).await? };
+    if is_own_address(&ask.url) {
+        let asked = tokio::time::timeout(TIME_OF_MACHINE, client.ask(&ask)).await;
+        let nowhere = || {
+            Fault::last(Error::usage(
+                "no credentials: none are set, and this machine gives none (--store anonymous=true reads public buckets)",
+            ))
+        };
+        let answer = asked.map_err(|_| nowhere())?.map_err(|_| nowhere())?;
+        return whole(answer).await;
+    }
+    let mut answer = client.ask(&ask).await?;
+    let status = answer.status.as_u16();
+    if reads && status >= 300 {
+        let region = answer.text("x-amz-bucket-region").map(str::to_owned);
+        let is_elsewhere = matches!(status, 301 | 307 | 400) && region.is_some();
+        let told = answer.text("x-ms-error-code").is_some() || ask.method == Method::HEAD;
+        let words = client.words(answer).await;
+        let words = if told && !words.contains(": ") { format!("{words}: ") } else { words };
+        return Err(Trouble::refused(status, words.trim_end_matches(": "), region.filter(|_| is_elsewhere)));
+    }
+    if !is_range || ask.method == Method::HEAD {
+        if is_list {
+            // Its text is read here, so that it is what the length says no longer.
+            answer.headers.remove(header::CONTENT_LENGTH);
+            let head = response(&answer);
+            let text = answer.body.all(MOST_OF_LIST).await?;
+            return Ok(head.map(|()| Bytes::from(readable(&text)).into()));
+        }
+        return whole(answer).await;
+    }
+    let head = response(&answer);
+    Ok(head.map(|()| HttpResponseBody::new(Coming(Mutex::new(answer.body.pieces())))))
+}
+
+fn response(answer: &Answer) -> http::Response<()> {
+    let mut response = http::Response::new(());
+    *response.status_mut() = answer.status;
+    *response.headers_mut() = answer.headers.clone();
+    response
+}
+
+async fn whole(answer: Answer) -> Result<HttpResponse, Trouble> {
+    let head = response(&answer);
+    let is_error = !answer.status.is_success();
+    let body = if is_error {
+        answer.body.start(crate::client::MOST_OF_ERROR).await
+    } else {
+        answer.body.all(MOST_OF_LIST).await?
+    };
+    Ok(head.map(|()| body.into()))
+}
+
+fn is_list(url: &Url) -> bool {
+    url.query_pairs()
+        .any(|(name, value)| (name == "list-type" && value == "2") || (name == "comp" && value == "list"))
+}
+
+/// Whether a machine asks itself who it is.
+fn is_own_address(url: &Url) -> bool {
+    url.host_str().is_some_and(|host| host.starts_with("169.254.") || host == "metadata.google.internal")
+}
+
+async fn collected(mut body: HttpRequestBody) -> Result<Bytes, Fault> {
+    if let Some(bytes) = body.as_bytes() {
+        return Ok(bytes.clone());
+    }
+    let mut all = Vec::with_capacity(body.content_length());
+    while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        let frame = frame.map_err(|_| Fault::last(Error::io("what is sent cannot be read")))?;
+        if let Ok(bytes) = frame.into_data() {
+            all.extend_from_slice(&bytes);
+        }
+    }
+    Ok(all.into())
+}
+
+/// A body on its way. The lock is never waited for: it makes of what one may hold what all may.
+struct Coming(Mutex<Pieces>);
+
+impl Body for Coming {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        let pieces = match self.get_mut().0.get_mut() {
+            Ok(pieces) => pieces,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        pieces
+            .poll_next_unpin(context)
+            .map(|piece| piece.map(|piece| piece.map(Frame::data).map_err(|fault| failed(fault.into()))))
+    }
+}

@@ -1,0 +1,43 @@
+//! A bucket of Google Cloud Storage.
+
+use super::connector::{Connector, no_retries};
+use super::{Store, endpoint};
+use crate::runtime::Engine;
+use crate::settings::Scope;
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use std::sync::Arc;
+use tensorferry_sdk::Result;
+
+/// The store of a bucket.
+///
+/// # Errors
+/// Usage: settings that do not fit together.
+pub(super) fn store(engine: &Arc<Engine>, bucket: &str) -> Result<Arc<dyn Store>> {
+    let settings = &engine.settings;
+    let mut builder = GoogleCloudStorageBuilder::new();
+    for (name, value) in settings.variables().filter(|(name, _)| name.starts_with("GOOGLE_")) {
+        // The account's file is a setting.
+        let is_account = name.contains("SERVICE_ACCOUNT") && !name.ends_with("KEY");
+        if let (false, Ok(key)) = (is_account, name.to_ascii_lowercase().parse::<GoogleConfigKey>()) {
+            builder = builder.with_config(key, value);
+        }
+    }
+    builder =
+        builder.with_bucket_name(bucket).with_retry(no_retries()).with_http_connector(Connector::new(engine));
+    if let Some(path) = settings.scoped(Scope::Gcs, "service-account") {
+        builder = builder.with_service_account_path(path);
+    }
+    // What Google's own clients take for a server of tests, which knows nobody.
+    let emulator = settings
+        .variable("STORAGE_EMULATOR_HOST")
+        .map(|host| if host.contains("://") { host.to_owned() } else { format!("http://{host}") });
+    let url = endpoint(settings, Scope::Gcs)?;
+    let is_anonymous = settings.scoped_flag(Scope::Gcs, "anonymous");
+    if is_anonymous.unwrap_or(url.is_none() && emulator.is_some()) {
+        builder = builder.with_skip_signature(true);
+    }
+    if let Some(url) = url.or(emulator) {
+        builder = builder.with_base_url(url.trim_end_matches('/'));
+    }
+    Ok(Arc::new(builder.build().map_err(|error| super::unfit(&error))?))
+}

@@ -1,0 +1,108 @@
+//! Lists of names in a store.
+
+use super::Store;
+use object_store::list::PaginatedListOptions;
+use object_store::path::Path;
+use std::borrow::Cow;
+use tensorferry::engine::read::remote::RemoteEntry;
+
+/// What lies directly behind a prefix; `None`, if that is more than `most` entries.
+pub(super) async fn entries(
+    store: &dyn Store,
+    prefix: Option<&str>,
+    most: u64,
+) -> Result<Option<Vec<RemoteEntry>>, object_store::Error> {
+    let mut entries: Vec<RemoteEntry> = Vec::new();
+    let mut token = None;
+    let name_of = |path: &Path| {
+        let path = path.as_ref();
+        let name = path.strip_prefix(prefix.unwrap_or_default())?;
+        (!name.is_empty() && !name.contains('/')).then(|| name.to_owned())
+    };
+    loop {
+        let options = PaginatedListOptions {
+            delimiter: Some(Cow::Borrowed("/")),
+            page_token: token,
+            ..PaginatedListOptions::default()
+        };
+        let page = store.list_paginated(prefix, options).await?;
+        for object in &page.result.objects {
+            entries
+                .extend(name_of(&object.location).map(|name| RemoteEntry { name, len: Some(object.size) }));
+        }
+        for folder in &page.result.common_prefixes {
+            entries.extend(name_of(folder).map(|name| RemoteEntry { name, len: None }));
+        }
+        if entries.len() as u64 > most {
+            return Ok(None);
+        }
+        token = page.page_token;
+        if token.is_none() {
+            return Ok(Some(entries));
+        }
+    }
+}
+
+/// Entries of lists in XML, and where their name stands: of S3 and GCS, and of Azure.
+const ENTRIES: [(&str, &str); 4] =
+    [("Contents", "Key"), ("CommonPrefixes", "Prefix"), ("Blob", "Name"), ("BlobPrefix", "Name")];
+
+/// A list in XML without the names that are no paths: `object_store` fails for a whole list in which one is, and takes
+/// `/a` for `a`.
+pub(super) fn readable(xml: &[u8]) -> Vec<u8> {
+    let Ok(text) = std::str::from_utf8(xml) else { return xml.to_vec() };
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    loop {
+        let starts = ENTRIES
+            .iter()
+            .filter_map(|(entry, name)| Some((rest.find(&format!("<{entry}>"))?, *entry, *name)));
+        let Some((start, entry, name)) = starts.min_by_key(|(start, ..)| *start) else { break };
+        let end = format!("</{entry}>");
+        let Some(len) = rest[start..].find(&end).map(|len| len + end.len()) else { break };
+        kept.push_str(&rest[..start]);
+        let element = &rest[start..start + len];
+        if name_in(element, name).is_none_or(is_path) {
+            kept.push_str(element);
+        }
+        rest = &rest[start + len..];
+    }
+    kept.push_str(rest);
+    kept.into_bytes()
+}
+
+fn name_in<'a>(element: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = element.split_once(&format!("<{name}>"))?;
+    Some(rest.split_once(&format!("</{name}>"))?.0)
+}
+
+/// Whether a name, escaped as XML has it, is a path. A folder's ends with a slash.
+fn is_path(name: &str) -> bool {
+    let name = name.strip_suffix('/').unwrap_or(name);
+    // Control characters can only stand there as their numbers, where they can at all.
+    let is_escaped = name.contains("&#") || name.chars().any(|c| c.is_ascii_control());
+    !is_escaped && name.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_no_paths_are_left_out() {
+        let list = |names: &[&str]| {
+            let entries = names.iter().map(|name| {
+                if name.ends_with('/') {
+                    format!("<CommonPrefixes><Prefix>{name}</Prefix></CommonPrefixes>")
+                } else {
+                    format!("<Contents><Key>{name}</Key><Size>5</Size></Contents>")
+                }
+            });
+            format!("<List><Prefix></Prefix>{}<More>x</More></List>", entries.collect::<String>())
+        };
+        let found = readable(list(&["a", "a//b", "b/", "//", "/c", "a/../d", "e&amp;f", "g&#1;"]).as_bytes());
+        assert_eq!(String::from_utf8(found).unwrap(), list(&["a", "b/", "e&amp;f"]));
+        assert_eq!(readable(b"<Blob><Name>a//b</Name></Blob><Blob>"), b"<Blob>");
+        assert_eq!(readable(b"\xff"), b"\xff");
+    }
+}

@@ -1,0 +1,77 @@
+//! Bytes of an object.
+
+use super::trouble::Trouble;
+use super::{Store, fault};
+use crate::body::Pieces;
+use crate::cache::Origin;
+use crate::client::Client;
+use crate::fault::Fault;
+use crate::version::Version;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStoreExt};
+use std::ops::Range;
+use std::sync::Arc;
+
+pub(super) struct ObjectOrigin {
+    store: Arc<dyn Store>,
+    location: Path,
+    name: String,
+    version: Version,
+}
+
+/// What a store says of an object, as HTTP would.
+pub(super) fn version_of(meta: &ObjectMeta) -> Version {
+    let modified = meta.last_modified.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    Version { len: meta.size, etag: meta.e_tag.clone(), modified: Some(modified) }
+}
+
+impl ObjectOrigin {
+    pub(super) fn new(store: Arc<dyn Store>, location: Path, name: String, version: Version) -> Self {
+        Self { store, location, name, version }
+    }
+}
+
+impl Origin for ObjectOrigin {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.version.len
+    }
+
+    fn get<'a>(&'a self, client: &'a Client, range: Range<u64>) -> BoxFuture<'a, Result<Pieces, Fault>> {
+        Box::pin(async move {
+            let options = GetOptions {
+                range: Some(GetRange::Bounded(range)),
+                if_match: self.version.etag.clone(),
+                ..GetOptions::default()
+            };
+            let found = self.store.get_opts(&self.location, options).await;
+            let found =
+                found.map_err(|error| fault(Trouble::of(&error, client), &self.name).of(&self.name))?;
+            // Stores ignore conditions that they do not know.
+            self.version.hold(&self.name, &version_of(&found.meta))?;
+            let client = client.clone();
+            let pieces = found.into_stream().map(move |piece| {
+                piece.map_err(|error| {
+                    let trouble = Trouble::of(&error, &client);
+                    // What breaks a body off is not the store's word.
+                    if trouble.is_passing() { trouble.fault() } else { Fault::passing(trouble.to_string()) }
+                })
+            });
+            Ok(Box::pin(pieces) as Pieces)
+        })
+    }
+
+    fn check<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(async move {
+            let found = self.store.head(&self.location).await;
+            let found =
+                found.map_err(|error| fault(Trouble::of(&error, client), &self.name).of(&self.name))?;
+            self.version.hold(&self.name, &version_of(&found))
+        })
+    }
+}

@@ -1,0 +1,459 @@
+//! Pages are the pieces of files that are in memory or on their way: which there are, what they take of the budget,
+//! which can go, and which ranges are fetched next. Nothing here waits or transfers.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use tensorferry_sdk::Error;
+
+/// Bytes of a page, but of the last one of a fetch: what the copy reads at once.
+pub(crate) const PAGE: u64 = 1 << 20;
+
+/// Ranges that lie no further apart are fetched as one: at 50 ms and 500 MB/s a request takes the time of 25 MB, of
+/// which this is little.
+const GAP: u64 = 1 << 20;
+
+/// A read that begins within this distance of where others ended goes on with them: several threads read windows of one
+/// sequence.
+const NEAR: u64 = 8 << 20;
+
+/// From here on reads that go on are a sequence, ahead of which is fetched.
+const SEQUENCE: u64 = 256 << 10;
+
+/// The least that a read fetches.
+pub(crate) const LEAST: u64 = 128 << 10;
+
+/// Which fetch a page comes from.
+pub(crate) type FetchId = u64;
+
+/// A file's number in one process.
+pub(crate) type FileId = u64;
+
+#[derive(Debug, Clone)]
+pub(crate) enum Content {
+    Coming(FetchId),
+    Here(Arc<Vec<u8>>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) len: u64,
+    pub(crate) content: Content,
+    /// Bytes of it that were read.
+    read: u64,
+    /// Who waits for it.
+    pub(crate) waiting: u32,
+    /// What had been read of all files when it came.
+    came: u64,
+}
+
+#[derive(Debug)]
+struct FilePages {
+    len: u64,
+    pages: BTreeMap<u64, Page>,
+    /// Why nothing of the file can be read any more.
+    failed: Option<Error>,
+    /// Where the last reads ended, and how many bytes in sequence they were.
+    end: u64,
+    sequence: u64,
+    /// Up to where this sequence is fetched ahead of.
+    ahead: u64,
+    /// Up to where somebody said what will be read, and knows better.
+    advised: u64,
+}
+
+/// What is to be fetched, of which file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Planned {
+    pub(crate) file: FileId,
+    pub(crate) range: Range<u64>,
+}
+
+/// All pages of a process.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    files: HashMap<FileId, FilePages>,
+    queue: VecDeque<Planned>,
+    /// Pages that were read whole, in the order in which they were; and all that came, in that order.
+    done: VecDeque<(FileId, u64)>,
+    came: VecDeque<(FileId, u64)>,
+    spare: Vec<Vec<u8>>,
+    budget: u64,
+    used: u64,
+    read: u64,
+    block: u64,
+}
+
+impl Pages {
+    /// No pages; they may take `budget` bytes, and up to `block` of them come by one fetch.
+    pub(crate) fn new(budget: u64, block: u64) -> Self {
+        Self {
+            files: HashMap::new(),
+            queue: VecDeque::new(),
+            done: VecDeque::new(),
+            came: VecDeque::new(),
+            spare: Vec::new(),
+            budget,
+            used: 0,
+            read: 0,
+            block,
+        }
+    }
+
+    /// Bytes that all pages take.
+    #[cfg(test)]
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// A file is read from now on.
+    pub(crate) fn begin(&mut self, file: FileId, len: u64) {
+        self.files.entry(file).or_insert_with(|| FilePages {
+            len,
+            pages: BTreeMap::new(),
+            failed: None,
+            end: 0,
+            sequence: 0,
+            ahead: 0,
+            advised: 0,
+        });
+    }
+
+    /// Nobody reads a file any more.
+    pub(crate) fn end(&mut self, file: FileId) {
+        if let Some(pages) = self.files.remove(&file) {
+            self.used -= pages.pages.values().map(|page| page.len).sum::<u64>();
+        }
+        self.queue.retain(|planned| planned.file != file);
+    }
+
+    /// A file is another one now.
+    pub(crate) fn fail(&mut self, file: FileId, error: &Error) {
+        if let Some(pages) = self.files.get_mut(&file) {
+            pages.failed.get_or_insert_with(|| error.clone());
+        }
+        self.queue.retain(|planned| planned.file != file);
+    }
+
+    pub(crate) fn failed(&self, file: FileId) -> Option<&Error> {
+        self.files.get(&file)?.failed.as_ref()
+    }
+
+    /// The page that holds a byte, and where it begins.
+    pub(crate) fn at(&mut self, file: FileId, offset: u64) -> Option<(u64, &mut Page)> {
+        let pages = &mut self.files.get_mut(&file)?.pages;
+        let (&start, page) = pages.range_mut(..=offset).next_back()?;
+        (offset < start + page.len).then_some((start, page))
+    }
+
+    /// Whether a page still waits for its bytes from this fetch.
+    pub(crate) fn is_coming(&self, file: FileId, start: u64, fetch: FetchId) -> bool {
+        self.page(file, start).is_some_and(|page| matches!(page.content, Content::Coming(by) if by == fetch))
+    }
+
+    /// Makes pages of a range of which there are none, which a fetch fills.
+    pub(crate) fn reserve(&mut self, planned: &Planned, fetch: FetchId) -> Vec<(u64, u64)> {
+        let Some(file) = self.files.get_mut(&planned.file) else { return Vec::new() };
+        let mut made = Vec::new();
+        let mut start = planned.range.start;
+        while start < planned.range.end {
+            let len = PAGE.min(planned.range.end - start);
+            let content = Content::Coming(fetch);
+            file.pages.insert(start, Page { len, content, read: 0, waiting: 0, came: 0 });
+            self.used += len;
+            made.push((start, len));
+            start += len;
+        }
+        made
+    }
+
+    /// A page's bytes are here.
+    pub(crate) fn fill(&mut self, file: FileId, start: u64, bytes: Vec<u8>) {
+        let read = self.read;
+        let page = self.files.get_mut(&file).and_then(|pages| pages.pages.get_mut(&start));
+        match page {
+            Some(page) if bytes.len() as u64 == page.len => {
+                page.content = Content::Here(Arc::new(bytes));
+                page.came = read;
+                self.came.push_back((file, start));
+                // Else it would grow with all that is ever read.
+                while self.came.front().is_some_and(|(file, start)| self.page(*file, *start).is_none()) {
+                    self.came.pop_front();
+                }
+            }
+            _ => self.keep_spare(bytes),
+        }
+    }
+
+    /// Of a fetch that ended early nothing more will come.
+    pub(crate) fn give_up(&mut self, file: FileId, fetch: FetchId, pages: &[(u64, u64)]) {
+        for (start, len) in pages {
+            if self.is_coming(file, *start, fetch) {
+                self.files.get_mut(&file).and_then(|pages| pages.pages.remove(start));
+                self.used -= len;
+            }
+        }
+    }
+
+    /// An empty buffer for a page.
+    pub(crate) fn buffer(&mut self, len: u64) -> Vec<u8> {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        match self.spare.pop() {
+            Some(spare) if spare.capacity() >= len => spare,
+            _ => Vec::with_capacity(len),
+        }
+    }
+
+    /// A page can go when room is needed, although it was not read whole: of a header little more is read.
+    pub(crate) fn may_go(&mut self, file: FileId, start: u64) {
+        self.done.push_back((file, start));
+    }
+
+    fn page(&self, file: FileId, start: u64) -> Option<&Page> {
+        self.files.get(&file)?.pages.get(&start)
+    }
+
+    fn keep_spare(&mut self, mut bytes: Vec<u8>) {
+        if bytes.capacity() as u64 == PAGE && self.spare.len() < 16 {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
+    }
+
+    /// `bytes` of a page were read.
+    pub(crate) fn note_read(&mut self, file: FileId, start: u64, bytes: u64) {
+        self.read += bytes;
+        if let Some(page) = self.files.get_mut(&file).and_then(|pages| pages.pages.get_mut(&start)) {
+            let was_whole = page.read >= page.len;
+            page.read += bytes;
+            if !was_whole && page.read >= page.len {
+                self.done.push_back((file, start));
+            }
+        }
+    }
+
+    /// Makes room for `bytes`, as far as pages can go: those that were read, then those that came long ago and that
+    /// nobody read. Returns whether there is room.
+    pub(crate) fn make_room(&mut self, bytes: u64) -> bool {
+        while self.used + bytes > self.budget {
+            let Some((file, start)) = self.done.pop_front() else { break };
+            self.evict(file, start);
+        }
+        while self.used + bytes > self.budget {
+            let Some(&(file, start)) = self.came.front() else { break };
+            let page = self.page(file, start);
+            // Whatever was fetched for it was passed by: twice the budget has been read since.
+            let is_stale = page.is_none_or(|page| self.read >= page.came + 2 * self.budget);
+            if !is_stale {
+                break;
+            }
+            self.came.pop_front();
+            self.evict(file, start);
+        }
+        self.used + bytes <= self.budget
+    }
+
+    fn evict(&mut self, file: FileId, start: u64) {
+        let Some(pages) = self.files.get_mut(&file) else { return };
+        let is_idle = |page: &Page| matches!(page.content, Content::Here(_)) && page.waiting == 0;
+        if !pages.pages.get(&start).is_some_and(is_idle) {
+            return;
+        }
+        if let Some(Page { len, content: Content::Here(bytes), .. }) = pages.pages.remove(&start) {
+            self.used -= len;
+            if let Ok(bytes) = Arc::try_unwrap(bytes) {
+                self.keep_spare(bytes);
+            }
+        }
+    }
+
+    /// Says what will be read next, after what was said before.
+    pub(crate) fn advise(&mut self, file: FileId, ranges: &[Range<u64>]) {
+        let Some(len) = self.files.get(&file).map(|pages| pages.len) else { return };
+        for range in ranges {
+            let (start, end) = (range.start.min(len), range.end.min(len));
+            if start >= end {
+                continue;
+            }
+            match self.queue.back_mut() {
+                // Not more than a block, so that the order in which things are needed stays.
+                Some(last)
+                    if last.file == file
+                        && last.range.start <= start
+                        && start <= last.range.end.saturating_add(GAP)
+                        && end.saturating_sub(last.range.start) <= self.block =>
+                {
+                    last.range.end = last.range.end.max(end);
+                }
+                _ => self.queue.push_back(Planned { file, range: start..end }),
+            }
+            if let Some(pages) = self.files.get_mut(&file) {
+                pages.advised = pages.advised.max(end);
+            }
+        }
+    }
+
+    /// Notes a read that begins, and plans what follows it if it goes on with others.
+    pub(crate) fn note_begin(&mut self, file: FileId, range: &Range<u64>) {
+        let Some(pages) = self.files.get_mut(&file) else { return };
+        let is_near = range.start + NEAR >= pages.end && range.start <= pages.end + NEAR;
+        if is_near {
+            pages.sequence += range.end - range.start;
+            pages.end = pages.end.max(range.end);
+        } else {
+            (pages.sequence, pages.end, pages.ahead) = (0, range.end, range.end);
+        }
+        if pages.sequence < SEQUENCE || pages.end <= pages.advised {
+            return;
+        }
+        let wished = (pages.sequence * 2).min(self.budget / 2);
+        let from = pages.ahead.max(pages.end);
+        let to = (pages.end + wished).min(pages.len);
+        // In steps of a quarter of it, so that each is worth a request.
+        if to > from && (to - from >= (wished / 4).min(self.block) || to == pages.len) {
+            pages.ahead = to;
+            self.queue.push_back(Planned { file, range: from..to });
+        }
+    }
+
+    /// The next stretch of the queue of which there is nothing yet, at most a block; it leaves the queue when it is
+    /// [begun](Self::begin_next).
+    pub(crate) fn next(&mut self) -> Option<Planned> {
+        loop {
+            let front = self.queue.front()?.clone();
+            let Some(gap) = self.gap(front.file, front.range.clone()) else {
+                self.queue.pop_front();
+                continue;
+            };
+            return Some(Planned { file: front.file, range: gap });
+        }
+    }
+
+    /// Takes from the queue what [`next`](Self::next) gave.
+    pub(crate) fn begin_next(&mut self, next: &Planned) {
+        if let Some(front) = self.queue.front_mut() {
+            front.range.start = next.range.end;
+            if front.range.is_empty() {
+                self.queue.pop_front();
+            }
+        }
+    }
+
+    /// What a read that found nothing at `offset` fetches at once: the planned stretch from there on, or as much as its
+    /// sequence promises, at least `least` of it.
+    pub(crate) fn demand(&mut self, file: FileId, offset: u64, end: u64) -> Option<Planned> {
+        let pages = self.files.get(&file)?;
+        let wished =
+            match self.queue.iter().find(|planned| planned.file == file && planned.range.contains(&offset)) {
+                Some(planned) => planned.range.end.max(end),
+                None => end.max(offset + pages.sequence.max(LEAST)),
+            };
+        let wished = wished.min(pages.len);
+        let gap = self.gap(file, offset..wished.max(end))?;
+        // Of what does not fit, what is read now, a page at most.
+        let fits = self.make_room(gap.end - gap.start);
+        let end = if fits { gap.end } else { gap.end.min(end.min(offset + PAGE)) };
+        Some(Planned { file, range: offset..end })
+    }
+
+    /// The first stretch of a range that has no pages, at most a block.
+    fn gap(&self, file: FileId, range: Range<u64>) -> Option<Range<u64>> {
+        let pages = &self.files.get(&file)?.pages;
+        let mut start = range.start;
+        if let Some((before, page)) = pages.range(..=start).next_back() {
+            start = start.max(before + page.len);
+        }
+        while let Some(page) = pages.get(&start) {
+            start += page.len;
+        }
+        if start >= range.end {
+            return None;
+        }
+        let next = pages.range(start..).next().map_or(u64::MAX, |(next, _)| *next);
+        Some(start..range.end.min(next).min(start + self.block))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn here(pages: &mut Pages, file: FileId, range: Range<u64>) {
+        for (start, len) in pages.reserve(&Planned { file, range }, 9) {
+            let buffer = pages.buffer(len);
+            assert!(buffer.is_empty());
+            pages.fill(file, start, vec![0; usize::try_from(len).unwrap()]);
+        }
+    }
+
+    #[test]
+    fn advice_is_joined_across_small_gaps_and_split_into_blocks() {
+        let mut pages = Pages::new(64 * MIB, 8 * MIB);
+        pages.begin(1, 100 * MIB);
+        pages.advise(
+            1,
+            &[0..MIB, MIB..2 * MIB, 2 * MIB + 1000..3 * MIB, 20 * MIB..40 * MIB, 99 * MIB..200 * MIB],
+        );
+        let mut ranges = Vec::new();
+        while let Some(next) = pages.next() {
+            pages.begin_next(&next);
+            pages.reserve(&next, 1);
+            ranges.push((next.range.start / MIB, next.range.end / MIB));
+        }
+        assert_eq!(ranges, [(0, 3), (20, 28), (28, 36), (36, 40), (99, 100)]);
+        assert_eq!(pages.used(), 24 * MIB);
+    }
+
+    #[test]
+    fn what_was_read_makes_room_and_what_was_not_stays() {
+        let mut pages = Pages::new(4 * MIB, 8 * MIB);
+        pages.begin(1, 100 * MIB);
+        here(&mut pages, 1, 0..4 * MIB);
+        assert!(!pages.make_room(MIB));
+        pages.note_read(1, MIB, MIB);
+        assert!(pages.make_room(MIB));
+        assert!(pages.at(1, MIB).is_none() && pages.at(1, 2 * MIB).is_some());
+        // Nobody wants what the budget was read past twice.
+        here(&mut pages, 1, 50 * MIB..51 * MIB);
+        pages.note_read(2, 0, 9 * MIB);
+        assert!(pages.make_room(4 * MIB));
+        assert_eq!(pages.used(), 0);
+    }
+
+    #[test]
+    fn a_read_of_what_does_not_fit_gets_a_page() {
+        let mut pages = Pages::new(2 * MIB, 8 * MIB);
+        pages.begin(1, 100 * MIB);
+        here(&mut pages, 1, 0..2 * MIB);
+        let demand = pages.demand(1, 10 * MIB, 14 * MIB).unwrap();
+        assert_eq!(demand.range, 10 * MIB..11 * MIB);
+    }
+
+    #[test]
+    fn reads_in_sequence_are_fetched_ahead_of() {
+        let mut pages = Pages::new(64 * MIB, 8 * MIB);
+        pages.begin(1, 100 * MIB);
+        pages.note_begin(1, &(50 * MIB..50 * MIB + 1000));
+        assert_eq!(pages.next(), None);
+        for window in 0..4 {
+            pages.note_begin(1, &(window * MIB..(window + 1) * MIB));
+        }
+        let next = pages.next().unwrap();
+        assert!(next.range.start >= MIB && next.range.end > next.range.start, "{next:?}");
+    }
+
+    #[test]
+    fn a_fetch_stops_at_pages_that_are_there() {
+        let mut pages = Pages::new(64 * MIB, 8 * MIB);
+        pages.begin(1, 100 * MIB);
+        here(&mut pages, 1, 2 * MIB..3 * MIB);
+        assert_eq!(pages.demand(1, 0, 10).unwrap().range, 0..LEAST);
+        pages.advise(1, &[0..4 * MIB]);
+        assert_eq!(pages.demand(1, MIB, MIB + 5).unwrap().range, MIB..2 * MIB);
+        assert_eq!(pages.next().unwrap().range, 0..2 * MIB);
+        pages.end(1);
+        assert_eq!(pages.used(), 0);
+    }
+}

@@ -1,0 +1,72 @@
+//! Remotes are all places that this crate reads from, by the schemes of their URLs.
+
+use crate::http::HttpPlace;
+use crate::hub::{self, HubPlace};
+use crate::object::{Bucket, ObjectPlace};
+use crate::runtime::Engine;
+use crate::settings::Settings;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry::engine::read::remote::{Remote, RemotePlace};
+use tensorferry_sdk::Result;
+
+/// Opens what URLs of `http`, `https`, `hf`, `s3`, `gs`, `az`, `abfs` and `abfss` lead to. Places are kept: a token is
+/// fetched and a tree listed once.
+pub struct Remotes {
+    engine: Arc<Engine>,
+    places: Mutex<HashMap<String, Arc<dyn RemotePlace>>>,
+}
+
+impl Remotes {
+    /// Remotes of these settings; what is fetched ahead takes up to `memory` bytes, and each read that finds nothing
+    /// fetched a page of 1 MiB beyond that.
+    #[must_use]
+    pub fn new(settings: Settings, memory: u64) -> Self {
+        Self::cancelled_by(settings, memory, || false)
+    }
+
+    /// As [`new`](Self::new); whoever waits looks several times a second whether the user has ended the run.
+    #[must_use]
+    pub fn cancelled_by(
+        settings: Settings,
+        memory: u64,
+        is_cancelled: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let engine = Arc::new(Engine::new(settings, memory, Arc::new(is_cancelled)));
+        Self { engine, places: Mutex::default() }
+    }
+
+    /// The place that is kept under a name, made if there is none.
+    fn kept<P: RemotePlace + 'static>(
+        &self,
+        name: String,
+        make: impl FnOnce() -> Result<P>,
+    ) -> Result<Arc<dyn RemotePlace>> {
+        // Also while it is made: others that want it wait for it.
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = places.get(&name) {
+            return Ok(Arc::clone(place));
+        }
+        let place: Arc<dyn RemotePlace> = Arc::new(make()?);
+        places.insert(name, Arc::clone(&place));
+        Ok(place)
+    }
+}
+
+impl Remote for Remotes {
+    fn place(&self, url: &str) -> Result<Option<(Arc<dyn RemotePlace>, String)>> {
+        let Some((scheme, _)) = url.split_once("://") else { return Ok(None) };
+        match scheme.to_ascii_lowercase().as_str() {
+            "http" | "https" => HttpPlace::new(&self.engine, url).map(Some),
+            "hf" => {
+                let (name, path) = hub::address(url)?;
+                Ok(Some((self.kept(name, || HubPlace::new(&self.engine, url))?, path)))
+            }
+            _ => {
+                let Some((bucket, path)) = Bucket::parse(url)? else { return Ok(None) };
+                let name = bucket.root().to_owned();
+                Ok(Some((self.kept(name, || ObjectPlace::new(&self.engine, bucket))?, path)))
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The engine is what all places of one `Remotes` share: the thread of transfers, the client and the cache. They are of
+//! one process: one that was forked starts its own, since threads and connections do not go along into it.
+
+use crate::cache::{Cache, Cancelled, LOOK};
+use crate::client::Client;
+use crate::settings::Settings;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_sdk::{Error, Result};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+pub(crate) struct Engine {
+    pub(crate) settings: Settings,
+    pub(crate) cancelled: Cancelled,
+    memory: u64,
+    process: Mutex<Option<(u32, Arc<Process>)>>,
+    next_file: AtomicU64,
+}
+
+/// What one process has.
+pub(crate) struct Process {
+    pub(crate) client: Client,
+    pub(crate) cache: Arc<Cache>,
+    handle: Handle,
+    /// The thread ends when this is dropped.
+    _stop: oneshot::Sender<()>,
+}
+
+impl Engine {
+    pub(crate) fn new(settings: Settings, memory: u64, cancelled: Cancelled) -> Self {
+        Self { settings, cancelled, memory, process: Mutex::new(None), next_file: AtomicU64::new(0) }
+    }
+
+    /// What this process has, started if it was not.
+    ///
+    /// # Errors
+    /// I/o, if the thread cannot be started; what the client says of its settings.
+    pub(crate) fn process(&self) -> Result<Arc<Process>> {
+        let id = std::process::id();
+        let mut known = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, process)) = known.as_ref().filter(|(of, _)| *of == id) {
+            return Ok(Arc::clone(process));
+        }
+        let process = Arc::new(self.start()?);
+        // What the parent has would wake a thread that is not here, and close its connections.
+        std::mem::forget(known.replace((id, Arc::clone(&process))));
+        Ok(process)
+    }
+
+    fn start(&self) -> Result<Process> {
+        let client = Client::new(&self.settings)?;
+        let cannot =
+            |error: std::io::Error| Error::io(format!("cannot start the thread of transfers: {error}"));
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build().map_err(cannot)?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new().name("transfers".into());
+        thread.spawn(move || runtime.block_on(async { drop(stopped.await) })).map_err(cannot)?;
+        let cache = Cache::new(self.memory, self.settings.count("parallel"), client.clone(), handle.clone());
+        Ok(Process { client, cache, handle, _stop: stop })
+    }
+
+    /// A number for a file.
+    pub(crate) fn next_file(&self) -> u64 {
+        self.next_file.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Nobody reads a file any more.
+    pub(crate) fn forget(&self, file: u64) {
+        let known = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, process)) = known.as_ref().filter(|(of, _)| *of == std::process::id()) {
+            process.cache.end(file);
+        }
+    }
+
+    /// Does something on the thread of transfers, and waits for it.
+    ///
+    /// # Errors
+    /// Cancelled, if the user ends the run meanwhile; what it says.
+    pub(crate) fn wait<T, F>(&self, work: impl FnOnce(Client) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let process = self.process()?;
+        let (send, receive) = sync_channel(1);
+        let work = work(process.client.clone());
+        let task = process.handle.spawn(async move { drop(send.send(work.await)) });
+        loop {
+            match receive.recv_timeout(LOOK) {
+                Ok(result) => return Ok(result),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::io("the thread of transfers has ended"));
+                }
+                Err(RecvTimeoutError::Timeout) if (self.cancelled)() => {
+                    task.abort();
+                    return Err(Error::cancelled("interrupted while a server was asked"));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}

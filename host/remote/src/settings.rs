@@ -1,0 +1,353 @@
+//! Settings are what `--store KEY=VALUE` and the environment say of places and transfers.
+
+use crate::secret::Secret;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+use tensorferry_sdk::{Error, Result};
+
+/// What kind of place a setting is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// S3 and what speaks like it.
+    S3,
+    /// Google Cloud Storage.
+    Gcs,
+    /// Azure's Blob storage.
+    Azure,
+}
+
+impl Scope {
+    const ALL: [(&'static str, Self); 3] = [("s3", Self::S3), ("gs", Self::Gcs), ("az", Self::Azure)];
+}
+
+/// What a value must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Secret,
+    /// From 1.
+    Count,
+    /// With a suffix KiB, MiB, GiB or TiB, or none.
+    Bytes,
+    Seconds,
+    Flag,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Secret => "secret",
+            Self::Count => "number",
+            Self::Bytes => "bytes",
+            Self::Seconds => "seconds",
+            Self::Flag => "true or false",
+        }
+    }
+}
+
+/// A setting, for documentation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Described {
+    /// Its name, left of `=`.
+    pub key: &'static str,
+    /// What its value is.
+    pub value: &'static str,
+    /// What holds without it; empty for nothing.
+    pub default: &'static str,
+    /// Variables of the environment that say the same; the first that is set holds.
+    pub variables: &'static [&'static str],
+    /// Whether it can be given for one kind of place: `s3.KEY`, `gs.KEY`, `az.KEY`.
+    pub is_scoped: bool,
+    /// What it does.
+    pub about: &'static str,
+}
+
+struct Row(&'static str, Kind, &'static str, &'static [&'static str], bool, &'static str);
+
+const CA_VARIABLES: &[&str] = &["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    Row("parallel", Kind::Count, "8", &[], false, "requests that fetch ahead at the same time"),
+    Row("retries", Kind::Count, "8", &[], false, "tries of a request that gets nowhere"),
+    Row("retry-time", Kind::Seconds, "120", &[], false, "how long a request that gets nowhere is tried, waits that a server asks for included"),
+    Row("connect-timeout", Kind::Seconds, "10", &[], false, "how long a connection may take to be made"),
+    Row("answer-timeout", Kind::Seconds, "60", &[], false, "how long an answer may take to begin"),
+    Row("least-rate", Kind::Bytes, "1KiB", &[], false, "bytes a second below which a transfer is broken off and tried again"),
+    Row("least-rate-time", Kind::Seconds, "30", &[], false, "over how long that rate is measured"),
+    Row("spool", Kind::Bytes, "16GiB", &[], false, "most bytes that a file of a server without ranges may take in the spool folder"),
+    Row("spool-folder", Kind::Text, "", &["TMPDIR"], false, "where such files are kept, without a name, while they are read"),
+    Row("redirect-to", Kind::Text, "", &[], false, "hosts, with commas, that a server may redirect to although their addresses are private"),
+    Row("ca-bundle", Kind::Text, "", CA_VARIABLES, false, "file of certificates (PEM) that are trusted as well"),
+    Row("http-token", Kind::Secret, "", &[], false, "sent to http(s) URLs' own hosts as a bearer token"),
+    Row("hf-token", Kind::Secret, "", &["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"], false, "the Hub's token; without it the one that `hf auth login` saved"),
+    Row("hf-endpoint", Kind::Text, "https://huggingface.co", &["HF_ENDPOINT"], false, "where the Hub is"),
+    Row("hf-offline", Kind::Flag, "false", &["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"], false, "read the Hub's cache only"),
+    Row("hf-cache", Kind::Text, "", &["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"], false, "folder of the Hub's cache, which is read and never written"),
+    Row("endpoint", Kind::Text, "", &[], true, "URL of a store that is not the provider's own"),
+    Row("allow-http", Kind::Flag, "false", &[], true, "allow an endpoint without TLS; an endpoint on this machine needs no leave"),
+    Row("anonymous", Kind::Flag, "false", &[], true, "sign nothing: public buckets"),
+    Row("region", Kind::Text, "", &["AWS_REGION", "AWS_DEFAULT_REGION"], true, "S3: the bucket's region"),
+    Row("path-style", Kind::Flag, "", &[], true, "S3: the bucket stands in the path, not in the host; true with an endpoint"),
+    Row("profile", Kind::Text, "", &["AWS_PROFILE", "AWS_DEFAULT_PROFILE"], true, "S3: the profile in ~/.aws"),
+    Row("access-key", Kind::Secret, "", &[], true, "S3: key id; Azure: the account's key"),
+    Row("secret-key", Kind::Secret, "", &[], true, "S3: the key"),
+    Row("session-token", Kind::Secret, "", &[], true, "S3: the token of temporary keys"),
+    Row("service-account", Kind::Text, "", &["GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "SERVICE_ACCOUNT"], true, "GCS: file of a service account's key; without it the default credentials"),
+    Row("account", Kind::Text, "", &["AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT"], true, "Azure: the storage account, where the URL has none"),
+    Row("sas", Kind::Secret, "", &["AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_SAS_TOKEN"], true, "Azure: a shared access signature"),
+];
+
+/// What holds for places and transfers. Its values were checked; none is shown by `Debug`.
+#[derive(Clone)]
+pub struct Settings {
+    values: BTreeMap<(Option<Scope>, &'static str), String>,
+    environment: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.values.keys()).finish()
+    }
+}
+
+impl Settings {
+    /// Settings of texts `KEY=VALUE`, as `--store` has them, and of this process's environment. Of two values for a key
+    /// the last holds.
+    ///
+    /// # Errors
+    /// Usage: no `=`, an unknown key (with the nearest one), a value that is none for its key.
+    pub fn new(pairs: &[impl AsRef<str>]) -> Result<Self> {
+        Self::with_environment(
+            pairs,
+            std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+        )
+    }
+
+    /// As [`new`](Self::new), with variables of the caller's in place of the environment.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_environment(
+        pairs: &[impl AsRef<str>],
+        environment: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self> {
+        let environment: BTreeMap<String, String> =
+            environment.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+        let mut values = BTreeMap::new();
+        for Row(key, kind, default, variables, ..) in ROWS {
+            let variable = variables.iter().find_map(|name| Some((*name, environment.get(*name)?)));
+            if let Some((name, value)) = variable {
+                values.insert((None, *key), checked(name, *kind, value)?);
+            } else if !default.is_empty() {
+                values.insert((None, *key), checked(key, *kind, default)?);
+            }
+        }
+        for pair in pairs {
+            let Some((name, value)) = pair.as_ref().split_once('=') else {
+                return Err(Error::usage("a store's setting is KEY=VALUE")
+                    .found(format!("{:?}", key_of(pair.as_ref()))));
+            };
+            let (scope, row) = row_of(name.trim())?;
+            values.insert((scope, row.0), checked(name, row.1, value.trim())?);
+        }
+        Ok(Self { values, environment })
+    }
+
+    /// All settings, in the order in which they are documented.
+    pub fn describe() -> impl Iterator<Item = Described> {
+        ROWS.iter().map(|Row(key, kind, default, variables, is_scoped, about)| Described {
+            key,
+            value: kind.word(),
+            default,
+            variables,
+            is_scoped: *is_scoped,
+            about,
+        })
+    }
+
+    /// The value of a setting that holds for all places.
+    pub(crate) fn text(&self, key: &'static str) -> Option<&str> {
+        self.values.get(&(None, key)).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// The value of a setting for a kind of place: its own, or the one for all.
+    pub(crate) fn scoped(&self, scope: Scope, key: &'static str) -> Option<&str> {
+        let own = self.values.get(&(Some(scope), key)).map(String::as_str);
+        own.or_else(|| self.text(key)).filter(|value| !value.is_empty())
+    }
+
+    /// Whether a setting for a kind of place says so; `None`, if nothing was said.
+    pub(crate) fn scoped_flag(&self, scope: Scope, key: &'static str) -> Option<bool> {
+        self.scoped(scope, key).and_then(flag)
+    }
+
+    pub(crate) fn secret(&self, key: &'static str) -> Option<Secret> {
+        self.text(key).map(Secret::new)
+    }
+
+    pub(crate) fn is_set(&self, key: &'static str) -> bool {
+        self.text(key).and_then(flag).unwrap_or(false)
+    }
+
+    pub(crate) fn count(&self, key: &'static str) -> usize {
+        self.text(key).and_then(|text| text.parse().ok()).unwrap_or(1)
+    }
+
+    pub(crate) fn bytes(&self, key: &'static str) -> u64 {
+        self.text(key).and_then(bytes).unwrap_or(0)
+    }
+
+    pub(crate) fn time(&self, key: &'static str) -> Duration {
+        self.text(key).and_then(seconds).unwrap_or_default()
+    }
+
+    /// A variable of the environment that is no setting's.
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        self.environment.get(name).map(String::as_str)
+    }
+
+    /// All variables of the environment.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The user's folder.
+    pub(crate) fn home(&self) -> Option<PathBuf> {
+        self.variable("HOME").map(PathBuf::from)
+    }
+
+    /// Everything secret that was said here, to be kept out of what a server's words may echo.
+    pub(crate) fn secrets(&self) -> Vec<Secret> {
+        let is_secret = |key: &str| ROWS.iter().any(|row| row.0 == key && row.1 == Kind::Secret);
+        let said = self.values.iter().filter(|((_, key), _)| is_secret(key)).map(|(_, value)| value);
+        // Variables of the providers' own, which their clients read: no list of them would stay whole.
+        let named = self.environment.iter().filter(|(name, _)| {
+            ["KEY", "SECRET", "TOKEN", "PASSWORD", "CREDENTIAL"].iter().any(|word| name.contains(word))
+        });
+        said.chain(named.map(|(_, value)| value)).map(Secret::new).collect()
+    }
+}
+
+/// What of a text that should have been a pair can be shown.
+fn key_of(text: &str) -> &str {
+    text.split([':', ' ']).next().unwrap_or_default()
+}
+
+fn row_of(name: &str) -> Result<(Option<Scope>, &'static Row)> {
+    let scoped = name.split_once('.').and_then(|(scope, key)| {
+        let (_, scope) = Scope::ALL.into_iter().find(|(known, _)| *known == scope)?;
+        Some((scope, key))
+    });
+    let (scope, key) = scoped.map_or((None, name), |(scope, key)| (Some(scope), key));
+    // Underscores are what variables and other programs have in their place.
+    let key = key.replace('_', "-").to_ascii_lowercase();
+    if let Some(row) = ROWS.iter().find(|row| row.0 == key && (scope.is_none() || row.4)) {
+        return Ok((scope, row));
+    }
+    let distance = |row: &&Row| strsim::damerau_levenshtein(row.0, &key);
+    let nearest = ROWS.iter().min_by_key(distance).map_or("", |row| row.0);
+    Err(Error::usage(format!("a store has no setting {name:?}: did you mean {nearest:?}?")))
+}
+
+fn checked(name: &str, kind: Kind, value: &str) -> Result<String> {
+    let is_right = match kind {
+        Kind::Text => true,
+        // What cannot stand in a header would be shown by the error of whoever tried.
+        Kind::Secret => value.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '),
+        Kind::Count => value.parse::<u32>().is_ok_and(|count| (1..=1024).contains(&count)),
+        Kind::Bytes => bytes(value).is_some(),
+        Kind::Seconds => seconds(value).is_some(),
+        Kind::Flag => flag(value).is_some(),
+    };
+    if is_right {
+        return Ok(value.to_owned());
+    }
+    let expected = match kind {
+        Kind::Text | Kind::Secret => "printable characters of ASCII",
+        Kind::Count => "a number from 1 to 1024",
+        Kind::Bytes => "a number of bytes, like 512, 64KiB or 2GiB",
+        Kind::Seconds => "seconds, more than 0 and at most 86400",
+        Kind::Flag => "true or false",
+    };
+    let error = Error::usage(format!("the setting {name} cannot have this value")).expected(expected);
+    Err(if kind == Kind::Secret { error } else { error.found(format!("{value:?}")) })
+}
+
+fn flag(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Some(true),
+        "0" | "false" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+fn seconds(value: &str) -> Option<Duration> {
+    let number: f64 = value.strip_suffix('s').unwrap_or(value).parse().ok()?;
+    (number > 0.0 && number <= 86_400.0).then(|| Duration::from_secs_f64(number))
+}
+
+fn bytes(value: &str) -> Option<u64> {
+    let digits = value.bytes().take_while(u8::is_ascii_digit).count();
+    let unit: u64 = match value[digits..].trim() {
+        "" | "B" => 1,
+        "KiB" | "K" | "k" => 1 << 10,
+        "MiB" | "M" => 1 << 20,
+        "GiB" | "G" => 1 << 30,
+        "TiB" | "T" => 1 << 40,
+        _ => return None,
+    };
+    value[..digits].parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(pairs: &[&str]) -> Result<Settings> {
+        let environment = [("HF_TOKEN", "hf_word"), ("AWS_REGION", "eu-west-1"), ("EMPTY", "")];
+        Settings::with_environment(pairs, environment.map(|(name, value)| (name.into(), value.into())))
+    }
+
+    #[test]
+    fn pairs_come_before_variables_and_scopes_before_all() {
+        let settings =
+            settings(&["region=us-east-2", "s3.endpoint=http://a", "endpoint=http://b", "least_rate=2KiB"])
+                .unwrap();
+        assert_eq!(settings.scoped(Scope::S3, "region"), Some("us-east-2"));
+        assert_eq!(settings.scoped(Scope::S3, "endpoint"), Some("http://a"));
+        assert_eq!(settings.scoped(Scope::Gcs, "endpoint"), Some("http://b"));
+        assert_eq!(settings.bytes("least-rate"), 2048);
+        assert_eq!(settings.count("parallel"), 8);
+        assert_eq!(settings.time("retry-time"), Duration::from_secs(120));
+        assert!(!settings.is_set("hf-offline"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_and_secrets_are_not() {
+        let error = |pair: &str| settings(&[pair]).unwrap_err().to_string();
+        assert!(error("endpont=x").contains("did you mean \"endpoint\""), "{}", error("endpont=x"));
+        assert!(error("s3.parallel=3").contains("no setting"), "{}", error("s3.parallel=3"));
+        assert!(error("parallel=0").contains("from 1 to 1024"));
+        assert!(error("spool=3XB").contains("64KiB"));
+        assert!(error("anonymous=maybe").contains("true or false"));
+        let wrong = error("secret-key=wo\u{7}rd");
+        assert!(!wrong.contains("rd\""), "{wrong}");
+        assert!(!error("parallel word").contains("word"));
+        let shown = format!("{:?}", settings(&["secret-key=word"]).unwrap());
+        assert!(!shown.contains("word"), "{shown}");
+    }
+
+    #[test]
+    fn every_default_is_a_value_of_its_setting() {
+        let none: [&str; 0] = [];
+        Settings::with_environment(&none, []).unwrap();
+        assert!(Settings::describe().count() >= 25);
+        let all = Settings::describe().filter(|row| row.is_scoped).count();
+        assert!(all >= 10, "{all}");
+    }
+}

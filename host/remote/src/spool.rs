@@ -1,0 +1,121 @@
+//! A spool is a temporary file without a name, which holds what a server gives once and whole.
+
+use crate::client::{Answer, Ask, Client};
+use crate::fault::Fault;
+use crate::settings::Settings;
+use crate::version::Version;
+use std::fs::File;
+use std::io::Write;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use tensorferry::engine::read::remote::{RemoteFile, RemoteStamp};
+use tensorferry_sdk::{Error, Result};
+
+/// Where such files are, and how large one may be.
+pub(crate) struct Spool {
+    folder: PathBuf,
+    most: u64,
+}
+
+impl Spool {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let folder = settings.text("spool-folder").map_or_else(std::env::temp_dir, PathBuf::from);
+        Self { folder, most: settings.bytes("spool") }
+    }
+
+    /// Reads a body to its end. One that is cut is asked for again from its start: nothing else can be.
+    ///
+    /// # Errors
+    /// A limit, over the setting `spool`; i/o, if the file cannot be written; what the server says.
+    pub(crate) async fn fill(
+        self,
+        client: &Client,
+        answer: Answer,
+        version: Version,
+        ask: Ask,
+        name: &str,
+    ) -> Result<SpooledFile, Fault> {
+        let mut answer = Some(answer);
+        let mut patience = client.patience();
+        let mut whole = ask;
+        whole.headers.remove(reqwest::header::RANGE);
+        loop {
+            let current = match answer.take() {
+                Some(answer) => answer,
+                None => {
+                    let answer = client.ask(&whole).await?;
+                    if answer.status != reqwest::StatusCode::OK {
+                        return Err(crate::version::refusal(client, answer, name).await);
+                    }
+                    version.hold(name, &Version::of(&answer, answer.body.len().unwrap_or(version.len)))?;
+                    answer
+                }
+            };
+            let expected = current.body.len();
+            match self.write(current, expected, name).await {
+                Ok((file, len)) => {
+                    let stamp = Version { len, ..version }.stamp();
+                    return Ok(SpooledFile { file, stamp, name: name.to_owned() });
+                }
+                Err(fault) => patience.wait(fault.of(name)).await?,
+            }
+        }
+    }
+
+    async fn write(&self, answer: Answer, expected: Option<u64>, name: &str) -> Result<(File, u64), Fault> {
+        let over = || {
+            let error = Error::limit(
+                "a server without ranges has its file read whole, and this one is longer than the setting spool allows",
+            );
+            Fault::last(error.file(name).expected(format!("at most {} bytes", self.most)))
+        };
+        if expected.is_some_and(|len| len > self.most) {
+            return Err(over());
+        }
+        let cannot = |error: std::io::Error| {
+            let folder = self.folder.display();
+            Fault::last(Error::from(error).context(format!("the spool folder {folder}")).file(name))
+        };
+        let mut file = tempfile::tempfile_in(&self.folder).map_err(cannot)?;
+        let mut len = 0;
+        let mut body = answer.body;
+        while let Some(piece) = body.piece().await? {
+            len += piece.len() as u64;
+            if len > self.most {
+                return Err(over());
+            }
+            file.write_all(&piece).map_err(cannot)?;
+        }
+        match expected {
+            Some(expected) if expected != len => {
+                Err(Fault::passing(format!("the body ended after {len} of {expected} bytes")))
+            }
+            _ => Ok((file, len)),
+        }
+    }
+}
+
+/// A file that was read whole when it was opened: it cannot change.
+pub(crate) struct SpooledFile {
+    file: File,
+    stamp: RemoteStamp,
+    name: String,
+}
+
+impl RemoteFile for SpooledFile {
+    fn stamp(&self) -> &RemoteStamp {
+        &self.stamp
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let read = self.file.read_exact_at(buffer, offset);
+        read.map_err(|error| Error::from(error).file(&self.name).offset(offset))
+    }
+
+    fn advise(&self, _: &[Range<u64>]) {}
+
+    fn check_unchanged(&self) -> Result<()> {
+        Ok(())
+    }
+}

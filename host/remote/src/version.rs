@@ -1,0 +1,227 @@
+//! A version is what tells one content of a file from another, as HTTP says it, and answers are held against it.
+
+use crate::body::Pieces;
+use crate::client::{Answer, Client};
+use crate::fault::Fault;
+use futures_util::StreamExt;
+use reqwest::header::{self, HeaderMap, HeaderValue};
+use std::ops::Range;
+use tensorferry::engine::read::remote::RemoteStamp;
+use tensorferry_sdk::Error;
+
+/// What a server says of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) len: u64,
+    pub(crate) etag: Option<String>,
+    pub(crate) modified: Option<String>,
+}
+
+impl Version {
+    /// What an answer says, of a file of `len` bytes.
+    pub(crate) fn of(answer: &Answer, len: u64) -> Self {
+        let owned = |name| answer.text(name).map(|text: &str| text.trim().to_owned());
+        Self { len, etag: owned("etag"), modified: owned("last-modified") }
+    }
+
+    pub(crate) fn stamp(&self) -> RemoteStamp {
+        let tag = match (&self.etag, &self.modified) {
+            (Some(etag), _) => format!("etag:{etag}"),
+            (None, Some(modified)) => format!("last-modified:{modified}"),
+            (None, None) => "length".into(),
+        };
+        let seconds = self.modified.as_deref().and_then(http_date).unwrap_or(0);
+        RemoteStamp { len: self.len, tag, modified: (seconds, 0) }
+    }
+
+    /// Holds an answer's version against this one. What the answer does not say cannot differ.
+    ///
+    /// # Errors
+    /// Changed, with what differs.
+    pub(crate) fn hold(&self, name: &str, found: &Self) -> Result<(), Fault> {
+        let differs = |ours: &Option<String>, theirs: &Option<String>| match (ours, theirs) {
+            (Some(ours), Some(theirs)) => ours != theirs,
+            _ => false,
+        };
+        if self.len != found.len {
+            return Err(Fault::changed(
+                name,
+                &format!("{} bytes", self.len),
+                &format!("{} bytes", found.len),
+            ));
+        }
+        let (etag, modified) = (&self.etag, &self.modified);
+        if differs(etag, &found.etag) {
+            return Err(Fault::changed(name, &tag("ETag", etag), &tag("ETag", &found.etag)));
+        }
+        // Servers of one name may have written a file at times of their own; where both say an ETag, that counts.
+        if (etag.is_none() || found.etag.is_none()) && differs(modified, &found.modified) {
+            return Err(Fault::changed(name, &tag("written", modified), &tag("written", &found.modified)));
+        }
+        Ok(())
+    }
+
+    /// Headers that make a server which knows them refuse another version.
+    pub(crate) fn conditions(&self, headers: &mut HeaderMap) {
+        let value = |text: &str| HeaderValue::from_str(text).ok();
+        match (&self.etag, &self.modified) {
+            // A weak one is no match for any.
+            (Some(etag), _) if !etag.starts_with("W/") => {
+                headers.extend(value(etag).map(|value| (header::IF_MATCH, value)));
+            }
+            (None, Some(modified)) => {
+                headers.extend(value(modified).map(|value| (header::IF_UNMODIFIED_SINCE, value)));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn tag(what: &str, text: &Option<String>) -> String {
+    format!("{what} {}", text.as_deref().unwrap_or("none"))
+}
+
+/// The header that asks for a range.
+pub(crate) fn range_header(range: &Range<u64>) -> HeaderValue {
+    let text = format!("bytes={}-{}", range.start, range.end.saturating_sub(1));
+    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("bytes=0-0"))
+}
+
+/// The range that an answer holds, and the file's length, if it says one.
+pub(crate) fn content_range(answer: &Answer) -> Option<(Range<u64>, Option<u64>)> {
+    let text = answer.text("content-range")?.trim().strip_prefix("bytes ")?;
+    let (range, len) = text.split_once('/')?;
+    let (start, last) = range.split_once('-')?;
+    let (start, last): (u64, u64) = (start.trim().parse().ok()?, last.trim().parse().ok()?);
+    Some((start..last.checked_add(1)?, len.trim().parse().ok()))
+}
+
+/// The length of a file that a range lies outside of: `bytes */LENGTH`.
+pub(crate) fn unsatisfied_len(answer: &Answer) -> Option<u64> {
+    answer.text("content-range")?.trim().strip_prefix("bytes")?.trim().strip_prefix("*/")?.parse().ok()
+}
+
+/// Refuses bytes that were encoded on the way: their ranges are no ranges of the file.
+pub(crate) fn identity(answer: &Answer, name: &str) -> Result<(), Fault> {
+    match answer.text("content-encoding").map(str::trim) {
+        None | Some("" | "identity") => Ok(()),
+        Some(encoding) => Err(Fault::last(
+            Error::unsupported(format!("the server encodes its answers: {encoding:.40}"))
+                .file(name)
+                .expected("Content-Encoding identity, which was asked for"),
+        )),
+    }
+}
+
+/// The bytes of a range of a file of this version, out of an answer to a request for it.
+///
+/// # Errors
+/// Changed, where the answer is of another version or the file is gone; what the server says.
+pub(crate) async fn range_of(
+    client: &Client,
+    answer: Answer,
+    version: &Version,
+    range: &Range<u64>,
+    name: &str,
+) -> Result<Pieces, Fault> {
+    match answer.status.as_u16() {
+        206 => {
+            identity(&answer, name)?;
+            let Some((found, len)) = content_range(&answer) else {
+                return Err(Fault::last(Error::io("answered a range without saying which").file(name)));
+            };
+            version.hold(name, &Version::of(&answer, len.unwrap_or(version.len)))?;
+            if found.start != range.start || found.end > range.end {
+                return Err(Fault::last(
+                    Error::io("answered another range than was asked for")
+                        .file(name)
+                        .expected(format!("bytes {}-{}", range.start, range.end - 1))
+                        .found(format!("bytes {}-{}", found.start, found.end - 1)),
+                ));
+            }
+            Ok(limited(answer.body.pieces(), range.end - range.start))
+        }
+        200 => {
+            let len = answer.body.len().unwrap_or(version.len);
+            version.hold(name, &Version::of(&answer, len))?;
+            // It answers ranges, or else this one would not have been asked for.
+            Err(Fault::passing("answered a range with the whole file").of(name))
+        }
+        404 | 410 => Err(Fault::changed(name, "the file", "none")),
+        412 => Err(Fault::changed(name, "the version that was opened", "another")),
+        416 => Err(Fault::changed(name, &format!("{} bytes", version.len), "fewer")),
+        _ => Err(refusal(client, answer, name).await),
+    }
+}
+
+/// What an answer means that is neither bytes nor a passing fault.
+pub(crate) async fn refusal(client: &Client, answer: Answer, name: &str) -> Fault {
+    let status = answer.status.as_u16();
+    let had_query = answer.url.query().is_some();
+    let words = client.words(answer).await;
+    let hint = match status {
+        401 | 403 if had_query => " (a signed URL may have expired)",
+        401 => " (it asks for credentials)",
+        _ => "",
+    };
+    Fault::last(Error::io(format!("{words}{hint}")).file(name))
+}
+
+/// No more pieces than so many bytes of them: a body that goes on is left.
+fn limited(pieces: Pieces, bytes: u64) -> Pieces {
+    let state = (pieces, bytes);
+    Box::pin(futures_util::stream::try_unfold(state, |(mut pieces, left)| async move {
+        if left == 0 {
+            return Ok(None);
+        }
+        let Some(piece) = pieces.next().await else { return Ok(None) };
+        let mut piece = piece?;
+        piece.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+        let left = left - piece.len() as u64;
+        Ok(Some((piece, (pieces, left))))
+    }))
+}
+
+/// Seconds since 1970 of a date as HTTP has it (RFC 9110, IMF-fixdate): `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn http_date(text: &str) -> Option<i64> {
+    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    let mut parts = text.split_once(", ")?.1.split(' ');
+    let day: i64 = parts.next()?.parse().ok()?;
+    let month = i64::try_from(MONTHS.find(parts.next().filter(|name| name.len() == 3)?)? / 3).ok()? + 1;
+    let year: i64 = parts.next()?.parse().ok().filter(|year| (1970..10_000).contains(year))?;
+    let mut clock = parts.next()?.split(':').map(str::parse::<i64>);
+    let mut next = || clock.next()?.ok();
+    let seconds = next()? * 3600 + next()? * 60 + next()?;
+    // Days from the civil calendar, with years that begin in March.
+    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719_468;
+    Some(days * 86_400 + seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_become_seconds() {
+        assert_eq!(http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
+        assert_eq!(http_date("Thu, 29 Feb 2024 00:00:00 GMT"), Some(1_709_164_800));
+        assert_eq!(http_date("yesterday"), None);
+    }
+
+    #[test]
+    fn versions_differ_by_what_both_say() {
+        let version = |len, etag: Option<&str>, modified: Option<&str>| Version {
+            len,
+            etag: etag.map(Into::into),
+            modified: modified.map(Into::into),
+        };
+        let ours = version(5, Some("\"a\""), Some("x"));
+        ours.hold("f", &version(5, Some("\"a\""), Some("y"))).unwrap();
+        ours.hold("f", &version(5, None, None)).unwrap();
+        ours.hold("f", &version(6, Some("\"a\""), Some("x"))).unwrap_err();
+        ours.hold("f", &version(5, Some("\"b\""), Some("x"))).unwrap_err();
+        let error = version(5, None, Some("x")).hold("f", &version(5, None, Some("y"))).unwrap_err().error;
+        assert!(error.to_string().contains("expected written x, found written y"), "{error}");
+    }
+}

@@ -1,0 +1,140 @@
+//! Servers and clients of the registries, installed once into the target folder.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+use tensorferry::engine::read::remote::{Remote, RemoteFile};
+use tensorferry_remote::{Remotes, Settings};
+
+/// A folder of tests that is kept.
+fn kept(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+pub(crate) fn run(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{command:?}: {}\n{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Python's environment with moto and `huggingface_hub`; `FERRY_REMOTE_VENV` names one that is there.
+pub(crate) fn venv() -> &'static Path {
+    static VENV: OnceLock<PathBuf> = OnceLock::new();
+    VENV.get_or_init(|| {
+        if let Some(path) = std::env::var_os("FERRY_REMOTE_VENV") {
+            return path.into();
+        }
+        let path = kept("remote-venv");
+        if !path.join("installed").exists() {
+            run(Command::new("python3").args(["-m", "venv"]).arg(&path));
+            let packages = ["moto[server]==5.2.5", "huggingface_hub==2.4.0"];
+            run(Command::new(path.join("bin/pip")).args(["install", "-q"]).args(packages));
+            std::fs::write(path.join("installed"), "").unwrap();
+        }
+        path
+    })
+}
+
+/// Azurite's program.
+pub(crate) fn azurite() -> PathBuf {
+    let path = kept("remote-npm");
+    let program = path.join("node_modules/.bin/azurite-blob");
+    if !program.exists() {
+        std::fs::create_dir_all(&path).unwrap();
+        run(Command::new("npm")
+            .args(["install", "--no-audit", "--no-fund", "--prefix"])
+            .arg(&path)
+            .arg("azurite@3"));
+    }
+    program
+}
+
+/// nginx of Debian's.
+pub(crate) fn nginx() -> PathBuf {
+    let path = PathBuf::from("/usr/sbin/nginx");
+    if !path.exists() {
+        run(Command::new("apt-get").arg("update"));
+        run(Command::new("apt-get").args(["install", "-y", "--no-install-recommends", "nginx-light"]));
+    }
+    path
+}
+
+/// A server that ends with the test.
+pub(crate) struct Running {
+    child: Child,
+    pub(crate) port: u16,
+}
+
+impl Running {
+    /// Starts a program and waits until it answers at its port.
+    pub(crate) fn start(port: u16, command: &mut Command) -> Self {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut running = Self { child, port };
+        let since = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(running.child.try_wait().unwrap().is_none(), "{command:?} ended");
+            assert!(since.elapsed() < Duration::from_secs(60), "{command:?} does not answer");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        running
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port that nobody uses.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Asks a server by hand; returns the status.
+pub(crate) fn ask(port: u16, method: &str, target: &str, headers: &str, body: &[u8]) -> u16 {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let len = body.len();
+    let head = format!(
+        "{method} {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\nContent-Length: {len}\r\n{headers}\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(body).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+pub(crate) fn remotes(memory: u64, pairs: &[&str]) -> Remotes {
+    Remotes::new(Settings::with_environment(pairs, []).unwrap(), memory)
+}
+
+/// All of a file, by two threads in windows of 1 MiB, as the copy reads.
+pub(crate) fn read_whole(file: &dyn RemoteFile) -> Vec<u8> {
+    const WINDOW: usize = 1 << 20;
+    let len = usize::try_from(file.stamp().len).unwrap();
+    let mut bytes = vec![0; len];
+    let windows = std::sync::Mutex::new(bytes.chunks_mut(WINDOW).enumerate());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let next = windows.lock().unwrap().next();
+                    let Some((number, window)) = next else { break };
+                    file.read_at((number * WINDOW) as u64, window).unwrap();
+                }
+            });
+        }
+    });
+    bytes
+}
+
+pub(crate) fn open(remotes: &Remotes, url: &str) -> std::sync::Arc<dyn RemoteFile> {
+    let (place, path) = remotes.place(url).unwrap().unwrap();
+    place.open(&path).unwrap()
+}

@@ -1,0 +1,8 @@
+//! Servers that tests start.
+
+#![allow(dead_code, reason = "each test uses some of it")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+pub(crate) mod hub;
+pub(crate) mod server;
+pub(crate) mod store;
