@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     if arguments.losses {
         losses::show_all();
     }
-    let remote = tensorferry_run::remote::remote(&arguments.store, session.memory / 2);
+    let remote = tensorferry_run::remote::remote(&arguments.store, &session);
     let prepared = remote.map(|remote| session.remote = Some(remote)).and_then(|()| set_fault());
     let answered = prepared.and_then(|()| process::prepare(&session)).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tensorferry::engine::read::remote::RemoteFile;
+use tensorferry::engine::context::remote::RemoteFile;
 
 /// How long a look counts as one at what is there now.
 const SOON: Duration = Duration::from_secs(5);

@@ -7,7 +7,7 @@ use crate::runtime::Engine;
 use crate::settings::Settings;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry::engine::read::remote::{Remote, RemotePlace};
+use tensorferry::engine::context::remote::{Remote, RemotePlace};
 use tensorferry_sdk::Result;
 
 /// Opens what URLs of `http`, `https`, `hf`, `s3`, `gs`, `az`, `abfs` and `abfss` lead to. Places are kept: a token is

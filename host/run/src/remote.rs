@@ -1,21 +1,31 @@
 //! What opens inputs that are URLs, for all programs: the stores' crate, where they were built with it.
 
 use std::sync::Arc;
+#[cfg(feature = "remote")]
+use std::sync::atomic::Ordering;
 use tensorferry::engine::context::remote::Remote;
+use tensorferry::engine::context::session::Session;
 use tensorferry_sdk::Result;
 
-/// What opens URLs by these settings, each `KEY=VALUE`, and those of the environment; what is fetched ahead takes a part of
-/// `memory` bytes.
+/// What opens URLs for a session by these settings, each `KEY=VALUE`, and those of the environment; what is fetched ahead
+/// takes up to half of the session's memory. It ends with the session.
 ///
 /// # Errors
 /// Usage, for a setting that there is not, or where the program was built without stores.
 #[cfg(feature = "remote")]
-pub fn remote(settings: &[String], memory: u64) -> Result<Arc<dyn Remote>> {
-    Ok(Arc::new(tensorferry_remote::Remotes::new(settings, memory)?))
+pub fn remote(settings: &[String], session: &Session) -> Result<Arc<dyn Remote>> {
+    let settings = tensorferry_remote::Settings::new(settings)?;
+    let cancelled = session.cancel_flag();
+    let is_cancelled = move || cancelled.load(Ordering::Relaxed);
+    Ok(Arc::new(tensorferry_remote::Remotes::cancelled_by(settings, session.memory / 2, is_cancelled)))
 }
 
+/// What says of every URL that the program was built without stores.
+///
+/// # Errors
+/// Usage, where there are settings for them.
 #[cfg(not(feature = "remote"))]
-pub fn remote(settings: &[String], _memory: u64) -> Result<Arc<dyn Remote>> {
+pub fn remote(settings: &[String], _: &Session) -> Result<Arc<dyn Remote>> {
     match settings {
         [] => Ok(Arc::new(without::NoStores)),
         _ => Err(without::error()),

@@ -199,7 +199,8 @@ fn what_a_person_points_at_is_found_in_a_store() {
     }
     // A server that lists nothing gives what is named, and what that names.
     assert_eq!(open(false, "model.safetensors.index.json").unwrap(), 6);
-    let missing = open(true, "model.safetensors.index.jso").unwrap_err();
+    assert_eq!(open(true, "model.safetensors.index.js").unwrap(), 6);
+    let missing = open(true, "modell.safetensors.index.json").unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::Usage);
     assert!(missing.to_string().contains("folder://store/model.safetensors.index.json"), "{missing}");
     let (session, _) = session(&root, true);
@@ -225,9 +226,8 @@ fn a_conversion_says_what_it_will_read_before_it_does() {
         let words: Vec<&str> = line.split(' ').collect();
         match *words {
             ["advise", _, range] => {
-                let (start, end) = range.split_once("..").unwrap();
-                assert!(start.parse::<u64>().unwrap() >= said, "{line}");
-                said = end.parse::<u64>().unwrap();
+                let (_, end) = range.split_once("..").unwrap();
+                said = said.max(end.parse::<u64>().unwrap());
             }
             ["read", _, offset, len] if said > 0 => {
                 let (offset, len): (u64, u64) = (offset.parse().unwrap(), len.parse().unwrap());

@@ -3,7 +3,7 @@
 use super::install::{Running, ask, free_port, open, read_whole, remotes, venv};
 use crate::support::server::pattern;
 use std::process::Command;
-use tensorferry::engine::read::remote::{Remote, RemoteEntry};
+use tensorferry::engine::context::remote::{Remote, RemoteEntry};
 
 fn start() -> Running {
     let port = free_port();
