@@ -62,7 +62,7 @@ impl Reply {
         Self { status, headers: Vec::new(), body: body.into(), manner: Manner::Whole }
     }
 
-    pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         self.headers.push((name.into(), value.to_string()));
         self
     }
@@ -72,7 +72,7 @@ impl Reply {
         self
     }
 
-    pub(crate) fn redirect(to: impl ToString) -> Self {
+    pub(crate) fn redirect(to: impl std::fmt::Display) -> Self {
         Self::new(302, "").with("Location", to)
     }
 
