@@ -20,11 +20,11 @@ pub(crate) fn run(command: &mut Command) -> String {
     text(&output.stdout)
 }
 
-/// Python's environment with moto and `huggingface_hub`; `FERRY_REMOTE_VENV` names one that is there.
+/// Python's environment with moto and `huggingface_hub`; `FERRY_TEST_REMOTE_VENV` names one that is there.
 pub(crate) fn venv() -> &'static Path {
     static VENV: OnceLock<PathBuf> = OnceLock::new();
     VENV.get_or_init(|| {
-        if let Some(path) = std::env::var_os("FERRY_REMOTE_VENV") {
+        if let Some(path) = std::env::var_os("FERRY_TEST_REMOTE_VENV") {
             return path.into();
         }
         let path = kept("remote-venv");

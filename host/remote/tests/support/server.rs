@@ -209,8 +209,10 @@ fn serve(
 
 /// Bytes that tell where they were taken from.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
-    (0..len as u64 / 8 + 1)
-        .flat_map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes())
-        .take(len)
-        .collect()
+    let mut bytes = Vec::with_capacity(len + 8);
+    for number in 0..=len as u64 / 8 {
+        bytes.extend_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
 }
