@@ -391,3 +391,47 @@ fn words_of(body: &[u8]) -> String {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_public_host_may_not_send_us_into_a_site() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let client = |pairs: &[&str]| Client::new(&Settings::with_environment(pairs, []).unwrap()).unwrap();
+        let (first, next) = ("https://93.184.216.34/a", "https://169.254.169.254/latest");
+        let leads = |pairs: &[&str], first: &str, next: &str| {
+            let (client, first, next) =
+                (client(pairs), Url::parse(first).unwrap(), Url::parse(next).unwrap());
+            let found = runtime.block_on(client.client_for(&first, &next)).map(drop);
+            found.map_err(|fault| fault.error.to_string())
+        };
+        let error = leads(&[], first, next).unwrap_err();
+        assert!(error.contains("an address within a site (--store redirect-to=169.254.169.254"), "{error}");
+        leads(&["redirect-to=a, 169.254.169.254"], first, next).unwrap();
+        leads(&[], "http://127.0.0.1/a", next).unwrap();
+        leads(&[], first, "https://8.8.8.8/a").unwrap();
+        // Names are looked at when they are resolved.
+        let client = client(&["retries=1"]);
+        let ask = Ask::get(Url::parse("http://localhost:1/a").unwrap());
+        let follow = Follow::After(Url::parse(first).unwrap());
+        let fault = runtime.block_on(client.ask_and(&ask, &follow)).unwrap_err();
+        assert!(fault.error.to_string().contains("an address within a site"), "{}", fault.error);
+    }
+
+    #[test]
+    fn limits_that_are_spent_say_when_they_end() {
+        assert_eq!(limit_ends("\"api\";r=0;t=55"), Some(55));
+        assert_eq!(limit_ends("\"api\";r=3;t=55"), None);
+    }
+
+    #[test]
+    fn errors_say_what_people_can_read() {
+        assert_eq!(words_of(b"{\"error\":{\"message\":\"no\"}}"), "no");
+        assert_eq!(words_of(b"<Error><Code>A</Code><Message>b</Message></Error>"), "A: b");
+        assert_eq!(words_of(b"<html><head><title>503</title>"), "503");
+        assert_eq!(words_of(b"<html>"), "");
+        assert_eq!(words_of(b"plain\nmore"), "plain");
+    }
+}

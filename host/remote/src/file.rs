@@ -22,7 +22,7 @@ pub(crate) struct CachedFile {
 
 impl CachedFile {
     /// A file of an origin; `start` is what came of it when it was opened.
-    pub(crate) fn new(
+    pub(crate) fn opened(
         engine: &Arc<Engine>,
         origin: impl Origin,
         stamp: RemoteStamp,

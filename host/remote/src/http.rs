@@ -37,7 +37,7 @@ impl HttpPlace {
     ///
     /// # Errors
     /// Usage, for a URL of no file.
-    pub(crate) fn new(engine: &Arc<Engine>, text: &str) -> Result<(Arc<dyn RemotePlace>, String)> {
+    pub(crate) fn of(engine: &Arc<Engine>, text: &str) -> Result<(Arc<dyn RemotePlace>, String)> {
         let usage = |message: &str| Error::usage(message).file(shown_text(text));
         let mut url = Url::parse(text).map_err(|_| usage("no URL"))?;
         if url.host_str().is_none_or(str::is_empty) {
@@ -83,7 +83,7 @@ impl HttpPlace {
             None => None,
             Some(Opened::Ranges(origin, start)) => {
                 let stamp = origin.version.stamp();
-                Some(CachedFile::new(&self.engine, origin, stamp, start))
+                Some(CachedFile::opened(&self.engine, *origin, stamp, start))
             }
             Some(Opened::Spooled(file)) => Some(Arc::new(file)),
         })
@@ -162,7 +162,7 @@ struct RangedOrigin {
 }
 
 enum Opened {
-    Ranges(RangedOrigin, Bytes),
+    Ranges(Box<RangedOrigin>, Bytes),
     Spooled(SpooledFile),
 }
 
@@ -191,7 +191,7 @@ impl HttpOrigin {
                 let origin = RangedOrigin { origin: self, version };
                 // What does not come of it now comes when it is read.
                 let start = answer.body.start(usize::try_from(START.min(len)).unwrap_or(0)).await;
-                Ok(Some(Opened::Ranges(origin, start)))
+                Ok(Some(Opened::Ranges(Box::new(origin), start)))
             }
             200 => {
                 identity(&answer, &name)?;
@@ -203,7 +203,7 @@ impl HttpOrigin {
             // Nothing of an empty file lies in a range.
             416 if unsatisfied_len(&answer) == Some(0) => {
                 let version = Version::of(&answer, 0);
-                Ok(Some(Opened::Ranges(RangedOrigin { origin: self, version }, Bytes::new())))
+                Ok(Some(Opened::Ranges(Box::new(RangedOrigin { origin: self, version }), Bytes::new())))
             }
             404 | 410 => Ok(None),
             _ => Err(refusal(client, answer, &name).await),

@@ -128,7 +128,7 @@ impl RemotePlace for HubPlace {
         }
         let stamp = file.stamp();
         let origin = HubOrigin::new(&self.api, path, file);
-        Ok(CachedFile::new(&self.engine, origin, stamp, Bytes::new()))
+        Ok(CachedFile::opened(&self.engine, origin, stamp, Bytes::new()))
     }
 }
 

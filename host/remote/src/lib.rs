@@ -19,6 +19,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod address;
 mod secret;

@@ -169,7 +169,7 @@ impl ObjectPlace {
         };
         let stamp = version.stamp();
         let origin = ObjectOrigin::new(self.current(), location, self.url(path), version);
-        Ok(Some(CachedFile::new(&self.engine, origin, stamp, bytes)))
+        Ok(Some(CachedFile::opened(&self.engine, origin, stamp, bytes)))
     }
 
     /// Whether any name goes on behind a prefix.

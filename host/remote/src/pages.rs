@@ -450,7 +450,7 @@ mod tests {
         pages.begin(1, 100 * MIB);
         here(&mut pages, 1, 2 * MIB..3 * MIB);
         assert_eq!(pages.demand(1, 0, 10).unwrap().range, 0..LEAST);
-        pages.advise(1, &[0..4 * MIB]);
+        pages.advise(1, &[0..2 * MIB, 2 * MIB..4 * MIB]);
         assert_eq!(pages.demand(1, MIB, MIB + 5).unwrap().range, MIB..2 * MIB);
         assert_eq!(pages.next().unwrap().range, 0..2 * MIB);
         pages.end(1);

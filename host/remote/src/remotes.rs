@@ -65,7 +65,7 @@ impl Remote for Remotes {
     fn place(&self, url: &str) -> Result<Option<(Arc<dyn RemotePlace>, String)>> {
         let Some((scheme, _)) = url.split_once("://") else { return Ok(None) };
         match scheme.to_ascii_lowercase().as_str() {
-            "http" | "https" => HttpPlace::new(&self.engine, url).map(Some),
+            "http" | "https" => HttpPlace::of(&self.engine, url).map(Some),
             "hf" => {
                 let (name, path) = hub::address(url)?;
                 Ok(Some((self.kept(name, || HubPlace::new(&self.engine, url))?, path)))

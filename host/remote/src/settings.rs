@@ -307,6 +307,7 @@ fn bytes(value: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fmt::Write;
 
     fn settings(pairs: &[&str]) -> Result<Settings> {
         let environment = [("HF_TOKEN", "hf_word"), ("AWS_REGION", "eu-west-1"), ("EMPTY", "")];
@@ -349,5 +350,30 @@ mod tests {
         assert!(Settings::describe().count() >= 25);
         let all = Settings::describe().filter(|row| row.is_scoped).count();
         assert!(all >= 10, "{all}");
+    }
+
+    #[test]
+    fn the_guide_has_them_all() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src/remote.md");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut table = String::from(
+            "| Key | Value | Default | Environment | What it is | |\n|---|---|---|---|---|---|\n",
+        );
+        for row in Settings::describe() {
+            let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{text}`") };
+            let variables =
+                row.variables.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let dot = if row.is_scoped { "." } else { "" };
+            let (key, value, default) = (code(row.key), row.value, code(row.default));
+            writeln!(table, "| {key} | {value} | {default} | {variables} | {} | {dot} |", row.about).unwrap();
+        }
+        let (before, rest) = text.split_once("<!-- settings -->\n").unwrap();
+        let (found, after) = rest.split_once("<!-- /settings -->").unwrap();
+        if std::env::var_os("FERRY_TEST_WRITE_GUIDE").is_some() {
+            std::fs::write(&path, format!("{before}<!-- settings -->\n{table}<!-- /settings -->{after}"))
+                .unwrap();
+            return;
+        }
+        assert_eq!(found, table, "FERRY_TEST_WRITE_GUIDE=1 writes it anew");
     }
 }

@@ -90,7 +90,7 @@ fn many_threads_within_a_small_budget() {
     let remotes = remotes_with(3 << 20, &["parallel=3"]);
     let file = open(&remotes, &server.url("long")).unwrap();
     // Advice that nobody follows fills the budget, and stops nobody.
-    file.advise(&[0..30 << 20]);
+    file.advise(&[0..15 << 20, 15 << 20..30 << 20]);
     std::thread::scope(|scope| {
         for thread in 0..4_u64 {
             let (file, bytes) = (&file, &bytes);

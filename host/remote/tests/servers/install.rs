@@ -1,6 +1,5 @@
 //! Servers and clients of the registries, installed once into the target folder.
 
-use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,11 +20,11 @@ pub(crate) fn run(command: &mut Command) -> String {
     text(&output.stdout)
 }
 
-/// Python's environment with moto and `huggingface_hub`; `FERRY_REMOTE_VENV` names one that is there.
+/// Python's environment with moto and `huggingface_hub`; `FERRY_TEST_REMOTE_VENV` names one that is there.
 pub(crate) fn venv() -> &'static Path {
     static VENV: OnceLock<PathBuf> = OnceLock::new();
     VENV.get_or_init(|| {
-        if let Some(path) = std::env::var_os("FERRY_REMOTE_VENV") {
+        if let Some(path) = std::env::var_os("FERRY_TEST_REMOTE_VENV") {
             return path.into();
         }
         let path = kept("remote-venv");
@@ -94,20 +93,6 @@ impl Drop for Running {
 /// A port that nobody uses.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// Asks a server by hand; returns the status.
-pub(crate) fn ask(port: u16, method: &str, target: &str, headers: &str, body: &[u8]) -> u16 {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    let len = body.len();
-    let head = format!(
-        "{method} {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\nContent-Length: {len}\r\n{headers}\r\n"
-    );
-    stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(body).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    String::from_utf8_lossy(&answer).split(' ').nth(1).unwrap().parse().unwrap()
 }
 
 pub(crate) fn remotes(memory: u64, pairs: &[&str]) -> Remotes {

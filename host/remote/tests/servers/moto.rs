@@ -1,20 +1,41 @@
 //! S3, as moto does it: with versions of objects, `If-Match`, and all kinds of keys.
 
-use super::install::{Running, ask, free_port, open, read_whole, remotes, venv};
+use super::install::{Running, free_port, open, read_whole, remotes, run, venv};
 use crate::support::server::pattern;
 use std::process::Command;
 use tensorferry::engine::context::remote::{Remote, RemoteEntry};
 
+/// Puts what stands in a folder into the bucket, and a thousand small objects if it is told to.
+const SCRIPT: &str = r#"
+import concurrent.futures, pathlib, sys, boto3
+port, folder, many = sys.argv[1:]
+s3 = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}", region_name="us-east-1",
+                  aws_access_key_id="key", aws_secret_access_key="secret")
+s3.create_bucket(Bucket="bucket")
+for path in pathlib.Path(folder).rglob("*"):
+    if path.is_file():
+        s3.put_object(Bucket="bucket", Key=str(path.relative_to(folder)), Body=path.read_bytes())
+with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    put = lambda number: s3.put_object(Bucket="bucket", Key=f"many/{number:04}", Body=b"x")
+    list(pool.map(put, range(int(many))))
+"#;
+
 fn start() -> Running {
     let port = free_port();
     let program = venv().join("bin/moto_server");
-    let running = Running::start(port, Command::new(program).args(["-p", &port.to_string()]));
-    assert_eq!(ask(port, "PUT", "/bucket", "", b""), 200);
-    running
+    Running::start(port, Command::new(program).args(["-p", &port.to_string()]))
 }
 
-fn put(server: &Running, key: &str, bytes: &[u8]) {
-    assert_eq!(ask(server.port, "PUT", &format!("/bucket/{key}"), "", bytes), 200, "{key}");
+fn put(server: &Running, many: usize, objects: &[(&str, &[u8])]) {
+    let folder = tempfile::tempdir().unwrap();
+    for (key, bytes) in objects {
+        let path = folder.path().join(key);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+    let mut python = Command::new(venv().join("bin/python"));
+    python.args(["-c", SCRIPT, &server.port.to_string()]).arg(folder.path()).arg(many.to_string());
+    run(&mut python);
 }
 
 #[test]
@@ -22,13 +43,9 @@ fn put(server: &Running, key: &str, bytes: &[u8]) {
 fn objects_of_moto_are_read_listed_and_told_when_they_change() {
     let server = start();
     let large = pattern(24 << 20);
-    put(&server, "model/a.bin", &large);
-    put(&server, "model/b%20c%2B%25.txt", b"text");
-    put(&server, "model/sub/d", b"d");
-    put(&server, "empty", b"");
-    for number in 0..1100 {
-        put(&server, &format!("many/{number:04}"), b"x");
-    }
+    let objects: [(&str, &[u8]); 4] =
+        [("model/a.bin", &large), ("model/b c+%.txt", b"text"), ("model/sub/d", b"d"), ("empty", b"")];
+    put(&server, 1010, &objects);
     let endpoint = format!("endpoint=http://127.0.0.1:{}", server.port);
     let remotes = remotes(64 << 20, &[&endpoint, "access-key=key", "secret-key=secret", "retries=2"]);
     let (place, _) = remotes.place("s3://bucket").unwrap().unwrap();
@@ -36,7 +53,7 @@ fn objects_of_moto_are_read_listed_and_told_when_they_change() {
     let mut listed = place.list("model", 10).unwrap();
     listed.sort_by(|a, b| a.name.cmp(&b.name));
     assert_eq!(listed, [entry("a.bin", Some(24 << 20)), entry("b c+%.txt", Some(4)), entry("sub", None)]);
-    assert_eq!(place.list("many", 2000).unwrap().len(), 1100);
+    assert_eq!(place.list("many", 2000).unwrap().len(), 1010);
     assert_eq!(place.look("model").unwrap(), Some(entry("model", None)));
     assert_eq!(place.look("mode").unwrap(), None);
     assert_eq!(place.look("empty").unwrap(), Some(entry("empty", Some(0))));
@@ -46,7 +63,7 @@ fn objects_of_moto_are_read_listed_and_told_when_they_change() {
     file.check_unchanged().unwrap();
 
     let file = open(&remotes, "s3://bucket/model/a.bin");
-    put(&server, "model/a.bin", &pattern(24 << 20)[1..]);
+    put(&server, 0, &[("model/a.bin", &large[1..])]);
     let error = file.read_at(20 << 20, &mut [0; 100]).unwrap_err().to_string();
     assert!(error.contains("changed while it was read"), "{error}");
     file.check_unchanged().unwrap_err();

@@ -62,7 +62,7 @@ impl Reply {
         Self { status, headers: Vec::new(), body: body.into(), manner: Manner::Whole }
     }
 
-    pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         self.headers.push((name.into(), value.to_string()));
         self
     }
@@ -72,7 +72,7 @@ impl Reply {
         self
     }
 
-    pub(crate) fn redirect(to: impl ToString) -> Self {
+    pub(crate) fn redirect(to: impl std::fmt::Display) -> Self {
         Self::new(302, "").with("Location", to)
     }
 
@@ -209,8 +209,10 @@ fn serve(
 
 /// Bytes that tell where they were taken from.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
-    (0..len as u64 / 8 + 1)
-        .flat_map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes())
-        .take(len)
-        .collect()
+    let mut bytes = Vec::with_capacity(len + 8);
+    for number in 0..=len as u64 / 8 {
+        bytes.extend_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
 }

@@ -1,0 +1,46 @@
+//! Reads files of URLs whole, as a conversion does, and says how fast: `read MEMORY_MIB URL...`; settings from
+//! `FERRY_STORE`, with spaces between them.
+
+use std::sync::Mutex;
+use std::time::Instant;
+use tensorferry::engine::read::remote::Remote;
+use tensorferry_remote::{Remotes, Settings};
+use tensorferry_sdk::{Error, Result};
+
+const WINDOW: usize = 1 << 20;
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let memory: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(256);
+    let settings = std::env::var("FERRY_STORE").unwrap_or_default();
+    let settings: Vec<&str> = settings.split_whitespace().collect();
+    let remotes = Remotes::new(Settings::new(&settings)?, memory << 20);
+    for url in arguments {
+        let started = Instant::now();
+        let (place, path) = remotes.place(&url)?.ok_or_else(|| Error::usage("no URL that is known here"))?;
+        let file = place.open(&path)?;
+        let len = file.stamp().len;
+        let opened = started.elapsed();
+        let next = Mutex::new((0..len).step_by(WINDOW));
+        std::thread::scope(|scope| {
+            let work = || -> Result<()> {
+                let mut buffer = vec![0; WINDOW];
+                loop {
+                    let start = next.lock().map_err(|_| Error::io("a thread failed"))?.next();
+                    let Some(start) = start else { return Ok(()) };
+                    let count = usize::try_from((len - start).min(WINDOW as u64)).unwrap_or(WINDOW);
+                    file.read_at(start, &mut buffer[..count])?;
+                }
+            };
+            let threads = [scope.spawn(work), scope.spawn(work)];
+            threads
+                .into_iter()
+                .try_for_each(|thread| thread.join().map_err(|_| Error::io("a thread failed"))?)
+        })?;
+        file.check_unchanged()?;
+        #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+        let rate = len as f64 / started.elapsed().as_secs_f64() / 1e6;
+        println!("{len} bytes, opened in {opened:.2?}, {rate:.0} MB/s: {}", place.url(&path));
+    }
+    Ok(())
+}
