@@ -76,4 +76,10 @@ pub trait RemoteFile: Send + Sync {
     /// Says which ranges will be read next, in this order, after those that were said before. A hint: they may be fetched
     /// ahead, within the memory that the remote was given.
     fn advise(&self, ranges: &[Range<u64>]);
+
+    /// Looks whether it is still the same file.
+    ///
+    /// # Errors
+    /// Transient, if not.
+    fn check_unchanged(&self) -> Result<()>;
 }
