@@ -8,8 +8,9 @@ use crate::settings::Settings;
 use bytes::Bytes;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tensorferry_sdk::{Error, Result};
 
@@ -70,6 +71,8 @@ pub(crate) struct Client {
     /// Resolves names to public addresses alone.
     public: reqwest::Client,
     rules: Arc<Rules>,
+    /// Of hosts that sent us elsewhere: whether they are within a site.
+    within: Arc<Mutex<HashMap<String, bool>>>,
 }
 
 struct Rules {
@@ -135,7 +138,7 @@ impl Client {
             redirect_to: hosts.split(',').map(|host| host.trim().to_ascii_lowercase()).collect(),
             secrets: settings.secrets(),
         };
-        Ok(Self { any: build(false)?, public: build(true)?, rules: Arc::new(rules) })
+        Ok(Self { any: build(false)?, public: build(true)?, rules: Arc::new(rules), within: Arc::default() })
     }
 
     /// How long and how often what gets nowhere is tried.
@@ -227,7 +230,7 @@ impl Client {
     /// itself, or the host is named in the settings.
     async fn client_for(&self, first: &Url, next: &Url) -> Result<&reqwest::Client, Fault> {
         let host = next.host_str().unwrap_or_default().to_ascii_lowercase();
-        if self.rules.redirect_to.contains(&host) || is_within_a_site(first).await {
+        if self.rules.redirect_to.contains(&host) || self.is_within_a_site(first).await {
             return Ok(&self.any);
         }
         match literal(next) {
@@ -239,6 +242,24 @@ impl Client {
             )),
             _ => Ok(&self.public),
         }
+    }
+
+    async fn is_within_a_site(&self, url: &Url) -> bool {
+        if let Some(address) = literal(url) {
+            return !is_public(address);
+        }
+        let Some(host) = url.host_str() else { return false };
+        let known = || self.within.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(is_within) = known().get(host).copied() {
+            return is_within;
+        }
+        let port = url.port_or_known_default().unwrap_or(443);
+        // A name that cannot be resolved here is one that a proxy resolves.
+        let found = tokio::net::lookup_host((host, port)).await.map(Iterator::collect);
+        let found: Vec<SocketAddr> = found.unwrap_or_default();
+        let is_within = !found.is_empty() && found.iter().all(|address| !is_public(address.ip()));
+        known().insert(host.to_owned(), is_within);
+        is_within
     }
 
     fn fault(&self, error: reqwest::Error) -> Fault {
@@ -310,18 +331,6 @@ pub(crate) fn is_same_host(a: &Url, b: &Url) -> bool {
 fn kept(headers: &HeaderMap) -> HeaderMap {
     let kept = headers.iter().filter(|(name, _)| FOR_OTHER_HOSTS.contains(name));
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
-}
-
-async fn is_within_a_site(url: &Url) -> bool {
-    if let Some(address) = literal(url) {
-        return !is_public(address);
-    }
-    let Some(host) = url.host_str() else { return false };
-    let port = url.port_or_known_default().unwrap_or(443);
-    // A name that cannot be resolved here is one that a proxy resolves.
-    let found: Vec<SocketAddr> =
-        tokio::net::lookup_host((host, port)).await.map(Iterator::collect).unwrap_or_default();
-    !found.is_empty() && found.iter().all(|address| !is_public(address.ip()))
 }
 
 struct PublicOnly;
