@@ -66,6 +66,10 @@ pub(crate) struct Arguments {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true, help_heading = GLOBAL)]
     pub(crate) color: clap::ColorChoice,
 
+    /// How stores are reached, `endpoint=http://localhost:9000`; the guide's chapter on them lists the keys
+    #[arg(long, global = true, value_name = "KEY=VALUE", help_heading = GLOBAL)]
+    pub(crate) store: Vec<String>,
+
     /// Raise or lower a limit that an error names, `columns=50000`; `ferry formats` lists them
     #[arg(long, global = true, value_name = "NAME=VALUE", value_parser = bound, help_heading = GLOBAL)]
     pub(crate) bound: Vec<(String, u64)>,

@@ -25,7 +25,7 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
     let outputs = match &template {
         Template::Plain(output) => {
             let report = one(command, &inputs[0], output, registry, session)?;
-            terminal::answer_beside(is_pipe(output), command.json, || report.json(), || text(&report))?;
+            terminal::answer_beside(is_pipe(output), command.json, || report.json(), || said(command, &report))?;
             return Ok(0);
         }
         Template::Of(template) => outputs::of(&inputs, template, command.to.as_deref(), registry)?,
@@ -37,7 +37,7 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
         let session = session.below(session.threads, session.memory, session.rate);
         match one(command, input, output, registry, &session) {
             Ok(report) if command.json => documents.push(report.json()),
-            Ok(report) => terminal::print(&text(&report))?,
+            Ok(report) => terminal::print(&said(command, &report))?,
             Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
             Err(error) => {
                 terminal::message("error", &format!("{}: {error}", input.display()));
@@ -140,6 +140,11 @@ fn check_piped(command: &Convert) -> Result<()> {
         return Err(Error::usage("- has no ending that says the format: --to FORMAT"));
     }
     Ok(())
+}
+
+/// What is printed of a conversion; a plan is what was asked for, however quiet it is to be.
+fn said(command: &Convert, report: &Report) -> String {
+    if command.quiet && !report.dry_run { String::new() } else { text(report) }
 }
 
 fn text(report: &Report) -> String {

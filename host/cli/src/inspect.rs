@@ -17,7 +17,7 @@ use std::fmt::Write;
 use std::path::Path;
 use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::inspect::{Inspected, inspect, inspect_below, temporary};
+use tensorferry::engine::convert::inspect::{Inspected, inspect_below, inspect_found, temporary};
 use tensorferry::engine::convert::statistics::{ModelStatistics, StatisticsRequest, model_statistics};
 use tensorferry::engine::convert::steps;
 use tensorferry::engine::describe::composite::Composite;
@@ -36,7 +36,9 @@ use tensorferry::engine::tensors::content::{self, Algorithm, ContentDigest, dige
 use tensorferry::engine::tensors::logical::Logical;
 use tensorferry::engine::tensors::stored::{Stored, hex};
 use tensorferry_run::human::short;
-use tensorferry_sdk::{Catalog, Error, ErrorKind, Loss, Purpose, Result, Tensor, TensorId, Value};
+use tensorferry_sdk::{
+    Catalog, Entry, Error, ErrorKind, Loss, Purpose, Result, Source, Tensor, TensorId, Value,
+};
 
 /// Lines of a terminal: what the text shows without `--all`, with the losses that stand before it.
 const SCREEN: usize = 48;
@@ -60,7 +62,7 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
     let piped = pipes::input(&command.input)?;
     let input = &*piped.path;
     let found = match record_files::find(input, look.choice(), registry, session) {
-        Err(error) if error.kind() == ErrorKind::Unsupported && input.is_dir() => {
+        Err(error) if error.kind() == ErrorKind::Unsupported && is_folder(input, session) => {
             let models = inspect_below(input, look, registry, session)?;
             if models.is_empty() {
                 return no_model(command, input, session).unwrap_or(Err(error));
@@ -75,7 +77,7 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
     if command.schema {
         return Err(Error::usage("--schema is for records: this input holds tensors"));
     }
-    let seen = Seen::new(command, inspect(input, look, registry, session)?, session)?;
+    let seen = Seen::new(command, inspect_found(&found, look, session)?, session)?;
     losses::report(&seen.inspected.losses, &session.take_notes(), false);
     terminal::answer(command.json, || document(&seen), || text(&seen, command.all))?;
     seen.inspected.input.close()
@@ -107,9 +109,14 @@ impl Seen {
     }
 }
 
+/// Whether an input is a folder, here or elsewhere.
+pub(super) fn is_folder(input: &Path, session: &Session) -> bool {
+    FileSource::open(input, session).is_ok_and(|source| *source.entry() == Entry::Folder)
+}
+
 /// A folder without a model that holds something else that belongs to one.
 fn no_model(command: &Inspect, folder: &Path, session: &Session) -> Option<Result<()>> {
-    let source = FileSource::open(folder, &session.limits).ok()?;
+    let source = FileSource::open(folder, session).ok()?;
     let found = Tokenizer::of_folder(&source)?;
     let document = || json!({ "format": null, "tensors": [], "model": { "tokenizer": &found } });
     let path = terminal::shown(folder);
@@ -138,8 +145,7 @@ fn narrowed(command: &Inspect, seen: Inspected, weights: &[Composite]) -> Result
 
 /// The models of a folder's folders, one after the other.
 fn each(command: &Inspect, models: Vec<(String, Inspected)>, session: &Session) -> Result<()> {
-    let pipeline =
-        FileSource::open(&command.input, &session.limits).ok().and_then(|root| Pipeline::of(&root));
+    let pipeline = FileSource::open(&command.input, session).ok().and_then(|root| Pipeline::of(&root));
     let models = each_seen(command, models, session)?;
     let losses: Vec<Loss> =
         models.iter().flat_map(|(_, seen)| seen.inspected.losses.iter().cloned()).collect();

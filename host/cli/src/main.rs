@@ -63,7 +63,9 @@ fn main() -> ExitCode {
     if arguments.losses {
         losses::show_all();
     }
-    let answered = set_fault().and_then(|()| process::prepare(&session)).and_then(|()| {
+    let remote = tensorferry_run::remote::remote(&arguments.store, &session);
+    let prepared = remote.map(|remote| session.remote = Some(remote)).and_then(|()| set_fault());
+    let answered = prepared.and_then(|()| process::prepare(&session)).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
             // It starts threads for each job.
             let registry = plugin_folders::load(&arguments)?;
@@ -93,7 +95,7 @@ fn set_fault() -> Result<()> {
 }
 
 fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
-    let load = || plugin_folders::load(arguments);
+    let load = || Ok(plugin_folders::load(arguments)?.with_session(session.afresh()));
     match &arguments.command {
         Command::Convert(command) => convert::run(command, &load()?, session),
         Command::Inspect(command) => inspect::run(command, &load()?, session).map(|()| 0),

@@ -29,5 +29,5 @@ pub(super) fn run(command: &Show, registry: &Registry, session: &Session) -> Res
         let problem = format!("{flag} is for records, and the input holds tensors: name one, `NAME[0:10]`");
         return Err(Error::usage(problem).file(command.input.display().to_string()));
     }
-    tensors::run(command, &input.path, found.format, registry, session)
+    tensors::run(command, &found, session)
 }

@@ -6,6 +6,7 @@ pub mod folder_names;
 pub mod loss;
 mod process_pool;
 pub mod regular_file;
+pub mod remote;
 pub mod session;
 pub mod stamp;
 pub mod suggest;

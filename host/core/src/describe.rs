@@ -99,7 +99,7 @@ impl ModelDescription {
 #[must_use]
 pub fn describe(input: &Input, catalog: &Catalog, shown: &Catalog, session: &Session) -> ModelDescription {
     let catalog = &*of_model(catalog);
-    let (config, config_problem) = match ModelConfig::read(input.source.folder(), &session.limits) {
+    let (config, config_problem) = match ModelConfig::read(&input.source) {
         Ok(config) => (config, None),
         Err(error) => (ModelConfig::default(), Some(error.to_string())),
     };

@@ -5,7 +5,7 @@ use crate::runtime::{Engine, Process};
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry::engine::read::remote::{RemoteFile, RemoteStamp};
+use tensorferry::engine::context::remote::{RemoteFile, RemoteStamp};
 use tensorferry_sdk::{Error, Result};
 
 /// What is asked of a file first: with it come its length and its tag, and most headers are no longer.

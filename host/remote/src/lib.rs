@@ -6,7 +6,7 @@
 //! the [`Settings`]; no key, token or signed query is in anything that is shown.
 //!
 //! ```no_run
-//! use tensorferry::engine::read::remote::{Remote, RemoteFile, RemotePlace};
+//! use tensorferry::engine::context::remote::{Remote, RemoteFile, RemotePlace};
 //! use tensorferry_remote::{Remotes, Settings};
 //! # fn main() -> tensorferry::Result<()> {
 //! let remotes = Remotes::new(Settings::new(&["parallel=4"])?, 256 << 20);

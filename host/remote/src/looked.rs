@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tensorferry::engine::read::remote::RemoteFile;
+use tensorferry::engine::context::remote::RemoteFile;
 use tensorferry_sdk::{Error, Result};
 
 /// A file, if there is one.

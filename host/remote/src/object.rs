@@ -25,7 +25,7 @@ use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt};
 use origin::{ObjectOrigin, version_of};
 use reqwest::Url;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry::engine::read::remote::{RemoteEntry, RemoteFile, RemotePlace};
+use tensorferry::engine::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
 use tensorferry_sdk::{Error, Result};
 use trouble::Trouble;
 

@@ -6,8 +6,9 @@ use crate::object::{Bucket, ObjectPlace};
 use crate::runtime::Engine;
 use crate::settings::Settings;
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry::engine::read::remote::{Remote, RemotePlace};
+use tensorferry::engine::context::remote::{Remote, RemotePlace};
 use tensorferry_sdk::Result;
 
 /// Opens what URLs of `http`, `https`, `hf`, `s3`, `gs`, `az`, `abfs` and `abfss` lead to. Places are kept: a token is
@@ -15,6 +16,13 @@ use tensorferry_sdk::Result;
 pub struct Remotes {
     engine: Arc<Engine>,
     places: Mutex<HashMap<String, Arc<dyn RemotePlace>>>,
+}
+
+impl fmt::Debug for Remotes {
+    /// Names no place: their URLs may hold keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remotes").finish_non_exhaustive()
+    }
 }
 
 impl Remotes {

@@ -9,7 +9,7 @@ mod secrets;
 
 use crate::{Remotes, Settings};
 use std::sync::Arc;
-use tensorferry::engine::read::remote::{Remote, RemoteFile, RemotePlace};
+use tensorferry::engine::context::remote::{Remote, RemoteFile, RemotePlace};
 use tensorferry_sdk::Result;
 
 /// Remotes that give up soon.

@@ -51,6 +51,7 @@ mod narrowing;
 mod pairs;
 mod receipts;
 mod records;
+mod remote;
 mod rolling;
 mod run {
     mod datasets;

@@ -182,6 +182,8 @@ impl Pairs {
     }
 
     fn note(&mut self, text: String) -> usize {
+        // Markdown takes `list<int64>` for HTML, and does not show it.
+        let text = text.replace('<', "\\<");
         let known = self.notes.iter().position(|note| *note == text);
         known.unwrap_or_else(|| {
             self.notes.push(text);

@@ -1,6 +1,6 @@
 //! `ferry inspect --html`: what an input holds, as a page.
 
-use super::{Seen, description, each_seen, hex, records};
+use super::{Seen, description, each_seen, hex, is_folder, records};
 use crate::args::Inspect;
 use crate::losses;
 use crate::page::{Heats, PageFile, ShownModel, models};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::inspect::{Inspected, inspect, inspect_below};
+use tensorferry::engine::convert::inspect::{Inspected, inspect_below, inspect_found};
 use tensorferry::engine::formats::registry::{Registry, holds_records};
 use tensorferry::engine::read::record_files;
 use tensorferry_sdk::{ErrorKind, Purpose, Result};
@@ -35,7 +35,7 @@ pub(crate) fn paged(
 ) -> Result<Paged> {
     let look = command.reader.look(Purpose::SHOW);
     let found = match record_files::find(input, look.choice(), registry, session) {
-        Err(error) if error.kind() == ErrorKind::Unsupported && input.is_dir() => {
+        Err(error) if error.kind() == ErrorKind::Unsupported && is_folder(input, session) => {
             let models = inspect_below(input, look, registry, session)?;
             if models.is_empty() {
                 return Err(error);
@@ -50,7 +50,7 @@ pub(crate) fn paged(
     if holds_records(&found.format.description) {
         return records::page(command, &title(command), &found, session).map(Paged::Records);
     }
-    let seen = Seen::new(command, inspect(input, look, registry, session)?, session)?;
+    let seen = Seen::new(command, inspect_found(&found, look, session)?, session)?;
     Ok(Paged::Models(vec![(None, seen)]))
 }
 

@@ -10,12 +10,12 @@ use crate::losses;
 use crate::terminal::{self, printable};
 use serde_json::json as document;
 use std::fmt::Write;
-use std::path::Path;
 use std::sync::Arc;
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::inspect::{Look, inspect};
+use tensorferry::engine::convert::inspect::inspect_found;
 use tensorferry::engine::convert::steps;
-use tensorferry::engine::formats::registry::{RegisteredFormat, Registry};
+use tensorferry::engine::formats::registry::RegisteredFormat;
+use tensorferry::engine::read::record_files::FoundInput;
 use tensorferry::engine::steps::apply;
 use tensorferry::engine::steps::dequantize::{READER_OPTION, asked};
 use tensorferry::engine::tensors::elements::{Elements, Precision, has_values};
@@ -23,15 +23,10 @@ use tensorferry::engine::tensors::slice::AxisSlice;
 use tensorferry::{Model, OpenOptions, Tensor};
 use tensorferry_sdk::{Dtype, Error, Purpose, Result, Side};
 
-pub(super) fn run(
-    command: &Show,
-    input: &Path,
-    format: &RegisteredFormat,
-    registry: &Registry,
-    session: &Session,
-) -> Result<()> {
+pub(super) fn run(command: &Show, found: &FoundInput<'_>, session: &Session) -> Result<()> {
+    let format = found.format;
     let options = reader_options(command, format)?;
-    let mut model = open(command, input, &options, registry, session)?;
+    let mut model = open(command, found, options.clone(), session)?;
     let mut requests = wanted(&model, &command.names)?;
     let mut read = 0;
     let stored: Vec<String> = requests.iter().map(|one| one.tensor.dtype_name().to_owned()).collect();
@@ -41,8 +36,8 @@ pub(super) fn run(
             return Err(without_values(command, &blocks.tensor));
         }
         read += model.take_read();
-        let options = [&*options, &[(READER_OPTION.to_owned(), "f32".to_owned())]].concat();
-        model = open(command, input, &options, registry, session)?;
+        let options = [options, vec![(READER_OPTION.to_owned(), "f32".to_owned())]].concat();
+        model = open(command, found, options, session)?;
         requests = wanted(&model, &command.names)?;
         if let Some(blocks) = requests.iter().find(|one| !has_values(one.tensor.dtype())) {
             return Err(without_values(command, &blocks.tensor));
@@ -69,13 +64,12 @@ pub(super) fn run(
 /// Opens the input as it is inspected, and applies the steps.
 fn open(
     command: &Show,
-    input: &Path,
-    options: &[(String, String)],
-    registry: &Registry,
+    found: &FoundInput<'_>,
+    options: Vec<(String, String)>,
     session: &Session,
 ) -> Result<Model> {
-    let look = Look { options, ..command.reader.look(Purpose::SHOW) };
-    let mut inspected = inspect(input, look, registry, session)?;
+    let look = command.reader.look(Purpose::SHOW);
+    let mut inspected = inspect_found(&found.with_options(options), look, session)?;
     if !command.step.is_empty() {
         let steps = steps::on_tensors(steps::parse(&command.step)?)?;
         let (catalog, effects) = apply(inspected.catalog.unpacked().0, &steps)?;

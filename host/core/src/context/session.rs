@@ -3,6 +3,7 @@
 
 use crate::context::folder_names::FolderNames;
 use crate::context::process_pool::ProcessPool;
+use crate::context::remote::Remote;
 use crate::context::windows::size;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +21,8 @@ pub struct Session {
     pub memory: u64,
     /// Bytes a second, at most.
     pub rate: Option<u64>,
+    /// What opens inputs that are URLs; none, where all inputs are paths.
+    pub remote: Option<Arc<dyn Remote>>,
     started: Instant,
     cancelled: Arc<AtomicBool>,
     notes: Mutex<Vec<String>>,
@@ -56,6 +59,7 @@ impl Session {
             threads: threads.max(1),
             memory,
             rate: None,
+            remote: None,
             started: Instant::now(),
             cancelled: Arc::default(),
             notes: Mutex::default(),
@@ -76,6 +80,7 @@ impl Session {
         Self {
             limits: self.limits.clone(),
             rate: self.rate,
+            remote: self.remote.clone(),
             pool: self.pool.clone(),
             ..Self::new(self.threads, self.memory)
         }
@@ -102,8 +107,19 @@ impl Session {
         let pool = if threads == self.threads { self.pool.clone() } else { Arc::default() };
         let (limits, cancelled) = (within(self.limits.clone(), memory), self.cancelled.clone());
         let (folders, checks, call) = (self.folders.clone(), self.checks.clone(), self.call.clone());
-        let reads = self.reads.clone();
-        Self { limits, rate, cancelled, pool, folders, checks, call, reads, ..Self::new(threads, memory) }
+        let (reads, remote) = (self.reads.clone(), self.remote.clone());
+        Self {
+            limits,
+            rate,
+            remote,
+            cancelled,
+            pool,
+            folders,
+            checks,
+            call,
+            reads,
+            ..Self::new(threads, memory)
+        }
     }
 
     /// A session that is cancelled with this one, and has one of `of` equal shares of its memory.
@@ -113,6 +129,7 @@ impl Session {
         let memory = self.memory / of.max(1);
         Self {
             limits: within(self.limits.clone(), memory),
+            remote: self.remote.clone(),
             cancelled: self.cancelled.clone(),
             pool: self.pool.clone(),
             checks: self.checks.clone(),

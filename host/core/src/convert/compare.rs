@@ -4,7 +4,7 @@
 mod records;
 
 use crate::context::session::Session;
-use crate::convert::inspect::{Inspected, Look, inspect, temporary};
+use crate::convert::inspect::{Inspected, Look, inspect_found, temporary};
 use crate::convert::sides::options_of;
 use crate::convert::steps;
 use crate::formats::registry::{Registry, holds_records};
@@ -123,8 +123,8 @@ pub fn compare(request: &Compared<'_>, registry: &Registry, session: &Session) -
         return Err(crate::convert::without_records());
     }
     let steps = steps::on_tensors(steps::parse(request.steps)?)?;
-    let (mut a, mut b) =
-        (open(request.a, request, registry, session)?, open(request.b, request, registry, session)?);
+    let [a, b] = &found;
+    let (mut a, mut b) = (open(a, request, session)?, open(b, request, session)?);
     // A format without a dtype has it packed, which is no difference.
     b.catalog = b.catalog.unpacked().0;
     let (catalog, effects) = apply(a.catalog.unpacked().0, &steps)?;
@@ -154,16 +154,14 @@ pub fn compare(request: &Compared<'_>, registry: &Registry, session: &Session) -
 }
 
 /// A part is taken where there is one: what was converted from a part has only that.
-fn open(path: &Path, request: &Compared<'_>, registry: &Registry, session: &Session) -> Result<Inspected> {
-    let Compared { part, options, .. } = *request;
-    let choice = InputChoice { from: None, options, part };
-    let FoundInput { format, is_split, .. } = record_files::find(path, choice, registry, session)?;
-    let options = if is_split { options.to_vec() } else { options_of(&format.description, options) };
-    let look = |part| Look { from: None, options: &options, part, purpose: Purpose::COMPARE };
-    if is_split {
-        return inspect(path, look(part), registry, session);
+fn open(found: &FoundInput<'_>, request: &Compared<'_>, session: &Session) -> Result<Inspected> {
+    let Compared { part, .. } = *request;
+    let look = |part| Look { from: None, options: &[], part, purpose: Purpose::COMPARE };
+    if found.is_split {
+        return inspect_found(found, look(part), session);
     }
-    let whole = inspect(path, look(&Part::Whole), registry, session)?;
+    let found = &found.with_options(options_of(&found.format.description, &found.options));
+    let whole = inspect_found(found, look(&Part::Whole), session)?;
     let has_tree = whole.catalog.tree().root().is_some();
     let starts = |name: &str, path: &str| name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
     match part {
@@ -173,7 +171,7 @@ fn open(path: &Path, request: &Compared<'_>, registry: &Registry, session: &Sess
             Ok(whole)
         }
         Part::Whole => Ok(whole),
-        part => inspect(path, look(part), registry, session),
+        part => inspect_found(found, look(part), session),
     }
 }
 

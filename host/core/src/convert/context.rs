@@ -17,7 +17,6 @@ use crate::steps::model_config::ModelConfig;
 use crate::steps::{ModelFacts, Step, TensorAction};
 use crate::write::target::{self, OutputTarget};
 use std::cell::RefCell;
-use std::path::Path;
 use std::time::Instant;
 use tensorferry_sdk::{Capabilities, Description, Dtype, Entry, Error, OptionSpec, Purpose, Result, Side};
 
@@ -54,7 +53,7 @@ impl<'a> ConversionContext<'a> {
         watch: &'a dyn Watch,
         started: Instant,
     ) -> Result<Self> {
-        Self::of(request, request.input.open(&session.limits)?, registry, session, watch, started)
+        Self::of(request, request.input.open(session)?, registry, session, watch, started)
     }
 
     /// As [`open`](Self::open), for these files.
@@ -117,7 +116,7 @@ impl<'a> ConversionContext<'a> {
     {
         let goes_by_config = asked(steps.iter().map(|step| &step.spec))?.is_some();
         let config = match goes_by_config {
-            true => ModelConfig::read(model.input.source.folder(), &self.session.limits)?,
+            true => ModelConfig::read(&model.input.source)?,
             false => ModelConfig::default(),
         };
         Ok(ModelFacts { config, input: &model.input, session: self.session })
@@ -139,7 +138,7 @@ impl<'a> ConversionContext<'a> {
         if let (Some(to), Some(_)) = (self.dequantize, format.options.iter().find(option)) {
             let to = match to {
                 Some(to) => Some(to),
-                None => ModelConfig::read(source.folder(), &self.session.limits)?.dtype(),
+                None => ModelConfig::read(source)?.dtype(),
             };
             let word =
                 to.unwrap_or(Dtype::F32).info().map_or("f32".to_owned(), |info| info.name().to_lowercase());
@@ -156,9 +155,9 @@ impl<'a> ConversionContext<'a> {
         Ok(options)
     }
 
-    /// The folder that the input's files lie in.
-    pub(crate) fn input_folder(&self) -> &Path {
-        self.source.folder()
+    /// All files of the folder that the input's lie in.
+    pub(crate) fn input_folder(&self) -> FileSource {
+        self.source.below("")
     }
 
     /// What an input of this format is read for.
@@ -192,6 +191,6 @@ impl target::Input for OpenInput<'_> {
     }
 
     fn is_weights_alone(&self) -> bool {
-        Weights::of(self.registry).is_ok_and(|weights| weights.are_alone_in(self.source.folder()))
+        Weights::of(self.registry).is_ok_and(|weights| weights.are_alone_in(self.source))
     }
 }

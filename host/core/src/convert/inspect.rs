@@ -54,15 +54,22 @@ impl<'a> Look<'a> {
 /// # Errors
 /// Whatever is wrong with it, or with the part.
 pub fn inspect(path: &Path, look: Look<'_>, registry: &Registry, session: &Session) -> Result<Inspected> {
-    let FoundInput { source, format, options, is_split } =
-        record_files::find(path, look.choice(), registry, session)?;
+    inspect_found(&record_files::find(path, look.choice(), registry, session)?, look, session)
+}
+
+/// Reads an input whose format and files are known, as [`inspect`] does.
+///
+/// # Errors
+/// As of [`inspect`].
+pub fn inspect_found(found: &FoundInput<'_>, look: Look<'_>, session: &Session) -> Result<Inspected> {
+    let FoundInput { source, format, options, is_split } = found;
     let context = ReadContext::new(session, look.purpose);
     let input = if holds_records(&format.description) {
-        records_as_tensors(&source, format, &options, &context, session)?
+        records_as_tensors(source, format, options, &context, session)?
     } else {
-        input::read(&source, format, &options, &context)?
+        input::read(source, format, options, &context)?
     };
-    let part = if is_split { &Part::Whole } else { look.part };
+    let part = if *is_split { &Part::Whole } else { look.part };
     let (catalog, left_out) = part::take(input.catalog.clone(), part, true)?;
     let losses = input.catalog.losses().iter().cloned().chain(left_out).collect();
     Ok(Inspected { input, catalog, losses })
@@ -78,7 +85,7 @@ pub fn inspect_below(
     registry: &Registry,
     session: &Session,
 ) -> Result<Vec<(String, Inspected)>> {
-    let folders = models::folders(root, registry, session)?.into_iter();
+    let folders = models::folders(&FileSource::open(root, session)?, registry, session)?.into_iter();
     folders
         .map(|folder| Ok((folder.clone(), inspect(&root.join(folder), look, registry, session)?)))
         .collect()

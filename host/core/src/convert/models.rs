@@ -15,10 +15,10 @@ use crate::convert::weights::{MOST_FOLDERS, Weights};
 use crate::formats::options;
 use crate::formats::probe::{BESIDE_A_MODEL, probe, surest};
 use crate::formats::registry::{RegisteredFormat, Registry};
+use crate::read::folder::{EntryKind, FolderEntry};
 use crate::read::input;
 use crate::read::model::InputModel;
 use crate::read::source::FileSource;
-use std::path::Path;
 #[cfg(feature = "records")]
 use tensorferry_sdk::{Capabilities, Side};
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Result, Source, Target};
@@ -46,7 +46,7 @@ pub(crate) fn read<'a>(
         Err(error) => return Err(error),
     };
     if may_hold_more {
-        read_below(context, source.folder(), &mut models)?;
+        read_below(context, &context.input_folder(), &mut models)?;
     }
     match nothing_here {
         Some(error) if models.is_empty() => return Err(error),
@@ -104,7 +104,7 @@ fn read_one<'a>(
 ) -> Result<InputModel<'a>> {
     let is_folder = *source.entry() == Entry::Folder && !source.is_listed();
     let reading = context.reading(context.purpose(format));
-    let reading = reading.with_folder(is_folder.then(|| source.folder().to_owned()));
+    let reading = reading.with_folder(is_folder.then(|| source.below("")));
     let options = context.reader_options(source, &format.description, options)?;
     let input = input::read(source, format, &options, &reading)?;
     Ok(InputModel { folder, input, context: reading })
@@ -113,14 +113,14 @@ fn read_one<'a>(
 /// The models of sub-folders. A folder that an outer model has read from is a part of that one.
 fn read_below<'a>(
     context: &ConversionContext<'a>,
-    root: &Path,
+    root: &FileSource,
     models: &mut Vec<InputModel<'a>>,
 ) -> Result<()> {
     let weights = Weights::of(context.registry)?;
     let mut open = sub_folders(root, "")?;
     while let Some(folder) = open.pop() {
         context.session.check_cancelled()?;
-        let source = FileSource::at(root.join(&folder), Entry::Folder, &context.session.limits);
+        let source = root.below(&folder);
         let names: Vec<String> = source.list("")?;
         let is_read = |name: &String| models.iter().any(|m| m.has_read(&format!("{folder}/{name}")));
         if names.iter().any(is_read) {
@@ -152,7 +152,7 @@ fn read_below<'a>(
 /// since its files lie beside others' models. Such files are carried as they are.
 pub(crate) fn is_export<'m>(
     context: &ConversionContext<'_>,
-    root: &Path,
+    root: &FileSource,
     mut models: impl Iterator<Item = &'m str>,
     folder: &str,
 ) -> bool {
@@ -160,9 +160,9 @@ pub(crate) fn is_export<'m>(
         outer != folder
             && (outer.is_empty() || folder.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/')))
     };
-    let source = FileSource::at(root.join(folder), Entry::Folder, &context.session.limits);
     models.any(is_around)
-        && surest(context.registry, &source, context.session).is_ok_and(|(score, _)| score <= BESIDE_A_MODEL)
+        && surest(context.registry, &root.below(folder), context.session)
+            .is_ok_and(|(score, _)| score <= BESIDE_A_MODEL)
 }
 
 /// The folders below `root` that hold a model each, sorted: what a conversion of a folder without a model of its
@@ -170,13 +170,13 @@ pub(crate) fn is_export<'m>(
 ///
 /// # Errors
 /// I/o; cancelled.
-pub(crate) fn folders(root: &Path, registry: &Registry, session: &Session) -> Result<Vec<String>> {
+pub(crate) fn folders(root: &FileSource, registry: &Registry, session: &Session) -> Result<Vec<String>> {
     let weights = Weights::of(registry)?;
     let (mut open, mut found) = (sub_folders(root, "")?, Vec::new());
     while let Some(folder) = open.pop() {
         session.check_cancelled()?;
         open.extend(sub_folders(root, &folder)?);
-        let source = FileSource::at(root.join(&folder), Entry::Folder, &session.limits);
+        let source = root.below(&folder);
         let has_weights = source.list("")?.iter().any(|name| weights.is_match(name));
         if has_weights && probe(registry, &source, None, session).is_ok() {
             found.push(folder);
@@ -188,21 +188,15 @@ pub(crate) fn folders(root: &Path, registry: &Registry, session: &Session) -> Re
 
 /// The folders in a folder of the input, relative to `root`; hidden ones, links, and those too deep
 /// are not entered.
-fn sub_folders(root: &Path, folder: &str) -> Result<Vec<String>> {
-    let path = root.join(folder);
-    let failed = |e: std::io::Error| Error::from(e).file(path.display().to_string());
+fn sub_folders(root: &FileSource, folder: &str) -> Result<Vec<String>> {
     if folder.split('/').count() > MOST_FOLDERS {
         return Ok(Vec::new());
     }
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(&path).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let is_folder = entry.file_type().map_err(failed)?.is_dir();
-        if let Some(name) = entry.file_name().to_str().filter(|name| is_folder && !name.starts_with('.')) {
-            found.push(if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") });
-        }
-    }
+    let is_entered = |entry: &FolderEntry| {
+        let name = entry.name.rsplit('/').next().unwrap_or_default();
+        entry.kind == EntryKind::Folder && !entry.is_link && !name.starts_with('.')
+    };
     // The last one is taken first.
-    found.sort_by(|a, b| b.cmp(a));
-    Ok(found)
+    let entries = root.entries(folder)?.into_iter().rev();
+    Ok(entries.filter(is_entered).map(|entry| entry.name).collect())
 }

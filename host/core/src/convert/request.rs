@@ -1,5 +1,6 @@
 //! What a conversion is asked to do, in the parts that its stages take.
 
+use crate::context::session::Session;
 use crate::publish::commit::CommitOptions;
 use crate::read::file_group::FileGroup;
 use crate::read::losses::LossPolicy;
@@ -7,7 +8,7 @@ use crate::read::part::Part;
 use crate::read::source::FileSource;
 use crate::tensors::content::Algorithm;
 use std::path::PathBuf;
-use tensorferry_sdk::{Entry, Limits, Result, Source};
+use tensorferry_sdk::{Entry, Result, Source};
 
 /// What a conversion is asked to do.
 #[derive(Debug, Clone, Default)]
@@ -70,8 +71,8 @@ impl InputRequest {
     ///
     /// # Errors
     /// Usage, if there is nothing of that name; i/o.
-    pub fn open(&self, limits: &Limits) -> Result<FileSource> {
-        let open = || FileSource::open(&self.path, limits);
+    pub fn open(&self, session: &Session) -> Result<FileSource> {
+        let open = || FileSource::open(&self.path, session);
         self.file_group.as_ref().map_or_else(open, |group| Ok(group.source()))
     }
 

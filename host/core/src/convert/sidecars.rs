@@ -8,6 +8,7 @@ use crate::convert::models::is_export;
 use crate::convert::weights::{MOST_FOLDERS, Weights, globs};
 use crate::formats::probe::is_beside;
 use crate::publish::stage::Stage;
+use crate::read::folder::{EntryKind, FolderEntry};
 use crate::read::identity::FileIdentity;
 use crate::read::model::InputModel;
 use crate::read::source::FileSource;
@@ -44,7 +45,7 @@ pub(crate) fn find(
     models: &[&InputModel<'_>],
     is_output: &dyn Fn(&str) -> bool,
 ) -> Result<Sidecars> {
-    let (input, target) = (context.input_folder(), &context.target);
+    let (input, target) = (&context.input_folder(), &context.target);
     let mut sidecars = Sidecars::default();
     sidecars.add_made(models, &target.target, is_output);
     let is_folder = |source: &FileSource| *source.entry() == Entry::Folder && !source.is_listed();
@@ -54,27 +55,28 @@ pub(crate) fn find(
         return Ok(sidecars);
     }
     let weights = Weights::of(context.registry)?;
-    let home = home(input);
+    let home = home(input.folder());
     let mut open = vec![String::new()];
     while let Some(folder) = open.pop() {
         let of_folder = models.iter().find(|model| model.folder == folder);
         let mut companions = Companions::of(context, &weights, input, &folder);
-        for (name, path) in entries(input, &folder)? {
+        for FolderEntry { name, kind, is_link, .. } in entries(input, &folder)? {
             let file = name.rsplit('/').next().unwrap_or_default();
             let lost = if models.iter().any(|model| model.has_read(&name)) {
                 continue;
-            } else if receipt::is_name(file) && path.is_file() {
+            } else if receipt::is_name(file) && kind == EntryKind::File {
                 sidecars.notes.push(format!("{name:?} is left out: it is the receipt of the input"));
                 continue;
-            } else if path.is_dir() {
-                if !path.is_symlink() && !file.starts_with('.') && name.split('/').count() <= MOST_FOLDERS {
+            } else if kind == EntryKind::Folder {
+                if !is_link && !file.starts_with('.') && name.split('/').count() <= MOST_FOLDERS {
                     open.push(name);
                     continue;
                 }
                 "a folder that is hidden, a link, or too deep is not carried"
-            } else if !path.is_file() {
+            } else if kind != EntryKind::File {
                 "not a regular file"
-            } else if path.is_symlink() && !std::fs::canonicalize(&path).is_ok_and(|at| at.starts_with(&home))
+            } else if is_link
+                && !std::fs::canonicalize(input.path(&name)).is_ok_and(|at| at.starts_with(&home))
             {
                 "a link that leads out of the folder is not followed"
             } else if of_folder.is_some_and(|model| !weights.is_of(file, &model.input.format.description))
@@ -125,8 +127,8 @@ struct Companions<'a> {
 }
 
 impl<'a> Companions<'a> {
-    fn of(context: &'a ConversionContext<'a>, weights: &'a Weights, root: &Path, folder: &str) -> Self {
-        let source = FileSource::at(root.join(folder), Entry::Folder, &context.session.limits);
+    fn of(context: &'a ConversionContext<'a>, weights: &'a Weights, root: &FileSource, folder: &str) -> Self {
+        let source = root.below(folder);
         Self { context, weights, source, asked: BTreeMap::new(), carried: 0 }
     }
 
@@ -169,34 +171,28 @@ fn home(input: &Path) -> PathBuf {
 }
 
 /// The files of a folder that match a pattern and were not read.
-fn beside(folder: &Path, models: &[&InputModel<'_>], carry: &[String]) -> Result<Vec<String>> {
+fn beside(folder: &FileSource, models: &[&InputModel<'_>], carry: &[String]) -> Result<Vec<String>> {
     if carry.is_empty() {
         return Ok(Vec::new());
     }
     let wanted = globs(carry)?;
     let mut names: Vec<String> = entries(folder, "")?
         .into_iter()
-        .filter(|(name, path)| wanted.is_match(name) && path.is_file())
-        .map(|(name, _)| name)
+        .filter(|entry| wanted.is_match(&entry.name) && entry.kind == EntryKind::File)
+        .map(|entry| entry.name)
         .filter(|name| !models.iter().any(|model| model.has_read(name)))
         .collect();
     names.sort();
     Ok(names)
 }
 
-fn entries(root: &Path, folder: &str) -> Result<Vec<(String, std::path::PathBuf)>> {
-    let path = root.join(folder);
-    let failed = |e: std::io::Error| Error::from(e).file(path.display().to_string());
-    let mut entries = Vec::new();
-    for entry in std::fs::read_dir(&path).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let name = entry.file_name().into_string().map_err(|name| {
-            Error::unsupported("a file name that is not UTF-8").file(path.join(name).display().to_string())
-        })?;
-        let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-        entries.push((name, entry.path()));
+fn entries(root: &FileSource, folder: &str) -> Result<Vec<FolderEntry>> {
+    let entries = root.entries(folder)?;
+    match entries.iter().find(|entry| entry.kind == EntryKind::Unnameable) {
+        Some(entry) => Err(Error::unsupported("a file name that is not UTF-8")
+            .file(root.path(&entry.name).display().to_string())),
+        None => Ok(entries),
     }
-    Ok(entries)
 }
 
 impl Sidecars {
@@ -231,14 +227,13 @@ impl Sidecars {
     ///
     /// # Errors
     /// Transient, if one has gone.
-    pub(crate) fn files(&self, input: &Path) -> Result<Vec<(PathBuf, FileIdentity)>> {
-        let of = |name: &String| {
-            let path = input.join(name);
-            let meta = std::fs::metadata(&path)
-                .map_err(|e| Error::transient("the source changed while it was read").file(name).found(e))?;
-            Ok((path, FileIdentity::of(&meta)))
-        };
-        self.names.iter().map(of).collect()
+    pub(crate) fn files(&self, input: &FileSource) -> Result<Vec<(PathBuf, FileIdentity)>> {
+        for name in &self.names {
+            input.open(name).map_err(|error| {
+                Error::transient("the source changed while it was read").file(name).found(error)
+            })?;
+        }
+        Ok(input.stamped().map(|(path, identity)| (path.to_owned(), identity)).collect())
     }
 
     /// What is left out because the same model is there in a format that is preferred.
@@ -260,7 +255,7 @@ impl Sidecars {
     /// Transient, where the file changed; else i/o.
     pub(crate) fn follow_casts(
         &mut self,
-        input: &Path,
+        input: &FileSource,
         model: &InputModel<'_>,
         selected: &Selected,
     ) -> Result<()> {
@@ -279,7 +274,7 @@ impl Sidecars {
         if !self.names.contains(&name) {
             return Ok(());
         }
-        let source = FileSource::at(input.to_owned(), Entry::Folder, model.context.limits());
+        let source = input.afresh();
         let file = source.open(&name)?;
         let mut text = vec![0; usize::try_from(source.len(file).min(config_dtype::MOST_BYTES)).unwrap_or(0)];
         source.read_at(file, 0, &mut text)?;
@@ -323,8 +318,7 @@ impl Sidecars {
     ///
     /// # Errors
     /// Transient, where a file changed; else i/o.
-    pub(crate) fn copy(&self, input: &Path, stage: &Stage, session: &Session) -> Result<Vec<u64>> {
-        let source = FileSource::at(input.to_owned(), Entry::Folder, &session.limits);
+    pub(crate) fn copy(&self, source: &FileSource, stage: &Stage, session: &Session) -> Result<Vec<u64>> {
         let mut buffer = Vec::new();
         let mut lens = Vec::with_capacity(self.names.len());
         for name in &self.names {

@@ -193,7 +193,7 @@ struct Dequantized {
 
 impl Dequantized {
     fn of(catalog: Catalog, input: &Input, session: &Session, notes: &mut Vec<String>) -> Self {
-        let config = ModelConfig::read(input.source.folder(), &session.limits).unwrap_or_default();
+        let config = ModelConfig::read(&input.source).unwrap_or_default();
         let model = ModelFacts { config, input, session };
         let Some(QuantizedModel { method, weights, problem, .. }) = quantized(&catalog, &model) else {
             let (method, parts, problems) = (String::new(), BTreeMap::new(), BTreeMap::new());

@@ -35,7 +35,7 @@ impl<'a> TensorOutput<'a> {
         let is_output = |name: &str| models.iter().any(|model| model.has_file(name));
         let mut sidecars = sidecars::find(context, &inputs, &is_output)?;
         for model in &models {
-            sidecars.follow_casts(context.input_folder(), model.model, model.selected)?;
+            sidecars.follow_casts(&context.input_folder(), model.model, model.selected)?;
         }
         Ok(Self { context, models, sidecars })
     }
@@ -88,7 +88,7 @@ impl<'a> TensorOutput<'a> {
         let mut inputs: Vec<_> = models.iter().flat_map(|model| model.model.files()).collect();
         drop(models);
         context.target.format.check_faults()?;
-        inputs.extend(sidecars.files(context.input_folder())?);
+        inputs.extend(sidecars.files(&context.input_folder())?);
         Ok(inputs)
     }
 
@@ -128,7 +128,7 @@ impl PlannedOutput for TensorOutput<'_> {
         for model in &mut self.models {
             lens.extend(model.write(self.context, stage, report)?);
         }
-        lens.extend(self.sidecars.copy(self.context.input_folder(), stage, self.context.session)?);
+        lens.extend(self.sidecars.copy(&self.context.input_folder(), stage, self.context.session)?);
         Ok(lens)
     }
 

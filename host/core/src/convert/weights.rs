@@ -1,10 +1,10 @@
 //! Which files of a folder are weights: those whose names some tensor format declares as its own.
 
 use crate::formats::registry::{Registry, holds_records};
+use crate::read::folder::{EntryKind, FolderEntry};
+use crate::read::source::FileSource;
 use crate::receipt;
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use std::fs::DirEntry;
-use std::path::Path;
 use tensorferry_sdk::{Description, Error, Result};
 
 /// How deep sub-folders are entered.
@@ -38,14 +38,11 @@ impl Weights {
     }
 
     /// Whether a folder has nothing but files that some format knows by their names, and receipts.
-    pub(crate) fn are_alone_in(&self, folder: &Path) -> bool {
-        let is_one = |entry: DirEntry| {
-            let name = entry.file_name();
-            let name = name.to_str().unwrap_or_default();
-            entry.path().is_file() && (self.is_match(name) || receipt::is_name(name))
+    pub(crate) fn are_alone_in(&self, folder: &FileSource) -> bool {
+        let is_one = |entry: &FolderEntry| {
+            entry.kind == EntryKind::File && (self.is_match(&entry.name) || receipt::is_name(&entry.name))
         };
-        std::fs::read_dir(folder)
-            .is_ok_and(|entries| entries.into_iter().all(|entry| entry.is_ok_and(is_one)))
+        folder.entries("").is_ok_and(|entries| entries.iter().all(is_one))
     }
 
     /// Whether formats know it, and this one does not.

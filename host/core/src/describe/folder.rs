@@ -3,7 +3,6 @@
 use crate::read::source::FileSource;
 use crate::steps::model_config::read_json;
 use serde_json::Value;
-use tensorferry_sdk::{Entry, Limits};
 
 /// What an adapter says of itself: PEFT's, and MLX's.
 pub(super) const ADAPTER: &str = "adapter_config.json";
@@ -12,8 +11,7 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// A file of an input's folder; `None` also where it is no JSON object.
 pub(super) fn json(source: &FileSource, name: &str) -> Option<Value> {
-    let folder = FileSource::at(source.folder().to_owned(), Entry::Folder, &Limits::default());
-    read_json(&folder, name, MOST_BYTES).ok().flatten().filter(Value::is_object)
+    read_json(&source.below(""), name, MOST_BYTES).ok().flatten().filter(Value::is_object)
 }
 
 /// The class of a model by its configuration: transformers' or diffusers'; else the family that it names.

@@ -4,6 +4,7 @@ use super::folder::{self, text};
 use crate::read::source::FileSource;
 use serde::Serialize;
 use serde_json::Value;
+use tensorferry_sdk::Source;
 
 /// The list of its parts.
 const INDEX: &str = "model_index.json";
@@ -39,13 +40,14 @@ impl Pipeline {
         let json = folder::json(source, INDEX)?;
         let class = text(&json, "_class_name")?.to_owned();
         let version = text(&json, "_diffusers_version");
+        let folders = source.below("").folders("").unwrap_or_default();
         let component = |(name, said): (&String, &Value)| {
             let [library, class] = said.as_array()?.as_slice() else { return None };
             Some(Component {
                 name: name.clone(),
                 class: class.as_str()?.to_owned(),
                 library: library.as_str()?.to_owned(),
-                is_there: !name.contains(['/', '\\']) && source.folder().join(name).is_dir(),
+                is_there: folders.contains(name),
             })
         };
         Some(Self {

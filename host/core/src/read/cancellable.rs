@@ -92,7 +92,7 @@ mod tests {
         let path = folder.path().join("a");
         std::fs::write(&path, b"abcd").unwrap();
         let session = Session::default();
-        let source = Arc::new(FileSource::open(&path, &session.limits).unwrap());
+        let source = Arc::new(FileSource::open(&path, &session).unwrap());
         let source = CancellableSource::new(source, &session);
         let file = source.open("a").unwrap();
         let range = FileRange { file, offset: 1, len: 2 };

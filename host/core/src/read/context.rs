@@ -7,7 +7,7 @@ use crate::read::identity::FileIdentity;
 use crate::read::source::FileSource;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::{Capabilities, Context, Description, Entry, Level, Limits, Purpose, Result, Source};
+use tensorferry_sdk::{Capabilities, Context, Description, Level, Limits, Purpose, Result, Source};
 
 /// The context in which plugins read one input: what it is read for, and the session's limits.
 pub struct ReadContext<'a> {
@@ -15,7 +15,7 @@ pub struct ReadContext<'a> {
     purpose: Purpose,
     output_is_new: bool,
     /// The folder of the model, where it is one.
-    folder: Option<PathBuf>,
+    folder: Option<FileSource>,
     /// Each with the path that it was opened by.
     additional_inputs: Mutex<Vec<(String, Arc<FileSource>)>>,
 }
@@ -35,7 +35,7 @@ impl<'a> ReadContext<'a> {
 
     /// The same, of a model that is a folder.
     #[must_use]
-    pub fn with_folder(self, folder: Option<PathBuf>) -> Self {
+    pub fn with_folder(self, folder: Option<FileSource>) -> Self {
         Self { folder, ..self }
     }
 
@@ -48,7 +48,8 @@ impl<'a> ReadContext<'a> {
     /// Whether a plugin has opened a file of the model's folder beside what its reader has.
     #[must_use]
     pub fn has_read(&self, name: &str) -> bool {
-        let is_folder = |source: &&Arc<FileSource>| Some(source.folder()) == self.folder.as_deref();
+        let folder = self.folder.as_ref().map(FileSource::folder);
+        let is_folder = |source: &&Arc<FileSource>| Some(source.folder()) == folder;
         self.additional_inputs().iter().filter(is_folder).any(|source| source.is_open(name))
     }
 
@@ -186,7 +187,7 @@ impl Context for ReadContext<'_> {
         if let Some((_, source)) = inputs.iter().find(|(known, _)| known == path) {
             return Ok(source.clone());
         }
-        let source = Arc::new(FileSource::open(Path::new(path), self.limits())?);
+        let source = Arc::new(FileSource::open(Path::new(path), self.session)?);
         inputs.push((path.to_owned(), source.clone()));
         Ok(source)
     }
@@ -195,11 +196,11 @@ impl Context for ReadContext<'_> {
         let Some(folder) = &self.folder else { return Ok(None) };
         let mut inputs = self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner);
         // No path that a plugin opens has a NUL.
-        let key = format!("\0{}", folder.display());
+        let key = format!("\0{}", folder.folder().display());
         if let Some((_, source)) = inputs.iter().find(|(known, _)| *known == key) {
             return Ok(Some(source.clone()));
         }
-        let source = Arc::new(FileSource::at(folder.clone(), Entry::Folder, self.limits()));
+        let source = Arc::new(folder.afresh());
         inputs.push((key, source.clone()));
         Ok(Some(source))
     }

@@ -1,5 +1,7 @@
 //! The identity of a file: what stays the same through a rename and changes with its content.
 
+use crate::context::remote::RemoteStamp;
+use crate::context::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -8,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 /// a restart; with length and time, since inode numbers are used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
-    /// The inode's number.
+    /// The inode's number; of a file beyond a network, 64 bits of a digest of what its place tells its content by.
     pub inode: u64,
     /// In bytes.
     pub len: u64,
@@ -20,5 +22,17 @@ impl FileIdentity {
     /// That of a file with this metadata.
     pub fn of(meta: &Metadata) -> Self {
         Self { inode: meta.ino(), len: meta.len(), modified: (meta.mtime(), meta.mtime_nsec()) }
+    }
+
+    /// That of a file with this stamp.
+    pub(super) fn of_stamp(stamp: &Stamp) -> Self {
+        Self { inode: stamp.inode, len: stamp.len, modified: stamp.modified }
+    }
+
+    /// That of a file beyond a network.
+    pub(super) fn of_remote(stamp: &RemoteStamp) -> Self {
+        let digest = blake3::hash(stamp.tag.as_bytes());
+        let first = digest.as_bytes().first_chunk().copied().unwrap_or_default();
+        Self { inode: u64::from_le_bytes(first), len: stamp.len, modified: stamp.modified }
     }
 }

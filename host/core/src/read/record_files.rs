@@ -6,7 +6,6 @@
 //! names that a `dataset_info.json` lists, of `datasets` or of `tensorflow_datasets`. Where a folder has no file
 //! that anybody knows, its splits may lie below it, in `data/` or in folders that are called like them.
 
-use crate::context::regular_file;
 use crate::context::session::Session;
 use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry, holds_records};
@@ -15,9 +14,8 @@ use crate::read::part::Part;
 use crate::read::pattern::FilePattern;
 use crate::read::source::FileSource;
 use std::collections::{BTreeMap, HashSet};
-use std::io::Read;
 use std::path::Path;
-use tensorferry_sdk::{Description, Entry, Error, ErrorKind, Result, ShardName, Source};
+use tensorferry_sdk::{Description, Entry, Error, ErrorKind, Limits, Result, ShardName, Source};
 
 /// The splits that everybody has, and the words for each.
 const SPLITS: [(&str, &[&str]); 3] = [
@@ -71,7 +69,7 @@ pub fn find<'r>(
     registry: &'r Registry,
     session: &Session,
 ) -> Result<FoundInput<'r>> {
-    find_in(FileSource::open(path, &session.limits)?, choice, registry, session)
+    find_in(FileSource::open(path, session)?, choice, registry, session)
 }
 
 /// As [`find`], of a source that has been opened.
@@ -123,7 +121,7 @@ fn below<'r>(
     let splits = Splits::of(source);
     let mut names = Vec::new();
     for folder in source.folders("").ok()? {
-        let inside = FileSource::at(source.path(&folder), Entry::Folder, &session.limits);
+        let inside = source.below(&folder);
         let is_model = |format: &RegisteredFormat| !holds_records(&format.description);
         if probe(registry, &inside, None, session).is_ok_and(is_model) {
             return None;
@@ -133,7 +131,7 @@ fn below<'r>(
         }
         walk(source, &folder, &mut names, MOST_DEPTH).ok()?;
     }
-    let below = FileSource::of_files(source.folder().to_owned(), names);
+    let below = source.with_files(names);
     let format = probe(registry, &below, None, session).ok()?;
     holds_records(&format.description).then_some((below, format))
 }
@@ -180,11 +178,17 @@ fn choose_among<'r>(
 }
 
 impl FoundInput<'_> {
+    /// The same input, whose reader is told this.
+    #[must_use]
+    pub fn with_options(&self, options: Vec<(String, String)>) -> Self {
+        Self { source: self.source.afresh(), options, ..*self }
+    }
+
     /// Of these files alone.
     fn only(self, names: Vec<String>) -> Self {
         let options: Vec<_> = self.options.iter().filter(|(key, _)| key != FILES).cloned().collect();
         let options = files_alone(self.format, &options);
-        let source = FileSource::of_files(self.source.folder().to_owned(), names);
+        let source = self.source.with_files(names);
         Self { source, options, ..self }
     }
 }
@@ -294,8 +298,13 @@ fn mentions(path: &str, word: &str) -> Option<usize> {
 
 /// The splits that a data set lists: `[{"name": NAME}, ...]` of `tensorflow_datasets`, `{NAME: ...}` of `datasets`.
 fn listed_splits(source: &FileSource) -> Option<Vec<String>> {
-    let file = regular_file::open(&source.path(INFO)).ok()?;
-    let info: serde_json::Value = serde_json::from_reader(file.take(MOST_INFO)).ok()?;
+    let source = source.below("");
+    if !source.contains(INFO).ok()? {
+        return None;
+    }
+    let file = source.open(INFO).ok()?;
+    let text = source.read_vec(file, 0, source.len(file).min(MOST_INFO), &Limits::default()).ok()?;
+    let info: serde_json::Value = serde_json::from_slice(&text).ok()?;
     match info.get("splits")? {
         serde_json::Value::Object(splits) => Some(splits.keys().cloned().collect()),
         serde_json::Value::Array(splits) => {

@@ -2,15 +2,18 @@
 //! they are first opened, and read by position.
 
 use crate::context::regular_file;
+use crate::context::remote::RemoteFile;
+use crate::context::session::Session;
 use crate::context::stamp::Stamp;
 use crate::context::suggest::suggest;
 use crate::context::windows::size;
+use crate::read::folder::{EntryKind, FolderEntry, InputFolder, Opened, is_loop};
 use crate::read::identity::FileIdentity;
 use crate::read::pattern::FilePattern;
 use rustix::fs::Advice;
 use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;
-use std::fs::{DirEntry, File, Metadata};
+use std::fs::File;
 use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -26,9 +29,9 @@ use tensorferry_sdk::{
 const PART_OPEN: u64 = 4;
 const OPEN: RangeInclusive<u64> = 64..=4096;
 
-/// Files of a folder of the local file system.
+/// Files of a folder.
 pub struct FileSource {
-    folder: PathBuf,
+    folder: InputFolder,
     entry: Entry,
     /// All that there is to be listed, where that is not what the folder holds.
     only: Option<Vec<String>>,
@@ -56,91 +59,147 @@ struct OpenFile {
 
 struct SourceFile {
     name: String,
-    path: PathBuf,
-    stamp: Stamp,
-    /// A file of ours that nobody else can reach, instead of one of the folder's.
-    unnamed: Option<Arc<File>>,
+    len: u64,
+    place: FilePlace,
+}
+
+/// Where the bytes of a file of a source are.
+enum FilePlace {
+    /// In a file of a folder of this machine.
+    Path(PathBuf, Stamp),
+    /// In a file of ours that nobody else can reach.
+    Unnamed(Arc<File>),
+    /// Beyond a network: its URL, and what reads it.
+    Remote(PathBuf, Arc<dyn RemoteFile>),
 }
 
 impl FileSource {
     /// Finds out what the user pointed at: a file, a folder, the common start of several files, or a glob that
-    /// matches some.
+    /// matches some; by a path of this machine, or a URL that the session's [remote](Session::remote) opens.
     ///
     /// # Errors
     /// Usage, if there is nothing of that name; a limit, if it has to be looked for among too many; else i/o.
-    pub fn open(input: &Path, limits: &Limits) -> Result<Self> {
+    pub fn open(input: &Path, session: &Session) -> Result<Self> {
+        match InputFolder::around_url(input, session)? {
+            Some((folder, name)) => {
+                let found = folder.kind(&name)?;
+                Self::named(folder, name, found, input, &session.limits)
+            }
+            None => Self::open_path(input, &session.limits),
+        }
+    }
+
+    /// As [`open`](Self::open), of a path of this machine.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub fn open_path(input: &Path, limits: &Limits) -> Result<Self> {
         let metadata = std::fs::metadata(input);
-        if metadata.as_ref().is_ok_and(Metadata::is_dir) {
+        if metadata.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
             return Ok(Self::at(input.to_owned(), Entry::Folder, limits));
         }
-        let nothing = || Error::usage("no such file or folder").file(input.display().to_string());
-        let name = input.file_name().ok_or_else(nothing)?;
+        let name = input.file_name().ok_or_else(|| nothing(input))?;
         let name =
             name.to_str().ok_or_else(|| Error::unsupported("a file name that is not UTF-8"))?.to_owned();
         let folder = match input.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        match metadata {
-            Ok(_) => Ok(Self::at(folder, Entry::File(name), limits)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let source = Self::at(folder, Entry::Prefix(name.clone()), limits);
-                let is_limit = |error: &Error| error.kind() == ErrorKind::Limit;
-                let found =
-                    source.list(&name).map_err(|error| if is_limit(&error) { error } else { nothing() });
-                if !found?.is_empty() {
-                    return Ok(source);
-                }
-                let names = source.list("")?;
-                // A shell that was not to expand it hands a pattern over.
-                if FilePattern::is_one(&name) {
-                    let matching = source.matching(&name, names.clone())?;
-                    if !matching.is_empty() {
-                        return Ok(Self::of_files(source.folder, matching));
-                    }
-                }
-                let folders = source.folders("").unwrap_or_default();
-                let near = suggest(&name, names.iter().chain(&folders).map(String::as_str));
-                let near = near.map(|near| source.path(near).display().to_string());
-                match near {
-                    Some(near) => {
-                        Err(Error::usage(format!("no such file or folder; did you mean {near:?}?"))
-                            .file(input.display().to_string()))
-                    }
-                    None => Err(nothing()),
-                }
-            }
+        let found = match metadata {
+            // That it is a regular file is seen when it is opened.
+            Ok(_) => Some(EntryKind::File),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) if is_loop(&error) => {
-                Err(Error::malformed("a symbolic link that leads nowhere").file(input.display().to_string()))
+                return Err(
+                    Error::malformed("a symbolic link that leads nowhere").file(input.display().to_string())
+                );
             }
-            Err(error) => Err(Error::from(error).file(input.display().to_string())),
-        }
+            Err(error) => return Err(Error::from(error).file(input.display().to_string())),
+        };
+        Self::named(InputFolder::local(folder), name, found, input, limits)
     }
 
-    /// A source of the files in `folder`.
+    /// What a name in a folder means, at which this was found; `input` is what the user wrote.
+    fn named(
+        folder: InputFolder,
+        name: String,
+        found: Option<EntryKind>,
+        input: &Path,
+        limits: &Limits,
+    ) -> Result<Self> {
+        match found {
+            Some(EntryKind::Folder) => return Ok(Self::of(folder.below(&name), Entry::Folder, limits)),
+            Some(_) => return Ok(Self::of(folder, Entry::File(name), limits)),
+            None => {}
+        }
+        let source = Self::of(folder, Entry::Prefix(name.clone()), limits);
+        let lists = |kind| matches!(kind, ErrorKind::Limit | ErrorKind::Transient);
+        let found =
+            source.list(&name).map_err(|error| if lists(error.kind()) { error } else { nothing(input) })?;
+        if !found.is_empty() && !name.is_empty() {
+            return Ok(source);
+        }
+        let names = source.list("")?;
+        // A shell that was not to expand it hands a pattern over.
+        if FilePattern::is_one(&name) {
+            let matching = source.matching(&name, names.clone())?;
+            if !matching.is_empty() {
+                return Ok(source.with_files(matching));
+            }
+        }
+        let folders = source.folders("").unwrap_or_default();
+        let near = suggest(&name, names.iter().chain(&folders).map(String::as_str));
+        let near = near.map(|near| source.path(near).display().to_string());
+        Err(match near {
+            Some(near) => Error::usage(format!("no such file or folder; did you mean {near:?}?"))
+                .file(input.display().to_string()),
+            None => nothing(input),
+        })
+    }
+
+    /// A source of the files in `folder` of this machine.
     #[must_use]
     pub fn at(folder: PathBuf, entry: Entry, limits: &Limits) -> Self {
-        let most_listed = limits.entries;
+        Self::of(InputFolder::local(folder), entry, limits)
+    }
+
+    /// A source of the files in a folder.
+    fn of(folder: InputFolder, entry: Entry, limits: &Limits) -> Self {
         Self {
             folder,
             entry,
             only: None,
-            most_listed,
+            most_listed: limits.entries,
             files: boxcar::Vec::new(),
             state: Mutex::default(),
             read: AtomicU64::new(0),
         }
     }
 
-    /// A source of these files alone, each a name relative to `folder`; one of them is the entry itself.
-    /// Others in the folder are not listed, and can be opened by name: an index beside a file.
+    /// A source of these files alone, each a name relative to `folder`, which is one of this machine; one of them is the
+    /// entry itself. Others in the folder are not listed, and can be opened by name: an index beside a file.
     #[must_use]
     pub fn of_files(folder: PathBuf, names: Vec<String>) -> Self {
+        Self::at(folder, Entry::Folder, &Limits::default()).with_files(names)
+    }
+
+    /// A source of these files alone of the same folder, as [`of_files`](Self::of_files) gives it.
+    #[must_use]
+    pub fn with_files(&self, names: Vec<String>) -> Self {
         let entry = match &*names {
             [one] => Entry::File(one.clone()),
             _ => Entry::Folder,
         };
-        Self { only: Some(names), ..Self::at(folder, entry, &Limits::default()) }
+        Self { only: Some(names), entry, ..self.below("") }
+    }
+
+    /// A source of all files of a folder in this source's folder; of an empty name, of that folder itself.
+    #[must_use]
+    pub fn below(&self, folder: &str) -> Self {
+        Self {
+            most_listed: self.most_listed,
+            ..Self::of(self.folder.below(folder), Entry::Folder, &Limits::default())
+        }
     }
 
     /// Whether its files were listed one by one.
@@ -152,47 +211,50 @@ impl FileSource {
     /// The same source with nothing opened yet: what probing looked into has not been read.
     #[must_use]
     pub fn afresh(&self) -> Self {
-        Self {
-            folder: self.folder.clone(),
-            entry: self.entry.clone(),
-            only: self.only.clone(),
-            most_listed: self.most_listed,
-            files: boxcar::Vec::new(),
-            state: Mutex::default(),
-            read: AtomicU64::new(0),
-        }
+        Self { entry: self.entry.clone(), only: self.only.clone(), ..self.below("") }
     }
 
-    /// The path of a name in this source.
+    /// The path or URL of a name in this source.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.folder.path_of(name)
     }
 
-    /// What the user named, as a path.
+    /// What the user named, as a path or URL.
     #[must_use]
     pub fn entry_path(&self) -> PathBuf {
         self.path(self.entry.name())
     }
 
-    /// The folder that names are relative to.
+    /// The path or URL of the folder that names are relative to.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.folder.path()
+    }
+
+    /// Whether its folder is one of this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.folder.is_local()
+    }
+
+    /// What lies directly in a folder of the source's, sorted by name; an empty name is the source's folder itself.
+    ///
+    /// # Errors
+    /// I/o; a limit, if there are too many.
+    pub fn entries(&self, folder: &str) -> Result<Vec<FolderEntry>> {
+        self.folder.entries(folder, "", self.most_listed)
     }
 
     /// Bytes of what the user named: of the file, of the files with this start, or of those in the folder.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let len = |path: PathBuf| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-        match &self.entry {
-            Entry::File(name) => len(self.path(name)),
-            entry => {
-                let lens = self.list(entry.name()).unwrap_or_default().into_iter();
-                // Files with holes may be as long as they like.
-                lens.map(|name| len(self.path(&name))).fold(0, u64::saturating_add)
-            }
-        }
+        let names = match &self.entry {
+            Entry::File(name) => vec![name.clone()],
+            entry => self.list(entry.name()).unwrap_or_default(),
+        };
+        // Files with holes may be as long as they like.
+        names.iter().map(|name| self.folder.len(name)).fold(0, u64::saturating_add)
     }
 
     /// Bytes that were read by position since this was last asked, over all files.
@@ -210,7 +272,7 @@ impl FileSource {
     /// The names of the files that have been opened, sorted.
     #[must_use]
     pub fn opened(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.named().map(|file| file.name.as_str()).collect();
+        let mut names: Vec<&str> = self.open_files().map(|file| file.name.as_str()).collect();
         names.sort_unstable();
         names
     }
@@ -219,45 +281,56 @@ impl FileSource {
     #[must_use]
     pub fn has_opened(&self, path: &Path) -> bool {
         let Ok(metadata) = std::fs::metadata(path) else { return false };
-        let is_it =
-            |file: &SourceFile| (file.stamp.device, file.stamp.inode) == (metadata.dev(), metadata.ino());
-        self.named().any(is_it)
+        let is_it = |file: &SourceFile| match &file.place {
+            FilePlace::Path(_, stamp) => (stamp.device, stamp.inode) == (metadata.dev(), metadata.ino()),
+            FilePlace::Unnamed(_) | FilePlace::Remote(..) => false,
+        };
+        self.open_files().any(is_it)
     }
 
     /// Every file that has been opened, and what it was then.
     pub fn stamped(&self) -> impl Iterator<Item = (&Path, FileIdentity)> {
-        let identity = |s: &Stamp| FileIdentity { inode: s.inode, len: s.len, modified: s.modified };
-        self.named().map(move |file| (&*file.path, identity(&file.stamp)))
+        self.open_files().filter_map(|file| match &file.place {
+            FilePlace::Path(path, stamp) => Some((&**path, FileIdentity::of_stamp(stamp))),
+            FilePlace::Remote(url, remote) => Some((&**url, FileIdentity::of_remote(remote.stamp()))),
+            FilePlace::Unnamed(_) => None,
+        })
     }
 
-    /// Whether every file that was opened is still the one that it was.
+    /// Whether every file that was opened is still the one that it was. A remote one is when it has been read: all of its
+    /// bytes came from the file that was opened.
     ///
     /// # Errors
     /// Transient, naming the file that changed.
     pub fn check_unchanged(&self) -> Result<()> {
-        for file in self.named() {
-            let now = std::fs::metadata(&file.path).map_err(|e| changed(file).found(e))?;
-            if Stamp::of(&now) != file.stamp {
+        for file in self.open_files() {
+            let FilePlace::Path(path, stamp) = &file.place else { continue };
+            let now = std::fs::metadata(path).map_err(|e| changed(file).found(e))?;
+            if Stamp::of(&now) != *stamp {
                 return Err(changed(file));
             }
         }
         Ok(())
     }
 
-    /// The descriptor of a file, and the offset past its end.
+    /// The descriptor of a file of this machine.
     ///
     /// # Errors
-    /// Transient, if it is not the same file any more; else i/o.
+    /// Transient, if it is not the same file any more; unsupported, if it is a remote one; else i/o.
     pub fn descriptor(&self, id: FileId) -> Result<Arc<File>> {
         let file = self.get(id)?;
-        if let Some(unnamed) = &file.unnamed {
-            return Ok(unnamed.clone());
-        }
+        let (path, stamp) = match &file.place {
+            FilePlace::Path(path, stamp) => (path, stamp),
+            FilePlace::Unnamed(unnamed) => return Ok(unnamed.clone()),
+            FilePlace::Remote(url, _) => {
+                return Err(Error::unsupported("not a file of this machine").file(url.display().to_string()));
+            }
+        };
         if let Some(open) = self.state().used(id.0) {
             return Ok(open);
         }
-        let open = regular_file::open(&file.path).map_err(|e| Error::from(e).file(&file.name))?;
-        if Stamp::of(&open.metadata().map_err(|e| Error::from(e).file(&file.name))?) != file.stamp {
+        let open = regular_file::open(path).map_err(|e| Error::from(e).file(&file.name))?;
+        if Stamp::of(&open.metadata().map_err(|e| Error::from(e).file(&file.name))?) != *stamp {
             return Err(changed(file));
         }
         Ok(self.state().keep(id.0, open))
@@ -269,44 +342,32 @@ impl FileSource {
     /// # Errors
     /// I/o; a limit.
     pub fn adopt(&self, name: &str, file: File) -> Result<FileId> {
-        let stamp = Stamp::of(&file.metadata().map_err(|e| Error::from(e).file(name))?);
-        let unnamed = Some(Arc::new(file));
-        let file = SourceFile { name: name.to_owned(), path: PathBuf::new(), stamp, unnamed };
+        let len = file.metadata().map_err(|e| Error::from(e).file(name))?.len();
+        let file = SourceFile { name: name.to_owned(), len, place: FilePlace::Unnamed(Arc::new(file)) };
         u32::try_from(self.files.push(file)).map(FileId).map_err(|_| Error::limit("too many files"))
     }
 
     /// The files of the folder that have been opened.
-    fn named(&self) -> impl Iterator<Item = &SourceFile> {
-        self.files.iter().map(|(_, file)| file).filter(|file| file.unnamed.is_none())
+    fn open_files(&self) -> impl Iterator<Item = &SourceFile> {
+        let is_named = |file: &&SourceFile| !matches!(file.place, FilePlace::Unnamed(_));
+        self.files.iter().map(|(_, file)| file).filter(is_named)
     }
 
     fn state(&self) -> MutexGuard<'_, OpenFiles> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The names of what `is_wanted` in a folder, sorted.
-    fn entries(&self, folder: &str, is_wanted: impl Fn(&str, &DirEntry) -> bool) -> Result<Vec<String>> {
+    /// The names in a folder that begin so and are of this kind, sorted.
+    fn names(&self, folder: &str, start: &str, kind: EntryKind) -> Result<Vec<String>> {
         if !folder.is_empty() {
             check_name(folder)?;
         }
-        let path = self.path(folder);
-        let failed = |e: std::io::Error| Error::from(e).file(path.display().to_string());
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(&path).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
-            if !is_wanted(&name, &entry) {
-                continue;
-            }
-            names.push(if folder.is_empty() { name } else { format!("{folder}/{name}") });
-            if names.len() as u64 > self.most_listed {
-                return Err(Error::limit("too many files in the folder")
-                    .file(path.display().to_string())
-                    .expected(format!("at most {}, or --bound entries=N", self.most_listed)));
-            }
-        }
-        names.sort();
-        Ok(names)
+        let entries = match self.folder.entries(folder, start, self.most_listed) {
+            // Where nothing is listed, what was named is all that is known.
+            Err(error) if error.kind() == ErrorKind::Unsupported && !self.is_local() => Vec::new(),
+            entries => entries?,
+        };
+        Ok(entries.into_iter().filter(|entry| entry.kind == kind).map(|entry| entry.name).collect())
     }
 
     /// Those of the names that a pattern means.
@@ -352,9 +413,8 @@ fn most_open() -> usize {
     })
 }
 
-/// Whether links lead from one to the other without end.
-fn is_loop(error: &std::io::Error) -> bool {
-    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+fn nothing(input: &Path) -> Error {
+    Error::usage("no such file or folder").file(input.display().to_string())
 }
 
 fn changed(file: &SourceFile) -> Error {
@@ -372,38 +432,26 @@ impl Source for FileSource {
         if let Some(id) = known(&self.state()) {
             return Ok(id);
         }
-        let path = self.path(name);
-        let open = regular_file::open(&path).map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound => Error::malformed("no such file").file(name),
-            std::io::ErrorKind::InvalidInput => Error::malformed("not a regular file").file(name),
-            _ if is_loop(&e) => Error::malformed("a symbolic link that leads nowhere").file(name),
-            _ => Error::from(e).file(name),
-        })?;
-        let metadata = open.metadata().map_err(|e| Error::from(e).file(name))?;
-        let stamp = Stamp::of(&metadata);
+        let (len, place, descriptor) = match self.folder.open(name)? {
+            Opened::Local { file, path, stamp } => (stamp.len, FilePlace::Path(path, stamp), Some(file)),
+            Opened::Remote(file) => (file.stamp().len, FilePlace::Remote(self.path(name), file), None),
+        };
         let mut state = self.state();
         // Another thread may have opened it meanwhile.
         if let Some(id) = known(&state) {
             return Ok(id);
         }
-        let id =
-            u32::try_from(self.files.push(SourceFile { name: name.to_owned(), path, stamp, unnamed: None }))
-                .map_err(|_| Error::limit("too many files"))?;
+        let id = u32::try_from(self.files.push(SourceFile { name: name.to_owned(), len, place }))
+            .map_err(|_| Error::limit("too many files"))?;
         state.by_name.insert(name.to_owned(), id);
-        state.keep(id, open);
+        if let Some(descriptor) = descriptor {
+            state.keep(id, descriptor);
+        }
         Ok(FileId(id))
     }
 
     fn contains(&self, name: &str) -> Result<bool> {
-        use std::io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
-        if check_name(name).is_err() {
-            return Ok(false);
-        }
-        match std::fs::metadata(self.path(name)) {
-            Ok(found) => Ok(found.is_file()),
-            Err(error) if matches!(error.kind(), NotFound | NotADirectory | InvalidFilename) => Ok(false),
-            Err(error) => Err(Error::from(error).file(name)),
-        }
+        Ok(check_name(name).is_ok() && self.folder.kind(name)? == Some(EntryKind::File))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>> {
@@ -411,14 +459,14 @@ impl Source for FileSource {
             return Ok(names.iter().filter(|name| name.starts_with(prefix)).cloned().collect());
         }
         let (folder, start) = prefix.rsplit_once('/').unwrap_or(("", prefix));
-        self.entries(folder, |name, entry| name.starts_with(start) && entry.path().is_file())
+        self.names(folder, start, EntryKind::File)
     }
 
     fn folders(&self, folder: &str) -> Result<Vec<String>> {
         if self.only.is_some() {
             return Ok(Vec::new());
         }
-        self.entries(folder, |_, entry| entry.path().is_dir())
+        self.names(folder, "", EntryKind::Folder)
     }
 
     fn name(&self, file: FileId) -> &str {
@@ -426,13 +474,16 @@ impl Source for FileSource {
     }
 
     fn len(&self, file: FileId) -> u64 {
-        self.files.get(file.0 as usize).map_or(0, |file| file.stamp.len)
+        self.files.get(file.0 as usize).map_or(0, |file| file.len)
     }
 
     fn read_at(&self, id: FileId, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let file = self.get(id)?;
-        check_range(&file.name, file.stamp.len, offset, buffer.len() as u64)?;
+        check_range(&file.name, file.len, offset, buffer.len() as u64)?;
         self.read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+        if let FilePlace::Remote(_, remote) = &file.place {
+            return if buffer.is_empty() { Ok(()) } else { remote.read_at(offset, buffer) };
+        }
         self.descriptor(id)?.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
             // The stamp said that these bytes are there.
             std::io::ErrorKind::UnexpectedEof => changed(file).offset(offset),
@@ -467,12 +518,20 @@ impl Source for FileSource {
     }
 
     fn advise(&self, ranges: &[FileRange]) {
-        for range in ranges {
-            let (Ok(file), Some(len)) = (self.descriptor(range.file), NonZeroU64::new(range.len)) else {
+        for of_file in ranges.chunk_by(|a, b| a.file == b.file) {
+            let Ok(file) = self.get(of_file[0].file) else { continue };
+            if let FilePlace::Remote(_, remote) = &file.place {
+                let end = |range: &FileRange| range.offset.saturating_add(range.len).min(file.len);
+                let inside = of_file.iter().map(|range| range.offset.min(file.len)..end(range));
+                remote.advise(&inside.filter(|range| !range.is_empty()).collect::<Vec<_>>());
                 continue;
-            };
-            // A hint: a file system that takes none reads as it would have.
-            let _ = rustix::fs::fadvise(&*file, range.offset, Some(len), Advice::WillNeed);
+            }
+            let Ok(file) = self.descriptor(of_file[0].file) else { continue };
+            for range in of_file {
+                // A hint: a file system that takes none reads as it would have.
+                let _ =
+                    rustix::fs::fadvise(&*file, range.offset, NonZeroU64::new(range.len), Advice::WillNeed);
+            }
         }
     }
 }
@@ -521,7 +580,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         std::fs::write(&path, b"0123456789").unwrap();
-        let source = FileSource::open(&path, &Limits::default()).unwrap();
+        let source = FileSource::open_path(&path, &Limits::default()).unwrap();
         let id = source.open("a").unwrap();
         source.check_unchanged().unwrap();
         File::options().write(true).open(&path).unwrap().set_len(4).unwrap();
@@ -536,7 +595,7 @@ mod tests {
         let bytes: Vec<u8> = (0..3 * LONGEST_RUN).map(|i| (i * 7 % 251).to_le_bytes()[0]).collect();
         std::fs::write(folder.path().join("a"), &bytes).unwrap();
         std::fs::write(folder.path().join("b"), b"0123456789").unwrap();
-        let source = FileSource::open(folder.path(), &Limits::default()).unwrap();
+        let source = FileSource::open_path(folder.path(), &Limits::default()).unwrap();
         let [a, b] = ["a", "b"].map(|name| source.open(name).unwrap());
         let far = LONGEST_RUN + NEAR;
         let ranges = [(a, far, 5), (b, 3, 4), (a, 0, 1), (a, 2, 0), (a, 1, 900_000), (a, 0, 3), (b, 9, 1)]
@@ -562,7 +621,7 @@ mod tests {
     fn what_a_person_points_at() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("model.index"), b"x").unwrap();
-        let open = |name: &str| FileSource::open(&folder.path().join(name), &Limits::default());
+        let open = |name: &str| FileSource::open_path(&folder.path().join(name), &Limits::default());
         assert_eq!(open("").unwrap().entry, Entry::Folder);
         assert_eq!(open("model.index").unwrap().entry, Entry::File("model.index".into()));
         assert_eq!(open("model").unwrap().entry, Entry::Prefix("model".into()));
@@ -579,14 +638,14 @@ mod tests {
         let mut limits = Limits::default();
         for (entries, is_listed) in [(3, true), (2, false)] {
             limits.entries = entries;
-            let source = FileSource::open(folder.path(), &limits).unwrap();
+            let source = FileSource::open_path(folder.path(), &limits).unwrap();
             for source in [&source, &source.afresh()] {
                 let listed = source.list("");
                 assert_eq!(listed.is_ok(), is_listed);
                 assert!(listed.err().is_none_or(|error| error.to_string().contains("--bound entries=N")));
             }
             // A common start is looked for among them.
-            let found = FileSource::open(&folder.path().join("[ab]"), &limits);
+            let found = FileSource::open_path(&folder.path().join("[ab]"), &limits);
             assert_eq!(found.is_ok(), is_listed);
         }
     }
@@ -616,7 +675,7 @@ mod tests {
         for i in 0..most_open() + 10 {
             std::fs::write(folder.path().join(format!("f{i}")), format!("f{i}")).unwrap();
         }
-        let source = FileSource::open(folder.path(), &Limits::default()).unwrap();
+        let source = FileSource::open_path(folder.path(), &Limits::default()).unwrap();
         let ids: Vec<FileId> = source.list("f").unwrap().iter().map(|n| source.open(n).unwrap()).collect();
         for id in ids {
             let mut content = vec![0; usize::try_from(source.len(id)).unwrap()];

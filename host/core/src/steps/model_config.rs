@@ -3,8 +3,7 @@
 use crate::read::source::FileSource;
 use crate::tensors::cast::dtype_called;
 use serde_json::Value;
-use std::path::Path;
-use tensorferry_sdk::{Dtype, Entry, Error, Limits, Result, Source};
+use tensorferry_sdk::{Dtype, Error, Result, Source};
 
 /// The model's configuration.
 pub const CONFIG: &str = "config.json";
@@ -37,12 +36,12 @@ pub struct Quantization<'a> {
 }
 
 impl ModelConfig {
-    /// Reads the files of a folder; those that are not there say nothing.
+    /// Reads the files of an input's folder; those that are not there say nothing.
     ///
     /// # Errors
     /// Malformed, for one that is no JSON; i/o.
-    pub fn read(folder: &Path, limits: &Limits) -> Result<Self> {
-        let source = FileSource::at(folder.to_owned(), Entry::Folder, limits);
+    pub fn read(input: &FileSource) -> Result<Self> {
+        let source = input.below("");
         let config = read_json(&source, CONFIG, MOST_BYTES)?;
         let mut beside = None;
         for name in OF_QUANTIZATION {
@@ -96,7 +95,7 @@ impl ModelConfig {
 /// # Errors
 /// Malformed, for one that is no JSON; limit, for one of more than so many bytes; i/o.
 pub(crate) fn read_json(source: &FileSource, name: &str, most: u64) -> Result<Option<Value>> {
-    if !source.path(name).is_file() {
+    if !source.contains(name)? {
         return Ok(None);
     }
     let file = source.open(name)?;

@@ -15,8 +15,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{
-    ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, ErrorKind, FileId, JoinedRanges,
-    Place, Result, Source, Storage, StorageId, StorageRange, Tensor, check_range,
+    ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, ErrorKind, FileId, FileRange,
+    JoinedRanges, Place, Result, Source, Storage, StorageId, StorageRange, Tensor, check_range,
 };
 
 /// Makes a temporary file that has no name: beside the output, or where temporary files go.
@@ -280,6 +280,29 @@ impl<'a> Stored<'a> {
     pub fn in_file(&self, id: StorageId) -> Option<(Arc<File>, u64)> {
         let (file, offset) = self.place_in_file(id)?;
         Some((self.input.source.descriptor(file).ok()?, offset))
+    }
+
+    /// Adds the ranges of files that `len` bytes from `offset` on of a storage are read from, as far as they lie in files
+    /// without being decoded or computed.
+    pub fn add_file_ranges(&self, id: StorageId, offset: u64, len: u64, ranges: &mut Vec<FileRange>) {
+        let Some(storage) = self.catalog.storage(id) else { return };
+        match &storage.place {
+            Place::File { file, offset: start } => {
+                ranges.push(FileRange { file: *file, offset: start + offset, len });
+            }
+            Place::Joined(joined) => {
+                for range in joined.within(offset, len) {
+                    self.add_file_ranges(range.storage, range.offset, range.len, ranges);
+                }
+            }
+            Place::Cast(cast) => {
+                let (lying, read) = cast.widths();
+                let first = cast.start + offset / read * lying;
+                let past = cast.start + (offset + len).div_ceil(read) * lying;
+                self.add_file_ranges(cast.of, first, past - first, ranges);
+            }
+            Place::Encoded { .. } | Place::Inline(_) | Place::Computed(_) => {}
+        }
     }
 
     /// The error for a storage whose bytes do not have their digest.

@@ -7,6 +7,7 @@
 //! place in the window, so that many small tensors cost one write. What needs a gather is left out
 //! of the windows and written by tiles; digests that cover it are taken from the file afterwards.
 
+mod ahead;
 mod kernel;
 mod passing;
 mod ranges;
@@ -25,12 +26,14 @@ use crate::tensors::logical::Logical;
 use crate::tensors::slabs::{SlabBuffers, Slabs};
 use crate::tensors::stored::Stored;
 use crate::tensors::tally::CastTally;
+use ahead::ReadAhead;
 use ranges::{RangeSums, covered};
 use rayon::prelude::*;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{
     ByteSink, Content, Context, Digest, Error, FileId, Layout, Loss, OutputFile, OutputId, Result, Segment,
@@ -79,8 +82,12 @@ pub fn copy(
     }
     let lens: Vec<Mutex<u64>> = layout.files().iter().map(|file| Mutex::new(file.len)).collect();
     let tasks = CopyTasks::new(&filled, layout, &extents, session);
+    let ahead = ReadAhead::new(stored, &tasks, &filled);
     let each = |buffers: &mut Buffers, number: usize| {
         session.check_cancelled()?;
+        if let Some(ahead) = &ahead {
+            ahead.begin(number);
+        }
         let task = tasks.get(number);
         match &task {
             CopyTask::Window { file, start, end } => {
@@ -102,7 +109,7 @@ pub fn copy(
         }
         .map_err(|error| in_output(error, layout, &task))
     };
-    let all = || (0..tasks.count()).into_par_iter().try_for_each_init(Buffers::default, each);
+    let all = || in_order(tasks.count(), each);
     if sync {
         writeback::alongside(files, all)?;
     } else {
@@ -112,6 +119,22 @@ pub fn copy(
     let digests = outputs.finish(files)?;
     let lens = lens.into_iter().map(|len| len.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
     Ok(Copied { digests, lens, losses: tally.finish(logical, layout)?, passing: seen })
+}
+
+/// Does tasks in the order of their numbers, on all threads, each with buffers of its own: what is read and what is written
+/// moves through the files from front to back.
+fn in_order(count: usize, each: impl Fn(&mut Buffers, usize) -> Result<()> + Sync) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    (0..rayon::current_num_threads().min(count)).into_par_iter().try_for_each(|_| {
+        let mut buffers = Buffers::default();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return Ok(());
+            }
+            each(&mut buffers, number).inspect_err(|_| next.store(count, Ordering::Relaxed))?;
+        }
+    })
 }
 
 /// Where bytes go in a file, and how they come to be.

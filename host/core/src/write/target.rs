@@ -3,6 +3,7 @@
 use crate::context::suggest::suggest;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::stage::{Destination, DestinationKind};
+use crate::read::folder::is_url;
 use crate::tensors::stored::Spill;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Capabilities, Entry, Error, Result, Side, Target};
@@ -79,6 +80,9 @@ pub fn resolve<'a>(
     };
     let is_prefix = || format.description.capabilities.has(Capabilities::PREFIX) && input.is_weights_alone();
     let is_folder = is_said || (is_likely && !is_prefix()) || format.description.suffixes.is_empty();
+    if is_url(text) {
+        return Err(Error::unsupported("outputs go to folders of this machine").file(text));
+    }
     let absolute = std::path::absolute(output).map_err(|e| Error::from(e).file(text))?;
     let (target, destination) = if is_folder {
         (Target::Folder, Destination { folder: absolute, kind: DestinationKind::Folder })

@@ -4,7 +4,7 @@ use super::Store;
 use object_store::list::PaginatedListOptions;
 use object_store::path::Path;
 use std::borrow::Cow;
-use tensorferry::engine::read::remote::RemoteEntry;
+use tensorferry::engine::context::remote::RemoteEntry;
 
 /// What lies directly behind a prefix; `None`, if that is more than `most` entries.
 pub(super) async fn entries(

@@ -5,7 +5,7 @@ use crate::testing::server::{Manner, Reply, Server, pattern};
 use crate::testing::store::{Objects, answer, start};
 use crate::{Remotes, Settings};
 use std::time::{Duration, Instant};
-use tensorferry::engine::read::remote::{Remote, RemoteEntry};
+use tensorferry::engine::context::remote::{Remote, RemoteEntry};
 use tensorferry_sdk::ErrorKind;
 
 const KEYS: [&str; 2] = ["access-key=AKIAHUSH5150", "secret-key=hush5150/secret"];

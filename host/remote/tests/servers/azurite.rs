@@ -3,7 +3,7 @@
 use super::install::{Running, azurite, free_port, open, read_whole, remotes, run};
 use crate::support::server::pattern;
 use std::process::Command;
-use tensorferry::engine::read::remote::{Remote, RemoteEntry};
+use tensorferry::engine::context::remote::{Remote, RemoteEntry};
 
 /// The account that Azurite knows, and its key, which its documentation names.
 const ACCOUNT: &str = "devstoreaccount1";

@@ -3,7 +3,7 @@
 use super::install::{Running, free_port, open, read_whole, remotes, run, venv};
 use crate::support::server::pattern;
 use std::process::Command;
-use tensorferry::engine::read::remote::{Remote, RemoteEntry};
+use tensorferry::engine::context::remote::{Remote, RemoteEntry};
 
 /// Puts what stands in a folder into the bucket, and a thousand small objects if it is told to.
 const SCRIPT: &str = r#"

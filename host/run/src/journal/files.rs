@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tensorferry::engine::{publish::disk, read::identity::FileIdentity};
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::publish::disk;
+use tensorferry::engine::read::{folder, identity::FileIdentity};
 
 /// How the names of ferry's own temporary folders start; see [`tensorferry::engine::publish::stage`].
 const HIDDEN: char = '.';
@@ -19,9 +21,9 @@ pub(crate) struct StampedFile {
 
 impl StampedFile {
     /// Checks that an input file is still the same; the error says what changed. Links are followed.
-    pub(crate) fn check_input(&self) -> Result<(), String> {
-        match fs::metadata(&self.path) {
-            Ok(meta) => self.compare(FileIdentity::of(&meta), "changed"),
+    pub(crate) fn check_input(&self, session: &Session) -> Result<(), String> {
+        match folder::identity(&self.path, session) {
+            Ok(identity) => self.compare(identity, "changed"),
             Err(error) => Err(format!("{} cannot be looked at: {error}", self.path.display())),
         }
     }
@@ -113,7 +115,7 @@ mod tests {
         file.check_output().unwrap();
         fs::write(&path, "abcd").unwrap();
         assert!(file.check_output().unwrap_err().contains("4 bytes, were 3"));
-        assert!(file.check_input().unwrap_err().contains("changed"));
+        assert!(file.check_input(&Session::default()).unwrap_err().contains("changed"));
         fs::remove_file(&path).unwrap();
         assert!(file.check_output().unwrap_err().contains("is gone"));
     }

@@ -35,6 +35,6 @@ impl GroupScan {
     pub(crate) fn is_valid(&self, registry: &Registry) -> bool {
         let mut formats = registry.formats().iter();
         let is_same = formats.any(|format| UsedFormat::of(format) == self.reader);
-        is_same && self.inputs.iter().all(|file| file.check_input().is_ok())
+        is_same && self.inputs.iter().all(|file| file.check_input(registry.session()).is_ok())
     }
 }

@@ -15,6 +15,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Component, Path};
 use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::read::folder::is_url;
 use tensorferry_sdk::{OptionKind, OptionSpec, Side};
 
 /// The jobs, as far as they could be made.
@@ -162,6 +163,9 @@ fn file_name(path: &Path) -> String {
 
 /// A path of the manifest as an absolute one; a `/` at its end stays.
 fn absolute(base: &Path, path: &str) -> String {
+    if is_url(path) {
+        return path.to_owned();
+    }
     let whole = base.join(path);
     let mut tidy = String::new();
     for part in whole.components().filter(|part| !matches!(part, Component::RootDir | Component::CurDir)) {

@@ -18,6 +18,7 @@ use tensorferry::engine::formats::registry::holds_records;
 use tensorferry::engine::publish::stage::DestinationKind;
 use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::file_group::{FileGroup, files_alone, takes_schema};
+use tensorferry::engine::read::folder::absolute;
 use tensorferry::engine::read::identity::FileIdentity;
 use tensorferry::engine::records::rows;
 use tensorferry::engine::records::schema_file::schema_file;
@@ -162,7 +163,7 @@ impl Watch for RunnerWatch<'_> {
 
 fn output_record(task: &WorkerTask, ready: &Ready<'_>) -> Result<OutputRecord> {
     let stamped = |list: &[(PathBuf, FileIdentity)]| -> Result<Vec<StampedFile>> {
-        let file = |path, identity| Ok(StampedFile { path: std::path::absolute(path)?, identity });
+        let file = |path, identity| Ok(StampedFile { path: absolute(path)?, identity });
         list.iter().map(|(path, identity)| file(path, *identity)).collect()
     };
     let mut inputs = stamped(&ready.inputs)?;

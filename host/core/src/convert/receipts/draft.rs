@@ -5,6 +5,7 @@ use crate::convert::context::ConversionContext;
 use crate::convert::report::Report;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::stage::Stage;
+use crate::read::folder;
 use crate::read::source::FileSource;
 use crate::receipt::{
     AdditionalInput, FileRecord, Files, FormatRecord, InputRecord, OutputRecord, Receipt, VERSION, now,
@@ -81,7 +82,7 @@ fn hash(
     });
     let input = InputRecord {
         path: absolute(&context.request.input.path)?,
-        folder: absolute(context.input_folder())?,
+        folder: absolute(context.source.folder())?,
         options: context.request.input.options.clone(),
         files: of_input,
         additional_inputs: additional.collect::<Result<_>>()?,
@@ -90,7 +91,7 @@ fn hash(
 }
 
 fn absolute(path: &Path) -> Result<String> {
-    let absolute = std::path::absolute(path).map_err(|e| Error::from(e).file(path.display().to_string()))?;
+    let absolute = folder::absolute(path).map_err(|e| Error::from(e).file(path.display().to_string()))?;
     Ok(absolute.display().to_string())
 }
 

@@ -9,7 +9,6 @@ use crate::convert::report::Report;
 use crate::convert::sidecars::Sidecars;
 use crate::convert::tensors::PlannedModel;
 use crate::publish::stage::Stage;
-use crate::read::source::FileSource;
 use crate::receipt::{ModelRecord, Receipt, TensorRecord};
 use crate::tensors::content;
 use crate::tensors::stored::hex;
@@ -28,7 +27,7 @@ pub(crate) fn draft_tensors(
     stage: &Stage,
     report: &Report,
 ) -> Result<Receipt> {
-    let carried = FileSource::at(context.input_folder().to_owned(), Entry::Folder, &context.session.limits);
+    let carried = context.input_folder();
     let read = models.iter().flat_map(|PlannedModel { model, passing, .. }| {
         let source = &*model.input.source;
         let seen = passing.as_ref().map(Passing::inputs);

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use tensorferry::engine::convert::steps;
 use tensorferry::engine::formats::registry::RegisteredFormat;
+use tensorferry::engine::read::folder::is_url;
 use tensorferry::engine::write::target;
 use tensorferry_sdk::{Entry, LossKind, OptionSpec, Options, Side};
 
@@ -15,6 +16,11 @@ impl Expansion<'_> {
     /// The folder of a zoo or a data set, if there is one.
     pub(super) fn root(&mut self, root: &Placed<String>) -> Option<PathBuf> {
         let path = PathBuf::from(absolute(self.base, root.get_ref()));
+        if is_url(root.get_ref()) {
+            let message = "a root is a folder of this machine: say each input of a store as a job";
+            self.mistakes.add(&root.span(), message, None);
+            return None;
+        }
         if !path.is_dir() {
             let message = format!("the root {} is no folder", path.display());
             self.mistakes.add(&root.span(), message, nearby(&path));

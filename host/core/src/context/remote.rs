@@ -1,12 +1,13 @@
 //! What the engine asks of places that are not folders of this machine: object stores, servers, the Hub. It knows no
-//! protocol and no URL; who embeds it says what opens them.
+//! protocol and no URL; who embeds it says what opens them ([`Session::remote`](crate::Session::remote)).
 
+use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_sdk::Result;
 
 /// Opens what URLs lead to.
-pub trait Remote: Send + Sync {
+pub trait Remote: Debug + Send + Sync {
     /// The place that a URL is of, and the path in it, without a slash at its ends: a bucket and a key, a repository at a
     /// commit and a file of it. `None`, if this is no URL of a scheme that it knows. What it needs to find the place it
     /// may ask for now; whether there is anything at the path it does not look at.
@@ -22,19 +23,19 @@ pub trait RemotePlace: Send + Sync {
     fn url(&self, path: &str) -> String;
 
     /// What lies at a path; the empty path is a folder, if there is anything in it. A store without folders has one
-    /// wherever names go on behind a `/`.
+    /// wherever names go on behind a `/`. It is asked once.
     ///
     /// # Errors
     /// I/o, transient, or what the place says; that there is nothing is no error.
     fn look(&self, path: &str) -> Result<Option<RemoteEntry>>;
 
-    /// What lies directly in a folder, in any order.
+    /// What lies directly in a folder, in any order. It is asked once.
     ///
     /// # Errors
     /// Unsupported, where the place lists nothing; a limit, of more than `most` entries; as [`look`](Self::look).
     fn list(&self, folder: &str, most: u64) -> Result<Vec<RemoteEntry>>;
 
-    /// A file, as it is now.
+    /// A file, as it is now. It is asked once.
     ///
     /// # Errors
     /// Malformed, if there is none; as [`look`](Self::look).

@@ -1,0 +1,76 @@
+//! A remote tree is a place beyond a network, and what it has said of its files so far. Formats ask for the same names again
+//! and again while an input is probed and read; the place is asked once, and stays what it was then.
+
+use crate::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tensorferry_sdk::{ErrorKind, Result};
+
+pub(super) struct RemoteTree {
+    place: Arc<dyn RemotePlace>,
+    most_listed: u64,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// The lengths of files, and folders, by path; `None`: there is nothing.
+    looked: HashMap<String, Option<Option<u64>>>,
+    listed: HashMap<String, Result<Arc<Vec<RemoteEntry>>>>,
+    opened: HashMap<String, Arc<dyn RemoteFile>>,
+}
+
+impl RemoteTree {
+    pub(super) fn new(place: Arc<dyn RemotePlace>, most_listed: u64) -> Self {
+        Self { place, most_listed, known: Mutex::default() }
+    }
+
+    pub(super) fn url(&self, path: &str) -> String {
+        self.place.url(path)
+    }
+
+    /// What lies at a path: bytes of a file, or that it is a folder.
+    pub(super) fn look(&self, path: &str) -> Result<Option<Option<u64>>> {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let known = self.known();
+        if let Some(found) = known.looked.get(path) {
+            return Ok(*found);
+        }
+        if let Some(file) = known.opened.get(path) {
+            return Ok(Some(Some(file.stamp().len)));
+        }
+        // The top has no name in any listing.
+        if let (Some(Ok(listed)), false) = (known.listed.get(folder), path.is_empty()) {
+            return Ok(listed.iter().find(|entry| entry.name == name).map(|entry| entry.len));
+        }
+        drop(known);
+        let found = self.place.look(path)?.map(|entry| entry.len);
+        self.known().looked.insert(path.to_owned(), found);
+        Ok(found)
+    }
+
+    pub(super) fn list(&self, folder: &str) -> Result<Arc<Vec<RemoteEntry>>> {
+        if let Some(listed) = self.known().listed.get(folder) {
+            return listed.clone();
+        }
+        let listed = self.place.list(folder, self.most_listed).map(Arc::new);
+        let is_lasting = |kind| matches!(kind, ErrorKind::Unsupported | ErrorKind::Limit);
+        if listed.as_ref().err().is_none_or(|error| is_lasting(error.kind())) {
+            self.known().listed.insert(folder.to_owned(), listed.clone());
+        }
+        listed
+    }
+
+    pub(super) fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>> {
+        if let Some(file) = self.known().opened.get(path) {
+            return Ok(file.clone());
+        }
+        let file = self.place.open(path)?;
+        // Another thread may have opened it meanwhile.
+        Ok(self.known().opened.entry(path.to_owned()).or_insert(file).clone())
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,55 @@
+//! What opens inputs that are URLs, for all programs: the stores' crate, where they were built with it.
+
+use std::sync::Arc;
+#[cfg(feature = "remote")]
+use std::sync::atomic::Ordering;
+use tensorferry::engine::context::remote::Remote;
+use tensorferry::engine::context::session::Session;
+use tensorferry_sdk::Result;
+
+/// What opens URLs for a session by these settings, each `KEY=VALUE`, and those of the environment; what is fetched ahead
+/// takes up to half of the session's memory. It ends with the session.
+///
+/// # Errors
+/// Usage, for a setting that there is not, or where the program was built without stores.
+#[cfg(feature = "remote")]
+pub fn remote(settings: &[String], session: &Session) -> Result<Arc<dyn Remote>> {
+    let settings = tensorferry_remote::Settings::new(settings)?;
+    let cancelled = session.cancel_flag();
+    let is_cancelled = move || cancelled.load(Ordering::Relaxed);
+    Ok(Arc::new(tensorferry_remote::Remotes::cancelled_by(settings, session.memory / 2, is_cancelled)))
+}
+
+/// What says of every URL that the program was built without stores.
+///
+/// # Errors
+/// Usage, where there are settings for them.
+#[cfg(not(feature = "remote"))]
+pub fn remote(settings: &[String], _: &Session) -> Result<Arc<dyn Remote>> {
+    match settings {
+        [] => Ok(Arc::new(without::NoStores)),
+        _ => Err(without::error()),
+    }
+}
+
+#[cfg(not(feature = "remote"))]
+mod without {
+    use super::*;
+    use tensorferry::engine::context::remote::RemotePlace;
+    use tensorferry_sdk::Error;
+
+    /// Opens nothing, and says how to get a program that does.
+    #[derive(Debug)]
+    pub(super) struct NoStores;
+
+    impl Remote for NoStores {
+        fn place(&self, url: &str) -> Result<Option<(Arc<dyn RemotePlace>, String)>> {
+            Err(error().file(url))
+        }
+    }
+
+    pub(super) fn error() -> Error {
+        Error::usage("this ferry was built without stores")
+            .expected("one that was built with --features tensorferry-cli/remote")
+    }
+}
