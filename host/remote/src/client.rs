@@ -10,7 +10,7 @@ use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tensorferry_sdk::{Error, Result};
 
@@ -68,8 +68,9 @@ pub(crate) enum Follow {
 #[derive(Clone)]
 pub(crate) struct Client {
     any: reqwest::Client,
-    /// Resolves names to public addresses alone.
-    public: reqwest::Client,
+    /// Resolves names to public addresses alone; made when a server first sends us elsewhere.
+    public: Arc<OnceLock<reqwest::Client>>,
+    settings: Arc<Settings>,
     rules: Arc<Rules>,
     /// Of hosts that sent us elsewhere: whether they are within a site.
     within: Arc<Mutex<HashMap<String, bool>>>,
@@ -111,23 +112,6 @@ impl Client {
     pub(crate) fn new(settings: &Settings) -> Result<Self> {
         // Fails if the program has chosen one, which then holds.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let build = |is_public_only: bool| {
-            let mut builder = reqwest::Client::builder()
-                .user_agent(concat!("tensorferry/", env!("CARGO_PKG_VERSION")))
-                .redirect(reqwest::redirect::Policy::none())
-                .referer(false)
-                .retry(reqwest::retry::never())
-                .http1_only()
-                .connect_timeout(settings.time("connect-timeout"))
-                .pool_idle_timeout(Duration::from_secs(30));
-            if let Some(path) = settings.text("ca-bundle") {
-                builder = builder.tls_certs_merge(certificates(path)?);
-            }
-            if is_public_only {
-                builder = builder.dns_resolver(Arc::new(PublicOnly));
-            }
-            builder.build().map_err(|error| Error::io(format!("cannot set up TLS: {}", causes(&error))))
-        };
         let hosts = settings.text("redirect-to").unwrap_or_default();
         let rules = Rules {
             tries: settings.count("retries"),
@@ -138,7 +122,13 @@ impl Client {
             redirect_to: hosts.split(',').map(|host| host.trim().to_ascii_lowercase()).collect(),
             secrets: settings.secrets(),
         };
-        Ok(Self { any: build(false)?, public: build(true)?, rules: Arc::new(rules), within: Arc::default() })
+        Ok(Self {
+            any: build(settings, None)?,
+            public: Arc::default(),
+            settings: Arc::new(settings.clone()),
+            rules: Arc::new(rules),
+            within: Arc::default(),
+        })
     }
 
     /// How long and how often what gets nowhere is tried.
@@ -240,7 +230,13 @@ impl Client {
                 ))
                 .file(shown(first)),
             )),
-            _ => Ok(&self.public),
+            _ => match self.public.get() {
+                Some(client) => Ok(client),
+                None => {
+                    let client = build(&self.settings, Some(Arc::new(PublicOnly)))?;
+                    Ok(self.public.get_or_init(|| client))
+                }
+            },
         }
     }
 
@@ -285,6 +281,24 @@ impl Client {
         let status = format!("answered {} {reason}", status.as_u16());
         if told.is_empty() { status.trim().to_owned() } else { format!("{}: {told}", status.trim()) }
     }
+}
+
+fn build(settings: &Settings, resolver: Option<Arc<PublicOnly>>) -> Result<reqwest::Client> {
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("tensorferry/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .retry(reqwest::retry::never())
+        .http1_only()
+        .connect_timeout(settings.time("connect-timeout"))
+        .pool_idle_timeout(Duration::from_secs(30));
+    if let Some(path) = settings.text("ca-bundle") {
+        builder = builder.tls_certs_merge(certificates(path)?);
+    }
+    if let Some(resolver) = resolver {
+        builder = builder.dns_resolver(resolver);
+    }
+    builder.build().map_err(|error| Error::io(format!("cannot set up TLS: {}", causes(&error))))
 }
 
 /// Whether an answer is a passing fault of the server's, and how long it asks to wait.

@@ -26,6 +26,8 @@ pub(crate) struct Looked(Mutex<HashMap<String, Slot>>);
 
 struct Slot {
     until: Instant,
+    /// Of which process the thread is that opens it.
+    process: u32,
     file: Opening,
 }
 
@@ -34,17 +36,23 @@ enum Opening {
     Coming(Receiver<Found>),
 }
 
+impl Slot {
+    fn new(time: Duration, file: Opening) -> Self {
+        Self { until: Instant::now() + time, process: std::process::id(), file }
+    }
+}
+
 impl Looked {
     fn slots(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.retain(|_, slot| Instant::now() < slot.until);
+        let process = std::process::id();
+        slots.retain(|_, slot| Instant::now() < slot.until && slot.process == process);
         slots
     }
 
     /// Keeps a file for who opens it soon.
     pub(crate) fn keep(&self, path: &str, file: Arc<dyn RemoteFile>) {
-        let slot = Slot { until: Instant::now() + SOON, file: Opening::Here(file) };
-        self.slots().insert(path.to_owned(), slot);
+        self.slots().insert(path.to_owned(), Slot::new(SOON, Opening::Here(file)));
     }
 
     /// Begins to open a file. If that fails, who takes it tries anew, and is told.
@@ -64,7 +72,7 @@ impl Looked {
                 drop(send.send(found));
             }
         });
-        slots.insert(path.to_owned(), Slot { until: Instant::now() + LATER, file: Opening::Coming(receive) });
+        slots.insert(path.to_owned(), Slot::new(LATER, Opening::Coming(receive)));
     }
 
     /// The file at a path, if it was opened just now or is being opened; once.

@@ -71,7 +71,14 @@ impl Bucket {
         let usage = |why: &str| Error::usage(why).file(shown_text(&format!("{scheme}://{host}")));
         let (name, account) = match host.split_once('@') {
             Some((name, host)) if scope == Scope::Azure => {
-                (name, Some(host.split('.').next().unwrap_or_default().to_owned()))
+                let (account, cloud) = host.split_once('.').unwrap_or((host, ""));
+                // Other clouds have hosts of their own.
+                if !["", "dfs.core.windows.net", "blob.core.windows.net"].contains(&cloud) {
+                    return Err(usage(
+                        "of another cloud than Azure's public one, set az.endpoint to the account's URL",
+                    ));
+                }
+                (name, Some(account.to_owned()))
             }
             Some(_) => {
                 return Err(usage("keys do not stand in the URL of a bucket: set them in the environment"));
@@ -336,7 +343,15 @@ mod tests {
         assert_eq!(found("gs://b"), is("b", None, ""));
         assert_eq!(found("abfss://c@acc.dfs.core.windows.net/a"), is("c", Some("acc"), "a"));
         assert_eq!(found("az://c/a"), is("c", None, "a"));
-        for wrong in ["s3://", "s3:///a", "s3://key:hush@b/a", "s3://b/a//c", "s3://b/../c", "s3://b c/d"] {
+        for wrong in [
+            "s3://",
+            "s3:///a",
+            "s3://key:hush@b/a",
+            "s3://b/a//c",
+            "s3://b/../c",
+            "s3://b c/d",
+            "abfss://c@a.dfs.core.chinacloudapi.cn/d",
+        ] {
             let error = Bucket::parse(wrong).unwrap_err().to_string();
             assert!(!error.contains("hush"), "{error}");
         }

@@ -132,6 +132,11 @@ fn a_bucket_of_another_region_is_found_there() {
     let file = open(&of(&server, &["region=us-east-2"]), "s3://bucket/folder/z").unwrap();
     assert_eq!(read(&*file, 0, 1).unwrap(), b"z");
     assert_eq!(server.requests().len(), 2);
+    // What is no name of a region leads nowhere.
+    let server = Server::start(|_| Reply::new(301, "").with("x-amz-bucket-region", "evil.example/"));
+    let error = open(&of(&server, &[]), "s3://bucket/folder/z").err().unwrap().to_string();
+    assert!(error.contains("answered 301") && !error.contains("evil"), "{error}");
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[test]
