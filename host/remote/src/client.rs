@@ -8,8 +8,9 @@ use crate::settings::Settings;
 use bytes::Bytes;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tensorferry_sdk::{Error, Result};
 
@@ -67,9 +68,12 @@ pub(crate) enum Follow {
 #[derive(Clone)]
 pub(crate) struct Client {
     any: reqwest::Client,
-    /// Resolves names to public addresses alone.
-    public: reqwest::Client,
+    /// Resolves names to public addresses alone; made when a server first sends us elsewhere.
+    public: Arc<OnceLock<reqwest::Client>>,
+    settings: Arc<Settings>,
     rules: Arc<Rules>,
+    /// Of hosts that sent us elsewhere: whether they are within a site.
+    within: Arc<Mutex<HashMap<String, bool>>>,
 }
 
 struct Rules {
@@ -108,23 +112,6 @@ impl Client {
     pub(crate) fn new(settings: &Settings) -> Result<Self> {
         // Fails if the program has chosen one, which then holds.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let build = |is_public_only: bool| {
-            let mut builder = reqwest::Client::builder()
-                .user_agent(concat!("tensorferry/", env!("CARGO_PKG_VERSION")))
-                .redirect(reqwest::redirect::Policy::none())
-                .referer(false)
-                .retry(reqwest::retry::never())
-                .http1_only()
-                .connect_timeout(settings.time("connect-timeout"))
-                .pool_idle_timeout(Duration::from_secs(30));
-            if let Some(path) = settings.text("ca-bundle") {
-                builder = builder.tls_certs_merge(certificates(path)?);
-            }
-            if is_public_only {
-                builder = builder.dns_resolver(Arc::new(PublicOnly));
-            }
-            builder.build().map_err(|error| Error::io(format!("cannot set up TLS: {}", causes(&error))))
-        };
         let hosts = settings.text("redirect-to").unwrap_or_default();
         let rules = Rules {
             tries: settings.count("retries"),
@@ -135,7 +122,13 @@ impl Client {
             redirect_to: hosts.split(',').map(|host| host.trim().to_ascii_lowercase()).collect(),
             secrets: settings.secrets(),
         };
-        Ok(Self { any: build(false)?, public: build(true)?, rules: Arc::new(rules) })
+        Ok(Self {
+            any: build(settings, None)?,
+            public: Arc::default(),
+            settings: Arc::new(settings.clone()),
+            rules: Arc::new(rules),
+            within: Arc::default(),
+        })
     }
 
     /// How long and how often what gets nowhere is tried.
@@ -227,7 +220,7 @@ impl Client {
     /// itself, or the host is named in the settings.
     async fn client_for(&self, first: &Url, next: &Url) -> Result<&reqwest::Client, Fault> {
         let host = next.host_str().unwrap_or_default().to_ascii_lowercase();
-        if self.rules.redirect_to.contains(&host) || is_within_a_site(first).await {
+        if self.rules.redirect_to.contains(&host) || self.is_within_a_site(first).await {
             return Ok(&self.any);
         }
         match literal(next) {
@@ -237,8 +230,32 @@ impl Client {
                 ))
                 .file(shown(first)),
             )),
-            _ => Ok(&self.public),
+            _ => match self.public.get() {
+                Some(client) => Ok(client),
+                None => {
+                    let client = build(&self.settings, Some(Arc::new(PublicOnly)))?;
+                    Ok(self.public.get_or_init(|| client))
+                }
+            },
         }
+    }
+
+    async fn is_within_a_site(&self, url: &Url) -> bool {
+        if let Some(address) = literal(url) {
+            return !is_public(address);
+        }
+        let Some(host) = url.host_str() else { return false };
+        let known = || self.within.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(is_within) = known().get(host).copied() {
+            return is_within;
+        }
+        let port = url.port_or_known_default().unwrap_or(443);
+        // A name that cannot be resolved here is one that a proxy resolves.
+        let found = tokio::net::lookup_host((host, port)).await.map(Iterator::collect);
+        let found: Vec<SocketAddr> = found.unwrap_or_default();
+        let is_within = !found.is_empty() && found.iter().all(|address| !is_public(address.ip()));
+        known().insert(host.to_owned(), is_within);
+        is_within
     }
 
     fn fault(&self, error: reqwest::Error) -> Fault {
@@ -264,6 +281,24 @@ impl Client {
         let status = format!("answered {} {reason}", status.as_u16());
         if told.is_empty() { status.trim().to_owned() } else { format!("{}: {told}", status.trim()) }
     }
+}
+
+fn build(settings: &Settings, resolver: Option<Arc<PublicOnly>>) -> Result<reqwest::Client> {
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("tensorferry/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .retry(reqwest::retry::never())
+        .http1_only()
+        .connect_timeout(settings.time("connect-timeout"))
+        .pool_idle_timeout(Duration::from_secs(30));
+    if let Some(path) = settings.text("ca-bundle") {
+        builder = builder.tls_certs_merge(certificates(path)?);
+    }
+    if let Some(resolver) = resolver {
+        builder = builder.dns_resolver(resolver);
+    }
+    builder.build().map_err(|error| Error::io(format!("cannot set up TLS: {}", causes(&error))))
 }
 
 /// Whether an answer is a passing fault of the server's, and how long it asks to wait.
@@ -310,18 +345,6 @@ pub(crate) fn is_same_host(a: &Url, b: &Url) -> bool {
 fn kept(headers: &HeaderMap) -> HeaderMap {
     let kept = headers.iter().filter(|(name, _)| FOR_OTHER_HOSTS.contains(name));
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
-}
-
-async fn is_within_a_site(url: &Url) -> bool {
-    if let Some(address) = literal(url) {
-        return !is_public(address);
-    }
-    let Some(host) = url.host_str() else { return false };
-    let port = url.port_or_known_default().unwrap_or(443);
-    // A name that cannot be resolved here is one that a proxy resolves.
-    let found: Vec<SocketAddr> =
-        tokio::net::lookup_host((host, port)).await.map(Iterator::collect).unwrap_or_default();
-    !found.is_empty() && found.iter().all(|address| !is_public(address.ip()))
 }
 
 struct PublicOnly;

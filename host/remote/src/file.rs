@@ -70,8 +70,8 @@ impl RemoteFile for CachedFile {
     }
 
     fn check_unchanged(&self) -> Result<()> {
-        let origin = Arc::clone(&self.origin);
-        let found = self.engine.wait(|client| async move { origin.check(&client).await })?;
+        let (origin, client) = (Arc::clone(&self.origin), self.engine.process()?.client.clone());
+        let found = self.engine.wait(async move { origin.check(&client).await })?;
         found.map_err(|fault| {
             if let Ok(process) = self.engine.process() {
                 process.cache.note(self.id, &fault);

@@ -3,10 +3,10 @@
 
 use crate::body::Pieces;
 use crate::cache::Origin;
-use crate::client::{Ask, Client};
+use crate::client::{Answer, Ask, Client, Follow};
 use crate::fault::Fault;
 use crate::file::{CachedFile, START};
-use crate::looked::Looked;
+use crate::looked::{Found, Looked};
 use crate::runtime::Engine;
 use crate::secret::{Secret, shown, shown_text};
 use crate::spool::{Spool, SpooledFile};
@@ -17,7 +17,7 @@ use futures_util::future::BoxFuture;
 use reqwest::Url;
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tensorferry::engine::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
 use tensorferry_sdk::{Error, Result};
 
@@ -71,22 +71,31 @@ impl HttpPlace {
         url
     }
 
-    fn find(&self, path: &str) -> Result<Option<Arc<dyn RemoteFile>>> {
+    /// Opens what is at a path.
+    fn finding(&self, path: &str) -> impl Future<Output = Result<Found, Fault>> + Send + use<> {
+        let origin =
+            HttpOrigin { name: self.url(path), url: self.url_of(path), headers: self.headers.clone() };
+        let (engine, spool) = (Arc::clone(&self.engine), Spool::new(&self.engine.settings));
+        async move {
+            Ok(match origin.open(&engine.process()?.client, spool).await? {
+                None => None,
+                Some(Opened::Ranges(origin, start)) => {
+                    let stamp = origin.version.stamp();
+                    Some(CachedFile::opened(&engine, *origin, stamp, start))
+                }
+                Some(Opened::Spooled(file)) => Some(Arc::new(file) as Arc<dyn RemoteFile>),
+            })
+        }
+    }
+
+    fn find(&self, path: &str) -> Result<Found> {
         if path.is_empty() {
             return Ok(None);
         }
-        let origin =
-            HttpOrigin { name: self.url(path), url: self.url_of(path), headers: self.headers.clone() };
-        let spool = Spool::new(&self.engine.settings);
-        let found = self.engine.wait(|client| async move { origin.open(&client, spool).await })?;
-        Ok(match found.map_err(|fault| fault.error)? {
-            None => None,
-            Some(Opened::Ranges(origin, start)) => {
-                let stamp = origin.version.stamp();
-                Some(CachedFile::opened(&self.engine, *origin, stamp, start))
-            }
-            Some(Opened::Spooled(file)) => Some(Arc::new(file)),
-        })
+        if let Some(file) = self.looked.take(path, &self.engine.cancelled)? {
+            return Ok(Some(file));
+        }
+        self.engine.wait(self.finding(path))?.map_err(|fault| fault.error)
     }
 }
 
@@ -108,10 +117,13 @@ impl RemotePlace for HttpPlace {
     }
 
     fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>> {
-        if let Some(file) = self.looked.take(path) {
-            return Ok(file);
-        }
         self.find(path)?.ok_or_else(|| Error::malformed("there is no such file").file(self.url(path)))
+    }
+
+    fn will_open(&self, paths: &[&str]) {
+        for path in paths.iter().filter(|path| !path.is_empty()) {
+            self.looked.begin(path, &self.engine, self.finding(path));
+        }
     }
 }
 
@@ -159,6 +171,35 @@ struct HttpOrigin {
 struct RangedOrigin {
     origin: HttpOrigin,
     version: Version,
+    /// Where the server sent us, until that is good no longer.
+    moved: Mutex<Option<Url>>,
+}
+
+impl RangedOrigin {
+    fn new(origin: HttpOrigin, version: Version, answered: &Url) -> Box<Self> {
+        let moved = (*answered != origin.url).then(|| answered.clone());
+        Box::new(Self { origin, version, moved: Mutex::new(moved) })
+    }
+
+    fn moved(&self) -> MutexGuard<'_, Option<Url>> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks where the file was last, and where it should be if it is not there.
+    async fn ask(&self, client: &Client, ask: Ask) -> Result<Answer, Fault> {
+        let moved = self.moved().clone();
+        if let Some(url) = moved {
+            let moved = Ask { url, ..ask.clone() };
+            let answer = client.ask_and(&moved, &Follow::After(ask.url.clone())).await?;
+            // A signed URL may have expired.
+            if !matches!(answer.status.as_u16(), 400 | 401 | 403 | 404 | 410) {
+                return Ok(answer);
+            }
+        }
+        let answer = client.ask(&ask).await?;
+        *self.moved() = (answer.url != ask.url).then(|| answer.url.clone());
+        Ok(answer)
+    }
 }
 
 enum Opened {
@@ -187,11 +228,10 @@ impl HttpOrigin {
                         return Err(Fault::last(Error::unsupported(why).file(name)));
                     }
                 };
-                let version = Version::of(&answer, len);
-                let origin = RangedOrigin { origin: self, version };
+                let origin = RangedOrigin::new(self, Version::of(&answer, len), &answer.url);
                 // What does not come of it now comes when it is read.
                 let start = answer.body.start(usize::try_from(START.min(len)).unwrap_or(0)).await;
-                Ok(Some(Opened::Ranges(Box::new(origin), start)))
+                Ok(Some(Opened::Ranges(origin, start)))
             }
             200 => {
                 identity(&answer, &name)?;
@@ -203,7 +243,7 @@ impl HttpOrigin {
             // Nothing of an empty file lies in a range.
             416 if unsatisfied_len(&answer) == Some(0) => {
                 let version = Version::of(&answer, 0);
-                Ok(Some(Opened::Ranges(Box::new(RangedOrigin { origin: self, version }), Bytes::new())))
+                Ok(Some(Opened::Ranges(RangedOrigin::new(self, version, &answer.url), Bytes::new())))
             }
             404 | 410 => Ok(None),
             _ => Err(refusal(client, answer, &name).await),
@@ -224,7 +264,7 @@ impl Origin for RangedOrigin {
         Box::pin(async move {
             let mut ask = self.origin.ask(&range);
             self.version.conditions(&mut ask.headers);
-            let answer = client.ask(&ask).await?;
+            let answer = self.ask(client, ask).await?;
             range_of(client, answer, &self.version, &range, &self.origin.name).await
         })
     }
@@ -232,6 +272,7 @@ impl Origin for RangedOrigin {
     fn check<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
             // Not HEAD: a signed URL is signed for GET.
+            // And where it is named: its server may send us elsewhere now.
             let answer = client.ask(&self.origin.ask(&(0..1))).await?;
             if answer.status.as_u16() == 416 && self.version.len == 0 {
                 let version = Version::of(&answer, unsatisfied_len(&answer).unwrap_or(0));

@@ -9,6 +9,7 @@ mod origin;
 mod tree;
 
 use crate::file::CachedFile;
+use crate::looked::Looked;
 use crate::runtime::Engine;
 use crate::secret::shown_text;
 use address::Address;
@@ -28,6 +29,7 @@ pub(crate) struct HubPlace {
     snapshot: Snapshot,
     is_offline: bool,
     tree: Mutex<Tree>,
+    looked: Looked,
 }
 
 /// The repository and revision of a URL, as places are kept by it, and the path.
@@ -58,12 +60,13 @@ impl HubPlace {
             })?
         } else {
             let api = Api::new(settings, address.clone(), address.revision())?;
-            engine.wait(|client| async move { api.commit(&client).await })?.map_err(|fault| fault.error)?
+            let client = engine.process()?.client.clone();
+            engine.wait(async move { api.commit(&client).await })?.map_err(|fault| fault.error)?
         };
         let snapshot = Snapshot::new(&folder, &address, &commit);
         let api = Arc::new(Api::new(settings, address, &commit)?);
         let tree = Mutex::new(Tree::default());
-        Ok(Self { engine: Arc::clone(engine), api, snapshot, is_offline, tree })
+        Ok(Self { engine: Arc::clone(engine), api, snapshot, is_offline, tree, looked: Looked::default() })
     }
 
     fn tree(&self) -> MutexGuard<'_, Tree> {
@@ -84,8 +87,9 @@ impl HubPlace {
         if self.is_offline {
             return Ok(None);
         }
-        let (api, owned) = (Arc::clone(&self.api), path.to_owned());
-        let found = self.engine.wait(|client| async move { api.path(&client, &owned).await })?;
+        let (api, client, owned) =
+            (Arc::clone(&self.api), self.engine.process()?.client.clone(), path.to_owned());
+        let found = self.engine.wait(async move { api.path(&client, &owned).await })?;
         let found = found.map_err(|fault| fault.error)?;
         self.tree().note(path, found.clone());
         Ok(found)
@@ -109,8 +113,9 @@ impl RemotePlace for HubPlace {
         if let Some(found) = self.tree().list(folder) {
             return within(found, most, || self.url(folder));
         }
-        let (api, owned) = (Arc::clone(&self.api), folder.to_owned());
-        let found = self.engine.wait(|client| async move { api.tree(&client, &owned).await })?;
+        let (api, client, owned) =
+            (Arc::clone(&self.api), self.engine.process()?.client.clone(), folder.to_owned());
+        let found = self.engine.wait(async move { api.tree(&client, &owned).await })?;
         let found = found.map_err(|fault| fault.error)?;
         let mut tree = self.tree();
         tree.add(folder, found);
@@ -126,9 +131,29 @@ impl RemotePlace for HubPlace {
         if self.is_offline {
             return Err(missing());
         }
+        if let Some(file) = self.looked.take(path, &self.engine.cancelled)? {
+            return Ok(file);
+        }
         let stamp = file.stamp();
         let origin = HubOrigin::new(&self.api, path, file);
         Ok(CachedFile::opened(&self.engine, origin, stamp, Bytes::new()))
+    }
+
+    fn will_open(&self, paths: &[&str]) {
+        for path in paths {
+            // What is not known costs a request to know, and what the cache has costs none.
+            let Some(Some(Known::File(file))) = self.tree().find(path) else { continue };
+            if self.snapshot.open(path, &file, self.url(path)).is_some() {
+                continue;
+            }
+            let (engine, stamp) = (Arc::clone(&self.engine), file.stamp());
+            let origin = HubOrigin::new(&self.api, path, file);
+            self.looked.begin(path, &self.engine, async move {
+                let client = engine.process()?.client.clone();
+                let start = origin.start(&client).await?;
+                Ok(Some(CachedFile::opened(&engine, origin, stamp, start)))
+            });
+        }
     }
 }
 

@@ -12,7 +12,7 @@ mod trouble;
 use crate::address::literal;
 use crate::fault::Fault;
 use crate::file::{CachedFile, START};
-use crate::looked::Looked;
+use crate::looked::{Found, Looked};
 use crate::runtime::Engine;
 use crate::secret::shown_text;
 use crate::settings::{Scope, Settings};
@@ -71,7 +71,14 @@ impl Bucket {
         let usage = |why: &str| Error::usage(why).file(shown_text(&format!("{scheme}://{host}")));
         let (name, account) = match host.split_once('@') {
             Some((name, host)) if scope == Scope::Azure => {
-                (name, Some(host.split('.').next().unwrap_or_default().to_owned()))
+                let (account, cloud) = host.split_once('.').unwrap_or((host, ""));
+                // Other clouds have hosts of their own.
+                if !["", "dfs.core.windows.net", "blob.core.windows.net"].contains(&cloud) {
+                    return Err(usage(
+                        "of another cloud than Azure's public one, set az.endpoint to the account's URL",
+                    ));
+                }
+                (name, Some(account.to_owned()))
             }
             Some(_) => {
                 return Err(usage("keys do not stand in the URL of a bucket: set them in the environment"));
@@ -135,10 +142,9 @@ impl ObjectPlace {
         let mut is_second = false;
         loop {
             let store = self.current();
-            let found = self.engine.wait(|client| {
-                let work = work(store);
-                async move { work.await.map_err(|error| Trouble::of(&error, &client)) }
-            })?;
+            let (work, client) = (work(store), self.engine.process()?.client.clone());
+            let found =
+                self.engine.wait(async move { work.await.map_err(|error| Trouble::of(&error, &client)) })?;
             let region = found.as_ref().err().and_then(Trouble::region).map(str::to_owned);
             match region {
                 Some(region) if !is_second && self.bucket.scope == Scope::S3 => {
@@ -152,7 +158,10 @@ impl ObjectPlace {
     }
 
     /// The object at a path.
-    fn object(&self, path: &str) -> Result<Option<Arc<dyn RemoteFile>>> {
+    fn object(&self, path: &str) -> Result<Found> {
+        if let Some(file) = self.looked.take(path, &self.engine.cancelled)? {
+            return Ok(Some(file));
+        }
         let location = location(path)?;
         let asked = location.clone();
         let found = self.ask(path, move |store| {
@@ -167,9 +176,8 @@ impl ObjectPlace {
             }
             Err(trouble) => return Err(trouble.error()),
         };
-        let stamp = version.stamp();
         let origin = ObjectOrigin::new(self.current(), location, self.url(path), version);
-        Ok(Some(CachedFile::opened(&self.engine, origin, stamp, bytes)))
+        Ok(Some(opened(&self.engine, origin, bytes)))
     }
 
     /// Whether any name goes on behind a prefix.
@@ -188,6 +196,11 @@ impl ObjectPlace {
         })?;
         found.map_err(|trouble| trouble.error())
     }
+}
+
+fn opened(engine: &Arc<Engine>, origin: ObjectOrigin, start: Bytes) -> Arc<dyn RemoteFile> {
+    let stamp = origin.version().stamp();
+    CachedFile::opened(engine, origin, stamp, start)
 }
 
 /// The endpoint of the settings for a kind of store. Without TLS only on this machine, or where that is allowed.
@@ -281,11 +294,24 @@ impl RemotePlace for ObjectPlace {
     }
 
     fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>> {
-        if let Some(file) = self.looked.take(path) {
-            return Ok(file);
-        }
         let found = if path.is_empty() { None } else { self.object(path)? };
         found.ok_or_else(|| Error::malformed("there is no such object").file(self.url(path)))
+    }
+
+    fn will_open(&self, paths: &[&str]) {
+        for path in paths.iter().filter(|path| !path.is_empty()) {
+            let Ok(location) = location(path) else { continue };
+            let (engine, store, url) = (Arc::clone(&self.engine), self.current(), self.url(path));
+            self.looked.begin(path, &self.engine, async move {
+                let found = start(&*store, &location).await;
+                let (version, bytes) = match found {
+                    Ok(found) => found,
+                    // Why, is told to who opens it.
+                    Err(error) => return Err(Trouble::of(&error, &engine.process()?.client).fault()),
+                };
+                Ok(Some(opened(&engine, ObjectOrigin::new(store, location, url, version), bytes)))
+            });
+        }
     }
 }
 
@@ -317,7 +343,15 @@ mod tests {
         assert_eq!(found("gs://b"), is("b", None, ""));
         assert_eq!(found("abfss://c@acc.dfs.core.windows.net/a"), is("c", Some("acc"), "a"));
         assert_eq!(found("az://c/a"), is("c", None, "a"));
-        for wrong in ["s3://", "s3:///a", "s3://key:hush@b/a", "s3://b/a//c", "s3://b/../c", "s3://b c/d"] {
+        for wrong in [
+            "s3://",
+            "s3:///a",
+            "s3://key:hush@b/a",
+            "s3://b/a//c",
+            "s3://b/../c",
+            "s3://b c/d",
+            "abfss://c@a.dfs.core.chinacloudapi.cn/d",
+        ] {
             let error = Bucket::parse(wrong).unwrap_err().to_string();
             assert!(!error.contains("hush"), "{error}");
         }

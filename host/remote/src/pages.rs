@@ -353,7 +353,23 @@ impl Pages {
         // Of what does not fit, what is read now, a page at most.
         let fits = self.make_room(gap.end - gap.start);
         let end = if fits { gap.end } else { gap.end.min(end.min(offset + PAGE)) };
+        self.unplan(file, &(offset..end));
         Some(Planned { file, range: offset..end })
+    }
+
+    /// Takes a range out of the queue: it is on its way, and may have been read and gone when its turn comes.
+    fn unplan(&mut self, file: FileId, taken: &Range<u64>) {
+        let overlaps = |planned: &Planned| {
+            planned.file == file && planned.range.start < taken.end && taken.start < planned.range.end
+        };
+        while let Some(at) = self.queue.iter().position(overlaps) {
+            let Some(Planned { range, .. }) = self.queue.remove(at) else { break };
+            for rest in [taken.end..range.end, range.start..taken.start] {
+                if rest.start < rest.end {
+                    self.queue.insert(at, Planned { file, range: rest });
+                }
+            }
+        }
     }
 
     /// The first stretch of a range that has no pages, at most a block.
@@ -452,7 +468,9 @@ mod tests {
         assert_eq!(pages.demand(1, 0, 10).unwrap().range, 0..LEAST);
         pages.advise(1, &[0..2 * MIB, 2 * MIB..4 * MIB]);
         assert_eq!(pages.demand(1, MIB, MIB + 5).unwrap().range, MIB..2 * MIB);
-        assert_eq!(pages.next().unwrap().range, 0..2 * MIB);
+        assert_eq!(pages.next().unwrap().range, 0..MIB);
+        pages.begin_next(&Planned { file: 1, range: 0..MIB });
+        assert_eq!(pages.next().unwrap().range, 3 * MIB..4 * MIB);
         pages.end(1);
         assert_eq!(pages.used(), 0);
     }

@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Error, Result};
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 pub(crate) struct Engine {
     pub(crate) settings: Settings,
@@ -25,9 +25,13 @@ pub(crate) struct Process {
     pub(crate) client: Client,
     pub(crate) cache: Arc<Cache>,
     handle: Handle,
+    openings: Arc<Semaphore>,
     /// The thread ends when this is dropped.
     _stop: oneshot::Sender<()>,
 }
+
+/// How many files are opened ahead at the same time: a hundred shards take three rounds.
+const OPENINGS: usize = 32;
 
 impl Engine {
     pub(crate) fn new(settings: Settings, memory: u64, cancelled: Cancelled) -> Self {
@@ -60,7 +64,8 @@ impl Engine {
         let thread = std::thread::Builder::new().name("transfers".into());
         thread.spawn(move || runtime.block_on(async { drop(stopped.await) })).map_err(cannot)?;
         let cache = Cache::new(self.memory, self.settings.count("parallel"), client.clone(), handle.clone());
-        Ok(Process { client, cache, handle, _stop: stop })
+        let openings = Arc::new(Semaphore::new(OPENINGS));
+        Ok(Process { client, cache, handle, openings, _stop: stop })
     }
 
     /// A number for a file.
@@ -76,18 +81,28 @@ impl Engine {
         }
     }
 
+    /// Does something on the thread of transfers, some time, with not many others. A hint's work: where it cannot be
+    /// begun, it is left.
+    pub(crate) fn begin(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let Ok(process) = self.process() else { return };
+        let openings = Arc::clone(&process.openings);
+        process.handle.spawn(async move {
+            if let Ok(_one) = openings.acquire().await {
+                work.await;
+            }
+        });
+    }
+
     /// Does something on the thread of transfers, and waits for it.
     ///
     /// # Errors
     /// Cancelled, if the user ends the run meanwhile; what it says.
-    pub(crate) fn wait<T, F>(&self, work: impl FnOnce(Client) -> F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
-    {
+    pub(crate) fn wait<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
         let process = self.process()?;
         let (send, receive) = sync_channel(1);
-        let work = work(process.client.clone());
         let task = process.handle.spawn(async move { drop(send.send(work.await)) });
         loop {
             match receive.recv_timeout(LOOK) {

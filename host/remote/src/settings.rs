@@ -72,7 +72,7 @@ const CA_VARIABLES: &[&str] = &["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
     Row("parallel", Kind::Count, "8", &[], false, "requests that fetch ahead at the same time"),
-    Row("retries", Kind::Count, "8", &[], false, "tries of a request that gets nowhere"),
+    Row("retries", Kind::Count, "10", &[], false, "tries of a request that gets nowhere"),
     Row("retry-time", Kind::Seconds, "120", &[], false, "how long a request that gets nowhere is tried, waits that a server asks for included"),
     Row("connect-timeout", Kind::Seconds, "10", &[], false, "how long a connection may take to be made"),
     Row("answer-timeout", Kind::Seconds, "60", &[], false, "how long an answer may take to begin"),

@@ -40,6 +40,12 @@ pub trait RemotePlace: Send + Sync {
     /// # Errors
     /// Malformed, if there is none; as [`look`](Self::look).
     fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>>;
+
+    /// Says which files will be opened, in this order. A hint: several may be opened at the same time, ahead of who asks
+    /// for them, so that a model of a hundred files takes the time of a few.
+    fn will_open(&self, paths: &[&str]) {
+        let _ = paths;
+    }
 }
 
 /// Something in a folder.

@@ -7,7 +7,10 @@ use crate::body::Pieces;
 use crate::cache::Origin;
 use crate::client::{Answer, Ask, Client, Follow, is_same_host, redirect};
 use crate::fault::Fault;
+use crate::file::START;
 use crate::version::{Version, range_header, range_of, refusal};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use reqwest::Url;
 use reqwest::header;
@@ -37,6 +40,18 @@ impl HubOrigin {
     pub(super) fn new(api: &Arc<Api>, path: &str, file: KnownFile) -> Self {
         let (name, url) = (api.address.url(path), api.file_url(path));
         Self { api: Arc::clone(api), name, path: path.to_owned(), url, file, signed: Mutex::new(None) }
+    }
+
+    /// The start of the file.
+    pub(super) async fn start(&self, client: &Client) -> Result<Bytes, Fault> {
+        let mut start = BytesMut::new();
+        if self.file.len > 0 {
+            let mut pieces = self.get(client, 0..START.min(self.file.len)).await?;
+            while let Some(piece) = pieces.next().await {
+                start.extend_from_slice(&piece?);
+            }
+        }
+        Ok(start.freeze())
     }
 
     fn signed(&self) -> Option<Signed> {

@@ -98,7 +98,9 @@ async fn answer(client: &Client, request: HttpRequest) -> Result<HttpResponse, T
     let mut answer = client.ask(&ask).await?;
     let status = answer.status.as_u16();
     if reads && status >= 300 {
-        let region = answer.text("x-amz-bucket-region").map(str::to_owned);
+        // It becomes part of a host's name.
+        let is_name = |region: &&str| region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        let region = answer.text("x-amz-bucket-region").filter(is_name).map(str::to_owned);
         let is_elsewhere = matches!(status, 301 | 307 | 400) && region.is_some();
         let told = answer.text("x-ms-error-code").is_some() || ask.method == Method::HEAD;
         let words = client.words(answer).await;

@@ -31,6 +31,10 @@ impl ObjectOrigin {
     pub(super) fn new(store: Arc<dyn Store>, location: Path, name: String, version: Version) -> Self {
         Self { store, location, name, version }
     }
+
+    pub(super) fn version(&self) -> &Version {
+        &self.version
+    }
 }
 
 impl Origin for ObjectOrigin {

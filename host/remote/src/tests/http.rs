@@ -26,6 +26,9 @@ fn a_small_file_takes_one_request() {
     assert_eq!(requests[0].header("accept-encoding"), Some("identity"));
     file.check_unchanged().unwrap();
     assert_eq!(server.requests().len(), 2);
+    place.will_open(&["other", "other"]);
+    assert_eq!(read(&*place.open("other").unwrap(), 0, 1000).unwrap(), bytes);
+    assert_eq!(server.requests().len(), 3);
 }
 
 #[test]

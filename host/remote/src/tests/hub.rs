@@ -68,6 +68,14 @@ fn a_model_is_listed_once_and_read_behind_a_redirect() {
     assert!(hub.server.requests().iter().all(|request| request.header("authorization") == Some(&token)));
     assert!(hub.store.requests().iter().all(|request| request.header("authorization").is_none()));
     assert!(hub.server.requests().last().unwrap().target.contains(COMMIT));
+    // What will be opened is on its way already.
+    let asked = hub.server.requests().len();
+    place.will_open(&["onnx/a/model.bin", "z.txt", "none"]);
+    let (large, small) = (place.open("onnx/a/model.bin").unwrap(), place.open("z.txt").unwrap());
+    assert_eq!(hub.server.requests().len(), asked + 2);
+    assert_eq!(read_whole(&*large).unwrap(), pattern(2000));
+    assert_eq!(read(&*small, 0, 1).unwrap(), b"z");
+    assert_eq!(hub.server.requests().len(), asked + 2);
     let small = place.open("config.json").unwrap();
     assert!(small.stamp().tag.starts_with("git-blob:"));
     assert_eq!(read(&*small, 0, 2).unwrap(), b"{}");

@@ -132,6 +132,11 @@ fn a_bucket_of_another_region_is_found_there() {
     let file = open(&of(&server, &["region=us-east-2"]), "s3://bucket/folder/z").unwrap();
     assert_eq!(read(&*file, 0, 1).unwrap(), b"z");
     assert_eq!(server.requests().len(), 2);
+    // What is no name of a region leads nowhere.
+    let server = Server::start(|_| Reply::new(301, "").with("x-amz-bucket-region", "evil.example/"));
+    let error = open(&of(&server, &[]), "s3://bucket/folder/z").err().unwrap().to_string();
+    assert!(error.contains("answered 301") && !error.contains("evil"), "{error}");
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[test]
@@ -223,4 +228,24 @@ fn settings_that_cannot_be_are_refused() {
     assert!(error(&["access-key=hush"], "s3://b/k").contains("go together"));
     assert!(error(&["profile=none"], "s3://b/k").contains("no profile"));
     assert!(error(&[], "az://c/k").contains("no storage account"));
+}
+
+#[test]
+fn files_that_will_be_opened_are_opened_at_the_same_time() {
+    let objects: Objects = (0..20).map(|number| (format!("s/{number}"), pattern(500 + number))).collect();
+    let server = start(objects, |_| {
+        std::thread::sleep(Duration::from_millis(100));
+        None
+    });
+    let remotes = of(&server, &[]);
+    let (place, _) = place(&remotes, "s3://bucket/s");
+    let paths: Vec<String> = (0..21).map(|number| format!("s/{number}")).collect();
+    let started = Instant::now();
+    place.will_open(&paths.iter().map(String::as_str).collect::<Vec<_>>());
+    for (number, path) in paths.iter().enumerate().take(20) {
+        assert_eq!(read_whole(&*place.open(path).unwrap()).unwrap(), pattern(500 + number));
+    }
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert_eq!(server.requests().len(), 21);
+    assert_eq!(place.open("s/20").err().unwrap().kind(), ErrorKind::Malformed);
 }

@@ -1,7 +1,7 @@
 //! Redirects: where they may lead, and what goes along.
 
 use super::{open, read, remotes};
-use crate::testing::server::{Reply, Server};
+use crate::testing::server::{Reply, Server, pattern};
 
 #[test]
 fn another_host_gets_no_secret() {
@@ -43,4 +43,23 @@ fn circles_and_other_protocols_end() {
     assert!(error.contains("more than 10 times"), "{error}");
     let error = open(&remotes(&[]), &server.url("b")).err().unwrap().to_string();
     assert!(error.contains("another protocol"), "{error}");
+}
+
+#[test]
+fn where_a_server_sends_us_is_asked_until_it_is_good_no_longer() {
+    let bytes = pattern(3 << 20);
+    let served = bytes.clone();
+    let target = Server::start(move |request| match request.target.as_str() {
+        "/b?sig=1" if request.number < 2 => Reply::file(request, &served, "\"a\""),
+        "/b?sig=2" => Reply::file(request, &served, "\"a\""),
+        _ => Reply::new(403, "expired"),
+    });
+    let to = target.url("b?sig=");
+    let server = Server::start(move |request| Reply::redirect(format!("{to}{}", request.number + 1)));
+    let file = open(&remotes(&[]), &server.url("a")).unwrap();
+    for at in [1 << 20, 2 << 20] {
+        assert_eq!(read(&*file, at, 100).unwrap(), bytes[at as usize..][..100]);
+    }
+    assert_eq!(server.requests().len(), 2);
+    assert_eq!(target.requests().len(), 4);
 }
