@@ -4,6 +4,7 @@ use super::args::Cat;
 use super::losses;
 use super::pipes;
 use std::io::{BufWriter, Write};
+use tensorferry::engine::read::folder;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::formats::registry::holds_records;
@@ -18,7 +19,7 @@ pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Resu
     let FoundInput { source, format, options, .. } =
         record_files::find(&input.path, command.reader.look(Purpose::LINES).choice(), registry, session)?;
     if !holds_records(&format.description) {
-        let input = command.input.display().to_string();
+        let input = folder::shown(&command.input);
         return Err(Error::usage("cat is for records: `ferry inspect` shows tensors").file(input));
     }
     let rows = rows::open(&source, format, &options, &ReadContext::new(session, Purpose::LINES))?;

@@ -14,6 +14,7 @@ use tensorferry::engine::convert::report::Report;
 use tensorferry::engine::convert::{InputRequest, OutputRequest, Request, convert};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::commit::CommitOptions;
+use tensorferry::engine::read::folder;
 use tensorferry::engine::read::losses::LossPolicy;
 use tensorferry_run::exit::exit_code;
 use tensorferry_run::hint::hint;
@@ -40,9 +41,9 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
             Ok(report) => terminal::print(&said(command, &report))?,
             Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
             Err(error) => {
-                terminal::message("error", &format!("{}: {error}", input.display()));
+                terminal::message("error", &format!("{}: {error}", folder::shown(input)));
                 let mut document = failure::document(&error, hint(error.kind()));
-                document["input"] = input.display().to_string().into();
+                document["input"] = folder::shown(input).into();
                 documents.push(document);
                 code = if code == 0 { exit_code(error.kind()) } else { code };
             }

@@ -12,6 +12,7 @@ mod words;
 
 use super::args::Show;
 use super::pipes;
+use tensorferry::engine::read::folder;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::{Registry, holds_records};
 use tensorferry::engine::read::record_files;
@@ -27,7 +28,7 @@ pub(super) fn run(command: &Show, registry: &Registry, session: &Session) -> Res
     let of_records = [("--rows", command.rows.is_some()), ("--columns", !command.columns.is_empty())];
     if let Some((flag, _)) = of_records.iter().find(|(_, is_there)| *is_there) {
         let problem = format!("{flag} is for records, and the input holds tensors: name one, `NAME[0:10]`");
-        return Err(Error::usage(problem).file(command.input.display().to_string()));
+        return Err(Error::usage(problem).file(folder::shown(&command.input)));
     }
     tensors::run(command, &found, session)
 }

@@ -8,6 +8,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use tensorferry::engine::read::folder;
 use tensorferry::engine::context::session::Session;
 pub(super) use tensorferry_run::human::{bytes, counted, quoted};
 use tensorferry_sdk::{Error, Result};
@@ -108,7 +109,7 @@ fn steers(c: char) -> bool {
 
 /// A path for the user.
 pub(super) fn shown(path: &Path) -> String {
-    printable(&path.display().to_string())
+    printable(&folder::shown(path))
 }
 
 /// Columns of the terminal that the answer goes to; elsewhere of a usual one.

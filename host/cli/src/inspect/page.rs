@@ -9,6 +9,7 @@ use crate::terminal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
+use tensorferry::engine::read::folder;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::inspect::{Inspected, inspect_below, inspect_found};
 use tensorferry::engine::formats::registry::{Registry, holds_records};
@@ -64,7 +65,7 @@ pub(crate) fn title(command: &Inspect) -> String {
             .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
             .unwrap_or_default(),
     };
-    if name.is_empty() { command.input.display().to_string() } else { name }
+    if name.is_empty() { folder::shown(&command.input) } else { name }
 }
 
 impl Paged {

@@ -6,6 +6,7 @@ use crate::losses;
 use crate::terminal;
 use std::io::{BufWriter, Seek, SeekFrom};
 use std::ops::Range;
+use tensorferry::engine::read::folder;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::steps::{on_records, parse};
 use tensorferry::engine::read::context::ReadContext;
@@ -30,7 +31,7 @@ enum Shown {
 }
 
 pub(super) fn run(command: &Show, found: &FoundInput<'_>, session: &Session) -> Result<()> {
-    let usage = |problem: &str| Err(Error::usage(problem).file(command.input.display().to_string()));
+    let usage = |problem: &str| Err(Error::usage(problem).file(folder::shown(&command.input)));
     if let Some(name) = command.names.first() {
         return usage(&format!(
             "the input holds records, which have no tensor {name:?}: --rows and --columns choose what is shown"

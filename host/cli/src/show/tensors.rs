@@ -15,6 +15,7 @@ use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::inspect::inspect_found;
 use tensorferry::engine::convert::steps;
 use tensorferry::engine::formats::registry::RegisteredFormat;
+use tensorferry::engine::read::folder;
 use tensorferry::engine::read::record_files::FoundInput;
 use tensorferry::engine::steps::apply;
 use tensorferry::engine::steps::dequantize::{READER_OPTION, asked};
@@ -103,7 +104,7 @@ fn has_option(format: &RegisteredFormat) -> bool {
 fn without_values(command: &Show, tensor: &Tensor) -> Error {
     let problem =
         Error::unsupported(format!("blocks of {} have no values of their own", tensor.dtype_name()));
-    let input = command.input.display();
+    let input = folder::shown(&command.input);
     problem.tensor(tensor.name()).expected(format!("ferry show {input} NAME --step dequantize:f32"))
 }
 

@@ -74,7 +74,7 @@ impl InputFolder {
     /// Usage, for a URL of which nobody knows what it leads to; what the place answers.
     pub(super) fn around_url(url: &Path, session: &Session) -> Result<Option<(Self, String)>> {
         let Some(url) = url.to_str().filter(|text| is_url(text)) else { return Ok(None) };
-        let unknown = |why: &str| Error::usage(format!("{why}: {url:?}"));
+        let unknown = |why: &str| Error::usage(format!("{why}: {:?}", shown(Path::new(url))));
         let remote = session.remote.as_ref().ok_or_else(|| unknown("this program opens no URLs"))?;
         let (place, path) =
             remote.place(url)?.ok_or_else(|| unknown("nothing is known that opens such a URL"))?;
@@ -228,6 +228,21 @@ pub fn is_url(text: &str) -> bool {
     })
 }
 
+/// A path or a URL for people, without what may be secret in a URL: a user and password, a signed query.
+#[must_use]
+pub fn shown(path: &Path) -> String {
+    let text = path.display().to_string();
+    let Some((scheme, rest)) = text.split_once("://").filter(|_| is_url(&text)) else { return text };
+    let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?..."));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = match authority.rsplit_once('@') {
+        // A container of Azure's is written so too, and is no secret.
+        Some((user, host)) if user.contains(':') || scheme.starts_with("http") => host,
+        _ => authority,
+    };
+    format!("{scheme}://{host}{path}{query}")
+}
+
 /// What tells the file that a path or a URL leads to from another of its name.
 ///
 /// # Errors
@@ -276,4 +291,22 @@ fn too_many(folder: &Path, most: u64) -> Error {
     Error::limit("too many files in the folder")
         .file(folder.display().to_string())
         .expected(format!("at most {most}, or --bound entries=N"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_secret_in_a_url_is_not_shown() {
+        for (url, expected) in [
+            ("/a@b/c?d", "/a@b/c?d"),
+            ("https://u:p@host/a?X-Amz-Signature=1", "https://host/a?..."),
+            ("http://token@host/a", "http://host/a"),
+            ("s3://bucket/a@b", "s3://bucket/a@b"),
+            ("az://container@account/a", "az://container@account/a"),
+        ] {
+            assert_eq!(shown(Path::new(url)), expected);
+        }
+    }
 }

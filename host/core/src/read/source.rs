@@ -7,7 +7,7 @@ use crate::context::session::Session;
 use crate::context::stamp::Stamp;
 use crate::context::suggest::suggest;
 use crate::context::windows::size;
-use crate::read::folder::{EntryKind, FolderEntry, InputFolder, Opened, is_loop};
+use crate::read::folder::{EntryKind, FolderEntry, InputFolder, Opened, is_loop, shown};
 use crate::read::identity::FileIdentity;
 use crate::read::pattern::FilePattern;
 use rustix::fs::Advice;
@@ -152,7 +152,7 @@ impl FileSource {
         let near = near.map(|near| source.path(near).display().to_string());
         Err(match near {
             Some(near) => Error::usage(format!("no such file or folder; did you mean {near:?}?"))
-                .file(input.display().to_string()),
+                .file(shown(input)),
             None => nothing(input),
         })
     }
@@ -414,7 +414,7 @@ fn most_open() -> usize {
 }
 
 fn nothing(input: &Path) -> Error {
-    Error::usage("no such file or folder").file(input.display().to_string())
+    Error::usage("no such file or folder").file(shown(input))
 }
 
 fn changed(file: &SourceFile) -> Error {

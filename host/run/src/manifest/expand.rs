@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Component, Path};
 use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::read::folder::is_url;
+use tensorferry::engine::read::folder::{is_url, shown};
 use tensorferry_sdk::{OptionKind, OptionSpec, Side};
 
 /// The jobs, as far as they could be made.
@@ -65,6 +65,11 @@ impl Expansion<'_> {
             output: absolute(self.base, own.output.get_ref()),
             ..self.conversion(&settings)
         };
+        if shown(Path::new(&conversion.input)) != conversion.input {
+            let message = "the journal and the report would hold a URL's password or signed query";
+            let suggestion = "keys belong into the environment or a file of credentials";
+            self.mistakes.add(&own.input.span(), message, Some(suggestion.to_owned()));
+        }
         let at = own.output.span();
         let name = own.name.clone().unwrap_or_else(|| own.output.get_ref().clone());
         self.check_sides(&conversion, &settings, &at);

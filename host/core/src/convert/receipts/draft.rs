@@ -5,7 +5,7 @@ use crate::convert::context::ConversionContext;
 use crate::convert::report::Report;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::stage::Stage;
-use crate::read::folder;
+use crate::read::folder::{self, shown};
 use crate::read::source::FileSource;
 use crate::receipt::{
     AdditionalInput, FileRecord, Files, FormatRecord, InputRecord, OutputRecord, Receipt, VERSION, now,
@@ -92,7 +92,7 @@ fn hash(
 
 fn absolute(path: &Path) -> Result<String> {
     let absolute = folder::absolute(path).map_err(|e| Error::from(e).file(path.display().to_string()))?;
-    Ok(absolute.display().to_string())
+    Ok(shown(&absolute))
 }
 
 pub(super) fn format_record(registry: &Registry, format: &RegisteredFormat) -> FormatRecord {

@@ -8,13 +8,14 @@ use crate::context::session::Session;
 use crate::convert::inspect::temporary;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::context::ReadContext;
+use crate::read::folder::{is_url, shown};
 use crate::read::input;
 use crate::read::source::FileSource;
 use crate::receipt::digest::hash_path;
 use crate::receipt::verdict::MISSING;
 use crate::receipt::{
-    Checked, FileRecord, ModelRecord, Problem, Receipt, RecordsRecord, Subject, TensorRecord, Verdict,
-    from_hex,
+    Checked, FileDigest, FileRecord, Files, ModelRecord, Problem, Receipt, RecordsRecord, Subject,
+    TensorRecord, Verdict, from_hex,
 };
 use crate::tensors::content::{self, Algorithm, digests};
 use crate::tensors::logical::Logical;
@@ -24,7 +25,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind as Os;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{
-    CatalogView, Context, Entry, Error, ErrorKind, Purpose, Result, Side, TensorId, check_name,
+    CatalogView, Context, Entry, Error, ErrorKind, Purpose, Result, Side, Source, TensorId, check_name,
 };
 
 /// How thoroughly to look.
@@ -232,7 +233,27 @@ fn compare_file(
     check_name(&file.name).map_err(|error| error.context("the receipt names a file elsewhere"))?;
     let problem = |what| Problem::new(subject, &file.name, what);
     let path = folder.join(&file.name);
-    let failed = |e: Error| e.file(path.display().to_string());
+    let failed = |e: Error| e.file(shown(&path));
+    let differs = |found: &FileDigest| match subject {
+        // A receipt names sources by any path: the digest of a file that is none of ours is told to nobody.
+        Subject::Source => problem("has another digest"),
+        _ => problem("has another digest").differs(file.digest.text(), found.text()),
+    };
+    if path.to_str().is_some_and(is_url) {
+        let source = match FileSource::open(&path, session) {
+            Ok(source) if matches!(source.entry(), Entry::File(_)) => source,
+            Err(error) if error.kind() != ErrorKind::Usage => return Err(failed(error)),
+            _ => return Ok(Some(problem(MISSING))),
+        };
+        let mut files = Files::default();
+        files.add_source(&source, source.entry().name(), file.name.clone(), None)?;
+        let found = files.digest(file.digest.algorithm(), session).map_err(failed)?;
+        let [found] = &*found else { return Ok(Some(problem(MISSING))) };
+        if found.bytes != file.bytes {
+            return Ok(Some(problem("has another length").differs(file.bytes, found.bytes)));
+        }
+        return Ok((found.digest != file.digest).then(|| differs(&found.digest)));
+    }
     let metadata = match std::fs::metadata(&path) {
         Ok(metadata) => metadata,
         Err(error) if matches!(error.kind(), Os::NotFound | Os::NotADirectory) => {
@@ -248,11 +269,7 @@ fn compare_file(
         return Ok(Some(problem("has another length").differs(file.bytes, metadata.len())));
     }
     let found = hash_path(&path, metadata.len(), file.digest.algorithm(), session).map_err(failed)?;
-    Ok((found != file.digest).then(|| match subject {
-        // A receipt names sources by any path: the digest of a file that is none of ours is told to nobody.
-        Subject::Source => problem("has another digest"),
-        _ => problem("has another digest").differs(file.digest.text(), found.text()),
-    }))
+    Ok((found != file.digest).then(|| differs(&found)))
 }
 
 /// The first thing in which a tensor is not what the receipt says.
