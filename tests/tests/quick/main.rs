@@ -25,6 +25,7 @@ mod cli {
     mod show;
     mod statistics;
     mod steps;
+    mod stores;
     mod transcript;
     mod usage;
 }

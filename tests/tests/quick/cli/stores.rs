@@ -1,0 +1,139 @@
+//! Inputs that are URLs, as a person types them: of a server on this machine that gives ranges and lists nothing.
+
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::thread;
+use tensorferry_tests::Ferry;
+use tensorferry_tests::digest::sha256;
+use tensorferry_tests::files::files_below;
+use tensorferry_tests::fixtures::case;
+use tensorferry_tests::zoo::Zoo;
+
+/// Serves the files of a folder for as long as the process runs; gives its URL.
+fn serve(folder: &Path) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let folder = folder.to_owned();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let folder = folder.clone();
+            thread::spawn(move || answer(&stream.unwrap(), &folder));
+        }
+    });
+    format!("http://127.0.0.1:{port}")
+}
+
+/// Answers the requests of a connection, each with the bytes that its range asks for.
+fn answer(stream: &TcpStream, folder: &Path) -> Option<()> {
+    let mut lines = BufReader::new(stream).lines();
+    loop {
+        let request = lines.next()?.ok()?;
+        let mut range = None;
+        for line in lines.by_ref().map_while(Result::ok).take_while(|line| !line.is_empty()) {
+            if let Some(bytes) = line.to_ascii_lowercase().strip_prefix("range: bytes=") {
+                let (first, last) = bytes.split_once('-').unwrap();
+                range = Some((first.parse::<usize>().unwrap(), last.parse::<usize>().unwrap()));
+            }
+        }
+        let mut words = request.split(' ');
+        let (method, path) = (words.next().unwrap(), words.next().unwrap());
+        let path = path.split('?').next().unwrap().trim_start_matches('/');
+        let mut out = stream;
+        let Ok(bytes) = fs::read(folder.join(path)) else {
+            write!(out, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").ok()?;
+            continue;
+        };
+        let tag = sha256(&bytes);
+        let (status, part, of) = match range.filter(|(first, _)| *first < bytes.len()) {
+            Some((first, last)) => {
+                let last = last.min(bytes.len() - 1);
+                let of = format!("Content-Range: bytes {first}-{last}/{}\r\n", bytes.len());
+                ("206 Partial Content", &bytes[first..=last], of)
+            }
+            None => ("200 OK", &bytes[..], String::new()),
+        };
+        let len = part.len();
+        write!(out, "HTTP/1.1 {status}\r\nETag: \"{tag}\"\r\nContent-Length: {len}\r\n{of}\r\n").ok()?;
+        if method != "HEAD" {
+            out.write_all(part).ok()?;
+        }
+    }
+}
+
+fn at(url: &str, path: &str) -> PathBuf {
+    PathBuf::from(format!("{url}/{path}"))
+}
+
+#[test]
+fn a_url_is_an_input_as_a_path_is() {
+    let case = case("torch", "zip_module_state_dict");
+    let (ferry, url) = (Ferry::new(), serve(&case.folder));
+    let name = case.input().file_name().unwrap().to_str().unwrap().to_owned();
+    let (input, output) = (at(&url, &name), ferry.at("m.safetensors"));
+    let (here, there) = (ferry.inspect(&case.input()), ferry.inspect(&input));
+    assert_eq!(here["tensors"], there["tensors"]);
+    ferry.convert(&input, &output, &["--verify"]);
+    assert!(ferry.equal(&input, &output) && ferry.equal(&case.input(), &output));
+    let typo = at(&url, "pytorch_model.bim");
+    let _ = ferry.on("inspect", &typo, &[]).expect(2).says(&["no such file or folder", "pytorch_model.bim"]);
+    let refused = ferry.try_convert(&output, &at(&url, "x.pt"), &[]);
+    let _ = refused.expect(3).says(&["outputs go to folders of this machine"]);
+    let _ = ferry.on("inspect", "ftp://host/x.pt", &[]).expect(2).says(&["nothing is known that opens"]);
+    let _ = ferry.on("inspect", &input, &["--store", "paralel=4"]).expect(2).says(&["parallel"]);
+}
+
+#[test]
+fn a_set_is_read_through_its_index_and_its_receipt_names_urls() {
+    let case = case("safetensors", "sharded");
+    let ferry = Ferry::new();
+    let store = ferry.at("store");
+    fs::create_dir(&store).unwrap();
+    for path in files_below(&case.folder) {
+        fs::copy(&path, store.join(path.file_name().unwrap())).unwrap();
+    }
+    let url = serve(&store);
+    let input = at(&url, "model.safetensors.index.json?X-Amz-Signature=secret");
+    let output = ferry.at("joined.safetensors");
+    assert_eq!(ferry.tensors(&input), case.all());
+    ferry.convert(&input, &output, &["--receipt"]);
+    let receipt = fs::read_to_string(ferry.at("joined.safetensors.ferry.json")).unwrap();
+    assert!(!receipt.contains("secret") && receipt.contains(&url), "{receipt}");
+    let _ = ferry.on("verify", &output, &["--source"]).expect(0);
+    let shard = store.join("model-00002-of-00003.safetensors");
+    let mut bytes = fs::read(&shard).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&shard, &bytes).unwrap();
+    let _ = ferry.on("verify", &output, &["--source"]).expect(4);
+    fs::remove_file(&shard).unwrap();
+    let _ = ferry.on("verify", &output, &["--source"]).expect(4).prints(&["is not there"]);
+}
+
+#[test]
+fn a_manifest_does_a_url_again_when_its_file_is_another() {
+    let zoo = Zoo::new();
+    let store = zoo.path("store");
+    fs::create_dir(&store).unwrap();
+    let model = case("safetensors", "all_dtypes").input();
+    fs::copy(&model, store.join("a.safetensors")).unwrap();
+    let url = serve(&store);
+    let manifest = |query: &str| {
+        zoo.manifest(&format!(
+            "[[job]]\ninput = \"{url}/a.safetensors{query}\"\noutput = \"a.pt\"\n"
+        ));
+    };
+    manifest("?sig=secret");
+    let _ = zoo.run(&[]).expect(2).says(&["signed query"]);
+    manifest("");
+    let states = || -> Vec<Value> { vec![json!(zoo.total("done")), json!(zoo.total("unchanged"))] };
+    let _ = zoo.run(&[]).expect(0);
+    assert_eq!(states(), [json!(1), json!(0)]);
+    let _ = zoo.run(&[]).expect(0);
+    assert_eq!(states(), [json!(0), json!(1)]);
+    fs::copy(case("safetensors", "sharded").folder.join("model-00001-of-00003.safetensors"), store.join("a.safetensors"))
+        .unwrap();
+    let _ = zoo.run(&[]).expect(0);
+    assert_eq!(states(), [json!(1), json!(0)]);
+}
