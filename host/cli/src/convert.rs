@@ -26,7 +26,12 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
     let outputs = match &template {
         Template::Plain(output) => {
             let report = one(command, &inputs[0], output, registry, session)?;
-            terminal::answer_beside(is_pipe(output), command.json, || report.json(), || said(command, &report))?;
+            terminal::answer_beside(
+                is_pipe(output),
+                command.json,
+                || report.json(),
+                || said(command, &report),
+            )?;
             return Ok(0);
         }
         Template::Of(template) => outputs::of(&inputs, template, command.to.as_deref(), registry)?,

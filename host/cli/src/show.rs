@@ -12,9 +12,9 @@ mod words;
 
 use super::args::Show;
 use super::pipes;
-use tensorferry::engine::read::folder;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::{Registry, holds_records};
+use tensorferry::engine::read::folder;
 use tensorferry::engine::read::record_files;
 use tensorferry_sdk::{Error, Purpose, Result};
 

@@ -8,8 +8,8 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use tensorferry::engine::read::folder;
 use tensorferry::engine::context::session::Session;
+use tensorferry::engine::read::folder;
 pub(super) use tensorferry_run::human::{bytes, counted, quoted};
 use tensorferry_sdk::{Error, Result};
 

@@ -9,10 +9,10 @@ use crate::terminal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
-use tensorferry::engine::read::folder;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::inspect::{Inspected, inspect_below, inspect_found};
 use tensorferry::engine::formats::registry::{Registry, holds_records};
+use tensorferry::engine::read::folder;
 use tensorferry::engine::read::record_files;
 use tensorferry_sdk::{ErrorKind, Purpose, Result};
 

@@ -151,8 +151,9 @@ impl FileSource {
         let near = suggest(&name, names.iter().chain(&folders).map(String::as_str));
         let near = near.map(|near| source.path(near).display().to_string());
         Err(match near {
-            Some(near) => Error::usage(format!("no such file or folder; did you mean {near:?}?"))
-                .file(shown(input)),
+            Some(near) => {
+                Error::usage(format!("no such file or folder; did you mean {near:?}?")).file(shown(input))
+            }
             None => nothing(input),
         })
     }

@@ -92,7 +92,7 @@ fn a_set_is_read_through_its_index_and_its_receipt_names_urls() {
     let store = ferry.at("store");
     fs::create_dir(&store).unwrap();
     for path in files_below(&case.folder) {
-        fs::copy(&path, store.join(path.file_name().unwrap())).unwrap();
+        fs::copy(case.folder.join(&path), store.join(&path)).unwrap();
     }
     let url = serve(&store);
     let input = at(&url, "model.safetensors.index.json?X-Amz-Signature=secret");
@@ -120,9 +120,7 @@ fn a_manifest_does_a_url_again_when_its_file_is_another() {
     fs::copy(&model, store.join("a.safetensors")).unwrap();
     let url = serve(&store);
     let manifest = |query: &str| {
-        zoo.manifest(&format!(
-            "[[job]]\ninput = \"{url}/a.safetensors{query}\"\noutput = \"a.pt\"\n"
-        ));
+        zoo.manifest(&format!("[[job]]\ninput = \"{url}/a.safetensors{query}\"\noutput = \"a.pt\"\n"));
     };
     manifest("?sig=secret");
     let _ = zoo.run(&[]).expect(2).says(&["signed query"]);
@@ -132,8 +130,11 @@ fn a_manifest_does_a_url_again_when_its_file_is_another() {
     assert_eq!(states(), [json!(1), json!(0)]);
     let _ = zoo.run(&[]).expect(0);
     assert_eq!(states(), [json!(0), json!(1)]);
-    fs::copy(case("safetensors", "sharded").folder.join("model-00001-of-00003.safetensors"), store.join("a.safetensors"))
-        .unwrap();
+    fs::copy(
+        case("safetensors", "sharded").folder.join("model-00001-of-00003.safetensors"),
+        store.join("a.safetensors"),
+    )
+    .unwrap();
     let _ = zoo.run(&[]).expect(0);
     assert_eq!(states(), [json!(1), json!(0)]);
 }
