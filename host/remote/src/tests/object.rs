@@ -38,30 +38,21 @@ fn entry(name: &str, len: Option<u64>) -> RemoteEntry {
 fn a_bucket_is_a_place_of_files_and_folders() {
     let server = start(objects(), |_| None);
     let remotes = of(&server, &[]);
-    for scheme in ["s3", "gs"] {
-        // Google's needs another credential.
-        if scheme == "gs" {
-            continue;
-        }
-        let (place, path) = place(&remotes, &format!("{scheme}://bucket/folder/"));
-        assert_eq!(path, "folder");
-        assert_eq!(place.look("folder").unwrap(), Some(entry("folder", None)));
-        assert_eq!(place.look("").unwrap(), Some(entry("", None)));
-        assert_eq!(place.look("none").unwrap(), None);
-        assert_eq!(place.look("folde").unwrap(), None);
-        let mut listed = place.list("folder", 10).unwrap();
-        listed.sort_by(|a, b| a.name.cmp(&b.name));
-        assert_eq!(listed, [entry("large.bin", Some(3 << 20)), entry("nested", None), entry("z", Some(1))]);
-        let mut listed = place.list("", 10).unwrap();
-        listed.sort_by(|a, b| a.name.cmp(&b.name));
-        assert_eq!(
-            listed,
-            [entry("a b?#%20+é.bin", Some(100)), entry("empty", Some(0)), entry("folder", None)]
-        );
-        assert_eq!(place.list("folder", 2).unwrap_err().kind(), ErrorKind::Limit);
-        assert_eq!(place.open("none").err().unwrap().kind(), ErrorKind::Malformed);
-        assert_eq!(place.url("folder/z"), format!("{scheme}://bucket/folder/z"));
-    }
+    let (place, path) = place(&remotes, "s3://bucket/folder/");
+    assert_eq!(path, "folder");
+    assert_eq!(place.look("folder").unwrap(), Some(entry("folder", None)));
+    assert_eq!(place.look("").unwrap(), Some(entry("", None)));
+    assert_eq!(place.look("none").unwrap(), None);
+    assert_eq!(place.look("folde").unwrap(), None);
+    let mut listed = place.list("folder", 10).unwrap();
+    listed.sort_by(|a, b| a.name.cmp(&b.name));
+    assert_eq!(listed, [entry("large.bin", Some(3 << 20)), entry("nested", None), entry("z", Some(1))]);
+    let mut listed = place.list("", 10).unwrap();
+    listed.sort_by(|a, b| a.name.cmp(&b.name));
+    assert_eq!(listed, [entry("a b?#%20+é.bin", Some(100)), entry("empty", Some(0)), entry("folder", None)]);
+    assert_eq!(place.list("folder", 2).unwrap_err().kind(), ErrorKind::Limit);
+    assert_eq!(place.open("none").err().unwrap().kind(), ErrorKind::Malformed);
+    assert_eq!(place.url("folder/z"), "s3://bucket/folder/z");
 }
 
 #[test]
@@ -195,6 +186,25 @@ fn anonymous_requests_are_not_signed() {
         assert_eq!(read(&*file, 0, 1).unwrap(), b"z");
     }
     assert!(server.requests().iter().all(|request| request.header("authorization").is_none()));
+}
+
+#[test]
+fn googles_store_is_read_with_a_service_accounts_file() {
+    let server = start(objects(), |_| None);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("account.json");
+    let account = serde_json::json!({
+        "gcs_base_url": server.url("").trim_end_matches('/'), "disable_oauth": true,
+        "client_email": "", "private_key": "", "private_key_id": "",
+    });
+    std::fs::write(&path, account.to_string()).unwrap();
+    let remotes = remotes(&[&format!("gs.service-account={}", path.display())]);
+    let (place, path) = place(&remotes, "gs://bucket/folder");
+    assert_eq!(place.look(&path).unwrap(), Some(entry("folder", None)));
+    assert_eq!(place.list(&path, 10).unwrap().len(), 3);
+    let file = place.open("folder/large.bin").unwrap();
+    assert!(read_whole(&*file).unwrap() == pattern(3 << 20));
+    file.check_unchanged().unwrap();
 }
 
 #[test]
