@@ -168,7 +168,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("ferry", type=os.path.abspath)
 parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
 parser.add_argument("--rounds", type=int, default=3)
-options = parser.parse_args()
+options = parser.parse_intermixed_args()
 for kind in options.kinds or KINDS:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         os.chdir(folder)
