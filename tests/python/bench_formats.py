@@ -1,8 +1,9 @@
 """Times ferry's readers of the formats that training leaves behind, in turns with `cp` and with the format's own library.
 
-    bench_formats.py FERRY [--rounds N] [KIND...]      KIND: keras, flax, orbax, webdataset, mds; all, if none is named
+    bench_formats.py FERRY [--rounds N] [KIND...]      KIND: keras, flax, orbax, megatron, webdataset, mds; all, if none is named
 
-In memory (/dev/shm, about 4 GB): 512 MiB of F32 in 32 matrices to safetensors, beside the library's load and `save_file`; 100 MB of
+In memory (/dev/shm, about 4 GB): 512 MiB of F32 in 32 matrices to safetensors, beside the library's load and `save_file`; 590 MB of BF16 in
+two tensor-parallel ranks of Megatron to safetensors, beside `torch.load`, `torch.cat` and `save_file`; 100 MB of
 samples of 1 kB and 200 MB of 100 kB to Parquet, beside the library and pyarrow. ferry's time is the process's from start to end; Python's
 is without its start and the imports. Ratios are best against best.
 """
@@ -101,6 +102,56 @@ def orbax(options):
         row(title, options, [f"{folder}/", "out/m.safetensors"], lambda: restored(folder), folder)
 
 
+def megatron(options):
+    import argparse
+    import torch
+    from safetensors.torch import save_file
+
+    hidden, heads, groups, width, inner, words, layers = 2048, 16, 4, 128, 5632, 16384, 5
+    args = argparse.Namespace(
+        tensor_model_parallel_size=2, pipeline_model_parallel_size=1, num_layers=layers, hidden_size=hidden,
+        num_attention_heads=heads, num_query_groups=groups, group_query_attention=True, ffn_hidden_size=inner,
+        kv_channels=width, swiglu=True, normalization="RMSNorm", untie_embeddings_and_output_weights=True,
+        position_embedding_type="rope", padded_vocab_size=words, make_vocab_size_divisible_by=128,
+        max_position_embeddings=4096, params_dtype=torch.bfloat16, iteration=5, add_bias_linear=False,
+        use_legacy_models=False, ckpt_format="torch", transformer_impl="local", num_experts=None,
+    )  # fmt: skip
+    # The shape that a rank has of each, and the axis that it is split along.
+    parts = {"embedding.word_embeddings.weight": ((words // 2, hidden), 0)}
+    for i in range(layers):
+        parts[f"decoder.layers.{i}.input_layernorm.weight"] = ((hidden,), None)
+        parts[f"decoder.layers.{i}.self_attention.linear_proj.weight"] = ((hidden, heads * width // 2), 1)
+        parts[f"decoder.layers.{i}.self_attention.linear_qkv.weight"] = (((heads + 2 * groups) * width // 2, hidden), 0)
+        parts[f"decoder.layers.{i}.pre_mlp_layernorm.weight"] = ((hidden,), None)
+        parts[f"decoder.layers.{i}.mlp.linear_fc1.weight"] = ((inner, hidden), "gated")
+        parts[f"decoder.layers.{i}.mlp.linear_fc2.weight"] = ((hidden, inner // 2), 1)
+    parts["decoder.final_layernorm.weight"] = ((hidden,), None)
+    parts["output_layer.weight"] = ((words // 2, hidden), 0)
+    names = [f"run/iter_0000005/mp_rank_{rank:02d}/model_optim_rng.pt" for rank in range(2)]
+    for rank, name in enumerate(names):
+        random = torch.Generator().manual_seed(rank)
+        model = {
+            part: torch.ones(shape).bfloat16() if axis is None else torch.randn(shape, generator=random).bfloat16()
+            for part, (shape, axis) in parts.items()
+        }
+        os.makedirs(os.path.dirname(name))
+        torch.save({"args": args, "checkpoint_version": 3.0, "iteration": 5, "model": model}, name)
+    with open("run/latest_checkpointed_iteration.txt", "w") as file:
+        file.write("5")
+
+    def peer():
+        ranks = [torch.load(name, weights_only=False)["model"] for name in names]
+        joined = {}
+        for part, (_, axis) in parts.items():
+            both = [rank[part] for rank in ranks]
+            if axis == "gated":
+                both = [half for halves in zip(*(rank.chunk(2) for rank in both)) for half in halves]
+            joined[part] = both[0] if axis is None else torch.cat(both, 0 if axis == "gated" else axis)
+        save_file(joined, "out/m.safetensors")
+
+    row("megatron, two tensor ranks", options, ["run/", "out/m.safetensors"], peer, "run")
+
+
 def write_parquet(samples, table):
     import pyarrow.parquet as pq
 
@@ -163,12 +214,12 @@ def mds(options):
         row(f"mds, {size} B a sample", options, ["mds/", "out/rows.parquet"], peer)
 
 
-KINDS = {"keras": keras, "flax": flax, "orbax": orbax, "webdataset": webdataset, "mds": mds}
+KINDS = {"keras": keras, "flax": flax, "orbax": orbax, "megatron": megatron, "webdataset": webdataset, "mds": mds}
 parser = argparse.ArgumentParser()
 parser.add_argument("ferry", type=os.path.abspath)
 parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
 parser.add_argument("--rounds", type=int, default=3)
-options = parser.parse_args()
+options = parser.parse_intermixed_args()
 for kind in options.kinds or KINDS:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         os.chdir(folder)

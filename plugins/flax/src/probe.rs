@@ -17,6 +17,8 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         Entry::File(name) => {
             let by_name = if name.ends_with(NAMING.suffix) { Score::MAYBE } else { Score::NO };
             match Document::glance(source, source.open(name)?, context) {
+                // Bytes that are an array as Flax alone writes it, in a file of that name: no other format is asked.
+                Ok(true) if by_name != Score::NO => Ok(Score::CERTAIN),
                 Ok(true) => Ok(Score::LIKELY),
                 Ok(false) => Ok(by_name),
                 Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => Err(error),

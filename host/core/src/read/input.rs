@@ -76,6 +76,12 @@ impl Input {
         self.decoder.is_none()
     }
 
+    /// The same with a decoder.
+    #[cfg(test)]
+    pub(crate) fn decoded_by(self, decoder: impl TensorDecoder + 'static) -> Self {
+        Self { decoder: Some(Box::new(decoder)), ..self }
+    }
+
     /// Decodes an encoded storage.
     pub(crate) fn decode(&self, handle: u64, output: &mut dyn ByteSink, session: &Session) -> Result<()> {
         let decoder = self.decoder.as_ref().ok_or_else(|| Error::plugin("tensors that nobody encoded"))?;

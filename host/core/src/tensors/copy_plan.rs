@@ -8,7 +8,7 @@ use tensorferry_sdk::{
 };
 
 /// A run at least this long is worth a read of its own.
-const LONG_RUN: u64 = 16 << 10;
+pub(super) const LONG_RUN: u64 = 16 << 10;
 
 /// Runs of one block that become reads of their own, at most.
 const MOST_RUNS: u64 = 1 << 16;

@@ -1,12 +1,13 @@
 //! Slabs are the boxes in which a tensor of many tiles is copied: as many whole tiles as fit the budget, along the
-//! fastest axes of the destination first, so that what is written are long runs. Each is made when it is its turn:
+//! fastest axes of the destination first, so that what is written are long runs. So is one whose rows lie in pieces side by
+//! side (a model's weights that are split by columns): rows are put together, and written at once. Each is made when it is its turn:
 //! nothing here grows with the number of tiles.
 //!
 //! Tiles that are larger than the budget are cut along the slowest axes.
 
-use crate::context::windows::size;
+use crate::context::windows::{WINDOW_BYTES, size};
 use crate::tensors::cast::CastLosses;
-use crate::tensors::copy_plan::tensor_of;
+use crate::tensors::copy_plan::{LONG_RUN, tensor_of};
 use crate::tensors::gather::{Scratch, StridedCopy, swap};
 use crate::tensors::stored::Stored;
 use tensorferry_sdk::{
@@ -16,6 +17,9 @@ use tensorferry_sdk::{
 
 /// A part of fewer tiles is planned tile by tile: its bytes fill the windows that small tensors share.
 const MANY_TILES: u64 = 64;
+
+/// Each slab looks at all blocks of a tensor that is no grid.
+const MOST_BLOCKS: u64 = 256;
 
 /// The slabs of a part of a tensor.
 pub struct Slabs<'a> {
@@ -62,18 +66,30 @@ impl<'a> Slabs<'a> {
 
     fn of_at_least(many: u64, catalog: &'a Catalog, part: &TensorPart, bytes: usize) -> Result<Option<Self>> {
         let tensor = tensor_of(catalog, part.tensor)?;
-        let Data::Grid(grid) = &tensor.data else { return Ok(None) };
+        if matches!(tensor.data, Data::Empty | Data::Whole { .. }) {
+            return Ok(None);
+        }
         let info = catalog
             .dtype_info(tensor.dtype)
             .ok_or_else(|| Error::plugin("no such dtype").tensor(&tensor.name))?;
         let Some(width) = info.element_bytes() else { return Ok(None) };
         let region = part.region.clone().unwrap_or_else(|| Region::whole(&tensor.shape));
-        let touched = places(&region, &grid.tile).map(|(_, count)| count).product::<u64>();
-        if touched < many {
+        let most = |bytes: usize| (bytes as u64 / u64::from(width)).max(1);
+        let tiles = match &tensor.data {
+            Data::Grid(grid) => Some(&grid.tile)
+                .filter(|tile| places(&region, tile).map(|(_, count)| count).product::<u64>() >= many),
+            _ => None,
+        };
+        let lens = if let Some(tile) = tiles {
+            let tile = tile.iter().zip(&region.shape).map(|(&tile, &len)| tile.min(len)).collect();
+            slab_lens(tile, &region, part.order, most(bytes))
+        } else if is_in_short_runs(tensor, &region, part.order, width) {
+            // What is put together stays in the cache until it is written.
+            let end = region.origin.iter().zip(&region.shape).map(|(start, len)| start + len).collect();
+            slab_lens(end, &region, part.order, most(bytes.min(WINDOW_BYTES)))
+        } else {
             return Ok(None);
-        }
-        let tile = grid.tile.iter().zip(&region.shape).map(|(&tile, &len)| tile.min(len)).collect();
-        let lens = slab_lens(tile, &region, part.order, (bytes as u64 / u64::from(width)).max(1));
+        };
         let (first, counts) = places(&region, &lens).unzip();
         let (order, byte_order, swap_unit) = (part.order, part.byte_order, info.swap_unit());
         Ok(Some(Self { tensor, region, order, byte_order, width, swap_unit, lens, first, counts }))
@@ -239,6 +255,27 @@ impl<'a> Slabs<'a> {
             each(to, size(number * run), size(run))
         })
     }
+}
+
+/// Whether what is copied of a tensor are several blocks whose runs are too short to be written one by one, and which lie
+/// in the order of the destination: others are turned in tiles.
+fn is_in_short_runs(tensor: &Tensor, region: &Region, order: Order, width: u32) -> bool {
+    let bytes = region.shape.iter().product::<u64>() * u64::from(width);
+    if bytes < WINDOW_BYTES as u64 || !(2..=MOST_BLOCKS).contains(&tensor.block_count()) {
+        return false;
+    }
+    let Some(fastest) = fastest_first(region.shape.len(), order).next() else { return false };
+    let copies = tensor.blocks_of(region).filter_map(|block| {
+        let copy = StridedCopy::new(&block, region, order, width)?;
+        let is_in_order = block.region.shape[fastest] == 1 || block.strides[fastest] == 1;
+        Some((copy.runs() > 1 && copy.run < LONG_RUN, is_in_order))
+    });
+    let (mut any_short, mut all_in_order) = (false, true);
+    for (is_short, is_in_order) in copies {
+        any_short |= is_short;
+        all_in_order &= is_in_order;
+    }
+    any_short && all_in_order
 }
 
 /// Where the first of boxes of this shape lies that touch a region, and how many do, along each dimension.

@@ -380,6 +380,20 @@ impl<'a> Stored<'a> {
         })
     }
 
+    /// Decodes a storage into `output` as it comes, and holds nothing of it. Its digest, if it has one, is not looked at.
+    ///
+    /// # Errors
+    /// As decoding and `output` give; a plugin error, if the storage is not encoded, or not as long as was declared.
+    pub fn decode_into(&self, id: StorageId, output: &mut dyn ByteSink) -> Result<()> {
+        let storage = self.storage(id)?;
+        let Place::Encoded { handle } = storage.place else {
+            return Err(Error::plugin(format!("storage {} is not encoded", id.0)));
+        };
+        let mut sink = CountedSink { output, taken: 0, expected: storage.len };
+        self.input.decode(handle, &mut sink, self.session)?;
+        self.check_decoded(sink.taken, storage.len)
+    }
+
     fn check_decoded(&self, taken: u64, expected: u64) -> Result<()> {
         if taken == expected {
             return Ok(());
@@ -438,6 +452,23 @@ fn wrong_length(taken: u64, expected: u64) -> Error {
     Error::plugin("decode gave another number of bytes than the reader declared")
         .expected(expected)
         .found(format!("{taken}{}", if taken > expected { " or more" } else { "" }))
+}
+
+/// Gives on as many bytes as were declared, and no more.
+struct CountedSink<'a> {
+    output: &'a mut dyn ByteSink,
+    taken: u64,
+    expected: u64,
+}
+
+impl ByteSink for CountedSink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.taken = self.taken.saturating_add(bytes.len() as u64);
+        if self.taken > self.expected {
+            return Err(wrong_length(self.taken, self.expected));
+        }
+        self.output.write(bytes)
+    }
 }
 
 /// Takes what is decoded straight to where it is wanted.

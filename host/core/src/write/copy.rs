@@ -8,6 +8,7 @@
 //! of the windows and written by tiles; digests that cover it are taken from the file afterwards.
 
 mod ahead;
+mod decoded;
 mod kernel;
 mod passing;
 mod ranges;
@@ -80,6 +81,8 @@ pub fn copy(
     for (index, placements) in filled.files.iter_mut().enumerate() {
         extents.extend(kernel::take(index, placements, &files[index], stored, &sources, &outputs));
     }
+    // What a receipt's digests need again would be decoded a second time.
+    let decoded = if passing.is_none() { filled.take_decoded(logical) } else { Vec::new() };
     let lens: Vec<Mutex<u64>> = layout.files().iter().map(|file| Mutex::new(file.len)).collect();
     let tasks = CopyTasks::new(&filled, layout, &extents, session);
     let ahead = ReadAhead::new(stored, &tasks, &filled);
@@ -109,7 +112,10 @@ pub fn copy(
         }
         .map_err(|error| in_output(error, layout, &task))
     };
-    let all = || in_order(tasks.count(), each);
+    let all = || {
+        decoded::copy_all(&decoded, stored, layout, files, &outputs)?;
+        in_order(tasks.count(), each)
+    };
     if sync {
         writeback::alongside(files, all)?;
     } else {
@@ -296,6 +302,13 @@ struct FilePlacements<'a> {
 }
 
 impl<'a> FilePlacements<'a> {
+    /// Takes out what is decoded straight into its place.
+    fn take_decoded(&mut self, logical: &Logical<'_>) -> Vec<decoded::DecodedExtent> {
+        let gathered = self.gathers.iter().map(|gather| gather.storage);
+        let tiled = self.tiled.iter().flat_map(|tiled| logical.storages_of(tiled.tensor).unwrap_or_default());
+        decoded::take(&mut self.files, logical.stored(), gathered.chain(tiled))
+    }
+
     fn plan(
         layout: &'a Layout,
         logical: &Logical<'a>,

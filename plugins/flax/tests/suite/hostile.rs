@@ -1,7 +1,8 @@
 //! Documents made by hand that break a rule each.
 
 use crate::common::with_view;
-use tensorferry_sdk::{ErrorKind, MemorySource, Result};
+use tensorferry_flax::Flax;
+use tensorferry_sdk::{ErrorKind, Format, MemoryContext, MemorySource, Result, Score};
 
 fn read(bytes: &[u8]) -> Result<usize> {
     with_view(&MemorySource::file("x.msgpack", bytes), |view| view.catalog().tensors().len())
@@ -14,6 +15,18 @@ fn extension(kind: u8, payload: &[u8]) -> Vec<u8> {
 
 fn entry(value: &[u8]) -> Vec<u8> {
     [b"\x81\xa1a", value].concat()
+}
+
+#[test]
+fn an_array_in_a_file_of_the_formats_name_is_certain() {
+    let array = entry(&extension(1, b"\x93\x91\x02\xa4int8\xc4\x02ab"));
+    let score = |name: &str, bytes: &[u8]| {
+        Flax.probe(&MemorySource::file(name, bytes), &MemoryContext::default()).unwrap()
+    };
+    assert_eq!(score("x.msgpack", &array), Some(Score::CERTAIN));
+    assert_eq!(score("x", &array), Some(Score::LIKELY));
+    assert_eq!(score("x.msgpack", &entry(b"\xc0")), Some(Score::MAYBE));
+    assert_eq!(score("x", &entry(b"\xc0")), Some(Score::NO));
 }
 
 #[test]

@@ -236,3 +236,57 @@ fn few_tiles_are_planned_one_by_one() {
     let part = TensorPart { region: Some(corner), ..part };
     assert!(Slabs::of(&many, &part, 100).unwrap().is_none());
 }
+
+/// A tensor of U32 of 600 rows, whose elements are their places, in blocks of these numbers of columns.
+fn columns(widths: &[u64], is_turned: bool) -> Catalog {
+    let (source, limits) = (MemorySource::file("x", []), Limits::default());
+    let mut builder = CatalogBuilder::new("made", &source, &limits);
+    let shape = [600, widths.iter().sum()];
+    let mut start = 0;
+    let blocks = widths.iter().map(|&width| {
+        let region = Region { origin: vec![0, start], shape: vec![600, width] };
+        start += width;
+        let order = if is_turned { Order::Fortran } else { Order::C };
+        let values = each_index(&region.shape, order)
+            .into_iter()
+            .flat_map(|at| place(&[at[0], at[1] + region.origin[1]], &shape).to_le_bytes());
+        let storage = builder.storage(Storage::inline(values.collect::<Vec<u8>>())).unwrap();
+        let strides = if is_turned { vec![1, 600] } else { vec![width.cast_signed(), 1] };
+        Block { region, storage, offset: 0, strides }
+    });
+    let blocks = blocks.collect();
+    builder.tensor_of_blocks("t", Dtype::U32, &shape, blocks).unwrap();
+    builder.finish().unwrap()
+}
+
+#[test]
+fn rows_that_lie_in_pieces_are_put_together() {
+    let part = TensorPart::whole(tensorferry_sdk::TensorId(0));
+    let expected: Vec<u8> = (0..600_u32 * 1000).flat_map(u32::to_le_bytes).collect();
+    for bytes in [3000, 10_000, 1 << 20, 1 << 23] {
+        let (found, _, longest) = copied(columns(&[500, 1, 499], false), &part, bytes).unwrap();
+        assert!(found == expected, "{bytes}");
+        // Whole rows, as many as fit a window at most.
+        let rows = bytes.min(WINDOW_BYTES) / 4000 * 4000;
+        assert_eq!(longest, if rows == 0 { 3000 } else { rows });
+    }
+    let region = Some(Region { origin: vec![17, 400], shape: vec![583, 550] });
+    let part = TensorPart { region, ..part };
+    let at = |row: u32| (row * 1000 + 400..row * 1000 + 950).flat_map(u32::to_le_bytes);
+    let expected: Vec<u8> = (17..600).flat_map(at).collect();
+    for bytes in [3000, 1 << 20] {
+        assert!(copied(columns(&[500, 1, 499], false), &part, bytes).unwrap().0 == expected, "{bytes}");
+    }
+}
+
+#[test]
+fn what_is_not_in_short_runs_is_no_slab() {
+    let part = TensorPart::whole(tensorferry_sdk::TensorId(0));
+    let is_taken = |catalog: Catalog| Slabs::of(&catalog, &part, 1 << 20).unwrap().is_some();
+    assert!(is_taken(columns(&[500, 500], false)));
+    // One block; a turned one; less than a window; runs that are long enough.
+    assert!(!is_taken(columns(&[1000], false)));
+    assert!(!is_taken(columns(&[500, 500], true)));
+    assert!(!is_taken(columns(&[200, 200], false)));
+    assert!(!is_taken(columns(&[5000, 5000], false)));
+}
