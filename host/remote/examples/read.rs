@@ -21,6 +21,7 @@ fn main() -> Result<()> {
         let file = place.open(&path)?;
         let len = file.stamp().len;
         let opened = started.elapsed();
+        file.advise(std::slice::from_ref(&(0..len)));
         let next = Mutex::new((0..len).step_by(WINDOW));
         std::thread::scope(|scope| {
             let work = || -> Result<()> {

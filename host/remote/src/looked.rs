@@ -2,9 +2,10 @@
 
 use crate::cache::{Cancelled, LOOK};
 use crate::fault::Fault;
-use crate::runtime::Engine;
+use crate::runtime::{Engine, Turn};
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,7 +34,7 @@ struct Slot {
 
 enum Opening {
     Here(Arc<dyn RemoteFile>),
-    Coming(Receiver<Found>),
+    Coming(Receiver<(Found, Turn)>, Arc<AtomicBool>),
 }
 
 impl Slot {
@@ -67,15 +68,22 @@ impl Looked {
             return;
         }
         let (send, receive) = sync_channel(1);
-        engine.begin(async move {
-            if let Ok(found) = opening.await {
-                drop(send.send(found));
+        let is_taken = Arc::new(AtomicBool::new(false));
+        let is_begun = Arc::clone(&is_taken);
+        engine.begin(move |turn| async move {
+            // Whose turn comes after it was asked for has been opened by who asked.
+            if !is_begun.swap(true, Ordering::AcqRel)
+                && let Ok(found) = opening.await
+            {
+                // Until it is taken it keeps its turn: of what nobody takes there is not much.
+                drop(send.send((found, turn)));
             }
         });
-        slots.insert(path.to_owned(), Slot::new(LATER, Opening::Coming(receive)));
+        slots.insert(path.to_owned(), Slot::new(LATER, Opening::Coming(receive, is_taken)));
     }
 
-    /// The file at a path, if it was opened just now or is being opened; once.
+    /// The file at a path, if it was opened just now or is being opened; once. One that waits for its turn is left to
+    /// who takes it.
     ///
     /// # Errors
     /// Cancelled, if the user ends the run meanwhile.
@@ -84,11 +92,12 @@ impl Looked {
         let receive = match slot.map(|slot| slot.file) {
             None => return Ok(None),
             Some(Opening::Here(file)) => return Ok(Some(file)),
-            Some(Opening::Coming(receive)) => receive,
+            Some(Opening::Coming(_, is_begun)) if !is_begun.swap(true, Ordering::AcqRel) => return Ok(None),
+            Some(Opening::Coming(receive, _)) => receive,
         };
         loop {
             match receive.recv_timeout(LOOK) {
-                Ok(found) => return Ok(found),
+                Ok((found, _turn)) => return Ok(found),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) if cancelled() => {
                     return Err(Error::cancelled("interrupted while a file was opened"));

@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Error, Result};
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 pub(crate) struct Engine {
     pub(crate) settings: Settings,
@@ -30,8 +30,11 @@ pub(crate) struct Process {
     _stop: oneshot::Sender<()>,
 }
 
-/// How many files are opened ahead at the same time: a hundred shards take three rounds.
-const OPENINGS: usize = 32;
+/// How many files are opened ahead, of which each holds its first 128 KiB: a hundred shards take two rounds.
+const OPENINGS: usize = 64;
+
+/// One of them.
+pub(crate) type Turn = OwnedSemaphorePermit;
 
 impl Engine {
     pub(crate) fn new(settings: Settings, memory: u64, cancelled: Cancelled) -> Self {
@@ -81,14 +84,17 @@ impl Engine {
         }
     }
 
-    /// Does something on the thread of transfers, some time, with not many others. A hint's work: where it cannot be
-    /// begun, it is left.
-    pub(crate) fn begin(&self, work: impl Future<Output = ()> + Send + 'static) {
+    /// Does something on the thread of transfers when its turn comes, which ends with what it is given. A hint's work:
+    /// where it cannot be begun, it is left.
+    pub(crate) fn begin<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        work: impl FnOnce(Turn) -> F + Send + 'static,
+    ) {
         let Ok(process) = self.process() else { return };
         let openings = Arc::clone(&process.openings);
         process.handle.spawn(async move {
-            if let Ok(_one) = openings.acquire().await {
-                work.await;
+            if let Ok(turn) = openings.acquire_owned().await {
+                work(turn).await;
             }
         });
     }

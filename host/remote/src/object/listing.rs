@@ -51,23 +51,29 @@ const ENTRIES: [(&str, &str); 4] =
 /// `/a` for `a`.
 pub(super) fn readable(xml: &[u8]) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(xml) else { return xml.to_vec() };
-    let mut kept = String::with_capacity(text.len());
-    let mut rest = text;
-    loop {
-        let starts = ENTRIES
-            .iter()
-            .filter_map(|(entry, name)| Some((rest.find(&format!("<{entry}>"))?, *entry, *name)));
-        let Some((start, entry, name)) = starts.min_by_key(|(start, ..)| *start) else { break };
+    let next = |entry: &str, from: usize| Some(from + text[from..].find(&format!("<{entry}>"))?);
+    // Where the next of each kind begins: looked for again when it is behind, so that a list is read once for each.
+    let mut starts = ENTRIES.map(|(entry, _)| next(entry, 0));
+    let (mut kept, mut at) = (String::with_capacity(text.len()), 0);
+    while let Some((start, kind)) =
+        starts.iter().zip(0..).filter_map(|(start, kind)| Some(((*start)?, kind))).min()
+    {
+        let (entry, name): (&str, &str) = ENTRIES[kind];
         let end = format!("</{entry}>");
-        let Some(len) = rest[start..].find(&end).map(|len| len + end.len()) else { break };
-        kept.push_str(&rest[..start]);
-        let element = &rest[start..start + len];
+        let Some(len) = text[start..].find(&end).map(|len| len + end.len()) else { break };
+        let element = &text[start..start + len];
+        kept.push_str(&text[at..start]);
         if name_in(element, name).is_none_or(is_path) {
             kept.push_str(element);
         }
-        rest = &rest[start + len..];
+        at = start + len;
+        for (start, (entry, _)) in starts.iter_mut().zip(ENTRIES) {
+            if start.is_some_and(|start| start < at) {
+                *start = next(entry, at);
+            }
+        }
     }
-    kept.push_str(rest);
+    kept.push_str(&text[at..]);
     kept.into_bytes()
 }
 
@@ -104,5 +110,8 @@ mod tests {
         assert_eq!(String::from_utf8(found).unwrap(), list(&["a", "b/", "e&amp;f"]));
         assert_eq!(readable(b"<Blob><Name>a//b</Name></Blob><Blob>"), b"<Blob>");
         assert_eq!(readable(b"\xff"), b"\xff");
+        // In one pass, whatever there is none of.
+        let long = "<Contents><Key>a</Key></Contents>".repeat(100_000);
+        assert_eq!(readable(long.as_bytes()), long.as_bytes());
     }
 }

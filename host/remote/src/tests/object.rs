@@ -259,3 +259,18 @@ fn files_that_will_be_opened_are_opened_at_the_same_time() {
     assert_eq!(server.requests().len(), 21);
     assert_eq!(place.open("s/20").err().unwrap().kind(), ErrorKind::Malformed);
 }
+
+#[test]
+fn files_that_are_opened_in_another_order_than_was_said_are_opened() {
+    let objects: Objects = (0..150).map(|number| (format!("s/{number}"), pattern(number))).collect();
+    let server = start(objects, |_| None);
+    let remotes = of(&server, &[]);
+    let (place, _) = place(&remotes, "s3://bucket/s");
+    let paths: Vec<String> = (0..150).map(|number| format!("s/{number}")).collect();
+    place.will_open(&paths.iter().map(String::as_str).collect::<Vec<_>>());
+    for (number, path) in paths.iter().enumerate().rev() {
+        assert_eq!(place.open(path).unwrap().stamp().len, number as u64);
+    }
+    // One of nothing is asked for a second time, and none that waited for its turn.
+    assert_eq!(server.requests().len(), 151);
+}
