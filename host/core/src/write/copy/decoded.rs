@@ -1,5 +1,6 @@
 //! Encoded storages that lie whole in an output file: each is decoded straight into its place, as its bytes come: none
-//! of them is held, or written to a temporary file first. What is short, read in other places too, swapped or checked goes through the windows.
+//! of them is held, or written to a temporary file first. What is short, read in other places too, swapped or checked
+//! goes through the windows.
 
 use super::ranges::RangeSums;
 use super::{Fill, Placement, StorageRead};
