@@ -83,7 +83,7 @@ pub trait RemoteFile: Send + Sync {
     /// ahead, within the memory that the remote was given.
     fn advise(&self, ranges: &[Range<u64>]);
 
-    /// Looks whether it is still the same file.
+    /// Looks whether it is still the same file, if more of it was read than came when it was opened.
     ///
     /// # Errors
     /// Transient, if not.

@@ -298,14 +298,20 @@ impl FileSource {
         })
     }
 
-    /// Whether every file that was opened is still the one that it was. A remote one is when it has been read: all of its
-    /// bytes came from the file that was opened.
+    /// Whether every file that was opened is still the one that it was.
     ///
     /// # Errors
     /// Transient, naming the file that changed.
     pub fn check_unchanged(&self) -> Result<()> {
         for file in self.open_files() {
-            let FilePlace::Path(path, stamp) = &file.place else { continue };
+            let (path, stamp) = match &file.place {
+                FilePlace::Path(path, stamp) => (path, stamp),
+                FilePlace::Remote(_, remote) => {
+                    remote.check_unchanged()?;
+                    continue;
+                }
+                FilePlace::Unnamed(_) => continue,
+            };
             let now = std::fs::metadata(path).map_err(|e| changed(file).found(e))?;
             if Stamp::of(&now) != *stamp {
                 return Err(changed(file));

@@ -68,7 +68,7 @@ fn one_request_looks_opens_and_reads_a_small_object() {
     assert_eq!(server.requests().len(), 1);
     assert!(server.requests()[0].header("authorization").unwrap().starts_with("AWS4-HMAC-SHA256"));
     file.check_unchanged().unwrap();
-    assert_eq!(server.requests()[1].method, "HEAD");
+    assert_eq!(server.requests().len(), 1);
     let empty = open(&remotes, "s3://bucket/empty").unwrap();
     assert_eq!(empty.stamp().len, 0);
     empty.check_unchanged().unwrap();

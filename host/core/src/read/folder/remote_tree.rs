@@ -4,7 +4,7 @@
 use crate::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tensorferry_sdk::{ErrorKind, Result};
+use tensorferry_sdk::{ErrorKind, Result, ShardName};
 
 pub(super) struct RemoteTree {
     place: Arc<dyn RemotePlace>,
@@ -18,7 +18,12 @@ struct Known {
     looked: HashMap<String, Option<Option<u64>>>,
     listed: HashMap<String, Result<Arc<Vec<RemoteEntry>>>>,
     opened: HashMap<String, Arc<dyn RemoteFile>>,
+    /// How many files were opened of sets whose names are numbered.
+    sets: HashMap<String, u64>,
 }
+
+/// Larger sets are opened as they are asked for.
+const MOST_FORESEEN: u32 = 4096;
 
 impl RemoteTree {
     pub(super) fn new(place: Arc<dyn RemotePlace>, most_listed: u64) -> Self {
@@ -65,9 +70,31 @@ impl RemoteTree {
         if let Some(file) = self.known().opened.get(path) {
             return Ok(file.clone());
         }
+        self.foresee(path);
         let file = self.place.open(path)?;
         // Another thread may have opened it meanwhile.
         Ok(self.known().opened.entry(path.to_owned()).or_insert(file).clone())
+    }
+
+    /// With the second file of a numbered set, the others are wanted too.
+    fn foresee(&self, path: &str) {
+        let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
+        let Some(shard) = ShardName::parse(name) else { return };
+        let Some(count) = u32::try_from(shard.count).ok().filter(|&count| count <= MOST_FORESEEN) else {
+            return;
+        };
+        let mut known = self.known();
+        let set = format!("{folder}/{}", shard.pattern());
+        let opened = known.sets.entry(set).or_default();
+        *opened += 1;
+        if *opened != 2 {
+            return;
+        }
+        let paths = ShardName::set(shard.stem, count, shard.ending).into_iter();
+        let paths = paths.map(|name| super::joined(folder, &name));
+        let paths: Vec<String> = paths.filter(|path| !known.opened.contains_key(path)).collect();
+        drop(known);
+        self.place.will_open(&paths.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
