@@ -20,6 +20,9 @@ const NEAR: u64 = 8 << 20;
 /// From here on reads that go on are a sequence, ahead of which is fetched.
 const SEQUENCE: u64 = 256 << 10;
 
+/// Of pages that were read this much stays, for who reads them again: headers, and what several formats look at.
+const KEPT: u64 = 16 << 20;
+
 /// The least that a read fetches.
 pub(crate) const LEAST: u64 = 128 << 10;
 
@@ -74,8 +77,10 @@ pub(crate) struct Planned {
 pub(crate) struct Pages {
     files: HashMap<FileId, FilePages>,
     queue: VecDeque<Planned>,
-    /// Pages that were read whole, in the order in which they were; and all that came, in that order.
-    done: VecDeque<(FileId, u64)>,
+    /// Pages that were read whole, in the order in which they were, with their lengths and the sum of those.
+    done: VecDeque<(FileId, u64, u64)>,
+    done_bytes: u64,
+    /// All that came, in that order.
     came: VecDeque<(FileId, u64)>,
     spare: Vec<Vec<u8>>,
     budget: u64,
@@ -91,6 +96,7 @@ impl Pages {
             files: HashMap::new(),
             queue: VecDeque::new(),
             done: VecDeque::new(),
+            done_bytes: 0,
             came: VecDeque::new(),
             spare: Vec::new(),
             budget,
@@ -206,7 +212,20 @@ impl Pages {
 
     /// A page can go when room is needed, although it was not read whole: of a header little more is read.
     pub(crate) fn may_go(&mut self, file: FileId, start: u64) {
-        self.done.push_back((file, start));
+        let Some(len) = self.page(file, start).map(|page| page.len) else { return };
+        self.done.push_back((file, start, len));
+        self.done_bytes += len;
+        // Memory that is filled again is faster than new memory.
+        while self.done_bytes > KEPT {
+            self.evict_done();
+        }
+    }
+
+    fn evict_done(&mut self) -> bool {
+        let Some((file, start, len)) = self.done.pop_front() else { return false };
+        self.done_bytes -= len;
+        self.evict(file, start);
+        true
     }
 
     fn page(&self, file: FileId, start: u64) -> Option<&Page> {
@@ -214,7 +233,7 @@ impl Pages {
     }
 
     fn keep_spare(&mut self, mut bytes: Vec<u8>) {
-        if bytes.capacity() as u64 == PAGE && self.spare.len() < 16 {
+        if bytes.capacity() as u64 == PAGE && self.spare.len() < 32 {
             bytes.clear();
             self.spare.push(bytes);
         }
@@ -227,7 +246,7 @@ impl Pages {
             let was_whole = page.read >= page.len;
             page.read += bytes;
             if !was_whole && page.read >= page.len {
-                self.done.push_back((file, start));
+                self.may_go(file, start);
             }
         }
     }
@@ -235,10 +254,7 @@ impl Pages {
     /// Makes room for `bytes`, as far as pages can go: those that were read, then those that came long ago and that
     /// nobody read. Returns whether there is room.
     pub(crate) fn make_room(&mut self, bytes: u64) -> bool {
-        while self.used + bytes > self.budget {
-            let Some((file, start)) = self.done.pop_front() else { break };
-            self.evict(file, start);
-        }
+        while self.used + bytes > self.budget && self.evict_done() {}
         while self.used + bytes > self.budget {
             let Some(&(file, start)) = self.came.front() else { break };
             let page = self.page(file, start);
