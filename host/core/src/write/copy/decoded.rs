@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
-use tensorferry_sdk::{ByteSink, Context, Layout, Place, Result, StorageId};
+use tensorferry_sdk::{ByteSink, Context, Layout, Place, Result, Storage, StorageId};
 
 /// Shorter ones are left to the windows: a write for each would cost more than it saves.
 const SHORTEST: u64 = 256 << 10;
@@ -32,6 +32,10 @@ pub(super) fn take(
     stored: &Stored<'_>,
     others: impl Iterator<Item = StorageId>,
 ) -> Vec<DecodedExtent> {
+    let is_encoded = |storage: &Storage| matches!(storage.place, Place::Encoded { .. });
+    if !stored.catalog().storages().iter().any(is_encoded) {
+        return Vec::new();
+    }
     let read = files.iter().flatten().filter_map(|placement| match &placement.fill {
         Fill::Read(read) => Some(read.storage),
         _ => None,
@@ -47,9 +51,9 @@ pub(super) fn take(
             else {
                 return true;
             };
-            let is_whole = stored.storage(storage).is_ok_and(|it| {
-                matches!(it.place, Place::Encoded { .. }) && it.len == placement.len && it.digest.is_none()
-            });
+            let is_whole = stored
+                .storage(storage)
+                .is_ok_and(|it| is_encoded(it) && it.len == placement.len && it.digest.is_none());
             let is_taken = is_whole && placement.len >= SHORTEST && uses.get(&storage) == Some(&1);
             if is_taken {
                 extents.push(DecodedExtent { file, to: placement.to, len: placement.len, storage });
@@ -155,7 +159,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tensorferry_sdk::{
         CatalogBuilder, CatalogSink, DigestAlgorithm, Dtype, Error, ErrorKind, LayoutBuilder, LayoutSink,
-        Limits, MemorySource, NothingToSeal, Role, Source, Storage, TensorDecoder, TensorId, TensorPart,
+        Limits, MemorySource, NothingToSeal, Role, Source, TensorDecoder, TensorId, TensorPart,
     };
 
     const LEN: u64 = 3 * WINDOW_BYTES as u64 + 5;
