@@ -12,7 +12,7 @@ use tensorferry_tests::rust::{Token, tokens, without_tests};
 use tensorferry_tests::workspace::root;
 
 /// Which group of crates may use which others: folders, of which the longest that fits counts.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("sdk/abi", &[]),
     ("sdk", &["sdk/abi"]),
     ("proto", &[]),
@@ -26,6 +26,8 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     ("host/page", &[]),
     ("host/cli", &["sdk", "host/core", "host/run", "host/page", "plugins/check"]),
     ("host/python", &["sdk", "host/core", "host/run", "plugins/check"]),
+    ("host/remote", &["sdk", "host/core"]),
+    ("host/run", &["sdk", "host/core", "host/remote"]),
     ("host", &["sdk", "host/core"]),
     ("tests", &["sdk", "proto", "plugins", "plugins/check", "host/core", "host/run"]),
 ];

@@ -221,11 +221,11 @@ fn a_conversion_says_what_it_will_read_before_it_does() {
     Model::of_size(40 << 20, 9, 7).write(&input).unwrap();
     let (session, asked) = session(home.path(), true);
     let registry = registry().with_session(session);
-    let report = registry.convert("folder://store/in.safetensors", &output).verify(true).run().unwrap();
-    assert_eq!((report.tensors, report.verified), (9, Some(9)));
+    let report = registry.convert("folder://store/in.safetensors", &output).run().unwrap();
+    assert_eq!(report.tensors, 9);
     let asked = asked.lock().unwrap();
-    // Each window is announced before it is read, and the file is gone through from front to back.
-    let (mut said, mut read, mut bytes) = (0, 0, 0);
+    // Each window is announced before it is read, and nothing is read twice.
+    let (mut said, mut bytes) = (0, 0);
     for line in asked.iter() {
         let words: Vec<&str> = line.split(' ').collect();
         match *words {
@@ -236,8 +236,6 @@ fn a_conversion_says_what_it_will_read_before_it_does() {
             ["read", _, offset, len] if said > 0 => {
                 let (offset, len): (u64, u64) = (offset.parse().unwrap(), len.parse().unwrap());
                 assert!(offset + len <= said, "{line}: {said}");
-                assert!(offset + (4 << 20) > read, "{line}: {read}");
-                read = read.max(offset);
                 bytes += len;
             }
             _ => {}
