@@ -167,7 +167,7 @@ impl Pairs {
                 };
                 let mut numbers = BTreeSet::new();
                 for loss in &report.losses {
-                    numbers.insert(self.note(format!(
+                    numbers.insert(self.note(&format!(
                         "{}, {}: {}",
                         loss.severity.word(),
                         loss.kind.word(),
@@ -177,11 +177,11 @@ impl Pairs {
                 let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
                 format!("{word} {}", numbers.join(" "))
             }
-            Err(error) => format!("no {}", self.note(format!("refused: {}", error.message()))),
+            Err(error) => format!("no {}", self.note(&format!("refused: {}", error.message()))),
         }
     }
 
-    fn note(&mut self, text: String) -> usize {
+    fn note(&mut self, text: &str) -> usize {
         // Markdown takes `list<int64>` for HTML, and does not show it.
         let text = text.replace('<', "\\<");
         let known = self.notes.iter().position(|note| *note == text);
