@@ -22,34 +22,22 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod address;
+mod body;
+mod cache;
+mod client;
+mod fault;
+mod file;
+mod http;
+mod hub;
+mod looked;
+mod object;
+mod pages;
+mod remotes;
+mod runtime;
 mod secret;
 mod settings;
-
-mod fault;
-
-mod body;
-
-mod client;
-
-mod pages;
-
-mod cache;
-
-mod runtime;
-
-mod file;
-mod looked;
-mod version;
-
 mod spool;
-
-mod http;
-
-mod hub;
-
-mod object;
-
-mod remotes;
+mod version;
 
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]

@@ -5,6 +5,7 @@ use crate::context::session::Session;
 use crate::convert::request::Request;
 use crate::formats::used::UsedFormat;
 use crate::publish::commit::{Committed, Recovered};
+use crate::read::folder::shown;
 use crate::write::target::OutputTarget;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -126,7 +127,7 @@ impl Report {
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({
-            "input": self.input,
+            "input": shown(&self.input),
             "output": self.output,
             "files_read": self.files_read,
             "format": self.format,

@@ -97,7 +97,8 @@ fn a_set_is_read_through_its_index_and_its_receipt_names_urls() {
     let input = at(&url, "model.safetensors.index.json?X-Amz-Signature=secret");
     let output = ferry.at("joined.safetensors");
     assert_eq!(ferry.tensors(&input), case.all());
-    ferry.convert(&input, &output, &["--receipt"]);
+    let report = ferry.convert(&input, &output, &["--receipt", "--json"]).json().to_string();
+    assert!(!report.contains("secret") && report.contains(&url), "{report}");
     let receipt = fs::read_to_string(ferry.at("joined.safetensors.ferry.json")).unwrap();
     assert!(!receipt.contains("secret") && receipt.contains(&url), "{receipt}");
     let _ = ferry.on("verify", &output, &["--source"]).expect(0);
