@@ -133,9 +133,10 @@ impl FileSource {
             None => {}
         }
         let source = Self::of(folder, Entry::Prefix(name.clone()), limits);
-        let lists = |kind| matches!(kind, ErrorKind::Limit | ErrorKind::Transient);
+        // Why a folder here is not listed, looking for the name has said; what a store refuses is told.
+        let is_told = |error: &Error| !source.is_local() || error.kind() == ErrorKind::Limit;
         let found =
-            source.list(&name).map_err(|error| if lists(error.kind()) { error } else { nothing(input) })?;
+            source.list(&name).map_err(|error| if is_told(&error) { error } else { nothing(input) })?;
         if !found.is_empty() && !name.is_empty() {
             return Ok(source);
         }
