@@ -133,7 +133,7 @@ impl FileSource {
             None => {}
         }
         let source = Self::of(folder, Entry::Prefix(name.clone()), limits);
-        // Why a folder here is not listed, looking for the name has said; what a store refuses is told.
+        // A folder here that cannot be listed is mostly one that is not there; what a store refuses is told.
         let is_told = |error: &Error| !source.is_local() || error.kind() == ErrorKind::Limit;
         let found =
             source.list(&name).map_err(|error| if is_told(&error) { error } else { nothing(input) })?;
