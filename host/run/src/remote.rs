@@ -35,7 +35,9 @@ pub fn remote(settings: &[String], _: &Session) -> Result<Arc<dyn Remote>> {
 #[cfg(not(feature = "remote"))]
 mod without {
     use super::*;
+    use std::path::Path;
     use tensorferry::engine::context::remote::RemotePlace;
+    use tensorferry::engine::read::folder::shown;
     use tensorferry_sdk::Error;
 
     /// Opens nothing, and says how to get a program that does.
@@ -44,7 +46,7 @@ mod without {
 
     impl Remote for NoStores {
         fn place(&self, url: &str) -> Result<Option<(Arc<dyn RemotePlace>, String)>> {
-            Err(error().file(url))
+            Err(error().file(shown(Path::new(url))))
         }
     }
 
