@@ -145,7 +145,7 @@ impl Kind {
         match self {
             Self::Safetensors => Recipe::Itself,
             Self::Torch | Self::Bundle | Self::Gguf => Recipe::Conversion(&[]),
-            Self::Npy | Self::Npz | Self::Onnx => Recipe::Script("bench_formats.py"),
+            Self::Npy | Self::Npz | Self::Onnx => Recipe::Script("bench_arrays.py"),
             Self::Legacy => Recipe::Conversion(&["-o", "format=legacy"]),
             Self::Dcp => Recipe::Script("bench_dcp.py"),
             Self::Zero3 => Recipe::Script("bench_zero3.py"),
