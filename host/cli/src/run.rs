@@ -157,9 +157,9 @@ fn worker_command(arguments: &Arguments, memory: Option<u64>) -> Result<WorkerCo
     });
     let bounds = arguments.bounds(memory);
     let bounds = bounds.flat_map(|(name, value)| ["--bound".into(), format!("{name}={value}").into()]);
-    let stores = arguments.store.iter().flat_map(|setting| ["--store".into(), setting.into()]);
     let shadows = arguments.allow_shadow.iter().flat_map(|id| ["--allow-shadow".into(), id.into()]);
-    Ok(WorkerCommand { program, arguments: folders.chain(bounds).chain(stores).chain(shadows).collect() })
+    let stores = arguments.store.clone();
+    Ok(WorkerCommand { program, arguments: folders.chain(bounds).chain(shadows).collect(), stores })
 }
 
 /// `12 jobs: 3 done, 9 unchanged`.

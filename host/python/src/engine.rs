@@ -19,6 +19,8 @@ pub(crate) struct Engine {
     pub(crate) limits: BTreeMap<String, u64>,
     /// The memory that was asked for.
     pub(crate) memory: Option<u64>,
+    /// How stores are reached, each `KEY=VALUE`.
+    pub(crate) stores: Vec<String>,
 }
 
 #[pymethods]
@@ -26,7 +28,7 @@ impl Engine {
     /// `own` is the package's folder of plugins, which is trusted as the package is; `folders` are others. What the
     /// libraries say of themselves is kept in `cache`.
     #[new]
-    #[pyo3(signature = (program, own, folders, cache, threads, memory, limits))]
+    #[pyo3(signature = (program, own, folders, cache, threads, memory, limits, stores))]
     fn new(
         py: Python<'_>,
         program: PathBuf,
@@ -36,11 +38,12 @@ impl Engine {
         threads: Option<usize>,
         memory: Option<u64>,
         limits: BTreeMap<String, u64>,
+        stores: Vec<String>,
     ) -> PyResult<Self> {
         let usual = Session::default();
         let mut session = Session::new(threads.unwrap_or(usual.threads), memory.unwrap_or(usual.memory));
         session.limits = limits_of(&limits, session.memory).or_raise(py)?;
-        session.remote = Some(tensorferry_run::remote::remote(&[], &session).or_raise(py)?);
+        session.remote = Some(tensorferry_run::remote::remote(&stores, &session).or_raise(py)?);
         let registry = py.detach(|| {
             let others = folders.iter().map(PluginFolder::new);
             let own = PluginFolder::new(own).built_in().trusted();
@@ -48,7 +51,7 @@ impl Engine {
             let search = cache.into_iter().fold(search, PluginSearch::cache);
             search.load().with_session(session)
         });
-        Ok(Self { registry, program, folders, limits, memory })
+        Ok(Self { registry, program, folders, limits, memory, stores })
     }
 
     /// Another process has an engine of its own. What pickles a function by its parts, as dill does, comes across this one.

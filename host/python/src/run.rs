@@ -107,7 +107,11 @@ impl Engine {
         let limits = self.limits.iter();
         let limits =
             limits.flat_map(|(name, value)| [OsString::from("--bound"), format!("{name}={value}").into()]);
-        WorkerCommand { program: self.program.clone(), arguments: folders.chain(limits).collect() }
+        WorkerCommand {
+            program: self.program.clone(),
+            arguments: folders.chain(limits).collect(),
+            stores: self.stores.clone(),
+        }
     }
 }
 

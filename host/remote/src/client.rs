@@ -11,7 +11,7 @@ use reqwest::{Method, StatusCode, Url};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tensorferry_sdk::{Error, Result};
 
 /// What is asked for.
@@ -309,9 +309,18 @@ fn busy(answer: &Answer) -> Option<Option<Duration>> {
         status => status >= 500,
     };
     is_passing.then(|| {
-        let seconds = answer.text("retry-after").and_then(|text| text.trim().parse().ok());
-        seconds.or_else(|| limit_ends(answer.text("ratelimit")?)).map(Duration::from_secs)
+        let asked = answer.text("retry-after").and_then(|text| wait_of(text.trim(), SystemTime::now()));
+        asked.or_else(|| Some(Duration::from_secs(limit_ends(answer.text("ratelimit")?)?)))
     })
+}
+
+/// How long `Retry-After` asks to wait: seconds, or until a date (RFC 9110, section 10.2.3).
+fn wait_of(text: &str, now: SystemTime) -> Option<Duration> {
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    // What is over asks for no wait.
+    Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default())
 }
 
 /// When a spent rate limit begins anew, in seconds, as the draft of the IETF says it: `"api";r=0;t=55`.
@@ -447,6 +456,16 @@ mod tests {
     fn limits_that_are_spent_say_when_they_end() {
         assert_eq!(limit_ends("\"api\";r=0;t=55"), Some(55));
         assert_eq!(limit_ends("\"api\";r=3;t=55"), None);
+    }
+
+    #[test]
+    fn a_wait_is_asked_for_in_seconds_or_until_a_date() {
+        let now = httpdate::parse_http_date("Wed, 21 Oct 2015 07:28:00 GMT").unwrap();
+        let wait = |text| wait_of(text, now).map(|wait| wait.as_secs());
+        assert_eq!(wait("7"), Some(7));
+        assert_eq!(wait("Wed, 21 Oct 2015 07:29:30 GMT"), Some(90));
+        assert_eq!(wait("Wed, 21 Oct 2015 07:20:00 GMT"), Some(0));
+        assert_eq!(wait("soon"), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod input_size;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::{InputRequest, OutputRequest, Request};
 use tensorferry::engine::publish::commit::CommitOptions;
 use tensorferry::engine::read::file_group::{FileGroup, SCHEMA};
@@ -26,7 +27,7 @@ pub struct Job {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Conversion {
-    /// INPUT, absolute.
+    /// INPUT, absolute, or a URL.
     pub(crate) input: String,
     /// OUTPUT, absolute; ends in `/` where it shall be a folder.
     pub(crate) output: String,
@@ -132,11 +133,10 @@ impl Job {
     }
 
     /// About how many bytes its input has.
-    pub(crate) fn input_bytes(&self) -> u64 {
-        let len = |path: PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
+    pub(crate) fn input_bytes(&self, session: &Session) -> u64 {
         match &self.conversion.file_group {
-            Some(group) => group.paths().map(len).sum(),
-            None => input_size::estimate(Path::new(&self.conversion.input)),
+            Some(group) => input_size::of_files(group, session),
+            None => input_size::estimate(Path::new(&self.conversion.input), session),
         }
     }
 

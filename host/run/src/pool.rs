@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tensorferry::engine::context::session::Session;
 
 /// How often a waiting thread looks whether the run was cancelled.
 const TICK: Duration = Duration::from_millis(100);
@@ -45,8 +46,8 @@ pub(crate) struct QueuedJob<'a> {
 
 impl<'a> QueuedJob<'a> {
     /// A job of which nothing is known.
-    pub(crate) fn new(index: usize, job: &'a Job) -> Self {
-        let bytes = job.input_bytes();
+    pub(crate) fn new(index: usize, job: &'a Job, session: &Session) -> Self {
+        let bytes = job.input_bytes(session);
         Self { index, job, bytes, owned: Vec::new(), scanned: Vec::new(), refused: None }
     }
 }

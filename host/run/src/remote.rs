@@ -7,6 +7,10 @@ use tensorferry::engine::context::remote::Remote;
 use tensorferry::engine::context::session::Session;
 use tensorferry_sdk::Result;
 
+/// Settings for every program that is started from here on, each `KEY=VALUE` on a line of its own. They come before those
+/// of a command line, which everybody on the machine can read.
+const VARIABLE: &str = "FERRY_STORE";
+
 /// What opens URLs for a session by these settings, each `KEY=VALUE`, and those of the environment; what is fetched ahead
 /// takes up to half of the session's memory. It ends with the session.
 ///
@@ -14,7 +18,7 @@ use tensorferry_sdk::Result;
 /// Usage, for a setting that there is not, or where the program was built without stores.
 #[cfg(feature = "remote")]
 pub fn remote(settings: &[String], session: &Session) -> Result<Arc<dyn Remote>> {
-    let settings = tensorferry_remote::Settings::new(settings)?;
+    let settings = tensorferry_remote::Settings::new(&with_variable(settings))?;
     let cancelled = session.cancel_flag();
     let is_cancelled = move || cancelled.load(Ordering::Relaxed);
     Ok(Arc::new(tensorferry_remote::Remotes::cancelled_by(settings, session.memory / 2, is_cancelled)))
@@ -26,10 +30,20 @@ pub fn remote(settings: &[String], session: &Session) -> Result<Arc<dyn Remote>>
 /// Usage, where there are settings for them.
 #[cfg(not(feature = "remote"))]
 pub fn remote(settings: &[String], _: &Session) -> Result<Arc<dyn Remote>> {
-    match settings {
+    match *with_variable(settings) {
         [] => Ok(Arc::new(without::NoStores)),
         _ => Err(without::error()),
     }
+}
+
+fn with_variable(settings: &[String]) -> Vec<String> {
+    let said = std::env::var(VARIABLE).unwrap_or_default();
+    said.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).chain(settings.to_vec()).collect()
+}
+
+/// The variable by which a process that is started is told these settings, beside those that this one was told so.
+pub(crate) fn variable(settings: &[String]) -> (&'static str, String) {
+    (VARIABLE, with_variable(settings).join("\n"))
 }
 
 #[cfg(not(feature = "remote"))]

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use tensorferry::engine::context::fault;
+use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::receipt::now;
 use tensorferry_sdk::Result;
@@ -43,7 +44,8 @@ pub fn run(
     let (started, at) = (Instant::now(), now());
     let part = options.shard.map(Shard::word);
     let (journal, history) = Journal::open(&options.journal, part.as_deref())?;
-    let run = Run { options, listener, cancelled, journal, history, started, at };
+    let session = registry.session();
+    let run = Run { options, session, listener, cancelled, journal, history, started, at };
     run.begin()?;
     let mut jobs = jobs.to_vec();
     let schemas = run.find_schemas(&mut jobs, registry)?;
@@ -62,6 +64,7 @@ pub fn run(
 
 struct Run<'a> {
     options: &'a RunOptions,
+    session: &'a Session,
     listener: &'a dyn EventListener,
     cancelled: &'a AtomicBool,
     journal: Journal,
@@ -130,7 +133,7 @@ impl Run<'_> {
                 owned: own.map(OutputHistory::visible_files).unwrap_or_default(),
                 scanned: schemas.scans.get(&index).map(|scan| scan.inputs.clone()).unwrap_or_default(),
                 refused: schemas.refused.get(&index).cloned(),
-                ..QueuedJob::new(index, job)
+                ..QueuedJob::new(index, job, self.session)
             }
         });
         let queued: Vec<_> = queued.collect();
@@ -225,7 +228,8 @@ impl Run<'_> {
 
     /// Scans file groups, each in a process, and writes what was found to the journal.
     fn scan_groups(&self, groups: &[Job]) -> Result<Vec<Option<ScanResult>>> {
-        let queued = groups.iter().enumerate().map(|(index, job)| QueuedJob::new(index, job)).collect();
+        let queued =
+            groups.iter().enumerate().map(|(index, job)| QueuedJob::new(index, job, self.session)).collect();
         let results = Mutex::new((vec![None; groups.len()], Ok(())));
         self.options.pool(&(), self.cancelled).run(queued, &|job, finished| {
             let scanned = match finished.outcome {

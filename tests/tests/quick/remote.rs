@@ -24,12 +24,15 @@ type Asked = Arc<Mutex<Vec<String>>>;
 struct FolderAsStore {
     root: PathBuf,
     lists: bool,
+    /// What is said of every file's content.
+    tag: String,
     asked: Asked,
 }
 
 struct Place {
     root: PathBuf,
     lists: bool,
+    tag: String,
     asked: Asked,
 }
 
@@ -43,7 +46,12 @@ struct StoredFile {
 impl Remote for FolderAsStore {
     fn place(&self, url: &str) -> Result<Option<(Arc<dyn RemotePlace>, String)>> {
         let Some(path) = url.strip_prefix("folder://store") else { return Ok(None) };
-        let place = Place { root: self.root.clone(), lists: self.lists, asked: self.asked.clone() };
+        let place = Place {
+            root: self.root.clone(),
+            lists: self.lists,
+            tag: self.tag.clone(),
+            asked: self.asked.clone(),
+        };
         Ok(Some((Arc::new(place), path.trim_matches('/').to_owned())))
     }
 }
@@ -82,7 +90,7 @@ impl RemotePlace for Place {
     fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>> {
         let at = self.ask("open", path);
         let file = File::open(at).map_err(|_| Error::new(ErrorKind::Malformed, "no such file"))?;
-        let stamp = RemoteStamp { len: file.metadata()?.len(), tag: "etag 1".to_owned(), modified: (0, 0) };
+        let stamp = RemoteStamp { len: file.metadata()?.len(), tag: self.tag.clone(), modified: (0, 0) };
         Ok(Arc::new(StoredFile { path: path.to_owned(), file, stamp, asked: self.asked.clone() }))
     }
 }
@@ -132,7 +140,8 @@ fn registry() -> Registry {
 /// A session in which a folder is a store, and what it is asked.
 fn session(root: &Path, lists: bool) -> (Session, Asked) {
     let asked = Asked::default();
-    let store = FolderAsStore { root: root.to_owned(), lists, asked: asked.clone() };
+    let tag = "etag 1".to_owned();
+    let store = FolderAsStore { root: root.to_owned(), lists, tag, asked: asked.clone() };
     let mut session = Session::new(2, 64 << 20);
     session.remote = Some(Arc::new(store));
     (session, asked)
@@ -242,4 +251,25 @@ fn a_conversion_says_what_it_will_read_before_it_does() {
         }
     }
     assert!((40 << 20..42 << 20).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn what_was_read_has_the_digest_that_its_place_says() {
+    let case = fixtures::case("safetensors", "all_dtypes");
+    let input = case.input();
+    let bytes = std::fs::read(&input).unwrap();
+    let (root, name) = (input.parent().unwrap().to_owned(), input.file_name().unwrap().to_str().unwrap());
+    let home = tempdir().unwrap();
+    let convert = |digest: String| {
+        let tag = format!("sha256:{digest}");
+        let store = FolderAsStore { root: root.clone(), lists: true, tag, asked: Asked::default() };
+        let mut session = Session::new(2, 64 << 20);
+        session.remote = Some(Arc::new(store));
+        let registry = registry().with_session(session);
+        let conversion = registry.convert(format!("folder://store/{name}"), home.path().join("m.pt"));
+        conversion.receipt(true).force(true).run().map(drop)
+    };
+    convert(tensorferry_tests::digest::sha256(&bytes)).unwrap();
+    let error = convert("0".repeat(64)).unwrap_err();
+    assert!(error.kind() == ErrorKind::Malformed && error.to_string().contains("another SHA-256"), "{error}");
 }

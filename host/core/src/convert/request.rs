@@ -73,7 +73,7 @@ impl InputRequest {
     /// Usage, if there is nothing of that name; i/o.
     pub fn open(&self, session: &Session) -> Result<FileSource> {
         let open = || FileSource::open(&self.path, session);
-        self.file_group.as_ref().map_or_else(open, |group| Ok(group.source()))
+        self.file_group.as_ref().map_or_else(open, |group| group.source(session))
     }
 
     /// What the output goes by where its name leaves open whether it is a folder. A data set's template says

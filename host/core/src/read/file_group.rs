@@ -9,12 +9,14 @@
 //! | `infer` | | never said together with `schema`: it would tell the reader how to find one |
 //! | `files` | text | `**`: exactly the files that the source lists, and no others that belong to them by name |
 
+use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
+use crate::read::folder::InputFolder;
 use crate::read::source::FileSource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{OptionKind, Options, Side};
+use tensorferry_sdk::{Entry, OptionKind, Options, Result, Side};
 
 /// The option that takes a schema.
 pub const SCHEMA: &str = "schema";
@@ -28,7 +30,7 @@ const EVERY_FILE: &str = "**";
 pub struct FileGroup {
     /// The data set's name.
     pub dataset: String,
-    /// Its folder, absolute.
+    /// Its folder, absolute, or the URL of it.
     pub folder: PathBuf,
     /// The files, relative to the folder, sorted.
     pub files: Vec<String>,
@@ -38,14 +40,12 @@ pub struct FileGroup {
 
 impl FileGroup {
     /// The group's files, as one input.
-    #[must_use]
-    pub fn source(&self) -> FileSource {
-        FileSource::of_files(self.folder.clone(), self.files.clone())
-    }
-
-    /// The paths of its files.
-    pub fn paths(&self) -> impl Iterator<Item = PathBuf> {
-        self.files.iter().map(|name| self.folder.join(name))
+    ///
+    /// # Errors
+    /// As of [`InputFolder::at`].
+    pub fn source(&self, session: &Session) -> Result<FileSource> {
+        let folder = InputFolder::at(&self.folder, session)?;
+        Ok(FileSource::of(folder, Entry::Folder, &session.limits).with_files(self.files.clone()))
     }
 
     /// What a reader is told: what the user says, which files, and with which schema where it takes one.

@@ -1,6 +1,9 @@
 //! The folder that an input's files lie in: one of this machine, or of a place beyond a network.
 
+mod file_url;
 mod remote_tree;
+
+pub use file_url::local_path;
 
 use crate::context::regular_file;
 use crate::context::remote::RemoteFile;
@@ -67,6 +70,16 @@ impl InputFolder {
         Self { path, place: Place::Local }
     }
 
+    /// The folder at a path of this machine, or at a URL. Whether there is one is not looked at.
+    ///
+    /// # Errors
+    /// Usage, for a URL of which nobody knows what it leads to; what the place answers.
+    pub fn at(path: &Path, session: &Session) -> Result<Self> {
+        let around = Self::around_url(path, session)?;
+        Ok(around
+            .map_or_else(|| Self::local(local_path(path).into_owned()), |(folder, name)| folder.below(&name)))
+    }
+
     /// The folder around what a URL leads to, and the name of that in it, empty for the top of a place; `None`, if this is no
     /// URL.
     ///
@@ -118,7 +131,7 @@ impl InputFolder {
         }
     }
 
-    /// What lies at a name in it.
+    /// What lies at a name in it; of an empty name, at its own place.
     ///
     /// # Errors
     /// I/o, and what the place answers; that there is nothing is no error.
@@ -137,7 +150,8 @@ impl InputFolder {
     }
 
     /// Bytes of a file in it; none, if it is not there.
-    pub(super) fn len(&self, name: &str) -> u64 {
+    #[must_use]
+    pub fn len(&self, name: &str) -> u64 {
         match &self.place {
             Place::Local => std::fs::metadata(self.path.join(name)).map_or(0, |found| found.len()),
             Place::Remote(tree, folder) => {
@@ -219,10 +233,12 @@ impl InputFolder {
     }
 }
 
-/// Whether a text begins as a URL does: with a scheme and `://` (RFC 3986, section 3.1).
+/// Whether a text begins as a URL does: with a scheme and `://` (RFC 3986, section 3.1). One of a file of this machine is a
+/// path: [`local_path`].
 #[must_use]
 pub fn is_url(text: &str) -> bool {
-    text.split_once("://").is_some_and(|(scheme, _)| {
+    let is_local = file_url::path_of(text).is_some();
+    text.split_once("://").filter(|_| !is_local).is_some_and(|(scheme, _)| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
             && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
     })
@@ -249,7 +265,7 @@ pub fn shown(path: &Path) -> String {
 /// I/o; what the place of a URL answers.
 pub fn identity(path: &Path, session: &Session) -> Result<FileIdentity> {
     let Some((folder, name)) = InputFolder::around_url(path, session)? else {
-        return Ok(FileIdentity::of(&std::fs::metadata(path)?));
+        return Ok(FileIdentity::of(&std::fs::metadata(local_path(path))?));
     };
     Ok(match folder.open(&name)? {
         Opened::Local { stamp, .. } => FileIdentity::of_stamp(&stamp),
@@ -262,7 +278,11 @@ pub fn identity(path: &Path, session: &Session) -> Result<FileIdentity> {
 /// # Errors
 /// I/o, where there is no current folder.
 pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
-    if path.to_str().is_some_and(is_url) { Ok(path.to_owned()) } else { std::path::absolute(path) }
+    if path.to_str().is_some_and(is_url) {
+        Ok(path.to_owned())
+    } else {
+        std::path::absolute(local_path(path))
+    }
 }
 
 /// Whether links lead from one to the other without end.

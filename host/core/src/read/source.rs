@@ -7,7 +7,7 @@ use crate::context::session::Session;
 use crate::context::stamp::Stamp;
 use crate::context::suggest::suggest;
 use crate::context::windows::size;
-use crate::read::folder::{EntryKind, FolderEntry, InputFolder, Opened, is_loop, shown};
+use crate::read::folder::{EntryKind, FolderEntry, InputFolder, Opened, is_loop, local_path, shown};
 use crate::read::identity::FileIdentity;
 use crate::read::pattern::FilePattern;
 use rustix::fs::Advice;
@@ -85,7 +85,7 @@ impl FileSource {
                 let found = folder.kind(&name)?;
                 Self::named(folder, name, found, input, &session.limits)
             }
-            None => Self::open_path(input, &session.limits),
+            None => Self::open_path(&local_path(input), &session.limits),
         }
     }
 
@@ -166,7 +166,7 @@ impl FileSource {
     }
 
     /// A source of the files in a folder.
-    fn of(folder: InputFolder, entry: Entry, limits: &Limits) -> Self {
+    pub(super) fn of(folder: InputFolder, entry: Entry, limits: &Limits) -> Self {
         Self {
             folder,
             entry,
@@ -297,6 +297,14 @@ impl FileSource {
             FilePlace::Remote(url, remote) => Some((&**url, FileIdentity::of_remote(remote.stamp()))),
             FilePlace::Unnamed(_) => None,
         })
+    }
+
+    /// The SHA-256 that the place of a remote file says of its content, in hexadecimal digits.
+    pub(crate) fn stated_sha256(&self, id: FileId) -> Option<&str> {
+        match &self.get(id).ok()?.place {
+            FilePlace::Remote(_, remote) => remote.stamp().tag.strip_prefix("sha256:"),
+            FilePlace::Path(..) | FilePlace::Unnamed(_) => None,
+        }
     }
 
     /// Whether every file that was opened is still the one that it was.

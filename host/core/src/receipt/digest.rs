@@ -111,7 +111,7 @@ impl<'a> Files<'a> {
     /// Hashes them; gives the records in the order in which the files were added.
     ///
     /// # Errors
-    /// Transient, where a source changed; else i/o.
+    /// Transient, where a source changed; malformed, where a remote one has not the digest that its place says; else i/o.
     pub fn digest(mut self, algorithm: Algorithm, session: &Session) -> Result<Vec<FileRecord>> {
         self.files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
         let hash = |task: HashTask<'_>| {
@@ -124,6 +124,14 @@ impl<'a> Files<'a> {
                 BytesFrom::Path(path) => hash_file(path, tree, algorithm, session),
             };
             let digest = digest.map_err(|error| error.file(&task.name))?;
+            if let (BytesFrom::Source(source, id), FileDigest::Sha256(found)) = (&task.from, &digest)
+                && let Some(stated) = source.stated_sha256(*id).filter(|stated| stated != found)
+            {
+                return Err(Error::malformed("what was read has another SHA-256 than its place says")
+                    .file(&task.name)
+                    .expected(stated)
+                    .found(found));
+            }
             Ok((task.place, FileRecord { name: task.name, bytes: task.bytes, digest }))
         };
         let mut records = self.files.into_par_iter().with_max_len(1).map(hash).collect::<Result<Vec<_>>>()?;

@@ -3,7 +3,7 @@
 use crate::context::suggest::suggest;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::stage::{Destination, DestinationKind};
-use crate::read::folder::is_url;
+use crate::read::folder::{is_url, local_path};
 use crate::tensors::stored::Spill;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Capabilities, Entry, Error, Result, Side, Target};
@@ -67,6 +67,7 @@ pub fn resolve<'a>(
     named: Option<&str>,
     input: &impl Input,
 ) -> Result<OutputTarget<'a>> {
+    let output = &*local_path(output);
     let text = output.to_str().ok_or_else(|| Error::usage("an output path that is not UTF-8"))?;
     let by_suffix = writers_of(registry, text);
     let is_said = text.ends_with('/') || output.is_dir();

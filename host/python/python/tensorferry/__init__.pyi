@@ -127,6 +127,7 @@ def configure(
     memory: int | None = None,
     plugins: list[str | os.PathLike[str]] | None = None,
     limits: dict[str, int] | None = None,
+    stores: dict[str, object] | None = None,
 ) -> None: ...
 
 class Tensor:

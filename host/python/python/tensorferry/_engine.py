@@ -23,6 +23,7 @@ def configure(
     memory: int | None = None,
     plugins: list[str | os.PathLike[str]] | None = None,
     limits: dict[str, int] | None = None,
+    stores: dict[str, object] | None = None,
 ) -> None:
     """Says what the engine may take, from the next call on. What is open already keeps what it has.
 
@@ -30,11 +31,19 @@ def configure(
     - `memory`: bytes of buffers, all threads together; otherwise 256 MiB
     - `plugins`: more folders of plugin libraries
     - `limits`: of what an input may claim, by name: `{"tensors": 10_000_000}`; `ferry formats` lists them
+    - `stores`: how S3, other stores, servers and the Hub are reached: `{"s3.endpoint": "http://localhost:9000"}`; the guide
+      lists the keys. What the environment says of credentials holds as well
 
-    Raises `UsageError` for a limit that there is not.
+    Raises `UsageError` for a limit or a setting that there is not.
     """
     global _engine
-    settings: dict[str, object] = {"threads": threads, "memory": memory, "plugins": plugins, "limits": limits}
+    settings: dict[str, object] = {
+        "threads": threads,
+        "memory": memory,
+        "plugins": plugins,
+        "limits": limits,
+        "stores": stores,
+    }
     made = _make(settings)
     with _lock:
         _settings.clear()
@@ -74,7 +83,12 @@ def _make(settings: dict[str, object]) -> _native.Engine:
         threads,
         memory,
         settings.get("limits") or {},
+        [f"{key}={_word(value)}" for key, value in (settings.get("stores") or {}).items()],  # type: ignore[attr-defined]
     )
+
+
+def _word(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _others() -> list[str]:

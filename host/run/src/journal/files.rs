@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::publish::disk;
-use tensorferry::engine::read::{folder, identity::FileIdentity};
+use tensorferry::engine::read::folder::{self, EntryKind, FolderEntry, InputFolder};
+use tensorferry::engine::read::identity::FileIdentity;
 
 /// How the names of ferry's own temporary folders start; see [`tensorferry::engine::publish::stage`].
 const HIDDEN: char = '.';
@@ -53,30 +53,31 @@ impl StampedFile {
 }
 
 /// A digest of the names below a folder, without hidden ones and those in `without`; none if it is no folder.
-pub(crate) fn list_names(folder: &Path, without: &HashSet<&Path>) -> Option<String> {
-    if !folder.is_dir() {
+pub(crate) fn list_names(input: &Path, without: &HashSet<&Path>, session: &Session) -> Option<String> {
+    let folder = InputFolder::at(input, session).ok()?;
+    if folder.kind("").ok()? != Some(EntryKind::Folder) {
         return None;
     }
     let mut names = Vec::new();
-    let mut open = vec![folder.to_owned()];
+    let mut open = vec![String::new()];
     while let Some(next) = open.pop() {
-        for entry in fs::read_dir(&next).ok()?.flatten() {
-            let path = entry.path();
-            let is_hidden = entry.file_name().to_string_lossy().starts_with(HIDDEN);
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+        for FolderEntry { name, kind, is_link, .. } in folder.entries(&next, "", u64::MAX).ok()? {
+            let path = folder.path_of(&name);
+            let is_hidden = name.rsplit('/').next().is_some_and(|own| own.starts_with(HIDDEN));
+            if kind == EntryKind::Folder && !is_link {
                 // A folder that was made for the output alone is none of the input's.
                 if !is_hidden && !without.iter().any(|output| output.starts_with(&path)) {
-                    open.push(path);
+                    open.push(name);
                 }
             } else if !without.contains(&*path) {
-                names.push(path);
+                names.push(PathBuf::from(name));
             }
         }
     }
     names.sort();
     let mut hasher = blake3::Hasher::new();
     for name in names {
-        hasher.update(name.strip_prefix(folder).unwrap_or(&name).as_os_str().as_encoded_bytes());
+        hasher.update(name.as_os_str().as_encoded_bytes());
         hasher.update(&[0]);
     }
     Some(hasher.finalize().to_hex()[..32].to_owned())
@@ -86,6 +87,7 @@ pub(crate) fn list_names(folder: &Path, without: &HashSet<&Path>) -> Option<Stri
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_listing_is_of_the_input_s_names_alone() {
@@ -93,16 +95,17 @@ mod tests {
         let folder = home.path();
         fs::create_dir(folder.join("sub")).unwrap();
         fs::write(folder.join("sub/a"), "x").unwrap();
-        let before = list_names(folder, &HashSet::new()).unwrap();
+        let list = |folder: &Path, without| list_names(folder, &without, &Session::default());
+        let before = list(folder, HashSet::new()).unwrap();
         fs::write(folder.join("sub/a"), "other").unwrap();
         fs::create_dir(folder.join(".ferry-stage-x")).unwrap();
-        assert_eq!(list_names(folder, &HashSet::new()).unwrap(), before);
+        assert_eq!(list(folder, HashSet::new()).unwrap(), before);
         let output = folder.join("out/b");
         fs::create_dir(folder.join("out")).unwrap();
         fs::write(&output, "x").unwrap();
-        assert_ne!(list_names(folder, &HashSet::new()).unwrap(), before);
-        assert_eq!(list_names(folder, &HashSet::from([&*output])).unwrap(), before);
-        assert_eq!(list_names(&output, &HashSet::new()), None);
+        assert_ne!(list(folder, HashSet::new()).unwrap(), before);
+        assert_eq!(list(folder, HashSet::from([&*output])).unwrap(), before);
+        assert_eq!(list(&output, HashSet::new()), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use super::input_path::{DEEPEST, InputPath, ShardName, join, read_folder};
 use super::zoo_files::NamePatterns;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use tensorferry::engine::read::folder::InputFolder;
 use tensorferry_sdk::Result;
 
 /// The files of a group.
@@ -22,14 +22,14 @@ pub(super) struct GroupFiles {
 ///
 /// # Errors
 /// I/o.
-pub(super) fn files(root: &Path) -> Result<BTreeSet<String>> {
+pub(super) fn files(root: &InputFolder) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     visit(root, "", 0, &mut found)?;
     Ok(found)
 }
 
-fn visit(root: &Path, folder: &str, depth: usize, found: &mut BTreeSet<String>) -> Result<()> {
-    let (mut files, mut folders) = read_folder(&root.join(folder))?;
+fn visit(root: &InputFolder, folder: &str, depth: usize, found: &mut BTreeSet<String>) -> Result<()> {
+    let (mut files, mut folders) = read_folder(root, folder)?;
     for names in [&mut files, &mut folders] {
         names.retain(|name| !name.starts_with(['.', '_']));
     }
@@ -134,6 +134,7 @@ mod tests {
         for name in ["b", "_SUCCESS", ".x", "sub/a", "sub/.git/a"] {
             std::fs::write(home.path().join(name), "").unwrap();
         }
-        assert_eq!(files(home.path()).unwrap().into_iter().collect::<Vec<_>>(), ["b", "sub/a"]);
+        let root = InputFolder::local(home.path().to_owned());
+        assert_eq!(files(&root).unwrap().into_iter().collect::<Vec<_>>(), ["b", "sub/a"]);
     }
 }

@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Component, Path};
 use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::read::folder::{is_url, shown};
+use tensorferry::engine::read::folder::{InputFolder, is_url, local_path};
 use tensorferry_sdk::{OptionKind, OptionSpec, Side};
 
 /// The jobs, as far as they could be made.
@@ -60,16 +60,9 @@ impl Expansion<'_> {
         let own = &entry.own;
         self.check(&entry.settings);
         let settings = entry.settings.over(self.defaults);
-        let conversion = Conversion {
-            input: absolute(self.base, own.input.get_ref()),
-            output: absolute(self.base, own.output.get_ref()),
-            ..self.conversion(&settings)
-        };
-        if shown(Path::new(&conversion.input)) != conversion.input {
-            let message = "the journal and the report would hold a URL's password or signed query";
-            let suggestion = "keys belong into the environment or a file of credentials";
-            self.mistakes.add(&own.input.span(), message, Some(suggestion.to_owned()));
-        }
+        let Some(input) = self.input(&own.input) else { return };
+        let output = absolute(self.base, own.output.get_ref());
+        let conversion = Conversion { input, output, ..self.conversion(&settings) };
         let at = own.output.span();
         let name = own.name.clone().unwrap_or_else(|| own.output.get_ref().clone());
         self.check_sides(&conversion, &settings, &at);
@@ -171,7 +164,7 @@ fn absolute(base: &Path, path: &str) -> String {
     if is_url(path) {
         return path.to_owned();
     }
-    let whole = base.join(path);
+    let whole = base.join(local_path(Path::new(path)));
     let mut tidy = String::new();
     for part in whole.components().filter(|part| !matches!(part, Component::RootDir | Component::CurDir)) {
         tidy.push('/');
@@ -184,11 +177,9 @@ fn absolute(base: &Path, path: &str) -> String {
 }
 
 /// What a folder without models does hold.
-fn contents(folder: &Path) -> String {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.map(|entry| file_name(&entry.path())).collect();
-    names.sort();
-    names.truncate(5);
+fn contents(folder: &InputFolder) -> String {
+    let entries = folder.entries("", "", u64::MAX).unwrap_or_default();
+    let names: Vec<String> = entries.into_iter().take(5).map(|entry| entry.name).collect();
     if names.is_empty() { "it is empty".to_owned() } else { format!("it holds {}", names.join(", ")) }
 }
 

@@ -2,8 +2,8 @@
 
 use globset::GlobSet;
 use std::collections::BTreeSet;
-use std::path::Path;
-use tensorferry_sdk::{Error, Result};
+use tensorferry::engine::read::folder::{EntryKind, FolderEntry, InputFolder};
+use tensorferry_sdk::Result;
 
 /// How deep folders are entered.
 pub(super) const DEEPEST: usize = 64;
@@ -56,21 +56,17 @@ pub(super) fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
 
-/// The names in a folder: its files, links to files too, and its folders.
+/// The names in a folder below a root: its files, links to files too, and its folders.
 ///
 /// # Errors
 /// I/o.
-pub(super) fn read_folder(path: &Path) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
-    let failed = |e: std::io::Error| Error::from(e).file(path.display().to_string());
+pub(super) fn read_folder(root: &InputFolder, folder: &str) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
     let (mut files, mut folders) = (BTreeSet::new(), BTreeSet::new());
-    for entry in std::fs::read_dir(path).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        let kind = entry.file_type().map_err(failed)?;
-        if kind.is_dir() {
-            folders.insert(name);
-        } else if kind.is_file() || (kind.is_symlink() && entry.path().is_file()) {
-            files.insert(name);
+    for FolderEntry { name, kind, is_link, .. } in root.below(folder).entries("", "", u64::MAX)? {
+        match kind {
+            EntryKind::Folder if !is_link => drop(folders.insert(name)),
+            EntryKind::File => drop(files.insert(name)),
+            _ => {}
         }
     }
     Ok((files, folders))

@@ -151,7 +151,7 @@ pub(super) struct JobKeys {
 pub(super) struct ZooKeys {
     /// What its jobs' names start with; else the name of its root.
     pub(super) name: Option<String>,
-    /// The folder.
+    /// The folder, or the URL of one.
     pub(super) root: Placed<String>,
     /// Globs of the models' paths below the root, or of files in a model's folder; everything if not said.
     pub(super) include: Option<Vec<Placed<String>>>,
@@ -202,7 +202,7 @@ pub(super) struct RuleKeys {
 pub(super) struct DatasetKeys {
     /// Its name, which its jobs' names start with; else the name of its root.
     pub(super) name: Option<String>,
-    /// The folder.
+    /// The folder, or the URL of one.
     pub(super) root: Placed<String>,
     /// Globs of the files' paths below the root; if not said, all that are called as files of records are.
     pub(super) include: Option<Vec<Placed<String>>>,

@@ -11,9 +11,9 @@ use super::input_path::{DEEPEST, InputPath, ShardName, join, read_folder};
 use super::types::ModelDetection;
 use globset::GlobSet;
 use std::collections::BTreeSet;
-use std::path::Path;
 use tensorferry::engine::convert::weights::globs;
 use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::read::folder::InputFolder;
 use tensorferry_sdk::{Capabilities, Description, Result};
 
 /// The files that libraries load a model by: beside weights, they make the folder a model.
@@ -89,7 +89,11 @@ impl NamePatterns {
 ///
 /// # Errors
 /// I/o.
-pub(super) fn find(root: &Path, names: &NamePatterns, detection: ModelDetection) -> Result<Vec<InputPath>> {
+pub(super) fn find(
+    root: &InputFolder,
+    names: &NamePatterns,
+    detection: ModelDetection,
+) -> Result<Vec<InputPath>> {
     let mut found = Vec::new();
     visit(root, "", 0, names, detection, &mut found)?;
     found.sort();
@@ -97,20 +101,19 @@ pub(super) fn find(root: &Path, names: &NamePatterns, detection: ModelDetection)
 }
 
 fn visit(
-    root: &Path,
+    root: &InputFolder,
     folder: &str,
     depth: usize,
     names: &NamePatterns,
     detection: ModelDetection,
     found: &mut Vec<InputPath>,
 ) -> Result<()> {
-    let path = root.join(folder);
-    let (files, mut folders) = read_folder(&path)?;
+    let (files, mut folders) = read_folder(root, folder)?;
     folders.retain(|name| !name.starts_with('.'));
-    if is_model(&path, &files, &folders, names, detection) {
+    if is_model(&root.below(folder), &files, &folders, names, detection) {
         let weights = files.iter().filter(|name| names.is_weight(name));
         let own = if folder.is_empty() {
-            root.file_name().unwrap_or_default().to_string_lossy().into_owned()
+            root.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
         } else {
             folder.to_owned()
         };
@@ -135,16 +138,16 @@ fn visit(
 }
 
 fn is_model(
-    path: &Path,
+    folder: &InputFolder,
     files: &BTreeSet<String>,
     folders: &BTreeSet<String>,
     names: &NamePatterns,
     detection: ModelDetection,
 ) -> bool {
     let has_weights = || files.iter().any(|name| names.is_weight(name));
-    let holds_weights = |folder: &String| {
-        let mut entries = std::fs::read_dir(path.join(folder)).into_iter().flatten().flatten();
-        entries.any(|entry| entry.file_name().to_str().is_some_and(|name| names.is_weight(name)))
+    let holds_weights = |part: &String| {
+        let found = read_folder(folder, part);
+        found.is_ok_and(|(files, _)| files.iter().any(|name| names.is_weight(name)))
     };
     let is_marked = || {
         (MARKS.iter().any(|mark| files.contains(*mark)) && has_weights())
@@ -202,7 +205,8 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "").unwrap();
         }
-        let models = find(home.path(), &names(), detection).unwrap();
+        let root = InputFolder::local(home.path().to_owned());
+        let models = find(&root, &names(), detection).unwrap();
         models.into_iter().map(|model| (model.path.clone(), model.bare)).collect()
     }
 

@@ -67,7 +67,7 @@ fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> 
     outputs.iter().try_for_each(|file| file.check_output())?;
     if names.is_some() {
         let without: HashSet<&Path> = outputs.iter().map(|file| &*file.path).collect();
-        if list_names(Path::new(&job.conversion.input), &without) != *names {
+        if list_names(Path::new(&job.conversion.input), &without, registry.session()) != *names {
             return Err(format!("other files are in {}", job.conversion.input));
         }
     }

@@ -110,7 +110,8 @@ pub fn plan(
     let wanted: Vec<&Job> = jobs.iter().filter(|job| options.wants(job)).collect();
     let decisions: Vec<Decision> = wanted.iter().map(|job| decide(job, &history, registry, false)).collect();
     let to_run = wanted.iter().zip(&decisions).enumerate().filter(|(_, (_, decision))| decision.runs());
-    let queued: Vec<QueuedJob<'_>> = to_run.map(|(index, (&job, _))| QueuedJob::new(index, job)).collect();
+    let queued: Vec<QueuedJob<'_>> =
+        to_run.map(|(index, (&job, _))| QueuedJob::new(index, job, registry.session())).collect();
     listener.on_event(&Event::RunBegan {
         jobs: wanted.len(),
         to_run: queued.len(),

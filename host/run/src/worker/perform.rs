@@ -40,7 +40,8 @@ pub(super) fn perform(
     }
     let force = !task.owned.is_empty() || task.job.policy.force == Force::Always;
     let request = task.job.request(force, task.dry_run);
-    let watch = RunnerWatch { task, pipe, bytes_in: AtomicU64::new(0), refused: AtomicBool::new(false) };
+    let watch =
+        RunnerWatch { task, session, pipe, bytes_in: AtomicU64::new(0), refused: AtomicBool::new(false) };
     let is_over = AtomicBool::new(false);
     let report = std::thread::scope(|scope| {
         let reporter = scope.spawn(|| watch.report_bytes(session, &is_over));
@@ -65,7 +66,7 @@ fn scan_group(
     session: &Session,
 ) -> Result<GroupScan> {
     let conversion = &task.job.conversion;
-    let source = group.source();
+    let source = group.source(session)?;
     let format = probe(registry, &source, conversion.from.as_deref(), session)?;
     if !holds_records(&format.description) {
         let error = Error::unsupported("a data set is made of records, and this is none");
@@ -110,6 +111,7 @@ fn summary(task: &WorkerTask, report: &Report) -> JobSummary {
 /// Reports to the runner how a conversion goes, and asks it before the commit.
 struct RunnerWatch<'a> {
     task: &'a WorkerTask,
+    session: &'a Session,
     pipe: &'a RunnerPipe,
     bytes_in: AtomicU64,
     /// Whether it was stopped because the task is refused.
@@ -149,7 +151,7 @@ impl Watch for RunnerWatch<'_> {
             self.refused.store(true, Ordering::Relaxed);
             return Err(Error::cancelled("refused"));
         }
-        let made = output_record(self.task, ready)?;
+        let made = output_record(self.task, ready, self.session)?;
         self.bytes_in.store(made.summary.bytes_in, Ordering::Relaxed);
         self.pipe.send(&WorkerEvent::Ready { made: Box::new(made) })?;
         match self.pipe.receive::<CommitReply>()? {
@@ -161,7 +163,7 @@ impl Watch for RunnerWatch<'_> {
     }
 }
 
-fn output_record(task: &WorkerTask, ready: &Ready<'_>) -> Result<OutputRecord> {
+fn output_record(task: &WorkerTask, ready: &Ready<'_>, session: &Session) -> Result<OutputRecord> {
     let stamped = |list: &[(PathBuf, FileIdentity)]| -> Result<Vec<StampedFile>> {
         let file = |path, identity| Ok(StampedFile { path: absolute(path)?, identity });
         list.iter().map(|(path, identity)| file(path, *identity)).collect()
@@ -192,7 +194,7 @@ fn output_record(task: &WorkerTask, ready: &Ready<'_>) -> Result<OutputRecord> {
         },
         readers: ready.report.readers.clone(),
         writer: ready.writer.clone(),
-        listing: list_names(Path::new(&task.job.conversion.input), &without),
+        listing: list_names(Path::new(&task.job.conversion.input), &without, session),
         inputs,
         outputs,
         summary: JobSummary { bytes_in, bytes_out, ..summary(task, ready.report) },

@@ -6,6 +6,7 @@ use super::protocol::{CommitReply, WorkerEvent, WorkerTask};
 use crate::events::{Event, EventListener};
 use crate::exit::{ENVIRONMENT, INTERRUPTED};
 use crate::journal::{GroupScan, Journal, OutputRecord, Record};
+use crate::remote;
 use crate::report::{Failure, JobSummary};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -72,6 +73,8 @@ pub struct WorkerCommand {
     pub program: PathBuf,
     /// What stands before its argument `job`.
     pub arguments: Vec<OsString>,
+    /// Settings of stores. The process is told by its environment: some are secret.
+    pub stores: Vec<String>,
 }
 
 impl WorkerProcess {
@@ -79,7 +82,8 @@ impl WorkerProcess {
     pub(crate) fn start(worker: &WorkerCommand) -> Result<Self> {
         let mut command = Command::new(&worker.program);
         command.args(&worker.arguments).args(["job", "--runner", &std::process::id().to_string()]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (variable, stores) = remote::variable(&worker.stores);
+        command.env(variable, stores).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let failed = |e: std::io::Error| Error::from(e).context("cannot start a job's process");
         let mut process = command.spawn().map_err(failed)?;
         let (Some(input), Some(stdout), Some(stderr)) =

@@ -5,28 +5,38 @@ use crate::job::Conversion;
 use crate::manifest::mistakes::suggest;
 use crate::manifest::types::{OptionTexts, Placed, Settings};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tensorferry::engine::convert::steps;
 use tensorferry::engine::formats::registry::RegisteredFormat;
-use tensorferry::engine::read::folder::is_url;
+use tensorferry::engine::read::folder::{EntryKind, InputFolder, shown};
 use tensorferry::engine::write::target;
 use tensorferry_sdk::{Entry, LossKind, OptionSpec, Options, Side};
 
 impl Expansion<'_> {
     /// The folder of a zoo or a data set, if there is one.
-    pub(super) fn root(&mut self, root: &Placed<String>) -> Option<PathBuf> {
-        let path = PathBuf::from(absolute(self.base, root.get_ref()));
-        if is_url(root.get_ref()) {
-            let message = "a root is a folder of this machine: say each input of a store as a job";
-            self.mistakes.add(&root.span(), message, None);
-            return None;
+    pub(super) fn root(&mut self, root: &Placed<String>) -> Option<InputFolder> {
+        let path = self.input(root)?;
+        let folder = InputFolder::at(Path::new(&path), self.registry.session());
+        let found = folder.and_then(|folder| Ok((folder.kind("")?, folder)));
+        let (message, suggestion) = match found {
+            Ok((Some(EntryKind::Folder), folder)) => return Some(folder),
+            Ok(_) => (format!("the root {path} is no folder"), nearby(Path::new(&path))),
+            Err(error) => (error.to_string(), None),
+        };
+        self.mistakes.add(&root.span(), message, suggestion);
+        None
+    }
+
+    /// An input's path or URL; one that holds a secret is a mistake.
+    pub(super) fn input(&mut self, input: &Placed<String>) -> Option<String> {
+        let path = absolute(self.base, input.get_ref());
+        if shown(Path::new(&path)) == path {
+            return Some(path);
         }
-        if !path.is_dir() {
-            let message = format!("the root {} is no folder", path.display());
-            self.mistakes.add(&root.span(), message, nearby(&path));
-            return None;
-        }
-        Some(path)
+        let message = "the journal and the report would hold a URL's password or signed query";
+        let suggestion = "keys belong into the environment or a file of credentials";
+        self.mistakes.add(&input.span(), message, Some(suggestion.to_owned()));
+        None
     }
 
     pub(super) fn check(&mut self, settings: &Settings) {

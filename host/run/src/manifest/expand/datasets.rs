@@ -48,7 +48,7 @@ impl Expansion<'_> {
             self.mistakes.add(&zero.span(), "a group of no files", Some("group is at least 1".to_owned()));
         }
         self.check_records(&settings);
-        let dataset = own.name.clone().unwrap_or_else(|| file_name(&root));
+        let dataset = own.name.clone().unwrap_or_else(|| file_name(root.path()));
         if self.datasets.contains(&dataset) {
             let suggestion = Some("give each a name of its own".to_owned());
             self.mistakes.add(&at, format!("two data sets are called {dataset:?}"), suggestion);
@@ -57,8 +57,8 @@ impl Expansion<'_> {
         for (place, group) in groups(files, size).into_iter().enumerate() {
             let Some(filled) = self.filled(&own.output, &of_group(&group, &dataset)) else { break };
             let files: Vec<String> = group.files.iter().map(|file| file.path.clone()).collect();
-            let input = root.join(&files[0]).display().to_string();
-            let folder = root.clone();
+            let input = root.path_of(&files[0]).display().to_string();
+            let folder = root.path().to_owned();
             let conversion = Conversion {
                 input,
                 output: absolute(self.base, &filled),

@@ -27,7 +27,7 @@ impl Expansion<'_> {
         let models = self.selected(models, own.include.as_deref(), own.exclude.as_deref(), "model");
         let globs = own.rule.iter().map(|rule| std::slice::from_ref(&rule.own.matches));
         let rules: Vec<Option<GlobSet>> = globs.map(|glob| self.used_globs(glob, &models, "model")).collect();
-        let zoo = own.name.clone().unwrap_or_else(|| file_name(&root));
+        let zoo = own.name.clone().unwrap_or_else(|| file_name(root.path()));
         let sidecars: Vec<String> = own.sidecars.iter().map(|glob| glob.get_ref().clone()).collect();
         own.sidecars.iter().for_each(|glob| drop(self.glob(glob)));
         let mut checked: Vec<Option<usize>> = Vec::new();
@@ -43,7 +43,7 @@ impl Expansion<'_> {
             if is_folder(output.get_ref()) {
                 filled += &self.below(model, settings.to.as_ref().map(|to| to.get_ref().as_str()));
             }
-            let input = if model.is_root { root.clone() } else { root.join(&model.path) };
+            let input = if model.is_root { root.path().to_owned() } else { root.path_of(&model.path) };
             let conversion = Conversion {
                 input: input.display().to_string(),
                 output: absolute(self.base, &filled),
