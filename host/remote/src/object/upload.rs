@@ -173,10 +173,26 @@ impl Sending {
 
     async fn part(&self, number: usize, bytes: Bytes) -> Result<PartId> {
         let _turn = self.process.sending.acquire().await;
-        let id = self.begun().await.map_err(|error| self.error(&error))?;
+        let mut patience = self.process.client.patience();
+        loop {
+            let error = match self.part_once(number, bytes.clone()).await {
+                Ok(part) => return Ok(part),
+                Err(error) => error,
+            };
+            // An answer that was cut: what did not come at all has been tried again before.
+            match self.trouble(&error) {
+                trouble if trouble.is_passing() => {
+                    patience.wait(trouble.fault()).await.map_err(|fault| fault.error)?;
+                }
+                _ => return Err(self.error(&error)),
+            }
+        }
+    }
+
+    async fn part_once(&self, number: usize, bytes: Bytes) -> Result<PartId, object_store::Error> {
+        let id = self.begun().await?;
         let payload = PutPayload::from_bytes(bytes);
-        let sent = Manner::default().of(self.store.put_part(&self.location, &id, number, payload)).await;
-        sent.map_err(|error| self.error(&error))
+        Manner::default().of(self.store.put_part(&self.location, &id, number, payload)).await
     }
 
     /// What the store calls the upload, which is begun there with its first part.
