@@ -152,6 +152,8 @@ pub(crate) enum Command {
         /// The folder, .ferry-stage-.../...
         stage: PathBuf,
     },
+    /// End uploads that killed runs have left in a store
+    Clean(Clean),
     /// List the formats, or show one of them with its options
     Formats {
         /// A format's id
@@ -172,6 +174,20 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Clean {
+    /// The start of the names whose uploads are ended: s3://bucket/prefix
+    pub(crate) url: PathBuf,
+
+    /// End those that were begun longer ago than this: nothing tells an upload that is going on from one of a dead run
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = humantime::parse_duration)]
+    pub(crate) older_than: std::time::Duration,
+
+    /// One JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -24,6 +24,7 @@ pub(super) fn is_json(command: &Command) -> bool {
         Command::Check(command) => command.json,
         Command::Run(command) => command.json,
         Command::Verify(command) => command.json,
+        Command::Clean(command) => command.json,
         Command::Steps(command) => command.json,
         Command::Formats { json, .. }
         | Command::Plugin(PluginCommand::List { json } | PluginCommand::Check { json, .. }) => *json,

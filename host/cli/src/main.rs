@@ -7,6 +7,7 @@ mod allow_list;
 mod args;
 mod cat;
 mod check;
+mod clean;
 mod convert;
 mod diff;
 mod failure;
@@ -110,6 +111,7 @@ fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
         | Command::ExaminePlugin { .. }
         | Command::View(_) => Ok(0),
         Command::Verify(command) => verify::run(command, &load()?, session).map(|()| 0),
+        Command::Clean(command) => clean::run(command, session).map(|()| 0),
         Command::Recover { stage } => recover::run(stage).map(|()| 0),
         Command::Formats { id, json } => {
             formats::run(&load()?, &session.limits, id.as_deref(), *json).map(|()| 0)

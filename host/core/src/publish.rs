@@ -1,7 +1,11 @@
-//! Staged files become an output: named, locked, renamed into place, and finished after a crash.
+//! Staged files become an output: named, locked, renamed into place, and finished after a crash;
+//! or objects of a store, sent and completed.
 
 mod beneath;
 pub mod commit;
 pub mod disk;
+pub mod output_bytes;
+pub mod remote;
 pub mod stage;
 pub mod stale;
+pub(crate) mod staging;

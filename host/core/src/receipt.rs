@@ -23,8 +23,7 @@ use crate::tensors::content::ContentDigest;
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::hex;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use tensorferry_sdk::{CatalogView, Error, Limits, Result, TensorId};
@@ -280,7 +279,13 @@ impl Receipt {
     /// Whether there is a receipt, of whatever version.
     #[must_use]
     pub fn is_at(path: &Path, limits: &Limits) -> bool {
-        read_text(path, limits).is_ok_and(|text| serde_json::from_slice::<Versioned>(&text).is_ok())
+        read_text(path, limits).is_ok_and(|text| Self::is_one(&text))
+    }
+
+    /// Whether a text is a receipt, of whatever version.
+    #[must_use]
+    pub fn is_one(text: &[u8]) -> bool {
+        serde_json::from_slice::<Versioned>(text).is_ok()
     }
 
     fn parse(text: &[u8]) -> Result<Self> {
@@ -294,15 +299,14 @@ impl Receipt {
         serde_json::from_slice(text).map_err(malformed)
     }
 
-    /// Writes it, with a line end.
+    /// Its document, with a line end.
     ///
     /// # Errors
     /// I/o.
-    pub fn write(&self, file: &File) -> Result<()> {
-        let mut output = BufWriter::new(file);
-        serde_json::to_writer_pretty(&mut output, self).map_err(std::io::Error::from)?;
-        output.write_all(b"\n")?;
-        output.flush().map_err(Error::from)
+    pub fn text(&self) -> Result<Vec<u8>> {
+        let mut text = serde_json::to_vec_pretty(self).map_err(std::io::Error::from)?;
+        text.push(b'\n');
+        Ok(text)
     }
 
     /// Bytes of the output's files.

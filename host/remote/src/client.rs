@@ -4,12 +4,15 @@ use crate::address::{is_public, literal};
 use crate::body::Body;
 use crate::fault::{Fault, Patience, Remedy, causes};
 use crate::secret::{Secret, scrubbed, shown};
+use crate::sent::Sent;
 use crate::settings::Settings;
 use bytes::Bytes;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
 use std::collections::HashMap;
+use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 use tensorferry_sdk::{Error, Result};
@@ -168,6 +171,21 @@ impl Client {
         }
     }
 
+    /// As [`ask`](Self::ask), one time: of a passing fault nobody knows whether what was asked for was done.
+    ///
+    /// # Errors
+    /// The fault.
+    pub(crate) async fn ask_once(&self, ask: &Ask) -> Result<Answer, Fault> {
+        let answer = self.once(ask, &Follow::No).await?;
+        match busy(&answer) {
+            None => Ok(answer),
+            Some(after) => {
+                let words = self.words(answer).await;
+                Err(Fault { remedy: Remedy::Again(after), ..Fault::passing(words) })
+            }
+        }
+    }
+
     /// Asks once, following redirects of what only reads.
     ///
     /// # Errors
@@ -198,12 +216,13 @@ impl Client {
     async fn send(&self, client: &reqwest::Client, ask: &Ask) -> Result<Answer, Fault> {
         let mut request = reqwest::Request::new(ask.method.clone(), ask.url.clone());
         *request.headers_mut() = ask.headers.clone();
+        let (body, taken) = Sent::new(ask.body.clone());
         if !ask.body.is_empty() {
-            *request.body_mut() = Some(ask.body.clone().into());
+            *request.body_mut() = Some(reqwest::Body::wrap(body));
         }
         let name = shown(&ask.url);
-        let answer = tokio::time::timeout(self.rules.answer_time, client.execute(request)).await;
-        let response = match answer {
+        let answer = self.in_time(client.execute(request), &taken, ask.body.len() as u64).await;
+        let response = match answer? {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(self.fault(error).of(&name)),
             Err(_) => {
@@ -214,6 +233,38 @@ impl Client {
         let (status, headers) = (response.status(), response.headers().clone());
         let body = Body::new(response, self.rules.least_rate, self.rules.least_rate_time);
         Ok(Answer { status, headers, url: ask.url.clone(), body, secrets: secrets_of(ask) })
+    }
+
+    /// What comes of a request within the time for an answer, which begins when its body is sent.
+    ///
+    /// # Errors
+    /// A body that is sent slower than the least rate.
+    async fn in_time<T>(
+        &self,
+        request: impl Future<Output = T>,
+        taken: &AtomicU64,
+        len: u64,
+    ) -> Result<Result<T, tokio::time::error::Elapsed>, Fault> {
+        let mut request = std::pin::pin!(request);
+        let mut before = 0;
+        while before < len {
+            let found = tokio::time::timeout(self.rules.least_rate_time, &mut request).await;
+            if found.is_ok() {
+                return Ok(found);
+            }
+            let now = taken.load(Ordering::Relaxed);
+            let least = self.rules.least_rate.saturating_mul(self.rules.least_rate_time.as_secs().max(1));
+            if now < len && now - before < least {
+                return Err(Fault::passing(format!(
+                    "{} bytes were sent in {} s, the least-rate is {}",
+                    now - before,
+                    self.rules.least_rate_time.as_secs_f32(),
+                    self.rules.least_rate
+                )));
+            }
+            before = now;
+        }
+        Ok(tokio::time::timeout(self.rules.answer_time, request).await)
     }
 
     /// The client that may follow a redirect of `first`: to public addresses, unless the first host had a private one
@@ -403,7 +454,7 @@ fn certificates(path: &str) -> Result<Vec<reqwest::Certificate>> {
 }
 
 /// What a body of an error says to people: of JSON and XML the message, of a page its title, of text the first line.
-fn words_of(body: &[u8]) -> String {
+pub(crate) fn words_of(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     if let Ok(json) = serde_json::from_slice::<serde_json::Value>(body) {
         let error = &json["error"];

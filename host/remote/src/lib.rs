@@ -23,6 +23,7 @@
 
 mod address;
 mod body;
+mod budget;
 mod cache;
 mod client;
 mod fault;
@@ -35,6 +36,7 @@ mod pages;
 mod remotes;
 mod runtime;
 mod secret;
+mod sent;
 mod settings;
 mod spool;
 mod version;

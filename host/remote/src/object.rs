@@ -1,13 +1,16 @@
 //! Objects of S3, Google Cloud Storage and Azure, through Apache's `object_store` on this crate's client.
 
 mod azure;
+mod clean;
 mod connector;
 mod gcs;
 mod listing;
+mod manner;
 mod origin;
 mod profile;
 mod s3;
 mod trouble;
+mod upload;
 
 use crate::address::literal;
 use crate::fault::Fault;
@@ -19,20 +22,51 @@ use crate::settings::{Scope, Settings};
 use crate::version::Version;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use object_store::aws::AmazonS3;
+use object_store::azure::{AzureCredential, MicrosoftAzure};
+use object_store::gcp::GoogleCloudStorage;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt};
+use manner::Manner;
 use origin::{ObjectOrigin, version_of};
 use reqwest::Url;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry::engine::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
+use std::time::Duration;
+use tensorferry::engine::context::remote::{
+    NewObject, RemoteEntry, RemoteFile, RemotePlace, RemoteStamp, RemoteUpload,
+};
 use tensorferry_sdk::{Error, Result};
 use trouble::Trouble;
+use upload::Upload;
 
 /// What `object_store` has for each provider.
-trait Store: ObjectStore + PaginatedListStore {}
+trait Store: ObjectStore + PaginatedListStore + MultipartStore {
+    /// What signs anew a request to Azure.
+    fn azure_credential(&self) -> BoxFuture<'_, Result<Option<Arc<AzureCredential>>, object_store::Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
-impl<S: ObjectStore + PaginatedListStore> Store for S {}
+    /// What signs requests to S3 that `object_store` does not know.
+    fn s3(&self) -> Option<&AmazonS3> {
+        None
+    }
+}
+
+impl Store for AmazonS3 {
+    fn s3(&self) -> Option<&AmazonS3> {
+        Some(self)
+    }
+}
+
+impl Store for GoogleCloudStorage {}
+
+impl Store for MicrosoftAzure {
+    fn azure_credential(&self) -> BoxFuture<'_, Result<Option<Arc<AzureCredential>>, object_store::Error>> {
+        Box::pin(async move { self.credentials().get_credential().await.map(Some) })
+    }
+}
 
 /// A bucket, or a container of Azure's.
 pub(crate) struct ObjectPlace {
@@ -296,6 +330,48 @@ impl RemotePlace for ObjectPlace {
     fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>> {
         let found = if path.is_empty() { None } else { self.object(path)? };
         found.ok_or_else(|| Error::malformed("there is no such object").file(self.url(path)))
+    }
+
+    fn stamp(&self, path: &str) -> Result<Option<RemoteStamp>> {
+        let location = location(path)?;
+        let found = self.ask(path, move |store| {
+            let location = location.clone();
+            Box::pin(async move { store.head(&location).await })
+        })?;
+        match found {
+            Ok(meta) => Ok(Some(version_of(&meta).stamp())),
+            Err(trouble) if trouble.status() == Some(404) && !trouble.is_of_bucket() => Ok(None),
+            Err(trouble) => Err(trouble.error()),
+        }
+    }
+
+    fn create(&self, path: &str, object: NewObject) -> Result<Arc<dyn RemoteUpload>> {
+        let (store, name) = (self.current(), (path, self.url(path)));
+        Ok(Arc::new(Upload::begin(&self.engine, store, self.bucket.scope, name, &object)?))
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        let (store, location) = (self.current(), location(path)?);
+        let (client, url) = (self.engine.process()?.client.clone(), self.url(path));
+        self.engine.see_through(async move {
+            match Manner::default().of(store.delete(&location)).await {
+                Ok(()) => Ok(()),
+                Err(error) => match Trouble::of(&error, &client) {
+                    trouble if trouble.status() == Some(404) => Ok(()),
+                    trouble => Err(trouble.of_file(&url).error()),
+                },
+            }
+        })?
+    }
+
+    fn end_uploads(&self, prefix: &str, older_than: Duration) -> Result<Vec<String>> {
+        // The first answer tells in which region the bucket is, whatever else it says.
+        let _ = self.stamp("ferry");
+        let (store, client) = (self.current(), self.engine.process()?.client.clone());
+        let prefix = prefix.to_owned();
+        let ended = self.engine.wait(async move { clean::end(&*store, &client, &prefix, older_than).await })?;
+        let ended = ended.map_err(|fault| fault.of(&self.url("")).error)?;
+        Ok(ended.iter().map(|key| self.url(key)).collect())
     }
 
     fn will_open(&self, paths: &[&str]) {

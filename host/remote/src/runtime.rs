@@ -1,6 +1,7 @@
 //! The engine is what all places of one `Remotes` share: the thread of transfers, the client and the cache. They are of
 //! one process: one that was forked starts its own, since threads and connections do not go along into it.
 
+use crate::budget::Budget;
 use crate::cache::{Cache, Cancelled, LOOK};
 use crate::client::Client;
 use crate::settings::Settings;
@@ -24,7 +25,11 @@ pub(crate) struct Engine {
 pub(crate) struct Process {
     pub(crate) client: Client,
     pub(crate) cache: Arc<Cache>,
-    handle: Handle,
+    /// Memory of what is sent.
+    pub(crate) budget: Arc<Budget>,
+    /// Turns of those who send.
+    pub(crate) sending: Semaphore,
+    pub(crate) handle: Handle,
     openings: Arc<Semaphore>,
     /// The thread ends when this is dropped.
     _stop: oneshot::Sender<()>,
@@ -66,9 +71,11 @@ impl Engine {
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name("transfers".into());
         thread.spawn(move || runtime.block_on(async { drop(stopped.await) })).map_err(cannot)?;
-        let cache = Cache::new(self.memory, self.settings.count("parallel"), client.clone(), handle.clone());
+        let parallel = self.settings.count("parallel");
+        let cache = Cache::new(self.memory, parallel, client.clone(), handle.clone());
+        let (budget, sending) = (Budget::new(self.memory), Semaphore::new(parallel));
         let openings = Arc::new(Semaphore::new(OPENINGS));
-        Ok(Process { client, cache, handle, openings, _stop: stop })
+        Ok(Process { client, cache, budget, sending, handle, openings, _stop: stop })
     }
 
     /// A number for a file.
@@ -97,6 +104,20 @@ impl Engine {
                 work(turn).await;
             }
         });
+    }
+
+    /// Does something on the thread of transfers, and waits for it whether or not the user ends the run: what must not be
+    /// left half done, and comes to an end by itself.
+    ///
+    /// # Errors
+    /// I/o, if the thread has ended.
+    pub(crate) fn see_through<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        let (send, receive) = sync_channel(1);
+        self.process()?.handle.spawn(async move { drop(send.send(work.await)) });
+        receive.recv().map_err(|_| Error::io("the thread of transfers has ended"))
     }
 
     /// Does something on the thread of transfers, and waits for it.

@@ -33,7 +33,12 @@ enum Kind {
     Bytes,
     Seconds,
     Flag,
+    /// One of some words.
+    Checksum,
 }
+
+/// What parts may be sent with.
+const CHECKSUMS: [&str; 3] = ["crc64nvme", "sha256", "none"];
 
 impl Kind {
     fn word(self) -> &'static str {
@@ -44,6 +49,7 @@ impl Kind {
             Self::Bytes => "bytes",
             Self::Seconds => "seconds",
             Self::Flag => "true or false",
+            Self::Checksum => "name",
         }
     }
 }
@@ -90,6 +96,7 @@ const ROWS: &[Row] = &[
     Row("endpoint", Kind::Text, "", &[], true, "URL of a store that is not the provider's own"),
     Row("allow-http", Kind::Flag, "false", &[], true, "allow an endpoint without TLS; an endpoint on this machine needs no leave"),
     Row("anonymous", Kind::Flag, "false", &[], true, "sign nothing: public buckets"),
+    Row("checksum", Kind::Checksum, "crc64nvme", &[], true, "S3: the checksum that the store holds each part that is sent against: crc64nvme, sha256 or none"),
     Row("region", Kind::Text, "", &["AWS_REGION", "AWS_DEFAULT_REGION"], true, "S3: the bucket's region"),
     Row("path-style", Kind::Flag, "", &[], true, "S3: the bucket stands in the path, not in the host; true with an endpoint"),
     Row("profile", Kind::Text, "", &["AWS_PROFILE", "AWS_DEFAULT_PROFILE"], true, "S3: the profile in ~/.aws"),
@@ -263,6 +270,7 @@ fn checked(name: &str, kind: Kind, value: &str) -> Result<String> {
         Kind::Bytes => bytes(value).is_some(),
         Kind::Seconds => seconds(value).is_some(),
         Kind::Flag => flag(value).is_some(),
+        Kind::Checksum => CHECKSUMS.contains(&value),
     };
     if is_right {
         return Ok(value.to_owned());
@@ -273,6 +281,7 @@ fn checked(name: &str, kind: Kind, value: &str) -> Result<String> {
         Kind::Bytes => "a number of bytes, like 512, 64KiB or 2GiB",
         Kind::Seconds => "seconds, more than 0 and at most 86400",
         Kind::Flag => "true or false",
+        Kind::Checksum => "crc64nvme, sha256 or none",
     };
     let error = Error::usage(format!("the setting {name} cannot have this value")).expected(expected);
     Err(if kind == Kind::Secret { error } else { error.found(format!("{value:?}")) })

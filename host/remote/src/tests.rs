@@ -6,6 +6,7 @@ mod hub;
 mod object;
 mod redirects;
 mod secrets;
+mod upload;
 
 use crate::{Remotes, Settings};
 use std::sync::Arc;

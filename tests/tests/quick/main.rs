@@ -27,6 +27,7 @@ mod cli {
     mod steps;
     mod stores;
     mod transcript;
+    mod uploads;
     mod usage;
 }
 mod fixtures {
@@ -61,3 +62,6 @@ mod run {
     mod zoo;
 }
 mod safety;
+mod store_outputs;
+#[path = "../../../host/remote/tests/support/mod.rs"]
+mod stores;

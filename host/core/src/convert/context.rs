@@ -167,7 +167,7 @@ impl<'a> ConversionContext<'a> {
 
     /// What the plugins of an input that is read for this purpose are told.
     pub(crate) fn reading(&self, purpose: Purpose) -> ReadContext<'a> {
-        ReadContext::new(self.session, purpose).with_new_output(self.target.is_new_folder())
+        ReadContext::new(self.session, purpose).with_new_output(self.target.is_new_folder(self.session))
     }
 }
 

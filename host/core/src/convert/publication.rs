@@ -6,14 +6,16 @@ use crate::convert::context::ConversionContext;
 use crate::convert::report::Report;
 use crate::convert::watch::Ready;
 use crate::formats::used::UsedFormat;
-use crate::publish::commit::{check_free, recover};
-use crate::publish::stage::{Stage, StagedFile};
-use crate::publish::stale::{self, StaleFiles};
+use crate::publish::output_bytes::FileShape;
+use crate::publish::stage::StagedFile;
+use crate::publish::staging::{OutputPlace, Staging};
+use crate::publish::remote::folder::is_refusal;
+use crate::publish::stale::{self, SearchedFolder, StaleFiles};
 use crate::read::identity::FileIdentity;
 use crate::receipt::{self, Receipt};
 use crate::write::space::check_space;
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Context, Result, Role};
+use tensorferry_sdk::{Context, Error, Result, Role};
 
 /// What has been planned and can be written: tensors with the files that go along, or records.
 pub(crate) trait PlannedOutput {
@@ -38,22 +40,22 @@ pub(crate) trait PlannedOutput {
     fn len(&self) -> Option<u64>;
 
     /// Writes the files; gives their lengths, in the order of [`files`](Self::files).
-    fn write(&mut self, stage: &Stage, report: &mut Report) -> Result<Vec<u64>>;
+    fn write(&mut self, stage: &Staging, report: &mut Report) -> Result<Vec<u64>>;
 
     /// Takes the digests of the content that was read, if that has not been done on the way.
     fn digest(&mut self) -> Result<()>;
 
     /// Reads what was written back and compares it with what was read.
-    fn verify(&self, stage: &Stage, report: &mut Report) -> Result<()>;
+    fn verify(&self, stage: &Staging, report: &mut Report) -> Result<()>;
 
     /// The receipt of what was read and written.
-    fn receipt(&self, stage: &Stage, report: &Report) -> Result<Receipt>;
+    fn receipt(&self, stage: &Staging, report: &Report) -> Result<Receipt>;
 }
 
 /// An output that is written and checked, and only has to become visible.
 pub(crate) struct StagedOutput<'a> {
     context: &'a ConversionContext<'a>,
-    stage: Stage,
+    stage: Staging,
     files: Vec<StagedFile>,
     lens: Vec<u64>,
     report: Report,
@@ -72,20 +74,21 @@ pub(crate) fn stage<'a>(
     let destination = &context.target.destination;
     let receipt = receipt::name_for(destination);
     let mut files = output.files();
+    let place = OutputPlace::of(destination, context.session)?;
 
     let mut recovered = context.recovered.borrow_mut();
-    recovered.append(recover(destination)?);
+    recovered.append(place.recover()?);
     report.recovered(recovered.clone());
     drop(recovered);
     let names = files.iter().map(|file| file.path.as_str());
     let names = names.chain(asked.receipt.map(|_| receipt.as_str()));
-    check_free(destination, names, asked.commit.force)?;
-    if let Some(len) = output.len() {
+    place.check_free(names, asked.commit.force)?;
+    if let (OutputPlace::Local(destination), Some(len)) = (&place, output.len()) {
         check_space(&destination.folder, len)?;
     }
-    let older = older_receipt(context, &receipt);
-    let stale = stale_files(context, output, &files, older.clone())?;
-    let mut stage = Stage::begin(destination)?;
+    let older = older_receipt(context, &place, &receipt);
+    let stale = stale_files(context, output, &place, &files, older.clone())?;
+    let mut stage = place.begin(asked.commit.force)?;
     if !output.is_named_late() {
         replace(context, &mut stage, stale)?;
     }
@@ -94,22 +97,30 @@ pub(crate) fn stage<'a>(
     let lens = output.write(&stage, &mut report)?;
     if output.is_named_late() {
         files = output.files();
-        check_free(destination, files.iter().map(|file| file.path.as_str()), asked.commit.force)?;
-        replace(context, &mut stage, stale_files(context, output, &files, older)?)?;
+        place.check_free(files.iter().map(|file| file.path.as_str()), asked.commit.force)?;
+        replace(context, &mut stage, stale_files(context, output, &place, &files, older)?)?;
     }
+    stage.finish(context.session)?;
     fault::reach("sealed")?;
     if asked.receipt.is_some() {
         output.digest()?;
+    }
+    let receipt_file = asked.receipt.map(|_| StagedFile { path: receipt.clone(), index: true });
+    if asked.verify || asked.receipt.is_some() {
+        refuse_to_replace_inputs(context, output, &place, &files)?;
+        // The receipt, too: that of an older output goes first.
+        stage.make_readable(&files.iter().cloned().chain(receipt_file.clone()).collect::<Vec<_>>())?;
     }
     if asked.verify {
         output.verify(&stage, &mut report)?;
         fault::reach("verified")?;
     }
-    if asked.receipt.is_some() {
-        let document = output.receipt(&stage, &report)?;
-        document.write(&stage.create(&receipt, None)?)?;
+    if let Some(file) = receipt_file {
+        let text = output.receipt(&stage, &report)?.text()?;
+        stage.create(&receipt, FileShape::of_len(text.len() as u64))?.write_all_at(&text, 0)?;
+        stage.finish(context.session)?;
         // The last thing to become visible, and of an older output the first that goes.
-        files.push(StagedFile { path: receipt, index: true });
+        files.push(file);
     }
     Ok(StagedOutput { context, stage, files, lens, report })
 }
@@ -118,24 +129,64 @@ pub(crate) fn stage<'a>(
 fn stale_files(
     context: &ConversionContext<'_>,
     output: &dyn PlannedOutput,
+    place: &OutputPlace<'_>,
     files: &[StagedFile],
     older: Option<StagedFile>,
 ) -> Result<StaleFiles> {
-    let folder = &context.target.destination.folder;
-    let search = stale::Search::new(folder, output.superseded(), files, context.session.folders())?;
-    search.find(older, context.request.output.commit.force, |path| output.reads_from(path))
+    let folder = match place {
+        OutputPlace::Local(destination) => {
+            SearchedFolder::Local(&destination.folder, context.session.folders())
+        }
+        OutputPlace::Remote(folder) => SearchedFolder::Remote(folder),
+    };
+    let search = stale::Search::new(folder, output.superseded(), files)?;
+    let found =
+        search.find(older, context.request.output.commit.force, |path| output.reads_from(path));
+    match (found, place) {
+        (Err(error), OutputPlace::Remote(_)) if is_refusal(error.kind()) => {
+            context.session.note(&format!("older files of such an output were not looked for: {error}"));
+            Ok(StaleFiles::default())
+        }
+        (found, _) => found,
+    }
+}
+
+/// An object that is read may be replaced when it has been read, and not before what replaces it was compared with it.
+fn refuse_to_replace_inputs(
+    context: &ConversionContext<'_>,
+    output: &dyn PlannedOutput,
+    place: &OutputPlace<'_>,
+    files: &[StagedFile],
+) -> Result<()> {
+    let OutputPlace::Remote(folder) = place else { return Ok(()) };
+    let own = files.iter().map(|file| folder.url(&file.path)).find(|url| output.reads_from(url));
+    own.map_or(Ok(()), |url| {
+        Err(Error::usage("the input would be replaced before the output is verified, or its receipt written")
+            .file(url.display().to_string())
+            .expected(format!("another name than {}", context.target.output.display())))
+    })
 }
 
 /// Has those files of an older output go that do, when the new ones come, and says what stays.
-fn replace(context: &ConversionContext<'_>, stage: &mut Stage, stale: StaleFiles) -> Result<()> {
+fn replace(context: &ConversionContext<'_>, stage: &mut Staging, stale: StaleFiles) -> Result<()> {
     stale.note().iter().for_each(|note| context.session.note(note));
     stage.supersede(stale.gone)
 }
 
 /// The receipt of an older output, where the new one gets none. What is no receipt is somebody else's file.
-fn older_receipt(context: &ConversionContext<'_>, name: &str) -> Option<StagedFile> {
-    let path = context.target.destination.folder.join(name);
-    let is_stale = context.request.output.receipt.is_none() && Receipt::is_at(&path, &context.session.limits);
+fn older_receipt(
+    context: &ConversionContext<'_>,
+    place: &OutputPlace<'_>,
+    name: &str,
+) -> Option<StagedFile> {
+    let limits = &context.session.limits;
+    let is_there = || match place {
+        OutputPlace::Local(destination) => Receipt::is_at(&destination.folder.join(name), limits),
+        OutputPlace::Remote(folder) => {
+            folder.read_small(name, limits.header_bytes).is_some_and(|text| Receipt::is_one(&text))
+        }
+    };
+    let is_stale = context.request.output.receipt.is_none() && is_there();
     is_stale.then(|| StagedFile { path: name.to_owned(), index: true })
 }
 

@@ -8,11 +8,11 @@ use crate::convert::record_input::RecordInput;
 use crate::convert::report::Report;
 use crate::formats::options;
 use crate::formats::used::UsedFormat;
-use crate::publish::stage::{Stage, StagedFile};
+use crate::publish::stage::StagedFile;
+use crate::publish::staging::Staging;
 use crate::read::context::ReadContext;
 use crate::read::file_group::{SCHEMA, takes_schema};
 use crate::read::identity::FileIdentity;
-use crate::read::source::FileSource;
 use crate::receipt::Receipt;
 use crate::records::checksum::{ComparedTypes, RowsChecksum, checksum, compared_types, is_of_bytes};
 use crate::records::digest::{RowHasher, hashed};
@@ -159,7 +159,7 @@ impl<'a> RecordOutput<'a> {
     /// those that cannot be compared.
     fn compare_back(
         &self,
-        stage: &Stage,
+        stage: &Staging,
         sent: &Schema,
         options: &[(String, String)],
         losses: &[Loss],
@@ -169,7 +169,7 @@ impl<'a> RecordOutput<'a> {
             [one] => Entry::File(one.clone()),
             _ => Entry::Folder,
         };
-        let written = FileSource::at(stage.path(""), entry, &session.limits);
+        let written = stage.written("", entry, session)?;
         let reading = ReadContext::new(session, Purpose::COMPARE);
         let written = rows::open(&written, target.format, options, &reading)?;
         let (compared, left_out) = compared_types(sent, &written.set.schema(), losses);
@@ -244,7 +244,7 @@ impl PlannedOutput for RecordOutput<'_> {
         None
     }
 
-    fn write(&mut self, stage: &Stage, report: &mut Report) -> Result<Vec<u64>> {
+    fn write(&mut self, stage: &Staging, report: &mut Report) -> Result<Vec<u64>> {
         let (plan, session, count) = (&*self.plan, self.context.session, self.input.count());
         let hasher = self.hasher.as_mut();
         let written = self.input.flow(|flow| write(flow, plan, count, hasher, stage, session))?;
@@ -267,7 +267,7 @@ impl PlannedOutput for RecordOutput<'_> {
         Ok(())
     }
 
-    fn verify(&self, stage: &Stage, report: &mut Report) -> Result<()> {
+    fn verify(&self, stage: &Staging, report: &mut Report) -> Result<()> {
         let sent = self.input.schema()?;
         // Those of the writer: what the input's reader could not say was never sent.
         let losses = report.losses.get(self.input.losses()?.len()..).unwrap_or_default();
@@ -279,7 +279,8 @@ impl PlannedOutput for RecordOutput<'_> {
         let bytes: Vec<Field> = sent.fields().iter().filter(is_bytes).map(plain).collect();
         if !bytes.is_empty() && takes_schema(self.context.target.format, &[]) {
             let schema = Schema::new(bytes);
-            let file = stage.root.join("columns.json");
+            let scratch = stage.scratch()?;
+            let file = scratch.path().join("columns.json");
             let text = schema_file(&schema).to_string();
             std::fs::write(&file, text).map_err(|e| Error::from(e).file(file.display().to_string()))?;
             let told = [(SCHEMA.to_owned(), file.display().to_string())];
@@ -297,7 +298,7 @@ impl PlannedOutput for RecordOutput<'_> {
         Ok(())
     }
 
-    fn receipt(&self, stage: &Stage, report: &Report) -> Result<Receipt> {
+    fn receipt(&self, stage: &Staging, report: &Report) -> Result<Receipt> {
         let written = WrittenRecords {
             format: self.input.format,
             source: self.input.source,

@@ -128,7 +128,7 @@ impl Report {
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({
             "input": shown(&self.input),
-            "output": self.output,
+            "output": shown(&self.output),
             "files_read": self.files_read,
             "format": self.format,
             "tensors": self.tensors,

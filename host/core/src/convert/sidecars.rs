@@ -7,7 +7,8 @@ use crate::convert::context::ConversionContext;
 use crate::convert::models::is_export;
 use crate::convert::weights::{MOST_FOLDERS, Weights, globs};
 use crate::formats::probe::is_beside;
-use crate::publish::stage::Stage;
+use crate::publish::output_bytes::FileShape;
+use crate::publish::staging::Staging;
 use crate::read::folder::{EntryKind, FolderEntry};
 use crate::read::identity::FileIdentity;
 use crate::read::model::InputModel;
@@ -18,7 +19,6 @@ use crate::steps::model_config::OF_QUANTIZATION;
 use crate::write::config_dtype::{self, Edit};
 use crate::write::config_quantization;
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Context, Entry, Error, Loss, LossKind, Result, Source, Target};
 
@@ -318,32 +318,32 @@ impl Sidecars {
     ///
     /// # Errors
     /// Transient, where a file changed; else i/o.
-    pub(crate) fn copy(&self, source: &FileSource, stage: &Stage, session: &Session) -> Result<Vec<u64>> {
+    pub(crate) fn copy(&self, source: &FileSource, stage: &Staging, session: &Session) -> Result<Vec<u64>> {
         let mut buffer = Vec::new();
         let mut lens = Vec::with_capacity(self.names.len());
         for name in &self.names {
             if let Some((text, source)) = self.edited.get(name) {
                 let len = text.len() as u64;
-                let output = stage.create(name, Some(len))?;
-                output.write_all_at(text, 0).map_err(|e| Error::from(e).file(name))?;
+                let output = stage.create(name, FileShape::of_len(len))?;
+                output.write_all_at(text, 0).map_err(|e| e.file(name))?;
                 source.check_unchanged()?;
                 lens.push(len);
                 continue;
             }
             let file = source.open(name)?;
             let len = source.len(file);
-            let output = stage.create(name, Some(len))?;
+            let output = stage.create(name, FileShape::of_len(len))?;
             buffer.resize(WINDOW_BYTES, 0);
             for (offset, part) in windows(0..len) {
                 session.check_cancelled()?;
                 source.read_at(file, offset, &mut buffer[..part])?;
-                output.write_all_at(&buffer[..part], offset).map_err(|e| Error::from(e).file(name))?;
+                output.write_all_at(&buffer[..part], offset).map_err(|e| e.file(name))?;
             }
             lens.push(len);
         }
         for (name, bytes) in &self.made {
-            let output = stage.create(name, Some(bytes.len() as u64))?;
-            output.write_all_at(bytes, 0).map_err(|e| Error::from(e).file(name))?;
+            let output = stage.create(name, FileShape::of_len(bytes.len() as u64))?;
+            output.write_all_at(bytes, 0).map_err(|e| e.file(name))?;
             lens.push(bytes.len() as u64);
         }
         source.check_unchanged()?;

@@ -9,12 +9,13 @@ use crate::convert::report::Report;
 use crate::convert::sidecars::{self, Sidecars};
 use crate::convert::tensors::PlannedModel;
 use crate::formats::used::UsedFormat;
-use crate::publish::stage::{Stage, StagedFile};
+use crate::publish::stage::StagedFile;
+use crate::publish::staging::Staging;
 use crate::read::identity::FileIdentity;
 use crate::read::model::InputModel;
 use crate::receipt::Receipt;
 use crate::tensors::tally;
-use crate::write::verify::verify;
+use crate::write::verify::{entry, verify};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Layout, OutputFile, OutputId, Result, Role};
 
@@ -123,7 +124,7 @@ impl PlannedOutput for TensorOutput<'_> {
         Some(self.bytes())
     }
 
-    fn write(&mut self, stage: &Stage, report: &mut Report) -> Result<Vec<u64>> {
+    fn write(&mut self, stage: &Staging, report: &mut Report) -> Result<Vec<u64>> {
         let mut lens = Vec::new();
         for model in &mut self.models {
             lens.extend(model.write(self.context, stage, report)?);
@@ -139,17 +140,18 @@ impl PlannedOutput for TensorOutput<'_> {
         Ok(())
     }
 
-    fn verify(&self, stage: &Stage, report: &mut Report) -> Result<()> {
+    fn verify(&self, stage: &Staging, report: &mut Report) -> Result<()> {
         for PlannedModel { model, logical, planned, digests, .. } in &self.models {
             let known = digests.as_deref();
-            let folder = stage.path(&model.folder);
-            let verified = verify(folder, &self.context.target, logical, &planned.layout, known)?;
+            let entry = entry(&self.context.target.target, &planned.layout);
+            let written = stage.written(&model.folder, entry, self.context.session)?;
+            let verified = verify(&written, &self.context.target, logical, &planned.layout, known)?;
             report.verified = Some(report.verified.unwrap_or(0) + verified);
         }
         Ok(())
     }
 
-    fn receipt(&self, stage: &Stage, report: &Report) -> Result<Receipt> {
+    fn receipt(&self, stage: &Staging, report: &Report) -> Result<Receipt> {
         draft_tensors(self.context, &self.models, &self.sidecars, stage, report)
     }
 }

@@ -5,18 +5,19 @@ use crate::context::fault;
 use crate::convert::context::ConversionContext;
 use crate::convert::report::Report;
 use crate::convert::steps;
-use crate::publish::stage::Stage;
+use crate::publish::output_bytes::{FileShape, OutputBytes};
+use crate::publish::staging::Staging;
 use crate::read::model::InputModel;
 use crate::steps::adapt::{self, Selected};
 use crate::steps::{Step, TensorAction, apply};
 use crate::tensors::content::ContentDigest;
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
-use crate::write::copy::{Passing, copy};
+use crate::write::copy::{Passing, copy, read_again};
 use crate::write::encode::encode;
 use crate::write::plan::{self, Planned};
 use crate::write::seal::seal;
-use std::fs::File;
+use std::collections::BTreeSet;
 use tensorferry_sdk::{CatalogView, Content, Description, Layout, Loss, OutputFile, OutputId, Result};
 #[cfg(feature = "records")]
 use tensorferry_sdk::{Dtype, TensorId};
@@ -129,11 +130,11 @@ impl PlannedModel<'_> {
     pub(crate) fn write(
         &mut self,
         context: &ConversionContext<'_>,
-        stage: &Stage,
+        stage: &Staging,
         report: &mut Report,
     ) -> Result<Vec<u64>> {
         let Planned { layout, plan, .. } = &mut self.planned;
-        let files = create_files(stage, layout)?;
+        let files = create_files(stage, layout, &self.logical)?;
         let notes =
             encode(layout, &**plan, &self.logical, &self.model.context, context.target.format, &files)?;
         let asked = &context.request.output;
@@ -155,11 +156,19 @@ impl PlannedModel<'_> {
     }
 }
 
-fn create_files(stage: &Stage, layout: &Layout) -> Result<Vec<File>> {
+fn create_files(stage: &Staging, layout: &Layout, logical: &Logical<'_>) -> Result<Vec<OutputBytes>> {
     let unsettled = layout.unsettled();
+    let read_again = if stage.is_remote() { read_again(layout, logical)? } else { BTreeSet::new() };
     let create = |(index, file): (u32, &OutputFile)| {
-        let is_known = matches!(file.content, Content::Copied(_)) && !unsettled.contains(&OutputId(index));
-        stage.create(&file.path, is_known.then_some(file.len))
+        let id = OutputId(index);
+        let is_known = matches!(file.content, Content::Copied(_)) && !unsettled.contains(&id);
+        let late = layout.deferred().iter().filter(|(of, _)| *of == id);
+        let shape = FileShape {
+            len: is_known.then_some(file.len),
+            late: late.map(|(_, range)| range.clone()).collect(),
+            is_kept: unsettled.contains(&id) || read_again.contains(&id),
+        };
+        stage.create(&file.path, shape)
     };
     (0..).zip(layout.files()).map(create).collect()
 }

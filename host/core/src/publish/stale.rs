@@ -3,23 +3,51 @@
 
 use crate::context::folder_names::FolderNames;
 use crate::publish::disk::{each_name, exists, failed, stat};
+use crate::publish::remote::folder::RemoteFolder;
 use crate::publish::stage::StagedFile;
 use globset::{Glob, GlobBuilder, GlobMatcher};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result, Role};
 
 /// A search for the stale files in the output's folder, by patterns of their names.
 pub struct Search<'a> {
-    folder: &'a Path,
+    folder: SearchedFolder<'a>,
     /// What the new output brings itself.
     outputs: &'a [StagedFile],
     patterns: Vec<Pattern<'a>>,
-    /// What was in folders when the run began.
-    known: Option<&'a FolderNames>,
+}
+
+/// The folder that is searched.
+#[derive(Clone, Copy)]
+pub enum SearchedFolder<'a> {
+    /// One of this machine, and what was in folders when the run began, where that is known.
+    Local(&'a Path, Option<&'a FolderNames>),
+    /// One of a store.
+    Remote(&'a RemoteFolder),
+}
+
+impl SearchedFolder<'_> {
+    fn path(self, name: &str) -> PathBuf {
+        match self {
+            Self::Local(folder, _) => folder.join(name),
+            Self::Remote(folder) => folder.url(name),
+        }
+    }
+
+    fn is_file(self, name: &str) -> Result<bool> {
+        match self {
+            Self::Local(folder, _) => {
+                let full = folder.join(name);
+                let there = stat(&full).map_err(failed("look at an older output's file", &full))?;
+                Ok(there.is_some_and(|meta| !meta.is_dir()))
+            }
+            Self::Remote(folder) => folder.has_file(name),
+        }
+    }
 }
 
 /// A pattern of names in one folder.
@@ -36,19 +64,17 @@ struct Pattern<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Searches `folder` for names that match one of the patterns and are none of the `outputs`; in what is
-    /// `known` of it, or in what is there now.
+    /// Searches `folder` for names that match one of the patterns and are none of the `outputs`.
     ///
     /// # Errors
     /// A plugin error, for a pattern that is none.
     pub fn new(
-        folder: &'a Path,
+        folder: SearchedFolder<'a>,
         patterns: impl IntoIterator<Item = (&'a str, Role)>,
         outputs: &'a [StagedFile],
-        known: Option<&'a FolderNames>,
     ) -> Result<Self> {
         let patterns = patterns.into_iter().map(|(pattern, role)| Pattern::parse(pattern, role));
-        Ok(Self { folder, outputs, patterns: patterns.collect::<Result<_>>()?, known })
+        Ok(Self { folder, outputs, patterns: patterns.collect::<Result<_>>()? })
     }
 
     /// The stale files: with `force` those that go. `more` is another stale file that is there. Without `force`,
@@ -67,7 +93,7 @@ impl<'a> Search<'a> {
         let mut stale = StaleFiles::default();
         let more = more.map(|file| (file, false));
         for (file, is_like_output) in self.matching()?.into_iter().chain(more) {
-            let path = folder.join(&file.path);
+            let path = folder.path(&file.path);
             match (is_input(&path), force) {
                 (false, true) => stale.gone.push(file),
                 (false, false) if is_like_output => return Err(exists(&path)),
@@ -89,9 +115,7 @@ impl<'a> Search<'a> {
                     "" => name.clone(),
                     parent => format!("{parent}/{name}"),
                 };
-                let full = self.folder.join(&path);
-                let there = stat(&full).map_err(failed("look at an older output's file", &full))?;
-                let is_file = there.is_some_and(|meta| !meta.is_dir());
+                let is_file = self.folder.is_file(&path)?;
                 if is_file && !is_output(&path) && !found.iter().any(|(file, _)| file.path == path) {
                     found.push((StagedFile { path, index: pattern.role == Role::Index }, is_like_output));
                 }
@@ -105,10 +129,19 @@ impl<'a> Search<'a> {
         let globs = self.patterns.iter().filter(|pattern| pattern.glob.is_some());
         let parents: BTreeSet<&str> = globs.map(|pattern| pattern.parent).collect();
         for parent in parents {
-            let path = self.folder.join(parent);
+            let (folder, known) = match self.folder {
+                SearchedFolder::Local(folder, known) => (folder, known),
+                SearchedFolder::Remote(folder) => {
+                    let files = folder.files(parent)?;
+                    let own = self.patterns.iter_mut().filter(|p| p.parent == parent);
+                    own.for_each(|pattern| files.iter().for_each(|name| pattern.see(OsStr::new(name))));
+                    continue;
+                }
+            };
+            let path = folder.join(parent);
             let failed = || failed("look for an older output's files in", &path);
             let mut own: Vec<_> = self.patterns.iter_mut().filter(|p| p.parent == parent).collect();
-            if let Some(known) = self.known {
+            if let Some(known) = known {
                 for pattern in own {
                     let names = known.with_prefix(&path, pattern.start(), || names_in(&path));
                     names.map_err(failed())?.iter().for_each(|name| pattern.see(OsStr::new(name)));
@@ -213,7 +246,8 @@ mod tests {
     fn found(folder: &Path) -> Vec<String> {
         let known = FolderNames::default();
         let [found, again, of_known] = [None, Some(&known), Some(&known)].map(|known| {
-            let search = Search { folder, outputs: &[], patterns: patterns(), known };
+            let folder = SearchedFolder::Local(folder, known);
+            let search = Search { folder, outputs: &[], patterns: patterns() };
             search.matching().unwrap().into_iter().map(|(file, _)| file.path).collect::<Vec<_>>()
         });
         assert_eq!((&again, &of_known), (&found, &found));
@@ -248,7 +282,8 @@ mod tests {
         }
         let find = |output: &str, force, read: &str| {
             let outputs = [StagedFile { path: output.to_owned(), index: false }];
-            let search = Search { folder: home.path(), outputs: &outputs, patterns: patterns(), known: None };
+            let folder = SearchedFolder::Local(home.path(), None);
+            let search = Search { folder, outputs: &outputs, patterns: patterns() };
             let found = search.find(None, force, |path| path.ends_with(read));
             found.map(|stale| (stale.gone.into_iter().map(|file| file.path).collect(), stale.kept))
         };

@@ -6,7 +6,7 @@ mod remote_tree;
 pub use file_url::local_path;
 
 use crate::context::regular_file;
-use crate::context::remote::RemoteFile;
+use crate::context::remote::{RemoteFile, RemotePlace};
 use crate::context::session::Session;
 use crate::context::stamp::Stamp;
 use crate::read::identity::FileIdentity;
@@ -86,14 +86,23 @@ impl InputFolder {
     /// # Errors
     /// Usage, for a URL of which nobody knows what it leads to; what the place answers.
     pub(super) fn around_url(url: &Path, session: &Session) -> Result<Option<(Self, String)>> {
-        let Some(url) = url.to_str().filter(|text| is_url(text)) else { return Ok(None) };
-        let unknown = |why: &str| Error::usage(format!("{why}: {:?}", shown(Path::new(url))));
-        let remote = session.remote.as_ref().ok_or_else(|| unknown("this program opens no URLs"))?;
-        let (place, path) =
-            remote.place(url)?.ok_or_else(|| unknown("nothing is known that opens such a URL"))?;
+        let Some((place, path)) = place_of(url, session)? else { return Ok(None) };
         let tree = RemoteTree::new(place, session.limits.entries);
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
         Ok(Some((Self::remote(Arc::new(tree), folder.to_owned()), name.to_owned())))
+    }
+
+    /// The folder that a path or a URL leads to.
+    ///
+    /// # Errors
+    /// As of a URL that is opened.
+    pub(super) fn of(path: PathBuf, session: &Session) -> Result<Self> {
+        match place_of(&path, session)? {
+            Some((place, path)) => {
+                Ok(Self::remote(Arc::new(RemoteTree::new(place, session.limits.entries)), path))
+            }
+            None => Ok(Self::local(path)),
+        }
     }
 
     fn remote(tree: Arc<RemoteTree>, folder: String) -> Self {
@@ -231,6 +240,17 @@ impl InputFolder {
             Place::Remote(tree, folder) => Ok(Opened::Remote(tree.open(&joined(folder, name))?)),
         }
     }
+}
+
+/// The place that a URL is of, and the path in it; `None`, if this is no URL.
+///
+/// # Errors
+/// Usage, for a URL of which nobody knows what it leads to; what the place answers.
+pub fn place_of(url: &Path, session: &Session) -> Result<Option<(Arc<dyn RemotePlace>, String)>> {
+    let Some(url) = url.to_str().filter(|text| is_url(text)) else { return Ok(None) };
+    let unknown = |why: &str| Error::usage(format!("{why}: {:?}", shown(Path::new(url))));
+    let remote = session.remote.as_ref().ok_or_else(|| unknown("this program opens no URLs"))?;
+    remote.place(url)?.ok_or_else(|| unknown("nothing is known that opens such a URL")).map(Some)
 }
 
 /// Whether a text begins as a URL does: with a scheme and `://` (RFC 3986, section 3.1). One of a file of this machine is a

@@ -165,6 +165,14 @@ impl FileSource {
         Self::of(InputFolder::local(folder), entry, limits)
     }
 
+    /// A source of the files in the folder at a path or a URL.
+    ///
+    /// # Errors
+    /// Usage, for a URL of which nobody knows what it leads to; what its place answers.
+    pub(crate) fn written(folder: PathBuf, entry: Entry, session: &Session) -> Result<Self> {
+        Ok(Self::of(InputFolder::of(folder, session)?, entry, &session.limits))
+    }
+
     /// A source of the files in a folder.
     pub(super) fn of(folder: InputFolder, entry: Entry, limits: &Limits) -> Self {
         Self {
@@ -282,10 +290,13 @@ impl FileSource {
     /// Whether a path is that of a file that has been opened, under whatever name.
     #[must_use]
     pub fn has_opened(&self, path: &Path) -> bool {
-        let Ok(metadata) = std::fs::metadata(path) else { return false };
-        let is_it = |file: &SourceFile| match &file.place {
-            FilePlace::Path(_, stamp) => (stamp.device, stamp.inode) == (metadata.dev(), metadata.ino()),
-            FilePlace::Unnamed(_) | FilePlace::Remote(..) => false,
+        let metadata = std::fs::metadata(path).ok();
+        let is_it = |file: &SourceFile| match (&file.place, &metadata) {
+            (FilePlace::Path(_, stamp), Some(found)) => {
+                (stamp.device, stamp.inode) == (found.dev(), found.ino())
+            }
+            (FilePlace::Remote(url, _), _) => url == path,
+            _ => false,
         };
         self.open_files().any(is_it)
     }

@@ -104,6 +104,21 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
+    /// As [`add_path`](Self::add_path), of a file of a source.
+    ///
+    /// # Errors
+    /// As opening gives.
+    pub fn add_written(
+        &mut self,
+        source: &'a FileSource,
+        name: &str,
+        seen: Option<&'a HashTree>,
+    ) -> Result<()> {
+        let id = source.open(name)?;
+        self.add(name.to_owned(), source.len(id), BytesFrom::Source(source, id), seen);
+        Ok(())
+    }
+
     fn add(&mut self, name: String, bytes: u64, from: BytesFrom<'a>, tree: Option<&'a HashTree>) {
         self.files.push(HashTask { place: self.files.len(), name, bytes, from, tree });
     }

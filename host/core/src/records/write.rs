@@ -7,12 +7,11 @@ mod pieces;
 use super::digest::RowHasher;
 use super::flow::Flow;
 use crate::context::session::Session;
-use crate::publish::stage::Stage;
+use crate::publish::output_bytes::{FileShape, OutputBytes};
+use crate::publish::staging::Staging;
 use arrow_array::RecordBatch;
 use pieces::{PieceCollector, RecordPiece, Run};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, Roll, WrittenFile};
@@ -21,6 +20,9 @@ use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, arrow_ar
 /// From so many bytes on, what there is of a piece is written: it is still in the cache then, and the file is
 /// asked for seldom enough.
 const WORTH_WRITING: usize = 128 << 10;
+
+/// The start of the names of files that are named at the end.
+const ROLLING: &str = ".rolling-";
 
 /// What was written.
 #[derive(Debug, Default)]
@@ -40,12 +42,12 @@ pub struct RecordsWritten {
 ///
 /// # Errors
 /// Whatever the flow, the writer or the disk gives.
-pub fn write(
+pub(crate) fn write(
     flow: &mut dyn Flow,
     plan: &dyn RecordPlan,
     rows: Option<u64>,
     hasher: Option<&mut RowHasher>,
-    stage: &Stage,
+    stage: &Staging,
     session: &Session,
 ) -> Result<RecordsWritten> {
     let (paths, roll) = (plan.files(), plan.roll());
@@ -100,11 +102,11 @@ pub fn write(
 }
 
 /// Writes the files over all others; gives their lengths.
-fn seal(plan: &dyn RecordPlan, files: &[WrittenFile], stage: &Stage, session: &Session) -> Result<Vec<u64>> {
+fn seal(plan: &dyn RecordPlan, files: &[WrittenFile], stage: &Staging, session: &Session) -> Result<Vec<u64>> {
     let write = |(number, path): (usize, &String)| {
         let bytes = collected(session, |output| plan.seal(number, files, output))?;
-        let file = stage.create(path, None)?;
-        file.write_all_at(&bytes, 0).map_err(|e| Error::from(e).file(path))?;
+        let file = stage.create(path, FileShape::of_len(bytes.len() as u64))?;
+        file.write_all_at(&bytes, 0).map_err(|e| e.file(path))?;
         Ok(bytes.len() as u64)
     };
     plan.sealed().iter().enumerate().map(write).collect()
@@ -176,7 +178,7 @@ fn collect_all(
 struct PieceWriter<'a> {
     plan: &'a dyn RecordPlan,
     session: &'a Session,
-    stage: &'a Stage,
+    stage: &'a Staging,
     roll: Option<Roll>,
     hasher: Mutex<Option<&'a mut RowHasher>>,
     state: Mutex<WriterState>,
@@ -197,7 +199,7 @@ struct WriterState {
 struct FileState {
     path: String,
     /// Closed when it is finished: of those that roll, there may be many.
-    file: Option<Arc<File>>,
+    file: Option<Arc<OutputBytes>>,
     end: u64,
     pieces: Vec<PlacedPiece>,
 }
@@ -225,13 +227,13 @@ fn merged((pieces, mut first): (u64, Loss)) -> Loss {
 #[derive(Clone)]
 struct Begin {
     path: String,
-    file: Arc<File>,
+    file: Arc<OutputBytes>,
     offset: u64,
 }
 
 impl Begin {
     fn put(&self, at: u64, bytes: &[u8]) -> Result<()> {
-        self.file.write_all_at(bytes, at).map_err(|e| Error::from(e).file(&self.path))
+        self.file.write_all_at(bytes, at).map_err(|e| e.file(&self.path))
     }
 }
 
@@ -258,7 +260,9 @@ impl<'a> PieceWriter<'a> {
     /// Creates a file, and writes its head.
     fn begin(&self, state: &mut WriterState, path: String) -> Result<()> {
         let head = collected(self.session, |output| self.plan.begin(state.files.len(), output))?;
-        let begin = Begin { file: Arc::new(self.stage.create(&path, None)?), path: path.clone(), offset: 0 };
+        let shape = FileShape { is_kept: path.starts_with(ROLLING), ..FileShape::default() };
+        let file = Arc::new(self.stage.create(&path, shape)?);
+        let begin = Begin { file, path: path.clone(), offset: 0 };
         begin.put(0, &head)?;
         let end = head.len() as u64;
         state.files.push(FileState { path, file: Some(begin.file), end, pieces: Vec::new() });
@@ -270,9 +274,9 @@ impl<'a> PieceWriter<'a> {
         let Some(of) = state.files.get_mut(number) else { return Ok(()) };
         let Some(file) = of.file.take() else { return Ok(()) };
         let tail = collected(self.session, |output| self.plan.finish(number, &of.pieces, output))?;
-        file.write_all_at(&tail, of.end).map_err(|e| Error::from(e).file(&of.path))?;
+        file.write_all_at(&tail, of.end).map_err(|e| e.file(&of.path))?;
         of.end += tail.len() as u64;
-        Ok(())
+        file.ends_at(of.end).map_err(|e| e.file(&of.path))
     }
 
     /// Finishes all files, and gives those that rolled their names.
@@ -292,7 +296,9 @@ impl<'a> PieceWriter<'a> {
                 None => file.path,
                 Some(_) => {
                     let name = self.plan.name(number, count)?;
-                    self.stage.rename(&file.path, &name)?;
+                    if file.path != name {
+                        self.stage.rename(&file.path, &name)?;
+                    }
                     name
                 }
             };
@@ -310,7 +316,19 @@ impl<'a> PieceWriter<'a> {
         if let Some(hasher) = self.hasher.lock().unwrap_or_else(PoisonError::into_inner).as_deref_mut() {
             hasher.begin_file();
         }
-        self.begin(state, format!(".rolling-{number}"))
+        self.begin(state, self.rolling_name(number))
+    }
+
+    /// What a file that rolls is called until its name is known. An object cannot be renamed: where its name does not
+    /// depend on how many there will be, it has it from the start.
+    fn rolling_name(&self, number: usize) -> String {
+        if self.stage.is_remote()
+            && let [Ok(one), Ok(other)] = [1, 2].map(|more| self.plan.name(number, number + more))
+            && one == other
+        {
+            return one;
+        }
+        format!("{ROLLING}{number}")
     }
 
     fn encode_all(&self, pieces: &Mutex<Receiver<RecordPiece>>) {
@@ -452,7 +470,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::publish::stage::{Destination, DestinationKind};
+    use crate::publish::stage::{Destination, DestinationKind, Stage};
     use crate::records::flow::from_fn;
     use arrow_array::{Int32Array, cast::AsArray, types::Int32Type};
     use std::sync::Arc;
@@ -525,7 +543,7 @@ mod tests {
     ) -> Result<BTreeMap<String, Vec<u8>>> {
         let folder = tempfile::tempdir().unwrap();
         let destination = Destination { folder: folder.path().join("out"), kind: DestinationKind::Folder };
-        let stage = Stage::begin(&destination)?;
+        let stage = Staging::Local(Stage::begin(&destination)?);
         let column = || Arc::new((0..numbers).collect::<Int32Array>()) as _;
         let batch = RecordBatch::try_from_iter([("number", column())]).unwrap();
         let mut batches = Some(batch.clone()).filter(|batch| batch.num_rows() > 0);
@@ -538,7 +556,7 @@ mod tests {
         let names = written.files.iter().map(|file| (&file.name, file.bytes));
         let sealed = plan.sealed().iter().zip(written.sealed);
         let read = |(name, len): (&String, u64)| {
-            let bytes = std::fs::read(stage.path(name)).unwrap();
+            let bytes = std::fs::read(stage.local_path(name).unwrap()).unwrap();
             assert_eq!(bytes.len() as u64, len, "{name}");
             (name.clone(), bytes)
         };
@@ -618,7 +636,7 @@ mod tests {
     fn a_piece_without_end_ends_with_its_session() {
         let folder = tempfile::tempdir().unwrap();
         let destination = Destination { folder: folder.path().join("out"), kind: DestinationKind::Folder };
-        let stage = Stage::begin(&destination).unwrap();
+        let stage = Staging::Local(Stage::begin(&destination).unwrap());
         let session = Session::new(2, 1 << 30);
         let plan = Endless(["a".to_owned()], session.cancel_flag());
         let column = Arc::new((0..10).collect::<Int32Array>()) as _;

@@ -12,13 +12,16 @@ mod decoded;
 mod kernel;
 mod passing;
 mod ranges;
+mod read_again;
 mod tiled;
 mod writeback;
 
 pub use passing::{InputTrees, Passing};
+pub(crate) use read_again::read_again;
 
 use crate::context::session::Session;
 use crate::context::windows::{WINDOW_BYTES, size};
+use crate::publish::output_bytes::OutputBytes;
 use crate::tensors::cast::{CastChain, ReadObserver};
 use crate::tensors::content::Algorithm;
 use crate::tensors::copy_plan::{PlannedCopy, plan_copies};
@@ -30,10 +33,7 @@ use crate::tensors::tally::CastTally;
 use ahead::ReadAhead;
 use ranges::{RangeSums, covered};
 use rayon::prelude::*;
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{
@@ -65,7 +65,7 @@ pub fn copy(
     plan: &dyn TensorPlan,
     logical: &Logical<'_>,
     context: &dyn Context,
-    files: &[File],
+    files: &[OutputBytes],
     receipt: Option<Algorithm>,
     sync: bool,
 ) -> Result<Copied> {
@@ -79,7 +79,8 @@ pub fn copy(
     let sources = RangeSums::of_storages(logical, filled.tiled.iter().map(|tiled| &tiled.slabs));
     let mut extents = Vec::new();
     for (index, placements) in filled.files.iter_mut().enumerate() {
-        extents.extend(kernel::take(index, placements, &files[index], stored, &sources, &outputs));
+        let Some(output) = files[index].local() else { continue };
+        extents.extend(kernel::take(index, placements, output, stored, &sources, &outputs));
     }
     // What a receipt's digests need again would be decoded a second time.
     let decoded = if passing.is_none() { filled.take_decoded(logical) } else { Vec::new() };
@@ -397,7 +398,7 @@ impl WindowCopy<'_> {
     fn window(
         &self,
         index: usize,
-        file: &File,
+        file: &OutputBytes,
         placements: &[Placement<'_>],
         start: u64,
         end: u64,
@@ -512,14 +513,14 @@ impl TileTask<'_> {
     fn copy(
         &self,
         stored: &Stored<'_>,
-        files: &[File],
+        files: &[OutputBytes],
         tally: &CastTally,
         buffers: &mut Buffers,
     ) -> Result<()> {
         let GatherTask { file, base, storage, swap_unit, tensor, .. } = self.gather;
         let write = |to: u64, bytes: &[u8]| {
             stored.session().count(bytes.len() as u64);
-            files[*file].write_all_at(bytes, base + to).map_err(Error::from)
+            files[*file].write_all_at(bytes, base + to)
         };
         let Buffers { window, scratch, .. } = buffers;
         if let Some(cast) = &self.gather.cast {
@@ -543,31 +544,46 @@ fn stream(
     plan: &dyn TensorPlan,
     logical: &Logical<'_>,
     context: &dyn Context,
-    output: &File,
+    output: &OutputBytes,
 ) -> Result<u64> {
     let mut sink = StreamSink {
-        output: BufWriter::with_capacity(WINDOW_BYTES, output),
-        len: 0,
+        output,
+        buffer: Vec::with_capacity(WINDOW_BYTES),
+        written: 0,
         session: logical.stored().session(),
     };
     plan.stream(OutputId(u32::try_from(file).unwrap_or(u32::MAX)), logical, &mut sink, context)?;
-    sink.output.flush()?;
-    Ok(sink.len)
+    sink.flush()?;
+    output.ends_at(sink.written)?;
+    Ok(sink.written)
 }
 
 struct StreamSink<'a> {
-    output: BufWriter<&'a File>,
-    len: u64,
+    output: &'a OutputBytes,
+    buffer: Vec<u8>,
+    /// Bytes before those in the buffer.
+    written: u64,
     session: &'a Session,
+}
+
+impl StreamSink<'_> {
+    fn flush(&mut self) -> Result<()> {
+        self.output.write_all_at(&self.buffer, self.written)?;
+        self.written += self.buffer.len() as u64;
+        self.session.count(self.buffer.len() as u64);
+        self.buffer.clear();
+        Ok(())
+    }
 }
 
 impl ByteSink for StreamSink<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.session.check_cancelled()?;
-        self.output.write_all(bytes)?;
-        self.len += bytes.len() as u64;
-        self.session.count(bytes.len() as u64);
-        Ok(())
+        if self.buffer.len() + bytes.len() > WINDOW_BYTES {
+            self.flush()?;
+        }
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= WINDOW_BYTES { self.flush() } else { Ok(()) }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::context::windows::{WINDOW_BYTES, size, windows};
 use crate::formats::registry::RegisteredFormat;
+use crate::publish::output_bytes::OutputBytes;
 use crate::tensors::logical::Logical;
 use std::fs::File;
 use std::ops::Range;
@@ -34,7 +35,7 @@ pub fn encode(
     logical: &Logical<'_>,
     context: &dyn Context,
     writer: &RegisteredFormat,
-    files: &[File],
+    files: &[OutputBytes],
 ) -> Result<Notes> {
     if layout.encoded().is_empty() {
         return Ok(Notes::new());
@@ -58,7 +59,7 @@ pub fn encode(
     layout.settle(&lens);
     for id in unsettled {
         let file = &layout.files()[id.0 as usize];
-        files[id.0 as usize].set_len(file.len).map_err(|e| Error::from(e).file(&file.path))?;
+        files[id.0 as usize].set_len(file.len).map_err(|e| e.file(&file.path))?;
     }
     Ok(notes)
 }
@@ -66,7 +67,7 @@ pub fn encode(
 struct Encoding<'a> {
     layout: &'a Layout,
     logical: &'a Logical<'a>,
-    files: &'a [File],
+    files: &'a [OutputBytes],
     segments: Vec<SegmentState>,
     failed: OnceLock<Error>,
     /// Bytes that wait in memory.
@@ -101,7 +102,7 @@ enum Waiting {
 }
 
 impl<'a> Encoding<'a> {
-    fn new(layout: &'a Layout, logical: &'a Logical<'a>, files: &'a [File]) -> Result<Self> {
+    fn new(layout: &'a Layout, logical: &'a Logical<'a>, files: &'a [OutputBytes]) -> Result<Self> {
         let mut segments: Vec<SegmentState> =
             layout.encoded().iter().map(|_| SegmentState::default()).collect();
         let mut last_of: Vec<Option<usize>> = vec![None; files.len()];
@@ -431,10 +432,11 @@ mod tests {
             layout.encoded(file, if is_known { holds.of_len(len) } else { holds })?;
         }
         let mut layout = layout.finish()?;
-        let files = [tempfile::tempfile()?, tempfile::tempfile()?];
+        let files = [tempfile::tempfile()?, tempfile::tempfile()?].map(OutputBytes::Local);
         let notes =
             session.install(|| encode(&mut layout, plan, &logical, &session, &input.format, &files))?;
-        let read = |file: &File| {
+        let read = |file: &OutputBytes| {
+            let file = file.local().unwrap();
             let mut all = vec![0; size(file.metadata().unwrap().len())];
             file.read_exact_at(&mut all, 0).unwrap();
             all

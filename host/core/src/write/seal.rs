@@ -1,10 +1,9 @@
 //! Sealing completes an output: the writer is given digests and lengths of what was copied and encoded, and gives the bytes
 //! that depend on them.
 
+use crate::publish::output_bytes::OutputBytes;
 use crate::write::copy::Copied;
 use crate::write::encode::Notes;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use tensorferry_sdk::{
     Content, Context, DeferredId, Digest, DigestId, Digests, EncodedId, EncodedPlace, Error, Layout,
     OutputId, Result, SealSink, TensorPlan,
@@ -20,7 +19,7 @@ pub fn seal(
     copied: &Copied,
     notes: &Notes,
     context: &dyn Context,
-    files: &[File],
+    files: &[OutputBytes],
 ) -> Result<Vec<u64>> {
     let mut sealing =
         Sealing { layout, files, lens: copied.lens.clone(), given: vec![false; layout.deferred().len()] };
@@ -67,7 +66,7 @@ impl Digests for Known<'_> {
 
 struct Sealing<'a> {
     layout: &'a Layout,
-    files: &'a [File],
+    files: &'a [OutputBytes],
     lens: Vec<u64>,
     given: Vec<bool>,
 }
@@ -88,7 +87,7 @@ impl SealSink for Sealing<'_> {
         if std::mem::replace(&mut self.given[index], true) {
             return Err(Error::plugin("deferred bytes are given twice").file(path()).offset(range.start));
         }
-        self.files[file.0 as usize].write_all_at(bytes, range.start).map_err(|e| Error::from(e).file(path()))
+        self.files[file.0 as usize].write_late_at(bytes, range.start).map_err(|e| e.file(path()))
     }
 
     fn late(&mut self, file: OutputId, bytes: &[u8]) -> Result<()> {
@@ -97,7 +96,7 @@ impl SealSink for Sealing<'_> {
         let len = &mut self.lens[file.0 as usize];
         self.files[file.0 as usize]
             .write_all_at(bytes, *len)
-            .map_err(|e| Error::from(e).file(&output.path))?;
+            .map_err(|e| e.file(&output.path))?;
         *len += bytes.len() as u64;
         Ok(())
     }

@@ -3,7 +3,9 @@
 use crate::context::suggest::suggest;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::stage::{Destination, DestinationKind};
-use crate::read::folder::{is_url, local_path};
+use crate::context::session::Session;
+use crate::publish::remote::folder::RemoteFolder;
+use crate::read::folder::{is_url, local_path, shown};
 use crate::tensors::stored::Spill;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Capabilities, Entry, Error, Result, Side, Target};
@@ -28,14 +30,21 @@ pub struct OutputTarget<'a> {
 impl OutputTarget<'_> {
     /// Whether the output is a folder, and there is none yet.
     #[must_use]
-    pub fn is_new_folder(&self) -> bool {
-        self.target == Target::Folder && !self.destination.folder.exists()
+    pub(crate) fn is_new_folder(&self, session: &Session) -> bool {
+        self.target == Target::Folder
+            && match RemoteFolder::of(&self.destination, session) {
+                Ok(None) => !self.destination.folder.exists(),
+                Ok(Some(folder)) => folder.is_empty().unwrap_or(false),
+                Err(_) => false,
+            }
     }
 
-    /// Temporary files without a name, beside the output: the nearest folder that is there already.
+    /// Temporary files without a name, beside the output: the nearest folder that is there already. Of an output that
+    /// goes to a store, among the temporary files of this machine.
     #[must_use]
     pub fn spill(&self) -> Spill {
-        let folder = self.destination.folder.ancestors().find(|folder| folder.is_dir());
+        let mut folders = self.destination.folder.ancestors().filter(|folder| folder.is_absolute());
+        let folder = folders.find(|folder| folder.is_dir());
         let folder = folder.map_or_else(std::env::temp_dir, Path::to_owned);
         Box::new(move || {
             tempfile::tempfile_in(&folder).map_err(|e| Error::from(e).file(folder.display().to_string()))
@@ -54,7 +63,7 @@ pub trait Input {
     fn is_weights_alone(&self) -> bool;
 }
 
-/// Resolves OUTPUT: a folder if it ends in `/`, is one, or the input is a folder and OUTPUT has no
+/// Resolves OUTPUT: a folder if it ends in `/`, is one (of this machine: nobody asks a store), or the input is a folder and OUTPUT has no
 /// ending that names a format (but for a format of prefixes, where nothing would go along), or the format has no
 /// file names of its own; else a file. Its format is the one that the user named, or its ending's, where a built-in
 /// format wins over others.
@@ -82,7 +91,8 @@ pub fn resolve<'a>(
     let is_prefix = || format.description.capabilities.has(Capabilities::PREFIX) && input.is_weights_alone();
     let is_folder = is_said || (is_likely && !is_prefix()) || format.description.suffixes.is_empty();
     if is_url(text) {
-        return Err(Error::unsupported("outputs go to folders of this machine").file(text));
+        let (target, destination) = beyond_network(text, is_folder)?;
+        return Ok(OutputTarget { format, target, destination, output: output.to_owned() });
     }
     let absolute = std::path::absolute(output).map_err(|e| Error::from(e).file(text))?;
     let (target, destination) = if is_folder {
@@ -94,6 +104,20 @@ pub fn resolve<'a>(
         (Target::File(name.clone()), Destination { folder, kind: DestinationKind::Beside { name } })
     };
     Ok(OutputTarget { format, target, destination, output: output.to_owned() })
+}
+
+/// What a URL means as an output: a folder, or a name in one.
+fn beyond_network(url: &str, is_folder: bool) -> Result<(Target, Destination)> {
+    let host = url.find("://").map_or(0, |at| at + "://".len());
+    let url = &url[..host + url[host..].trim_end_matches('/').len()];
+    if is_folder {
+        return Ok((Target::Folder, Destination { folder: url.into(), kind: DestinationKind::Folder }));
+    }
+    let (folder, name) = url[host..].rsplit_once('/').ok_or_else(|| {
+        Error::usage("the output has no file name").file(shown(Path::new(url)))
+    })?;
+    let (folder, name) = (PathBuf::from(&url[..host + folder.len()]), name.to_owned());
+    Ok((Target::File(name.clone()), Destination { folder, kind: DestinationKind::Beside { name } }))
 }
 
 /// The writer that is meant where these have the ending: as in the probe, the built-in one of a tie with others, so
@@ -171,6 +195,22 @@ mod tests {
         fn is_weights_alone(&self) -> bool {
             true
         }
+    }
+
+    #[test]
+    fn a_url_is_a_folder_or_a_name_in_one() {
+        let registry = Registry::new().with(Box::new(Writer("a")));
+        let found = |output: &str| {
+            let target = resolve(&registry, Path::new(output), Some("a"), &OneFile).unwrap();
+            (target.target, target.destination.folder.display().to_string())
+        };
+        let file = |name: &str| Target::File(name.to_owned());
+        assert_eq!(found("s3://b/a/m.x"), (file("m.x"), "s3://b/a".to_owned()));
+        assert_eq!(found("s3://b/m.x"), (file("m.x"), "s3://b".to_owned()));
+        assert_eq!(found("s3://b/a/"), (Target::Folder, "s3://b/a".to_owned()));
+        assert_eq!(found("s3://b/"), (Target::Folder, "s3://b".to_owned()));
+        let error = resolve(&registry, Path::new("s3://m.x"), None, &OneFile).err().unwrap();
+        assert!(error.to_string().contains("no file name"), "{error}");
     }
 
     #[test]

@@ -8,27 +8,25 @@ use crate::tensors::logical::Logical;
 use crate::tensors::stored::{Stored, hex};
 use crate::write::target::OutputTarget;
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
 use tensorferry_sdk::{
     CatalogView, Content, Entry, Error, Layout, LossKind, Purpose, Result, Role, Target, TensorId,
 };
 
-/// Compares what was written to `folder` with `source`; gives the number of tensors that were compared.
+/// Compares what was `written` with `source`; gives the number of tensors that were compared.
 /// `known`: the source's content digests, where they have been taken already. A tensor of which the writer says that
 /// its numbers are rounded has to be there, and has other content.
 ///
 /// # Errors
 /// Verification, naming the tensor; unsupported, if the target's format cannot be read.
 pub fn verify(
-    folder: PathBuf,
+    written: &FileSource,
     target: &OutputTarget<'_>,
     source: &Logical<'_>,
     layout: &Layout,
     known: Option<&[ContentDigest]>,
 ) -> Result<u64> {
     let session = source.stored().session();
-    let written = FileSource::at(folder, entry(&target.target, layout), &session.limits);
-    let written = input::read(&written, target.format, &[], &ReadContext::new(session, Purpose::SHOW))?;
+    let written = input::read(written, target.format, &[], &ReadContext::new(session, Purpose::SHOW))?;
     let logical = Logical::new(Stored::new(&written, &written.catalog, session, target.spill()));
     let expected = match known {
         Some(known) => known.to_vec(),

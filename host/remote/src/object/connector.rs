@@ -3,6 +3,7 @@
 //! machine's own address, no long wait where there is none.
 
 use super::listing::readable;
+use super::manner::Manner;
 use super::trouble::Trouble;
 use crate::body::Pieces;
 use crate::client::{Answer, Ask, Client};
@@ -77,7 +78,11 @@ fn failed(trouble: Trouble) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, trouble)
 }
 
-async fn answer(client: &Client, request: HttpRequest) -> Result<HttpResponse, Trouble> {
+async fn answer(client: &Client, mut request: HttpRequest) -> Result<HttpResponse, Trouble> {
+    let manner = Manner::current();
+    if let Some(manner) = &manner {
+        manner.put_into(&mut request).map_err(|error| Trouble::of(&error, client))?;
+    }
     let (parts, body) = request.into_parts();
     let url = Url::parse(&parts.uri.to_string());
     let url = url.map_err(|_| Fault::last(Error::usage("a store's endpoint makes no URL")))?;
@@ -95,9 +100,10 @@ async fn answer(client: &Client, request: HttpRequest) -> Result<HttpResponse, T
         let answer = asked.map_err(|_| nowhere())?.map_err(|_| nowhere())?;
         return whole(answer).await;
     }
-    let mut answer = client.ask(&ask).await?;
+    let is_tried_once = manner.as_ref().is_some_and(|manner| manner.is_tried_once);
+    let mut answer = if is_tried_once { client.ask_once(&ask).await? } else { client.ask(&ask).await? };
     let status = answer.status.as_u16();
-    if reads && status >= 300 {
+    if (reads || manner.is_some()) && status >= 300 {
         // It becomes part of a host's name.
         let is_name = |region: &&str| region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         let region = answer.text("x-amz-bucket-region").filter(is_name).map(str::to_owned);
@@ -115,7 +121,8 @@ async fn answer(client: &Client, request: HttpRequest) -> Result<HttpResponse, T
             let text = answer.body.all(MOST_OF_LIST).await?;
             return Ok(head.map(|()| Bytes::from(readable(&text)).into()));
         }
-        return whole(answer).await;
+        let answer = whole(answer).await?;
+        return if is_tried_once { late_error(answer).await } else { Ok(answer) };
     }
     let head = response(&answer);
     Ok(head.map(|()| HttpResponseBody::new(Coming(Mutex::new(answer.body.pieces())))))
@@ -139,6 +146,23 @@ async fn whole(answer: Answer) -> Result<HttpResponse, Trouble> {
     Ok(head.map(|()| body.into()))
 }
 
+/// S3 begins to answer while it puts an object together, so that an error of that comes with the status of success.
+async fn late_error(answer: HttpResponse) -> Result<HttpResponse, Trouble> {
+    let (head, body) = answer.into_parts();
+    let body = body.bytes().await.map_err(|error| Fault::passing(crate::fault::causes(&error)))?;
+    if body.windows(7).take(512).any(|bytes| bytes == b"<Error>") {
+        let words = crate::client::words_of(&body);
+        return Err(match words.split(": ").next() {
+            Some("InternalError" | "SlowDown" | "ServiceUnavailable") | None => Fault::passing(words).into(),
+            Some("PreconditionFailed") => Trouble::refused(412, &format!("answered: {words}"), None),
+            Some("NoSuchUpload") => Trouble::refused(404, &format!("answered: {words}"), None),
+            Some("ConditionalRequestConflict") => Trouble::refused(409, &format!("answered: {words}"), None),
+            Some(_) => Trouble::refused(400, &format!("answered: {words}"), None),
+        });
+    }
+    Ok(HttpResponse::from_parts(head, body.into()))
+}
+
 fn is_list(url: &Url) -> bool {
     url.query_pairs()
         .any(|(name, value)| (name == "list-type" && value == "2") || (name == "comp" && value == "list"))
@@ -153,11 +177,15 @@ async fn collected(mut body: HttpRequestBody) -> Result<Bytes, Fault> {
     if let Some(bytes) = body.as_bytes() {
         return Ok(bytes.clone());
     }
-    let mut all = Vec::with_capacity(body.content_length());
+    let len = body.content_length();
+    let mut all = Vec::new();
     while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let frame = frame.map_err(|_| Fault::last(Error::io("what is sent cannot be read")))?;
-        if let Ok(bytes) = frame.into_data() {
-            all.extend_from_slice(&bytes);
+        match frame.into_data() {
+            // A part is one piece, and is not copied.
+            Ok(bytes) if bytes.len() == len => return Ok(bytes),
+            Ok(bytes) => all.extend_from_slice(&bytes),
+            Err(_) => {}
         }
     }
     Ok(all.into())

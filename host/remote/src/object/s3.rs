@@ -5,7 +5,7 @@ use super::profile::{Profile, ProfileCredentials};
 use super::{Store, endpoint};
 use crate::runtime::Engine;
 use crate::settings::Scope;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Result};
 
@@ -84,5 +84,15 @@ pub(super) fn store(engine: &Arc<Engine>, bucket: &str, region: Option<&str>) ->
     if is_anonymous {
         builder = builder.with_skip_signature(true);
     }
+    // One request for each object that is removed: not every store takes lists of them.
+    builder = builder.with_disable_bulk_delete(true);
+    match text("checksum").unwrap_or_default() {
+        "crc64nvme" => builder = builder.with_checksum_algorithm(Checksum::CRC64NVME),
+        "sha256" => builder = builder.with_checksum_algorithm(Checksum::SHA256),
+        _ => {}
+    }
+    // TLS keeps what is sent as it is, so that a digest of it in the signature proves nothing more.
+    let url = endpoint(settings, Scope::S3)?.or_else(|| settings.variable("AWS_ENDPOINT_URL").map(str::to_owned));
+    builder = builder.with_unsigned_payload(url.is_none_or(|url| url.starts_with("https://")));
     Ok(Arc::new(builder.build().map_err(|error| super::unfit(&error))?))
 }

@@ -4,5 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 pub(crate) mod hub;
+pub(crate) mod bucket;
 pub(crate) mod server;
 pub(crate) mod store;

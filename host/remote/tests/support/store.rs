@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// Objects by key, all in one bucket called `bucket`, which is addressed by its path.
 pub(crate) type Objects = BTreeMap<String, Vec<u8>>;
 
-const WRITTEN: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+pub(crate) const WRITTEN: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
 /// Starts a store; `err` may answer in its place.
 pub(crate) fn start(
@@ -17,7 +17,7 @@ pub(crate) fn start(
     Server::start(move |request| err(request).unwrap_or_else(|| answer(&objects, request)))
 }
 
-fn error(status: u16, code: &str) -> Reply {
+pub(crate) fn error(status: u16, code: &str) -> Reply {
     Reply::new(status, format!("<Error><Code>{code}</Code><Message>as the test wants it</Message></Error>"))
 }
 
@@ -38,15 +38,16 @@ pub(crate) fn answer(objects: &Objects, request: &Request) -> Reply {
     }
 }
 
+/// A value of a request's query.
+pub(crate) fn query(request: &Request, name: &str) -> Option<String> {
+    let pairs = request.target.split_once('?').map_or("", |(_, query)| query).split('&');
+    let mut pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.find(|(of, _)| *of == name).map(|(_, value)| decoded(value))
+}
+
 /// Two entries a page, but of those that ask for fewer.
 fn list(objects: &Objects, request: &Request) -> Reply {
-    let query = |name: &str| {
-        let pairs = request.target.split_once('?').map_or("", |(_, query)| query).split('&');
-        pairs
-            .filter_map(|pair| pair.split_once('='))
-            .find(|(n, _)| *n == name)
-            .map(|(_, value)| decoded(value))
-    };
+    let query = |name: &str| query(request, name);
     let (prefix, delimiter) = (query("prefix").unwrap_or_default(), query("delimiter"));
     let mut entries = BTreeSet::new();
     for (key, bytes) in objects.iter().filter(|(key, _)| key.starts_with(&prefix)) {
@@ -72,7 +73,7 @@ fn list(objects: &Objects, request: &Request) -> Reply {
     Reply::new(200, xml + "</ListBucketResult>").with("Content-Type", "application/xml")
 }
 
-fn decoded(text: &str) -> String {
+pub(crate) fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {

@@ -4,7 +4,7 @@ use crate::context::loss::LossRecord;
 use crate::convert::context::ConversionContext;
 use crate::convert::report::Report;
 use crate::formats::registry::{RegisteredFormat, Registry};
-use crate::publish::stage::Stage;
+use crate::publish::staging::Staging;
 use crate::read::folder::{self, shown};
 use crate::read::source::FileSource;
 use crate::receipt::{
@@ -15,7 +15,7 @@ use crate::tensors::hash_tree::HashTree;
 use crate::write::copy::InputTrees;
 use std::path::Path;
 use std::sync::Arc;
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::{Entry, Error, Result};
 
 /// The files that a receipt names.
 pub(super) struct ReceiptFiles<'a> {
@@ -31,7 +31,7 @@ pub(super) struct ReceiptFiles<'a> {
 pub(super) fn draft(
     context: &ConversionContext<'_>,
     files: &ReceiptFiles<'_>,
-    stage: &Stage,
+    stage: &Staging,
     report: &Report,
 ) -> Result<Receipt> {
     let (request, target) = (context.request, &context.target);
@@ -58,8 +58,9 @@ pub(super) fn draft(
 fn hash(
     context: &ConversionContext<'_>,
     files: &ReceiptFiles<'_>,
-    stage: &Stage,
+    stage: &Staging,
 ) -> Result<(InputRecord, Vec<FileRecord>)> {
+    let written = stage.written("", Entry::Folder, context.session)?;
     let mut hashed = Files::default();
     for (source, name, recorded, seen) in &files.input {
         hashed.add_source(source, name, recorded.clone(), *seen)?;
@@ -70,7 +71,10 @@ fn hash(
         }
     }
     for (name, seen) in &files.output {
-        hashed.add_path(stage.path(name), (*name).to_owned(), *seen)?;
+        match stage.local_path(name) {
+            Some(path) => hashed.add_path(path, (*name).to_owned(), *seen)?,
+            None => hashed.add_written(&written, name, *seen)?,
+        }
     }
     let algorithm = context.request.output.receipt.unwrap_or(Algorithm::Sha256);
     let mut records = hashed.digest(algorithm, context.session)?.into_iter();

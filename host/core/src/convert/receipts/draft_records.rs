@@ -5,7 +5,7 @@ use super::draft::{self, ReceiptFiles, format_record};
 use crate::convert::context::ConversionContext;
 use crate::convert::report::Report;
 use crate::formats::registry::RegisteredFormat;
-use crate::publish::stage::Stage;
+use crate::publish::staging::Staging;
 use crate::read::source::FileSource;
 use crate::receipt::rows::rows_digest;
 use crate::receipt::{ColumnRecord, Receipt, RecordsRecord, RowsRecord};
@@ -41,7 +41,7 @@ pub(crate) struct WrittenRecords<'a> {
 pub(crate) fn draft_records(
     context: &ConversionContext<'_>,
     written: &WrittenRecords<'_>,
-    stage: &Stage,
+    stage: &Staging,
     report: &Report,
 ) -> Result<Receipt> {
     let names = written.source.opened().into_iter();

@@ -8,7 +8,7 @@ use crate::convert::context::ConversionContext;
 use crate::convert::report::Report;
 use crate::convert::sidecars::Sidecars;
 use crate::convert::tensors::PlannedModel;
-use crate::publish::stage::Stage;
+use crate::publish::staging::Staging;
 use crate::receipt::{ModelRecord, Receipt, TensorRecord};
 use crate::tensors::content;
 use crate::tensors::stored::hex;
@@ -24,7 +24,7 @@ pub(crate) fn draft_tensors(
     context: &ConversionContext<'_>,
     models: &[PlannedModel<'_>],
     sidecars: &Sidecars,
-    stage: &Stage,
+    stage: &Staging,
     report: &Report,
 ) -> Result<Receipt> {
     let carried = context.input_folder();

@@ -5,12 +5,11 @@
 use super::ranges::RangeSums;
 use super::{Fill, Placement, StorageRead};
 use crate::context::windows::WINDOW_BYTES;
+use crate::publish::output_bytes::OutputBytes;
 use crate::tensors::stored::{Stored, behind};
 use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::{ByteSink, Context, Layout, Place, Result, Storage, StorageId};
 
@@ -70,7 +69,7 @@ pub(super) fn copy_all(
     extents: &[DecodedExtent],
     stored: &Stored<'_>,
     layout: &Layout,
-    files: &[File],
+    files: &[OutputBytes],
     outputs: &RangeSums,
 ) -> Result<()> {
     let mut longest: Vec<&DecodedExtent> = extents.iter().collect();
@@ -92,7 +91,7 @@ impl DecodedExtent {
     fn copy(
         &self,
         stored: &Stored<'_>,
-        file: &File,
+        file: &OutputBytes,
         outputs: &RangeSums,
         buffer: &mut Vec<u8>,
     ) -> Result<()> {
@@ -107,7 +106,7 @@ impl DecodedExtent {
 struct PlaceSink<'a> {
     extent: &'a DecodedExtent,
     stored: &'a Stored<'a>,
-    file: &'a File,
+    file: &'a OutputBytes,
     outputs: &'a RangeSums,
     buffer: &'a mut Vec<u8>,
     /// Bytes that have come, those in the buffer included.
@@ -216,7 +215,7 @@ mod tests {
         let len = expected(storages).len() as u64;
         layout.digest(file, 0..len, DigestAlgorithm::CRC32C).unwrap();
         let layout = layout.finish().unwrap();
-        let files = [tempfile::tempfile().unwrap()];
+        let files = [OutputBytes::Local(tempfile::tempfile().unwrap())];
         files[0].set_len(len).unwrap();
         let digests = session
             .install(|| copy(&layout, &NothingToSeal, &logical, &session, &files, receipt, false))?

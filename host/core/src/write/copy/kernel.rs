@@ -7,9 +7,9 @@ use super::{Fill, Placement, StorageRead};
 use crate::context::session::Session;
 use crate::context::windows::{WINDOW_BYTES, size, windows};
 use crate::tensors::stored::Stored;
+use crate::publish::output_bytes::OutputBytes;
 use rustix::fs::{copy_file_range, fstat, fstatfs};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use tensorferry_sdk::{Context, Result, StorageId};
 
 /// Shorter extents are left to the windows: one call for each would cost more than it saves.
@@ -133,17 +133,19 @@ impl Extent {
     pub(super) fn copy(
         &self,
         stored: &Stored<'_>,
-        files: &[File],
+        files: &[OutputBytes],
         session: &Session,
         buffer: &mut Vec<u8>,
     ) -> Result<()> {
         let mut done = 0;
-        if let Some((source, start)) = stored.in_file(self.storage) {
+        if let (Some((source, start)), Some(output)) =
+            (stored.in_file(self.storage), files[self.file].local())
+        {
             while done < self.len {
                 session.check_cancelled()?;
                 let (mut from, mut to) = (start + self.from + done, self.to + done);
                 let len = size(self.len - done).min(64 << 20);
-                match copy_file_range(&*source, Some(&mut from), &files[self.file], Some(&mut to), len) {
+                match copy_file_range(&*source, Some(&mut from), output, Some(&mut to), len) {
                     Ok(copied) if copied > 0 => {
                         done += copied as u64;
                         session.count(copied as u64);

@@ -1,16 +1,15 @@
 //! Checksums of byte ranges, put together from the pieces that the copy happens to touch.
 
 use crate::context::windows::size;
+use crate::publish::output_bytes::OutputBytes;
 use crate::tensors::logical::Logical;
 use crate::tensors::slabs::Slabs;
 use crate::tensors::stored::{Stored, checksum};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
-use tensorferry_sdk::{CatalogView, Checksum, Digest, DigestAlgorithm, Error, Layout, Result, StorageId};
+use tensorferry_sdk::{CatalogView, Checksum, Digest, DigestAlgorithm, Layout, Result, StorageId};
 
 /// A range of a file or a storage whose checksum is wanted.
 struct ChecksumRange {
@@ -141,14 +140,14 @@ impl RangeSums {
 
     /// The digests, by the place in which they were asked for. Ranges that were not seen whole are
     /// read back.
-    pub(super) fn finish(&self, files: &[File]) -> Result<Vec<Digest>> {
+    pub(super) fn finish(&self, files: &[OutputBytes]) -> Result<Vec<Digest>> {
         self.wanted
             .par_iter()
             .map(|want| match want.joined()? {
                 Some(sum) => Ok(sum.digest()),
                 None => {
                     let read = |offset, buffer: &mut [u8]| {
-                        files[want.owner].read_exact_at(buffer, offset).map_err(Error::from)
+                        files[want.owner].read_exact_at(buffer, offset)
                     };
                     Ok(checksum(want.range.clone(), want.algorithm, read)?.digest())
                 }

@@ -1,11 +1,10 @@
 //! The copy of a tensor of many tiles, slab by slab.
 
+use crate::publish::output_bytes::OutputBytes;
 use crate::tensors::slabs::{Digests, SlabBuffers, Slabs};
 use crate::tensors::stored::Stored;
 use crate::tensors::tally::CastTally;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use tensorferry_sdk::{Error, Result, TensorId};
+use tensorferry_sdk::{Result, TensorId};
 
 /// A tensor that goes to a file in slabs, none of which is made before it is copied.
 pub(super) struct TiledCopy<'a> {
@@ -22,13 +21,13 @@ impl TiledCopy<'_> {
         &self,
         number: usize,
         stored: &Stored<'_>,
-        output: &File,
+        output: &OutputBytes,
         tally: &CastTally,
         buffers: &mut SlabBuffers,
     ) -> Result<()> {
         let write = &mut |to: u64, bytes: &[u8]| {
             stored.session().count(bytes.len() as u64);
-            output.write_all_at(bytes, self.base + to).map_err(Error::from)
+            output.write_all_at(bytes, self.base + to)
         };
         let lost = self.slabs.copy(number, stored, Digests::Checked, buffers, write)?;
         tally.add(self.tensor, lost);
@@ -49,7 +48,7 @@ mod tests {
     use std::path::PathBuf;
     use tensorferry_sdk::{
         CatalogBuilder, CatalogSink, DigestAlgorithm, Dtype, Edges, Grid, Layout, LayoutBuilder, LayoutSink,
-        Limits, MemorySource, NothingToSeal, Order, Role, Storage, TensorPart, Tiles,
+        Error, Limits, MemorySource, NothingToSeal, Order, Role, Storage, TensorPart, Tiles,
     };
 
     /// U8 [rows, 600] in tiles of [2, 3], each with a digest; every row is its number.
@@ -105,7 +104,7 @@ mod tests {
     fn tiles_are_copied_behind_what_lies_before_them() {
         let copied = |wrong| {
             with(&input(200, wrong), |logical, layout, session| {
-                let files = [tempfile::tempfile().unwrap()];
+                let files = [OutputBytes::Local(tempfile::tempfile().unwrap())];
                 let run = || copy(layout, &NothingToSeal, logical, session, &files, None, false).map(drop);
                 session.install(run)?;
                 let mut bytes = vec![0; 4 + 200 * 600];

@@ -1,6 +1,7 @@
 //! Writing back while the copy goes on: what is to be synced in the end is brought to the disk as it
 //! comes, so that disk and processor work at the same time.
 
+use crate::publish::output_bytes::OutputBytes;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,12 +15,12 @@ const PAUSE: Duration = Duration::from_millis(10);
 ///
 /// # Errors
 /// The copy's; else the first that a sync gives: the kernel tells it once, so that it must not be lost.
-pub(super) fn alongside(files: &[File], copy: impl FnOnce() -> Result<()>) -> Result<()> {
+pub(super) fn alongside(files: &[OutputBytes], copy: impl FnOnce() -> Result<()>) -> Result<()> {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let syncing = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                files.iter().try_for_each(File::sync_data)?;
+                files.iter().filter_map(OutputBytes::local).try_for_each(File::sync_data)?;
                 thread::park_timeout(PAUSE);
             }
             Ok(())

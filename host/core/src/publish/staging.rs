@@ -1,0 +1,199 @@
+//! An output on its way, wherever it goes: staged files of this machine, or objects of a store. Those who write it do not
+//! see the difference.
+
+use crate::context::session::Session;
+use crate::publish::commit::{self, CommitOptions, Committed, Recovered, recover};
+use crate::publish::output_bytes::{FileShape, OutputBytes};
+use crate::publish::remote::folder::RemoteFolder;
+use crate::publish::remote::stage::RemoteStage;
+use crate::publish::stage::{Destination, Stage, StagedFile};
+use crate::read::identity::FileIdentity;
+use crate::read::source::FileSource;
+use std::path::PathBuf;
+use tempfile::TempDir;
+use tensorferry_sdk::{Entry, Error, Result};
+
+/// Where an output goes.
+pub(crate) enum OutputPlace<'a> {
+    /// A folder of this machine.
+    Local(&'a Destination),
+    /// A folder of a store.
+    Remote(RemoteFolder),
+}
+
+/// An output that is being written. Dropping it without a commit leaves nothing of it.
+pub(crate) enum Staging {
+    Local(Stage),
+    Remote(RemoteStage, RemoteFolder),
+}
+
+impl<'a> OutputPlace<'a> {
+    /// The place of a destination.
+    ///
+    /// # Errors
+    /// Usage, for a URL of which nobody knows what it leads to.
+    pub(crate) fn of(destination: &'a Destination, session: &Session) -> Result<Self> {
+        let remote = RemoteFolder::of(destination, session)?;
+        Ok(remote.map_or(Self::Local(destination), Self::Remote))
+    }
+
+    /// Deals with what dead runs have left there. In a store nothing tells theirs from what others write just now:
+    /// `ferry clean` goes by its age.
+    ///
+    /// # Errors
+    /// As of [`recover`].
+    pub(crate) fn recover(&self) -> Result<Recovered> {
+        match self {
+            Self::Local(destination) => recover(destination),
+            Self::Remote(_) => Ok(Recovered::default()),
+        }
+    }
+
+    /// Whether an output of these files may be written.
+    ///
+    /// # Errors
+    /// As of [`commit::check_free`].
+    pub(crate) fn check_free<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n str>,
+        force: bool,
+    ) -> Result<()> {
+        match self {
+            Self::Local(destination) => commit::check_free(destination, names, force),
+            Self::Remote(folder) => folder.check_free(names, force),
+        }
+    }
+
+    /// Begins the output.
+    ///
+    /// # Errors
+    /// As of [`Stage::begin`].
+    pub(crate) fn begin(&self, force: bool) -> Result<Staging> {
+        Ok(match self {
+            Self::Local(destination) => Staging::Local(Stage::begin(destination)?),
+            Self::Remote(folder) => {
+                Staging::Remote(RemoteStage::begin(folder.clone(), force), folder.clone())
+            }
+        })
+    }
+}
+
+impl Staging {
+    /// Whether it goes to a store.
+    pub(crate) fn is_remote(&self) -> bool {
+        matches!(self, Self::Remote(..))
+    }
+
+    /// Begins a file of the output.
+    ///
+    /// # Errors
+    /// As of [`Stage::create`]; what the store says.
+    pub(crate) fn create(&self, name: &str, shape: FileShape) -> Result<OutputBytes> {
+        match self {
+            Self::Local(stage) => stage.create(name, shape.len).map(OutputBytes::Local),
+            Self::Remote(stage, _) => stage.create(name, shape),
+        }
+    }
+
+    /// Gives a file that was begun another name.
+    ///
+    /// # Errors
+    /// As of [`Stage::rename`].
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
+        match self {
+            Self::Local(stage) => stage.rename(from, to),
+            Self::Remote(stage, _) => stage.rename(from, to),
+        }
+    }
+
+    /// Says which files belong to an older output: the commit removes them.
+    ///
+    /// # Errors
+    /// Usage, if a name leaves the folder.
+    pub(crate) fn supersede(&mut self, stale: Vec<StagedFile>) -> Result<()> {
+        match self {
+            Self::Local(stage) => stage.supersede(stale),
+            Self::Remote(stage, _) => {
+                stage.supersede(stale);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until all bytes are where they go.
+    ///
+    /// # Errors
+    /// What the store says; cancelled.
+    pub(crate) fn finish(&self, session: &Session) -> Result<()> {
+        match self {
+            Self::Local(_) => Ok(()),
+            Self::Remote(stage, _) => stage.finish(session),
+        }
+    }
+
+    /// Makes these files readable, to be compared or hashed. Staged ones are; a store gives nothing of an object before
+    /// it is visible, so that it becomes it now, and is removed if something is found.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(crate) fn make_readable(&self, files: &[StagedFile]) -> Result<()> {
+        match self {
+            Self::Local(_) => Ok(()),
+            Self::Remote(stage, _) => stage.show(files),
+        }
+    }
+
+    /// The files of a folder of the output, to be read back.
+    ///
+    /// # Errors
+    /// Usage, for a place that is not known.
+    pub(crate) fn written(&self, folder: &str, entry: Entry, session: &Session) -> Result<FileSource> {
+        match self {
+            Self::Local(stage) => Ok(FileSource::at(stage.path(folder), entry, &session.limits)),
+            Self::Remote(_, at) => FileSource::written(at.url(folder), entry, session),
+        }
+    }
+
+    /// The path of a staged file, where it lies on this machine.
+    pub(crate) fn local_path(&self, name: &str) -> Option<PathBuf> {
+        match self {
+            Self::Local(stage) => Some(stage.path(name)),
+            Self::Remote(..) => None,
+        }
+    }
+
+    /// A folder for what is needed to read the output back.
+    ///
+    /// # Errors
+    /// I/o.
+    pub(crate) fn scratch(&self) -> Result<TempDir> {
+        match self {
+            Self::Local(stage) => tempfile::tempdir_in(&stage.root),
+            Self::Remote(..) => tempfile::tempdir(),
+        }
+        .map_err(Error::from)
+    }
+
+    /// The files under the names that they will have, and what tells them from any others; of objects none, which are
+    /// told by tags that they get when they are visible.
+    ///
+    /// # Errors
+    /// I/o.
+    pub(crate) fn ready(&self, files: &[StagedFile]) -> Result<Vec<(PathBuf, FileIdentity)>> {
+        match self {
+            Self::Local(stage) => stage.ready(files),
+            Self::Remote(..) => Ok(Vec::new()),
+        }
+    }
+
+    /// Makes the output visible.
+    ///
+    /// # Errors
+    /// As of [`Stage::commit`]; what the store says.
+    pub(crate) fn commit(self, files: &[StagedFile], options: CommitOptions) -> Result<Committed> {
+        match self {
+            Self::Local(stage) => stage.commit(files, options),
+            Self::Remote(stage, _) => stage.commit(files),
+        }
+    }
+}

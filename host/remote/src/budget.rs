@@ -1,0 +1,172 @@
+//! Memory of the parts that are written and sent. Who needs more waits until something is sent; where nothing is on its
+//! way, waiting would never end, and the part goes to a file.
+
+use crate::cache::{Cancelled, LOOK};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use tensorferry_sdk::{Error, Result};
+
+pub(crate) struct Budget {
+    most: u64,
+    state: Mutex<State>,
+    turn: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    used: u64,
+    /// Of it, what waits for its commit.
+    kept: u64,
+    /// How many parts are on their way.
+    flying: usize,
+}
+
+/// Bytes of the budget, given back when it is dropped.
+pub(crate) struct Held {
+    budget: Arc<Budget>,
+    bytes: u64,
+    is_flying: bool,
+    is_kept: bool,
+}
+
+impl Budget {
+    pub(crate) fn new(most: u64) -> Arc<Self> {
+        Arc::new(Self { most, state: Mutex::default(), turn: Condvar::new() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of one part: small enough that several fit, as large as `len` bytes in 10,000 parts need, and no smaller
+    /// than stores take.
+    pub(crate) fn part_bytes(&self, len: Option<u64>) -> u64 {
+        const MIB: u64 = 1 << 20;
+        let usual = (self.most / 4 / MIB).clamp(5, 16) * MIB;
+        usual.max(len.unwrap_or(0).div_ceil(MOST_PARTS).next_multiple_of(MIB))
+    }
+
+    /// Bytes for a part; `None`, if none can be had and none will be by waiting.
+    ///
+    /// # Errors
+    /// Cancelled.
+    pub(crate) fn take(self: &Arc<Self>, bytes: u64, cancelled: &Cancelled) -> Result<Option<Held>> {
+        let mut state = self.state();
+        loop {
+            if state.used == 0 || state.used + bytes <= self.most {
+                state.used += bytes;
+                return Ok(Some(Held { budget: Arc::clone(self), bytes, is_flying: false, is_kept: false }));
+            }
+            if state.flying == 0 {
+                return Ok(None);
+            }
+            if cancelled() {
+                return Err(Error::cancelled("interrupted while a part was sent"));
+            }
+            state = self.turn.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Bytes for a part that is sent at once: beyond the budget, where waiting would never end.
+    ///
+    /// # Errors
+    /// Cancelled.
+    pub(crate) fn take_or_wait(self: &Arc<Self>, bytes: u64, cancelled: &Cancelled) -> Result<Held> {
+        if let Some(held) = self.take(bytes, cancelled)? {
+            return Ok(held);
+        }
+        self.state().used += bytes;
+        Ok(Held { budget: Arc::clone(self), bytes, is_flying: false, is_kept: false })
+    }
+
+    /// Whether more than half of it is in use: what will not be sent soon should make room.
+    pub(crate) fn is_tight(&self) -> bool {
+        self.state().used > self.most / 2
+    }
+}
+
+/// Most parts of an object of S3's and Google's.
+pub(crate) const MOST_PARTS: u64 = 10_000;
+
+impl Held {
+    /// Says that the bytes are on their way.
+    pub(crate) fn fly(&mut self) {
+        if !std::mem::replace(&mut self.is_flying, true) {
+            self.budget.state().flying += 1;
+        }
+    }
+
+    /// Says that the bytes wait for the commit; not, if a quarter of the budget does so.
+    pub(crate) fn keep(&mut self, bytes: u64) -> bool {
+        let budget = Arc::clone(&self.budget);
+        let mut state = budget.state();
+        if state.kept + bytes > budget.most / 4 {
+            return false;
+        }
+        state.used -= self.bytes - bytes.min(self.bytes);
+        self.bytes = self.bytes.min(bytes);
+        state.kept += self.bytes;
+        self.is_kept = true;
+        true
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut state = self.budget.state();
+        state.used -= self.bytes;
+        state.flying -= usize::from(self.is_flying);
+        state.kept -= if self.is_kept { self.bytes } else { 0 };
+        self.budget.turn.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn parts_are_as_large_as_an_object_needs_and_stores_take() {
+        let of = |most: u64, len| Budget::new(most * MIB).part_bytes(len) / MIB;
+        assert_eq!(of(128, None), 16);
+        assert_eq!(of(32, Some(1)), 8);
+        assert_eq!(of(1, None), 5);
+        assert_eq!(of(128, Some(160_000 * MIB)), 16);
+        assert_eq!(of(128, Some(160_000 * MIB + 1)), 17);
+    }
+
+    #[test]
+    fn who_cannot_wait_is_told_and_who_can_waits() {
+        let never: Cancelled = Arc::new(|| false);
+        let budget = Budget::new(10);
+        let mut first = budget.take(8, &never).unwrap().unwrap();
+        assert!(budget.take(8, &never).unwrap().is_none());
+        assert!(budget.is_tight());
+        first.fly();
+        let ended: Cancelled = Arc::new(|| true);
+        assert!(budget.take(8, &ended).is_err());
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| budget.take(8, &never).unwrap().is_some());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            drop(first);
+            assert!(waits.join().unwrap());
+        });
+        assert!(!budget.is_tight());
+        // One part is always there, however large.
+        assert!(budget.take(100, &never).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_quarter_may_wait_for_its_commit() {
+        let never: Cancelled = Arc::new(|| false);
+        let budget = Budget::new(100);
+        let mut one = budget.take(50, &never).unwrap().unwrap();
+        assert!(one.keep(20));
+        assert!(budget.take(80, &never).unwrap().is_some());
+        let mut other = budget.take(50, &never).unwrap().unwrap();
+        assert!(!other.keep(20));
+        drop(one);
+        assert!(other.keep(20));
+    }
+}

@@ -1,0 +1,241 @@
+//! Completing makes an object visible, if what stands under its name is what may. Where an answer was lost, what stands
+//! there tells whether it was done.
+
+use super::super::manner::Manner;
+use super::super::trouble::Trouble;
+use super::Sending;
+use crate::fault::Fault;
+use crate::settings::Scope;
+use bytes::Bytes;
+use md5::{Digest, Md5};
+use object_store::multipart::PartId;
+use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
+use reqwest::header::{HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use std::sync::PoisonError;
+use tensorferry::engine::context::remote::Condition;
+use tensorferry_sdk::{Error, Result};
+
+/// What remains to be done of an object that is sent.
+pub(super) struct Complete {
+    what: What,
+    len: u64,
+    /// What S3 will tell the object by.
+    tag: Tag,
+    condition: Condition,
+    /// What was not asked of the store, since it has no words for it.
+    note: Option<String>,
+}
+
+enum What {
+    Small(Bytes),
+    Parts(Vec<PartId>),
+}
+
+/// The `ETag` of an object, without its quotes.
+enum Tag {
+    Whole(String),
+    End(String),
+    Unknown,
+}
+
+impl Complete {
+    /// # Errors
+    /// A plugin error, if parts are missing.
+    pub(super) fn of(sending: &Sending, condition: Condition) -> Result<Self> {
+        let state = sending.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let len = state.parts.len.unwrap_or(0);
+        let what = match &state.small {
+            Some((bytes, _)) => What::Small(bytes.clone()),
+            None => {
+                let parts: Option<Vec<PartId>> = state.sent.values().cloned().collect();
+                let parts = parts.filter(|parts| parts.len() == state.parts.count());
+                What::Parts(parts.ok_or_else(|| Error::plugin("an object that is not sent").file(&*sending.url))?)
+            }
+        };
+        let tag = match (&what, sending.scope) {
+            (What::Small(bytes), Scope::S3) => Tag::Whole(hex(&Md5::digest(bytes))),
+            (What::Parts(parts), Scope::S3) => tag_of(parts),
+            _ => Tag::Unknown,
+        };
+        Ok(Self { what, len, tag, condition, note: None })
+    }
+
+    /// Completes the object; gives what is to be said of it.
+    ///
+    /// # Errors
+    /// Usage, if the name was taken; transient, if what stood there is another object now, and where tries were worth
+    /// nothing; what the store says.
+    pub(super) async fn run(mut self, sending: &Sending) -> Result<Option<String>> {
+        let mut patience = sending.process.client.patience();
+        // Whether a try may have been done without our knowing.
+        let mut is_open = false;
+        loop {
+            let trouble = match self.once(sending).await {
+                Ok(()) => return Ok(self.note),
+                Err(trouble) => trouble.of_file(&sending.url),
+            };
+            let is_gone = trouble.status() == Some(404) && matches!(self.what, What::Parts(_));
+            is_open |= trouble.is_passing() || is_gone;
+            if is_open && self.is_there(sending).await {
+                return Ok(self.note);
+            }
+            match trouble.status() {
+                Some(412) => return Err(self.refused(sending)),
+                // Azure says so of a blob that is there; S3, that somebody else writes the same name just now.
+                Some(409) if sending.scope == Scope::Azure => return Err(self.refused(sending)),
+                Some(409) => {
+                    let fault = Fault::passing("somebody else writes an object of this name").of(&sending.url);
+                    match &self.what {
+                        What::Small(_) => patience.wait(fault).await.map_err(|fault| fault.error)?,
+                        What::Parts(_) => return Err(fault.error),
+                    }
+                }
+                Some(501) if self.condition != Condition::Any => self.go_without(sending).await?,
+                _ if is_gone => return Err(sending.error_of(&trouble)),
+                _ => patience.wait(trouble.fault()).await.map_err(|fault| fault.error)?,
+            }
+        }
+    }
+
+    async fn once(&mut self, sending: &Sending) -> Result<(), Trouble> {
+        let manner = Manner { is_tried_once: true, ..Manner::default() };
+        if sending.scope == Scope::Gcs && matches!(self.what, What::Parts(_)) {
+            self.go_without(sending).await.map_err(|error| Trouble::from(Fault::last(error)))?;
+        }
+        let done = match &self.what {
+            What::Small(bytes) => {
+                let mode = match (&self.condition, sending.scope) {
+                    (Condition::Absent, _) => PutMode::Create,
+                    // Google's store tells versions by numbers that no answer to a reader has.
+                    (Condition::Same(stamp), Scope::S3 | Scope::Azure) => match etag(&stamp.tag) {
+                        Some(tag) => PutMode::Update(UpdateVersion { e_tag: Some(tag.into()), version: None }),
+                        None => PutMode::Overwrite,
+                    },
+                    _ => PutMode::Overwrite,
+                };
+                let payload = PutPayload::from_bytes(bytes.clone());
+                let options = PutOptions { mode, ..PutOptions::default() };
+                manner.of(sending.store.put_opts(&sending.location, payload, options)).await
+            }
+            What::Parts(parts) => {
+                let condition = match &self.condition {
+                    Condition::Absent => Some((IF_NONE_MATCH, HeaderValue::from_static("*"))),
+                    Condition::Same(stamp) => etag(&stamp.tag)
+                        .and_then(|tag| Some((IF_MATCH, HeaderValue::from_str(tag).ok()?))),
+                    Condition::Any => None,
+                };
+                let azure = sending.store.azure_credential().await.map_err(|error| sending.trouble(&error))?;
+                let manner = Manner { condition, azure, ..manner };
+                let id = sending.id.lock().await.clone().unwrap_or_default();
+                manner.of(sending.store.complete_multipart(&sending.location, &id, parts.clone())).await
+            }
+        };
+        done.map(drop).map_err(|error| sending.trouble(&error))
+    }
+
+    /// Looks whether the name is free, since the store cannot be told to.
+    async fn go_without(&mut self, sending: &Sending) -> Result<()> {
+        let found = sending.store.head(&sending.location).await;
+        match (&self.condition, found) {
+            (Condition::Absent, Ok(_)) => return Err(self.refused(sending)),
+            (Condition::Absent, Err(error)) => {
+                let trouble = sending.trouble(&error);
+                if trouble.status() != Some(404) {
+                    return Err(trouble.error());
+                }
+                self.note = Some(format!(
+                    "the store takes no condition for objects in parts: that {} was free was looked up just before",
+                    sending.url
+                ));
+            }
+            _ => {}
+        }
+        self.condition = Condition::Any;
+        Ok(())
+    }
+
+    /// Whether what stands under the name is this object.
+    async fn is_there(&self, sending: &Sending) -> bool {
+        let Ok(found) = sending.store.head(&sending.location).await else { return false };
+        let tag = found.e_tag.as_deref().unwrap_or_default().trim_matches('"').to_owned();
+        let is_older = matches!(&self.condition, Condition::Same(stamp)
+            if etag(&stamp.tag).is_some_and(|older| older.trim_matches('"') == tag));
+        let is_ours = match &self.tag {
+            Tag::Whole(whole) => tag == *whole,
+            Tag::End(end) => tag.ends_with(end.as_str()),
+            Tag::Unknown => true,
+        };
+        found.size == self.len && is_ours && !is_older
+    }
+
+    fn refused(&self, sending: &Sending) -> Error {
+        match self.condition {
+            Condition::Same(_) => {
+                Error::transient("the object was replaced by somebody else meanwhile").file(&*sending.url)
+            }
+            _ => Error::usage(format!("{} exists; use --force to replace it", sending.url)),
+        }
+    }
+}
+
+impl Sending {
+    fn error_of(&self, trouble: &Trouble) -> Error {
+        match trouble.is_of_bucket() {
+            true => trouble.clone().error(),
+            false => Error::transient("the upload was ended by somebody else").file(&*self.url),
+        }
+    }
+}
+
+/// The `ETag` of a stamp.
+fn etag(tag: &str) -> Option<&str> {
+    tag.strip_prefix("etag:").filter(|tag| !tag.starts_with("W/"))
+}
+
+/// What S3 makes of the tags of parts: the MD5 of theirs, and how many there are. Where they are none, as of encrypted
+/// objects, the number alone is known.
+fn tag_of(parts: &[PartId]) -> Tag {
+    let end = format!("-{}", parts.len());
+    let mut all = Md5::new();
+    for part in parts {
+        let text = part.content_id.replace("&quot;", "");
+        let tag = text.split_once("<ETag>").and_then(|(_, rest)| rest.split_once("</ETag>"));
+        let tag = tag.map_or(text.as_str(), |(tag, _)| tag).trim_matches('"');
+        match bytes_of(tag) {
+            Some(bytes) => all.update(bytes),
+            None => return Tag::End(end),
+        }
+    }
+    Tag::Whole(hex(&all.finalize()) + &end)
+}
+
+fn bytes_of(hex: &str) -> Option<Vec<u8>> {
+    let is_digest = hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let pairs = is_digest.then(|| hex.as_bytes().chunks_exact(2))?;
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tag_of_parts_is_the_one_that_s3_makes() {
+        // Of two parts, as AWS' documentation computes it: MD5 of the two digests.
+        let part = |text: &str| PartId { content_id: text.to_owned() };
+        let one = hex(&Md5::digest(b"one"));
+        let two = hex(&Md5::digest(b"two"));
+        let both = [Md5::digest(b"one").to_vec(), Md5::digest(b"two").to_vec()].concat();
+        let expected = hex(&Md5::digest(&both)) + "-2";
+        let found = tag_of(&[
+            part(&format!("\"{one}\"")),
+            part(&format!("<PartMetadata><ETag>&quot;{two}&quot;</ETag></PartMetadata>")),
+        ]);
+        assert!(matches!(found, Tag::Whole(tag) if tag == expected));
+        assert!(matches!(tag_of(&[part("\"other\"")]), Tag::End(end) if end == "-1"));
+    }
+}

@@ -1,0 +1,262 @@
+//! The parts of an object that is being written: which bytes of each are there, and where they wait.
+
+use crate::budget::Held;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use tensorferry_sdk::{Error, Result};
+
+/// Parts of one size, but for the last.
+pub(super) struct Parts {
+    pub(super) part_bytes: u64,
+    /// How long the object is, once that is known.
+    pub(super) len: Option<u64>,
+    /// The end of what was written.
+    pub(super) end: u64,
+    /// Late bytes that each part still waits for.
+    late: BTreeMap<usize, u64>,
+    /// Those that were begun, and are not sent.
+    open: BTreeMap<usize, Part>,
+    /// Parts that wait outside of the memory, each at its place.
+    file: Option<File>,
+}
+
+struct Part {
+    place: PartPlace,
+    /// What is there, in order; ranges that touch are one.
+    filled: Vec<Range<u64>>,
+}
+
+enum PartPlace {
+    Memory(Vec<u8>, Held),
+    Spilled,
+}
+
+impl Parts {
+    pub(super) fn new(part_bytes: u64, len: Option<u64>, late: &[Range<u64>]) -> Self {
+        let mut waits = BTreeMap::new();
+        for range in late {
+            for (number, at) in split(part_bytes, range.clone()) {
+                *waits.entry(number).or_default() += at.end - at.start;
+            }
+        }
+        Self { part_bytes, len, end: 0, late: waits, open: BTreeMap::new(), file: None }
+    }
+
+    /// How long a part is; of an object whose length is not known, as long as all but the last.
+    pub(super) fn part_len(&self, number: usize) -> u64 {
+        let start = number as u64 * self.part_bytes;
+        self.len.map_or(self.part_bytes, |len| len.saturating_sub(start).min(self.part_bytes))
+    }
+
+    /// How many there are, once the length is known.
+    pub(super) fn count(&self) -> usize {
+        usize::try_from(self.len.unwrap_or(self.end).div_ceil(self.part_bytes)).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn is_open(&self, number: usize) -> bool {
+        self.open.contains_key(&number)
+    }
+
+    /// The first that is not sent.
+    pub(super) fn first_open(&self) -> Option<usize> {
+        self.open.keys().next().copied()
+    }
+
+    /// Begins a part, in memory, or without it in a file.
+    pub(super) fn begin(&mut self, number: usize, memory: Option<Held>) -> Result<()> {
+        let place = match memory {
+            Some(held) => {
+                let len = usize::try_from(self.part_len(number)).map_err(|_| Error::limit("a part"))?;
+                PartPlace::Memory(vec![0; len], held)
+            }
+            None => {
+                self.file()?;
+                PartPlace::Spilled
+            }
+        };
+        self.open.insert(number, Part { place, filled: Vec::new() });
+        Ok(())
+    }
+
+    fn file(&mut self) -> Result<&File> {
+        if self.file.is_none() {
+            let failed = |error| Error::from(error).context("cannot keep a part that waits for its last bytes");
+            self.file = Some(tempfile::tempfile().map_err(failed)?);
+        }
+        self.file.as_ref().ok_or_else(|| Error::io("no file for parts that wait"))
+    }
+
+    /// Puts bytes into a part that was begun, from `at` in it on; late ones are counted, too.
+    ///
+    /// # Errors
+    /// A plugin error, of bytes behind the end; i/o.
+    pub(super) fn put(&mut self, number: usize, at: u64, bytes: &[u8], is_late: bool) -> Result<()> {
+        let (end, start) = (at + bytes.len() as u64, number as u64 * self.part_bytes);
+        if end > self.part_len(number) {
+            return Err(Error::plugin("bytes behind the end of the output").offset(start + at));
+        }
+        let Some(part) = self.open.get_mut(&number) else {
+            return Err(Error::plugin("bytes of the output that were written before").offset(start + at));
+        };
+        match (&mut part.place, &self.file) {
+            (PartPlace::Memory(memory, _), _) => {
+                let at = usize::try_from(at).map_err(|_| Error::limit("a part"))?;
+                memory[at..at + bytes.len()].copy_from_slice(bytes);
+            }
+            (PartPlace::Spilled, Some(file)) => file.write_all_at(bytes, start + at)?,
+            (PartPlace::Spilled, None) => return Err(Error::io("no file for parts that wait")),
+        }
+        add(&mut part.filled, at..end);
+        self.end = self.end.max(start + end);
+        if is_late && let Some(waits) = self.late.get_mut(&number) {
+            *waits = waits.saturating_sub(bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn is_filled(&self, number: usize) -> bool {
+        let len = self.part_len(number);
+        self.open.get(&number).is_some_and(|part| len == 0 || part.filled == [0..len])
+    }
+
+    /// Whether every byte of a part is there, the late ones too.
+    pub(super) fn is_whole(&self, number: usize) -> bool {
+        self.is_filled(number) && self.late.get(&number).is_none_or(|waits| *waits == 0)
+    }
+
+    /// Whether all that a part waits for is late bytes.
+    pub(super) fn waits_for_late(&self, number: usize) -> bool {
+        self.is_filled(number) && !self.is_whole(number)
+    }
+
+    /// Moves a part out of the memory.
+    ///
+    /// # Errors
+    /// I/o.
+    pub(super) fn spill(&mut self, number: usize) -> Result<()> {
+        self.file()?;
+        let (part, file) = (self.open.get_mut(&number), self.file.as_ref());
+        if let (Some(part), Some(file)) = (part, file)
+            && let PartPlace::Memory(bytes, _) = &part.place
+        {
+            file.write_all_at(bytes, number as u64 * self.part_bytes)?;
+            part.place = PartPlace::Spilled;
+        }
+        Ok(())
+    }
+
+    /// Whether a part is outside of the memory.
+    pub(super) fn is_spilled(&self, number: usize) -> bool {
+        self.open.get(&number).is_some_and(|part| matches!(part.place, PartPlace::Spilled))
+    }
+
+    /// Takes a whole part out, with its memory; one that was spilled needs some for that.
+    ///
+    /// # Errors
+    /// I/o.
+    pub(super) fn take(&mut self, number: usize, memory: Option<Held>) -> Result<Option<(Vec<u8>, Held)>> {
+        let len = self.part_len(number);
+        let cut = usize::try_from(len).map_err(|_| Error::limit("a part"))?;
+        match (self.open.remove(&number).map(|part| part.place), memory, &self.file) {
+            (Some(PartPlace::Memory(mut bytes, held)), ..) => {
+                bytes.truncate(cut);
+                Ok(Some((bytes, held)))
+            }
+            (Some(PartPlace::Spilled), Some(held), Some(file)) => {
+                let mut bytes = vec![0; cut];
+                file.read_exact_at(&mut bytes, number as u64 * self.part_bytes)?;
+                Ok(Some((bytes, held)))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The parts that a range of an object is in, and where in them.
+pub(super) fn split(part_bytes: u64, range: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> {
+    let mut at = range.start;
+    std::iter::from_fn(move || {
+        let number = at / part_bytes;
+        let (start, until) = (at, range.end.min((number + 1) * part_bytes));
+        at = until;
+        let first = number * part_bytes;
+        (start < until).then(|| (usize::try_from(number).unwrap_or(usize::MAX), start - first..until - first))
+    })
+}
+
+/// Adds a range to ranges in order.
+fn add(ranges: &mut Vec<Range<u64>>, new: Range<u64>) {
+    if new.is_empty() {
+        return;
+    }
+    let first = ranges.partition_point(|range| range.end < new.start);
+    let behind = ranges.partition_point(|range| range.start <= new.end);
+    let joined = ranges[first..behind].iter().fold(new, |all, range| {
+        all.start.min(range.start)..all.end.max(range.end)
+    });
+    ranges.splice(first..behind, [joined]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Budget;
+    use crate::cache::Cancelled;
+    use std::sync::Arc;
+
+    fn memory(bytes: u64) -> Option<Held> {
+        let never: Cancelled = Arc::new(|| false);
+        Budget::new(1 << 20).take(bytes, &never).unwrap()
+    }
+
+    #[test]
+    fn ranges_are_split_at_parts_and_joined_where_they_touch() {
+        assert_eq!(split(10, 5..25).collect::<Vec<_>>(), [(0, 5..10), (1, 0..10), (2, 0..5)]);
+        assert_eq!(split(10, 10..10).count(), 0);
+        let mut ranges = Vec::new();
+        for range in [5..6, 0..1, 8..9, 1..5, 6..8] {
+            add(&mut ranges, range);
+        }
+        assert_eq!(ranges, [0..9]);
+    }
+
+    #[test]
+    fn a_part_is_whole_when_each_byte_came_and_late_ones_twice() {
+        for is_spilled in [false, true] {
+            let mut parts = Parts::new(10, Some(14), std::slice::from_ref(&(8..12)));
+            assert_eq!((parts.count(), parts.part_len(1)), (2, 4));
+            for number in [0, 1] {
+                parts.begin(number, memory(10).filter(|_| !is_spilled)).unwrap();
+            }
+            parts.put(0, 4, b"efgh00", false).unwrap();
+            assert!(!parts.waits_for_late(0));
+            parts.put(0, 0, b"abcd", false).unwrap();
+            assert!(parts.waits_for_late(0) && !parts.is_whole(0));
+            parts.spill(0).unwrap();
+            assert!(parts.is_spilled(0));
+            parts.put(0, 8, b"ij", true).unwrap();
+            assert!(parts.is_whole(0));
+            parts.put(1, 0, b"00mn", false).unwrap();
+            parts.put(1, 0, b"kl", true).unwrap();
+            let taken: Vec<Vec<u8>> =
+                [0, 1].map(|number| parts.take(number, memory(10)).unwrap().unwrap().0).into();
+            assert_eq!(taken, [b"abcdefghij".to_vec(), b"klmn".to_vec()]);
+            // What is sent is not written again, and nothing behind the end.
+            parts.put(0, 0, b"a", false).unwrap_err();
+            parts.put(1, 4, b"o", false).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn of_an_unknown_length_the_last_part_is_cut() {
+        let mut parts = Parts::new(10, None, &[]);
+        parts.begin(0, memory(10)).unwrap();
+        parts.put(0, 0, b"abc", false).unwrap();
+        assert!(!parts.is_whole(0));
+        parts.len = Some(parts.end);
+        assert!(parts.is_whole(0));
+        assert_eq!(parts.take(0, None).unwrap().unwrap().0, b"abc");
+    }
+}

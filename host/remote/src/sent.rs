@@ -1,0 +1,51 @@
+//! A body that is sent, whose progress can be seen: a slow transfer is no stalled one.
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+/// How much is given to the connection at a time.
+const PIECE: usize = 256 << 10;
+
+pub(crate) struct Sent {
+    rest: Bytes,
+    taken: Arc<AtomicU64>,
+}
+
+impl Sent {
+    /// A body of these bytes, and how many of them the connection has taken so far.
+    pub(crate) fn new(bytes: Bytes) -> (Self, Arc<AtomicU64>) {
+        let taken = Arc::<AtomicU64>::default();
+        (Self { rest: bytes, taken: Arc::clone(&taken) }, taken)
+    }
+}
+
+impl Body for Sent {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.rest.is_empty() {
+            return Poll::Ready(None);
+        }
+        let len = self.rest.len().min(PIECE);
+        let piece = self.rest.split_to(len);
+        self.taken.fetch_add(len as u64, Ordering::Relaxed);
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.rest.len() as u64)
+    }
+}
