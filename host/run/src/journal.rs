@@ -25,8 +25,8 @@ mod lock;
 mod record;
 mod scan;
 
-pub(crate) use files::{StampedFile, list_names};
-pub(crate) use history::{Commit, History, OutputHistory};
+pub(crate) use files::{StampedFile, list_names, output_identity};
+pub(crate) use history::{Commit, History};
 pub(crate) use record::{OutputRecord, Record};
 pub(crate) use scan::GroupScan;
 
@@ -144,10 +144,10 @@ impl Journal {
         Ok(state.written)
     }
 
-    /// Appends that an output is visible.
-    pub(crate) fn append_done(&self, output: &str) -> Result<()> {
+    /// Appends that an output is visible; `outputs`: what its objects of a store are.
+    pub(crate) fn append_done(&self, output: &str, outputs: Vec<StampedFile>) -> Result<()> {
         fault::reach("journal-done")?;
-        self.append(&Record::Done { output: output.to_owned() })?;
+        self.append(&Record::Done { output: output.to_owned(), outputs })?;
         fault::reach("journal-done-written")
     }
 

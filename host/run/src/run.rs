@@ -14,7 +14,7 @@ pub use shard::Shard;
 
 use crate::events::{Event, EventListener};
 use crate::job::{Force, Job};
-use crate::journal::{GroupScan, History, Journal, OutputHistory, Record};
+use crate::journal::{GroupScan, History, Journal, Record, StampedFile};
 use crate::pool::{FinishedJob, QueuedJob, WorkerPool};
 use crate::report::{BudgetSummary, Failure, JobSummary, Summary, Totals, VERSION};
 use crate::worker::JobOutcome;
@@ -111,10 +111,18 @@ impl Run<'_> {
                 self.listener.on_event(&Event::Decided { name: &job.name, runs, reason });
             }
             if let Decision::Unchanged { lacks_record: true, .. } = decision {
-                self.journal.append_done(&job.conversion.output)?;
+                let known = self.history.of(&job.conversion.output).and_then(|known| known.commit.as_ref());
+                let outputs = known.map(|commit| self.stamps(&commit.made.outputs)).unwrap_or_default();
+                self.journal.append_done(&job.conversion.output, outputs)?;
             }
         }
         Ok(decisions)
+    }
+
+    /// What objects of a store are now of which only the length was known.
+    fn stamps(&self, outputs: &[StampedFile]) -> Vec<StampedFile> {
+        let unknown = outputs.iter().filter(|file| file.identity.is_of_len_alone());
+        unknown.map(|file| file.seen(self.session)).collect()
     }
 
     fn queue<'j>(
@@ -130,7 +138,7 @@ impl Run<'_> {
             let known = self.history.of(&job.conversion.output);
             let own = known.filter(|_| job.policy.force == Force::Own);
             QueuedJob {
-                owned: own.map(OutputHistory::visible_files).unwrap_or_default(),
+                owned: own.map(|known| known.visible_files(self.session)).unwrap_or_default(),
                 scanned: schemas.scans.get(&index).map(|scan| scan.inputs.clone()).unwrap_or_default(),
                 refused: schemas.refused.get(&index).cloned(),
                 ..QueuedJob::new(index, job, self.session)

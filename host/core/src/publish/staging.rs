@@ -53,11 +53,7 @@ impl<'a> OutputPlace<'a> {
     ///
     /// # Errors
     /// As of [`commit::check_free`].
-    pub(crate) fn check_free<'n>(
-        &self,
-        names: impl IntoIterator<Item = &'n str>,
-        force: bool,
-    ) -> Result<()> {
+    pub(crate) fn check_free<'n>(&self, names: impl IntoIterator<Item = &'n str>, force: bool) -> Result<()> {
         match self {
             Self::Local(destination) => commit::check_free(destination, names, force),
             Self::Remote(folder) => folder.check_free(names, force),
@@ -174,15 +170,19 @@ impl Staging {
         .map_err(Error::from)
     }
 
-    /// The files under the names that they will have, and what tells them from any others; of objects none, which are
-    /// told by tags that they get when they are visible.
+    /// The files under the names that they will have, and what tells them from any others; of objects their lengths alone:
+    /// they are told by tags that they get when they are visible.
     ///
     /// # Errors
     /// I/o.
     pub(crate) fn ready(&self, files: &[StagedFile]) -> Result<Vec<(PathBuf, FileIdentity)>> {
         match self {
             Self::Local(stage) => stage.ready(files),
-            Self::Remote(..) => Ok(Vec::new()),
+            Self::Remote(stage, folder) => {
+                let of =
+                    |file: &StagedFile| (folder.url(&file.path), FileIdentity::of_len(stage.len(&file.path)));
+                Ok(files.iter().map(of).collect())
+            }
         }
     }
 

@@ -29,6 +29,17 @@ impl FileIdentity {
         Self { inode: stamp.inode, len: stamp.len, modified: stamp.modified }
     }
 
+    /// That of an object on its way: what tells it from others it gets when it becomes visible.
+    pub(crate) fn of_len(len: u64) -> Self {
+        Self { inode: 0, len, modified: (0, 0) }
+    }
+
+    /// Whether only its length is known.
+    #[must_use]
+    pub fn is_of_len_alone(&self) -> bool {
+        (self.inode, self.modified) == (0, (0, 0))
+    }
+
     /// That of a file beyond a network.
     pub(super) fn of_remote(stamp: &RemoteStamp) -> Self {
         let digest = blake3::hash(stamp.tag.as_bytes());

@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::publish::disk;
-use tensorferry::engine::read::folder::{self, EntryKind, FolderEntry, InputFolder};
+use tensorferry::engine::read::folder::{self, EntryKind, FolderEntry, InputFolder, is_url};
 use tensorferry::engine::read::identity::FileIdentity;
+use tensorferry_sdk::ErrorKind;
 
 /// How the names of ferry's own temporary folders start; see [`tensorferry::engine::publish::stage`].
 const HIDDEN: char = '.';
@@ -28,13 +29,23 @@ impl StampedFile {
         }
     }
 
-    /// The same of an output file, which is no link.
-    pub(crate) fn check_output(&self) -> Result<(), String> {
-        match disk::identity(&self.path) {
+    /// The same of an output file, which is no link. Of an object whose run was ended before it could say more, the length
+    /// is compared.
+    pub(crate) fn check_output(&self, session: &Session) -> Result<(), String> {
+        match output_identity(&self.path, session) {
+            Ok(Some(identity)) if self.identity.is_of_len_alone() => {
+                self.compare(FileIdentity { len: identity.len, ..self.identity }, "is not what was written")
+            }
             Ok(Some(identity)) => self.compare(identity, "is not what was written"),
             Ok(None) => Err(format!("{} is gone", self.path.display())),
             Err(error) => Err(format!("{} cannot be looked at: {error}", self.path.display())),
         }
+    }
+
+    /// The output file as it is now; as it was, where nobody may look.
+    pub(crate) fn seen(&self, session: &Session) -> Self {
+        let seen = output_identity(&self.path, session).ok().flatten();
+        Self { path: self.path.clone(), identity: seen.unwrap_or(self.identity) }
     }
 
     fn compare(&self, now: FileIdentity, verb: &str) -> Result<(), String> {
@@ -49,6 +60,24 @@ impl StampedFile {
             return Ok(());
         };
         Err(format!("{} {verb} ({what})", self.path.display()))
+    }
+}
+
+/// What tells the file at an output's path or URL from others; none if nothing is there.
+///
+/// # Errors
+/// I/o; what the place of a URL answers.
+pub(crate) fn output_identity(
+    path: &Path,
+    session: &Session,
+) -> tensorferry_sdk::Result<Option<FileIdentity>> {
+    if !path.to_str().is_some_and(is_url) {
+        return Ok(disk::identity(path)?);
+    }
+    match folder::identity(path, session) {
+        Ok(identity) => Ok(Some(identity)),
+        Err(error) if error.kind() == ErrorKind::Malformed => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -115,11 +144,12 @@ mod tests {
         fs::write(&path, "abc").unwrap();
         let file =
             StampedFile { identity: FileIdentity::of(&fs::metadata(&path).unwrap()), path: path.clone() };
-        file.check_output().unwrap();
+        let session = Session::default();
+        file.check_output(&session).unwrap();
         fs::write(&path, "abcd").unwrap();
-        assert!(file.check_output().unwrap_err().contains("4 bytes, were 3"));
-        assert!(file.check_input(&Session::default()).unwrap_err().contains("changed"));
+        assert!(file.check_output(&session).unwrap_err().contains("4 bytes, were 3"));
+        assert!(file.check_input(&session).unwrap_err().contains("changed"));
         fs::remove_file(&path).unwrap();
-        assert!(file.check_output().unwrap_err().contains("is gone"));
+        assert!(file.check_output(&session).unwrap_err().contains("is gone"));
     }
 }

@@ -1,10 +1,12 @@
 //! A history is what the journals of a manifest know: of each output, and of each file group.
 
+use super::files::StampedFile;
 use super::record::{OutputRecord, Record};
 use super::scan::GroupScan;
 use crate::job::Conversion;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use tensorferry::engine::context::session::Session;
 
 /// What the journals of a manifest know.
 #[derive(Debug, Default)]
@@ -39,9 +41,9 @@ pub(crate) struct Commit {
 impl OutputHistory {
     /// The files that are there because of this output: those of commits that are known to have ended, and
     /// of the last one whatever has become visible.
-    pub(crate) fn visible_files(&self) -> Vec<PathBuf> {
+    pub(crate) fn visible_files(&self, session: &Session) -> Vec<PathBuf> {
         let last = self.commit.iter().filter(|commit| !commit.done).flat_map(|commit| &commit.made.outputs);
-        let visible = last.filter(|file| file.check_output().is_ok()).map(|file| file.path.clone());
+        let visible = last.filter(|file| file.check_output(session).is_ok()).map(|file| file.path.clone());
         self.owned.iter().cloned().chain(visible).collect()
     }
 }
@@ -80,9 +82,13 @@ impl History {
                     known.commit = Some(Commit { at, conversion: *conversion, made: *made, done: false });
                 }
             }
-            Record::Done { output } => {
+            Record::Done { output, outputs } => {
                 let known = self.outputs.entry(output).or_default();
                 if let Some(commit) = &mut known.commit {
+                    let news = |file: &StampedFile| outputs.iter().find(|new| new.path == file.path);
+                    for file in &mut commit.made.outputs {
+                        *file = news(file).cloned().unwrap_or_else(|| file.clone());
+                    }
                     commit.done = true;
                     known.owned.extend(commit.made.outputs.iter().map(|file| file.path.clone()));
                 }

@@ -23,8 +23,12 @@ pub(crate) enum Record {
     Scanned { key: String, scan: Box<GroupScan> },
     /// An output is staged, and is about to become visible.
     Commit { at: String, output: String, conversion: Box<Conversion>, made: Box<OutputRecord> },
-    /// It is visible.
-    Done { output: String },
+    /// It is visible. `outputs`: what its objects of a store were then, which is not known before.
+    Done {
+        output: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        outputs: Vec<StampedFile>,
+    },
     /// A job failed for good; the reason is one line.
     Failed { at: String, output: String, reason: String },
     /// A run came to its end.

@@ -64,7 +64,7 @@ fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> 
     let OutputRecord { readers, writer, inputs, outputs, listing: names, .. } = &commit.made;
     readers.iter().chain([writer]).try_for_each(|used| check_revision(used, registry))?;
     inputs.iter().try_for_each(|file| file.check_input(registry.session()))?;
-    outputs.iter().try_for_each(|file| file.check_output())?;
+    outputs.iter().try_for_each(|file| file.check_output(registry.session()))?;
     if names.is_some() {
         let without: HashSet<&Path> = outputs.iter().map(|file| &*file.path).collect();
         if list_names(Path::new(&job.conversion.input), &without, registry.session()) != *names {

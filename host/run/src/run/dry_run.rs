@@ -6,7 +6,7 @@ use super::schemas::{self, SchemaStore};
 use crate::events::{Event, EventListener};
 use crate::exit::{ENVIRONMENT, REFUSED, USAGE};
 use crate::job::{Force, Job};
-use crate::journal::Journal;
+use crate::journal::{Journal, output_identity};
 use crate::pool::{QueuedJob, WorkerPool};
 use crate::report::{Failure, JobSummary};
 use crate::worker::JobOutcome;
@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use tensorferry::engine::context::loss::LossRecord;
+use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::read::folder::is_url;
 
 /// What a run would do.
 #[derive(Debug, Default, Serialize)]
@@ -130,7 +132,7 @@ pub fn plan(
     let jobs: Vec<JobPlan> =
         planned.map(|(index, (job, decision))| job_plan(job, decision, outcomes.remove(&index))).collect();
     let owned = |job: &Job| history.of(&job.conversion.output).map(|known| &known.owned);
-    let conflicts = conflicts(&wanted, &jobs, &owned);
+    let conflicts = conflicts(&wanted, &jobs, &owned, registry.session());
     RunPlan { space: space(&jobs), conflicts, jobs }
 }
 
@@ -146,7 +148,7 @@ fn job_plan(job: &Job, decision: &Decision, outcome: Option<JobOutcome>) -> JobP
         failure: None,
     };
     match outcome {
-        Some(JobOutcome::Done { summary, files }) => {
+        Some(JobOutcome::Done { summary, files, .. }) => {
             let JobSummary { from, to, bytes_out, tensors, records, losses, .. } = *summary;
             plan.files = files;
             plan.output_plan = Some(OutputPlan { from, to, bytes: bytes_out, tensors, records, losses });
@@ -161,6 +163,7 @@ fn conflicts<'a>(
     wanted: &[&Job],
     planned: &[JobPlan],
     owned: &dyn Fn(&Job) -> Option<&'a HashSet<PathBuf>>,
+    session: &Session,
 ) -> Vec<Conflict> {
     let mut makers: BTreeMap<&Path, Vec<&str>> = BTreeMap::new();
     let mut found = Vec::new();
@@ -172,7 +175,7 @@ fn conflicts<'a>(
                 Force::Own => is_ours,
                 force => force == Force::Always,
             };
-            if !may_replace && std::fs::symlink_metadata(path).is_ok() {
+            if !may_replace && output_identity(path, session).is_ok_and(|found| found.is_some()) {
                 let what = format!("{} exists, and is not this manifest's to replace", path.display());
                 found.push(Conflict { jobs: vec![plan.name.clone()], what });
             }
@@ -188,7 +191,7 @@ fn conflicts<'a>(
 fn space(planned: &[JobPlan]) -> Vec<DiskSpace> {
     let mut by_device: BTreeMap<u64, DiskSpace> = BTreeMap::new();
     for plan in planned {
-        let Some(output) = &plan.output_plan else { continue };
+        let Some(output) = plan.output_plan.as_ref().filter(|_| !is_url(&plan.output)) else { continue };
         let folder =
             Path::new(&plan.output).ancestors().skip(1).find(|path| path.is_dir()).unwrap_or(Path::new("/"));
         let Ok(meta) = std::fs::metadata(folder) else { continue };

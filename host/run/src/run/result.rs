@@ -49,10 +49,10 @@ pub(super) fn after(
         ..JobSummary::default()
     };
     match finished.outcome {
-        JobOutcome::Done { summary: done, .. } => {
+        JobOutcome::Done { summary: done, outputs, .. } => {
             // The output is there and the journal has its commit: that its end cannot be written is no
             // failure of the job, and a journal that cannot be written ends the run at the next record.
-            let _ = journal.append_done(output);
+            let _ = journal.append_done(output, outputs);
             summary = JobSummary { state: JobState::Done, output: output.clone(), ..*done };
         }
         JobOutcome::Failed(mut failure) => {

@@ -3,11 +3,12 @@
 use super::pipe::RunnerPipe;
 use super::protocol::{CommitReply, WorkerEvent, WorkerTask};
 use crate::job::Force;
-use crate::journal::{GroupScan, OutputRecord, StampedFile, list_names};
+use crate::journal::{GroupScan, OutputRecord, StampedFile, list_names, output_identity};
 use crate::report::{JobState, JobSummary};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::convert;
@@ -40,8 +41,14 @@ pub(super) fn perform(
     }
     let force = !task.owned.is_empty() || task.job.policy.force == Force::Always;
     let request = task.job.request(force, task.dry_run);
-    let watch =
-        RunnerWatch { task, session, pipe, bytes_in: AtomicU64::new(0), refused: AtomicBool::new(false) };
+    let watch = RunnerWatch {
+        task,
+        session,
+        pipe,
+        bytes_in: AtomicU64::new(0),
+        refused: AtomicBool::new(false),
+        objects: Mutex::default(),
+    };
     let is_over = AtomicBool::new(false);
     let report = std::thread::scope(|scope| {
         let reporter = scope.spawn(|| watch.report_bytes(session, &is_over));
@@ -56,7 +63,9 @@ pub(super) fn perform(
     let report = report?;
     let bytes_in = watch.bytes_in.load(Ordering::Relaxed);
     let summary = Box::new(JobSummary { bytes_in, ..summary(task, &report) });
-    Ok(WorkerEvent::Done { summary, files: report.files })
+    let objects = watch.objects.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let outputs = objects.iter().map(|file| file.seen(session)).collect();
+    Ok(WorkerEvent::Done { summary, files: report.files, outputs })
 }
 
 fn scan_group(
@@ -116,6 +125,8 @@ struct RunnerWatch<'a> {
     bytes_in: AtomicU64,
     /// Whether it was stopped because the task is refused.
     refused: AtomicBool,
+    /// Outputs that are told from others when they are visible.
+    objects: Mutex<Vec<StampedFile>>,
 }
 
 impl RunnerWatch<'_> {
@@ -153,6 +164,8 @@ impl Watch for RunnerWatch<'_> {
         }
         let made = output_record(self.task, ready, self.session)?;
         self.bytes_in.store(made.summary.bytes_in, Ordering::Relaxed);
+        let objects = made.outputs.iter().filter(|file| file.identity.is_of_len_alone());
+        *self.objects.lock().unwrap_or_else(PoisonError::into_inner) = objects.cloned().collect();
         self.pipe.send(&WorkerEvent::Ready { made: Box::new(made) })?;
         match self.pipe.receive::<CommitReply>()? {
             Some(CommitReply::Commit) => Ok(()),
@@ -181,7 +194,7 @@ fn output_record(task: &WorkerTask, ready: &Ready<'_>, session: &Session) -> Res
     inputs.retain(|file| Some(&file.path) != schema);
     let outputs = stamped(&ready.outputs)?;
     if task.job.policy.force == Force::Own {
-        check_owned(task, &outputs)?;
+        check_owned(task, &outputs, session)?;
     }
     let without: HashSet<&Path> = outputs.iter().map(|file| &*file.path).collect();
     let bytes = |files: &[StampedFile]| files.iter().map(|file| file.identity.len).sum();
@@ -202,10 +215,10 @@ fn output_record(task: &WorkerTask, ready: &Ready<'_>, session: &Session) -> Res
 }
 
 /// Checks that every file that is replaced was written by an earlier run.
-fn check_owned(task: &WorkerTask, outputs: &[StampedFile]) -> Result<()> {
-    let is_foreign = |file: &&StampedFile| {
-        std::fs::symlink_metadata(&file.path).is_ok() && !task.owned.contains(&file.path)
-    };
+fn check_owned(task: &WorkerTask, outputs: &[StampedFile], session: &Session) -> Result<()> {
+    let is_there =
+        |file: &StampedFile| output_identity(&file.path, session).is_ok_and(|found| found.is_some());
+    let is_foreign = |file: &&StampedFile| !task.owned.contains(&file.path) && is_there(file);
     match outputs.iter().find(is_foreign) {
         None => Ok(()),
         Some(file) => Err(Error::usage(

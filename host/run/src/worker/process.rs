@@ -5,7 +5,7 @@
 use super::protocol::{CommitReply, WorkerEvent, WorkerTask};
 use crate::events::{Event, EventListener};
 use crate::exit::{ENVIRONMENT, INTERRUPTED};
-use crate::journal::{GroupScan, Journal, OutputRecord, Record};
+use crate::journal::{GroupScan, Journal, OutputRecord, Record, StampedFile};
 use crate::remote;
 use crate::report::{Failure, JobSummary};
 use rustix::process::{Pid, Signal, kill_process};
@@ -48,7 +48,7 @@ pub(crate) struct WorkerProcess {
 /// How a job ended.
 pub(crate) enum JobOutcome {
     /// Its output is visible; or it is planned.
-    Done { summary: Box<JobSummary>, files: Vec<(PathBuf, u64)> },
+    Done { summary: Box<JobSummary>, files: Vec<(PathBuf, u64)>, outputs: Vec<StampedFile> },
     /// Its file group was scanned.
     Scanned(Box<GroupScan>),
     /// Its output is not visible.
@@ -158,7 +158,7 @@ impl WorkerProcess {
                     }
                 }
                 WorkerEvent::Scanned { scan } => JobOutcome::Scanned(scan),
-                WorkerEvent::Done { summary, files } => JobOutcome::Done { summary, files },
+                WorkerEvent::Done { summary, files, outputs } => JobOutcome::Done { summary, files, outputs },
                 WorkerEvent::Failed { failure } => {
                     let was_cancelled = failure.exit_code == Some(i32::from(INTERRUPTED));
                     if was_cancelled && by.cancelled.load(Ordering::Relaxed) {

@@ -48,8 +48,8 @@ pub(super) enum WorkerEvent {
     Moved { bytes: u64 },
     /// Everything is staged: may it become visible?
     Ready { made: Box<OutputRecord> },
-    /// It is visible; or, of a dry run, this is the plan.
-    Done { summary: Box<JobSummary>, files: Vec<(PathBuf, u64)> },
+    /// It is visible; or, of a dry run, this is the plan. `outputs`: what its objects of a store are.
+    Done { summary: Box<JobSummary>, files: Vec<(PathBuf, u64)>, outputs: Vec<StampedFile> },
     /// The file group was scanned.
     Scanned { scan: Box<GroupScan> },
     /// Nothing has become visible.

@@ -46,6 +46,9 @@ pub trait RemoteUpload: Send + Sync {
     /// As [`write_at`](Self::write_at).
     fn ends_at(&self, len: u64) -> Result<()>;
 
+    /// Bytes; of an object whose length was not known when it was begun, those that it has so far.
+    fn len(&self) -> u64;
+
     /// Waits until the place has every byte.
     ///
     /// # Errors

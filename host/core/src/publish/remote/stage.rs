@@ -32,7 +32,9 @@ enum StagedObject {
     Upload(Arc<dyn RemoteUpload>, Condition),
     /// In a file without a name, until it is whole.
     Kept(File),
-    Visible,
+    Visible {
+        len: u64,
+    },
 }
 
 impl RemoteStage {
@@ -159,7 +161,8 @@ impl RemoteStage {
     /// Usage, where a name has been taken; what the store says.
     pub(crate) fn show(&self, files: &[StagedFile]) -> Result<()> {
         if self.force && files.len() > 1 {
-            let is_shown = |name: &String| matches!(self.objects().get(name), Some(StagedObject::Visible));
+            let is_shown =
+                |name: &String| matches!(self.objects().get(name), Some(StagedObject::Visible { .. }));
             let own = files.iter().filter(|file| !is_shown(&file.path));
             for file in own.chain(&self.stale).filter(|file| file.index) {
                 self.remove_older(&file.path)?;
@@ -182,9 +185,19 @@ impl RemoteStage {
 
     fn commit_one(&self, name: &str, (upload, condition): &(Arc<dyn RemoteUpload>, Condition)) -> Result<()> {
         let note = upload.commit(condition)?;
-        self.objects().insert(name.to_owned(), StagedObject::Visible);
+        self.objects().insert(name.to_owned(), StagedObject::Visible { len: upload.len() });
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(note);
         Ok(())
+    }
+
+    /// Bytes of an object, as far as they are known.
+    pub(crate) fn len(&self, name: &str) -> u64 {
+        match self.objects().get(name) {
+            Some(StagedObject::Upload(upload, _)) => upload.len(),
+            Some(StagedObject::Visible { len }) => *len,
+            Some(StagedObject::Kept(file)) => file.metadata().map_or(0, |found| found.len()),
+            None => 0,
+        }
     }
 
     fn remove_older(&self, name: &str) -> Result<()> {
@@ -219,7 +232,7 @@ impl Drop for RemoteStage {
         }
         // Nobody is left to tell; what cannot be removed is whole.
         for (name, staged) in &*self.objects() {
-            if matches!(staged, StagedObject::Visible) {
+            if matches!(staged, StagedObject::Visible { .. }) {
                 let _ = self.remove_older(name);
             }
         }

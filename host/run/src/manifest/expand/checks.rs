@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 use tensorferry::engine::convert::steps;
 use tensorferry::engine::formats::registry::RegisteredFormat;
-use tensorferry::engine::read::folder::{EntryKind, InputFolder, is_url, shown};
+use tensorferry::engine::read::folder::{EntryKind, InputFolder, shown};
 use tensorferry::engine::write::target;
 use tensorferry_sdk::{Entry, LossKind, OptionSpec, Options, Side};
 
@@ -73,9 +73,7 @@ impl Expansion<'_> {
         let is_known = |id: &Option<Placed<String>>, side| {
             id.as_ref().is_none_or(|id| registry.format(id.get_ref(), side).is_ok())
         };
-        if is_url(&conversion.output) {
-            self.mistakes.add(at, "the outputs of a run go to folders of this machine".to_owned(), None);
-        } else if is_known(&settings.to, Side::Writer) {
+        if is_known(&settings.to, Side::Writer) {
             match target::resolve(registry, Path::new(&conversion.output), to, &UnreadInput(input)) {
                 Ok(resolved) => self.options(settings.writer.as_ref(), &[resolved.format], Side::Writer),
                 Err(error) => {

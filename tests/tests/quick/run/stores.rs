@@ -1,0 +1,190 @@
+//! Manifests over stores: roots, inputs and outputs that are URLs, of a bucket on this machine.
+
+use crate::stores::bucket::{Bucket, start};
+use crate::stores::server::{Reply, Request, Server};
+use crate::stores::store;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tensorferry_tests::ferry::Outcome;
+use tensorferry_tests::files::files_below;
+use tensorferry_tests::fixtures::case;
+use tensorferry_tests::zoo::{Zoo, children, kill};
+
+const SECRETS: [&str; 3] = ["AKIDOFTHETEST", "secretkeyofthetest", "tokenofthetest"];
+
+/// A manifest's folder beside a bucket, in whose place `err` may answer.
+struct Shop {
+    zoo: Zoo,
+    server: Server,
+    bucket: Arc<Bucket>,
+}
+
+impl Shop {
+    fn new(err: impl Fn(&Request, &Bucket) -> Option<Reply> + Send + Sync + 'static) -> Self {
+        let (server, bucket) = start(err);
+        Self { zoo: Zoo::new(), server, bucket }
+    }
+
+    fn settings(&self) -> Vec<String> {
+        let keys = ["access-key", "secret-key", "session-token"];
+        let keys = keys.iter().zip(SECRETS).map(|(key, secret)| format!("s3.{key}={secret}"));
+        let endpoint = format!("s3.endpoint={}", self.server.url("").trim_end_matches('/'));
+        keys.chain([endpoint, "retries=2".to_owned()]).collect()
+    }
+
+    fn options(&self) -> Vec<String> {
+        self.settings().into_iter().flat_map(|setting| ["--store".to_owned(), setting]).collect()
+    }
+
+    fn run(&self) -> Outcome {
+        let options = self.options();
+        self.zoo.run(&options.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    fn put(&self, key: &str, path: &Path) {
+        self.bucket.put(key, &fs::read(path).unwrap());
+    }
+
+    fn is_equal(&self, a: &str, b: &str) {
+        let words = ["diff", a, b].map(str::to_owned);
+        let _ = self.zoo.ferry.run(words.into_iter().chain(self.options())).expect(0);
+    }
+}
+
+#[test]
+fn roots_and_outputs_lie_in_a_store() {
+    let shop = Shop::new(|_, _| None);
+    let model = case("safetensors", "all_dtypes").input();
+    shop.put("models/a.safetensors", &model);
+    let sharded = case("safetensors", "sharded").folder;
+    for path in files_below(&sharded) {
+        shop.put(&format!("models/sub/{}", path.display()), &sharded.join(&path));
+    }
+    for shard in ["x-00000-of-00002.jsonl", "x-00001-of-00002.jsonl"] {
+        shop.bucket.put(&format!("rows/{shard}"), b"{\"a\": 1}\n{\"a\": 2}\n");
+    }
+    let manifest = |models: &str| {
+        shop.zoo.manifest(&format!(
+            "[[zoo]]\nroot = \"s3://bucket/{models}\"\noutput = \"s3://bucket/out/{{path}}.pt\"\n\
+             [[dataset]]\nroot = \"s3://bucket/rows/\"\noutput = \"rows/{{path}}.parquet\"\n",
+        ));
+    };
+    manifest("models");
+    let dry: Vec<String> = shop.options().into_iter().chain(["--dry-run".to_owned()]).collect();
+    let _ = shop.zoo.run(&dry.iter().map(String::as_str).collect::<Vec<_>>()).expect(0);
+    assert!(!shop.bucket.keys().iter().any(|key| key.starts_with("out/")));
+    let _ = shop.run().expect(0).prints(&["4 done"]);
+    shop.is_equal(&model.display().to_string(), "s3://bucket/out/a.pt");
+    shop.is_equal(&sharded.display().to_string(), "s3://bucket/out/sub/model.pt");
+    assert_eq!(shop.zoo.ferry.rows(&shop.zoo.path("rows/x-00001-of-00002.parquet")).len(), 2);
+    let receipt = String::from_utf8(shop.bucket.get("out/a.pt.ferry.json").unwrap()).unwrap();
+    assert!(receipt.contains("s3://bucket/models/a.safetensors"), "{receipt}");
+    let _ = shop.run().expect(0).prints(&["4 unchanged"]);
+
+    // A new model, a changed file, an output that somebody has replaced.
+    shop.put("models/b.safetensors", &model);
+    shop.bucket.put("rows/x-00000-of-00002.jsonl", b"{\"a\": 3}\n");
+    shop.bucket.put("out/sub/model.pt", b"something else");
+    let _ = shop.run().expect(0).prints(&["3 done, 2 unchanged"]);
+    shop.is_equal(&sharded.display().to_string(), "s3://bucket/out/sub/model.pt");
+
+    // What no run has written is nobody's to replace.
+    shop.put("models/c.safetensors", &model);
+    shop.bucket.put("out/c.pt", b"somebody's");
+    let refused = shop.run().expect(3).prints(&["1 failed"]);
+    assert!(refused.said().contains("s3://bucket/out/c.pt"), "{refused}");
+    assert_eq!(shop.bucket.get("out/c.pt").unwrap(), b"somebody's");
+    manifest("model");
+    let _ = shop.run().expect(2).says(&["s3://bucket/model is no folder"]);
+}
+
+#[test]
+fn a_run_that_is_killed_is_finished_by_the_next() {
+    // Killed while the store completes an object: nobody was told that it is visible.
+    let completed = Arc::<AtomicU64>::default();
+    let count = Arc::clone(&completed);
+    let shop = Shop::new(move |request, bucket| {
+        let is_put = request.method == "PUT" && request.path().ends_with(".pt");
+        if !is_put || count.fetch_add(1, Ordering::SeqCst) > 0 {
+            return None;
+        }
+        let reply = bucket.answer(request);
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        Some(reply)
+    });
+    for name in ["a", "b"] {
+        shop.put(&format!("models/{name}.safetensors"), &case("safetensors", "all_dtypes").input());
+    }
+    shop.zoo.manifest("[[zoo]]\nroot = \"s3://bucket/models\"\noutput = \"s3://bucket/out/{path}.pt\"\n");
+    let options = shop.options();
+    let mut run = shop.zoo.start(&options.iter().map(String::as_str).collect::<Vec<_>>());
+    while completed.load(Ordering::SeqCst) == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let workers = children(run.id());
+    kill(run.id());
+    workers.into_iter().for_each(kill);
+    run.wait().unwrap();
+    let _ = shop.run().expect(0);
+    let _ = shop.run().expect(0).prints(&["2 unchanged"]);
+    for name in ["a", "b"] {
+        shop.is_equal(
+            &case("safetensors", "all_dtypes").input().display().to_string(),
+            &format!("s3://bucket/out/{name}.pt"),
+        );
+    }
+    assert_eq!(shop.bucket.open_uploads(), 0);
+}
+
+#[test]
+fn no_secret_is_in_what_a_run_leaves() {
+    let shop = Shop::new(|request, _| {
+        let said = format!("{:?}", request.headers).replace(['<', '&'], "");
+        let body = format!("<Error><Code>AccessDenied</Code><Message>{said}</Message></Error>");
+        request.path().contains("denied").then(|| Reply::new(403, body))
+    });
+    let model = case("safetensors", "all_dtypes").input();
+    for name in ["a", "denied"] {
+        shop.put(&format!("in/{name}.safetensors"), &model);
+    }
+    shop.zoo.manifest("[[zoo]]\nroot = \"s3://bucket/in\"\noutput = \"out/{path}.pt\"\n");
+    let run = shop.run();
+    let mut left = vec![run.said()];
+    left.extend(
+        files_below(shop.zoo.home())
+            .iter()
+            .map(|path| String::from_utf8_lossy(&fs::read(shop.zoo.home().join(path)).unwrap()).into_owned()),
+    );
+    assert!(left.len() > 5 && left.iter().any(|text| text.contains("AccessDenied")), "{left:?}");
+    for secret in SECRETS {
+        assert!(!left.iter().any(|text| text.contains(secret)), "{secret} is in {left:?}");
+    }
+    let _ = run.expect(3).prints(&["1 done, 1 failed"]);
+    // What is typed everybody can read: the environment takes the same.
+    let told = shop.zoo.command(&[]).env("FERRY_STORE", shop.settings().join("\n")).output().unwrap();
+    assert!(String::from_utf8_lossy(&told.stdout).contains("1 unchanged"), "{told:?}");
+}
+
+#[test]
+fn a_file_that_is_replaced_while_it_is_read_leaves_nothing() {
+    let count = AtomicU64::new(0);
+    let shop = Shop::new(move |request, bucket| {
+        let mut reply = bucket.answer(request);
+        if request.method == "GET" && request.path().ends_with(".safetensors") {
+            let tag = format!("\"{}\"", count.fetch_add(1, Ordering::Relaxed));
+            reply.headers.retain(|(name, _)| name != "ETag");
+            reply = reply.with("ETag", tag).with("Last-Modified", store::WRITTEN);
+        }
+        Some(reply)
+    });
+    let (ferry, zeros) = (&shop.zoo.ferry, vec![0_u8; 1 << 20]);
+    shop.put("m.safetensors", &ferry.safetensors("m.safetensors", &[("a", "F32", &[1 << 18], &zeros)]));
+    let before = ferry.names();
+    let output = ferry.at("m.pt").display().to_string();
+    let words = ["convert".to_owned(), "s3://bucket/m.safetensors".to_owned(), output];
+    let refused = ferry.run(words.into_iter().chain(shop.options())).expect(75);
+    let _ = refused.says(&["changed while it was read", "s3://bucket/m.safetensors"]);
+    assert_eq!(ferry.names(), before);
+}
