@@ -87,7 +87,7 @@ impl Bucket {
             },
             ("PUT", None) => self.refusal(key, request).unwrap_or_else(|| {
                 self.put(key, &request.body);
-                Reply::new(200, "").with("ETag", tag(&request.body))
+                Reply::new(200, "").with("ETag", tag(&request.body)).with("x-goog-generation", 7)
             }),
             ("DELETE", None) => {
                 self.objects.lock().unwrap().remove(key);
@@ -117,7 +117,7 @@ impl Bucket {
         let is_refused = match (request.header("if-none-match"), request.header("if-match")) {
             (Some("*"), _) => found.is_some(),
             (_, Some(wanted)) => found.as_deref() != Some(wanted),
-            _ => false,
+            _ => request.header("x-goog-if-generation-match") == Some("0") && found.is_some(),
         };
         is_refused.then(|| store::error(412, "PreconditionFailed"))
     }
@@ -138,7 +138,7 @@ impl Bucket {
             None => store::error(404, "NoSuchUpload"),
             Some(begun) => {
                 begun.parts.insert(number, request.body.clone());
-                Reply::new(200, "").with("ETag", tag(&request.body))
+                Reply::new(200, "").with("ETag", tag(&request.body)).with("x-goog-generation", 7)
             }
         }
     }
@@ -160,6 +160,7 @@ impl Bucket {
         let tag = format!("\"{}-{last}\"", hex(&Md5::digest(&digests)));
         self.put_as(key, &bytes, tag.clone());
         Reply::new(200, format!("<CompleteMultipartUploadResult><ETag>{tag}</ETag></CompleteMultipartUploadResult>"))
+            .with("x-goog-generation", 7)
     }
 
     fn list(&self, request: &Request) -> Reply {

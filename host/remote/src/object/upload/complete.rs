@@ -80,10 +80,14 @@ impl Complete {
                 return Ok(self.note);
             }
             match trouble.status() {
-                Some(412) => return Err(self.refused(sending)),
-                // Azure says so of a blob that is there; S3, that somebody else writes the same name just now.
-                Some(409) if sending.scope == Scope::Azure => return Err(self.refused(sending)),
-                Some(409) => {
+                // Azure says 409 of a blob that is there; S3, that somebody else writes the same name just now.
+                Some(412 | 409)
+                    if self.condition != Condition::Any
+                        && (trouble.status() == Some(412) || sending.scope == Scope::Azure) =>
+                {
+                    return Err(self.refused(sending));
+                }
+                Some(409) if sending.scope == Scope::S3 => {
                     let fault = Fault::passing("somebody else writes an object of this name").of(&sending.url);
                     match &self.what {
                         What::Small(_) => patience.wait(fault).await.map_err(|fault| fault.error)?,
