@@ -1,4 +1,4 @@
-//! Reading from servers that others wrote, on this machine: moto's S3, nginx, Azurite; and `huggingface_hub` reading from
+//! Reading from and writing to servers that others wrote, on this machine: moto's S3, nginx, Azurite; and `huggingface_hub` reading from
 //! the Hub that this crate's own tests read from.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -9,5 +9,6 @@ mod servers {
     pub(crate) mod install;
     pub(crate) mod moto;
     pub(crate) mod nginx;
+    pub(crate) mod writing;
 }
 mod support;

@@ -26,6 +26,9 @@ mod receipts;
 mod show;
 mod statistics;
 mod steps;
+#[path = "../../../host/remote/tests/servers/install.rs"]
+mod store_servers;
+mod stores;
 mod tf;
 mod tfrecord;
 mod torch;

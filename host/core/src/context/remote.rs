@@ -2,7 +2,9 @@
 //! protocol and no URL; who embeds it says what opens them ([`Session::remote`](crate::Session::remote)).
 
 mod read;
+mod stamp;
 mod write;
 
-pub use read::{Remote, RemoteEntry, RemoteFile, RemotePlace, RemoteStamp};
+pub use read::{Remote, RemoteEntry, RemoteFile, RemotePlace};
+pub use stamp::RemoteStamp;
 pub use write::{Condition, NewObject, RemoteUpload};

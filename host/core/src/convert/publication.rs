@@ -88,6 +88,9 @@ pub(crate) fn stage<'a>(
     }
     let older = older_receipt(context, &place, &receipt);
     let stale = stale_files(context, output, &place, &files, older.clone())?;
+    if asked.verify || asked.receipt.is_some() {
+        refuse_to_replace_inputs(context, output, &place, &files)?;
+    }
     let mut stage = place.begin(asked.commit.force)?;
     if !output.is_named_late() {
         replace(context, &mut stage, stale)?;
@@ -107,7 +110,6 @@ pub(crate) fn stage<'a>(
     }
     let receipt_file = asked.receipt.map(|_| StagedFile { path: receipt.clone(), index: true });
     if asked.verify || asked.receipt.is_some() {
-        refuse_to_replace_inputs(context, output, &place, &files)?;
         // The receipt, too: that of an older output goes first.
         stage.make_readable(&files.iter().cloned().chain(receipt_file.clone()).collect::<Vec<_>>())?;
     }

@@ -2,6 +2,8 @@
 
 use super::install::{Running, azurite, free_port, open, read_whole, remotes, run};
 use crate::support::server::pattern;
+use super::writing::objects_are_written;
+use std::path::Path;
 use std::process::Command;
 use tensorferry::engine::context::remote::{Remote, RemoteEntry};
 
@@ -9,15 +11,19 @@ use tensorferry::engine::context::remote::{Remote, RemoteEntry};
 const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
+fn start(folder: &Path) -> Running {
+    let port = free_port();
+    let mut command = Command::new(azurite());
+    command.args(["--silent", "--skipApiVersionCheck", "--blobPort", &port.to_string(), "--location"]);
+    Running::start(port, command.arg(folder))
+}
+
 #[test]
 #[ignore = "installs azurite from npm"]
 fn blobs_of_azurite_are_read_and_listed() {
     let folder = tempfile::tempdir().unwrap();
-    let port = free_port();
-    let mut command = Command::new(azurite());
-    command.args(["--silent", "--skipApiVersionCheck", "--blobPort", &port.to_string(), "--location"]);
-    let server = Running::start(port, command.arg(folder.path()));
-    let endpoint = format!("endpoint=http://127.0.0.1:{port}/{ACCOUNT}");
+    let server = start(folder.path());
+    let endpoint = format!("endpoint=http://127.0.0.1:{}/{ACCOUNT}", server.port);
     let (account, key) = (format!("account={ACCOUNT}"), format!("access-key={KEY}"));
     let large = pattern(24 << 20);
     put(&server, "/container?restype=container", "");
@@ -79,4 +85,19 @@ fn upload(server: &Running, blobs: &[(&str, &[u8])]) {
         std::fs::write(&file, bytes).unwrap();
         put(server, &format!("/container/{name}"), file.to_str().unwrap());
     }
+}
+
+#[test]
+#[ignore = "installs azurite from npm"]
+fn blobs_are_written_to_azurite() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path());
+    let endpoint = format!("endpoint=http://127.0.0.1:{}/{ACCOUNT}", server.port);
+    let (account, key) = (format!("account={ACCOUNT}"), format!("access-key={KEY}"));
+    put(&server, "/container?restype=container", "");
+    let remotes = remotes(64 << 20, &[&endpoint, &account, &key, "retries=2"]);
+    objects_are_written(&remotes, "az://container");
+    let (place, _) = remotes.place("az://container").unwrap().unwrap();
+    let error = place.end_uploads("", std::time::Duration::ZERO).unwrap_err();
+    assert!(error.to_string().contains("after a week"), "{error}");
 }

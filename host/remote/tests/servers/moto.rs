@@ -2,7 +2,9 @@
 
 use super::install::{Running, free_port, open, read_whole, remotes, run, venv};
 use crate::support::server::pattern;
+use super::writing::{objects_are_written, sent};
 use std::process::Command;
+use std::time::Duration;
 use tensorferry::engine::context::remote::{Remote, RemoteEntry};
 
 /// Puts what stands in a folder into the bucket, and a thousand small objects if it is told to.
@@ -70,4 +72,25 @@ fn objects_of_moto_are_read_listed_and_told_when_they_change() {
     let (none, path) = remotes.place("s3://no-such-bucket/a").unwrap().unwrap();
     let error = none.open(&path).err().unwrap().to_string();
     assert!(error.contains("NoSuchBucket"), "{error}");
+}
+
+#[test]
+#[ignore = "installs moto from PyPI"]
+fn objects_are_written_to_moto() {
+    let server = start();
+    put(&server, 0, &[]);
+    let endpoint = format!("endpoint=http://127.0.0.1:{}", server.port);
+    for checksum in ["crc64nvme", "sha256", "none"] {
+        let checksum = format!("checksum={checksum}");
+        let pairs = [&*endpoint, &*checksum, "access-key=key", "secret-key=secret", "retries=2"];
+        objects_are_written(&remotes(64 << 20, &pairs), "s3://bucket");
+    }
+    let remotes = remotes(64 << 20, &[&endpoint, "access-key=key", "secret-key=secret", "retries=2"]);
+    let (place, _) = remotes.place("s3://bucket").unwrap().unwrap();
+    assert!(place.end_uploads("", Duration::ZERO).unwrap().is_empty());
+    // One whose process is gone.
+    std::mem::forget(sent(&place, "dir/left", &pattern(40 << 20)).unwrap());
+    assert!(place.end_uploads("dir/", Duration::from_secs(3600)).unwrap().is_empty());
+    assert_eq!(place.end_uploads("dir/", Duration::ZERO).unwrap(), ["s3://bucket/dir/left"]);
+    assert!(place.end_uploads("", Duration::ZERO).unwrap().is_empty());
 }

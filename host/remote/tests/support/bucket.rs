@@ -74,7 +74,9 @@ impl Bucket {
         let upload = query(request, "uploadId");
         match (request.method.as_str(), &upload) {
             ("GET", None) if query(request, "uploads").is_some() => self.list(request),
-            ("GET" | "HEAD", None) if key.is_empty() => store::answer(&self.objects.lock().unwrap(), request),
+            ("GET" | "HEAD", None) if key.is_empty() => {
+                store::answer(&self.objects.lock().unwrap(), request)
+            }
             ("GET" | "HEAD", None) => self.read(key, request),
             ("POST", None) => self.begin(key),
             ("PUT", Some(id)) => self.part(id, request),
@@ -85,7 +87,7 @@ impl Bucket {
             },
             ("PUT", None) => self.refusal(key, request).unwrap_or_else(|| {
                 self.put(key, &request.body);
-                Reply::new(200, "").with("ETag", tag(&request.body))
+                Reply::new(200, "").with("ETag", tag(&request.body)).with("x-goog-generation", 7)
             }),
             ("DELETE", None) => {
                 self.objects.lock().unwrap().remove(key);
@@ -103,7 +105,9 @@ impl Bucket {
                 .with("Content-Length", bytes.len())
                 .with("ETag", self.tag(key))
                 .with("Last-Modified", store::WRITTEN),
-            Some(bytes) => Reply::file(request, bytes, &self.tag(key)).with("Last-Modified", store::WRITTEN),
+            Some(bytes) => {
+                Reply::file(request, bytes, &self.tag(key)).with("Last-Modified", store::WRITTEN)
+            }
         }
     }
 
@@ -113,7 +117,7 @@ impl Bucket {
         let is_refused = match (request.header("if-none-match"), request.header("if-match")) {
             (Some("*"), _) => found.is_some(),
             (_, Some(wanted)) => found.as_deref() != Some(wanted),
-            _ => false,
+            _ => request.header("x-goog-if-generation-match") == Some("0") && found.is_some(),
         };
         is_refused.then(|| store::error(412, "PreconditionFailed"))
     }
@@ -124,9 +128,7 @@ impl Bucket {
         let id = format!("upload-{count}");
         let begun = Begun { key: key.to_owned(), parts: BTreeMap::new() };
         self.uploads.lock().unwrap().insert(id.clone(), begun);
-        let xml = format!(
-            "<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>"
-        );
+        let xml = format!("<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>");
         Reply::new(200, xml)
     }
 
@@ -136,7 +138,7 @@ impl Bucket {
             None => store::error(404, "NoSuchUpload"),
             Some(begun) => {
                 begun.parts.insert(number, request.body.clone());
-                Reply::new(200, "").with("ETag", tag(&request.body))
+                Reply::new(200, "").with("ETag", tag(&request.body)).with("x-goog-generation", 7)
             }
         }
     }
@@ -157,10 +159,8 @@ impl Bucket {
         let bytes: Vec<u8> = begun.parts.into_values().flatten().collect();
         let tag = format!("\"{}-{last}\"", hex(&Md5::digest(&digests)));
         self.put_as(key, &bytes, tag.clone());
-        Reply::new(
-            200,
-            format!("<CompleteMultipartUploadResult><ETag>{tag}</ETag></CompleteMultipartUploadResult>"),
-        )
+        Reply::new(200, format!("<CompleteMultipartUploadResult><ETag>{tag}</ETag></CompleteMultipartUploadResult>"))
+            .with("x-goog-generation", 7)
     }
 
     fn list(&self, request: &Request) -> Reply {

@@ -1,5 +1,6 @@
 //! What the engine asks of places that it reads from.
 
+use super::stamp::RemoteStamp;
 use super::write::{NewObject, RemoteUpload};
 use std::fmt::Debug;
 use std::ops::Range;
@@ -95,18 +96,6 @@ pub struct RemoteEntry {
     pub name: String,
     /// Bytes of a file; `None` for a folder.
     pub len: Option<u64>,
-}
-
-/// What changes when a file is replaced.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct RemoteStamp {
-    /// Bytes.
-    pub len: u64,
-    /// What the place tells a file's content by: a version, an `ETag`, a digest; with what it is. One that begins with
-    /// `sha256:` is the content's own, in hexadecimal digits, and what was read whole is held against it.
-    pub tag: String,
-    /// When it was written, in seconds and nanoseconds, where the place says it.
-    pub modified: (i64, i64),
 }
 
 /// An opened file. All of its bytes are of the stamp that it was opened with.

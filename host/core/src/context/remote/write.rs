@@ -1,6 +1,6 @@
 //! What the engine asks of places that it writes to.
 
-use super::read::RemoteStamp;
+use super::stamp::RemoteStamp;
 use std::ops::Range;
 use tensorferry_sdk::Result;
 
