@@ -21,7 +21,7 @@ const MOST_SHOWN: usize = 10;
 /// Verification, where an output is not what its receipt says or has none; else what kept one from
 /// being looked at.
 pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> Result<()> {
-    let found = find(&command.outputs, &session.limits)?;
+    let found = find(&command.outputs, session)?;
     let depth = Depth { quick: command.quick, source: command.source };
     let mut printer = VerdictPrinter { json: command.json, ..VerdictPrinter::default() };
     for path in &found.without {

@@ -18,7 +18,10 @@ pub use verdict::{Checked, Problem, Subject, Verdict};
 
 use crate::context::loss::LossRecord;
 use crate::context::regular_file;
+use crate::context::session::Session;
 use crate::publish::stage::{Destination, DestinationKind};
+use crate::read::folder::{is_url, shown};
+use crate::read::source::FileSource;
 use crate::tensors::content::ContentDigest;
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::hex;
@@ -26,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use tensorferry_sdk::{CatalogView, Error, Limits, Result, TensorId};
+use tensorferry_sdk::{CatalogView, Error, Limits, Result, Source, TensorId};
 
 /// The layout of the document. It changes when a field changes its meaning; a field more is no change.
 pub const VERSION: u32 = 3;
@@ -271,8 +274,12 @@ impl Receipt {
     /// # Errors
     /// Malformed, if it is none; unsupported, if its layout is newer; limit, if it is longer than any
     /// header may be; i/o.
-    pub fn read(path: &Path, limits: &Limits) -> Result<Self> {
-        let text = read_text(path, limits)?;
+    pub fn read(path: &Path, session: &Session) -> Result<Self> {
+        let limits = &session.limits;
+        let text = match path.to_str().is_some_and(is_url) {
+            true => read_object(path, session)?,
+            false => read_text(path, limits)?,
+        };
         Self::parse(&text).map_err(|error| error.file(path.display().to_string()))
     }
 
@@ -316,6 +323,21 @@ impl Receipt {
     }
 }
 
+fn read_object(url: &Path, session: &Session) -> Result<Vec<u8>> {
+    let source = FileSource::open(url, session)?;
+    let file = source.open(source.entry().name())?;
+    let len = source.len(file);
+    let most = session.limits.header_bytes;
+    let size = usize::try_from(len).ok().filter(|_| len <= most).ok_or_else(|| too_long(url, most))?;
+    let mut text = vec![0; size];
+    source.read_at(file, 0, &mut text)?;
+    Ok(text)
+}
+
+fn too_long(path: &Path, most: u64) -> Error {
+    Error::limit("the receipt is too long").expected(format!("at most {most} bytes")).file(shown(path))
+}
+
 fn read_text(path: &Path, limits: &Limits) -> Result<Vec<u8>> {
     let at = |error: Error| error.file(path.display().to_string());
     let failed = |e: std::io::Error| at(e.into());
@@ -326,8 +348,7 @@ fn read_text(path: &Path, limits: &Limits) -> Result<Vec<u8>> {
     })?;
     file.take(limits.header_bytes.saturating_add(1)).read_to_end(&mut text).map_err(failed)?;
     if text.len() as u64 > limits.header_bytes {
-        let most = format!("at most {} bytes", limits.header_bytes);
-        return Err(at(Error::limit("the receipt is too long").expected(most)));
+        return Err(too_long(path, limits.header_bytes));
     }
     Ok(text)
 }

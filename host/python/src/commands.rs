@@ -139,7 +139,7 @@ impl Engine {
         let session = registry.session();
         let verdicts = work::run(py, session, progress.as_ref(), || {
             session.install(|| {
-                let found = find(&outputs, &session.limits)?;
+                let found = find(&outputs, session)?;
                 let without = found.without.iter();
                 let mut verdicts: Vec<Value> =
                     without.map(|path| json!({ "verdict": "no receipt", "output": path })).collect();

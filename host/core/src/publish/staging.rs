@@ -146,7 +146,7 @@ impl Staging {
     pub(crate) fn written(&self, folder: &str, entry: Entry, session: &Session) -> Result<FileSource> {
         match self {
             Self::Local(stage) => Ok(FileSource::at(stage.path(folder), entry, &session.limits)),
-            Self::Remote(_, at) => FileSource::written(at.url(folder), entry, session),
+            Self::Remote(_, at) => FileSource::below_path(&at.url(folder), entry, session),
         }
     }
 

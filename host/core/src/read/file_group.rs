@@ -11,7 +11,6 @@
 
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
-use crate::read::folder::InputFolder;
 use crate::read::source::FileSource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -44,8 +43,7 @@ impl FileGroup {
     /// # Errors
     /// As of [`InputFolder::at`].
     pub fn source(&self, session: &Session) -> Result<FileSource> {
-        let folder = InputFolder::at(&self.folder, session)?;
-        Ok(FileSource::of(folder, Entry::Folder, &session.limits).with_files(self.files.clone()))
+        Ok(FileSource::below_path(&self.folder, Entry::Folder, session)?.with_files(self.files.clone()))
     }
 
     /// What a reader is told: what the user says, which files, and with which schema where it takes one.

@@ -92,19 +92,6 @@ impl InputFolder {
         Ok(Some((Self::remote(Arc::new(tree), folder.to_owned()), name.to_owned())))
     }
 
-    /// The folder that a path or a URL leads to.
-    ///
-    /// # Errors
-    /// As of a URL that is opened.
-    pub(super) fn of(path: PathBuf, session: &Session) -> Result<Self> {
-        match place_of(&path, session)? {
-            Some((place, path)) => {
-                Ok(Self::remote(Arc::new(RemoteTree::new(place, session.limits.entries)), path))
-            }
-            None => Ok(Self::local(path)),
-        }
-    }
-
     fn remote(tree: Arc<RemoteTree>, folder: String) -> Self {
         Self { path: PathBuf::from(tree.url(&folder)), place: Place::Remote(tree, folder) }
     }

@@ -169,8 +169,8 @@ impl FileSource {
     ///
     /// # Errors
     /// Usage, for a URL of which nobody knows what it leads to; what its place answers.
-    pub(crate) fn written(folder: PathBuf, entry: Entry, session: &Session) -> Result<Self> {
-        Ok(Self::of(InputFolder::of(folder, session)?, entry, &session.limits))
+    pub(crate) fn below_path(folder: &Path, entry: Entry, session: &Session) -> Result<Self> {
+        Ok(Self::of(InputFolder::at(folder, session)?, entry, &session.limits))
     }
 
     /// A source of the files in a folder.

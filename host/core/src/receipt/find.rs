@@ -2,10 +2,12 @@
 //! folder with any number of outputs below it.
 
 use super::{IN_FOLDER, Receipt, beside, is_name};
+use crate::context::session::Session;
+use crate::read::folder::{EntryKind, InputFolder, is_url, shown};
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Error, Limits, Result};
+use tensorferry_sdk::{Error, Result};
 
 /// How deep folders are entered.
 const MOST_FOLDERS: usize = 64;
@@ -23,12 +25,13 @@ pub struct FoundReceipts {
 ///
 /// # Errors
 /// Usage, for a path where there is neither a file nor a receipt; i/o.
-pub fn find(paths: &[PathBuf], limits: &Limits) -> Result<FoundReceipts> {
+pub fn find(paths: &[PathBuf], session: &Session) -> Result<FoundReceipts> {
     let mut receipts = BTreeSet::new();
     let mut without = Vec::new();
-    let mut folders = Folders { limits, known: BTreeMap::new() };
+    let mut folders = Folders { session, known: BTreeMap::new() };
     for path in paths {
-        let found = of_path(path, &mut folders)?;
+        let is_url = path.to_str().is_some_and(is_url);
+        let found = if is_url { of_url(path, session)? } else { of_path(path, &mut folders)? };
         if found.is_empty() {
             without.push(path.clone());
         }
@@ -42,7 +45,7 @@ fn of_path(path: &Path, folders: &mut Folders<'_>) -> Result<Vec<PathBuf>> {
     let own = own.is_file().then_some(own);
     if path.is_dir() {
         let mut found = Vec::from_iter(own);
-        below(path, 0, &mut found)?;
+        below(&InputFolder::local(path.to_owned()), "", 0, &mut found)?;
         return Ok(found);
     }
     if path.is_file() && is_name(&path.to_string_lossy()) {
@@ -59,27 +62,59 @@ fn of_path(path: &Path, folders: &mut Folders<'_>) -> Result<Vec<PathBuf>> {
     Ok(folders.owner(path)?.into_iter().collect())
 }
 
-/// `model/` is beside `model.ferry.json` as `model` is.
-fn without_slash(path: &Path) -> PathBuf {
-    path.components().collect()
+/// As [`of_path`], of what lies in a store.
+fn of_url(url: &Path, session: &Session) -> Result<Vec<PathBuf>> {
+    let whole = InputFolder::at(url, session)?;
+    let kind = whole.kind("")?;
+    let bare = PathBuf::from(url.to_string_lossy().trim_end_matches('/'));
+    let own = beside(&bare);
+    let has_own = InputFolder::at(&own, session)?.kind("")? == Some(EntryKind::File);
+    let mut found = Vec::from_iter(has_own.then_some(own));
+    match kind {
+        Some(EntryKind::Folder) => below(&whole, "", 0, &mut found)?,
+        Some(_) if is_name(&bare.to_string_lossy()) => found = vec![bare],
+        Some(_) if found.is_empty() => {
+            let folder = bare.parent().unwrap_or(&bare);
+            let inside = InputFolder::at(folder, session)?;
+            for entry in inside.entries("", "", session.limits.entries)? {
+                let path = inside.path_of(&entry.name);
+                let names = |receipt: Receipt| {
+                    let mut files = receipt.output.files.iter();
+                    files.any(|file| inside.path_of(&file.name) == whole.path())
+                };
+                if is_name(&entry.name) && Receipt::read(&path, session).is_ok_and(names) {
+                    found.push(path);
+                }
+            }
+        }
+        Some(_) => {}
+        None if found.is_empty() => {
+            return Err(Error::usage("no such file or folder, and no receipt of one").file(shown(url)));
+        }
+        None => {}
+    }
+    Ok(found)
 }
 
 /// Every receipt in a folder and its sub-folders, but hidden ones and those behind links.
-fn below(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
+fn below(top: &InputFolder, folder: &str, depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
     if depth > MOST_FOLDERS {
         return Ok(());
     }
-    for entry in entries(folder)? {
-        let name = entry.file_name();
-        let kind = entry.file_type().map_err(|e| Error::from(e).file(entry.path().display().to_string()))?;
-        let name = name.to_string_lossy();
-        if kind.is_dir() && !name.starts_with('.') {
-            below(&entry.path(), depth + 1, found)?;
-        } else if !kind.is_dir() && is_name(&name) {
-            found.push(entry.path());
+    for entry in top.entries(folder, "", u64::MAX)? {
+        let own = entry.name.rsplit('/').next().unwrap_or_default();
+        if entry.kind == EntryKind::Folder && !entry.is_link && !own.starts_with('.') {
+            below(top, &entry.name, depth + 1, found)?;
+        } else if entry.kind == EntryKind::File && is_name(own) {
+            found.push(top.path_of(&entry.name));
         }
     }
     Ok(())
+}
+
+/// `model/` is beside `model.ferry.json` as `model` is.
+fn without_slash(path: &Path) -> PathBuf {
+    path.components().collect()
 }
 
 fn entries(folder: &Path) -> Result<Vec<std::fs::DirEntry>> {
@@ -90,7 +125,7 @@ fn entries(folder: &Path) -> Result<Vec<std::fs::DirEntry>> {
 /// Which receipts of a folder name which of its files; looked up once for each folder, however many
 /// of its files a shell's `*` names.
 struct Folders<'a> {
-    limits: &'a Limits,
+    session: &'a Session,
     known: BTreeMap<PathBuf, BTreeMap<PathBuf, PathBuf>>,
 }
 
@@ -108,7 +143,7 @@ impl Folders<'_> {
             let files = match self.known.entry(candidate) {
                 Slot::Occupied(known) => known.into_mut(),
                 Slot::Vacant(slot) => {
-                    let files = named_in(slot.key(), self.limits)?;
+                    let files = named_in(slot.key(), self.session)?;
                     slot.insert(files)
                 }
             };
@@ -122,13 +157,13 @@ impl Folders<'_> {
 
 /// The files that the receipts of a folder name, each with its receipt. Receipts that cannot be read
 /// name nothing: who wants to know of them points at them or at the folder.
-fn named_in(folder: &Path, limits: &Limits) -> Result<BTreeMap<PathBuf, PathBuf>> {
+fn named_in(folder: &Path, session: &Session) -> Result<BTreeMap<PathBuf, PathBuf>> {
     let mut named = BTreeMap::new();
     for entry in entries(folder)? {
         if !is_name(&entry.file_name().to_string_lossy()) {
             continue;
         }
-        if let Ok(receipt) = Receipt::read(&entry.path(), limits) {
+        if let Ok(receipt) = Receipt::read(&entry.path(), session) {
             named.extend(receipt.output.files.iter().map(|file| (folder.join(&file.name), entry.path())));
         }
     }

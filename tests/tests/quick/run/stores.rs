@@ -82,6 +82,15 @@ fn roots_and_outputs_lie_in_a_store() {
     let receipt = String::from_utf8(shop.bucket.get("out/a.pt.ferry.json").unwrap()).unwrap();
     assert!(receipt.contains("s3://bucket/models/a.safetensors"), "{receipt}");
     let _ = shop.run().expect(0).prints(&["4 unchanged"]);
+    let verify = |url: &str| {
+        let words = ["verify".to_owned(), url.to_owned(), "--source".to_owned()];
+        shop.zoo.ferry.run(words.into_iter().chain(shop.options()))
+    };
+    for url in ["s3://bucket/out/", "s3://bucket/out/sub/model.pt", "s3://bucket/out/a.pt.ferry.json"] {
+        let _ = verify(url).expect(0).prints(&["ok"]);
+    }
+    let _ = verify("s3://bucket/models/a.safetensors").expect(4).prints(&["no receipt"]);
+    let _ = verify("s3://bucket/out/none").expect(2).says(&["no such file or folder"]);
 
     // A new model, a changed file, an output that somebody has replaced.
     shop.put("models/b.safetensors", &model);
@@ -89,6 +98,8 @@ fn roots_and_outputs_lie_in_a_store() {
     shop.bucket.put("out/sub/model.pt", b"something else");
     let _ = shop.run().expect(0).prints(&["3 done, 2 unchanged"]);
     shop.is_equal(&sharded.display().to_string(), "s3://bucket/out/sub/model.pt");
+    shop.bucket.put("out/b.pt", &shop.bucket.get("out/a.pt").unwrap()[1..]);
+    let _ = verify("s3://bucket/out").expect(4).prints(&["changed"]);
 
     // What no run has written is nobody's to replace.
     shop.put("models/c.safetensors", &model);

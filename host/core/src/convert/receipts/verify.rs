@@ -86,7 +86,7 @@ pub fn verify(path: &Path, depth: Depth, registry: &Registry, session: &Session)
 impl Checked {
     /// Finds problems until there are none left to find; an error is why there may be more.
     fn look(&mut self, path: &Path, depth: Depth, registry: &Registry, session: &Session) -> Result<()> {
-        let receipt = Receipt::read(path, &session.limits)?;
+        let receipt = Receipt::read(path, session)?;
         self.bytes = receipt.bytes();
         let folder = path.parent().unwrap_or(Path::new(""));
         let is_whole = self.files(folder, &receipt.output.files, Subject::File, session)?;
@@ -110,7 +110,8 @@ impl Checked {
             self.rows_agree(records);
             if is_whole {
                 let format = reader(registry, &receipt.output.format.id)?;
-                self.rows(&FileSource::of_files(folder.to_owned(), names), records, format, session)?;
+                let source = FileSource::below_path(folder, Entry::Folder, session)?.with_files(names);
+                self.rows(&source, records, format, session)?;
             }
         }
         Ok(())
@@ -184,7 +185,7 @@ impl Checked {
             None => Entry::Folder,
         };
         let format = reader(registry, format)?;
-        let source = FileSource::at(folder.join(&model.folder), entry, &session.limits);
+        let source = FileSource::below_path(&folder.join(&model.folder), entry, session)?;
         let found = input::read(&source, format, &[], &ReadContext::new(session, Purpose::SHOW))?;
         {
             let logical = Logical::new(Stored::new(&found, &found.catalog, session, temporary()));
