@@ -218,7 +218,14 @@ impl Cache {
         let mut patience = self.client.patience();
         let (mut at, mut renewed) = (planned.range.start, planned.range.start);
         loop {
-            let mut pieces = origin.get(&self.client, at..end).await?;
+            let mut pieces = match origin.get(&self.client, at..end).await {
+                Ok(pieces) => pieces,
+                // What a server is too busy for the client has tried again already.
+                Err(fault) => {
+                    patience.wait(fault.of(origin.name())).await?;
+                    continue;
+                }
+            };
             let fault = loop {
                 let mut piece = match pieces.next().await {
                     Some(Ok(piece)) => piece,

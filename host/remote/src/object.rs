@@ -8,6 +8,7 @@ mod listing;
 mod manner;
 mod origin;
 mod profile;
+pub(crate) mod renewal;
 mod s3;
 mod trouble;
 mod upload;
@@ -174,6 +175,7 @@ impl ObjectPlace {
         work: impl Fn(Arc<dyn Store>) -> BoxFuture<'static, Result<T, object_store::Error>>,
     ) -> Result<Result<T, Trouble>> {
         let mut is_second = false;
+        let mut is_renewed = false;
         loop {
             let store = self.current();
             let (work, client) = (work(store), self.engine.process()?.client.clone());
@@ -185,6 +187,10 @@ impl ObjectPlace {
                     let store = self.bucket.store(&self.engine, Some(&region))?;
                     *self.store.lock().unwrap_or_else(PoisonError::into_inner) = store;
                     is_second = true;
+                }
+                // Its credentials are others now.
+                _ if !is_renewed && found.as_ref().err().is_some_and(Trouble::is_expired) => {
+                    is_renewed = true
                 }
                 _ => return Ok(found.map_err(|trouble| trouble.of_file(&self.url(path)))),
             }

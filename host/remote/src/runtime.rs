@@ -4,6 +4,7 @@
 use crate::budget::Budget;
 use crate::cache::{Cache, Cancelled, LOOK};
 use crate::client::Client;
+use crate::object::renewal::Renewal;
 use crate::settings::Settings;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 pub(crate) struct Engine {
     pub(crate) settings: Settings,
     pub(crate) cancelled: Cancelled,
+    pub(crate) renewal: Renewal,
     memory: u64,
     process: Mutex<Option<(u32, Arc<Process>)>>,
     next_file: AtomicU64,
@@ -43,7 +45,8 @@ pub(crate) type Turn = OwnedSemaphorePermit;
 
 impl Engine {
     pub(crate) fn new(settings: Settings, memory: u64, cancelled: Cancelled) -> Self {
-        Self { settings, cancelled, memory, process: Mutex::new(None), next_file: AtomicU64::new(0) }
+        let (process, next_file) = (Mutex::new(None), AtomicU64::new(0));
+        Self { settings, cancelled, renewal: Renewal::default(), memory, process, next_file }
     }
 
     /// What this process has, started if it was not.

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::path::Path;
 
 /// Jobs below this size take little of the processors and mostly wait for the disk's syncs.
 const SMALL: u64 = 16 << 20;
@@ -79,19 +80,45 @@ impl Budget {
     }
 }
 
-/// The memory that is free, of the machine or within the limit of the control group.
+/// The memory that is free, of the machine or within the limits of the control groups.
 fn available() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let machine = line.split_whitespace().next()?.parse::<u64>().ok()? << 10;
-    let group = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
-    let group = group.and_then(|text| text.trim().parse::<u64>().ok());
-    Some(group.map_or(machine, |group| group.min(machine)))
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    Some(group_limit(&groups, Path::new("/sys/fs/cgroup")).map_or(machine, |group| group.min(machine)))
+}
+
+/// The least limit of the control groups that a process is in, from its own upward: schedulers nest them. `groups` is its
+/// `/proc/PID/cgroup`, in which the line of version 2 begins with `0::`.
+fn group_limit(groups: &str, root: &Path) -> Option<u64> {
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    let own = root.join(own);
+    let groups = own.ancestors().take_while(|group| group.starts_with(root));
+    groups.filter_map(|group| fs::read_to_string(group.join("memory.max")).ok()?.trim().parse().ok()).min()
 }
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+
+    #[test]
+    fn the_least_limit_of_nested_groups_holds() {
+        let root = tempfile::tempdir().unwrap();
+        let group = root.path().join("system.slice/job_7/step_0");
+        fs::create_dir_all(&group).unwrap();
+        let limit = |groups: &str| group_limit(groups, root.path());
+        let own = "1:name=systemd:/x\n0::/system.slice/job_7/step_0\n";
+        assert_eq!(limit(own), None);
+        fs::write(group.join("memory.max"), "max\n").unwrap();
+        fs::write(group.parent().unwrap().join("memory.max"), "4096\n").unwrap();
+        fs::write(root.path().join("memory.max"), "8192\n").unwrap();
+        assert_eq!(
+            (limit(own), limit("0::/\n"), limit("0::/elsewhere/a")),
+            (Some(4096), Some(8192), Some(8192))
+        );
+    }
 
     #[test]
     fn nothing_is_promised_twice() {

@@ -67,7 +67,8 @@ impl HttpService for Connector {
     {
         async move {
             let process = self.0.process().map_err(|error| failed(Fault::last(error).into()))?;
-            answer(&process.client, request).await.map_err(failed)
+            let answered = answer(&process.client, request).await;
+            answered.map_err(|trouble| failed(trouble.unless_renewed(&self.0.renewal)))
         }
         .boxed()
     }

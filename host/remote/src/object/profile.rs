@@ -1,5 +1,6 @@
 //! Profiles of AWS's tools: `~/.aws/credentials` and `~/.aws/config`.
 
+use crate::runtime::Engine;
 use crate::settings::Settings;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -104,7 +105,7 @@ fn section(text: &str, header: &str) -> Option<BTreeMap<String, String>> {
 
 /// Keys of a profile, renewed as they change.
 pub(super) struct ProfileCredentials {
-    settings: Settings,
+    engine: Arc<Engine>,
     name: String,
     known: Mutex<Option<(Instant, Arc<AwsCredential>)>>,
 }
@@ -116,8 +117,9 @@ impl fmt::Debug for ProfileCredentials {
 }
 
 impl ProfileCredentials {
-    pub(super) fn new(settings: &Settings, profile: Profile) -> Self {
-        Self { settings: settings.clone(), name: profile.name, known: Mutex::new(None) }
+    pub(super) fn new(engine: &Arc<Engine>, profile: Profile) -> Self {
+        engine.renewal.is_possible();
+        Self { engine: Arc::clone(engine), name: profile.name, known: Mutex::new(None) }
     }
 
     fn renew(settings: &Settings, name: &str) -> Result<AwsCredential> {
@@ -164,18 +166,20 @@ impl CredentialProvider for ProfileCredentials {
     {
         async move {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some((_, keys)) = known.filter(|(since, _)| since.elapsed() < GOOD_FOR) {
+            if let Some((_, keys)) =
+                known.filter(|(since, _)| since.elapsed() < GOOD_FOR && self.engine.renewal.holds(*since))
+            {
                 return Ok(keys);
             }
-            let (settings, name) = (self.settings.clone(), self.name.clone());
-            let found = tokio::task::spawn_blocking(move || Self::renew(&settings, &name)).await;
+            let (engine, name) = (Arc::clone(&self.engine), self.name.clone());
+            let begun = Instant::now();
+            let found = tokio::task::spawn_blocking(move || Self::renew(&engine.settings, &name)).await;
             let found = found.unwrap_or_else(|_| Err(Error::io("a profile could not be read")));
             let keys = Arc::new(found.map_err(|error| object_store::Error::Generic {
                 store: "S3",
                 source: Box::new(super::Trouble::from(crate::fault::Fault::last(error))),
             })?);
-            *self.known.lock().unwrap_or_else(PoisonError::into_inner) =
-                Some((Instant::now(), Arc::clone(&keys)));
+            *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((begun, Arc::clone(&keys)));
             Ok(keys)
         }
         .boxed()
@@ -216,7 +220,8 @@ mod tests {
         assert_eq!((keys.key_id.as_str(), keys.secret_key.as_str(), keys.token), ("key", "s=t", None));
         let keys = ProfileCredentials::renew(&settings, "program").unwrap();
         assert_eq!((keys.key_id.as_str(), keys.secret_key.as_str()), ("k", "s"));
-        let shown = format!("{:?}", ProfileCredentials::new(&settings, read("a").unwrap()));
+        let engine = Arc::new(Engine::new(settings.clone(), 1 << 20, Arc::new(|| false)));
+        let shown = format!("{:?}", ProfileCredentials::new(&engine, read("a").unwrap()));
         assert!(!shown.contains("s=t"), "{shown}");
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn store(engine: &Arc<Engine>, bucket: &str, region: Option<&str>) ->
                 has_endpoint = true;
             }
             if profile.has_credentials()? {
-                builder = builder.with_credentials(Arc::new(ProfileCredentials::new(settings, profile)));
+                builder = builder.with_credentials(Arc::new(ProfileCredentials::new(engine, profile)));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Trouble is what `object_store` says went wrong, seen through to what our own client found.
 
+use super::renewal::Renewal;
 use crate::client::Client;
 use crate::fault::{Fault, Remedy, causes};
 use std::fmt;
@@ -15,6 +16,8 @@ pub(super) struct Trouble {
     code: String,
     /// Where the bucket is.
     region: Option<String>,
+    /// Whether the credentials were fetched anew since.
+    is_expired: bool,
 }
 
 impl fmt::Display for Trouble {
@@ -27,7 +30,7 @@ impl std::error::Error for Trouble {}
 
 impl From<Fault> for Trouble {
     fn from(fault: Fault) -> Self {
-        Self { fault, status: None, code: String::new(), region: None }
+        Self { fault, status: None, code: String::new(), region: None, is_expired: false }
     }
 }
 
@@ -44,7 +47,7 @@ impl Trouble {
             _ => String::new(),
         };
         let fault = Fault::last(Error::io(format!("{words}{hint}")));
-        Self { fault, status: Some(status), code, region }
+        Self { fault, status: Some(status), code, region, is_expired: false }
     }
 
     /// What is behind an error of `object_store`.
@@ -67,6 +70,23 @@ impl Trouble {
     /// Whether the bucket is missing, and not the object.
     pub(super) fn is_of_bucket(&self) -> bool {
         ["NoSuchBucket", "ContainerNotFound"].contains(&self.code.as_str())
+    }
+
+    /// The same, but where a store calls the credentials expired and others are to be had: then another try helps. `HEAD`
+    /// has no words for it.
+    pub(super) fn unless_renewed(mut self, renewal: &Renewal) -> Self {
+        let is_expiry = self.status == Some(400)
+            && (self.code.is_empty()
+                || ["ExpiredToken", "TokenRefreshRequired"].contains(&self.code.as_str()));
+        if is_expiry && renewal.ask() {
+            self.fault.remedy = Remedy::Again(None);
+            self.is_expired = true;
+        }
+        self
+    }
+
+    pub(super) fn is_expired(&self) -> bool {
+        self.is_expired
     }
 
     pub(super) fn region(&self) -> Option<&str> {

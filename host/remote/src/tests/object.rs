@@ -274,3 +274,33 @@ fn files_that_are_opened_in_another_order_than_was_said_are_opened() {
     // One of nothing is asked for a second time, and none that waited for its turn.
     assert_eq!(server.requests().len(), 151);
 }
+
+#[test]
+fn keys_that_expire_while_an_object_is_read_are_fetched_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config");
+    // Each time that it is started it gives other keys.
+    let count = folder.path().join("count");
+    let program = format!(
+        "echo x >> {0}; echo '{{\"AccessKeyId\":\"KEY'$(wc -l < {0})'\",\"SecretAccessKey\":\"s\"}}'",
+        count.display()
+    );
+    std::fs::write(&config, format!("[profile p]\ncredential_process = {program}\n")).unwrap();
+    let server = start(objects(), |request| {
+        let is_first = request.header("authorization").unwrap().contains("KEY1/");
+        (is_first && request.number > 2).then(|| crate::testing::store::error(400, "ExpiredToken"))
+    });
+    let endpoint = format!("endpoint={}", server.url(""));
+    let pairs = ["retries=4", "retry-time=5", "profile=p", &endpoint];
+    let environment = [("AWS_CONFIG_FILE".to_owned(), config.to_str().unwrap().to_owned())];
+    let settings = Settings::with_environment(&pairs, environment).unwrap();
+    let remotes = Remotes::new(settings, 8 << 20);
+    for _ in 0..2 {
+        let file = open(&remotes, "s3://bucket/folder/large.bin").unwrap();
+        assert_eq!(read_whole(&*file).unwrap(), pattern(3 << 20));
+        file.check_unchanged().unwrap();
+    }
+    let signed: Vec<_> = server.requests();
+    let by = |key: &str| signed.iter().filter(|r| r.header("authorization").unwrap().contains(key)).count();
+    assert!(by("KEY1/") > 2 && by("KEY2/") > 1 && by("KEY3/") == 0, "{signed:?}");
+}

@@ -1,8 +1,8 @@
 //! Azure's Blob storage, as Azurite does it.
 
 use super::install::{Running, azurite, free_port, open, read_whole, remotes, run};
-use crate::support::server::pattern;
 use super::writing::objects_are_written;
+use crate::support::server::pattern;
 use std::path::Path;
 use std::process::Command;
 use tensorferry::engine::context::remote::{Remote, RemoteEntry};

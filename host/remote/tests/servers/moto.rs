@@ -1,8 +1,8 @@
 //! S3, as moto does it: with versions of objects, `If-Match`, and all kinds of keys.
 
 use super::install::{Running, free_port, open, read_whole, remotes, run, venv};
-use crate::support::server::pattern;
 use super::writing::{objects_are_written, sent};
+use crate::support::server::pattern;
 use std::process::Command;
 use std::time::Duration;
 use tensorferry::engine::context::remote::{Remote, RemoteEntry};
