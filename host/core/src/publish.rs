@@ -7,5 +7,5 @@ pub mod disk;
 pub mod output_bytes;
 pub mod remote;
 pub mod stage;
-pub mod stale;
 pub(crate) mod staging;
+pub mod stale;

@@ -22,6 +22,7 @@ use crate::settings::{Scope, Settings};
 use crate::version::Version;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use manner::Manner;
 use object_store::aws::AmazonS3;
 use object_store::azure::{AzureCredential, MicrosoftAzure};
 use object_store::gcp::GoogleCloudStorage;
@@ -29,7 +30,6 @@ use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt};
-use manner::Manner;
 use origin::{ObjectOrigin, version_of};
 use reqwest::Url;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -369,7 +369,8 @@ impl RemotePlace for ObjectPlace {
         let _ = self.stamp("ferry");
         let (store, client) = (self.current(), self.engine.process()?.client.clone());
         let prefix = prefix.to_owned();
-        let ended = self.engine.wait(async move { clean::end(&*store, &client, &prefix, older_than).await })?;
+        let ended =
+            self.engine.wait(async move { clean::end(&*store, &client, &prefix, older_than).await })?;
         let ended = ended.map_err(|fault| fault.of(&self.url("")).error)?;
         Ok(ended.iter().map(|key| self.url(key)).collect())
     }

@@ -307,7 +307,11 @@ fn records_go_to_a_store_as_they_go_here() {
         let output = folder.path().join(format!("out{number}"));
         let convert = |output: String| {
             let conversion = registry.convert(&input, output).to(format).verify(true);
-            options.iter().fold(conversion, |all, (key, value)| all.output_option(*key, *value)).run().unwrap()
+            options
+                .iter()
+                .fold(conversion, |all, (key, value)| all.output_option(*key, *value))
+                .run()
+                .unwrap()
         };
         convert(format!("{}/{name}", output.display()));
         let report = convert(format!("memory://store/{number}/{name}"));
@@ -324,17 +328,25 @@ fn a_set_is_found_when_all_of_it_is_there_and_an_older_one_goes_first() {
     let input = tensorferry_tests::fixtures::case("safetensors", "sharded").folder;
     let url = "memory://store/a/";
     let convert = |size: &str, force| {
-        let conversion = registry.convert(&input, url).to("safetensors").output_option("max_shard_size", size);
+        let conversion =
+            registry.convert(&input, url).to("safetensors").output_option("max_shard_size", size);
         conversion.receipt(true).force(force).run()
     };
     let report = convert("200", false).unwrap();
-    assert!(report.files.len() > 3 && report.files[0].0.starts_with("memory://store/a"), "{:?}", report.files);
+    assert!(
+        report.files.len() > 3 && report.files[0].0.starts_with("memory://store/a"),
+        "{:?}",
+        report.files
+    );
     assert_eq!(report.receipt, Some(PathBuf::from("memory://store/a/receipt.ferry.json")));
     let commits = |done: Vec<String>| -> Vec<String> {
         done.into_iter().filter(|line| !line.starts_with("create")).collect()
     };
     let done = commits(store.take_done());
-    assert_eq!(done[done.len() - 2..], ["commit a/model.safetensors.index.json", "commit a/receipt.ferry.json"]);
+    assert_eq!(
+        done[done.len() - 2..],
+        ["commit a/model.safetensors.index.json", "commit a/receipt.ferry.json"]
+    );
     let refused = convert("200", false).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Usage);
     assert!(refused.to_string().contains("memory://store/a exists; use --force"), "{refused}");

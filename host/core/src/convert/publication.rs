@@ -7,9 +7,9 @@ use crate::convert::report::Report;
 use crate::convert::watch::Ready;
 use crate::formats::used::UsedFormat;
 use crate::publish::output_bytes::FileShape;
+use crate::publish::remote::folder::is_refusal;
 use crate::publish::stage::StagedFile;
 use crate::publish::staging::{OutputPlace, Staging};
-use crate::publish::remote::folder::is_refusal;
 use crate::publish::stale::{self, SearchedFolder, StaleFiles};
 use crate::read::identity::FileIdentity;
 use crate::receipt::{self, Receipt};
@@ -142,8 +142,7 @@ fn stale_files(
         OutputPlace::Remote(folder) => SearchedFolder::Remote(folder),
     };
     let search = stale::Search::new(folder, output.superseded(), files)?;
-    let found =
-        search.find(older, context.request.output.commit.force, |path| output.reads_from(path));
+    let found = search.find(older, context.request.output.commit.force, |path| output.reads_from(path));
     match (found, place) {
         (Err(error), OutputPlace::Remote(_)) if is_refusal(error.kind()) => {
             context.session.note(&format!("older files of such an output were not looked for: {error}"));
@@ -176,11 +175,7 @@ fn replace(context: &ConversionContext<'_>, stage: &mut Staging, stale: StaleFil
 }
 
 /// The receipt of an older output, where the new one gets none. What is no receipt is somebody else's file.
-fn older_receipt(
-    context: &ConversionContext<'_>,
-    place: &OutputPlace<'_>,
-    name: &str,
-) -> Option<StagedFile> {
+fn older_receipt(context: &ConversionContext<'_>, place: &OutputPlace<'_>, name: &str) -> Option<StagedFile> {
     let limits = &context.session.limits;
     let is_there = || match place {
         OutputPlace::Local(destination) => Receipt::is_at(&destination.folder.join(name), limits),

@@ -53,11 +53,7 @@ impl<'a> OutputPlace<'a> {
     ///
     /// # Errors
     /// As of [`commit::check_free`].
-    pub(crate) fn check_free<'n>(
-        &self,
-        names: impl IntoIterator<Item = &'n str>,
-        force: bool,
-    ) -> Result<()> {
+    pub(crate) fn check_free<'n>(&self, names: impl IntoIterator<Item = &'n str>, force: bool) -> Result<()> {
         match self {
             Self::Local(destination) => commit::check_free(destination, names, force),
             Self::Remote(folder) => folder.check_free(names, force),

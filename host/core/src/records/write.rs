@@ -102,7 +102,12 @@ pub(crate) fn write(
 }
 
 /// Writes the files over all others; gives their lengths.
-fn seal(plan: &dyn RecordPlan, files: &[WrittenFile], stage: &Staging, session: &Session) -> Result<Vec<u64>> {
+fn seal(
+    plan: &dyn RecordPlan,
+    files: &[WrittenFile],
+    stage: &Staging,
+    session: &Session,
+) -> Result<Vec<u64>> {
     let write = |(number, path): (usize, &String)| {
         let bytes = collected(session, |output| plan.seal(number, files, output))?;
         let file = stage.create(path, FileShape::of_len(bytes.len() as u64))?;

@@ -94,9 +94,7 @@ impl SealSink for Sealing<'_> {
         let output = self.layout.files().get(file.0 as usize).filter(|f| f.content == Content::Late);
         let output = output.ok_or_else(|| Error::plugin(format!("file {} is not a late one", file.0)))?;
         let len = &mut self.lens[file.0 as usize];
-        self.files[file.0 as usize]
-            .write_all_at(bytes, *len)
-            .map_err(|e| e.file(&output.path))?;
+        self.files[file.0 as usize].write_all_at(bytes, *len).map_err(|e| e.file(&output.path))?;
         *len += bytes.len() as u64;
         Ok(())
     }

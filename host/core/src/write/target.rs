@@ -1,10 +1,10 @@
 //! A target is where the output goes and in what format, resolved from what the user typed.
 
+use crate::context::session::Session;
 use crate::context::suggest::suggest;
 use crate::formats::registry::{RegisteredFormat, Registry};
-use crate::publish::stage::{Destination, DestinationKind};
-use crate::context::session::Session;
 use crate::publish::remote::folder::RemoteFolder;
+use crate::publish::stage::{Destination, DestinationKind};
 use crate::read::folder::{is_url, shown};
 use crate::tensors::stored::Spill;
 use std::path::{Path, PathBuf};
@@ -112,9 +112,9 @@ fn beyond_network(url: &str, is_folder: bool) -> Result<(Target, Destination)> {
     if is_folder {
         return Ok((Target::Folder, Destination { folder: url.into(), kind: DestinationKind::Folder }));
     }
-    let (folder, name) = url[host..].rsplit_once('/').ok_or_else(|| {
-        Error::usage("the output has no file name").file(shown(Path::new(url)))
-    })?;
+    let (folder, name) = url[host..]
+        .rsplit_once('/')
+        .ok_or_else(|| Error::usage("the output has no file name").file(shown(Path::new(url))))?;
     let (folder, name) = (PathBuf::from(&url[..host + folder.len()]), name.to_owned());
     Ok((Target::File(name.clone()), Destination { folder, kind: DestinationKind::Beside { name } }))
 }

@@ -92,7 +92,8 @@ pub(super) fn store(engine: &Arc<Engine>, bucket: &str, region: Option<&str>) ->
         _ => {}
     }
     // TLS keeps what is sent as it is, so that a digest of it in the signature proves nothing more.
-    let url = endpoint(settings, Scope::S3)?.or_else(|| settings.variable("AWS_ENDPOINT_URL").map(str::to_owned));
+    let url =
+        endpoint(settings, Scope::S3)?.or_else(|| settings.variable("AWS_ENDPOINT_URL").map(str::to_owned));
     builder = builder.with_unsigned_payload(url.is_none_or(|url| url.starts_with("https://")));
     Ok(Arc::new(builder.build().map_err(|error| super::unfit(&error))?))
 }

@@ -114,8 +114,10 @@ impl Sending {
     fn put(self: &Arc<Self>, number: usize, at: Range<u64>, bytes: &[u8], is_late: bool) -> Result<()> {
         if number as u64 >= MOST_PARTS {
             let most = self.state()?.parts.part_bytes * MOST_PARTS;
-            return Err(Error::limit("an object whose length is not known in advance is longer than its parts can be")
-                .expected(format!("at most {most} bytes, or several files")));
+            return Err(Error::limit(
+                "an object whose length is not known in advance is longer than its parts can be",
+            )
+            .expected(format!("at most {most} bytes, or several files")));
         }
         let mut state = self.state()?;
         if !state.parts.is_open(number) && !state.sent.contains_key(&number) {
@@ -226,7 +228,8 @@ impl Sending {
             if (self.engine.cancelled)() {
                 return Err(Error::cancelled("interrupted while an object was sent").file(&*self.url));
             }
-            state = self.turn.wait_timeout(state, crate::cache::LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            state =
+                self.turn.wait_timeout(state, crate::cache::LOOK).unwrap_or_else(PoisonError::into_inner).0;
             if let Some(error) = &state.error {
                 return Err(error.clone());
             }
@@ -256,7 +259,10 @@ impl RemoteUpload for Upload {
     fn finish(&self) -> Result<()> {
         let sending = &self.0;
         let mut state = sending.state()?;
-        let len = *{ let end = state.parts.end; state.parts.len.get_or_insert(end) };
+        let len = *{
+            let end = state.parts.end;
+            state.parts.len.get_or_insert(end)
+        };
         if state.small.is_some() {
             return Ok(());
         }

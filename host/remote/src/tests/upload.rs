@@ -38,7 +38,12 @@ fn begin(place: &Arc<dyn RemotePlace>, key: &str, bytes: &[u8]) -> Result<Arc<dy
     Ok(upload)
 }
 
-fn put(place: &Arc<dyn RemotePlace>, key: &str, bytes: &[u8], condition: &Condition) -> Result<Option<String>> {
+fn put(
+    place: &Arc<dyn RemotePlace>,
+    key: &str,
+    bytes: &[u8],
+    condition: &Condition,
+) -> Result<Option<String>> {
     begin(place, key, bytes)?.commit(condition)
 }
 
@@ -136,6 +141,9 @@ fn what_stands_under_a_name_is_replaced_only_where_it_may_be() {
         place.remove("a").unwrap();
         place.remove("a").unwrap();
         assert_eq!(place.stamp("a").unwrap(), None);
+        // What is gone is not the object that was there.
+        let error = put(&place, "a", &bytes, &same).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Transient, "{error}");
     }
 }
 
@@ -170,7 +178,9 @@ fn an_error_that_comes_with_success_is_one() {
     let says = |code: &'static str| {
         start(move |request, _| {
             let is_first = |request: &Request| is_complete(request) && request.body.len() > 1;
-            is_first(request).then(|| Reply::new(200, format!("<?xml?>\n<Error><Code>{code}</Code><Message>m</Message></Error>")))
+            is_first(request).then(|| {
+                Reply::new(200, format!("<?xml?>\n<Error><Code>{code}</Code><Message>m</Message></Error>"))
+            })
         })
     };
     for (code, kind) in [
@@ -190,7 +200,9 @@ fn an_error_that_comes_with_success_is_one() {
 fn a_conflict_is_tried_again_where_that_is_all_there_is_to_do() {
     let (server, stored) = start(|request, _| {
         let is_early = request.method == "PUT" && request.number < 3 && query(request, "uploadId").is_none();
-        is_early.then(|| Reply::new(409, "<Error><Code>ConditionalRequestConflict</Code><Message>m</Message></Error>"))
+        is_early.then(|| {
+            Reply::new(409, "<Error><Code>ConditionalRequestConflict</Code><Message>m</Message></Error>")
+        })
     });
     put(&bucket(&server), "a", b"abc", &Condition::Absent).unwrap();
     assert_eq!(stored.get("a").unwrap(), b"abc");
@@ -221,7 +233,10 @@ fn an_upload_that_fails_or_is_dropped_leaves_nothing() {
             let is_second = is_part(request) && query(request, "partNumber").as_deref() == Some("2");
             is_second.then(|| {
                 let words = format!("{:?}", request.headers);
-                Reply::new(status, format!("<Error><Code>AccessDenied</Code><Message>{words}</Message></Error>"))
+                Reply::new(
+                    status,
+                    format!("<Error><Code>AccessDenied</Code><Message>{words}</Message></Error>"),
+                )
             })
         })
     };
@@ -233,7 +248,8 @@ fn an_upload_that_fails_or_is_dropped_leaves_nothing() {
         let text = error.to_string();
         assert!(text.contains("bucket/a") && !text.contains("hush") && !text.contains("HUSH"), "{text}");
         assert_eq!((stored.open_uploads(), stored.keys().len()), (0, 0));
-        let tries = server.requests().iter().filter(|r| query(r, "partNumber").as_deref() == Some("2")).count();
+        let tries =
+            server.requests().iter().filter(|r| query(r, "partNumber").as_deref() == Some("2")).count();
         assert_eq!(tries, if status == 500 { 4 } else { 1 });
     }
     let (server, stored) = start(|_, _| None);

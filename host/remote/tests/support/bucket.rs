@@ -74,9 +74,7 @@ impl Bucket {
         let upload = query(request, "uploadId");
         match (request.method.as_str(), &upload) {
             ("GET", None) if query(request, "uploads").is_some() => self.list(request),
-            ("GET" | "HEAD", None) if key.is_empty() => {
-                store::answer(&self.objects.lock().unwrap(), request)
-            }
+            ("GET" | "HEAD", None) if key.is_empty() => store::answer(&self.objects.lock().unwrap(), request),
             ("GET" | "HEAD", None) => self.read(key, request),
             ("POST", None) => self.begin(key),
             ("PUT", Some(id)) => self.part(id, request),
@@ -105,9 +103,7 @@ impl Bucket {
                 .with("Content-Length", bytes.len())
                 .with("ETag", self.tag(key))
                 .with("Last-Modified", store::WRITTEN),
-            Some(bytes) => {
-                Reply::file(request, bytes, &self.tag(key)).with("Last-Modified", store::WRITTEN)
-            }
+            Some(bytes) => Reply::file(request, bytes, &self.tag(key)).with("Last-Modified", store::WRITTEN),
         }
     }
 
@@ -128,7 +124,9 @@ impl Bucket {
         let id = format!("upload-{count}");
         let begun = Begun { key: key.to_owned(), parts: BTreeMap::new() };
         self.uploads.lock().unwrap().insert(id.clone(), begun);
-        let xml = format!("<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>");
+        let xml = format!(
+            "<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>"
+        );
         Reply::new(200, xml)
     }
 
@@ -159,8 +157,11 @@ impl Bucket {
         let bytes: Vec<u8> = begun.parts.into_values().flatten().collect();
         let tag = format!("\"{}-{last}\"", hex(&Md5::digest(&digests)));
         self.put_as(key, &bytes, tag.clone());
-        Reply::new(200, format!("<CompleteMultipartUploadResult><ETag>{tag}</ETag></CompleteMultipartUploadResult>"))
-            .with("x-goog-generation", 7)
+        Reply::new(
+            200,
+            format!("<CompleteMultipartUploadResult><ETag>{tag}</ETag></CompleteMultipartUploadResult>"),
+        )
+        .with("x-goog-generation", 7)
     }
 
     fn list(&self, request: &Request) -> Reply {

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-pub(crate) mod hub;
 pub(crate) mod bucket;
+pub(crate) mod hub;
 pub(crate) mod server;
 pub(crate) mod store;

@@ -120,8 +120,12 @@ fn a_folder_takes_its_sidecars_along_and_its_index_comes_last() {
         assert!(keys.contains(&format!("out/{name}")), "{keys:?}");
     }
     assert!(keys.len() > 5, "{keys:?}");
-    let puts: Vec<String> = shop.server.requests().into_iter().filter(|r| r.method == "PUT").map(|r| r.target).collect();
-    assert!(puts[puts.len() - 2].contains("index.json") && puts[puts.len() - 1].contains("receipt"), "{puts:?}");
+    let puts: Vec<String> =
+        shop.server.requests().into_iter().filter(|r| r.method == "PUT").map(|r| r.target).collect();
+    assert!(
+        puts[puts.len() - 2].contains("index.json") && puts[puts.len() - 1].contains("receipt"),
+        "{puts:?}"
+    );
     shop.is_equal(&folder, url);
     let _ = shop.convert(&folder, url, &options).expect(2).says(&["s3://bucket/out exists"]);
 }
@@ -192,7 +196,10 @@ fn stuck() -> (Shop, Arc<AtomicBool>) {
     let reached = Arc::<AtomicBool>::default();
     let is_there = Arc::clone(&reached);
     let shop = Shop::new(move |request, _| {
-        if is_part(request) && query(request, "partNumber").as_deref() == Some("3") && !is_there.swap(true, Ordering::SeqCst) {
+        if is_part(request)
+            && query(request, "partNumber").as_deref() == Some("3")
+            && !is_there.swap(true, Ordering::SeqCst)
+        {
             std::thread::sleep(Duration::from_secs(3));
         }
         None

@@ -59,11 +59,7 @@ impl RemoteFolder {
     ///
     /// # Errors
     /// Usage, where something exists and `force` is off; unsupported, where nothing is written.
-    pub(crate) fn check_free<'a>(
-        &self,
-        names: impl IntoIterator<Item = &'a str>,
-        force: bool,
-    ) -> Result<()> {
+    pub(crate) fn check_free<'a>(&self, names: impl IntoIterator<Item = &'a str>, force: bool) -> Result<()> {
         let names: Vec<&str> = names.into_iter().collect();
         names.iter().try_for_each(|name| check_relative(name))?;
         if force {

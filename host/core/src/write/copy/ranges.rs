@@ -146,9 +146,7 @@ impl RangeSums {
             .map(|want| match want.joined()? {
                 Some(sum) => Ok(sum.digest()),
                 None => {
-                    let read = |offset, buffer: &mut [u8]| {
-                        files[want.owner].read_exact_at(buffer, offset)
-                    };
+                    let read = |offset, buffer: &mut [u8]| files[want.owner].read_exact_at(buffer, offset);
                     Ok(checksum(want.range.clone(), want.algorithm, read)?.digest())
                 }
             })

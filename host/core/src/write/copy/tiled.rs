@@ -47,8 +47,8 @@ mod tests {
     use crate::tensors::logical::Logical;
     use std::path::PathBuf;
     use tensorferry_sdk::{
-        CatalogBuilder, CatalogSink, DigestAlgorithm, Dtype, Edges, Grid, Layout, LayoutBuilder, LayoutSink,
-        Error, Limits, MemorySource, NothingToSeal, Order, Role, Storage, TensorPart, Tiles,
+        CatalogBuilder, CatalogSink, DigestAlgorithm, Dtype, Edges, Error, Grid, Layout, LayoutBuilder,
+        LayoutSink, Limits, MemorySource, NothingToSeal, Order, Role, Storage, TensorPart, Tiles,
     };
 
     /// U8 [rows, 600] in tiles of [2, 3], each with a digest; every row is its number.

@@ -49,7 +49,9 @@ impl Complete {
             None => {
                 let parts: Option<Vec<PartId>> = state.sent.values().cloned().collect();
                 let parts = parts.filter(|parts| parts.len() == state.parts.count());
-                What::Parts(parts.ok_or_else(|| Error::plugin("an object that is not sent").file(&*sending.url))?)
+                What::Parts(
+                    parts.ok_or_else(|| Error::plugin("an object that is not sent").file(&*sending.url))?,
+                )
             }
         };
         let tag = match (&what, sending.scope) {
@@ -88,11 +90,18 @@ impl Complete {
                     return Err(self.refused(sending));
                 }
                 Some(409) if sending.scope == Scope::S3 => {
-                    let fault = Fault::passing("somebody else writes an object of this name").of(&sending.url);
+                    let fault =
+                        Fault::passing("somebody else writes an object of this name").of(&sending.url);
                     match &self.what {
                         What::Small(_) => patience.wait(fault).await.map_err(|fault| fault.error)?,
                         What::Parts(_) => return Err(fault.error),
                     }
+                }
+                // S3's word for an object that was to be replaced and is gone.
+                Some(404)
+                    if matches!((&self.what, &self.condition), (What::Small(_), Condition::Same(_))) =>
+                {
+                    return Err(if trouble.is_of_bucket() { trouble.error() } else { self.refused(sending) });
                 }
                 Some(501) if self.condition != Condition::Any => self.go_without(sending).await?,
                 _ if is_gone => return Err(sending.error_of(&trouble)),
@@ -112,7 +121,9 @@ impl Complete {
                     (Condition::Absent, _) => PutMode::Create,
                     // Google's store tells versions by numbers that no answer to a reader has.
                     (Condition::Same(stamp), Scope::S3 | Scope::Azure) => match etag(&stamp.tag) {
-                        Some(tag) => PutMode::Update(UpdateVersion { e_tag: Some(tag.into()), version: None }),
+                        Some(tag) => {
+                            PutMode::Update(UpdateVersion { e_tag: Some(tag.into()), version: None })
+                        }
                         None => PutMode::Overwrite,
                     },
                     _ => PutMode::Overwrite,
@@ -124,11 +135,13 @@ impl Complete {
             What::Parts(parts) => {
                 let condition = match &self.condition {
                     Condition::Absent => Some((IF_NONE_MATCH, HeaderValue::from_static("*"))),
-                    Condition::Same(stamp) => etag(&stamp.tag)
-                        .and_then(|tag| Some((IF_MATCH, HeaderValue::from_str(tag).ok()?))),
+                    Condition::Same(stamp) => {
+                        etag(&stamp.tag).and_then(|tag| Some((IF_MATCH, HeaderValue::from_str(tag).ok()?)))
+                    }
                     Condition::Any => None,
                 };
-                let azure = sending.store.azure_credential().await.map_err(|error| sending.trouble(&error))?;
+                let azure =
+                    sending.store.azure_credential().await.map_err(|error| sending.trouble(&error))?;
                 let manner = Manner { condition, azure, ..manner };
                 let id = sending.id.lock().await.clone().unwrap_or_default();
                 manner.of(sending.store.complete_multipart(&sending.location, &id, parts.clone())).await

@@ -82,7 +82,8 @@ impl Parts {
 
     fn file(&mut self) -> Result<&File> {
         if self.file.is_none() {
-            let failed = |error| Error::from(error).context("cannot keep a part that waits for its last bytes");
+            let failed =
+                |error| Error::from(error).context("cannot keep a part that waits for its last bytes");
             self.file = Some(tempfile::tempfile().map_err(failed)?);
         }
         self.file.as_ref().ok_or_else(|| Error::io("no file for parts that wait"))
@@ -193,9 +194,9 @@ fn add(ranges: &mut Vec<Range<u64>>, new: Range<u64>) {
     }
     let first = ranges.partition_point(|range| range.end < new.start);
     let behind = ranges.partition_point(|range| range.start <= new.end);
-    let joined = ranges[first..behind].iter().fold(new, |all, range| {
-        all.start.min(range.start)..all.end.max(range.end)
-    });
+    let joined = ranges[first..behind]
+        .iter()
+        .fold(new, |all, range| all.start.min(range.start)..all.end.max(range.end));
     ranges.splice(first..behind, [joined]);
 }
 
