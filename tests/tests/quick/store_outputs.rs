@@ -273,6 +273,8 @@ fn every_format_writes_to_a_store_what_it_writes_here() {
                         assert_eq!((local.bytes, local.tensors), (remote.bytes, remote.tensors));
                         *written.entry(format).or_default() += 1;
                     }
+                    // A name may be too long for a folder, and not for a store.
+                    (Err(local), Ok(_)) if local.to_string().contains("File name too long") => {}
                     (Err(local), Err(remote)) => assert_eq!(local.kind(), remote.kind(), "{remote}"),
                     (local, remote) => panic!(
                         "{section} {} {format}: {:?}, and {:?} to a store",
@@ -302,8 +304,8 @@ fn records_go_to_a_store_as_they_go_here() {
         ("jsonl", "a.jsonl", &[]),
         ("mds", "mds/", &[("shard_rows", "700")]),
         // Its files' names have their number in them.
-        ("webdataset", "tars/", &[("shard_rows", "700")]),
-        ("webdataset", "a.tar", &[]),
+        ("webdataset", "tars/", &[("shard_rows", "700"), ("key", "id")]),
+        ("webdataset", "a.tar", &[("key", "id")]),
     ];
     for (number, (format, name, options)) in targets.into_iter().enumerate() {
         let output = folder.path().join(format!("out{number}"));

@@ -141,6 +141,9 @@ fn what_stands_under_a_name_is_replaced_only_where_it_may_be() {
         place.remove("a").unwrap();
         place.remove("a").unwrap();
         assert_eq!(place.stamp("a").unwrap(), None);
+        // What is gone is not the object that was there.
+        let error = put(&place, "a", &bytes, &same).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Transient, "{error}");
     }
 }
 

@@ -96,7 +96,7 @@ fn blobs_are_written_to_azurite() {
     let (account, key) = (format!("account={ACCOUNT}"), format!("access-key={KEY}"));
     put(&server, "/container?restype=container", "");
     let remotes = remotes(64 << 20, &[&endpoint, &account, &key, "retries=2"]);
-    objects_are_written(&remotes, "az://container");
+    objects_are_written(&remotes, "az://container", true);
     let (place, _) = remotes.place("az://container").unwrap().unwrap();
     let error = place.end_uploads("", std::time::Duration::ZERO).unwrap_err();
     assert!(error.to_string().contains("after a week"), "{error}");

@@ -97,6 +97,12 @@ impl Complete {
                         What::Parts(_) => return Err(fault.error),
                     }
                 }
+                // S3's word for an object that was to be replaced and is gone.
+                Some(404)
+                    if matches!((&self.what, &self.condition), (What::Small(_), Condition::Same(_))) =>
+                {
+                    return Err(if trouble.is_of_bucket() { trouble.error() } else { self.refused(sending) });
+                }
                 Some(501) if self.condition != Condition::Any => self.go_without(sending).await?,
                 _ if is_gone => return Err(sending.error_of(&trouble)),
                 _ => patience.wait(trouble.fault()).await.map_err(|fault| fault.error)?,
