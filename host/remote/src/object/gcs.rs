@@ -4,7 +4,8 @@ use super::connector::{Connector, no_retries};
 use super::{Store, endpoint};
 use crate::runtime::Engine;
 use crate::settings::Scope;
-use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::StaticCredentialProvider;
+use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
 use std::sync::Arc;
 use tensorferry_sdk::Result;
 
@@ -34,7 +35,9 @@ pub(super) fn store(engine: &Arc<Engine>, bucket: &str) -> Result<Arc<dyn Store>
     let url = endpoint(settings, Scope::Gcs)?;
     let is_anonymous = settings.scoped_flag(Scope::Gcs, "anonymous");
     if is_anonymous.unwrap_or(url.is_none() && emulator.is_some()) {
-        builder = builder.with_skip_signature(true);
+        // It asks for a token even so, where it writes.
+        let nobody = StaticCredentialProvider::new(GcpCredential { bearer: String::new() });
+        builder = builder.with_skip_signature(true).with_credentials(Arc::new(nobody));
     }
     if let Some(url) = url.or(emulator) {
         builder = builder.with_base_url(url.trim_end_matches('/'));
