@@ -77,6 +77,7 @@ impl Complete {
                 Err(trouble) => trouble.of_file(&sending.url),
             };
             let is_gone = trouble.status() == Some(404) && matches!(self.what, What::Parts(_));
+            let was_open = is_open;
             is_open |= trouble.is_passing() || is_gone;
             if is_open && self.is_there(sending).await {
                 return Ok(self.note);
@@ -104,6 +105,11 @@ impl Complete {
                     return Err(if trouble.is_of_bucket() { trouble.error() } else { self.refused(sending) });
                 }
                 Some(501) if self.condition != Condition::Any => self.go_without(sending).await?,
+                // A store may be at it still when whoever asked it has given up.
+                _ if is_gone && was_open && !trouble.is_of_bucket() => {
+                    let fault = Fault::passing("what became of the upload cannot be told").of(&sending.url);
+                    patience.wait(fault).await.map_err(|fault| fault.error)?;
+                }
                 _ if is_gone => return Err(sending.error_of(&trouble)),
                 _ => patience.wait(trouble.fault()).await.map_err(|fault| fault.error)?,
             }
