@@ -29,7 +29,18 @@ impl RemoteFolder {
     /// # Errors
     /// Usage, for a URL of which nobody knows what it leads to.
     pub(crate) fn of(destination: &Destination, session: &Session) -> Result<Option<Self>> {
-        let Some((place, path)) = place_of(&destination.folder, session)? else { return Ok(None) };
+        // A place may know files alone: then it is asked for the one that will be written.
+        let url = match &destination.kind {
+            DestinationKind::Beside { name } => destination.folder.join(name),
+            DestinationKind::Folder => destination.folder.clone(),
+        };
+        let Some((place, path)) = place_of(&url, session)? else { return Ok(None) };
+        let path = match &destination.kind {
+            DestinationKind::Beside { .. } => {
+                path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned()
+            }
+            DestinationKind::Folder => path,
+        };
         Ok(Some(Self {
             place,
             path,
