@@ -271,26 +271,6 @@ fn passing_faults_of_a_part_are_mended() {
 }
 
 #[test]
-fn google_s_store_knows_a_condition_for_small_objects_alone() {
-    let (server, stored) = start(|_, _| None);
-    let endpoint = format!("endpoint={}", server.url(""));
-    let place = place(&remotes_with(MEMORY, &[&endpoint, "anonymous=true"]), "gs://bucket").0;
-    let put = |key: &str, bytes: &[u8]| put(&place, key, bytes, &Condition::Absent);
-    assert_eq!(put("small", b"abc").unwrap(), None);
-    assert!(put("large", &pattern(11 * MIB)).unwrap().unwrap().contains("takes no condition"));
-    assert!(stored.get("large").unwrap() == pattern(11 * MIB));
-    for key in ["small", "large"] {
-        let len = stored.get(key).unwrap().len();
-        let error = put(key, &vec![7; len]).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
-        assert!(stored.get(key).unwrap() == pattern(len) || key == "small");
-    }
-    assert_eq!((stored.get("small").unwrap(), stored.open_uploads()), (b"abc".to_vec(), 0));
-    let error = place.end_uploads("", Duration::ZERO).unwrap_err().to_string();
-    assert!(error.contains("AbortIncompleteMultipartUpload"), "{error}");
-}
-
-#[test]
 fn uploads_of_dead_runs_are_ended_by_their_age() {
     let (server, stored) = start(|_, _| None);
     let place = bucket(&server);
