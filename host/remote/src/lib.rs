@@ -34,6 +34,7 @@ mod looked;
 mod object;
 mod pages;
 mod remotes;
+mod renewal;
 mod runtime;
 mod secret;
 mod sent;

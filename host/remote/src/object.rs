@@ -8,7 +8,6 @@ mod listing;
 mod manner;
 mod origin;
 mod profile;
-pub(crate) mod renewal;
 mod s3;
 mod trouble;
 mod upload;

@@ -4,7 +4,7 @@
 use crate::budget::Budget;
 use crate::cache::{Cache, Cancelled, LOOK};
 use crate::client::Client;
-use crate::object::renewal::Renewal;
+use crate::renewal::Renewal;
 use crate::settings::Settings;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};

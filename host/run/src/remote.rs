@@ -1,5 +1,7 @@
 //! What opens inputs that are URLs, for all programs: the stores' crate, where they were built with it.
 
+#[cfg(feature = "remote")]
+use std::path::PathBuf;
 use std::sync::Arc;
 #[cfg(feature = "remote")]
 use std::sync::atomic::Ordering;
@@ -8,17 +10,22 @@ use tensorferry::engine::context::session::Session;
 use tensorferry_sdk::Result;
 
 /// Settings for every program that is started from here on, each `KEY=VALUE` on a line of its own. They come before those
-/// of a command line, which everybody on the machine can read.
+/// of a command line, which everybody on the machine can read, and behind those of the user's file.
 const VARIABLE: &str = "FERRY_STORE";
 
-/// What opens URLs for a session by these settings, each `KEY=VALUE`, and those of the environment; what is fetched ahead
-/// takes up to half of the session's memory. It ends with the session.
+/// The user's file, below the folder of settings: a setting a line, `#` before what is none.
+#[cfg(feature = "remote")]
+const FILE: &str = "ferry/stores";
+
+/// What opens URLs for a session by these settings, each `KEY=VALUE`, those of the environment and the user's file; what is
+/// fetched ahead takes up to half of the session's memory. It ends with the session.
 ///
 /// # Errors
-/// Usage, for a setting that there is not, or where the program was built without stores.
+/// Usage, for a setting that there is not; i/o, for a file of settings that cannot be read.
 #[cfg(feature = "remote")]
 pub fn remote(settings: &[String], session: &Session) -> Result<Arc<dyn Remote>> {
-    let settings = tensorferry_remote::Settings::new(&with_variable(settings))?;
+    let settings = [of_file()?, with_variable(settings)].concat();
+    let settings = tensorferry_remote::Settings::new(&settings)?;
     let cancelled = session.cancel_flag();
     let is_cancelled = move || cancelled.load(Ordering::Relaxed);
     Ok(Arc::new(tensorferry_remote::Remotes::cancelled_by(settings, session.memory / 2, is_cancelled)))
@@ -30,9 +37,25 @@ pub fn remote(settings: &[String], session: &Session) -> Result<Arc<dyn Remote>>
 /// Usage, where there are settings for them.
 #[cfg(not(feature = "remote"))]
 pub fn remote(settings: &[String], _: &Session) -> Result<Arc<dyn Remote>> {
-    match *with_variable(settings) {
+    match settings {
         [] => Ok(Arc::new(without::NoStores)),
         _ => Err(without::error()),
+    }
+}
+
+#[cfg(feature = "remote")]
+fn of_file() -> Result<Vec<String>> {
+    let folder =
+        |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
+    let Some(path) = folder.map(|folder| folder.join(FILE)) else { return Ok(Vec::new()) };
+    match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            let is_setting = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+            Ok(text.lines().filter(is_setting).map(str::to_owned).collect())
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(tensorferry_sdk::Error::from(error).file(path.display().to_string())),
     }
 }
 

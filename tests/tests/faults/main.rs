@@ -10,3 +10,6 @@ mod large;
 mod memory;
 mod run;
 mod sharing;
+mod store_kills;
+#[path = "../../../host/remote/tests/support/mod.rs"]
+mod stores;

@@ -110,6 +110,9 @@ pub(crate) fn stage<'a>(
     }
     let receipt_file = asked.receipt.map(|_| StagedFile { path: receipt.clone(), index: true });
     if asked.verify || asked.receipt.is_some() {
+        if stage.is_remote() {
+            context.watch.before_visible(stage.ready(&files)?)?;
+        }
         // The receipt, too: that of an older output goes first.
         stage.make_readable(&files.iter().cloned().chain(receipt_file.clone()).collect::<Vec<_>>())?;
     }

@@ -12,6 +12,16 @@ pub trait Watch {
     /// How many bytes will be copied, before the first one moves.
     fn begun(&self, bytes: u64);
 
+    /// Objects of a store are about to become visible, to be compared with what was read; they are removed where they differ.
+    /// Of what is committed at once nothing is said.
+    ///
+    /// # Errors
+    /// Ends the conversion, with nothing visible.
+    fn before_visible(&self, objects: Vec<(PathBuf, FileIdentity)>) -> Result<()> {
+        let _ = objects;
+        Ok(())
+    }
+
     /// Everything is staged, checked and, where that was asked for, verified.
     ///
     /// # Errors

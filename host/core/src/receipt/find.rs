@@ -105,7 +105,7 @@ fn below(top: &InputFolder, folder: &str, depth: usize, found: &mut Vec<PathBuf>
         let own = entry.name.rsplit('/').next().unwrap_or_default();
         if entry.kind == EntryKind::Folder && !entry.is_link && !own.starts_with('.') {
             below(top, &entry.name, depth + 1, found)?;
-        } else if entry.kind == EntryKind::File && is_name(own) {
+        } else if (entry.kind != EntryKind::Folder || entry.is_link) && is_name(own) {
             found.push(top.path_of(&entry.name));
         }
     }

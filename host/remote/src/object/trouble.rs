@@ -1,8 +1,8 @@
 //! Trouble is what `object_store` says went wrong, seen through to what our own client found.
 
-use super::renewal::Renewal;
 use crate::client::Client;
 use crate::fault::{Fault, Remedy, causes};
+use crate::renewal::Renewal;
 use std::fmt;
 use tensorferry_sdk::Error;
 

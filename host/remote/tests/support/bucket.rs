@@ -58,6 +58,11 @@ impl Bucket {
         self.objects.lock().unwrap().get(key).cloned()
     }
 
+    /// Removes all objects.
+    pub(crate) fn clear(&self) {
+        self.objects.lock().unwrap().clear();
+    }
+
     pub(crate) fn keys(&self) -> Vec<String> {
         self.objects.lock().unwrap().keys().cloned().collect()
     }

@@ -22,6 +22,8 @@ pub(crate) struct History {
 pub(crate) struct OutputHistory {
     /// The last commit, whether it happened or not.
     pub(crate) commit: Option<Commit>,
+    /// What the last run made visible before its commit.
+    visible: Vec<StampedFile>,
     /// Why the last run failed, if it did.
     pub(crate) failure: Option<String>,
     /// Every file that was ever written for it and became visible.
@@ -43,6 +45,7 @@ impl OutputHistory {
     /// of the last one whatever has become visible.
     pub(crate) fn visible_files(&self, session: &Session) -> Vec<PathBuf> {
         let last = self.commit.iter().filter(|commit| !commit.done).flat_map(|commit| &commit.made.outputs);
+        let last = last.chain(&self.visible);
         let visible = last.filter(|file| file.check_output(session).is_ok()).map(|file| file.path.clone());
         self.owned.iter().cloned().chain(visible).collect()
     }
@@ -84,6 +87,7 @@ impl History {
             }
             Record::Done { output, outputs } => {
                 let known = self.outputs.entry(output).or_default();
+                known.visible.clear();
                 if let Some(commit) = &mut known.commit {
                     let news = |file: &StampedFile| outputs.iter().find(|new| new.path == file.path);
                     for file in &mut commit.made.outputs {
@@ -93,6 +97,7 @@ impl History {
                     known.owned.extend(commit.made.outputs.iter().map(|file| file.path.clone()));
                 }
             }
+            Record::Visible { output, outputs } => self.outputs.entry(output).or_default().visible = outputs,
             Record::Failed { output, reason, .. } => {
                 self.outputs.entry(output).or_default().failure = Some(reason);
             }

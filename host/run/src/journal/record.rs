@@ -23,6 +23,8 @@ pub(crate) enum Record {
     Scanned { key: String, scan: Box<GroupScan> },
     /// An output is staged, and is about to become visible.
     Commit { at: String, output: String, conversion: Box<Conversion>, made: Box<OutputRecord> },
+    /// Objects of it are about to become visible, to be compared before the commit. Their lengths are known.
+    Visible { output: String, outputs: Vec<StampedFile> },
     /// It is visible. `outputs`: what its objects of a store were then, which is not known before.
     Done {
         output: String,

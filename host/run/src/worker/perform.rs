@@ -8,7 +8,7 @@ use crate::report::{JobState, JobSummary};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::convert;
@@ -130,6 +130,32 @@ struct RunnerWatch<'a> {
 }
 
 impl RunnerWatch<'_> {
+    fn objects(&self) -> MutexGuard<'_, Vec<StampedFile>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether anything of the task may become visible.
+    fn check_refused(&self) -> Result<()> {
+        match self.task.refused {
+            None => Ok(()),
+            Some(_) => {
+                self.refused.store(true, Ordering::Relaxed);
+                Err(Error::cancelled("refused"))
+            }
+        }
+    }
+
+    /// Waits for the runner's word.
+    fn ask(&self, event: &WorkerEvent) -> Result<()> {
+        self.pipe.send(event)?;
+        match self.pipe.receive::<CommitReply>()? {
+            Some(CommitReply::Commit) => Ok(()),
+            Some(CommitReply::Stop) | None => {
+                Err(Error::cancelled("the runner gave the job up before its commit"))
+            }
+        }
+    }
+
     fn report_bytes(&self, session: &Session, is_over: &AtomicBool) {
         let (mut last_moved, mut last_read) = (0, (0, 0));
         while !is_over.load(Ordering::Relaxed) {
@@ -158,29 +184,37 @@ impl Watch for RunnerWatch<'_> {
     }
 
     fn before_commit(&self, ready: &Ready<'_>) -> Result<()> {
-        if self.task.refused.is_some() {
-            self.refused.store(true, Ordering::Relaxed);
-            return Err(Error::cancelled("refused"));
-        }
-        let made = output_record(self.task, ready, self.session)?;
+        self.check_refused()?;
+        let made = output_record(self.task, ready, &self.objects(), self.session)?;
         self.bytes_in.store(made.summary.bytes_in, Ordering::Relaxed);
         let objects = made.outputs.iter().filter(|file| file.identity.is_of_len_alone());
-        *self.objects.lock().unwrap_or_else(PoisonError::into_inner) = objects.cloned().collect();
-        self.pipe.send(&WorkerEvent::Ready { made: Box::new(made) })?;
-        match self.pipe.receive::<CommitReply>()? {
-            Some(CommitReply::Commit) => Ok(()),
-            Some(CommitReply::Stop) | None => {
-                Err(Error::cancelled("the runner gave the job up before its commit"))
-            }
+        *self.objects() = objects.cloned().collect();
+        self.ask(&WorkerEvent::Ready { made: Box::new(made) })
+    }
+
+    fn before_visible(&self, objects: Vec<(PathBuf, FileIdentity)>) -> Result<()> {
+        self.check_refused()?;
+        let outputs = stamped(&objects)?;
+        if self.task.job.policy.force == Force::Own {
+            check_owned(self.task, &outputs, self.session)?;
         }
+        self.objects().clone_from(&outputs);
+        self.ask(&WorkerEvent::Visible { outputs })
     }
 }
 
-fn output_record(task: &WorkerTask, ready: &Ready<'_>, session: &Session) -> Result<OutputRecord> {
-    let stamped = |list: &[(PathBuf, FileIdentity)]| -> Result<Vec<StampedFile>> {
-        let file = |path, identity| Ok(StampedFile { path: absolute(path)?, identity });
-        list.iter().map(|(path, identity)| file(path, *identity)).collect()
-    };
+fn stamped(list: &[(PathBuf, FileIdentity)]) -> Result<Vec<StampedFile>> {
+    let file = |path, identity| Ok(StampedFile { path: absolute(path)?, identity });
+    list.iter().map(|(path, identity)| file(path, *identity)).collect()
+}
+
+/// `visible`: what of it has become visible already.
+fn output_record(
+    task: &WorkerTask,
+    ready: &Ready<'_>,
+    visible: &[StampedFile],
+    session: &Session,
+) -> Result<OutputRecord> {
     let mut inputs = stamped(&ready.inputs)?;
     inputs.sort_by(|a, b| a.path.cmp(&b.path));
     inputs.dedup();
@@ -194,7 +228,8 @@ fn output_record(task: &WorkerTask, ready: &Ready<'_>, session: &Session) -> Res
     inputs.retain(|file| Some(&file.path) != schema);
     let outputs = stamped(&ready.outputs)?;
     if task.job.policy.force == Force::Own {
-        check_owned(task, &outputs, session)?;
+        let is_new = |file: &&StampedFile| !visible.iter().any(|own| own.path == file.path);
+        check_owned(task, &outputs.iter().filter(is_new).cloned().collect::<Vec<_>>(), session)?;
     }
     let without: HashSet<&Path> = outputs.iter().map(|file| &*file.path).collect();
     let bytes = |files: &[StampedFile]| files.iter().map(|file| file.identity.len).sum();

@@ -5,7 +5,7 @@
 use super::protocol::{CommitReply, WorkerEvent, WorkerTask};
 use crate::events::{Event, EventListener};
 use crate::exit::{ENVIRONMENT, INTERRUPTED};
-use crate::journal::{GroupScan, Journal, OutputRecord, Record, StampedFile};
+use crate::journal::{GroupScan, Journal, Record, StampedFile};
 use crate::remote;
 use crate::report::{Failure, JobSummary};
 use rustix::process::{Pid, Signal, kill_process};
@@ -146,8 +146,17 @@ impl WorkerProcess {
                     by.listener.on_event(&Event::JobMoved { name, bytes });
                     continue;
                 }
-                WorkerEvent::Ready { made } => {
-                    match allow_commit(task, by, made).map(|reply| self.send(&reply)) {
+                event @ (WorkerEvent::Ready { .. } | WorkerEvent::Visible { .. }) => {
+                    let output = task.job.conversion.output.clone();
+                    let record = match event {
+                        WorkerEvent::Visible { outputs } => Record::Visible { output, outputs },
+                        WorkerEvent::Ready { made } => {
+                            let conversion = Box::new(task.job.conversion.clone());
+                            Record::Commit { at: now(), output, conversion, made }
+                        }
+                        _ => continue,
+                    };
+                    match allow_commit(by, &record).map(|reply| self.send(&reply)) {
                         Ok(Ok(())) => continue,
                         Ok(Err(_)) => return (self.crash(None), None),
                         Err(error) => {
@@ -214,14 +223,12 @@ impl Drop for WorkerProcess {
 
 /// Writes to the journal what is about to become visible; none of it may, if there is none or the run is
 /// cancelled.
-fn allow_commit(task: &WorkerTask, by: &Supervision<'_>, made: Box<OutputRecord>) -> Result<CommitReply> {
+fn allow_commit(by: &Supervision<'_>, record: &Record) -> Result<CommitReply> {
     let Some(journal) = by.journal.filter(|_| !by.cancelled.load(Ordering::Relaxed)) else {
         return Ok(CommitReply::Stop);
     };
-    let conversion = Box::new(task.job.conversion.clone());
-    let record = Record::Commit { at: now(), output: conversion.output.clone(), conversion, made };
     fault::reach("journal-commit")?;
-    journal.append_synced(&record)?;
+    journal.append_synced(record)?;
     fault::reach("journal-commit-written")?;
     Ok(CommitReply::Commit)
 }

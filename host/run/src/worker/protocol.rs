@@ -26,7 +26,7 @@ pub(crate) struct WorkerTask {
     pub(crate) limit: u64,
 }
 
-/// The runner's answer to [`WorkerEvent::Ready`].
+/// The runner's answer to [`WorkerEvent::Ready`] and [`WorkerEvent::Visible`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum CommitReply {
@@ -46,6 +46,8 @@ pub(super) enum WorkerEvent {
     Began { bytes: u64 },
     /// How many have been.
     Moved { bytes: u64 },
+    /// These objects have to become visible before all is staged: may they?
+    Visible { outputs: Vec<StampedFile> },
     /// Everything is staged: may it become visible?
     Ready { made: Box<OutputRecord> },
     /// It is visible; or, of a dry run, this is the plan. `outputs`: what its objects of a store are.

@@ -172,9 +172,13 @@ fn no_secret_is_in_what_a_run_leaves() {
     for secret in SECRETS {
         assert!(!left.iter().any(|text| text.contains(secret)), "{secret} is in {left:?}");
     }
-    let _ = run.expect(3).prints(&["1 done, 1 failed"]);
+    let _ = run.expect(3).prints(&["1 failed, 1 done"]);
     // What is typed everybody can read: the environment takes the same.
     let told = shop.zoo.command(&[]).env("FERRY_STORE", shop.settings().join("\n")).output().unwrap();
+    assert!(String::from_utf8_lossy(&told.stdout).contains("1 unchanged"), "{told:?}");
+    let settings = format!("# of the test\n\n{}\n", shop.settings().join("\n"));
+    shop.zoo.write("config/ferry/stores", settings.as_bytes());
+    let told = shop.zoo.command(&[]).env("XDG_CONFIG_HOME", shop.zoo.path("config")).output().unwrap();
     assert!(String::from_utf8_lossy(&told.stdout).contains("1 unchanged"), "{told:?}");
 }
 

@@ -23,12 +23,12 @@ impl Renewal {
     }
 
     /// Says that there is what gives other credentials.
-    pub(super) fn is_possible(&self) {
+    pub(crate) fn is_possible(&self) {
         self.state().is_possible = true;
     }
 
     /// Has credentials fetched anew; gives whether that can help.
-    pub(super) fn ask(&self) -> bool {
+    pub(crate) fn ask(&self) -> bool {
         let mut state = self.state();
         if state.is_possible && state.renewed.is_none_or(|then| then.elapsed() > ONCE_WITHIN) {
             state.renewed = Some(Instant::now());
@@ -37,7 +37,7 @@ impl Renewal {
     }
 
     /// Whether what was fetched then still holds.
-    pub(super) fn holds(&self, fetched: Instant) -> bool {
+    pub(crate) fn holds(&self, fetched: Instant) -> bool {
         self.state().renewed.is_none_or(|renewed| renewed < fetched)
     }
 }

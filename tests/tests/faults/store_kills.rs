@@ -1,0 +1,120 @@
+//! A process that is killed while it writes a set to a store leaves the older set, none, or the new one; what it had begun is
+//! ended by `ferry clean`, and the next run writes the output whole.
+
+use crate::stores::bucket::{Bucket, start};
+use crate::stores::server::Server;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tensorferry_tests::Ferry;
+use tensorferry_tests::ferry::{Outcome, run};
+use tensorferry_tests::model::Model;
+use tensorferry_tests::random::Random;
+use tensorferry_tests::settings::kills;
+
+const INDEX: &str = "out/model.safetensors.index.json";
+const SHARDS: [&str; 6] = ["--to", "safetensors", "-o", "max_shard_size=7MB", "--memory", "64MiB"];
+
+struct Shop {
+    ferry: Ferry,
+    server: Server,
+    bucket: Arc<Bucket>,
+    older: PathBuf,
+    newer: PathBuf,
+}
+
+impl Shop {
+    fn new() -> Self {
+        let (ferry, (server, bucket)) = (Ferry::new(), start(|_, _| None));
+        let [older, newer] = ferry.paths(["older.safetensors", "newer.safetensors"]);
+        Model::of_size(20 << 20, 40, 1).write(&older).unwrap();
+        Model::of_size(20 << 20, 40, 2).write(&newer).unwrap();
+        Self { ferry, server, bucket, older, newer }
+    }
+
+    fn words(&self, words: &[&str]) -> Vec<String> {
+        let endpoint = format!("endpoint={}", self.server.url("").trim_end_matches('/'));
+        let settings = [endpoint.as_str(), "access-key=key", "secret-key=secret"];
+        let settings = settings.iter().flat_map(|setting| ["--store", setting]);
+        words.iter().copied().chain(settings).map(str::to_owned).collect()
+    }
+
+    fn convert(&self, input: &std::path::Path, options: &[&str]) -> Vec<String> {
+        let input = input.display().to_string();
+        self.words(&[&["convert", input.as_str(), "s3://bucket/out/"], &SHARDS[..], options].concat())
+    }
+
+    /// An empty bucket, or one with the older set.
+    fn reset(&self, with_older: bool) {
+        self.bucket.clear();
+        if with_older {
+            let _ = self.ferry.run(self.convert(&self.older, &[])).expect(0);
+        }
+    }
+
+    fn equals(&self, model: &std::path::Path) -> Outcome {
+        self.ferry.run(self.words(&["diff", &model.display().to_string(), "s3://bucket/out/"]))
+    }
+
+    /// What was killed left nothing half, and the next run leaves the new set alone.
+    fn stands_and_is_mended(&self, with_older: bool, about: &str) {
+        // An index is of shards that are there: all old, all new, or while they are replaced, none.
+        if self.bucket.get(INDEX).is_some() {
+            let is = |model: &std::path::Path| self.equals(model).code == Some(0);
+            assert!(is(&self.newer) || (with_older && is(&self.older)), "{about}: {:?}", self.bucket.keys());
+        }
+        let _ = self.ferry.run(self.words(&["clean", "s3://bucket/", "--older-than", "0s"])).expect(0);
+        assert_eq!(self.bucket.open_uploads(), 0, "{about}");
+        let _ = self.ferry.run(self.convert(&self.newer, &["--force"])).expect(0);
+        let _ = self.equals(&self.newer).expect(0);
+    }
+}
+
+#[test]
+#[ignore = "kills processes"]
+fn a_set_in_a_store_killed_at_random_moments() {
+    let (shop, count) = (Shop::new(), kills(25));
+    for with_older in [false, true] {
+        let options: &[&str] = if with_older { &["--force"] } else { &[] };
+        shop.reset(with_older);
+        let since = Instant::now();
+        let _ = shop.ferry.run(shop.convert(&shop.newer, options)).expect(0);
+        let whole = since.elapsed();
+        let (mut random, mut ended) = (Random::new(count), 0);
+        for kill in 0..count {
+            shop.reset(with_older);
+            let mut child = shop.ferry.command(shop.convert(&shop.newer, options)).spawn().unwrap();
+            let moment = whole * u32::try_from(random.below(1000)).unwrap() / 1000;
+            std::thread::sleep(moment);
+            ended += u64::from(child.try_wait().unwrap().is_some());
+            child.kill().unwrap();
+            child.wait().unwrap();
+            // What it sent last is taken a moment later.
+            std::thread::sleep(Duration::from_millis(100));
+            shop.stands_and_is_mended(with_older, &format!("kill {kill} after {moment:?}"));
+        }
+        assert!(ended < count, "every run had ended before it was killed");
+    }
+}
+
+#[test]
+#[ignore = "kills processes"]
+fn a_set_in_a_store_killed_at_each_stage() {
+    let shop = Shop::new();
+    for (stage, with_older) in [
+        ("copied", false),
+        ("sealed", true),
+        ("old-index-removed", true),
+        ("file-renamed", true),
+        ("file-renamed", false),
+        ("index-renamed", true),
+        ("committed", true),
+    ] {
+        shop.reset(with_older);
+        let options: &[&str] = if with_older { &["--force"] } else { &[] };
+        let mut command = shop.ferry.command(shop.convert(&shop.newer, options));
+        let killed = run(command.env("FERRY_FAULT", stage));
+        assert_eq!(killed.code, None, "{stage}: {killed}");
+        shop.stands_and_is_mended(with_older, stage);
+    }
+}
