@@ -189,7 +189,7 @@ impl ObjectPlace {
                 }
                 // Its credentials are others now.
                 _ if !is_renewed && found.as_ref().err().is_some_and(Trouble::is_expired) => {
-                    is_renewed = true
+                    is_renewed = true;
                 }
                 _ => return Ok(found.map_err(|trouble| trouble.of_file(&self.url(path)))),
             }

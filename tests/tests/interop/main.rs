@@ -27,6 +27,7 @@ mod show;
 mod statistics;
 mod steps;
 #[path = "../../../host/remote/tests/servers/install.rs"]
+#[expect(dead_code, reason = "the stores' own tests use the rest")]
 mod store_servers;
 mod stores;
 mod tf;

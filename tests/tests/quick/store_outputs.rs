@@ -180,7 +180,7 @@ impl RemoteUpload for Upload {
         Ok(())
     }
 
-    fn len(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         self.state.lock().unwrap().bytes.len() as u64
     }
 

@@ -256,7 +256,7 @@ impl RemoteUpload for Upload {
         }
     }
 
-    fn len(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         let state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.parts.len.unwrap_or(state.parts.end)
     }

@@ -11,7 +11,7 @@ const MIB: usize = 1 << 20;
 
 /// Sends an object, and completes nothing.
 pub(crate) fn sent(place: &Arc<dyn RemotePlace>, key: &str, bytes: &[u8]) -> Result<Arc<dyn RemoteUpload>> {
-    let late = vec![3..7];
+    let late = std::iter::once(3..7).collect();
     let object =
         NewObject { len: Some(bytes.len() as u64), late: if bytes.len() > 7 { late } else { Vec::new() } };
     let is_late = !object.late.is_empty();

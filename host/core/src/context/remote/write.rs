@@ -47,7 +47,7 @@ pub trait RemoteUpload: Send + Sync {
     fn ends_at(&self, len: u64) -> Result<()>;
 
     /// Bytes; of an object whose length was not known when it was begun, those that it has so far.
-    fn len(&self) -> u64;
+    fn bytes(&self) -> u64;
 
     /// Waits until the place has every byte.
     ///

@@ -185,7 +185,7 @@ impl RemoteStage {
 
     fn commit_one(&self, name: &str, (upload, condition): &(Arc<dyn RemoteUpload>, Condition)) -> Result<()> {
         let note = upload.commit(condition)?;
-        self.objects().insert(name.to_owned(), StagedObject::Visible { len: upload.len() });
+        self.objects().insert(name.to_owned(), StagedObject::Visible { len: upload.bytes() });
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(note);
         Ok(())
     }
@@ -193,7 +193,7 @@ impl RemoteStage {
     /// Bytes of an object, as far as they are known.
     pub(crate) fn len(&self, name: &str) -> u64 {
         match self.objects().get(name) {
-            Some(StagedObject::Upload(upload, _)) => upload.len(),
+            Some(StagedObject::Upload(upload, _)) => upload.bytes(),
             Some(StagedObject::Visible { len }) => *len,
             Some(StagedObject::Kept(file)) => file.metadata().map_or(0, |found| found.len()),
             None => 0,
