@@ -195,7 +195,8 @@ fn the_frameworks_compare_the_values_of_records() {
     // Every type that a digest is of, lists, lists within lists, nulls in all of them.
     let made = zoo.at("made.parquet");
     let _ = python::script("parquet_types.py", [&made]);
-    zoo.convert(&made, "all.parquet", &[]);
+    // Parquet has no date64: it becomes date32, which is listed, and a receipt has no digest of what is changed.
+    zoo.convert(&made, "all.parquet", &["--step", "map:drop,columns=date64"]);
     let in_json = "map:drop,columns=bytes lists_of_bytes date32 date64 times zoned lists_of_times";
     zoo.convert(&made, "all.jsonl.gz", &["--step", in_json]);
     let in_tfrecord = "map:drop,columns=date32 date64 times zoned lists_of_times lists lists_of_lists large";
