@@ -48,7 +48,16 @@ impl Copy {
     /// A copy of the SDK and the host.
     pub(crate) fn with_host(name: &str) -> Self {
         Self {
-            members: &["host/core", "host/run", "host/cli", "plugins/check", "sdk", "sdk/abi"],
+            members: &[
+                "host/core",
+                "host/remote",
+                "host/run",
+                "host/page",
+                "host/cli",
+                "plugins/check",
+                "sdk",
+                "sdk/abi",
+            ],
             ..Self::of_sdk(name)
         }
     }
