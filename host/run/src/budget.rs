@@ -141,7 +141,10 @@ mod tests {
         let planned = 256 << 20;
         let jobs = |threads, memory| Budget::of_worker(None, threads, memory, planned).jobs;
         assert_eq!((jobs(64, Some(1 << 30)), jobs(4, Some(1 << 30)), jobs(4, Some(1 << 20))), (8, 4, 1));
-        assert_eq!((Budget::planned_share(1, planned), Budget::planned_share(SMALL, planned)), (16 << 20, 128 << 20));
+        assert_eq!(
+            (Budget::planned_share(1, planned), Budget::planned_share(SMALL, planned)),
+            (16 << 20, 128 << 20)
+        );
     }
 
     #[test]

@@ -137,9 +137,7 @@ fn a_worker_that_wakes_late_does_no_harm() {
         let standing = zoo.outputs();
         wake(frozen.id());
         let code = frozen.wait().unwrap().code();
-        // Whoever is in the midst of its commit cannot be told from one that is about to end it.
-        let expected = if stage == "file-renamed@1" { 75 } else { 0 };
-        assert_eq!((taken_over.code, code), (Some(expected), Some(0)), "{stage}: {taken_over}");
+        assert_eq!((taken_over.code, code), (Some(0), Some(0)), "{stage}: {taken_over}");
         assert_eq!((standing.len(), &zoo.outputs()), (3, &standing), "{stage}");
         let _ = run(&mut zoo.on_plan("run", &[])).expect(0).prints(&["3 jobs: 3 unchanged"]);
         assert!(done(&zoo).len() == 3 && done(&zoo).values().all(|keys| keys.len() == 1), "{stage}");
@@ -166,10 +164,13 @@ fn a_plan_of_a_data_set_has_its_schema() {
     for shard in ["1/2", "2/2"] {
         let _ = run(&mut zoo.on_plan("run", &["--shard", shard])).expect(0).prints(&["1 job: 1 done"]);
     }
-    let schema = |name: &str| {
-        let outcome = zoo.ferry.run(["inspect".as_ref(), zoo.path(name).as_os_str(), "--json".as_ref()]);
-        serde_json::from_str::<Value>(&outcome.expect(0).stdout).unwrap()["schema"].clone()
+    let columns = |name: &str| {
+        let words = ["inspect".into(), zoo.path(name).into_os_string(), "--json".into()];
+        let seen: Value = serde_json::from_str(&zoo.ferry.run(words).expect(0).stdout).unwrap();
+        let columns = seen["schema"].as_array().unwrap().iter();
+        columns.map(|column| format!("{} {}", column["name"], column["type"])).collect::<Vec<_>>()
     };
-    assert_eq!(schema("out/a.parquet"), schema("out/b.parquet"));
-    assert!(schema("out/a.parquet").to_string().contains("\"y\""));
+    let expected = [r#""x" "float64""#, r#""y" "utf8""#];
+    assert_eq!(columns("out/a.parquet"), expected);
+    assert_eq!(columns("out/b.parquet"), expected);
 }
