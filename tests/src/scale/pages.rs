@@ -1,0 +1,163 @@
+//! The tables of the guide's chapter on large runs.
+
+use super::cluster::simulate;
+use super::outcome::{Limit, Outcome};
+use super::settings::{SECOND, Settings, Way};
+use std::sync::Mutex;
+
+/// Prefixes that are enough for the store to be no limit.
+const MANY_PREFIXES: u64 = 64;
+
+/// Each table as the chapter has it, in order.
+pub fn tables() -> Vec<String> {
+    let grown = |settings: &Settings, prefixes: u64| {
+        let nodes = [100, 300, 1000, 3000, 10_000];
+        nodes.map(|workers| (grouped(workers), Settings { workers, prefixes, ..settings.clone() }))
+    };
+    let large = Settings { prefixes: MANY_PREFIXES, ..Settings::petabyte() };
+    let of = |name: &str, settings: Settings| (name.to_owned(), settings);
+    let pieces = [1, 10, 100].map(|piece_jobs| {
+        let name = format!("{} of {piece_jobs}", grouped(large.jobs / piece_jobs));
+        (name, Settings { piece_jobs, ..large.clone() })
+    });
+    let tens = Settings { piece_jobs: 10, ..large.clone() };
+    let ways = vec![
+        of("1,000 tasks, each with its part", Settings { way: Way::Shards, ..tens.clone() }),
+        // A task of an array is a piece that the scheduler hands out: Slurm gives a silent node five minutes, and a task that is
+        // requeued two.
+        of(
+            "10,000 tasks, 1,000 at a time",
+            Settings {
+                way: Way::Leases,
+                claim_time: SECOND,
+                silent_for: 420 * SECOND,
+                ..large.clone()
+            },
+        ),
+        of("leases", Settings { way: Way::Leases, ..tens.clone() }),
+        of("a driver, two pieces in flight", tens.clone()),
+        of("a driver, one piece in flight", Settings { in_flight: 1, ..tens.clone() }),
+    ];
+    let many = Settings { workers: 10_000, ..tens.clone() };
+    let asked = [10, 30, 60].map(|every| {
+        let name = format!("progress every {every} s");
+        (name, Settings { progress_every: every * SECOND, ..many.clone() })
+    });
+    let faults =
+        [1, 10, 100].map(|times| (format!("{times} x"), tens.clone().with_more_faults(times)));
+    let small = Settings::small_models();
+    let minutely = Settings { progress_every: 60 * SECOND, ..many };
+    let borne = [
+        of("1 GiB, 1,000 nodes", tens.clone()),
+        of("1 GiB, 10,000 nodes", minutely),
+        of("10 MiB, 1,000 nodes", Settings { prefixes: MANY_PREFIXES, ..small.clone() }),
+    ];
+    vec![
+        table("nodes", GROWTH, &grown(&large, 1)),
+        table("nodes", GROWTH, &grown(&large, MANY_PREFIXES)),
+        table("nodes", GROWTH, &grown(&small, 1)),
+        table("nodes", GROWTH, &grown(&small, MANY_PREFIXES)),
+        table("pieces", GROWTH, &pieces),
+        table("1,000 nodes", GROWTH, &ways),
+        table("10,000 nodes", GROWTH, &asked),
+        table("faults", FAULTS, &faults),
+        table("", BORNE, &borne),
+    ]
+}
+
+/// A column: its heading, and what stands in it.
+type Column = (&'static str, fn(&Outcome) -> String);
+
+const GROWTH: &[Column] = &[
+    ("ideal", |outcome| seconds(outcome.ideal)),
+    ("takes", |outcome| seconds(outcome.makespan)),
+    ("useful", |outcome| format!("{:.0} %", outcome.efficiency())),
+    ("PUT/s", |outcome| grouped(outcome.puts_per_second())),
+    ("other PUT/s", |outcome| grouped(outcome.side_puts_per_second())),
+    ("driver", |outcome| format!("{:.0} %", outcome.driver())),
+    ("most is lost by", |outcome| limit(outcome).to_owned()),
+];
+
+const FAULTS: &[Column] = &[
+    ("takes", |outcome| seconds(outcome.makespan)),
+    ("died", |outcome| grouped(outcome.crashes)),
+    ("taken away", |outcome| grouped(outcome.preemptions)),
+    ("froze", |outcome| grouped(outcome.freezes)),
+    ("zombies", |outcome| grouped(outcome.zombies)),
+    ("refused commits", |outcome| grouped(outcome.refused)),
+    ("found", |outcome| grouped(outcome.found)),
+    ("lost work", |outcome| format!("{:.2} %", outcome.lost())),
+    ("useful", |outcome| format!("{:.0} %", outcome.efficiency())),
+];
+
+const BORNE: &[Column] = &[
+    ("journals", |outcome| format!("{:.2} GB", outcome.journal as f64 / 1e9)),
+    ("of them", |outcome| format!("{} kB/s", grouped(outcome.journal * 1000 / outcome.makespan.max(1)))),
+    ("other", |outcome| format!("{} PUT/s", grouped(outcome.side_puts_per_second()))),
+    ("outputs", |outcome| format!("{} PUT/s", grouped(outcome.puts_per_second()))),
+    ("calls", |outcome| grouped(outcome.calls)),
+    ("driver", |outcome| format!("{:.0} %", outcome.driver())),
+];
+
+fn limit(outcome: &Outcome) -> &'static str {
+    match outcome.limit() {
+        Limit::Store => "the store",
+        Limit::Driver => "the driver",
+        Limit::Pieces => "the last pieces",
+        Limit::Nodes => "the nodes",
+    }
+}
+
+/// Simulates each row, as many at a time as there are processors, and writes them below each other.
+fn table(first: &str, columns: &[Column], rows: &[(String, Settings)]) -> String {
+    let heading = std::iter::once(first).chain(columns.iter().map(|(name, _)| *name));
+    let mut lines: Vec<Vec<String>> = vec![heading.map(str::to_owned).collect()];
+    for ((name, _), outcome) in rows.iter().zip(outcomes(rows)) {
+        let cells = columns.iter().map(|(_, cell)| cell(&outcome));
+        lines.push(std::iter::once(name.clone()).chain(cells).collect());
+    }
+    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
+    let line = |line: &Vec<String>| {
+        let cells = line[1..].iter().zip(&widths[1..]).map(|(cell, width)| format!("  {cell:>width$}"));
+        format!("{:<width$}{}\n", line[0], cells.collect::<String>(), width = widths[0])
+    };
+    lines.iter().map(line).collect()
+}
+
+fn outcomes(rows: &[(String, Settings)]) -> Vec<Outcome> {
+    let next = Mutex::new(rows.iter().enumerate());
+    let outcomes = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let row = next.lock().unwrap().next();
+                    let Some((at, (_, settings))) = row else { break };
+                    let outcome = simulate(settings);
+                    outcomes.lock().unwrap().push((at, outcome));
+                }
+            });
+        }
+    });
+    let mut outcomes: Vec<(usize, Outcome)> = outcomes.into_inner().unwrap();
+    outcomes.sort_by_key(|(at, _)| *at);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+fn seconds(time: u64) -> String {
+    format!("{} s", grouped(time / SECOND))
+}
+
+/// `12,345`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
