@@ -128,6 +128,13 @@ impl Chapter {
         })
     }
 
+    /// What the chapter has its reader write to a file. Panics where there is none of this name.
+    pub fn file(&self, name: &str) -> &str {
+        let is_it = |info: &str| info.split_once(" file=").is_some_and(|(_, file)| file == name);
+        let file = self.fences().find(|(info, _)| is_it(info));
+        file.unwrap_or_else(|| panic!("{} has no file {name}", self.name)).1
+    }
+
     /// The lines outside of fences.
     pub fn prose(&self) -> impl Iterator<Item = &str> {
         let prose = self.pieces.iter().filter_map(|piece| match piece {
