@@ -287,8 +287,7 @@ impl<'a> Cluster<'a> {
             return self.ends_piece(node);
         };
         let is_look = self.visible_since[job] != NEVER;
-        let nominal =
-            if is_look { self.settings.look_time } else { self.settings.time_of(self.bytes[job]) };
+        let nominal = if is_look { self.settings.look_time } else { self.settings.time_of(self.bytes[job]) };
         let full = nominal * factor;
         let ends = if is_look { self.now + full } else { self.stores(job).max(self.now + full) };
         self.nodes[node].next = job + 1;
@@ -309,7 +308,8 @@ impl<'a> Cluster<'a> {
 
     fn step_ends(&mut self, node: usize) {
         let elapsed = self.elapsed(node);
-        let Step { is_look, job, nominal, full, .. } = self.nodes[node].step.take().expect("a step has ended");
+        let Step { is_look, job, nominal, full, .. } =
+            self.nodes[node].step.take().expect("a step has ended");
         let Outcome { times, visible, refused, found, journal, .. } = &mut self.outcome;
         if is_look {
             times.looking += elapsed;

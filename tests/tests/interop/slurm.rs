@@ -60,7 +60,8 @@ impl Cluster {
         run(Command::new("chmod").arg("600").arg(&key)).expect(0);
         let mut munged = Command::new(daemon("munged"));
         munged.arg("--foreground").arg("--key-file").arg(&key).arg("--socket").arg(&socket);
-        for (option, file) in [("--pid-file", "munged.pid"), ("--log-file", "munged.log"), ("--seed-file", "seed")]
+        for (option, file) in
+            [("--pid-file", "munged.pid"), ("--log-file", "munged.log"), ("--seed-file", "seed")]
         {
             munged.arg(option).arg(path(file));
         }

@@ -39,6 +39,8 @@ fn every_output_is_visible_once_and_all_time_is_accounted_for() {
             ] {
                 *seen.entry(what).or_default() += count;
             }
+            // Journals have what was done up to ten seconds before a node was gone.
+            assert!(found < 3 * (crashes + freezes), "{way:?}: {found} outputs were looked for");
             assert!(way != Way::Shards || zombies + refused == 0, "nobody else does a part of an array");
         }
     }
@@ -71,7 +73,8 @@ fn without_faults_nothing_is_done_twice() {
 
 #[test]
 fn the_store_and_the_driver_are_limits() {
-    let store = simulate(&Settings { prefixes: 1, workers: 500, piece_jobs: 5, ..rough(Way::Leases, 1) }.without_faults());
+    let many = Settings { prefixes: 1, workers: 1000, jobs: 200_000, piece_jobs: 5, ..rough(Way::Leases, 1) };
+    let store = simulate(&many.without_faults());
     check(&store);
     assert_eq!(store.limit(), Limit::Store);
     assert!((3000..=3500).contains(&store.puts_per_second()), "{}", store.puts_per_second());
