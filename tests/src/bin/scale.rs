@@ -2,7 +2,7 @@
 
 use tensorferry_tests::scale::{Outcome, Settings, Times, Way, simulate};
 
-const USAGE: &str = "usage: scale [shards|leases|driver] [NAME=NUMBER]...\n\
+const USAGE: &str = "usage: scale [shards|leases|driver] [zombies-stop] [NAME=NUMBER]...\n\
     names are the fields of tests/src/scale/settings.rs, times are microseconds; faults=10 has them ten times as often";
 
 fn main() {
@@ -22,6 +22,7 @@ fn settings(words: impl Iterator<Item = String>) -> Option<Settings> {
             ("shards", _) => settings.way = Way::Shards,
             ("leases", _) => settings.way = Way::Leases,
             ("driver", _) => settings.way = Way::Driver,
+            ("zombies-stop", _) => settings.zombies_stop = true,
             (_, Some(("faults", times))) => settings = settings.with_more_faults(times.parse().ok()?),
             (_, Some((name, value))) if settings.set(name, value.parse().ok()?) => {}
             _ => return None,
@@ -56,7 +57,7 @@ fn print(outcome: &Outcome) {
         ("refused commits", outcome.refused),
         ("found", outcome.found),
         ("outputs' PUT/s", outcome.puts_per_second()),
-        ("other PUT/s", outcome.side_puts_per_second()),
+        ("folder's op/s", outcome.folder_operations_per_second()),
         ("journals' bytes", outcome.journal),
         ("driver's calls", outcome.calls),
     ] {

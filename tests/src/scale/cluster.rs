@@ -87,6 +87,8 @@ struct Node {
     step: Option<Step>,
     /// Another node has its piece, and it does not know.
     is_zombie: bool,
+    /// Pieces that it has looked at, to claim one.
+    passed: u64,
 }
 
 struct Cluster<'a> {
@@ -117,7 +119,7 @@ impl<'a> Cluster<'a> {
         let mut chance = Chance::new(settings.seed);
         let bytes: Vec<u64> = (0..settings.jobs).map(|_| chance.skewed(settings.mean_bytes)).collect();
         let work: u64 = bytes.iter().map(|bytes| settings.time_of(*bytes)).sum();
-        let pieces = size(settings.jobs.div_ceil(settings.piece_jobs));
+        let pieces = size(settings.pieces());
         let count = size(settings.workers);
         let node = |number: usize| Node {
             state: State::Idle,
@@ -133,6 +135,7 @@ impl<'a> Cluster<'a> {
             knows_until: 0,
             step: None,
             is_zombie: false,
+            passed: 0,
         };
         Self {
             settings,
@@ -161,7 +164,7 @@ impl<'a> Cluster<'a> {
                 freezes: 0,
                 zombies: 0,
                 puts: 0,
-                side_puts: 0,
+                folder_operations: 0,
                 journal: 0,
                 calls: 0,
                 driver_busy: 0,
@@ -228,16 +231,26 @@ impl<'a> Cluster<'a> {
         let after = match self.settings.way {
             Way::Shards if self.nodes[node].pieces.is_empty() => return self.turns(node, State::Idle),
             Way::Shards => return self.begins(node),
-            Way::Leases => {
-                self.outcome.side_puts += 1;
-                self.settings.claim_time
-            }
+            Way::Leases => self.claim(node),
             Way::Driver => self.call(),
         };
         if self.nodes[node].pieces.is_empty() {
             self.turns(node, State::Asking);
         }
         self.foresee(after, Event::Answered { node, epoch });
+    }
+
+    /// How long it takes to claim a lease. A worker looks at the pieces one after the other, each once: the more of them others have, the
+    /// more it passes before one is free.
+    fn claim(&mut self, node: usize) -> u64 {
+        let Settings { claim_time, piece_look_time, .. } = *self.settings;
+        // A scheduler that hands out the tasks of an array looks at none.
+        let looks = u64::from(piece_look_time > 0);
+        let left = (self.settings.pieces() - self.nodes[node].passed) * looks;
+        let passes = if self.ready.is_empty() { left } else { left / (self.ready.len() as u64 + 1) };
+        self.nodes[node].passed += passes;
+        self.outcome.folder_operations += 2 * passes + 3;
+        passes * piece_look_time + claim_time
     }
 
     /// How long it takes the driver to answer.
@@ -312,7 +325,7 @@ impl<'a> Cluster<'a> {
         let elapsed = self.elapsed(node);
         let Step { is_look, job, nominal, full, .. } =
             self.nodes[node].step.take().expect("a step has ended");
-        let Outcome { times, visible, refused, found, journal, .. } = &mut self.outcome;
+        let Outcome { times, visible, refused, found, journal, folder_operations, .. } = &mut self.outcome;
         if is_look {
             times.looking += elapsed;
             *found += 1;
@@ -329,11 +342,17 @@ impl<'a> Cluster<'a> {
             *refused += 1;
         }
         *journal += self.settings.journal_bytes;
-        if std::mem::take(&mut self.nodes[node].is_zombie) { self.asks(node) } else { self.steps(node) }
+        // Two lines, and a sync before the output is visible.
+        *folder_operations += 3;
+        if self.nodes[node].is_zombie && self.settings.zombies_stop {
+            return self.ends_piece(node);
+        }
+        self.steps(node);
     }
 
     fn ends_piece(&mut self, node: usize) {
         self.nodes[node].pieces.pop_front();
+        self.nodes[node].is_zombie = false;
         // From here on it does nothing, until it begins another piece.
         self.turns(node, State::Asking);
         let has_more = !self.nodes[node].pieces.is_empty();
@@ -349,14 +368,17 @@ impl<'a> Cluster<'a> {
         self.breaks_off(node);
         self.turns(node, State::Down);
         let it = &mut self.nodes[node];
-        (it.epoch, it.is_zombie) = (it.epoch + 1, false);
+        (it.epoch, it.passed) = (it.epoch + 1, 0);
         let replaced_after = self.settings.replaced_after;
         if self.settings.way == Way::Shards {
             // The scheduler starts this part once more, when it knows.
             return self.foresee(after + replaced_after, Event::IsReplaced { node });
         }
-        let pieces = std::mem::take(&mut it.pieces).into();
-        self.foresee(after, Event::Returned { pieces });
+        let mut pieces = std::mem::take(&mut it.pieces);
+        if std::mem::take(&mut it.is_zombie) {
+            pieces.pop_front();
+        }
+        self.foresee(after, Event::Returned { pieces: pieces.into() });
         self.foresee(replaced_after, Event::IsReplaced { node });
     }
 
@@ -382,12 +404,17 @@ impl<'a> Cluster<'a> {
         let saved = self.saved(node);
         self.keeps(node, saved);
         let it = &mut self.nodes[node];
-        it.is_zombie = it.step.is_some();
-        let pieces = std::mem::take(&mut it.pieces).into();
-        self.returned(pieces);
+        let mut pieces = std::mem::take(&mut it.pieces);
+        if it.step.is_some() {
+            it.pieces.extend(pieces.front());
+            if std::mem::replace(&mut it.is_zombie, true) {
+                pieces.pop_front();
+            }
+        }
+        self.returned(pieces.into());
     }
 
-    /// It goes on with the job that it was in, and commits it: it does not know how long it was away.
+    /// It goes on with the job that it was in, and with its piece: it does not know how long it was away.
     fn wakes(&mut self, node: usize) {
         self.foresee_fault(node);
         let it = &mut self.nodes[node];
@@ -419,7 +446,7 @@ impl<'a> Cluster<'a> {
             Way::Driver => self.call(),
             // It looks again as often as it would renew a lease.
             Way::Leases | Way::Shards => {
-                self.chance.below(self.settings.segment_every) + self.settings.claim_time
+                self.chance.below(self.settings.poll_every) + self.settings.claim_time
             }
         };
         self.turns(node, State::Asking);
@@ -430,7 +457,7 @@ impl<'a> Cluster<'a> {
     fn saved(&self, node: usize) -> u64 {
         let Node { began, since, state, .. } = self.nodes[node];
         let until = if state == State::Frozen { since } else { self.now };
-        until - (until - began.min(until)) % self.settings.segment_every
+        until - (until - began.min(until)).checked_rem(self.settings.journal_every).unwrap_or(0)
     }
 
     /// What others will find of the piece that it has begun.

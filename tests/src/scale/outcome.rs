@@ -73,8 +73,8 @@ pub struct Outcome {
     pub zombies: u64,
     /// Requests that write outputs.
     pub puts: u64,
-    /// Requests that write journals and leases.
-    pub side_puts: u64,
+    /// Operations in the plan's folder: lines of journals, their syncs, what is done with leases.
+    pub folder_operations: u64,
     /// Bytes of all journals.
     pub journal: u64,
     /// Calls that the driver made.
@@ -104,9 +104,9 @@ impl Outcome {
         per_second(self.puts, self.makespan)
     }
 
-    /// Requests a second that write journals and leases.
-    pub fn side_puts_per_second(&self) -> u64 {
-        per_second(self.side_puts, self.makespan)
+    /// Operations a second in the plan's folder.
+    pub fn folder_operations_per_second(&self) -> u64 {
+        per_second(self.folder_operations, self.makespan)
     }
 
     /// What most of the time was lost by.
@@ -118,7 +118,7 @@ impl Outcome {
         limits.into_iter().max_by_key(|(time, _)| *time).expect("there are four").1
     }
 
-    /// What a settings' driver would be asked and asks, beside the calls for pieces that were counted.
+    /// With what goes on all the time, beside what was counted: questions for the progress, renewals.
     pub(super) fn with_the_steady(mut self, settings: &Settings) -> Self {
         let each = |every: u64| self.workers * (self.makespan / every);
         match settings.way {
@@ -127,11 +127,9 @@ impl Outcome {
                 self.calls += progress;
                 self.driver_busy = self.calls * settings.call_time;
             }
-            // A lease is renewed as often as a segment is written.
-            Way::Leases => self.side_puts += each(settings.segment_every),
+            Way::Leases => self.folder_operations += each(settings.renew_every),
             Way::Shards => {}
         }
-        self.side_puts += each(settings.segment_every);
         self
     }
 }

@@ -27,7 +27,13 @@ pub fn tables() -> Vec<String> {
         // requeued two.
         of(
             "10,000 tasks, 1,000 at a time",
-            Settings { way: Way::Leases, claim_time: SECOND, silent_for: 420 * SECOND, ..large.clone() },
+            Settings {
+                way: Way::Leases,
+                claim_time: SECOND,
+                piece_look_time: 0,
+                silent_for: 420 * SECOND,
+                ..large.clone()
+            },
         ),
         of("leases", Settings { way: Way::Leases, ..tens.clone() }),
         of("a driver, two pieces in flight", tens.clone()),
@@ -38,13 +44,17 @@ pub fn tables() -> Vec<String> {
         let name = format!("progress every {every} s");
         (name, Settings { progress_every: every * SECOND, ..many.clone() })
     });
-    let faults = [1, 10, 100].map(|times| (format!("{times} x"), tens.clone().with_more_faults(times)));
+    let often = |times: u64| tens.clone().with_more_faults(times);
+    let mut faults = [1, 10, 100].map(|times| (format!("{times} x"), often(times))).to_vec();
+    faults.push(of("100 x, zombies stop", Settings { zombies_stop: true, ..often(100) }));
     let small = Settings::small_models();
     let some = |[few, _, more, _, most]: [(String, Settings); 5]| [few, more, most];
     let minutely = Settings { progress_every: 60 * SECOND, ..many };
     let borne = [
         of("1 GiB, 1,000 nodes", tens.clone()),
-        of("1 GiB, 10,000 nodes", minutely),
+        of("the same, by leases", Settings { way: Way::Leases, ..tens.clone() }),
+        of("1 GiB, 10,000 nodes", minutely.clone()),
+        of("the same, by leases", Settings { way: Way::Leases, ..minutely }),
         of("10 MiB, 1,000 nodes", Settings { prefixes: MANY_PREFIXES, ..small.clone() }),
     ];
     vec![
@@ -68,7 +78,7 @@ const GROWTH: &[Column] = &[
     ("takes", |outcome| seconds(outcome.makespan)),
     ("useful", |outcome| format!("{:.0} %", outcome.efficiency())),
     ("PUT/s", |outcome| grouped(outcome.puts_per_second())),
-    ("other PUT/s", |outcome| grouped(outcome.side_puts_per_second())),
+    ("folder", |outcome| format!("{}/s", grouped(outcome.folder_operations_per_second()))),
     ("driver", |outcome| format!("{:.0} %", outcome.driver())),
     ("most is lost by", |outcome| limit(outcome).to_owned()),
 ];
@@ -87,8 +97,8 @@ const FAULTS: &[Column] = &[
 
 const BORNE: &[Column] = &[
     ("journals", |outcome| format!("{:.2} GB", outcome.journal as f64 / 1e9)),
-    ("of them", |outcome| format!("{} kB/s", grouped(outcome.journal * 1000 / outcome.makespan.max(1)))),
-    ("other", |outcome| format!("{} PUT/s", grouped(outcome.side_puts_per_second()))),
+    ("of which", |outcome| format!("{} kB/s", grouped(outcome.journal * 1000 / outcome.makespan.max(1)))),
+    ("folder", |outcome| format!("{}/s", grouped(outcome.folder_operations_per_second()))),
     ("outputs", |outcome| format!("{} PUT/s", grouped(outcome.puts_per_second()))),
     ("calls", |outcome| grouped(outcome.calls)),
     ("driver", |outcome| format!("{:.0} %", outcome.driver())),

@@ -60,8 +60,8 @@ pub struct Settings {
 
     /// What the journal says of a job.
     pub journal_bytes: u64,
-    /// How often a worker writes what it has of it to the store, and renews its lease.
-    pub segment_every: u64,
+    /// How often a worker writes what it has of it to where others find it; 0: at once, as in a shared folder.
+    pub journal_every: u64,
 
     /// What one call of a worker takes the driver.
     pub call_time: u64,
@@ -69,8 +69,16 @@ pub struct Settings {
     pub progress_every: u64,
     /// Pieces that a worker has at a time, of a driver.
     pub in_flight: u64,
-    /// What it takes to claim a lease.
+    /// What it takes to claim a lease,
     pub claim_time: u64,
+    /// to look whether a piece can be had, of each that others have,
+    pub piece_look_time: u64,
+    /// and how long one waits before it looks again, if there was none.
+    pub poll_every: u64,
+    /// How often a lease is renewed.
+    pub renew_every: u64,
+    /// Whether a worker that wakes stops when another one has its piece; otherwise both do what is left of it.
+    pub zombies_stop: bool,
 }
 
 /// A second in microseconds.
@@ -103,11 +111,15 @@ impl Settings {
             part_bytes: 16 << 20,
             look_time: 30_000,
             journal_bytes: 1200,
-            segment_every: 10 * SECOND,
+            journal_every: 0,
             call_time: 1_100,
             progress_every: 10 * SECOND,
             in_flight: 2,
-            claim_time: 50_000,
+            claim_time: 5_000,
+            piece_look_time: 1_000,
+            poll_every: 5 * SECOND,
+            renew_every: 10 * SECOND,
+            zombies_stop: false,
         }
     }
 
@@ -154,15 +166,23 @@ impl Settings {
             "part_bytes" => &mut self.part_bytes,
             "look_time" => &mut self.look_time,
             "journal_bytes" => &mut self.journal_bytes,
-            "segment_every" => &mut self.segment_every,
+            "journal_every" => &mut self.journal_every,
             "call_time" => &mut self.call_time,
             "progress_every" => &mut self.progress_every,
             "in_flight" => &mut self.in_flight,
             "claim_time" => &mut self.claim_time,
+            "piece_look_time" => &mut self.piece_look_time,
+            "poll_every" => &mut self.poll_every,
+            "renew_every" => &mut self.renew_every,
             _ => return false,
         };
         *place = value;
         true
+    }
+
+    /// Pieces of the plan.
+    pub(super) fn pieces(&self) -> u64 {
+        self.jobs.div_ceil(self.piece_jobs)
     }
 
     /// What a job takes a node that is not slow.
