@@ -57,18 +57,21 @@ pub fn tables() -> Vec<String> {
         of("the same, by leases", Settings { way: Way::Leases, ..minutely }),
         of("10 MiB, 1,000 nodes", Settings { prefixes: MANY_PREFIXES, ..small.clone() }),
     ];
-    vec![
-        table("nodes", GROWTH, &grown(&large, 1)),
-        table("nodes", GROWTH, &grown(&large, MANY_PREFIXES)),
-        table("nodes", GROWTH, &some(grown(&small, 1))),
-        table("nodes", GROWTH, &some(grown(&small, MANY_PREFIXES))),
-        table("pieces", GROWTH, &pieces),
-        table("1,000 nodes", GROWTH, &ways),
-        table("10,000 nodes", GROWTH, &asked),
-        table("faults", FAULTS, &faults),
-        table("", BORNE, &borne),
-    ]
+    write(&[
+        ("nodes", GROWTH, grown(&large, 1).to_vec()),
+        ("nodes", GROWTH, grown(&large, MANY_PREFIXES).to_vec()),
+        ("nodes", GROWTH, some(grown(&small, 1)).to_vec()),
+        ("nodes", GROWTH, some(grown(&small, MANY_PREFIXES)).to_vec()),
+        ("pieces", GROWTH, pieces.to_vec()),
+        ("1,000 nodes", GROWTH, ways),
+        ("10,000 nodes", GROWTH, asked.to_vec()),
+        ("faults", FAULTS, faults),
+        ("", BORNE, borne.to_vec()),
+    ])
 }
+
+/// What stands above the rows' names, the columns, and the rows: each a name and what is simulated.
+type Table = (&'static str, &'static [Column], Vec<(String, Settings)>);
 
 /// A column: its heading, and what stands in it.
 type Column = (&'static str, fn(&Outcome) -> String);
@@ -113,14 +116,33 @@ fn limit(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// Simulates each row, as many at a time as there are processors, and writes them below each other.
-fn table(first: &str, columns: &[Column], rows: &[(String, Settings)]) -> String {
-    let heading = std::iter::once(first).chain(columns.iter().map(|(name, _)| *name));
-    let mut lines: Vec<Vec<String>> = vec![heading.map(str::to_owned).collect()];
-    for ((name, _), outcome) in rows.iter().zip(outcomes(rows)) {
-        let cells = columns.iter().map(|(_, cell)| cell(&outcome));
-        lines.push(std::iter::once(name.clone()).chain(cells).collect());
+/// Simulates what there is in the rows of all tables, each once and as many at a time as there are processors, and writes the tables.
+fn write(tables: &[Table]) -> Vec<String> {
+    let mut different: Vec<&Settings> = Vec::new();
+    for (_, settings) in tables.iter().flat_map(|(.., rows)| rows) {
+        if !different.contains(&settings) {
+            different.push(settings);
+        }
     }
+    let outcomes = outcomes(&different);
+    let outcome = |settings: &Settings| {
+        let at = different.iter().position(|known| *known == settings);
+        &outcomes[at.expect("all were simulated")]
+    };
+    let table = |(first, columns, rows): &Table| {
+        let heading = std::iter::once(*first).chain(columns.iter().map(|(name, _)| *name));
+        let row = |(name, settings): &(String, Settings)| {
+            let cells = columns.iter().map(|(_, cell)| cell(outcome(settings)));
+            std::iter::once(name.clone()).chain(cells).collect()
+        };
+        let heading = heading.map(str::to_owned).collect();
+        aligned(&std::iter::once(heading).chain(rows.iter().map(row)).collect::<Vec<_>>())
+    };
+    tables.iter().map(table).collect()
+}
+
+/// The first column to the left, the others to the right.
+fn aligned(lines: &[Vec<String>]) -> String {
     let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or_default();
     let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
     let line = |line: &Vec<String>| {
@@ -130,15 +152,15 @@ fn table(first: &str, columns: &[Column], rows: &[(String, Settings)]) -> String
     lines.iter().map(line).collect()
 }
 
-fn outcomes(rows: &[(String, Settings)]) -> Vec<Outcome> {
-    let next = Mutex::new(rows.iter().enumerate());
+fn outcomes(settings: &[&Settings]) -> Vec<Outcome> {
+    let next = Mutex::new(settings.iter().enumerate());
     let outcomes = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 loop {
-                    let row = next.lock().unwrap().next();
-                    let Some((at, (_, settings))) = row else { break };
+                    let one = next.lock().unwrap().next();
+                    let Some((at, settings)) = one else { break };
                     let outcome = simulate(settings);
                     outcomes.lock().unwrap().push((at, outcome));
                 }

@@ -12,7 +12,7 @@ pub enum Way {
 }
 
 /// A run. Times are microseconds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Where chance begins.
     pub seed: u64,
