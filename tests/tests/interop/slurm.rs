@@ -129,9 +129,9 @@ fn the_guides_array_does_all_and_queues_what_passes_once_more() {
     let cluster = Cluster::start();
     let ferry = Ferry::on_disk();
     let chapter = Chapter::read("cluster.md");
-    for name in ["zoo.toml", "zoo.sbatch"] {
-        ferry.write(name, chapter.file(name));
-    }
+    ferry.write("zoo.sbatch", chapter.file("zoo.sbatch"));
+    // A fault passes with the task, not with another try of the job.
+    ferry.write("zoo.toml", format!("[defaults]\nretries = 0\n\n{}", chapter.file("zoo.toml")));
     let model = case("torch", "zip_module_state_dict").input();
     for n in 1..=4 {
         ferry.write(&format!("models/{n}.bin"), std::fs::read(&model).unwrap());
