@@ -255,9 +255,10 @@ impl<'a> Cluster<'a> {
 
     /// How long it takes the driver to answer.
     fn call(&mut self) -> u64 {
-        let Settings { workers, call_time, progress_every, .. } = *self.settings;
+        let call_time = self.settings.call_time;
         // Of a thousand; what asking for progress leaves.
-        let left = 1000u64.saturating_sub(workers * call_time * 1000 / progress_every).max(10);
+        let asking = self.settings.asked_a_second() * call_time * 1000 / SECOND;
+        let left = 1000u64.saturating_sub(asking).max(10);
         self.outcome.calls += 1;
         self.driver_free = self.driver_free.max(self.now) + call_time * 1000 / left;
         self.driver_free - self.now
@@ -265,7 +266,10 @@ impl<'a> Cluster<'a> {
 
     fn answered(&mut self, node: usize) {
         let is_working = self.nodes[node].state == State::Working;
-        match self.ready.pop_front() {
+        // What is left at the end is for those who have nothing.
+        let enough = if is_working { self.nodes.len() } else { 0 };
+        let piece = if self.ready.len() > enough { self.ready.pop_front() } else { None };
+        match piece {
             Some(piece) => {
                 self.nodes[node].pieces.push_back(piece);
                 if !is_working {

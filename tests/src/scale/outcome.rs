@@ -120,14 +120,14 @@ impl Outcome {
 
     /// With what goes on all the time, beside what was counted: questions for the progress, renewals.
     pub(super) fn with_the_steady(mut self, settings: &Settings) -> Self {
-        let each = |every: u64| self.workers * (self.makespan / every);
         match settings.way {
             Way::Driver => {
-                let progress = each(settings.progress_every);
-                self.calls += progress;
+                self.calls += settings.asked_a_second() * (self.makespan / SECOND);
                 self.driver_busy = self.calls * settings.call_time;
             }
-            Way::Leases => self.folder_operations += each(settings.renew_every),
+            Way::Leases => {
+                self.folder_operations += self.workers * (self.makespan / settings.renew_every);
+            }
             Way::Shards => {}
         }
         self

@@ -40,21 +40,19 @@ pub fn tables() -> Vec<String> {
         of("a driver, one piece in flight", Settings { in_flight: 1, ..tens.clone() }),
     ];
     let many = Settings { workers: 10_000, ..tens.clone() };
-    let asked = [10, 30, 60].map(|every| {
-        let name = format!("progress every {every} s");
-        (name, Settings { progress_every: every * SECOND, ..many.clone() })
+    let asked = [200, 500, 1000].map(|questions| {
+        (format!("{} questions/s", grouped(questions)), Settings { questions, ..many.clone() })
     });
     let often = |times: u64| tens.clone().with_more_faults(times);
     let mut faults = [1, 10, 100].map(|times| (format!("{times} x"), often(times))).to_vec();
     faults.push(of("100 x, zombies stop", Settings { zombies_stop: true, ..often(100) }));
     let small = Settings::small_models();
     let some = |[few, _, more, _, most]: [(String, Settings); 5]| [few, more, most];
-    let minutely = Settings { progress_every: 60 * SECOND, ..many };
     let borne = [
         of("1 GiB, 1,000 nodes", tens.clone()),
         of("the same, by leases", Settings { way: Way::Leases, ..tens.clone() }),
-        of("1 GiB, 10,000 nodes", minutely.clone()),
-        of("the same, by leases", Settings { way: Way::Leases, ..minutely }),
+        of("1 GiB, 10,000 nodes", many.clone()),
+        of("the same, by leases", Settings { way: Way::Leases, ..many }),
         of("10 MiB, 1,000 nodes", Settings { prefixes: MANY_PREFIXES, ..small.clone() }),
     ];
     write(&[

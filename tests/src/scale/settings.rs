@@ -65,9 +65,9 @@ pub struct Settings {
 
     /// What one call of a worker takes the driver.
     pub call_time: u64,
-    /// How often it asks each of them how far it is.
-    pub progress_every: u64,
-    /// Pieces that a worker has at a time, of a driver.
+    /// How often a second it asks workers how far they are, all of them together; each is asked once a second at most.
+    pub questions: u64,
+    /// Pieces that a worker has at a time, of a driver: more than one only while there are enough for all workers.
     pub in_flight: u64,
     /// What it takes to claim a lease,
     pub claim_time: u64,
@@ -113,7 +113,7 @@ impl Settings {
             journal_bytes: 1200,
             journal_every: 0,
             call_time: 1_100,
-            progress_every: 10 * SECOND,
+            questions: 200,
             in_flight: 2,
             claim_time: 5_000,
             piece_look_time: 1_000,
@@ -168,7 +168,7 @@ impl Settings {
             "journal_bytes" => &mut self.journal_bytes,
             "journal_every" => &mut self.journal_every,
             "call_time" => &mut self.call_time,
-            "progress_every" => &mut self.progress_every,
+            "questions" => &mut self.questions,
             "in_flight" => &mut self.in_flight,
             "claim_time" => &mut self.claim_time,
             "piece_look_time" => &mut self.piece_look_time,
@@ -178,6 +178,11 @@ impl Settings {
         };
         *place = value;
         true
+    }
+
+    /// How many questions the driver asks in a second.
+    pub(super) fn asked_a_second(&self) -> u64 {
+        self.questions.min(self.workers)
     }
 
     /// Pieces of the plan.

@@ -81,9 +81,8 @@ fn the_store_and_the_driver_are_limits() {
     check(&store);
     assert_eq!(store.limit(), Limit::Store);
     assert!((3000..=3500).contains(&store.puts_per_second()), "{}", store.puts_per_second());
-    let asked = Settings { progress_every: 60_000, ..rough(Way::Driver, 1) }.without_faults();
-    let slow = Settings { call_time: 1_000_000, piece_jobs: 1, ..asked };
-    let driver = simulate(&slow);
+    let slow = Settings { call_time: 1_000_000, piece_jobs: 1, ..rough(Way::Driver, 1) };
+    let driver = simulate(&slow.without_faults());
     check(&driver);
     assert_eq!(driver.limit(), Limit::Driver);
 }
