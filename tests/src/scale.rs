@@ -8,6 +8,7 @@
 
 mod chance;
 mod cluster;
+mod node;
 mod outcome;
 mod pages;
 mod settings;

@@ -1,7 +1,10 @@
 //! A cluster does a plan: what happens to its nodes, one event after the other.
 
+mod hand_out;
+
 use super::chance::Chance;
-use super::outcome::{Outcome, Times};
+use super::node::{Node, State, Step};
+use super::outcome::Outcome;
 use super::settings::{HOUR, SECOND, Settings, Way};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -47,50 +50,6 @@ enum Event {
     Returned { pieces: Vec<usize> },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Asking,
-    Idle,
-    Working,
-    Down,
-    Frozen,
-}
-
-/// What a node does between two events.
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    /// It only looks whether the output is there.
-    is_look: bool,
-    job: usize,
-    /// Microseconds that it takes a node that is not slow, and this one; the store may take longer.
-    nominal: u64,
-    full: u64,
-    ends: u64,
-    /// Microseconds before it was frozen.
-    spent: u64,
-}
-
-#[derive(Debug)]
-struct Node {
-    state: State,
-    since: u64,
-    epoch: u64,
-    /// How many times as long everything takes it.
-    factor: u64,
-    /// The one that it does comes first.
-    pieces: VecDeque<usize>,
-    /// Its next job.
-    next: usize,
-    began: u64,
-    /// Until when its journal has what others did of the piece.
-    knows_until: u64,
-    step: Option<Step>,
-    /// Another node has its piece, and it does not know.
-    is_zombie: bool,
-    /// Pieces that it has looked at, to claim one.
-    passed: u64,
-}
-
 struct Cluster<'a> {
     settings: &'a Settings,
     chance: Chance,
@@ -121,21 +80,11 @@ impl<'a> Cluster<'a> {
         let work: u64 = bytes.iter().map(|bytes| settings.time_of(*bytes)).sum();
         let pieces = size(settings.pieces());
         let count = size(settings.workers);
-        let node = |number: usize| Node {
-            state: State::Idle,
-            since: 0,
-            epoch: 0,
-            factor: 1,
-            pieces: match settings.way {
+        let node = |number: usize| {
+            Node::new(match settings.way {
                 Way::Shards => (number..pieces).step_by(count).collect(),
                 Way::Leases | Way::Driver => VecDeque::new(),
-            },
-            next: 0,
-            began: 0,
-            knows_until: 0,
-            step: None,
-            is_zombie: false,
-            passed: 0,
+            })
         };
         Self {
             settings,
@@ -151,24 +100,7 @@ impl<'a> Cluster<'a> {
             store_free: 0,
             driver_free: 0,
             left: settings.jobs,
-            outcome: Outcome {
-                makespan: 0,
-                ideal: work / settings.workers,
-                workers: settings.workers,
-                times: Times::default(),
-                visible: vec![0; bytes.len()],
-                refused: 0,
-                found: 0,
-                crashes: 0,
-                preemptions: 0,
-                freezes: 0,
-                zombies: 0,
-                puts: 0,
-                folder_operations: 0,
-                journal: 0,
-                calls: 0,
-                driver_busy: 0,
-            },
+            outcome: Outcome::new(settings, work / settings.workers),
             bytes,
         }
     }
@@ -184,7 +116,7 @@ impl<'a> Cluster<'a> {
             Event::StepEnds { .. } | Event::IsGivenUp { .. } => {}
             Event::Crashes { node } => {
                 self.outcome.crashes += 1;
-                let saved = self.saved(node);
+                let saved = self.nodes[node].saved(self.now, self.settings.journal_every);
                 self.is_gone(node, saved, self.settings.silent_for);
             }
             // It hears of it, and has written its journal when it goes.
@@ -224,64 +156,6 @@ impl<'a> Cluster<'a> {
         let times = faults.map(|(every, event)| (self.chance.exponential(every), event));
         let (after, event) = times.into_iter().min().expect("there are three");
         self.foresee(after, event);
-    }
-
-    fn asks(&mut self, node: usize) {
-        let epoch = self.nodes[node].epoch;
-        let after = match self.settings.way {
-            Way::Shards if self.nodes[node].pieces.is_empty() => return self.turns(node, State::Idle),
-            Way::Shards => return self.begins(node),
-            Way::Leases => self.claim(node),
-            Way::Driver => self.call(),
-        };
-        if self.nodes[node].pieces.is_empty() {
-            self.turns(node, State::Asking);
-        }
-        self.foresee(after, Event::Answered { node, epoch });
-    }
-
-    /// How long it takes to claim a lease. A worker looks at the pieces one after the other, each once: the more of them others have, the
-    /// more it passes before one is free.
-    fn claim(&mut self, node: usize) -> u64 {
-        let Settings { claim_time, piece_look_time, .. } = *self.settings;
-        // A scheduler that hands out the tasks of an array looks at none.
-        let looks = u64::from(piece_look_time > 0);
-        let left = (self.settings.pieces() - self.nodes[node].passed) * looks;
-        let passes = if self.ready.is_empty() { left } else { left / (self.ready.len() as u64 + 1) };
-        self.nodes[node].passed += passes;
-        self.outcome.folder_operations += 2 * passes + 3;
-        passes * piece_look_time + claim_time
-    }
-
-    /// How long it takes the driver to answer.
-    fn call(&mut self) -> u64 {
-        let call_time = self.settings.call_time;
-        // Of a thousand; what asking for progress leaves.
-        let asking = self.settings.asked_a_second() * call_time * 1000 / SECOND;
-        let left = 1000u64.saturating_sub(asking).max(10);
-        self.outcome.calls += 1;
-        self.driver_free = self.driver_free.max(self.now) + call_time * 1000 / left;
-        self.driver_free - self.now
-    }
-
-    fn answered(&mut self, node: usize) {
-        let is_working = self.nodes[node].state == State::Working;
-        // What is left at the end is for those who have nothing.
-        let enough = if is_working { self.nodes.len() } else { 0 };
-        let piece = if self.ready.len() > enough { self.ready.pop_front() } else { None };
-        match piece {
-            Some(piece) => {
-                self.nodes[node].pieces.push_back(piece);
-                if !is_working {
-                    self.begins(node);
-                }
-            }
-            None if is_working => {}
-            None => {
-                self.turns(node, State::Idle);
-                self.idle.push_back(node);
-            }
-        }
     }
 
     /// Begins its first piece.
@@ -326,7 +200,7 @@ impl<'a> Cluster<'a> {
     }
 
     fn step_ends(&mut self, node: usize) {
-        let elapsed = self.elapsed(node);
+        let elapsed = self.nodes[node].elapsed(self.now);
         let Step { is_look, job, nominal, full, .. } =
             self.nodes[node].step.take().expect("a step has ended");
         let Outcome { times, visible, refused, found, journal, folder_operations, .. } = &mut self.outcome;
@@ -388,7 +262,7 @@ impl<'a> Cluster<'a> {
 
     fn freezes(&mut self, node: usize) {
         self.outcome.freezes += 1;
-        let elapsed = self.elapsed(node);
+        let elapsed = self.nodes[node].elapsed(self.now);
         self.turns(node, State::Frozen);
         let it = &mut self.nodes[node];
         it.epoch += 1;
@@ -405,7 +279,7 @@ impl<'a> Cluster<'a> {
     }
 
     fn is_given_up(&mut self, node: usize) {
-        let saved = self.saved(node);
+        let saved = self.nodes[node].saved(self.now, self.settings.journal_every);
         self.keeps(node, saved);
         let it = &mut self.nodes[node];
         let mut pieces = std::mem::take(&mut it.pieces);
@@ -433,37 +307,6 @@ impl<'a> Cluster<'a> {
         self.foresee(left, Event::StepEnds { node, epoch });
     }
 
-    fn returned(&mut self, pieces: Vec<usize>) {
-        for piece in pieces.into_iter().rev() {
-            self.ready.push_front(piece);
-            self.offers();
-        }
-    }
-
-    /// A node that has nothing to do gets the next piece, if there is one.
-    fn offers(&mut self) {
-        let is_idle = |node: &usize| self.nodes[*node].state == State::Idle;
-        let Some(at) = self.idle.iter().position(is_idle).filter(|_| !self.ready.is_empty()) else { return };
-        let node = self.idle.drain(..=at).next_back().expect("there is one");
-        let epoch = self.nodes[node].epoch;
-        let after = match self.settings.way {
-            Way::Driver => self.call(),
-            // It looks again as often as it would renew a lease.
-            Way::Leases | Way::Shards => {
-                self.chance.below(self.settings.poll_every) + self.settings.claim_time
-            }
-        };
-        self.turns(node, State::Asking);
-        self.foresee(after, Event::Answered { node, epoch });
-    }
-
-    /// Until when a node that stops now has written its journal to the store.
-    fn saved(&self, node: usize) -> u64 {
-        let Node { began, since, state, .. } = self.nodes[node];
-        let until = if state == State::Frozen { since } else { self.now };
-        until - (until - began.min(until)).checked_rem(self.settings.journal_every).unwrap_or(0)
-    }
-
     /// What others will find of the piece that it has begun.
     fn keeps(&mut self, node: usize, saved: u64) {
         let Node { pieces, step, .. } = &self.nodes[node];
@@ -472,16 +315,9 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Microseconds of its step, but for those in which it was frozen.
-    fn elapsed(&self, node: usize) -> u64 {
-        let Node { step, state, since, .. } = &self.nodes[node];
-        let now = if *state == State::Working { self.now - since } else { 0 };
-        step.map_or(0, |step| step.spent + now)
-    }
-
     /// What it has done of its step is lost.
     fn breaks_off(&mut self, node: usize) {
-        let elapsed = self.elapsed(node);
+        let elapsed = self.nodes[node].elapsed(self.now);
         match self.nodes[node].step.take() {
             Some(step) if step.is_look => self.outcome.times.looking += elapsed,
             Some(_) => self.outcome.times.lost += elapsed,

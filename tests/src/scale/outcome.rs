@@ -84,6 +84,29 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Of a run that begins.
+    pub(super) fn new(settings: &Settings, ideal: u64) -> Self {
+        let jobs = usize::try_from(settings.jobs).expect("it fits the memory");
+        Self {
+            makespan: 0,
+            ideal,
+            workers: settings.workers,
+            times: Times::default(),
+            visible: vec![0; jobs],
+            refused: 0,
+            found: 0,
+            crashes: 0,
+            preemptions: 0,
+            freezes: 0,
+            zombies: 0,
+            puts: 0,
+            folder_operations: 0,
+            journal: 0,
+            calls: 0,
+            driver_busy: 0,
+        }
+    }
+
     /// What of the nodes' time went into outputs that are there, in percent.
     pub fn efficiency(&self) -> f64 {
         percent(self.times.useful, self.times.sum())
