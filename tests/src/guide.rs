@@ -128,6 +128,13 @@ impl Chapter {
         })
     }
 
+    /// What the chapter has its reader write to a file. Panics where there is none of this name.
+    pub fn file(&self, name: &str) -> &str {
+        let is_it = |info: &str| info.split_once(" file=").is_some_and(|(_, file)| file == name);
+        let file = self.fences().find(|(info, _)| is_it(info));
+        file.unwrap_or_else(|| panic!("{} has no file {name}", self.name)).1
+    }
+
     /// The lines outside of fences.
     pub fn prose(&self) -> impl Iterator<Item = &str> {
         let prose = self.pieces.iter().filter_map(|piece| match piece {
@@ -181,6 +188,20 @@ impl Chapter {
                 keep(&folder().join(picture), &picture::svg(body));
             }
         }
+    }
+
+    /// Compares its blocks of `text` with these, in order: what no command prints, but a test computes. With
+    /// `FERRY_TEST_WRITE_GUIDE` they are written here.
+    pub fn check_texts(&self, texts: &[String]) {
+        let mut now = self.clone();
+        let bodies = now.pieces.iter_mut().filter_map(|piece| match piece {
+            Piece::Fence { info, body } if info == "text" => Some(body),
+            _ => None,
+        });
+        let mut bodies: Vec<_> = bodies.collect();
+        assert_eq!(bodies.len(), texts.len(), "{} has another number of blocks", self.name);
+        bodies.iter_mut().zip(texts).for_each(|(body, text)| (**body).clone_from(text));
+        keep(&folder().join(&self.name), &now.text());
     }
 
     /// What the shell gets: a command of a session at a time, else a block at a time.

@@ -26,6 +26,7 @@ pub mod random;
 pub mod records;
 pub mod rows;
 pub mod rust;
+pub mod scale;
 pub mod seen;
 pub mod session;
 pub mod settings;

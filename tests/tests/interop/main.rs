@@ -13,6 +13,7 @@ mod gguf;
 mod hub;
 mod jsonl;
 mod keras;
+mod kubernetes;
 mod mds;
 mod megatron;
 mod numpy;
@@ -24,6 +25,7 @@ mod parquet;
 mod quantised;
 mod receipts;
 mod show;
+mod slurm;
 mod statistics;
 mod steps;
 #[path = "../../../host/remote/tests/servers/install.rs"]

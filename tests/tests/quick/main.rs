@@ -64,6 +64,7 @@ mod run {
     mod zoo;
 }
 mod safety;
+mod scale;
 mod store_outputs;
 #[path = "../../../host/remote/tests/support/mod.rs"]
 mod stores;

@@ -1,0 +1,152 @@
+"""A stand-in for the controller of Kubernetes' indexed Jobs: k8s_job.py MANIFEST --mount MOUNT=FOLDER [--evict INDEX=FILE]
+
+Does one Job with processes of this machine in place of pods, by the rules that its manifest has: completions, parallelism,
+backoffLimitPerIndex, podFailurePolicy. It is no cluster: there are no images, no limits, no nodes. What it does not know in
+a manifest it refuses, so that no rule is silently left out.
+
+--mount says where the folder is that a volume has at MOUNT. --evict takes the first pod of an index away, with SIGKILL and the
+condition that a drained node gives it, as soon as FILE is there. Prints one JSON document: what became of each pod and of the Job.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import yaml
+
+# The rules that are obeyed, and what of a Job has no meaning for processes.
+OBEYED = {"completionMode", "completions", "parallelism", "backoffLimitPerIndex", "podFailurePolicy", "template"}
+OBEYED_OF_PODS = {"restartPolicy", "containers", "volumes"}
+OBEYED_OF_CONTAINERS = {"name", "command", "volumeMounts"}
+WITHOUT_MEANING_OF_PODS = {"automountServiceAccountToken", "securityContext"}
+WITHOUT_MEANING_OF_CONTAINERS = {"image", "resources", "securityContext"}
+
+# The first pause before an index is tried again, which doubles: ten seconds in a cluster.
+PAUSE = 0.1
+
+
+class Job:
+    """What a manifest says."""
+
+    def __init__(self, manifest, mounts):
+        spec = manifest["spec"]
+        pod = spec["template"]["spec"]
+        (container,) = pod["containers"]
+        refuse_others("spec", spec, OBEYED)
+        refuse_others("a pod's spec", pod, OBEYED_OF_PODS | WITHOUT_MEANING_OF_PODS)
+        refuse_others("a container", container, OBEYED_OF_CONTAINERS | WITHOUT_MEANING_OF_CONTAINERS)
+        if spec["completionMode"] != "Indexed" or pod["restartPolicy"] != "Never":
+            sys.exit("only indexed Jobs whose pods are not restarted are done here")
+        mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+        if mounted != set(mounts):
+            sys.exit(f"the volumes are at {mounted}, and --mount names {set(mounts)}")
+        self.completions = spec["completions"]
+        self.parallelism = spec["parallelism"]
+        self.backoff_limit = spec["backoffLimitPerIndex"]
+        self.rules = spec["podFailurePolicy"]["rules"]
+        self.container = container["name"]
+        self.command = [word_in(mounts, word) for word in container["command"]]
+
+    def action(self, exit_code, conditions):
+        """What the first rule says that a failed pod fits; without one it counts."""
+        for rule in self.rules:
+            codes = rule.get("onExitCodes")
+            if codes is not None and codes.get("containerName", self.container) == self.container:
+                if (exit_code in codes["values"]) == (codes["operator"] == "In"):
+                    return rule["action"]
+            for wanted in rule.get("onPodConditions", []):
+                if conditions.get(wanted["type"], "False") == wanted.get("status", "True"):
+                    return rule["action"]
+        return "Count"
+
+
+def refuse_others(what, fields, known):
+    others = set(fields) - known
+    if others:
+        sys.exit(f"{what} has {sorted(others)}, which this controller does not obey")
+
+
+def word_in(mounts, word):
+    for mount, folder in mounts.items():
+        if word == mount or word.startswith(mount + "/"):
+            return folder + word[len(mount):]
+    return word
+
+
+class Pod:
+    """A process in the place of a pod."""
+
+    def __init__(self, command, index, evict_at):
+        self.index, self.evict_at, self.conditions = index, evict_at, {}
+        environment = dict(os.environ, JOB_COMPLETION_INDEX=str(index))
+        self.process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL,
+                                        stdout=sys.stderr, start_new_session=True)
+
+    def ended(self):
+        """Its exit code, as a container has it, or None."""
+        if self.evict_at and self.evict_at.exists() and self.process.poll() is None:
+            self.evict_at = None
+            self.conditions["DisruptionTarget"] = "True"
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        code = self.process.poll()
+        return 128 - code if code is not None and code < 0 else code
+
+
+def run(job, evictions):
+    """Does the Job, and tells what was done."""
+    waiting = {index: 0.0 for index in range(job.completions)}
+    failures = dict.fromkeys(waiting, 0)
+    running, pods, succeeded, failed, most = [], [], [], [], 0
+    while waiting or running:
+        now = time.monotonic()
+        for index in sorted(index for index, since in waiting.items() if since <= now):
+            if len(running) < job.parallelism:
+                del waiting[index]
+                running.append(Pod(job.command, index, evictions.pop(index, None)))
+        most = max(most, len(running))
+        for pod in list(running):
+            code = pod.ended()
+            if code is None:
+                continue
+            running.remove(pod)
+            action = None if code == 0 else job.action(code, pod.conditions)
+            pods.append({"index": pod.index, "exit_code": code, "action": action})
+            failures[pod.index] += action == "Count"
+            if action == "FailJob":
+                sys.exit("no rule of a manifest for ferry ends the others")
+            if action is None:
+                succeeded.append(pod.index)
+            elif action == "FailIndex" or failures[pod.index] > job.backoff_limit:
+                failed.append(pod.index)
+            else:
+                waiting[pod.index] = time.monotonic() + PAUSE * 2 ** max(failures[pod.index] - 1, 0)
+        time.sleep(0.002)
+    if evictions:
+        sys.exit(f"no pod of {sorted(evictions)} was there to be evicted")
+    return {"pods": pods, "succeeded": sorted(succeeded), "failed": sorted(failed), "at_a_time": most,
+            "condition": "Failed" if failed else "Complete"}
+
+
+def pair(text):
+    left, right = text.split("=", 1)
+    return left, right
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("manifest", type=pathlib.Path)
+    arguments.add_argument("--mount", type=pair, action="append", default=[])
+    arguments.add_argument("--evict", type=pair, action="append", default=[])
+    given = arguments.parse_args()
+    job = Job(yaml.safe_load(given.manifest.read_text()), dict(given.mount))
+    evictions = {int(index): pathlib.Path(file) for index, file in given.evict}
+    print(json.dumps(run(job, evictions)))
+
+
+main()
