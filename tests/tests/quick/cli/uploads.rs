@@ -3,10 +3,11 @@
 use crate::stores::bucket::{Bucket, start};
 use crate::stores::server::{Reply, Request, Server};
 use crate::stores::store::query;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tensorferry_tests::Ferry;
 use tensorferry_tests::ferry::Outcome;
@@ -128,6 +129,39 @@ fn a_folder_takes_its_sidecars_along_and_its_index_comes_last() {
     );
     shop.is_equal(&folder, url);
     let _ = shop.convert(&folder, url, &options).expect(2).says(&["s3://bucket/out exists"]);
+}
+
+/// Each request is a moment at which somebody may read: the index that stands then names shards that are there.
+#[test]
+fn a_set_that_is_replaced_is_whole_at_every_moment() {
+    let (index, looks) = ("out/pytorch_model.bin.index.json", Arc::<AtomicU64>::default());
+    let (is_there, seen) = (Arc::<AtomicBool>::default(), Arc::clone(&looks));
+    let is_replaced = Arc::clone(&is_there);
+    let shop = Shop::new(move |_, bucket| {
+        if is_replaced.load(Ordering::SeqCst) {
+            let index: Value = serde_json::from_slice(&bucket.get(index).unwrap()).unwrap();
+            for shard in index["weight_map"].as_object().unwrap().values() {
+                let shard = format!("out/{}", shard.as_str().unwrap());
+                assert!(bucket.get(&shard).is_some(), "{shard} of {:?}", bucket.keys());
+            }
+            seen.fetch_add(1, Ordering::SeqCst);
+        }
+        None
+    });
+    let (first, second) = (shop.model("first.safetensors", 1 << 20), shop.ferry.at("second.safetensors"));
+    Model::of_size(1 << 20, 9, 8).write(&second).unwrap();
+    let url = "s3://bucket/out/";
+    let options = ["--to", "torch", "-o", "max_shard_size=300KB"];
+    let _ = shop.convert(&first, url, &options).expect(0);
+    is_there.store(true, Ordering::SeqCst);
+    for (model, more) in [(&second, &["--verify", "--receipt"][..]), (&first, &[])] {
+        let count = shop.bucket.keys().len();
+        let _ = shop.convert(model, url, &[&options, &["--force"], more].concat()).expect(0);
+        shop.is_equal(model, url);
+        // With a receipt, or without one that was there.
+        assert!(shop.bucket.keys().len().abs_diff(count) == 1, "{:?}", shop.bucket.keys());
+    }
+    assert!(looks.load(Ordering::SeqCst) > 30);
 }
 
 #[test]
