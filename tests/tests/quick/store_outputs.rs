@@ -360,7 +360,8 @@ fn a_set_is_found_when_all_of_it_is_there_and_an_older_one_until_then() {
     // Another set: its shards come under other names, its index in the place of the older one, whose shards go last.
     convert("200", true).unwrap();
     let done = commits(store.take_done());
-    let at = |what: &str| done.iter().position(|line| line == what).unwrap_or_else(|| panic!("{what}: {done:?}"));
+    let at =
+        |what: &str| done.iter().position(|line| line == what).unwrap_or_else(|| panic!("{what}: {done:?}"));
     let index = at("commit a/model.safetensors.index.json");
     assert_eq!(at("remove a/receipt.ferry.json") + 1, index, "{done:?}");
     let of_shards = |what: &str| -> Vec<usize> {
@@ -376,7 +377,8 @@ fn a_set_is_found_when_all_of_it_is_there_and_an_older_one_until_then() {
     // One file: it comes before the index of the older set goes.
     convert("10KB", true).unwrap();
     let done = commits(store.take_done());
-    let at = |what: &str| done.iter().position(|line| line == what).unwrap_or_else(|| panic!("{what}: {done:?}"));
+    let at =
+        |what: &str| done.iter().position(|line| line == what).unwrap_or_else(|| panic!("{what}: {done:?}"));
     assert!(at("commit a/model.safetensors") < at("remove a/model.safetensors.index.json"), "{done:?}");
     // The shards of the older set went, its sidecars were replaced.
     assert!(store.below("a/").len() < before, "{:?}", store.below("a/").keys());
@@ -384,7 +386,8 @@ fn a_set_is_found_when_all_of_it_is_there_and_an_older_one_until_then() {
     // Several again, which then have the place of one.
     convert("200", true).unwrap();
     let done = commits(store.take_done());
-    let at = |what: &str| done.iter().position(|line| line == what).unwrap_or_else(|| panic!("{what}: {done:?}"));
+    let at =
+        |what: &str| done.iter().position(|line| line == what).unwrap_or_else(|| panic!("{what}: {done:?}"));
     assert!(at("commit a/model.safetensors.index.json") < at("remove a/model.safetensors"), "{done:?}");
     assert_eq!(store.below("a/").len(), before);
 }

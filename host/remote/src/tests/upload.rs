@@ -1,8 +1,8 @@
 //! Objects that are written.
 
-use super::{place, remotes_with};
+use super::{place, read, remotes_with};
 use crate::Remotes;
-use crate::testing::bucket::{Bucket, start};
+use crate::testing::bucket::{Bucket, start, start_google};
 use crate::testing::server::{Manner, Reply, Request, Server, pattern};
 use crate::testing::store::query;
 use std::sync::Arc;

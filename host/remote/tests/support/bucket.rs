@@ -128,7 +128,9 @@ impl Bucket {
                 return match request.header("metadata-flavor") {
                     Some("Google") => Reply::new(
                         200,
-                        format!(r#"{{"access_token": "{token}", "expires_in": 3600, "token_type": "Bearer"}}"#),
+                        format!(
+                            r#"{{"access_token": "{token}", "expires_in": 3600, "token_type": "Bearer"}}"#
+                        ),
                     ),
                     _ => Reply::new(403, ""),
                 };
@@ -176,7 +178,9 @@ impl Bucket {
             return store::error(404, "NoSuchKey");
         }
         let asked = request.header("x-goog-if-generation-match").filter(|_| self.google.is_some());
-        if asked.is_some_and(|wanted| self.generation(key).map(|number| number.to_string()).as_deref() != Some(wanted)) {
+        if asked.is_some_and(|wanted| {
+            self.generation(key).map(|number| number.to_string()).as_deref() != Some(wanted)
+        }) {
             return store::error(412, "PreconditionFailed");
         }
         let reply = match request.method.as_str() {
@@ -242,7 +246,8 @@ impl Bucket {
         let bytes: Vec<u8> = begun.parts.into_values().flatten().collect();
         let tag = format!("\"{}-{last}\"", hex(&Md5::digest(&digests)));
         self.put_as(key, &bytes, tag.clone());
-        let xml = format!("<CompleteMultipartUploadResult><ETag>{tag}</ETag></CompleteMultipartUploadResult>");
+        let xml =
+            format!("<CompleteMultipartUploadResult><ETag>{tag}</ETag></CompleteMultipartUploadResult>");
         self.numbered(key, Reply::new(200, xml))
     }
 
