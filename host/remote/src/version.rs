@@ -57,7 +57,7 @@ impl Version {
             ));
         }
         if differs(&self.generation, &found.generation) {
-            let told = |generation| tag("generation", generation);
+            let told = |generation: &Option<String>| tag("generation", generation);
             return Err(Fault::changed(name, &told(&self.generation), &told(&found.generation)));
         }
         let (etag, modified) = (&self.etag, &self.modified);

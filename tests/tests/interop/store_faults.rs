@@ -95,7 +95,8 @@ impl Shop {
         });
         let before = self.ferry.names();
         let output = self.ferry.at("out.pt").display().to_string();
-        let words = [&["convert", &format!("s3://bucket/{key}"), &output][..], &MEMORY].concat();
+        let url = format!("s3://bucket/{key}");
+        let words = [&["convert", &url, &output][..], &MEMORY].concat();
         let since = Instant::now();
         let outcome = self.run(&proxy, &words, settings);
         let took = since.elapsed();

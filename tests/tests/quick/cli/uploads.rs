@@ -156,7 +156,7 @@ fn a_set_that_is_replaced_is_whole_at_every_moment() {
     is_there.store(true, Ordering::SeqCst);
     for (model, more) in [(&second, &["--verify", "--receipt"][..]), (&first, &[])] {
         let count = shop.bucket.keys().len();
-        let _ = shop.convert(model, url, &[&options, &["--force"], more].concat()).expect(0);
+        let _ = shop.convert(model, url, &[&options[..], &["--force"], more].concat()).expect(0);
         shop.is_equal(model, url);
         // With a receipt, or without one that was there.
         assert!(shop.bucket.keys().len().abs_diff(count) == 1, "{:?}", shop.bucket.keys());
