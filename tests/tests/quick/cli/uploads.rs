@@ -2,7 +2,7 @@
 
 use crate::stores::bucket::{Bucket, start, start_google};
 use crate::stores::server::{Reply, Request, Server};
-use crate::stores::store::query;
+use crate::stores::store::{decoded, query};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -256,7 +256,8 @@ fn googles_store_is_read_and_written_to_with_a_machines_token() {
     let _ = run(&["diff", second, set]).expect(0);
     assert_eq!((bucket.keys().len(), bucket.open_uploads()), (keys.len() + 1, 0));
     let requests = server.requests();
-    let puts = requests.iter().filter(|request| request.method == "PUT" && request.path().ends_with(index));
+    let is_put = |request: &&Request| request.method == "PUT" && decoded(request.path()).ends_with(index);
+    let puts = requests.iter().filter(is_put);
     let asked: Vec<_> =
         puts.map(|put| put.header("x-goog-if-generation-match").unwrap().to_owned()).collect();
     assert_eq!(asked, ["0", &generation.to_string()]);
