@@ -267,6 +267,7 @@ mod proof;
 pub mod records;
 mod region;
 mod shard_name;
+mod shard_tag;
 mod shared_bytes;
 mod source;
 mod storage;
@@ -303,6 +304,7 @@ pub use {arrow_array, arrow_schema};
 pub use options::{OptionKind, OptionSpec, Options, Side, parse_size};
 pub use region::{Region, check_tiling};
 pub use shard_name::ShardName;
+pub use shard_tag::ShardTag;
 pub use shared_bytes::SharedBytes;
 pub use source::{Entry, FileId, FileRange, MemorySource, Source, check_name, check_range, split_ranges};
 pub use storage::{

@@ -7,6 +7,7 @@ pub mod encode;
 pub mod naming;
 pub mod plan;
 pub mod seal;
+pub mod shard_tag;
 pub mod space;
 pub mod target;
 pub mod verify;

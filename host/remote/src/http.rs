@@ -83,7 +83,10 @@ impl HttpPlace {
                     let stamp = origin.version.stamp();
                     Some(CachedFile::opened(&engine, *origin, stamp, start))
                 }
-                Some(Opened::Spooled(file)) => Some(Arc::new(file) as Arc<dyn RemoteFile>),
+                Some(Opened::Spooled(file)) => {
+                    engine.notes.say(file.note(&engine.settings));
+                    Some(Arc::new(file) as Arc<dyn RemoteFile>)
+                }
             })
         }
     }

@@ -31,6 +31,7 @@ mod file;
 mod http;
 mod hub;
 mod looked;
+mod notes;
 mod object;
 mod pages;
 mod remotes;

@@ -62,6 +62,10 @@ impl Remotes {
 }
 
 impl Remote for Remotes {
+    fn take_notes(&self) -> Vec<String> {
+        self.engine.notes.take()
+    }
+
     fn place(&self, url: &str) -> Result<Option<(Arc<dyn RemotePlace>, String)>> {
         let Some((scheme, _)) = url.split_once("://") else { return Ok(None) };
         match scheme.to_ascii_lowercase().as_str() {

@@ -4,6 +4,7 @@
 use crate::budget::Budget;
 use crate::cache::{Cache, Cancelled, LOOK};
 use crate::client::Client;
+use crate::notes::Notes;
 use crate::renewal::Renewal;
 use crate::settings::Settings;
 use std::future::Future;
@@ -18,6 +19,7 @@ pub(crate) struct Engine {
     pub(crate) settings: Settings,
     pub(crate) cancelled: Cancelled,
     pub(crate) renewal: Renewal,
+    pub(crate) notes: Notes,
     memory: u64,
     process: Mutex<Option<(u32, Arc<Process>)>>,
     next_file: AtomicU64,
@@ -46,7 +48,8 @@ pub(crate) type Turn = OwnedSemaphorePermit;
 impl Engine {
     pub(crate) fn new(settings: Settings, memory: u64, cancelled: Cancelled) -> Self {
         let (process, next_file) = (Mutex::new(None), AtomicU64::new(0));
-        Self { settings, cancelled, renewal: Renewal::default(), memory, process, next_file }
+        let (renewal, notes) = (Renewal::default(), Notes::default());
+        Self { settings, cancelled, renewal, notes, memory, process, next_file }
     }
 
     /// What this process has, started if it was not.

@@ -103,6 +103,17 @@ pub(crate) struct SpooledFile {
     name: String,
 }
 
+impl SpooledFile {
+    /// What is said of it: nobody sees the file.
+    pub(crate) fn note(&self, settings: &Settings) -> String {
+        let (name, len, folder) = (&self.name, self.stamp.len, Spool::new(settings).folder);
+        format!(
+            "{name} comes from a server without ranges: all of its {len} bytes were read into a temporary file in {}",
+            folder.display()
+        )
+    }
+}
+
 impl RemoteFile for SpooledFile {
     fn stamp(&self) -> &RemoteStamp {
         &self.stamp

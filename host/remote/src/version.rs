@@ -9,26 +9,32 @@ use std::ops::Range;
 use tensorferry::engine::context::remote::RemoteStamp;
 use tensorferry_sdk::Error;
 
+/// What a stamp's tag begins with that is a [generation](Version::generation).
+pub(crate) const GENERATION: &str = "generation:";
+
 /// What a server says of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) len: u64,
     pub(crate) etag: Option<String>,
     pub(crate) modified: Option<String>,
+    /// The number that Google's store gives each object that it takes, whatever its name and bytes.
+    pub(crate) generation: Option<String>,
 }
 
 impl Version {
     /// What an answer says, of a file of `len` bytes.
     pub(crate) fn of(answer: &Answer, len: u64) -> Self {
         let owned = |name| answer.text(name).map(|text: &str| text.trim().to_owned());
-        Self { len, etag: owned("etag"), modified: owned("last-modified") }
+        Self { len, etag: owned("etag"), modified: owned("last-modified"), generation: None }
     }
 
     pub(crate) fn stamp(&self) -> RemoteStamp {
-        let tag = match (&self.etag, &self.modified) {
-            (Some(etag), _) => format!("etag:{etag}"),
-            (None, Some(modified)) => format!("last-modified:{modified}"),
-            (None, None) => "length".into(),
+        let tag = match (&self.generation, &self.etag, &self.modified) {
+            (Some(generation), ..) => format!("{GENERATION}{generation}"),
+            (None, Some(etag), _) => format!("etag:{etag}"),
+            (None, None, Some(modified)) => format!("last-modified:{modified}"),
+            (None, None, None) => "length".into(),
         };
         let seconds = self.modified.as_deref().and_then(http_date).unwrap_or(0);
         RemoteStamp { len: self.len, tag, modified: (seconds, 0) }
@@ -49,6 +55,10 @@ impl Version {
                 &format!("{} bytes", self.len),
                 &format!("{} bytes", found.len),
             ));
+        }
+        if differs(&self.generation, &found.generation) {
+            let told = |generation: &Option<String>| tag("generation", generation);
+            return Err(Fault::changed(name, &told(&self.generation), &told(&found.generation)));
         }
         let (etag, modified) = (&self.etag, &self.modified);
         if differs(etag, &found.etag) {
@@ -215,12 +225,18 @@ mod tests {
             len,
             etag: etag.map(Into::into),
             modified: modified.map(Into::into),
+            generation: None,
         };
         let ours = version(5, Some("\"a\""), Some("x"));
         ours.hold("f", &version(5, Some("\"a\""), Some("y"))).unwrap();
         ours.hold("f", &version(5, None, None)).unwrap();
         ours.hold("f", &version(6, Some("\"a\""), Some("x"))).unwrap_err();
         ours.hold("f", &version(5, Some("\"b\""), Some("x"))).unwrap_err();
+        let written_as = |generation: &str| Version { generation: Some(generation.into()), ..ours.clone() };
+        written_as("1").hold("f", &ours).unwrap();
+        let error = written_as("1").hold("f", &written_as("2")).unwrap_err().error.to_string();
+        assert!(error.contains("expected generation 1, found generation 2"), "{error}");
+        assert_eq!(written_as("1").stamp().tag, "generation:1");
         let error = version(5, None, Some("x")).hold("f", &version(5, None, Some("y"))).unwrap_err().error;
         assert!(error.to_string().contains("expected written x, found written y"), "{error}");
     }

@@ -2,7 +2,7 @@
 
 use tensorferry_hub::SHARD_IS_ALONE;
 use tensorferry_sdk::Side::Writer;
-use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption};
+use tensorferry_sdk::{OptionSpec, Options, Result, ShardTag, TypedOption};
 
 const MAX_SHARD_SIZE: TypedOption<Option<u64>> = TypedOption::size(
     Writer,
@@ -24,7 +24,7 @@ const MOST_CHUNK_SIZE: u64 = (1 << 31) - (1 << 10);
 
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    vec![SHARD_IS_ALONE.spec(), MAX_SHARD_SIZE.spec(), CHUNK_SIZE.spec()]
+    vec![SHARD_IS_ALONE.spec(), MAX_SHARD_SIZE.spec(), ShardTag::spec(), CHUNK_SIZE.spec()]
 }
 
 /// What the writer was told.
@@ -32,6 +32,8 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 pub(crate) struct WriteOptions {
     /// Bytes of tensors in one file; `None` for one file.
     pub(crate) max_shard_size: Option<u64>,
+    /// What shards have in their names.
+    pub(crate) shard_tag: ShardTag,
     /// Bytes of an array that is not cut.
     pub(crate) chunk_size: u64,
 }
@@ -42,6 +44,7 @@ impl WriteOptions {
         if chunk_size > MOST_CHUNK_SIZE {
             return Err(CHUNK_SIZE.refuse(format!("at most {MOST_CHUNK_SIZE} bytes"), chunk_size));
         }
-        Ok(Self { max_shard_size: MAX_SHARD_SIZE.get(options)?, chunk_size })
+        let (max_shard_size, shard_tag) = (MAX_SHARD_SIZE.get(options)?, ShardTag::of(options)?);
+        Ok(Self { max_shard_size, shard_tag, chunk_size })
     }
 }

@@ -32,7 +32,7 @@ impl TensorWriter for Writer {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         let tensors = representable(catalog, layout)?;
-        let names = Names::of(&NAMING, target);
+        let names = Names::of(&NAMING, target).tagged(self.options.shard_tag);
         let sizes = tensors.iter().map(|&tensor| (tensor, catalog.tensor(tensor).bytes));
         let shards = split(sizes, self.options.max_shard_size);
         let all: HashSet<&str> = tensors.iter().map(|&tensor| catalog.tensor(tensor).name).collect();

@@ -66,7 +66,8 @@ fn refuse_shard(
     context: &dyn Context,
 ) -> Result<()> {
     let folder = name.strip_suffix(name.rsplit('/').next().unwrap_or_default()).unwrap_or_default();
-    let indexes = naming.indexes(shard.stem).into_iter().map(|index| format!("{folder}{index}"));
+    let indexes =
+        naming.indexes(Naming::stem_of_shard(shard)).into_iter().map(|index| format!("{folder}{index}"));
     let index = source.first_of(indexes)?;
     let whole = index.map_or("the folder".to_owned(), |index| format!("{index:?} or the folder"));
     if context.purpose().has(Purpose::SHOW) {
@@ -115,7 +116,8 @@ fn among(naming: &Naming, stem: &str, names: &[String], context: &dyn Context) -
 fn note_others(naming: &Naming, choice: &str, members: &[&str], context: &dyn Context) {
     let stem = naming.stem_of_index(choice);
     let others = members.iter().filter(|&&name| {
-        let is_shard = stem.is_some() && naming.shard(name).map(|shard| shard.stem) == stem.as_deref();
+        let is_shard = stem.is_some()
+            && naming.shard(name).map(|shard| Naming::stem_of_shard(&shard)) == stem.as_deref();
         name != choice && !is_shard
     });
     if let Some(others) = list(others.map(|name| format!("{name:?}"))) {
@@ -244,6 +246,19 @@ mod tests {
             ["consolidated.safetensors", "model-00001-of-00001.safetensors", "model.safetensors.index.json"];
         let (_, notes) = choose_from(Entry::Folder, &names).unwrap();
         assert!(notes[0].ends_with("not part of it: \"consolidated.safetensors\""), "{notes:?}");
+    }
+
+    /// Those of a run that replaces the set, or was replaced, are no model of their own.
+    #[test]
+    fn shards_with_tags_are_of_the_index_of_their_stem() {
+        let shard = "model-r0123abcd-00001-of-00002.safetensors";
+        let index = "model.safetensors.index.json";
+        let (choice, notes) =
+            choose_from(Entry::Folder, &[shard, "model-00001-of-00003.safetensors", index]).unwrap();
+        assert_eq!((choice, notes), (Choice::Index(index.to_owned()), Vec::new()));
+        let refused = choose_from(Entry::File(shard.to_owned()), &[shard, index]);
+        let notes = refused.unwrap().1;
+        assert!(notes[0].contains(index), "{notes:?}");
     }
 
     #[test]

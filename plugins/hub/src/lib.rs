@@ -5,6 +5,7 @@
 //! ```text
 //! model.safetensors                        pytorch_model.bin                        not split
 //! model-00001-of-00002.safetensors, ...    pytorch_model-00001-of-00002.bin, ...    the shards
+//! model-r0123abcd-00001-of-00002.safetensors                                     a shard with a tag of its run
 //! model.safetensors.index.json             pytorch_model.bin.index.json             the index
 //! model.fp16.safetensors, ...              pytorch_model.fp16.bin, ...              a variant
 //! model.safetensors.index.fp16.json        pytorch_model.bin.index.fp16.json        its index
@@ -39,7 +40,7 @@ pub use only_file::only_file;
 pub use shard::{Names, split};
 pub use side_record::SideRecord;
 
-use tensorferry_sdk::ShardName;
+use tensorferry_sdk::{ShardName, ShardTag};
 
 /// How the files of models in one format are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +72,11 @@ impl Naming {
     #[must_use]
     pub fn shard<'a>(&self, name: &'a str) -> Option<ShardName<'a>> {
         ShardName::parse(name).filter(|shard| shard.ending == self.suffix)
+    }
+
+    /// What the index of a shard's set is named after: its stem, without the tag of a run.
+    fn stem_of_shard<'a>(shard: &ShardName<'a>) -> &'a str {
+        ShardTag::stem_without(shard.stem)
     }
 
     /// The names that the index of a set may have, by what those of its shards begin with.

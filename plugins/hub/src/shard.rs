@@ -3,7 +3,7 @@
 //! Names and the split are those of `split_state_dict_into_shards_factory` of huggingface_hub.
 
 use crate::Naming;
-use tensorferry_sdk::{Role, ShardName, Target};
+use tensorferry_sdk::{Role, ShardName, ShardTag, Target};
 
 /// The names of a model's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +12,7 @@ pub struct Names {
     /// The one file of a model that is not split.
     pub whole: String,
     stem: String,
+    tag: ShardTag,
 }
 
 impl Names {
@@ -26,7 +27,13 @@ impl Names {
                 None => (name.clone(), name.strip_suffix(suffix).unwrap_or(name)),
             },
         };
-        Self { naming: *naming, whole, stem: stem.to_owned() }
+        Self { naming: *naming, whole, stem: stem.to_owned(), tag: ShardTag::default() }
+    }
+
+    /// The same with a tag in the names of shards: `model-r0123abcd-00002-of-00005.safetensors`.
+    #[must_use]
+    pub fn tagged(self, tag: ShardTag) -> Self {
+        Self { tag, ..self }
     }
 
     /// The name of one file of `count`; `number` is from 1.
@@ -35,7 +42,8 @@ impl Names {
         if count == 1 {
             self.whole.clone()
         } else {
-            ShardName::format(&self.stem, number as u64, count as u64, self.naming.suffix)
+            let stem = format!("{}{}", self.stem, self.tag.behind("-"));
+            ShardName::format(&stem, number as u64, count as u64, self.naming.suffix)
         }
     }
 
@@ -46,7 +54,9 @@ impl Names {
         let suffix = self.naming.suffix;
         let Some(shards) = ShardName::glob(&self.stem, suffix) else { return Vec::new() };
         let whole = format!("{}{suffix}", self.stem);
-        vec![(self.index(), Role::Index), (whole, Role::Data), (shards, Role::Data)]
+        let numbers = &shards[self.stem.len()..];
+        let tagged = format!("{}-{}{numbers}", self.stem, ShardTag::glob());
+        vec![(self.index(), Role::Index), (whole, Role::Data), (shards, Role::Data), (tagged, Role::Data)]
     }
 
     /// The name of the index.
@@ -83,8 +93,11 @@ pub fn split<T>(tensors: impl IntoIterator<Item = (T, u64)>, most: Option<u64>) 
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
     use crate::tests::NAMING;
+    use tensorferry_sdk::{Options, Side};
 
     #[test]
     fn names_are_those_of_the_hub() {
@@ -99,6 +112,22 @@ mod tests {
         assert_eq!(names.file(1, 1), "x.safetensors");
         assert_eq!(names.index(), "x.safetensors.index.json");
         assert_eq!(Names::of(&NAMING, &Target::File("x.bin".to_owned())).file(1, 1), "x.bin");
+    }
+
+    #[test]
+    fn a_tag_stands_in_the_names_of_shards_alone() {
+        let given = [(ShardTag::OPTION.to_owned(), ShardTag::text(0xabc))];
+        let options = Options::check(&[ShardTag::spec()], Side::Writer, &given).unwrap();
+        let names = Names::of(&NAMING, &Target::Folder).tagged(ShardTag::of(&options).unwrap());
+        let shard = names.file(2, 12);
+        assert_eq!(shard, "model-r00000abc-00002-of-00012.safetensors");
+        assert_eq!(NAMING.shard(&shard).map(|shard| Naming::stem_of_shard(&shard)), Some("model"));
+        assert_eq!(
+            (names.file(1, 1), names.index()),
+            ("model.safetensors".into(), "model.safetensors.index.json".into())
+        );
+        let globs: Vec<String> = names.superseded().into_iter().map(|(glob, _)| glob).collect();
+        assert!(globs[3].starts_with("model-r[0-9a-f]") && globs[3].ends_with("].safetensors"), "{globs:?}");
     }
 
     #[test]

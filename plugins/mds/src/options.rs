@@ -3,7 +3,7 @@
 use crate::codec::Codec;
 use crate::hash;
 use tensorferry_sdk::Side::{Reader, Writer};
-use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
+use tensorferry_sdk::{Error, OptionSpec, Options, Result, ShardTag, TypedOption};
 
 const VERIFY: TypedOption<bool> = TypedOption::flag(
     Reader,
@@ -66,6 +66,7 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
         HASHES.spec(),
         SHARD_ROWS.spec(),
         MAX_SHARD_SIZE.spec(),
+        ShardTag::spec(),
         NULLS.spec(),
         LISTS.spec(),
     ]
@@ -95,6 +96,8 @@ pub(crate) struct WriteOptions {
     pub(crate) hashes: Vec<String>,
     pub(crate) shard_rows: Option<u64>,
     pub(crate) shard_bytes: u64,
+    /// What shards have in their names.
+    pub(crate) shard_tag: ShardTag,
     pub(crate) nulls: Nulls,
     /// Whether lists of numbers are JSON too.
     pub(crate) lists_as_json: bool,
@@ -134,6 +137,7 @@ impl WriteOptions {
             hashes,
             shard_rows: SHARD_ROWS.get(options)?,
             shard_bytes,
+            shard_tag: ShardTag::of(options)?,
             nulls: NULLS.get(options)?,
             lists_as_json: LISTS.get(options)?,
         })

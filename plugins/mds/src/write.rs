@@ -11,7 +11,7 @@ use shard::Encoder;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, WrittenFile};
-use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, Target};
+use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, ShardTag, Target};
 
 /// The most shards that five digits can number.
 const MOST: usize = 99_999;
@@ -41,10 +41,12 @@ impl RecordWriter for Writer {
         lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
         let ending = self.0.compression.map_or(String::new(), |(codec, _)| format!(".{}", codec.word()));
         // Shards of any earlier writing, however they were compressed.
-        let supersedes = vec![format!("shard.{}.mds*", "[0-9]".repeat(5))];
+        let numbers = format!("{}.mds*", "[0-9]".repeat(5));
+        let supersedes = vec![format!("shard.{numbers}"), format!("shard.{}.{numbers}", ShardTag::glob())];
+        let stem = format!("shard{}", self.0.shard_tag.behind("."));
         let group = group(&columns, &self.0);
         let encoder = Encoder::new(columns, self.0.clone());
-        Ok(Box::new(Plan { encoder, group, ending, supersedes, sealed: vec![INDEX.to_owned()] }))
+        Ok(Box::new(Plan { encoder, group, stem, ending, supersedes, sealed: vec![INDEX.to_owned()] }))
     }
 }
 
@@ -60,6 +62,7 @@ fn group(columns: &[OutColumn], options: &WriteOptions) -> Group {
 struct Plan {
     encoder: Encoder,
     group: Group,
+    stem: String,
     ending: String,
     supersedes: Vec<String>,
     sealed: Vec<String>,
@@ -80,7 +83,7 @@ impl RecordPlan for Plan {
             let error = Error::unsupported("too many shards: let each hold more, and give --memory for them");
             return Err(error.expected(format!("at most {MOST}")).found(count));
         }
-        Ok(format!("shard.{file:05}.mds{}", self.ending))
+        Ok(format!("{}.{file:05}.mds{}", self.stem, self.ending))
     }
 
     fn supersedes(&self) -> &[String] {

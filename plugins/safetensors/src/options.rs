@@ -3,7 +3,7 @@
 use globset::{Glob, GlobMatcher};
 use tensorferry_hub::SHARD_IS_ALONE;
 use tensorferry_sdk::Side::Writer;
-use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
+use tensorferry_sdk::{Error, OptionSpec, Options, Result, ShardTag, TypedOption};
 
 const MAX_SHARD_SIZE: TypedOption<Option<u64>> = TypedOption::size(
     Writer,
@@ -41,7 +41,14 @@ const FRAMEWORK: TypedOption<Framework> = TypedOption::choice(
 
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    vec![SHARD_IS_ALONE.spec(), MAX_SHARD_SIZE.spec(), DEDUPES.spec(), PREFER.spec(), FRAMEWORK.spec()]
+    vec![
+        SHARD_IS_ALONE.spec(),
+        MAX_SHARD_SIZE.spec(),
+        ShardTag::spec(),
+        DEDUPES.spec(),
+        PREFER.spec(),
+        FRAMEWORK.spec(),
+    ]
 }
 
 /// What the writer was told.
@@ -49,6 +56,8 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 pub(crate) struct WriteOptions {
     /// Bytes of tensors in one file; `None` for one file.
     pub(crate) max_shard_size: Option<u64>,
+    /// What shards have in their names.
+    pub(crate) shard_tag: ShardTag,
     /// What becomes of tied tensors.
     pub(crate) tied: Tied,
     /// What the metadata says of the framework.
@@ -92,7 +101,7 @@ impl WriteOptions {
             }
         };
         let (max_shard_size, framework) = (MAX_SHARD_SIZE.get(options)?, FRAMEWORK.get(options)?);
-        Ok(Self { max_shard_size, tied, framework })
+        Ok(Self { max_shard_size, shard_tag: ShardTag::of(options)?, tied, framework })
     }
 }
 

@@ -55,7 +55,8 @@ impl TensorWriter for Writer {
         }
         let sizes = tensors.iter().map(|&tensor| (tensor, catalog.tensor(tensor).bytes));
         let shards = split(sizes, self.options.max_shard_size);
-        write(catalog, &Names::of(&NAMING, target), shards, &metadata, layout, context)?;
+        let names = Names::of(&NAMING, target).tagged(self.options.shard_tag);
+        write(catalog, &names, shards, &metadata, layout, context)?;
         Ok(Box::new(NothingToSeal))
     }
 }

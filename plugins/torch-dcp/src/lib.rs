@@ -42,7 +42,8 @@ mod tree;
 pub mod written;
 
 use tensorferry_sdk::{
-    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
+    Capabilities, Context, Description, Format, Options, Result, Score, ShardTag, Source, TensorReader,
+    TensorWriter,
 };
 
 /// The metadata key of a safetensors file that is a shard of a distributed checkpoint.
@@ -58,6 +59,7 @@ impl Format for TorchDcp {
             .suffixes([members::DATA_SUFFIX, members::TABLE])
             .members([members::TABLE.to_owned(), format!("*{}", members::DATA_SUFFIX)])
             .capabilities(Capabilities::READ | Capabilities::WRITE)
+            .options([ShardTag::spec()])
             .output_revision(1)
     }
 
@@ -69,8 +71,8 @@ impl Format for TorchDcp {
         Ok(Box::new(read::Reader))
     }
 
-    fn writer(&self, _options: &Options) -> Result<Box<dyn TensorWriter>> {
-        Ok(Box::new(write::Writer))
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        Ok(Box::new(write::Writer { tag: ShardTag::of(options)? }))
     }
 }
 

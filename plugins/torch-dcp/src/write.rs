@@ -1,11 +1,17 @@
 //! Plans checkpoints: each tensor is one chunk of its own.
 
+use crate::members::DATA_SUFFIX;
 use crate::written::{DcpChunk, DcpTensor, cannot_hold, lay_out};
-use tensorferry_sdk::{CatalogView, Context, Error, LayoutSink, Result, Target, TensorPlan, TensorWriter};
+use tensorferry_sdk::{
+    CatalogView, Context, Error, LayoutSink, Result, Role, ShardTag, Target, TensorPlan, TensorWriter,
+};
 
 /// Writes distributed checkpoints.
 #[derive(Debug, Default)]
-pub(crate) struct Writer;
+pub(crate) struct Writer {
+    /// What the file of tensors has in its name.
+    pub(crate) tag: ShardTag,
+}
 
 impl TensorWriter for Writer {
     fn plan(
@@ -38,7 +44,9 @@ impl TensorWriter for Writer {
                 chunks: vec![chunk],
             });
         }
-        let plan = lay_out(&tensors, &[], "", catalog, layout)?;
+        let plan = lay_out(&tensors, &[], "", self.tag, catalog, layout)?;
+        // Files of other ranks, and of other runs.
+        layout.supersedes(&format!("__*{DATA_SUFFIX}"), Role::Data)?;
         Ok(Box::new(plan))
     }
 }

@@ -10,8 +10,8 @@
 
 use crate::members::{DATA_SUFFIX, TABLE};
 use tensorferry_sdk::{
-    CatalogView, Digests, Dtype, Error, LayoutSink, OutputId, Result, Role, SealSink, TensorId, TensorPart,
-    TensorPlan,
+    CatalogView, Digests, Dtype, Error, LayoutSink, OutputId, Result, Role, SealSink, ShardTag, TensorId,
+    TensorPart, TensorPlan,
 };
 use tensorferry_torch_file::{PickleWriter, TorchDtype, WholeTensor, WrittenArchive, ZipPlan};
 
@@ -76,7 +76,8 @@ pub fn cannot_hold(dtype: Dtype, shape: &[u64]) -> Option<String> {
 }
 
 /// Lays a checkpoint out in `folder`, which is empty or ends in a slash. Under the names of `nothing` it has lists of one `None`:
-/// what Megatron saves where a module has nothing beside its parameters, and does not load without.
+/// what Megatron saves where a module has nothing beside its parameters, and does not load without. The file of tensors has
+/// `tag` in its name.
 ///
 /// # Errors
 /// Unsupported, naming the tensor: a dtype or shape that torch does not have; what the layout says.
@@ -84,10 +85,11 @@ pub fn lay_out(
     tensors: &[DcpTensor],
     nothing: &[String],
     folder: &str,
+    tag: ShardTag,
     catalog: &dyn CatalogView,
     layout: &mut dyn LayoutSink,
 ) -> Result<DcpPlan> {
-    let name = format!("__0_0{DATA_SUFFIX}");
+    let name = format!("__0_0{}{DATA_SUFFIX}", tag.behind("-"));
     let file = layout.file(&format!("{folder}{name}"), Role::Data)?;
     let mut plans = Vec::new();
     let mut table = Table { file: &name, rows: Vec::with_capacity(tensors.len()), nothing, place: (0, 0) };

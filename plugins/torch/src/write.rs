@@ -57,12 +57,12 @@ impl TensorWriter for TorchWriter {
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
-        let WriteOptions { format, max_shard_size } = self.options;
+        let WriteOptions { format, max_shard_size, shard_tag } = self.options;
         let storages = Storages::plan(format, catalog, layout, context)?;
         if format == FileFormat::Legacy {
             legacy::report(catalog, layout, context)?;
         }
-        let names = shards::names(target);
+        let names = shards::names(target).tagged(shard_tag);
         let records = shards::divide(&storages, max_shard_size);
         let mut plan = Plan(Vec::new());
         if records.len() <= 1 {

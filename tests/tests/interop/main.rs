@@ -28,9 +28,13 @@ mod show;
 mod slurm;
 mod statistics;
 mod steps;
+mod store_faults;
+mod store_proxy;
 #[path = "../../../host/remote/tests/servers/install.rs"]
 #[expect(dead_code, reason = "the stores' own tests use the rest")]
 mod store_servers;
+#[path = "../../../host/remote/tests/support/mod.rs"]
+mod store_support;
 mod stores;
 mod tf;
 mod tfrecord;

@@ -11,7 +11,7 @@ use tensorferry_tests::ferry::Outcome;
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::model::Model;
 
-const BUCKET: &str = r#"
+pub(crate) const BUCKET: &str = r#"
 import sys, boto3
 boto3.client("s3", endpoint_url=f"http://127.0.0.1:{sys.argv[1]}", region_name="us-east-1",
              aws_access_key_id="key", aws_secret_access_key="secret").create_bucket(Bucket="bucket")

@@ -327,7 +327,7 @@ fn records_go_to_a_store_as_they_go_here() {
 }
 
 #[test]
-fn a_set_is_found_when_all_of_it_is_there_and_an_older_one_goes_first() {
+fn a_set_is_found_when_all_of_it_is_there_and_an_older_one_until_then() {
     let store = Store::default();
     let registry = registry(&store);
     let input = tensorferry_tests::fixtures::case("safetensors", "sharded").folder;
@@ -357,12 +357,39 @@ fn a_set_is_found_when_all_of_it_is_there_and_an_older_one_goes_first() {
     assert!(refused.to_string().contains("memory://store/a exists; use --force"), "{refused}");
     assert!(commits(store.take_done()).is_empty());
     let before = store.below("a/").len();
+    // Another set: its shards come under other names, its index in the place of the older one, whose shards go last.
+    convert("200", true).unwrap();
+    let done = commits(store.take_done());
+    let at =
+        |what: &str| done.iter().position(|line| line == what).unwrap_or_else(|| panic!("{what}: {done:?}"));
+    let index = at("commit a/model.safetensors.index.json");
+    assert_eq!(at("remove a/receipt.ferry.json") + 1, index, "{done:?}");
+    let of_shards = |what: &str| -> Vec<usize> {
+        let is_shard = |line: &str| line.starts_with(what) && line.contains("-of-");
+        (0..done.len()).filter(|&at| is_shard(&done[at])).collect()
+    };
+    let (come, gone) = (of_shards("commit"), of_shards("remove"));
+    assert!(come.len() > 1 && come.len() == gone.len(), "{done:?}");
+    assert!(come.iter().all(|&at| at < index && done[at].contains("a/model-r")), "{done:?}");
+    assert!(gone[0] > at("commit a/receipt.ferry.json"), "{done:?}");
+    assert_eq!(store.below("a/").len(), before);
+    assert_eq!(registry.open(url).unwrap().tensors().count(), 6);
+    // One file: it comes before the index of the older set goes.
     convert("10KB", true).unwrap();
     let done = commits(store.take_done());
-    assert!(done[..2].iter().all(|line| line.starts_with("remove") && line.contains(".json")), "{done:?}");
+    let at =
+        |what: &str| done.iter().position(|line| line == what).unwrap_or_else(|| panic!("{what}: {done:?}"));
+    assert!(at("commit a/model.safetensors") < at("remove a/model.safetensors.index.json"), "{done:?}");
     // The shards of the older set went, its sidecars were replaced.
     assert!(store.below("a/").len() < before, "{:?}", store.below("a/").keys());
     assert_eq!(registry.open(url).unwrap().tensors().count(), 6);
+    // Several again, which then have the place of one.
+    convert("200", true).unwrap();
+    let done = commits(store.take_done());
+    let at =
+        |what: &str| done.iter().position(|line| line == what).unwrap_or_else(|| panic!("{what}: {done:?}"));
+    assert!(at("commit a/model.safetensors.index.json") < at("remove a/model.safetensors"), "{done:?}");
+    assert_eq!(store.below("a/").len(), before);
 }
 
 #[test]

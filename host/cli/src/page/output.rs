@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::path::Path;
 use tensorferry::engine::publish::commit::{CommitOptions, check_free, recover};
-use tensorferry::engine::publish::stage::{Destination, DestinationKind, Stage, StagedFile};
+use tensorferry::engine::publish::stage::{Destination, DestinationKind, FileKind, Stage, StagedFile};
 use tensorferry_page::{Reach, html};
 use tensorferry_sdk::{Error, Result};
 
@@ -48,7 +48,7 @@ impl PageFile {
         let mut file = stage.create(&self.name, None)?;
         file.write_all(page.as_bytes())?;
         drop(file);
-        stage.commit(&[StagedFile { path: self.name, index: false }], self.options)?;
+        stage.commit(&[StagedFile::new(self.name, FileKind::Data)], self.options)?;
         Ok(page.len() as u64)
     }
 }

@@ -179,7 +179,9 @@ impl Session {
 
     /// What was noted, once.
     pub fn take_notes(&self) -> Vec<String> {
-        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+        let notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
+        let of_remote = self.remote.as_ref().map(|remote| remote.take_notes());
+        notes.into_iter().chain(of_remote.unwrap_or_default()).collect()
     }
 
     /// How many notes there are.

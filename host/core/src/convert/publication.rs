@@ -8,7 +8,7 @@ use crate::convert::watch::Ready;
 use crate::formats::used::UsedFormat;
 use crate::publish::output_bytes::FileShape;
 use crate::publish::remote::folder::is_refusal;
-use crate::publish::stage::StagedFile;
+use crate::publish::stage::{FileKind, StagedFile};
 use crate::publish::staging::{OutputPlace, Staging};
 use crate::publish::stale::{self, SearchedFolder, StaleFiles};
 use crate::read::identity::FileIdentity;
@@ -108,7 +108,7 @@ pub(crate) fn stage<'a>(
     if asked.receipt.is_some() {
         output.digest()?;
     }
-    let receipt_file = asked.receipt.map(|_| StagedFile { path: receipt.clone(), index: true });
+    let receipt_file = asked.receipt.map(|_| StagedFile::new(&*receipt, FileKind::Receipt));
     if asked.verify || asked.receipt.is_some() {
         if stage.is_remote() {
             context.watch.before_visible(stage.ready(&files)?)?;
@@ -187,7 +187,7 @@ fn older_receipt(context: &ConversionContext<'_>, place: &OutputPlace<'_>, name:
         }
     };
     let is_stale = context.request.output.receipt.is_none() && is_there();
-    is_stale.then(|| StagedFile { path: name.to_owned(), index: true })
+    is_stale.then(|| StagedFile::new(name, FileKind::Receipt))
 }
 
 impl StagedOutput<'_> {

@@ -8,7 +8,7 @@ use crate::convert::record_input::RecordInput;
 use crate::convert::report::Report;
 use crate::formats::options;
 use crate::formats::used::UsedFormat;
-use crate::publish::stage::StagedFile;
+use crate::publish::stage::{FileKind, StagedFile};
 use crate::publish::staging::Staging;
 use crate::read::context::ReadContext;
 use crate::read::file_group::{SCHEMA, takes_schema};
@@ -21,6 +21,7 @@ use crate::records::rows;
 use crate::records::schema_file::schema_file;
 use crate::records::steps::Origin;
 use crate::records::write::write;
+use crate::write::shard_tag::with_tag;
 use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::records::{RecordPlan, RecordWriter};
@@ -97,7 +98,8 @@ impl<'a> RecordOutput<'a> {
         bytes: u64,
     ) -> Result<Self> {
         let (target, asked) = (&context.target, &context.request.output);
-        let options = options::check(&target.format.description, Side::Writer, &asked.options)?;
+        let given = with_tag(target, &asked.options, asked.commit.force, "", context.session)?;
+        let options = options::check(&target.format.description, Side::Writer, &given)?;
         let writer = target.format.format.record_writer(&options)?;
         target.format.tell(reading);
         let refused = |error| rows::refusal(error, reading.purpose());
@@ -220,8 +222,9 @@ impl<'a> RecordOutput<'a> {
 
 impl PlannedOutput for RecordOutput<'_> {
     fn files(&self) -> Vec<StagedFile> {
-        let file = |index| move |path: &String| StagedFile { path: path.clone(), index };
-        self.names.iter().map(file(false)).chain(self.plan.sealed().iter().map(file(true))).collect()
+        let file = |kind| move |path: &String| StagedFile::new(&**path, kind);
+        let sealed = self.plan.sealed().iter().map(file(FileKind::Index));
+        self.names.iter().map(file(FileKind::Data)).chain(sealed).collect()
     }
 
     fn is_named_late(&self) -> bool {

@@ -9,7 +9,7 @@ use crate::convert::report::Report;
 use crate::convert::sidecars::{self, Sidecars};
 use crate::convert::tensors::PlannedModel;
 use crate::formats::used::UsedFormat;
-use crate::publish::stage::StagedFile;
+use crate::publish::stage::{FileKind, StagedFile};
 use crate::publish::staging::Staging;
 use crate::read::identity::FileIdentity;
 use crate::read::model::InputModel;
@@ -100,9 +100,11 @@ impl<'a> TensorOutput<'a> {
 
 impl PlannedOutput for TensorOutput<'_> {
     fn files(&self) -> Vec<StagedFile> {
-        let output =
-            |file: &OutputFile| StagedFile { path: file.path.clone(), index: file.role == Role::Index };
-        let sidecar = |name: &str| StagedFile { path: name.to_owned(), index: false };
+        let output = |file: &OutputFile| {
+            let kind = if file.role == Role::Index { FileKind::Index } else { FileKind::Data };
+            StagedFile::new(&*file.path, kind)
+        };
+        let sidecar = |name: &str| StagedFile::new(name, FileKind::Sidecar);
         let files = self.layouts().flat_map(|layout| layout.files()).map(output);
         files.chain(self.sidecars.names().chain(self.sidecars.made()).map(sidecar)).collect()
     }

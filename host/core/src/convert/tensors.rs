@@ -17,6 +17,7 @@ use crate::write::copy::{Passing, copy, read_again};
 use crate::write::encode::encode;
 use crate::write::plan::{self, Planned};
 use crate::write::seal::seal;
+use crate::write::shard_tag::with_tag;
 use std::collections::BTreeSet;
 use tensorferry_sdk::{CatalogView, Content, Description, Layout, Loss, OutputFile, OutputId, Result};
 #[cfg(feature = "records")]
@@ -101,7 +102,9 @@ pub(crate) fn plan<'a>(
     let plan = |SelectedModel { model, selected }: &'a SelectedModel<'a>| {
         let spill = context.target.spill();
         let logical = Logical::new(Stored::new(&model.input, &selected.catalog, context.session, spill));
-        let planned = plan::plan(&context.target, &context.request.output.options, model, &logical)?;
+        let (target, asked) = (&context.target, &context.request.output);
+        let options = with_tag(target, &asked.options, asked.commit.force, &model.folder, context.session)?;
+        let planned = plan::plan(target, &options, model, &logical)?;
         Ok(PlannedModel { model, selected, logical, planned, passing: None, digests: None })
     };
     selected.iter().map(plan).collect()

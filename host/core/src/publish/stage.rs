@@ -66,8 +66,35 @@ pub enum DestinationKind {
 pub struct StagedFile {
     /// Its name, relative to the output's folder, with `/` between the parts.
     pub path: String,
-    /// Whether it is what the others are found by: it becomes visible last.
-    pub index: bool,
+    /// What it is of the output.
+    pub kind: FileKind,
+}
+
+/// What a file is of its output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// What was written of the input.
+    Data,
+    /// Another file of the input's folder, which goes along under its own name.
+    Sidecar,
+    /// What the others are found by: it becomes visible after them.
+    Index,
+    /// What says how the others were made: it becomes visible last.
+    Receipt,
+}
+
+impl StagedFile {
+    /// A file of this name.
+    #[must_use]
+    pub fn new(path: impl Into<String>, kind: FileKind) -> Self {
+        Self { path: path.into(), kind }
+    }
+
+    /// Whether it becomes visible when the others are, and of an older output goes before they do.
+    #[must_use]
+    pub fn is_index(&self) -> bool {
+        matches!(self.kind, FileKind::Index | FileKind::Receipt)
+    }
 }
 
 /// A locked staging folder. Dropping it without a commit removes it, and the parent folders that were

@@ -4,7 +4,7 @@
 use crate::context::folder_names::FolderNames;
 use crate::publish::disk::{each_name, exists, failed, stat};
 use crate::publish::remote::folder::RemoteFolder;
-use crate::publish::stage::StagedFile;
+use crate::publish::stage::{FileKind, StagedFile};
 use globset::{Glob, GlobBuilder, GlobMatcher};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -117,7 +117,8 @@ impl<'a> Search<'a> {
                 };
                 let is_file = self.folder.is_file(&path)?;
                 if is_file && !is_output(&path) && !found.iter().any(|(file, _)| file.path == path) {
-                    found.push((StagedFile { path, index: pattern.role == Role::Index }, is_like_output));
+                    let kind = if pattern.role == Role::Index { FileKind::Index } else { FileKind::Data };
+                    found.push((StagedFile::new(path, kind), is_like_output));
                 }
             }
         }
@@ -281,7 +282,7 @@ mod tests {
             std::fs::write(home.path().join(name), "x").unwrap();
         }
         let find = |output: &str, force, read: &str| {
-            let outputs = [StagedFile { path: output.to_owned(), index: false }];
+            let outputs = [StagedFile::new(output, FileKind::Data)];
             let folder = SearchedFolder::Local(home.path(), None);
             let search = Search { folder, outputs: &outputs, patterns: patterns() };
             let found = search.find(None, force, |path| path.ends_with(read));

@@ -4,7 +4,7 @@
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
 use crate::publish::commit::{CommitOptions, check_free, recover};
-use crate::publish::stage::{Destination, DestinationKind, Stage, StagedFile};
+use crate::publish::stage::{Destination, DestinationKind, FileKind, Stage, StagedFile};
 use crate::read::context::ReadContext;
 use crate::read::source::FileSource;
 use std::io::{BufWriter, Write};
@@ -46,7 +46,7 @@ pub fn index(
         .map_err(|e| e.file(source.entry_path().display().to_string()))?;
     file.0.flush()?;
     source.check_unchanged()?;
-    stage.commit(&[StagedFile { path: name.clone(), index: false }], options)?;
+    stage.commit(&[StagedFile::new(&*name, FileKind::Data)], options)?;
     Ok(indexed)
 }
 

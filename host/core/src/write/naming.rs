@@ -4,7 +4,7 @@
 
 use crate::read::model::InputModel;
 use crate::write::target::OutputTarget;
-use tensorferry_sdk::{Description, Entry, Source, Target};
+use tensorferry_sdk::{Description, Entry, ShardTag, Source, Target};
 
 /// What the writer is told of where a model goes.
 #[must_use]
@@ -38,6 +38,7 @@ fn stem(names: &[&str], description: &Description) -> Option<String> {
     if is_set {
         // `x-00001-of-00002` and so on.
         stem = stem.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-');
+        stem = ShardTag::stem_without(stem);
     }
     (!stem.is_empty() && !stem.starts_with(usual)).then(|| stem.to_owned())
 }
@@ -59,6 +60,8 @@ mod tests {
         let set =
             ["x-00001-of-00012.safetensors", "x-00012-of-00012.safetensors", "x.safetensors.index.json"];
         assert_eq!(of(&set).as_deref(), Some("x"));
+        let tagged = ["x-r0123abcd-00001-of-00002.safetensors", "x-r0123abcd-00002-of-00002.safetensors"];
+        assert_eq!(of(&tagged).as_deref(), Some("x"));
         assert_eq!(of(&["a.safetensors", "b.safetensors"]), None);
         assert_eq!(of(&["x.bin"]), None);
     }

@@ -95,7 +95,8 @@ impl HubOrigin {
                 }
                 None if answer.status.is_success() => {
                     self.hold(&answer)?;
-                    let version = Version { len: self.file.len, etag: None, modified: None };
+                    let version =
+                        Version { len: self.file.len, etag: None, modified: None, generation: None };
                     return Ok(Ok(range_of(client, answer, &version, range, &self.name).await?));
                 }
                 None => return Err(self.api.refusal(client, answer, &self.path).await),
@@ -142,7 +143,12 @@ impl Origin for HubOrigin {
                     continue;
                 }
                 // At a commit content does not change: of another signed URL the tag may be another.
-                let version = Version { len: self.file.len, etag: current.etag.clone(), modified: None };
+                let version = Version {
+                    len: self.file.len,
+                    etag: current.etag.clone(),
+                    modified: None,
+                    generation: None,
+                };
                 let etag = current.etag.or_else(|| answer.text("etag").map(str::to_owned));
                 let pieces = range_of(client, answer, &version, &range, &self.name).await?;
                 self.keep(Some(Signed { url: current.url, etag }));

@@ -24,7 +24,10 @@ pub(super) struct ObjectOrigin {
 /// What a store says of an object, as HTTP would.
 pub(super) fn version_of(meta: &ObjectMeta) -> Version {
     let modified = meta.last_modified.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
-    Version { len: meta.size, etag: meta.e_tag.clone(), modified: Some(modified) }
+    // S3's and Azure's versions are no plain numbers, and there are none where nobody asked for them.
+    let is_number = |version: &String| version.bytes().all(|byte| byte.is_ascii_digit());
+    let generation = meta.version.clone().filter(is_number);
+    Version { len: meta.size, etag: meta.e_tag.clone(), modified: Some(modified), generation }
 }
 
 impl ObjectOrigin {
@@ -51,6 +54,8 @@ impl Origin for ObjectOrigin {
             let options = GetOptions {
                 range: Some(GetRange::Bounded(range)),
                 if_match: self.version.etag.clone(),
+                // Where older generations are kept, it goes on to be read although it was replaced.
+                version: self.version.generation.clone(),
                 ..GetOptions::default()
             };
             let found = self.store.get_opts(&self.location, options).await;

@@ -1,8 +1,8 @@
 //! Objects that are written.
 
-use super::{place, remotes_with};
+use super::{place, read, remotes_with};
 use crate::Remotes;
-use crate::testing::bucket::{Bucket, start};
+use crate::testing::bucket::{Bucket, start, start_google};
 use crate::testing::server::{Manner, Reply, Request, Server, pattern};
 use crate::testing::store::query;
 use std::sync::Arc;
@@ -271,8 +271,8 @@ fn passing_faults_of_a_part_are_mended() {
 }
 
 #[test]
-fn google_s_store_knows_a_condition_for_small_objects_alone() {
-    let (server, stored) = start(|_, _| None);
+fn google_s_store_knows_conditions_for_small_objects_alone() {
+    let (server, stored) = start_google(None, |_, _| None);
     let endpoint = format!("endpoint={}", server.url(""));
     let place = place(&remotes_with(MEMORY, &[&endpoint, "anonymous=true"]), "gs://bucket").0;
     let put = |key: &str, bytes: &[u8]| put(&place, key, bytes, &Condition::Absent);
@@ -286,6 +286,22 @@ fn google_s_store_knows_a_condition_for_small_objects_alone() {
         assert!(stored.get(key).unwrap() == pattern(len) || key == "small");
     }
     assert_eq!((stored.get("small").unwrap(), stored.open_uploads()), (b"abc".to_vec(), 0));
+    // What stands there is told by a number that each object has for itself, whatever its bytes.
+    for (key, len) in [("small", 3), ("large", 11 * MIB)] {
+        let write = |bytes: &[u8], condition: &Condition| super::upload::put(&place, key, bytes, condition);
+        let older = place.stamp(key).unwrap().unwrap();
+        assert_eq!(older.tag, format!("generation:{}", stored.generation(key).unwrap()));
+        let same = Condition::Same(older);
+        let note = write(&pattern(len), &same).unwrap();
+        assert_eq!(note.is_some_and(|note| note.contains("still the same")), len > 5 * MIB);
+        let error = write(&pattern(len), &same).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Transient, "{error}");
+        assert_eq!(stored.open_uploads(), 0);
+    }
+    let file = place.open("large").unwrap();
+    stored.put("large", &stored.get("large").unwrap());
+    let error = read(&*file, 8 << 20, 100).unwrap_err();
+    assert!(error.to_string().contains("changed while it was read"), "{error}");
     let error = place.end_uploads("", Duration::ZERO).unwrap_err().to_string();
     assert!(error.contains("AbortIncompleteMultipartUpload"), "{error}");
 }

@@ -1,10 +1,11 @@
-//! A bucket that can be written to, as S3's: conditions, uploads in parts, what is listed of them.
+//! A bucket that can be written to, as S3's or Google's: conditions, uploads in parts, what is listed of them.
 
 use super::server::{Reply, Request, Server};
 use super::store::{self, Objects, decoded, query};
 use md5::{Digest, Md5};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What a bucket called `bucket` holds.
@@ -14,7 +15,22 @@ pub(crate) struct Bucket {
     tags: Mutex<BTreeMap<String, String>>,
     uploads: Mutex<BTreeMap<String, Begun>>,
     count: Mutex<usize>,
+    /// Google's, where it is one.
+    google: Option<Google>,
 }
+
+/// What Google's store has beside S3's.
+#[derive(Default)]
+struct Google {
+    /// The number of each object; no two that were ever written have the same.
+    generations: Mutex<BTreeMap<String, u64>>,
+    last: AtomicU64,
+    /// What requests have to bear, if it does not know everybody. A machine's own server gives it.
+    token: Option<String>,
+}
+
+/// Where a machine asks for a token, below the root of its metadata's server.
+const TOKEN_PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/token";
 
 struct Begun {
     key: String,
@@ -25,7 +41,24 @@ struct Begun {
 pub(crate) fn start(
     err: impl Fn(&Request, &Bucket) -> Option<Reply> + Send + Sync + 'static,
 ) -> (Server, Arc<Bucket>) {
-    let bucket = Arc::<Bucket>::default();
+    serve(Bucket::default(), err)
+}
+
+/// As [`start`], of Google's, which gives a `token` as the metadata of a machine do, and answers those alone who bear it;
+/// without one it answers everybody.
+pub(crate) fn start_google(
+    token: Option<&str>,
+    err: impl Fn(&Request, &Bucket) -> Option<Reply> + Send + Sync + 'static,
+) -> (Server, Arc<Bucket>) {
+    let google = Google { token: token.map(str::to_owned), ..Google::default() };
+    serve(Bucket { google: Some(google), ..Bucket::default() }, err)
+}
+
+fn serve(
+    bucket: Bucket,
+    err: impl Fn(&Request, &Bucket) -> Option<Reply> + Send + Sync + 'static,
+) -> (Server, Arc<Bucket>) {
+    let bucket = Arc::new(bucket);
     let shared = Arc::clone(&bucket);
     let answer = move |request: &Request| err(request, &shared).unwrap_or_else(|| shared.answer(request));
     (Server::start(answer), bucket)
@@ -47,11 +80,28 @@ impl Bucket {
 
     fn put_as(&self, key: &str, bytes: &[u8], tag: String) {
         self.tags.lock().unwrap().insert(key.to_owned(), tag);
+        if let Some(google) = &self.google {
+            let number = google.last.fetch_add(1, Ordering::SeqCst) + 1;
+            google.generations.lock().unwrap().insert(key.to_owned(), number);
+        }
         self.objects.lock().unwrap().insert(key.to_owned(), bytes.to_vec());
     }
 
     fn tag(&self, key: &str) -> String {
         self.tags.lock().unwrap().get(key).cloned().unwrap_or_default()
+    }
+
+    /// Google's number of an object.
+    pub(crate) fn generation(&self, key: &str) -> Option<u64> {
+        self.google.as_ref()?.generations.lock().unwrap().get(key).copied()
+    }
+
+    /// With the number of the object that stands there, of Google's.
+    fn numbered(&self, key: &str, reply: Reply) -> Reply {
+        match self.generation(key) {
+            Some(number) => reply.with("x-goog-generation", number),
+            None => reply,
+        }
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<Vec<u8>> {
@@ -73,6 +123,22 @@ impl Bucket {
     }
 
     pub(crate) fn answer(&self, request: &Request) -> Reply {
+        if let Some(token) = self.google.as_ref().and_then(|google| google.token.as_deref()) {
+            if request.path() == TOKEN_PATH {
+                return match request.header("metadata-flavor") {
+                    Some("Google") => Reply::new(
+                        200,
+                        format!(
+                            r#"{{"access_token": "{token}", "expires_in": 3600, "token_type": "Bearer"}}"#
+                        ),
+                    ),
+                    _ => Reply::new(403, ""),
+                };
+            }
+            if request.header("authorization") != Some(&format!("Bearer {token}")) {
+                return store::error(401, "AuthenticationRequired");
+            }
+        }
         let path = decoded(request.path());
         let Some(key) = path.strip_prefix("/bucket") else { return store::error(404, "NoSuchBucket") };
         let key = key.strip_prefix('/').unwrap_or(key);
@@ -90,10 +156,13 @@ impl Bucket {
             },
             ("PUT", None) => self.refusal(key, request).unwrap_or_else(|| {
                 self.put(key, &request.body);
-                Reply::new(200, "").with("ETag", tag(&request.body)).with("x-goog-generation", 7)
+                self.numbered(key, Reply::new(200, "").with("ETag", tag(&request.body)))
             }),
             ("DELETE", None) => {
                 self.objects.lock().unwrap().remove(key);
+                if let Some(google) = &self.google {
+                    google.generations.lock().unwrap().remove(key);
+                }
                 Reply::new(204, "")
             }
             _ => Reply::new(405, ""),
@@ -101,24 +170,38 @@ impl Bucket {
     }
 
     fn read(&self, key: &str, request: &Request) -> Reply {
-        let objects = self.objects.lock().unwrap();
-        match objects.get(key) {
-            None => store::error(404, "NoSuchKey"),
-            Some(bytes) if request.method == "HEAD" => Reply::new(200, "")
-                .with("Content-Length", bytes.len())
-                .with("ETag", self.tag(key))
-                .with("Last-Modified", store::WRITTEN),
-            Some(bytes) => Reply::file(request, bytes, &self.tag(key)).with("Last-Modified", store::WRITTEN),
+        let Some(bytes) = self.get(key) else { return store::error(404, "NoSuchKey") };
+        if let (Some(number), Some(current)) = (query(request, "generation"), self.generation(key))
+            && number != current.to_string()
+        {
+            // Older ones are not kept.
+            return store::error(404, "NoSuchKey");
         }
+        let asked = request.header("x-goog-if-generation-match").filter(|_| self.google.is_some());
+        if asked.is_some_and(|wanted| {
+            self.generation(key).map(|number| number.to_string()).as_deref() != Some(wanted)
+        }) {
+            return store::error(412, "PreconditionFailed");
+        }
+        let reply = match request.method.as_str() {
+            "HEAD" => Reply::new(200, "").with("Content-Length", bytes.len()).with("ETag", self.tag(key)),
+            _ => Reply::file(request, &bytes, &self.tag(key)),
+        };
+        self.numbered(key, reply.with("Last-Modified", store::WRITTEN))
     }
 
     /// Why an object may not be written.
     fn refusal(&self, key: &str, request: &Request) -> Option<Reply> {
         let found = self.get(key).map(|_| self.tag(key));
         let is_refused = match (request.header("if-none-match"), request.header("if-match")) {
+            // Of Google's conditions, the numbers alone are of writers.
+            _ if self.google.is_some() => {
+                let number = self.generation(key).unwrap_or(0).to_string();
+                request.header("x-goog-if-generation-match").is_some_and(|wanted| wanted != number)
+            }
             (Some("*"), _) => found.is_some(),
             (_, Some(wanted)) => found.as_deref() != Some(wanted),
-            _ => request.header("x-goog-if-generation-match") == Some("0") && found.is_some(),
+            _ => false,
         };
         is_refused.then(|| store::error(412, "PreconditionFailed"))
     }
@@ -141,13 +224,14 @@ impl Bucket {
             None => store::error(404, "NoSuchUpload"),
             Some(begun) => {
                 begun.parts.insert(number, request.body.clone());
-                Reply::new(200, "").with("ETag", tag(&request.body)).with("x-goog-generation", 7)
+                Reply::new(200, "").with("ETag", tag(&request.body))
             }
         }
     }
 
     fn complete(&self, id: &str, key: &str, request: &Request) -> Reply {
-        if let Some(refusal) = self.refusal(key, request) {
+        // Google's store has no conditions for objects in parts.
+        if let Some(refusal) = self.refusal(key, request).filter(|_| self.google.is_none()) {
             return refusal;
         }
         let Some(begun) = self.uploads.lock().unwrap().remove(id) else {
@@ -162,11 +246,9 @@ impl Bucket {
         let bytes: Vec<u8> = begun.parts.into_values().flatten().collect();
         let tag = format!("\"{}-{last}\"", hex(&Md5::digest(&digests)));
         self.put_as(key, &bytes, tag.clone());
-        Reply::new(
-            200,
-            format!("<CompleteMultipartUploadResult><ETag>{tag}</ETag></CompleteMultipartUploadResult>"),
-        )
-        .with("x-goog-generation", 7)
+        let xml =
+            format!("<CompleteMultipartUploadResult><ETag>{tag}</ETag></CompleteMultipartUploadResult>");
+        self.numbered(key, Reply::new(200, xml))
     }
 
     fn list(&self, request: &Request) -> Reply {

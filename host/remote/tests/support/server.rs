@@ -55,6 +55,8 @@ pub(crate) enum Manner {
     Slow(Duration),
     /// Again and again, without a length.
     Endless,
+    /// Not at all, and neither is what stands before it: the connection is closed.
+    Lost,
 }
 
 impl Reply {
@@ -177,6 +179,9 @@ fn serve(
             log[number].clone()
         };
         let reply = answer(&request);
+        if let Manner::Lost = reply.manner {
+            return Ok(());
+        }
         let mut head = format!("HTTP/1.1 {} Said\r\n", reply.status);
         let has_length = reply.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length"));
         match reply.manner {
@@ -192,7 +197,7 @@ fn serve(
             continue;
         }
         match reply.manner {
-            Manner::Whole => out.write_all(&reply.body)?,
+            Manner::Whole | Manner::Lost => out.write_all(&reply.body)?,
             Manner::Cut(bytes) => return out.write_all(&reply.body[..bytes.min(reply.body.len())]),
             Manner::Slow(pause) => {
                 for byte in &reply.body {

@@ -15,7 +15,7 @@ use tensorferry_megatron_model::{
     placement,
 };
 use tensorferry_sdk::{
-    CatalogView, Context, Error, LayoutSink, Loss, LossKind, Result, Role, Severity, TensorId,
+    CatalogView, Context, Error, LayoutSink, Loss, LossKind, Result, Role, Severity, ShardTag, TensorId,
 };
 use tensorferry_torch_dcp::written::{DcpChunk, DcpPlan, DcpTensor, cannot_hold, lay_out};
 use tensorferry_torch_file::{PickleWriter, WrittenArchive, ZipPlan};
@@ -92,7 +92,7 @@ pub(super) fn plan(
     let file = layout.file(&format!("{folder}/{COMMON}"), Role::Data)?;
     let archive = WrittenArchive { root: "common", pickle: &common, own: None };
     let common: ZipPlan = archive.lay_out(layout, file, [], |_, layout, file| layout.bytes(file, &[]))?;
-    let plan = lay_out(&tensors, &states, &format!("{folder}/"), catalog, layout)?;
+    let plan = lay_out(&tensors, &states, &format!("{folder}/"), ShardTag::default(), catalog, layout)?;
     layout.supersedes(&format!("{folder}/*.distcp"), Role::Data)?;
     Ok(plan.with(common))
 }

@@ -1,7 +1,7 @@
 //! Options: what a user may tell the writer.
 
 use tensorferry_sdk::Side::Writer;
-use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption};
+use tensorferry_sdk::{OptionSpec, Options, Result, ShardTag, TypedOption};
 
 const FORMAT: TypedOption<FileFormat> = TypedOption::choice(
     Writer,
@@ -27,8 +27,8 @@ pub(crate) enum FileFormat {
 }
 
 /// What the format declares.
-pub(crate) fn declared() -> [OptionSpec; 2] {
-    [FORMAT.spec(), MAX_SHARD_SIZE.spec()]
+pub(crate) fn declared() -> [OptionSpec; 3] {
+    [FORMAT.spec(), MAX_SHARD_SIZE.spec(), ShardTag::spec()]
 }
 
 /// What the writer was told.
@@ -38,14 +38,17 @@ pub(crate) struct WriteOptions {
     pub(crate) format: FileFormat,
     /// Bytes of tensors in one file; `None` for one file.
     pub(crate) max_shard_size: Option<u64>,
+    /// What shards have in their names.
+    pub(crate) shard_tag: ShardTag,
 }
 
 impl WriteOptions {
     /// Reads the checked options.
     ///
     /// # Errors
-    /// Usage: none today.
+    /// Usage: a tag that is none.
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { format: FORMAT.get(options)?, max_shard_size: MAX_SHARD_SIZE.get(options)? })
+        let (format, max_shard_size) = (FORMAT.get(options)?, MAX_SHARD_SIZE.get(options)?);
+        Ok(Self { format, max_shard_size, shard_tag: ShardTag::of(options)? })
     }
 }

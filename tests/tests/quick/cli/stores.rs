@@ -1,5 +1,6 @@
 //! Inputs that are URLs, as a person types them: of a server on this machine that gives ranges and lists nothing.
 
+use crate::stores::server::{Reply, Server};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use tensorferry_tests::Ferry;
 use tensorferry_tests::digest::sha256;
+use tensorferry_tests::ferry::run;
 use tensorferry_tests::files::files_below;
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::zoo::Zoo;
@@ -133,6 +135,27 @@ fn a_manifest_does_a_url_again_when_its_file_is_another() {
     )
     .unwrap();
     let _ = zoo.run(&[]).expect(0).prints(&["1 done"]);
+}
+
+#[test]
+fn a_server_without_ranges_is_named_and_where_its_file_is_kept() {
+    let model = std::fs::read(case("safetensors", "all_dtypes").input()).unwrap();
+    let len = model.len();
+    let server = Server::start(move |request| match request.path() {
+        "/m.safetensors" => Reply::new(200, &*model),
+        _ => Reply::new(404, ""),
+    });
+    let (ferry, url) = (Ferry::new(), server.url("m.safetensors"));
+    let spool = ferry.at("spool");
+    std::fs::create_dir(&spool).unwrap();
+    let note = format!("{url} comes from a server without ranges: all of its {len} bytes were read into");
+    let folder = format!("spool-folder={}", spool.display());
+    for words in [&["inspect", &url][..], &["convert", &url, "out.pt"]] {
+        let mut command = ferry.command([words, &["--store", &folder]].concat());
+        let outcome = run(command.current_dir(ferry.home())).expect(0).says(&[&note, spool.to_str().unwrap()]);
+        assert_eq!(outcome.said().matches("without ranges").count(), 1, "{outcome}");
+    }
+    assert_eq!(std::fs::read_dir(&spool).unwrap().count(), 0);
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Outputs that are URLs, as a person types them: of a bucket on this machine that takes parts and conditions.
 
-use crate::stores::bucket::{Bucket, start};
+use crate::stores::bucket::{Bucket, start, start_google};
 use crate::stores::server::{Reply, Request, Server};
-use crate::stores::store::query;
+use crate::stores::store::{decoded, query};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tensorferry_tests::Ferry;
 use tensorferry_tests::ferry::Outcome;
@@ -130,6 +131,39 @@ fn a_folder_takes_its_sidecars_along_and_its_index_comes_last() {
     let _ = shop.convert(&folder, url, &options).expect(2).says(&["s3://bucket/out exists"]);
 }
 
+/// Each request is a moment at which somebody may read: the index that stands then names shards that are there.
+#[test]
+fn a_set_that_is_replaced_is_whole_at_every_moment() {
+    let (index, looks) = ("out/pytorch_model.bin.index.json", Arc::<AtomicU64>::default());
+    let (is_there, seen) = (Arc::<AtomicBool>::default(), Arc::clone(&looks));
+    let is_replaced = Arc::clone(&is_there);
+    let shop = Shop::new(move |_, bucket| {
+        if is_replaced.load(Ordering::SeqCst) {
+            let index: Value = serde_json::from_slice(&bucket.get(index).unwrap()).unwrap();
+            for shard in index["weight_map"].as_object().unwrap().values() {
+                let shard = format!("out/{}", shard.as_str().unwrap());
+                assert!(bucket.get(&shard).is_some(), "{shard} of {:?}", bucket.keys());
+            }
+            seen.fetch_add(1, Ordering::SeqCst);
+        }
+        None
+    });
+    let (first, second) = (shop.model("first.safetensors", 1 << 20), shop.ferry.at("second.safetensors"));
+    Model::of_size(1 << 20, 9, 8).write(&second).unwrap();
+    let url = "s3://bucket/out/";
+    let options = ["--to", "torch", "-o", "max_shard_size=300KB"];
+    let _ = shop.convert(&first, url, &options).expect(0);
+    is_there.store(true, Ordering::SeqCst);
+    for (model, more) in [(&second, &["--verify", "--receipt"][..]), (&first, &[])] {
+        let count = shop.bucket.keys().len();
+        let _ = shop.convert(model, url, &[&options[..], &["--force"], more].concat()).expect(0);
+        shop.is_equal(model, url);
+        // With a receipt, or without one that was there.
+        assert!(shop.bucket.keys().len().abs_diff(count) == 1, "{:?}", shop.bucket.keys());
+    }
+    assert!(looks.load(Ordering::SeqCst) > 30);
+}
+
 #[test]
 fn records_go_to_objects() {
     let shop = Shop::new(|_, _| None);
@@ -189,6 +223,47 @@ fn an_output_that_may_not_be_written_leaves_nothing() {
     shop.is_empty();
     let _ = shop.convert(&input, "s3://bucket/no.such.format", &[]).expect(2);
     shop.is_empty();
+}
+
+/// A machine's own server gives a token, which the store asks for; it tells objects by numbers, in conditions, too.
+#[test]
+fn googles_store_is_read_and_written_to_with_a_machines_token() {
+    let (server, bucket) = start_google(Some("hush5150"), |_, _| None);
+    let ferry = Ferry::new();
+    let run = |words: &[&str]| {
+        let endpoint = format!("gs.endpoint=http://127.0.0.1:{}", server.port);
+        let mut command = ferry.command([words, &["--store", &endpoint, "--store", "retries=3"]].concat());
+        command.env("GCE_METADATA_HOST", format!("127.0.0.1:{}", server.port)).env("HOME", ferry.home());
+        tensorferry_tests::ferry::run(&mut command)
+    };
+    let [first, second] = ferry.paths(["first.safetensors", "second.safetensors"]);
+    Model::of_size(20 << 20, 9, 7).write(&first).unwrap();
+    Model::of_size(20 << 20, 9, 8).write(&second).unwrap();
+    let [first, second] = [&first, &second].map(|path| path.to_str().unwrap());
+    let (file, set) = ("gs://bucket/m.pt", "gs://bucket/set/");
+    let memory = ["--memory", "64MiB"];
+    let options = [&["--to", "safetensors", "-o", "max_shard_size=7MB"], &memory[..]].concat();
+    let note = ["takes no condition for objects in parts"];
+    let _ = run(&[&["convert", first, file, "--verify"], &memory[..]].concat()).expect(0).says(&note);
+    let _ = run(&[&["convert", second, file], &memory[..]].concat()).expect(2).says(&["exists; use --force"]);
+    let _ = run(&[&["convert", second, file, "--force"], &memory[..]].concat()).expect(0).says(&note);
+    let _ = run(&["diff", second, file]).expect(0);
+    let _ = run(&[&["convert", first, set], &options[..]].concat()).expect(0);
+    let keys = bucket.keys();
+    let index = "set/model.safetensors.index.json";
+    let generation = bucket.generation(index).unwrap();
+    let _ = run(&[&["convert", second, set, "--force", "--receipt"], &options[..]].concat()).expect(0);
+    let _ = run(&["diff", second, set]).expect(0);
+    assert_eq!((bucket.keys().len(), bucket.open_uploads()), (keys.len() + 1, 0));
+    let requests = server.requests();
+    let is_put = |request: &&Request| request.method == "PUT" && decoded(request.path()).ends_with(index);
+    let puts = requests.iter().filter(is_put);
+    let asked: Vec<_> =
+        puts.map(|put| put.header("x-goog-if-generation-match").unwrap().to_owned()).collect();
+    assert_eq!(asked, ["0", &generation.to_string()]);
+    assert!(requests.iter().any(|request| request.target.contains("generation=")));
+    let nobody = run(&["inspect", file, "--store", "anonymous=true"]).expect(5);
+    let _ = nobody.says(&["AuthenticationRequired"]);
 }
 
 /// A shop that stops before the third part is taken, and whether it has.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tensorferry_tests::ferry::{Outcome, run};
 use tensorferry_tests::files::files_below;
 use tensorferry_tests::fixtures::case;
+use tensorferry_tests::model::Model;
 use tensorferry_tests::zoo::{Zoo, children, kill, wake};
 
 const SECRETS: [&str; 3] = ["AKIDOFTHETEST", "secretkeyofthetest", "tokenofthetest"];
@@ -186,6 +187,37 @@ fn of_two_workers_one_makes_an_object_visible() {
         assert_eq!(puts(), standing);
         let _ = run(&mut shop.zoo.on_plan("run", &options)).expect(0).prints(&["1 job: 1 unchanged"]);
     }
+}
+
+#[test]
+fn a_set_that_a_run_has_made_is_replaced_by_its_index() {
+    let shop = Shop::new(|_, _| None);
+    let [first, second] = shop.zoo.ferry.paths(["first.safetensors", "second.safetensors"]);
+    Model::of_size(100_000, 9, 7).write(&first).unwrap();
+    Model::of_size(100_000, 9, 8).write(&second).unwrap();
+    shop.zoo.manifest(
+        "[[zoo]]\nroot = \"s3://bucket/models\"\noutput = \"s3://bucket/out/{path}.safetensors\"\n\
+         out = { max_shard_size = \"40KB\" }\n",
+    );
+    let sets = |keys: Vec<String>| -> Vec<String> {
+        keys.into_iter().filter(|key| key.starts_with("out/") && key.contains("-of-")).collect()
+    };
+    shop.put("models/a.safetensors", &first);
+    let _ = shop.run().expect(0).prints(&["1 done"]);
+    let older = sets(shop.bucket.keys());
+    assert!(older.len() > 1 && older.iter().all(|key| key.starts_with("out/a-0")), "{older:?}");
+    shop.put("models/a.safetensors", &second);
+    let _ = shop.run().expect(0).prints(&["1 done"]);
+    let newer = sets(shop.bucket.keys());
+    assert!(newer.len() == older.len() && newer.iter().all(|key| key.starts_with("out/a-r")), "{newer:?}");
+    shop.is_equal(second.to_str().unwrap(), "s3://bucket/out/a.safetensors.index.json");
+    let _ = shop.run().expect(0).prints(&["1 unchanged"]);
+    // One that somebody has changed is made again.
+    shop.bucket.put(&newer[0], b"something else");
+    let _ = shop.run().expect(0).prints(&["1 done"]);
+    shop.is_equal(second.to_str().unwrap(), "s3://bucket/out/a.safetensors.index.json");
+    let last = sets(shop.bucket.keys());
+    assert!(last.len() == older.len() && last.iter().all(|key| !newer.contains(key)), "{last:?}");
 }
 
 #[test]

@@ -17,6 +17,11 @@ pub trait Remote: Debug + Send + Sync {
     /// # Errors
     /// Usage, for a URL of such a scheme that names no place; what the place answers.
     fn place(&self, url: &str) -> Result<Option<(Arc<dyn RemotePlace>, String)>>;
+
+    /// What users have to be told of how files were opened since this was last asked.
+    fn take_notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Files by path: relative, parts separated by `/`.

@@ -8,7 +8,7 @@ use super::tests::{beside, fill, home, spawning, tree, whole, write};
 use super::*;
 use crate::context::fault::STAGES;
 use crate::publish::disk::Disk;
-use crate::publish::stage::Destination;
+use crate::publish::stage::{Destination, FileKind};
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
@@ -82,7 +82,7 @@ impl Job {
         let mut stage = Stage::begin_on(&self.destination(home), disk)?;
         let files = fill(&stage, self.files, "new");
         let stale = self.old.iter().filter(|name| !self.files.contains(name));
-        stage.supersede(stale.map(|name| StagedFile { path: (*name).to_owned(), index: false }).collect())?;
+        stage.supersede(stale.map(|name| StagedFile::new(*name, FileKind::Data)).collect())?;
         stage.commit(&files, CommitOptions { force: !self.old.is_empty(), sync })
     }
 

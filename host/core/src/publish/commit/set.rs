@@ -43,7 +43,7 @@ pub(super) fn plan(files: &[StagedFile], stale: &[StagedFile], at: &Move<'_>, fo
             Error::plugin("a planned file has not been written").file(to.path.display().to_string())
         })?;
         let old = to.identity().map_err(failed("look at the output", &to.path))?;
-        planned.push(SetFile { name: file.path.clone(), index: file.index, new, old });
+        planned.push(SetFile { name: file.path.clone(), index: file.is_index(), new, old });
     }
     planned.sort_by_key(|file| file.index);
     let removes_index = planned.iter().any(|file| !file.index && file.old.is_some());
@@ -60,7 +60,7 @@ pub(super) fn plan(files: &[StagedFile], stale: &[StagedFile], at: &Move<'_>, fo
 
 /// The files of an older set that are still there, indexes first.
 fn plan_stale(stale: &[StagedFile], at: &Move<'_>) -> Result<Vec<StaleFile>> {
-    let (indexes, data): (Vec<_>, Vec<_>) = stale.iter().partition(|file| file.index);
+    let (indexes, data): (Vec<_>, Vec<_>) = stale.iter().partition(|file| file.is_index());
     let mut planned = Vec::with_capacity(stale.len());
     for file in indexes.into_iter().chain(data) {
         let place = at.place(&file.path)?;

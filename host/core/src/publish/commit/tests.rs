@@ -48,7 +48,8 @@ pub(super) fn whole(folder: &Path) -> Destination {
 pub(super) fn fill(stage: &Stage, names: &[&str], text: &str) -> Vec<StagedFile> {
     let put = |name: &&str| {
         stage.create(name, None).unwrap().write_all(text.as_bytes()).unwrap();
-        StagedFile { path: (*name).to_owned(), index: name.ends_with(".json") }
+        let kind = if name.ends_with(".json") { FileKind::Index } else { FileKind::Data };
+        StagedFile::new(*name, kind)
     };
     names.iter().map(put).collect()
 }
@@ -280,7 +281,7 @@ fn a_planned_file_that_was_not_written_ends_the_commit() {
     let home = home();
     let stage = Stage::begin(&beside(home.path())).unwrap();
     let mut files = fill(&stage, &["a"], "new");
-    files.push(StagedFile { path: "b".to_owned(), index: false });
+    files.push(StagedFile::new("b", FileKind::Data));
     assert_eq!(stage.commit(&files, KEEP).unwrap_err().kind(), ErrorKind::Plugin);
     assert_tree(home.path(), &[]);
 }

@@ -7,7 +7,7 @@ use crate::context::session::Session;
 use crate::context::windows::{WINDOW_BYTES, windows};
 use crate::publish::commit::Committed;
 use crate::publish::output_bytes::{FileShape, OutputBytes};
-use crate::publish::stage::{StagedFile, check_relative};
+use crate::publish::stage::{FileKind, StagedFile, check_relative};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,24 +16,54 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tensorferry_sdk::{Context, Error, ErrorKind, Result};
 
-/// Objects that are written. Dropping it without a commit ends the uploads, and removes what it has made visible.
+/// The longest older index that is held, to be put back if the new set has to go.
+const MOST_PUT_BACK: u64 = 64 << 20;
+
+/// Objects that are written. Dropping it without a commit ends the uploads, and removes what it has made visible; an older
+/// set of other names is found again then.
 pub(crate) struct RemoteStage {
     folder: RemoteFolder,
     force: bool,
     objects: Mutex<BTreeMap<String, StagedObject>>,
     /// Objects of an older output that go when this one comes.
     stale: Vec<StagedFile>,
+    /// What an older set was found by, in the order in which it went.
+    held: Mutex<Vec<HeldObject>>,
     notes: Mutex<Vec<String>>,
     is_committed: bool,
 }
 
+/// What becomes of an older set when a new one becomes visible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Older {
+    /// There is none that anybody asked to replace, or it is dealt with.
+    NotReplaced,
+    /// Its objects are replaced one after the other.
+    Overwritten,
+    /// The new one's data has other names.
+    StandsBeside,
+}
+
+/// What an older set was found by.
+struct HeldObject {
+    name: String,
+    bytes: Vec<u8>,
+    /// What may stand there when it is put back.
+    condition: Condition,
+}
+
+/// An upload, and what may stand under its name when it becomes visible.
+type Staged = (Arc<dyn RemoteUpload>, Condition);
+
 enum StagedObject {
-    /// Sent as it is written; what may stand under its name when it becomes visible.
+    /// Sent as it is written.
     Upload(Arc<dyn RemoteUpload>, Condition),
     /// In a file without a name, until it is whole.
     Kept(File),
     Visible {
         len: u64,
+        /// It took the place of an older output's sidecar, and goes no more.
+        stays: bool,
     },
 }
 
@@ -44,6 +74,7 @@ impl RemoteStage {
             force,
             objects: Mutex::default(),
             stale: Vec::new(),
+            held: Mutex::default(),
             notes: Mutex::default(),
             is_committed: false,
         }
@@ -76,12 +107,7 @@ impl RemoteStage {
         }
     }
 
-    fn upload(
-        &self,
-        name: &str,
-        len: Option<u64>,
-        late: Vec<Range<u64>>,
-    ) -> Result<(Arc<dyn RemoteUpload>, Condition)> {
+    fn upload(&self, name: &str, len: Option<u64>, late: Vec<Range<u64>>) -> Result<Staged> {
         let path = self.folder.path_of(name);
         let condition = match self.force {
             false => Condition::Absent,
@@ -144,7 +170,7 @@ impl RemoteStage {
         self.uploads().into_values().try_for_each(|(upload, _)| upload.finish())
     }
 
-    fn uploads(&self) -> BTreeMap<String, (Arc<dyn RemoteUpload>, Condition)> {
+    fn uploads(&self) -> BTreeMap<String, Staged> {
         let of = |(name, staged): (&String, &StagedObject)| match staged {
             StagedObject::Upload(upload, condition) => {
                 Some((name.clone(), (upload.clone(), condition.clone())))
@@ -155,46 +181,102 @@ impl RemoteStage {
     }
 
     /// Makes those of these objects visible that are written: data first, then, one after the other, what it is found by.
-    /// Of an older output what it is found by goes first.
+    /// Where none of the data takes an older object's place, the older set is whole until its index is replaced; where one
+    /// does, what the older set is found by goes before all.
     ///
     /// # Errors
     /// Usage, where a name has been taken; what the store says.
     pub(crate) fn show(&self, files: &[StagedFile]) -> Result<()> {
-        if self.force && files.len() > 1 {
-            let is_shown =
-                |name: &String| matches!(self.objects().get(name), Some(StagedObject::Visible { .. }));
-            let own = files.iter().filter(|file| !is_shown(&file.path));
-            for file in own.chain(&self.stale).filter(|file| file.index) {
+        let uploads = self.uploads();
+        let staged = files.iter().filter_map(|file| Some((file, uploads.get(&file.path)?)));
+        let (indexes, data): (Vec<_>, Vec<_>) = staged.partition(|(file, _)| file.is_index());
+        let mut older = Older::NotReplaced;
+        if self.force && files.len() > 1 && !data.is_empty() {
+            let takes_place = |(file, (_, condition)): &(&StagedFile, &Staged)| {
+                file.kind == FileKind::Data && *condition != Condition::Absent
+            };
+            older = if data.iter().any(takes_place) { Older::Overwritten } else { Older::StandsBeside };
+        }
+        if older == Older::Overwritten {
+            for file in self.older(files).filter(|file| file.is_index()) {
                 self.remove_older(&file.path)?;
-                if let Some(StagedObject::Upload(_, condition)) = self.objects().get_mut(&file.path) {
-                    *condition = Condition::Absent;
-                }
             }
             fault::reach("old-index-removed")?;
         }
-        let uploads = self.uploads();
-        let of = |is_index: bool| {
-            let of_kind = files.iter().filter(move |file| file.index == is_index);
-            of_kind.filter_map(|file| Some((&file.path, uploads.get(&file.path)?))).collect::<Vec<_>>()
-        };
-        of(false).into_par_iter().try_for_each(|(name, upload)| self.commit_one(name, upload))?;
+        data.into_par_iter().try_for_each(|(file, staged)| self.commit_one(file, staged))?;
         fault::reach("file-renamed")?;
-        of(true).into_iter().try_for_each(|(name, upload)| self.commit_one(name, upload))?;
+        if older == Older::StandsBeside {
+            // A receipt of the older set would be wrong beside the new one.
+            for file in self.older(files).filter(|file| file.kind == FileKind::Receipt) {
+                self.take_away(&file.path)?;
+            }
+            fault::reach("old-index-removed")?;
+        }
+        for (file, (upload, condition)) in indexes {
+            match older {
+                Older::NotReplaced => self.commit_one(file, &(upload.clone(), condition.clone()))?,
+                Older::Overwritten => self.commit_one(file, &(upload.clone(), Condition::Absent))?,
+                Older::StandsBeside => self.take_place(file, &(upload.clone(), condition.clone()))?,
+            }
+        }
+        if older == Older::StandsBeside {
+            // Under another name than the new one's. What it names goes with the commit.
+            for file in self.stale.iter().filter(|file| file.kind == FileKind::Index) {
+                self.take_away(&file.path)?;
+            }
+        }
         fault::reach("index-renamed")
     }
 
-    fn commit_one(&self, name: &str, (upload, condition): &(Arc<dyn RemoteUpload>, Condition)) -> Result<()> {
+    /// Objects that may stand there of an older output.
+    fn older<'a>(&'a self, files: &'a [StagedFile]) -> impl Iterator<Item = &'a StagedFile> {
+        let is_shown =
+            |file: &StagedFile| matches!(self.objects().get(&file.path), Some(StagedObject::Visible { .. }));
+        files.iter().filter(move |file| !is_shown(file)).chain(&self.stale)
+    }
+
+    fn commit_one(&self, file: &StagedFile, (upload, condition): &Staged) -> Result<()> {
         let note = upload.commit(condition)?;
-        self.objects().insert(name.to_owned(), StagedObject::Visible { len: upload.bytes() });
+        let stays = file.kind == FileKind::Sidecar && *condition != Condition::Absent;
+        self.objects().insert(file.path.clone(), StagedObject::Visible { len: upload.bytes(), stays });
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(note);
         Ok(())
+    }
+
+    /// Has an index take the place of an older one, which is held until the output is committed.
+    fn take_place(&self, file: &StagedFile, staged: &Staged) -> Result<()> {
+        let bytes = match staged.1 {
+            Condition::Absent => None,
+            _ => self.folder.read_small(&file.path, MOST_PUT_BACK),
+        };
+        self.commit_one(file, staged)?;
+        if let Some(bytes) = bytes {
+            let own = self.folder.place.stamp(&self.folder.path_of(&file.path)).ok().flatten();
+            self.hold(&file.path, bytes, own.map_or(Condition::Any, Condition::Same));
+        }
+        Ok(())
+    }
+
+    /// Removes what an older set is found by, and holds it until the output is committed.
+    fn take_away(&self, name: &str) -> Result<()> {
+        let bytes = self.folder.read_small(name, MOST_PUT_BACK);
+        self.remove_older(name)?;
+        if let Some(bytes) = bytes {
+            self.hold(name, bytes, Condition::Absent);
+        }
+        Ok(())
+    }
+
+    fn hold(&self, name: &str, bytes: Vec<u8>, condition: Condition) {
+        let held = HeldObject { name: name.to_owned(), bytes, condition };
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
     }
 
     /// Bytes of an object, as far as they are known.
     pub(crate) fn len(&self, name: &str) -> u64 {
         match self.objects().get(name) {
             Some(StagedObject::Upload(upload, _)) => upload.bytes(),
-            Some(StagedObject::Visible { len }) => *len,
+            Some(StagedObject::Visible { len, .. }) => *len,
             Some(StagedObject::Kept(file)) => file.metadata().map_or(0, |found| found.len()),
             None => 0,
         }
@@ -202,6 +284,15 @@ impl RemoteStage {
 
     fn remove_older(&self, name: &str) -> Result<()> {
         self.folder.place.remove(&self.folder.path_of(name))
+    }
+
+    /// Has an older object stand under its name again.
+    fn put_back(&self, HeldObject { name, bytes, condition }: &HeldObject) -> Result<()> {
+        let object = NewObject { len: Some(bytes.len() as u64), late: Vec::new() };
+        let upload = self.folder.place.create(&self.folder.path_of(name), object)?;
+        upload.write_at(0, bytes)?;
+        upload.finish()?;
+        upload.commit(condition).map(drop)
     }
 
     /// Makes all objects visible, and removes those of the older output.
@@ -217,6 +308,7 @@ impl RemoteStage {
             if let Err(error) = self.remove_older(&file.path) {
                 notes.push(format!("an older output's file could not be removed: {error}"));
             }
+            fault::reach("stale-removed")?;
         }
         notes.sort();
         notes.dedup();
@@ -230,9 +322,16 @@ impl Drop for RemoteStage {
         if self.is_committed {
             return;
         }
-        // Nobody is left to tell; what cannot be removed is whole.
+        // Nobody is left to tell; what cannot be removed is whole. An older set is found again before the new one's data goes;
+        // its receipt went first, and comes last.
+        let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
+        if held.iter().rev().any(|object| self.put_back(object).is_err()) {
+            // One of the two sets has to be there.
+            return;
+        }
         for (name, staged) in &*self.objects() {
-            if matches!(staged, StagedObject::Visible { .. }) {
+            let goes = matches!(staged, StagedObject::Visible { stays: false, .. });
+            if goes && !held.iter().any(|object| object.name == *name) {
                 let _ = self.remove_older(name);
             }
         }

@@ -2,10 +2,12 @@
 //! there tells whether it was done.
 
 use super::super::manner::Manner;
+use super::super::origin::version_of;
 use super::super::trouble::Trouble;
 use super::Sending;
 use crate::fault::Fault;
 use crate::settings::Scope;
+use crate::version::GENERATION;
 use bytes::Bytes;
 use md5::{Digest, Md5};
 use object_store::multipart::PartId;
@@ -125,8 +127,13 @@ impl Complete {
             What::Small(bytes) => {
                 let mode = match (&self.condition, sending.scope) {
                     (Condition::Absent, _) => PutMode::Create,
-                    // Google's store tells versions by numbers that no answer to a reader has.
-                    (Condition::Same(stamp), Scope::S3 | Scope::Azure) => match etag(&stamp.tag) {
+                    (Condition::Same(stamp), Scope::Gcs) => match stamp.tag.strip_prefix(GENERATION) {
+                        Some(number) => {
+                            PutMode::Update(UpdateVersion { e_tag: None, version: Some(number.into()) })
+                        }
+                        None => PutMode::Overwrite,
+                    },
+                    (Condition::Same(stamp), _) => match etag(&stamp.tag) {
                         Some(tag) => {
                             PutMode::Update(UpdateVersion { e_tag: Some(tag.into()), version: None })
                         }
@@ -156,23 +163,27 @@ impl Complete {
         done.map(drop).map_err(|error| sending.trouble(&error))
     }
 
-    /// Looks whether the name is free, since the store cannot be told to.
+    /// Looks whether what may stand under the name does, since the store cannot be told to.
     async fn go_without(&mut self, sending: &Sending) -> Result<()> {
-        let found = sending.store.head(&sending.location).await;
-        match (&self.condition, found) {
-            (Condition::Absent, Ok(_)) => return Err(self.refused(sending)),
-            (Condition::Absent, Err(error)) => {
-                let trouble = sending.trouble(&error);
-                if trouble.status() != Some(404) {
-                    return Err(trouble.error());
-                }
-                self.note = Some(format!(
-                    "the store takes no condition for objects in parts: that {} was free was looked up just before",
-                    sending.url
-                ));
-            }
-            _ => {}
+        if self.condition == Condition::Any {
+            return Ok(());
         }
+        let found = match sending.store.head(&sending.location).await {
+            Ok(meta) => Some(version_of(&meta).stamp()),
+            Err(error) => match sending.trouble(&error) {
+                trouble if trouble.status() == Some(404) => None,
+                trouble => return Err(trouble.error()),
+            },
+        };
+        let what = match (&self.condition, &found) {
+            (Condition::Absent, None) => "was free",
+            (Condition::Same(older), Some(found)) if older.tag == found.tag => "was still the same",
+            _ => return Err(self.refused(sending)),
+        };
+        let url = &sending.url;
+        self.note = Some(format!(
+            "the store takes no condition for objects in parts: that {url} {what} was looked up just before"
+        ));
         self.condition = Condition::Any;
         Ok(())
     }
@@ -181,8 +192,8 @@ impl Complete {
     async fn is_there(&self, sending: &Sending) -> bool {
         let Ok(found) = sending.store.head(&sending.location).await else { return false };
         let tag = found.e_tag.as_deref().unwrap_or_default().trim_matches('"').to_owned();
-        let is_older = matches!(&self.condition, Condition::Same(stamp)
-            if etag(&stamp.tag).is_some_and(|older| older.trim_matches('"') == tag));
+        let is_older =
+            matches!(&self.condition, Condition::Same(older) if older.tag == version_of(&found).stamp().tag);
         let is_ours = match &self.tag {
             Tag::Whole(whole) => tag == *whole,
             Tag::End(end) => tag.ends_with(end.as_str()),

@@ -28,7 +28,7 @@ fn only_stages_that_nobody_holds_are_removed() {
     assert_eq!(fs::read_dir(&area).unwrap().count(), 3);
     assert_eq!(recover(&destination).unwrap(), Recovered::default());
     let second = Stage::begin(&destination).unwrap();
-    running.commit(&[StagedFile { path: "model".to_owned(), index: false }], KEEP).unwrap();
+    running.commit(&[StagedFile::new("model", FileKind::Data)], KEEP).unwrap();
     drop(second);
     assert_eq!(fs::read_to_string(home.path().join("model")).unwrap(), "theirs");
 }

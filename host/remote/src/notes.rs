@@ -1,0 +1,49 @@
+//! Notes are what users have to be told of how files are read.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+/// Nobody reads more of them.
+const MOST: usize = 100;
+
+/// Each note once, and those that were not taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct Notes(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    said: BTreeSet<String>,
+    waiting: Vec<String>,
+}
+
+impl Notes {
+    /// Keeps a note until it is taken, unless it was said before.
+    pub(crate) fn say(&self, note: String) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.said.len() < MOST && state.said.insert(note.clone()) {
+            state.waiting.push(note);
+        }
+    }
+
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_note_is_said_once_and_not_too_many_are() {
+        let notes = Notes::default();
+        for _ in 0..2 {
+            notes.say("a".into());
+        }
+        assert_eq!(notes.take(), ["a"]);
+        notes.say("a".into());
+        assert!(notes.take().is_empty());
+        (0..2 * MOST).for_each(|number| notes.say(number.to_string()));
+        assert_eq!(notes.take().len(), MOST - 1);
+    }
+}

@@ -1,0 +1,117 @@
+//! A proxy between `ferry` and a store that others wrote. It holds what is sent against the checksums that come along, which
+//! that store does not; what goes wrong on the way a test says.
+
+use crate::store_support::server::{Reply, Request, Server};
+use crate::store_support::store;
+use base64::prelude::{BASE64_STANDARD, Engine};
+use sha2::{Digest, Sha256};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Passes a request on, and gives the answer.
+pub(crate) type Pass<'p> = &'p dyn Fn(&Request) -> Reply;
+
+pub(crate) struct Proxy {
+    pub(crate) server: Server,
+    checked: Arc<Checked>,
+}
+
+#[derive(Default)]
+struct Checked {
+    /// How many bodies came with a checksum.
+    count: AtomicUsize,
+    /// Those that were not what their checksum says.
+    wrong: Mutex<Vec<String>>,
+}
+
+impl Proxy {
+    /// Starts one before the server at this port. `way` answers each request; it may pass it on.
+    pub(crate) fn start(
+        port: u16,
+        way: impl Fn(&Request, Pass<'_>) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let checked = Arc::<Checked>::default();
+        let seen = Arc::clone(&checked);
+        let server = Server::start(move |request| way(request, &|request| seen.pass(port, request)));
+        Self { server, checked }
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        format!("endpoint=http://127.0.0.1:{}", self.server.port)
+    }
+
+    /// How many bodies came with a checksum.
+    pub(crate) fn checked(&self) -> usize {
+        self.checked.count.load(Ordering::SeqCst)
+    }
+
+    /// What was not as its checksum says.
+    pub(crate) fn wrong(&self) -> Vec<String> {
+        self.checked.wrong.lock().unwrap().clone()
+    }
+}
+
+impl Checked {
+    fn pass(&self, port: u16, request: &Request) -> Reply {
+        let found = checksums(request);
+        self.count.fetch_add(usize::from(!found.is_empty()), Ordering::SeqCst);
+        if let Some((name, ..)) = found.iter().find(|(_, said, is)| said != is) {
+            self.wrong.lock().unwrap().push(format!("{name} of {} {}", request.method, request.target));
+            return store::error(400, "BadDigest");
+        }
+        ask(port, request)
+    }
+}
+
+/// The checksums of a body: what each header says, and what it is.
+fn checksums(request: &Request) -> Vec<(&'static str, String, String)> {
+    let sha256 = Sha256::digest(&request.body);
+    let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &request.body);
+    let hex: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
+    let of = [
+        ("x-amz-checksum-crc64nvme", BASE64_STANDARD.encode(crc.to_be_bytes())),
+        ("x-amz-checksum-sha256", BASE64_STANDARD.encode(sha256)),
+        ("x-amz-content-sha256", hex),
+    ];
+    // The last one may say that it says nothing.
+    let said = |name| request.header(name).filter(|text| !text.starts_with("UNSIGNED")).map(str::to_owned);
+    let is_sent = !request.body.is_empty();
+    of.into_iter().filter_map(|(name, is)| Some((name, said(name).filter(|_| is_sent)?, is))).collect()
+}
+
+/// What the server at a port answers.
+pub(crate) fn ask(port: u16, request: &Request) -> Reply {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    // Of the older protocol, in which an answer ends with its connection.
+    let mut head = format!("{} {} HTTP/1.0\r\n", request.method, request.target);
+    for (name, value) in request.headers.iter().filter(|(name, _)| *name != "connection") {
+        head += &format!("{name}: {value}\r\n");
+    }
+    stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
+    stream.write_all(&request.body).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+    let mut lines = head.lines();
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let own = |name: &str| ["connection", "server", "date"].contains(&name.to_ascii_lowercase().as_str());
+    let headers = lines.filter_map(|line| line.split_once(':'));
+    let headers = headers.filter(|(name, _)| !own(name));
+    headers
+        .fold(Reply::new(status, &answer[end + 4..]), |reply, (name, value)| reply.with(name, value.trim()))
+}
+
+/// A request of the test's own: not signed, which the server does not look at.
+pub(crate) fn request(method: &str, target: &str, body: &[u8]) -> Request {
+    let headers = [("host", "127.0.0.1".to_owned()), ("content-length", body.len().to_string())];
+    Request {
+        method: method.to_owned(),
+        target: target.to_owned(),
+        headers: headers.map(|(name, value)| (name.to_owned(), value)).into(),
+        body: body.to_vec(),
+        number: 0,
+    }
+}
