@@ -47,7 +47,7 @@ class Cluster:
         if piece in self.deadly:
             self.later(begun + self.seconds / 2 - self.now, Lost(name, "out of memory"))
         else:
-            self.later(begun + self.seconds - self.now, Ended(name, piece, {"jobs": JOBS, **result}))
+            self.later(begun + self.seconds - self.now, Ended(name, piece, {"event": "piece-done", "jobs": JOBS, **result}))
         self.on_give(name, piece)
 
     def ask(self, name):

@@ -298,7 +298,9 @@ class _Run:
     def close(self, piece: Piece) -> None:
         del self.open[piece.number]
         self.outcome.add(piece)
-        self.tell("piece-done", **{**piece.result, "piece": piece.number, "done": piece.done, "attempts": piece.attempts})
+        facts = {**piece.result, "piece": piece.number, "done": piece.done, "attempts": piece.attempts}
+        facts.pop("event", None)
+        self.tell("piece-done", **facts)
 
     def crashed(self, piece: Piece, why: str) -> None:
         """A piece's worker has died, or seems to have."""
