@@ -1,6 +1,6 @@
 //! The command line's arguments.
 
-use super::run::Cluster;
+use super::cluster::Cluster;
 use clap::{Args, Parser, Subcommand};
 use std::convert::Infallible;
 use std::path::PathBuf;

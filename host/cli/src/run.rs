@@ -4,8 +4,6 @@ mod cluster;
 mod plan;
 mod progress;
 
-pub(crate) use cluster::Cluster;
-
 use super::args::{Arguments, Run as Command};
 use super::terminal::{self, printable};
 use globset::{Glob, GlobSet, GlobSetBuilder};

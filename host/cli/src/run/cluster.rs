@@ -2,6 +2,7 @@
 //! `ferry` to each node; this process becomes Python.
 
 use super::super::args::{Arguments, Run as Command};
+use super::super::cluster::Cluster;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -14,38 +15,6 @@ const QUESTION: &str = "import sys; from importlib.util import find_spec
 sys.exit(41 if find_spec('tensorferry') is None else 42 if find_spec('ray') is None else 0)";
 const NO_PACKAGE: i32 = 41;
 const NO_RAY: i32 = 42;
-
-/// Where the jobs run, as `--on` has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Cluster {
-    /// The address; none: the cluster that Ray finds.
-    address: Option<String>,
-}
-
-impl Cluster {
-    /// `ray` or `ray=ADDRESS`.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub(crate) fn parse(text: &str) -> std::result::Result<Self, String> {
-        let (engine, address) = match text.split_once('=') {
-            Some((engine, address)) => (engine, Some(address.to_owned())),
-            None => (text, None),
-        };
-        if engine != "ray" {
-            return Err("jobs run on `ray`, or on `ray=ADDRESS`".to_owned());
-        }
-        match address.as_deref() {
-            Some("") => Err("an address is missing behind `ray=`".to_owned()),
-            Some(client) if client.starts_with("ray://") => Err(
-                "Ray's client loses its work with its connection: run this on a node of the cluster, or by \
-                 `ray job submit`"
-                    .to_owned(),
-            ),
-            _ => Ok(Self { address }),
-        }
-    }
-}
 
 /// Becomes the Python process that does it; so signals and the exit code are its own.
 ///
@@ -134,20 +103,4 @@ fn cannot_start(python: &OsStr, error: &std::io::Error) -> Error {
         "--on ray needs Python with the package `tensorferry[ray]`, and {} cannot be started: {error}; {PYTHON} names another",
         python.display()
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_engine_may_have_an_address() {
-        let address = |address: &str| Ok(Cluster { address: Some(address.to_owned()) });
-        assert_eq!(Cluster::parse("ray"), Ok(Cluster { address: None }));
-        assert_eq!(Cluster::parse("ray=10.0.0.1:6379"), address("10.0.0.1:6379"));
-        assert_eq!(Cluster::parse("ray=auto"), address("auto"));
-        for wrong in ["dask", "ray=", "rayon", "ray=ray://head:10001"] {
-            assert!(Cluster::parse(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -67,7 +67,8 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return _CODES.get(error.kind, 5)
     except ConnectionError as error:
-        print(f"error: no Ray cluster: {error}", file=sys.stderr)
+        token = "if it asks for a token: RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
+        print(f"error: no Ray cluster: {error} ({token})", file=sys.stderr)
         return 5
     if given.json:
         print(json.dumps({"event": "end", **summary.as_dict()}))
