@@ -6,9 +6,9 @@ mod narrowed;
 use crate::context::session::Session;
 use crate::convert::steps::{on_records, parse};
 use crate::formats::placeholder::explain;
+use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::model::OpenOptions;
-use crate::formats::probe::probe;
 use crate::read::context::ReadContext;
 use crate::read::file_group::{FileGroup, takes_schema};
 use crate::read::record_files;
@@ -106,7 +106,8 @@ impl Scan {
             .map_err(|error| explain(&*source, error).file(source.entry_path().display().to_string()))?;
         let schema = set.schema();
         let (set, readers) = (Arc::from(set), Readers::Own(reader));
-        let opened = Arc::new(Opened { set, losses, _readers: readers, source, format, takes_schema, session });
+        let opened =
+            Arc::new(Opened { set, losses, _readers: readers, source, format, takes_schema, session });
         Ok(Self { opened, steps: Arc::default(), schema })
     }
 

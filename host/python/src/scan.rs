@@ -43,12 +43,8 @@ impl Engine {
         group: Option<(PathBuf, Vec<String>, Option<PathBuf>)>,
     ) -> PyResult<Scan> {
         let registry = self.for_a_call();
-        let group = group.map(|(folder, files, schema)| FileGroup {
-            dataset: String::new(),
-            folder,
-            files,
-            schema,
-        });
+        let group =
+            group.map(|(folder, files, schema)| FileGroup { dataset: String::new(), folder, files, schema });
         let scan = work::run(py, registry.session(), None, || {
             let options = input.open_options();
             let scan = match &group {

@@ -74,7 +74,9 @@ fn refuse(command: &Command, arguments: &Arguments) -> Result<()> {
     ];
     match given.iter().find(|(is_given, _)| *is_given) {
         Some((_, flag)) => Err(Error::usage(format!("{flag} does not reach the nodes of a cluster"))
-            .expected("what the manifest says, and the environment of the nodes: FERRY_PLUGIN_PATH, FERRY_STORE")),
+            .expected(
+                "what the manifest says, and the environment of the nodes: FERRY_PLUGIN_PATH, FERRY_STORE",
+            )),
         None => Ok(()),
     }
 }

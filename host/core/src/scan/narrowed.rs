@@ -21,7 +21,11 @@ impl Narrowed {
 
     /// The number of a split in the other set.
     fn number(&self, split: usize) -> Result<usize> {
-        if split < self.splits.len() { Ok(self.first + split) } else { Err(Error::plugin(format!("no split {split}"))) }
+        if split < self.splits.len() {
+            Ok(self.first + split)
+        } else {
+            Err(Error::plugin(format!("no split {split}")))
+        }
     }
 }
 

@@ -332,10 +332,10 @@ class _Run:
 
     def take_back(self, worker: _Worker, why: str) -> None:
         """The pieces of a worker go back to the queue; the first is what it died of, if it died of one."""
-        first, *others = [*worker.pieces] or [None]
+        pieces = list(worker.pieces)
         worker.pieces.clear()
-        self.queue.extendleft(reversed(others))
-        if first is not None:
+        self.queue.extendleft(reversed(pieces[1:]))
+        for first in pieces[:1]:
             self.crashed(self.open[first], why)
 
     def give_up(self) -> None:
