@@ -12,6 +12,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -28,6 +29,8 @@ from ._bar import bar
 
 # How often an actor may die in a row, without an answer in between, before another one takes its place.
 _MOST_DEATHS = 5
+# Seconds that leaving the cluster may take: the work is done by then.
+_LONGEST_GOODBYE = 10.0
 _KINDS: dict[int, tuple[str, type[Error]]] = {
     2: ("usage", UsageError),
     75: ("passing fault", TransientError),
@@ -99,8 +102,15 @@ def run(  # type: ignore[no-untyped-def]
     finally:
         end()
         if is_own:
-            ray.shutdown()
+            _leave()
     return _summary(outcome, folder, notes, time.monotonic() - began)
+
+
+def _leave() -> None:
+    """Leaves the cluster, which may wait for a node that is frozen for as long as that is."""
+    thread = threading.Thread(target=ray.shutdown, name="leave-ray", daemon=True)
+    thread.start()
+    thread.join(_LONGEST_GOODBYE)
 
 
 def _refuse_client(address: str | None) -> None:
