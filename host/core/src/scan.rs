@@ -51,7 +51,7 @@ impl Registry {
     /// As of [`scan_with`](Self::scan_with).
     #[doc(hidden)]
     pub fn scan_group(&self, group: &FileGroup, options: &OpenOptions) -> Result<Scan> {
-        let (session, choice) = (self.session(), options.choice());
+        let (session, choice): (&Session, _) = (self.session(), options.choice());
         let source = group.source(session)?;
         let format = probe(self, &source, choice.from, session)?;
         Scan::open(self, &source, format, &group.reader_options(format, choice.options), false)
