@@ -39,7 +39,9 @@ def same(path, data=None, **options):
     local = pyarrow.table(tensorferry.scan(path, **options)).replace_schema_metadata(None)
     data = tensorferry.ray.read(path, **options) if data is None else data
     found = table_of(data)
-    assert found.schema == local.schema and found.combine_chunks() == local.combine_chunks()
+    assert found.schema == local.schema
+    # As text where there are numbers that are not equal to themselves.
+    assert found.equals(local) or repr(found.to_pylist()) == repr(local.to_pylist())
     assert data.schema().base_schema.remove_metadata() == local.schema
     return found
 
@@ -204,7 +206,7 @@ def test_an_input_without_records_has_columns(tmp_path):
 def test_relative_paths_hold_in_other_processes(files, monkeypatch):
     monkeypatch.chdir(files)
     assert tensorferry.ray.read("jsonl").count() == 3000
-    assert tensorferry.ray.read("tfrecord/part-0000[0-2]*").count() == 1500
+    assert tensorferry.ray.read("jsonl/part-0000[0-2]*").count() == 1500
 
 
 def names_in(folder):

@@ -118,7 +118,7 @@ class _Group:
 
     @property
     def bytes(self) -> int:
-        return sum(stretch.bytes for stretch in self.stretches)
+        return _bytes(self.stretches)
 
     @property
     def records(self) -> int | None:
@@ -160,7 +160,7 @@ class TensorferryDatasource(Datasource):
         return "Tensorferry"
 
     def estimate_inmemory_data_size(self) -> int | None:
-        return sum(stretch.bytes for stretch in self._stretches)
+        return _bytes(self._stretches)
 
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: object = None
@@ -168,8 +168,9 @@ class TensorferryDatasource(Datasource):
         groups = _groups(self._stretches, parallelism) if self._is_row_wise else []
         # One task at least: it says the columns of an input without records.
         groups = groups or [_Group(tuple(self._stretches))]
-        limit = {} if per_task_row_limit is None else {"per_task_row_limit": per_task_row_limit}
-        return [ReadTask(_Reading(self._table, group), self._metadata(group), **limit) for group in groups]
+        limit: dict[str, Any] = {} if per_task_row_limit is None else {"per_task_row_limit": per_task_row_limit}
+        schema = self._table.schema
+        return [ReadTask(_Reading(self._table, group), self._metadata(group), schema, **limit) for group in groups]
 
     def _metadata(self, group: _Group) -> BlockMetadata:
         # Steps may leave records out.
@@ -256,24 +257,36 @@ class _schema_at:
 
 
 def _groups(stretches: Sequence[_Stretch], count: int) -> list[_Group]:
-    """Groups of about as many bytes, at most about `count` of them."""
-    most = max(1, -(-sum(stretch.bytes for stretch in stretches) // max(1, count)))
+    """About `count` groups of about as many bytes each, in order."""
+    each = max(1, -(-_bytes(stretches) // max(1, count)))
     groups: list[_Group] = []
-    files: list[_Stretch] = []
+    # Whole files that follow each other, each with its stretches.
+    files: list[list[_Stretch]] = []
     for parts in _by_file(stretches).values():
-        if sum(part.bytes for part in parts) > most and len(parts) > 1:
-            groups += _flushed(files)
-            run: list[_Stretch] = []
-            for part in parts:
-                run.append(part)
-                if sum(one.bytes for one in run) >= most:
-                    groups += _flushed(run)
-            groups += _flushed(run)
-            continue
-        if files and sum(part.bytes for part in [*files, *parts]) > most:
-            groups += _flushed(files)
-        files += parts
-    return groups + _flushed(files)
+        if len(parts) > 1 and _bytes(parts) > each:
+            groups += _dealt(files, each)
+            files = []
+            groups += _dealt([[part] for part in parts], each)
+        else:
+            files.append(parts)
+    return groups + _dealt(files, each)
+
+
+def _dealt(units: list[list[_Stretch]], each: int) -> list[_Group]:
+    """The units in order, in groups of about `each` bytes: a unit goes where its middle lies."""
+    total = sum(_bytes(unit) for unit in units)
+    count = max(1, min(len(units), round(total / each)))
+    groups: list[list[_Stretch]] = [[] for _ in range(count)]
+    before = 0
+    for unit in units:
+        size = _bytes(unit)
+        groups[min(count - 1, (2 * before + size) * count // max(1, 2 * total))] += unit
+        before += size
+    return [_Group(tuple(group)) for group in groups if group]
+
+
+def _bytes(stretches: Iterable[_Stretch]) -> int:
+    return sum(stretch.bytes for stretch in stretches)
 
 
 def _by_file(stretches: Sequence[_Stretch]) -> dict[str, list[_Stretch]]:
@@ -284,13 +297,6 @@ def _by_file(stretches: Sequence[_Stretch]) -> dict[str, list[_Stretch]]:
     return found
 
 
-def _flushed(stretches: list[_Stretch]) -> list[_Group]:
-    """The stretches as a group, if there are any; the list is empty then."""
-    made = [_Group(tuple(stretches))] if stretches else []
-    stretches.clear()
-    return made
-
-
 def _places(scan: _native.Scan, group: _Group) -> tuple[int, int]:
     """The numbers of a group's first stretch and of the one behind its last, in a scan of its files or of all."""
     found = [_Stretch(*stretch) for stretch in scan.stretches()]
@@ -299,7 +305,7 @@ def _places(scan: _native.Scan, group: _Group) -> tuple[int, int]:
     ends = [n + 1 for n, one in enumerate(found) if (one.file, one.end) == (last.file, last.end)]
     if starts and ends:
         within = found[starts[0] : ends[-1]]
-        if sum(stretch.bytes for stretch in within) == group.bytes:
+        if _bytes(within) == group.bytes:
             return starts[0], ends[-1]
     text = f"passing fault: {first.file!r} is not what it was when the data set was opened: read it again"
     error = TransientError(text)
