@@ -102,6 +102,20 @@ impl Zoo {
         self.command(options).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
+    /// Cuts its jobs into pieces of so many, as the plan `zoo.plan`.
+    pub fn plan(&self, piece_jobs: usize) -> Outcome {
+        let [manifest, plan] = self.ferry.paths(["zoo.toml", "zoo.plan"]);
+        self.ferry.run(args!["plan", manifest, plan, "--piece-jobs", piece_jobs.to_string(), "--json"])
+    }
+
+    /// `ferry run` or `ferry work` on its plan.
+    #[must_use]
+    pub fn on_plan(&self, command: &str, options: &[&str]) -> Command {
+        let mut command = self.ferry.command([command]);
+        command.arg(self.path("zoo.plan")).args(options);
+        command
+    }
+
     /// The `report.json` of the last run.
     pub fn report(&self) -> Value {
         let bytes = std::fs::read(self.path("zoo.report/report.json")).unwrap();

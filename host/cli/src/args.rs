@@ -123,6 +123,10 @@ pub(crate) enum Command {
     Check(Check),
     /// Do the jobs of a manifest; again: what is left, and what has changed
     Run(Run),
+    /// Cut a manifest's jobs into pieces once, for many workers
+    Plan(Plan),
+    /// Do pieces of a plan until there are none left
+    Work(Work),
     /// Do jobs for a runner: not for people
     #[command(hide = true)]
     Job {
@@ -683,7 +687,7 @@ pub(crate) struct Check {
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// The manifest: TOML, see --schema
+    /// The manifest: TOML, see --schema; or a plan
     #[arg(required_unless_present = "schema")]
     pub(crate) manifest: Option<PathBuf>,
 
@@ -699,7 +703,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Vec<String>,
 
-    /// Only the I-th of N parts of the jobs, from 1; `slurm` or `k8s/N` ask the scheduler for I
+    /// Only the I-th of N parts of the jobs, or of a plan's pieces, from 1; `slurm` or `k8s/N` ask the scheduler for I
     #[arg(long, value_name = "I/N")]
     pub(crate) shard: Option<String>,
 
@@ -739,6 +743,66 @@ pub(crate) struct Run {
     /// Print the manifest's JSON Schema
     #[arg(long, exclusive = true)]
     pub(crate) schema: bool,
+
+    /// JSON lines on stdout: what happens, as it happens
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Errors, failures and what is lost, and nothing else
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Plan {
+    /// The manifest
+    pub(crate) manifest: PathBuf,
+
+    /// The folder that the plan will be
+    pub(crate) plan: PathBuf,
+
+    /// Only jobs whose names match this glob
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+
+    /// The value of a variable of the manifest
+    #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
+    pub(crate) var: Vec<(String, String)>,
+
+    /// Most jobs of a piece
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) piece_jobs: usize,
+
+    /// Most bytes that the jobs of a piece read; a bigger model is a piece alone
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1GiB")]
+    pub(crate) piece_bytes: u64,
+
+    /// One JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Work {
+    /// The plan
+    pub(crate) plan: PathBuf,
+
+    /// Claim pieces that no other worker does; without it, they come as lines `{"piece":17}` over the standard input, and
+    /// what becomes of them is told in JSON lines
+    #[arg(long)]
+    pub(crate) pull: bool,
+
+    /// End with this process, which has started this one
+    #[arg(long, value_name = "PID")]
+    pub(crate) runner: Option<u32>,
+
+    /// Jobs at the same time [default: one for each thread, more while they are small]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) jobs: Option<usize>,
+
+    /// End at the first piece with a job that fails for good
+    #[arg(long, requires = "pull")]
+    pub(crate) fail_fast: bool,
 
     /// JSON lines on stdout: what happens, as it happens
     #[arg(long)]

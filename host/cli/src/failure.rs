@@ -23,6 +23,8 @@ pub(super) fn is_json(command: &Command) -> bool {
         Command::Diff(command) => command.json,
         Command::Check(command) => command.json,
         Command::Run(command) => command.json,
+        Command::Plan(command) => command.json,
+        Command::Work(command) => command.json,
         Command::Verify(command) => command.json,
         Command::Clean(command) => command.json,
         Command::Steps(command) => command.json,

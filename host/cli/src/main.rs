@@ -19,6 +19,7 @@ mod losses;
 mod man;
 mod page;
 mod pipes;
+mod plan;
 mod plugin;
 mod plugin_folders;
 mod process;
@@ -30,6 +31,7 @@ mod terminal;
 mod user_folders;
 mod verify;
 mod view;
+mod work;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory, Parser};
@@ -107,6 +109,8 @@ fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
         Command::Diff(command) => diff::run(command, &load()?, session).map(verdict),
         Command::Check(command) => check::run(command, &load()?, session).map(verdict),
         Command::Run(command) => run::run(command, arguments, &load, session),
+        Command::Plan(command) => plan::run(command, arguments, &load()?, session),
+        Command::Work(command) => work::run(command, arguments, &load()?, session),
         Command::Job { .. }
         | Command::ScanPlugins { .. }
         | Command::ExaminePlugin { .. }

@@ -1,20 +1,20 @@
 //! `ferry run`: does the jobs of a manifest, or prints what that would be.
 
 mod cluster;
-mod plan;
+mod dry_run;
 mod progress;
 
 use super::args::{Arguments, Run as Command};
 use super::terminal::{self, printable};
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use progress::Progress;
+pub(super) use progress::Progress;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry_run::manifest::{self, Mistake, RunTable, Variables};
 use tensorferry_run::report::{self, JobSummary, Totals};
-use tensorferry_run::{self, Budget, RunOptions, Shard, WorkerCommand, exit};
+use tensorferry_run::{self, Budget, Plan, RunOptions, RunOutcome, Shard, WorkerCommand, exit};
 use tensorferry_sdk::{Error, Result};
 
 /// Failures that are told again at the end: about a screen.
@@ -36,6 +36,9 @@ pub(super) fn run(
     let path = command.manifest.as_deref().unwrap_or(Path::new(""));
     let registry = load()?;
     registry.check_any()?;
+    if Plan::is_at(path) {
+        return run_plan(command, arguments, &Plan::open(path)?, &registry, session);
+    }
     let variables = Variables::new(command.var.clone());
     let loaded = match manifest::load(path, &variables, &registry) {
         Ok(loaded) => loaded,
@@ -50,19 +53,72 @@ pub(super) fn run(
     let cancelled = session.cancel_flag();
     let progress = Progress::new(command.json, command.quiet, command.explain);
     if command.dry_run {
-        let plan = tensorferry_run::plan(&loaded.jobs, &registry, &options, &progress, &cancelled);
+        let plan = tensorferry_run::dry_run(&loaded.jobs, &registry, &options, &progress, &cancelled);
         progress.finish();
         if cancelled.load(Ordering::Relaxed) {
             return Err(Error::cancelled("the plan was not finished"));
         }
-        plan::print(&plan, command.json)?;
+        dry_run::print(&plan, command.json)?;
         return Ok(plan.exit_code());
     }
     let folder = command.report.clone().or(loaded.run.report.map(PathBuf::from));
     let folder = folder.map_or_else(|| options.report_folder(), Ok)?;
     let ended = tensorferry_run::run(&loaded.jobs, &registry, &options, &progress, &cancelled)?;
     progress.finish();
-    let page = report::write(&folder, &ended.summary, tensorferry_check::SCRIPT)?;
+    tell(command, &folder, &ended)
+}
+
+/// Does a plan's pieces.
+fn run_plan(
+    command: &Command,
+    arguments: &Arguments,
+    plan: &Plan,
+    registry: &Registry,
+    session: &Session,
+) -> Result<u8> {
+    let refused = [
+        (command.dry_run, "--dry-run"),
+        (!command.var.is_empty(), "--var"),
+        (command.journal.is_some(), "--journal"),
+    ];
+    if let Some((_, flag)) = refused.iter().find(|(is_given, _)| *is_given) {
+        return Err(Error::usage(format!("{flag} is for a manifest: a plan has its jobs and journals")));
+    }
+    let mut options = options_of_worker(arguments, plan, command.jobs, session)?;
+    options.only = only(&command.only)?;
+    options.shard = command.shard.as_deref().map(Shard::parse).transpose()?;
+    options.explain = command.explain;
+    options.fail_fast = command.fail_fast;
+    let folder = command.report.clone().map_or_else(|| options.report_folder(), Ok)?;
+    let progress = Progress::new(command.json, command.quiet, command.explain);
+    let ended = tensorferry_run::run_plan(plan, registry, &options, &progress, &session.cancel_flag())?;
+    progress.finish();
+    tell(command, &folder, &ended)
+}
+
+/// What a worker of a plan does its pieces with.
+pub(super) fn options_of_worker(
+    arguments: &Arguments,
+    plan: &Plan,
+    jobs: Option<usize>,
+    session: &Session,
+) -> Result<RunOptions> {
+    Ok(RunOptions {
+        manifest: plan.folder().to_owned(),
+        // Pieces have journals of their own; a report lies beside it.
+        journal: plan.folder().join("plan.journal.jsonl"),
+        only: None,
+        shard: None,
+        explain: false,
+        fail_fast: false,
+        budget: Budget::of_worker(jobs, session.threads, session.memory, plan.header().memory),
+        worker: worker_command(arguments, arguments.memory)?,
+    })
+}
+
+/// Writes the report, and says how it went; returns the exit code.
+fn tell(command: &Command, folder: &Path, ended: &RunOutcome) -> Result<u8> {
+    let page = report::write(folder, &ended.summary, tensorferry_check::SCRIPT)?;
     if !command.quiet {
         ended.notes.iter().for_each(|note| terminal::message("note", &printable(note)));
     }
@@ -100,7 +156,7 @@ fn tell_failures(jobs: &[JobSummary]) {
     }
 }
 
-fn print_mistakes(path: &Path, mistakes: &[Mistake], json: bool) -> Result<()> {
+pub(super) fn print_mistakes(path: &Path, mistakes: &[Mistake], json: bool) -> Result<()> {
     let path = path.display().to_string();
     for mistake in mistakes {
         terminal::message("error", &format!("{}:{}", printable(&path), printable(&mistake.to_string())));
@@ -139,7 +195,7 @@ fn options(
     })
 }
 
-fn only(patterns: &[String]) -> Result<Option<GlobSet>> {
+pub(super) fn only(patterns: &[String]) -> Result<Option<GlobSet>> {
     if patterns.is_empty() {
         return Ok(None);
     }
@@ -153,7 +209,7 @@ fn only(patterns: &[String]) -> Result<Option<GlobSet>> {
 }
 
 /// How a job's process is started: as this one, with the same plugins and limits.
-fn worker_command(arguments: &Arguments, memory: Option<u64>) -> Result<WorkerCommand> {
+pub(super) fn worker_command(arguments: &Arguments, memory: Option<u64>) -> Result<WorkerCommand> {
     let program = std::env::current_exe().map_err(|e| Error::from(e).context("cannot find this program"))?;
     let folders = arguments.plugin_dir.iter().flat_map(|folder| {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());

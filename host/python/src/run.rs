@@ -14,7 +14,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use tensorferry::{Error, Registry, Result};
 use tensorferry_run::manifest::{self, Mistake, Variables};
-use tensorferry_run::{Budget, Event, EventListener, RunOptions, WorkerCommand, plan, report, run};
+use tensorferry_run::{Budget, Event, EventListener, RunOptions, WorkerCommand, dry_run, report, run};
 
 /// What a run may be told beside its manifest.
 struct RunArguments {
@@ -82,7 +82,7 @@ impl Engine {
         };
         let cancelled = session.cancel_flag();
         if how.dry_run {
-            let plan = plan(&loaded.jobs, registry, &options, events, &cancelled);
+            let plan = dry_run(&loaded.jobs, registry, &options, events, &cancelled);
             if cancelled.load(Ordering::Relaxed) {
                 return Err(Error::cancelled("the plan was not finished"));
             }

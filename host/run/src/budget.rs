@@ -52,6 +52,21 @@ impl Budget {
         }
     }
 
+    /// That of a worker of a plan: as many jobs as there are threads and memory for, of jobs whose share the plan has decided.
+    /// `planned`: the plan's memory.
+    #[must_use]
+    pub fn of_worker(jobs: Option<usize>, threads: usize, memory: u64, planned: u64) -> Self {
+        let within = memory / Self::planned_share(u64::MAX, planned).max(1);
+        let jobs = jobs.unwrap_or(threads).min(usize::try_from(within).unwrap_or(usize::MAX));
+        Self { jobs: jobs.max(1), packs: true, threads: threads.max(1), memory, rate: None }
+    }
+
+    /// Bytes of buffers of a job of a plan with so many bytes of input: the same on every machine, whatever runs beside it.
+    pub(crate) fn planned_share(bytes: u64, memory: u64) -> u64 {
+        let big = memory / 2;
+        if bytes >= SMALL { big } else { (big / SMALL_JOBS as u64).max(1 << 20) }
+    }
+
     /// The places that there are.
     pub(crate) fn places(&self) -> usize {
         if self.packs { self.jobs * SMALL_JOBS } else { self.jobs }

@@ -31,6 +31,22 @@ pub enum Event<'a> {
     JobFailed(&'a JobSummary),
     /// A job was stopped before it was done.
     JobCancelled { name: &'a str },
+    /// A piece of a plan begins, as [`RunBegan`](Self::RunBegan).
+    PieceBegan { piece: u64, jobs: usize, to_run: usize, bytes: u64 },
+    /// How many of its jobs have ended, and how many bytes these and the running ones have copied.
+    PieceMoved { piece: u64, jobs: usize, bytes: u64 },
+    /// A piece ends; of those that failed the first.
+    PieceDone {
+        piece: u64,
+        jobs: usize,
+        #[serde(flatten)]
+        totals: &'a Totals,
+        seconds: f64,
+        exit_code: u8,
+        failures: Vec<PieceFailure<'a>>,
+    },
+    /// A piece could not be begun, or its journal not be written.
+    PieceFailed { piece: u64, message: &'a str, exit_code: u8 },
     /// A run ends, after so many seconds.
     RunEnded {
         #[serde(flatten)]
@@ -38,6 +54,21 @@ pub enum Event<'a> {
         interrupted: bool,
         seconds: f64,
     },
+}
+
+/// A job of a piece that failed.
+#[derive(Debug, Serialize)]
+pub struct PieceFailure<'a> {
+    /// The job's name.
+    pub name: &'a str,
+    /// OUTPUT.
+    pub output: &'a str,
+    /// Why.
+    pub message: String,
+    /// The exit code that `ferry convert` would have had.
+    pub exit_code: Option<i32>,
+    /// Whether it may succeed if it is tried again.
+    pub passing: bool,
 }
 
 /// Receives the events of a run, from many threads.

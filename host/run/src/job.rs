@@ -1,6 +1,8 @@
 //! A job is one conversion of a manifest: what is converted, and how the job is run.
 
-mod input_size;
+mod input_stamp;
+
+pub(crate) use input_stamp::InputStamp;
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -21,6 +23,17 @@ pub struct Job {
     pub name: String,
     pub(crate) conversion: Conversion,
     pub(crate) policy: JobPolicy,
+}
+
+/// What a plan says of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PlannedWork {
+    /// A digest of all that its output's bytes follow from: the same for every attempt at it.
+    pub(crate) key: String,
+    /// Bytes of its input.
+    pub(crate) bytes: u64,
+    /// Bytes of its buffers: where pieces of records end follows from it.
+    pub(crate) memory: u64,
 }
 
 /// Everything in a manifest that decides what an output will be. A change of it makes the job run again.
@@ -132,11 +145,11 @@ impl Job {
         self.shares_schema() && !has
     }
 
-    /// About how many bytes its input has.
-    pub(crate) fn input_bytes(&self, session: &Session) -> u64 {
+    /// What its input is before it is opened.
+    pub(crate) fn input_stamp(&self, session: &Session) -> InputStamp {
         match &self.conversion.file_group {
-            Some(group) => input_size::of_files(group, session),
-            None => input_size::estimate(Path::new(&self.conversion.input), session),
+            Some(group) => InputStamp::of_files(group, session),
+            None => InputStamp::of_path(Path::new(&self.conversion.input), session),
         }
     }
 

@@ -6,7 +6,7 @@
 //! {"event":"begin","run":{...},"sum":"0123456789abcdef"}
 //! {"event":"scanned","key":KEY,"scan":{...},"sum":...}                           the schema of a file group
 //! {"event":"commit","output":OUTPUT,"conversion":{...},"made":{...},"sum":...}    about to become visible
-//! {"event":"done","output":OUTPUT,"sum":...}                                      visible
+//! {"event":"done","output":OUTPUT,"sum":...}                                      visible; of a planned job, with its key
 //! {"event":"failed","output":OUTPUT,"reason":...,"sum":...}
 //! {"event":"end",...}
 //! ```
@@ -17,7 +17,9 @@
 //! A `commit` record is on the disk before its output can be seen. Records of several jobs that come at
 //! the same time share one sync.
 //!
-//! Runs of shards write journals of their own (`NAME.journal.2-of-8.jsonl`), and each reads those of all.
+//! Runs of shards write journals of their own (`NAME.journal.2-of-8.jsonl`), and each reads those of all. Workers of a plan write one for
+//! each piece that they do, into the piece's folder, and read the others of that folder alone: nobody appends to a file of
+//! somebody else's, and nothing is locked.
 
 mod files;
 mod history;
@@ -26,8 +28,8 @@ mod record;
 mod scan;
 
 pub(crate) use files::{StampedFile, list_names, output_identity};
-pub(crate) use history::{Commit, History};
-pub(crate) use record::{OutputRecord, Record};
+pub(crate) use history::{Commit, History, OutputHistory};
+pub(crate) use record::{OutputRecord, Record, this_host};
 pub(crate) use scan::GroupScan;
 
 use rustix::fs::OFlags;
@@ -35,7 +37,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use tensorferry::engine::context::{fault, regular_file};
 use tensorferry::engine::publish::disk;
 use tensorferry_sdk::{Error, Result};
@@ -45,7 +47,10 @@ use tensorferry_sdk::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
-    file: File,
+    /// Empty as long as there was nothing to write to a piece's journal.
+    file: OnceLock<File>,
+    /// What a journal that is made then begins with.
+    first: Option<Record>,
     state: Mutex<SyncState>,
     synced: Condvar,
     _shared: Option<File>,
@@ -86,14 +91,13 @@ impl Journal {
             None => None,
         };
         let file = lock::take(open(&path).map_err(failed)?, &path, lock::LockMode::Exclusive)?;
-        let mut history = History::default();
-        for other in all_of(base).iter().filter(|other| **other != path) {
-            history.add_lines(&read_whole(other));
-        }
         let mut bytes = Vec::new();
         (&file).seek(SeekFrom::Start(0)).map_err(failed)?;
         (&file).read_to_end(&mut bytes).map_err(failed)?;
-        history.add_lines(&bytes);
+        let mut history = History::of_lines(&bytes);
+        for other in all_of(base).iter().filter(|other| **other != path) {
+            history.merge(History::of_lines(&read_whole(other)));
+        }
         if bytes.last().is_some_and(|&last| last != b'\n') {
             // What a crash has torn stays a line of its own.
             (&file).write_all(b"\n").map_err(failed)?;
@@ -101,15 +105,58 @@ impl Journal {
         if bytes.is_empty() {
             disk::sync(folder_of(&path)).map_err(failed)?;
         }
-        let journal = Self { path, file, state: Mutex::default(), synced: Condvar::new(), _shared: shared };
-        Ok((journal, history))
+        Ok((Self::new(path, Some(file), None, shared), history))
+    }
+
+    /// The journal of a worker for a piece of a plan, in the piece's folder, and what all that were there before know. It is made,
+    /// and begins with `first`, when there is something to write.
+    ///
+    /// # Errors
+    /// I/o.
+    pub(crate) fn of_piece(folder: &Path, worker: &str, first: Record) -> Result<(Self, History)> {
+        let history = Self::read_piece(folder, None)?;
+        Ok((Self::new(folder.join(format!("{worker}.jsonl")), None, Some(first), None), history))
+    }
+
+    /// What the journals of a piece know, or all but one of them.
+    ///
+    /// # Errors
+    /// I/o: who went on without one of them would do its work again.
+    pub(crate) fn read_piece(folder: &Path, without: Option<&Path>) -> Result<History> {
+        let failed = |path: &Path| {
+            let path = path.display().to_string();
+            move |e: std::io::Error| Error::from(e).context("cannot read the journal").file(path)
+        };
+        let mut history = History::default();
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(history),
+            Err(e) => return Err(failed(folder)(e)),
+        };
+        let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>();
+        let mut paths = paths.map_err(failed(folder))?;
+        paths.retain(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
+        paths.retain(|path| Some(path.as_path()) != without);
+        paths.sort();
+        for path in paths {
+            let mut bytes = Vec::new();
+            let read = regular_file::open(&path).and_then(|mut file| file.read_to_end(&mut bytes));
+            read.map_err(failed(&path))?;
+            history.merge(History::of_lines(&bytes));
+        }
+        Ok(history)
+    }
+
+    fn new(path: PathBuf, file: Option<File>, first: Option<Record>, shared: Option<File>) -> Self {
+        let file = file.map_or_else(OnceLock::new, OnceLock::from);
+        Self { path, file, first, state: Mutex::default(), synced: Condvar::new(), _shared: shared }
     }
 
     /// Reads what is known, without a lock: for those who change nothing.
     pub(crate) fn read(base: &Path) -> History {
         let mut history = History::default();
         for path in all_of(base) {
-            history.add_lines(&read_whole(&path));
+            history.merge(History::of_lines(&read_whole(&path)));
         }
         history
     }
@@ -137,18 +184,45 @@ impl Journal {
         if let Some(error) = &state.failed {
             return Err(error.clone());
         }
-        if let Err(error) = (&self.file).write_all(line.as_bytes()) {
+        let written = self.file().and_then(|mut file| file.write_all(line.as_bytes()));
+        if let Err(error) = written {
             return Err(state.failed.insert(self.failed(&error)).clone());
         }
         state.written += 1;
         Ok(state.written)
     }
 
+    /// The file, which is made if this is the first record.
+    fn file(&self) -> std::io::Result<&File> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let folder = folder_of(&self.path);
+        std::fs::create_dir_all(folder)?;
+        // Somebody else's cannot have this name.
+        let mut file = OpenOptions::new().append(true).create_new(true).open(&self.path)?;
+        if let Some(first) = &self.first {
+            file.write_all(first.to_line().map_err(std::io::Error::other)?.as_bytes())?;
+        }
+        disk::sync(folder)?;
+        Ok(self.file.get_or_init(|| file))
+    }
+
     /// Appends that an output is visible; `outputs`: what its objects of a store are.
-    pub(crate) fn append_done(&self, output: &str, outputs: Vec<StampedFile>) -> Result<()> {
+    pub(crate) fn append_done(
+        &self,
+        output: &str,
+        key: Option<String>,
+        outputs: Vec<StampedFile>,
+    ) -> Result<()> {
         fault::reach("journal-done")?;
-        self.append(&Record::Done { output: output.to_owned(), outputs })?;
+        self.append(&Record::Done { output: output.to_owned(), key, outputs })?;
         fault::reach("journal-done-written")
+    }
+
+    /// Whether nothing was written to it.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.file.get().is_none()
     }
 
     /// Brings everything that was appended to the disk.
@@ -171,7 +245,7 @@ impl Journal {
             state.syncing = true;
             let written = state.written;
             drop(state);
-            let synced = self.file.sync_data();
+            let synced = self.file.get().map_or(Ok(()), File::sync_data);
             state = self.state();
             state.syncing = false;
             match synced {

@@ -10,8 +10,11 @@
 //! compare that record with the disk and knows whether the commit happened: nothing is done twice, whatever
 //! process was killed at whatever time. The record "done" is only a shortcut for that comparison.
 //!
+//! A manifest of a million jobs is cut once into a [`Plan`], whose pieces many workers do, each with a journal of its own: what several of
+//! them do twice is visible once.
+//!
 //! The modules, each using only those before it: [`exit`], [`hint`], [`human`], [`losses`] and [`template`] (words for people), `job`,
-//! [`report`], [`manifest`], `budget`, `journal`, `events`, `worker`, `pool`, `run`.
+//! [`report`], [`manifest`], `budget`, `journal`, `events`, `plan`, `worker`, `pool`, `run`, `work`.
 
 #![forbid(unsafe_code)]
 
@@ -28,12 +31,18 @@ mod budget;
 mod events;
 mod job;
 mod journal;
+mod plan;
 mod pool;
 mod run;
+mod work;
 mod worker;
 
 pub use budget::Budget;
-pub use events::{Event, EventListener};
+pub use events::{Event, EventListener, PieceFailure};
 pub use job::Job;
-pub use run::{JobPlan, RunOptions, RunOutcome, RunPlan, Shard, plan, run};
+pub use plan::{Plan, PlanHeader};
+pub use run::{
+    JobPlan, PlanOptions, RunOptions, RunOutcome, RunPlan, Shard, dry_run, make_plan, run, run_plan,
+};
+pub use work::{WorkSource, work};
 pub use worker::{WorkerCommand, serve};

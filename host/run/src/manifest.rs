@@ -45,6 +45,22 @@ pub struct LoadedManifest {
 /// # Errors
 /// Everything that is wrong with it, in the order of its text.
 pub fn load(path: &Path, variables: &Variables, registry: &Registry) -> Result<LoadedManifest, Vec<Mistake>> {
+    let mut jobs = Vec::new();
+    let run = expand(path, variables, registry, &mut |job| jobs.push(job))?;
+    Ok(LoadedManifest { jobs, run })
+}
+
+/// Reads a manifest and gives its jobs to `take` one by one, since a million of them do not fit into memory; some may be given before
+/// a mistake is found.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn expand(
+    path: &Path,
+    variables: &Variables,
+    registry: &Registry,
+    take: &mut dyn FnMut(Job),
+) -> Result<RunTable, Vec<Mistake>> {
     let read = regular_file::open(path).and_then(std::io::read_to_string);
     let mut mistakes = Mistakes::of(read.as_deref().unwrap_or_default());
     let text = match &read {
@@ -55,6 +71,6 @@ pub fn load(path: &Path, variables: &Variables, registry: &Registry) -> Result<L
         }
     };
     let manifest = reading::read(text, variables, &mut mistakes);
-    let loaded = expand::expand(&manifest, path, registry, &mut mistakes);
-    if mistakes.is_empty() { Ok(loaded) } else { Err(mistakes.sorted()) }
+    let run = expand::expand(&manifest, path, registry, &mut mistakes, take);
+    if mistakes.is_empty() { Ok(run) } else { Err(mistakes.sorted()) }
 }

@@ -2,7 +2,7 @@
 
 use crate::budget::Budget;
 use crate::events::{Event, EventListener};
-use crate::job::Job;
+use crate::job::{Job, PlannedWork};
 use crate::journal::{Journal, StampedFile};
 use crate::report::Failure;
 use crate::worker::{JobOutcome, Supervision, WorkerCommand, WorkerProcess, WorkerTask};
@@ -27,7 +27,12 @@ pub(crate) struct WorkerPool<'a> {
     pub(crate) listener: &'a dyn EventListener,
     pub(crate) cancelled: &'a AtomicBool,
     pub(crate) fail_fast: bool,
+    /// Of a plan, what a failure comes to where another worker may have done the same job.
+    pub(crate) elsewhere: Option<&'a Elsewhere<'a>>,
 }
+
+/// What a job comes to that has failed here.
+pub(crate) type Elsewhere<'a> = dyn Fn(&QueuedJob<'_>, Failure) -> JobOutcome + Sync + 'a;
 
 /// A job that must run.
 pub(crate) struct QueuedJob<'a> {
@@ -38,17 +43,38 @@ pub(crate) struct QueuedJob<'a> {
     pub(crate) bytes: u64,
     /// Files of its output that it may replace.
     pub(crate) owned: Vec<PathBuf>,
+    /// Of a plan, what these were when that was decided: who finds others there was overtaken.
+    pub(crate) seen: Vec<StampedFile>,
     /// What the files of its group were when they were scanned.
     pub(crate) scanned: Vec<StampedFile>,
     /// Why it must not be done.
     pub(crate) refused: Option<Failure>,
+    /// What its plan says of it.
+    pub(crate) planned: Option<&'a PlannedWork>,
 }
 
 impl<'a> QueuedJob<'a> {
     /// A job of which nothing is known.
     pub(crate) fn new(index: usize, job: &'a Job, session: &Session) -> Self {
-        let bytes = job.input_bytes(session);
-        Self { index, job, bytes, owned: Vec::new(), scanned: Vec::new(), refused: None }
+        Self::with_bytes(index, job, job.input_stamp(session).bytes)
+    }
+
+    /// A job as a plan has it.
+    pub(crate) fn planned(index: usize, job: &'a Job, planned: &'a PlannedWork) -> Self {
+        Self { planned: Some(planned), ..Self::with_bytes(index, job, planned.bytes) }
+    }
+
+    fn with_bytes(index: usize, job: &'a Job, bytes: u64) -> Self {
+        Self {
+            index,
+            job,
+            bytes,
+            owned: Vec::new(),
+            seen: Vec::new(),
+            scanned: Vec::new(),
+            refused: None,
+            planned: None,
+        }
     }
 }
 
@@ -153,6 +179,10 @@ impl WorkerPool<'_> {
             Err(error) => return JobOutcome::Failed(Failure::of(&error)),
         };
         let policy = &queued.job.policy;
+        let mut share = self.budget.share(places, others);
+        if let Some(planned) = queued.planned {
+            share.memory = planned.memory;
+        }
         let task = WorkerTask {
             job: queued.job.clone(),
             scan_only: self.scan_only,
@@ -160,7 +190,8 @@ impl WorkerPool<'_> {
             refused: queued.refused.clone(),
             dry_run: self.journal.is_none(),
             owned: queued.owned.clone(),
-            share: self.budget.share(places, others),
+            seen: queued.seen.clone(),
+            share,
             limit: policy.memory.unwrap_or_else(|| self.budget.limit(places)),
         };
         let supervision = Supervision {
@@ -168,10 +199,14 @@ impl WorkerPool<'_> {
             listener: self.listener,
             cancelled: self.cancelled,
             timeout: policy.timeout.for_bytes(queued.bytes),
+            key: queued.planned.map(|planned| &*planned.key),
         };
         let (outcome, again) = own.perform(&task, &supervision);
         *process = again;
-        outcome
+        match (outcome, self.elsewhere) {
+            (JobOutcome::Failed(failure), Some(elsewhere)) => elsewhere(queued, failure),
+            (outcome, _) => outcome,
+        }
     }
 
     /// The next job that may begin, the places that it takes, and how many others want as much. None when

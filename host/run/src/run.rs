@@ -2,25 +2,31 @@
 
 mod decide;
 mod dry_run;
+mod make_plan;
 mod obsolete;
 mod options;
+mod pieces;
 mod result;
 mod schemas;
 mod shard;
 
-pub use dry_run::{JobPlan, RunPlan, plan};
+pub use dry_run::{JobPlan, RunPlan, dry_run};
+pub use make_plan::{PlanOptions, make_plan};
 pub use options::{RunOptions, RunOutcome};
+pub use pieces::run_plan;
+pub(crate) use pieces::{PieceRunner, worse};
 pub use shard::Shard;
 
 use crate::events::{Event, EventListener};
-use crate::job::{Force, Job};
-use crate::journal::{GroupScan, History, Journal, Record, StampedFile};
-use crate::pool::{FinishedJob, QueuedJob, WorkerPool};
-use crate::report::{BudgetSummary, Failure, JobSummary, Summary, Totals, VERSION};
+use crate::job::{Force, Job, PlannedWork};
+use crate::journal::{Commit, GroupScan, History, Journal, Record, StampedFile, output_identity};
+use crate::pool::{Elsewhere, FinishedJob, QueuedJob, WorkerPool};
+use crate::report::{Failure, JobSummary, Summary, Totals};
 use crate::worker::JobOutcome;
 use decide::{Decision, decide};
 use rayon::prelude::*;
 use schemas::{DatasetSchemas, ScanResult, SchemaStore};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -45,18 +51,17 @@ pub fn run(
     let part = options.shard.map(Shard::word);
     let (journal, history) = Journal::open(&options.journal, part.as_deref())?;
     let session = registry.session();
-    let run = Run { options, session, listener, cancelled, journal, history, started, at };
+    let run = Run { options, session, listener, cancelled, journal, history, piece: None, started, at };
     run.begin()?;
     let mut jobs = jobs.to_vec();
     let schemas = run.find_schemas(&mut jobs, registry)?;
     let decisions = run.decide_all(&jobs, &schemas, registry)?;
     let queued = run.queue(&jobs, &decisions, &schemas);
-    let finished = run.convert(&jobs, &schemas, queued);
-    run.journal.append(&Record::End { at: now() })?;
-    run.journal.sync()?;
+    let finished = run.convert(&jobs, &schemas, queued, None);
+    run.end()?;
     let summary = run.summary(run.results(&jobs, &decisions, finished));
     Ok(RunOutcome {
-        exit_code: result::exit_code(&summary),
+        exit_code: result::exit_code(&summary.jobs, summary.interrupted),
         summary,
         notes: obsolete::notes(&jobs, &run.history),
     })
@@ -69,19 +74,33 @@ struct Run<'a> {
     cancelled: &'a AtomicBool,
     journal: Journal,
     history: History,
+    /// Of a plan.
+    piece: Option<Piece<'a>>,
     started: Instant,
     at: String,
 }
 
+/// A piece of a plan, as a run does it.
+struct Piece<'a> {
+    number: u64,
+    /// What the plan says of each of its jobs.
+    work: &'a [PlannedWork],
+}
+
 impl Run<'_> {
     fn begin(&self) -> Result<()> {
-        self.journal.append_synced(&Record::Begin {
-            at: self.at.clone(),
-            ferry: env!("CARGO_PKG_VERSION").to_owned(),
-            manifest: self.options.manifest.clone(),
-            process: std::process::id(),
-        })?;
+        self.journal.append_synced(&Record::begin(&self.at, &self.options.manifest))?;
         fault::reach("journal-begun")
+    }
+
+    fn end(&self) -> Result<()> {
+        self.journal.append(&Record::End { at: now() })?;
+        self.journal.sync()
+    }
+
+    /// A planned job's.
+    fn key(&self, index: usize) -> Option<String> {
+        self.piece.as_ref().map(|piece| piece.work[index].key.clone())
     }
 
     /// Finds the schemas of data sets, and sets them in the jobs of their file groups.
@@ -98,25 +117,37 @@ impl Run<'_> {
         jobs: &[Job],
         schemas: &DatasetSchemas,
         registry: &Registry,
-    ) -> Result<Vec<Option<Decision>>> {
+    ) -> Result<Vec<Option<Decision<'_>>>> {
         let one = |(index, job): (usize, &Job)| {
             let is_open = self.options.wants(job) && !schemas.failures.contains_key(&index);
             is_open.then(|| decide(job, &self.history, registry, true))
         };
         let decisions: Vec<_> = jobs.par_iter().enumerate().map(one).collect();
-        for (job, decision) in jobs.iter().zip(&decisions) {
+        for (index, (job, decision)) in jobs.iter().zip(&decisions).enumerate() {
             let Some(decision) = decision else { continue };
             if self.options.explain {
                 let (runs, reason) = (decision.runs(), &*decision.reason());
                 self.listener.on_event(&Event::Decided { name: &job.name, runs, reason });
             }
-            if let Decision::Unchanged { lacks_record: true, .. } = decision {
-                let known = self.history.of(&job.conversion.output).and_then(|known| known.commit.as_ref());
-                let outputs = known.map(|commit| self.stamps(&commit.made.outputs)).unwrap_or_default();
-                self.journal.append_done(&job.conversion.output, outputs)?;
+            if let Decision::Unchanged(commit) = decision
+                && !commit.done
+            {
+                self.note_done(index, job, commit)?;
             }
         }
         Ok(decisions)
+    }
+
+    /// Says in this run's journal that a commit has ended whose run could not say so. Another worker's commit is told whole: its own journal
+    /// has it without an end.
+    fn note_done(&self, index: usize, job: &Job, commit: &Commit) -> Result<()> {
+        let output = job.conversion.output.clone();
+        if self.piece.is_some() {
+            let (conversion, made) = (Box::new(commit.conversion.clone()), Box::new(commit.made.clone()));
+            let (at, key) = (commit.at.clone(), commit.key.clone());
+            self.journal.append(&Record::Commit { at, output: output.clone(), key, conversion, made })?;
+        }
+        self.journal.append_done(&output, self.key(index), self.stamps(&commit.made.outputs))
     }
 
     /// What objects of a store are now of which only the length was known.
@@ -126,9 +157,9 @@ impl Run<'_> {
     }
 
     fn queue<'j>(
-        &self,
+        &'j self,
         jobs: &'j [Job],
-        decisions: &[Option<Decision>],
+        decisions: &[Option<Decision<'_>>],
         schemas: &DatasetSchemas,
     ) -> Vec<QueuedJob<'j>> {
         let must_run = |(index, job): &(usize, &Job)| {
@@ -137,21 +168,35 @@ impl Run<'_> {
         let queued = jobs.iter().enumerate().filter(must_run).map(|(index, job)| {
             let known = self.history.of(&job.conversion.output);
             let own = known.filter(|_| job.policy.force == Force::Own);
+            let owned = own.map(|known| known.visible_files(self.session)).unwrap_or_default();
             QueuedJob {
-                owned: own.map(|known| known.visible_files(self.session)).unwrap_or_default(),
-                scanned: schemas.scans.get(&index).map(|scan| scan.inputs.clone()).unwrap_or_default(),
+                seen: if self.piece.is_some() { self.seen(&owned) } else { Vec::new() },
+                owned,
+                scanned: schemas.scanned.get(&index).cloned().unwrap_or_default(),
                 refused: schemas.refused.get(&index).cloned(),
-                ..QueuedJob::new(index, job, self.session)
+                ..match &self.piece {
+                    Some(piece) => QueuedJob::planned(index, job, &piece.work[index]),
+                    None => QueuedJob::new(index, job, self.session),
+                }
             }
         });
         let queued: Vec<_> = queued.collect();
-        self.listener.on_event(&Event::RunBegan {
-            jobs: jobs.iter().filter(|job| self.options.wants(job)).count(),
-            to_run: queued.len(),
-            bytes: queued.iter().map(|queued| queued.bytes).sum(),
-            journal: self.journal.path().to_owned(),
+        let count = jobs.iter().filter(|job| self.options.wants(job)).count();
+        let (to_run, bytes) = (queued.len(), queued.iter().map(|queued| queued.bytes).sum());
+        self.listener.on_event(&match &self.piece {
+            Some(piece) => Event::PieceBegan { piece: piece.number, jobs: count, to_run, bytes },
+            None => Event::RunBegan { jobs: count, to_run, bytes, journal: self.journal.path().to_owned() },
         });
         queued
+    }
+
+    /// What output files are now.
+    fn seen(&self, files: &[PathBuf]) -> Vec<StampedFile> {
+        let stamped = |path: &PathBuf| {
+            let identity = output_identity(path, self.session).ok().flatten()?;
+            Some(StampedFile { path: path.clone(), identity })
+        };
+        files.iter().filter_map(stamped).collect()
     }
 
     /// Runs the jobs; their results by their places.
@@ -160,11 +205,12 @@ impl Run<'_> {
         jobs: &[Job],
         schemas: &DatasetSchemas,
         mut queued: Vec<QueuedJob<'_>>,
+        elsewhere: Option<&Elsewhere<'_>>,
     ) -> Vec<(usize, JobSummary)> {
         let results = Mutex::new(Vec::new());
         let on_finished = |job: &Job, finished: FinishedJob| {
             let index = finished.index;
-            let summary = result::after(job, finished, &self.journal, &self.options.manifest, self.started);
+            let summary = result::after(job, finished, self.key(index), self);
             self.listener.on_event(&result::event(&summary));
             if let Ok(mut results) = results.lock() {
                 results.push((index, summary));
@@ -184,6 +230,7 @@ impl Run<'_> {
             scan_only: false,
             journal: Some(&self.journal),
             fail_fast: self.options.fail_fast,
+            elsewhere,
             ..self.options.pool(self.listener, self.cancelled)
         };
         pool.run(queued, &on_finished);
@@ -194,13 +241,10 @@ impl Run<'_> {
     fn results(
         &self,
         jobs: &[Job],
-        decisions: &[Option<Decision>],
+        decisions: &[Option<Decision<'_>>],
         finished: Vec<(usize, JobSummary)>,
     ) -> Vec<JobSummary> {
-        let before = |(job, decision): (&Job, &Option<Decision>)| {
-            let known = self.history.of(&job.conversion.output);
-            result::before(job, decision.as_ref(), known.and_then(|known| known.commit.as_ref()))
-        };
+        let before = |(job, decision): (&Job, &Option<Decision<'_>>)| result::before(job, decision.as_ref());
         let mut results: Vec<JobSummary> = jobs.iter().zip(decisions).map(before).collect();
         for (index, summary) in finished {
             results[index] = JobSummary { reason: results[index].reason.take(), ..summary };
@@ -209,23 +253,8 @@ impl Run<'_> {
     }
 
     fn summary(&self, jobs: Vec<JobSummary>) -> Summary {
-        let budget = &self.options.budget;
-        let summary = Summary {
-            report: VERSION,
-            ferry: env!("CARGO_PKG_VERSION").to_owned(),
-            manifest: self.options.manifest.display().to_string(),
-            started: self.at.clone(),
-            seconds: self.started.elapsed().as_secs_f64(),
-            interrupted: self.cancelled.load(Ordering::Relaxed),
-            totals: Totals::of(&jobs),
-            budget: BudgetSummary {
-                jobs: budget.jobs as u64,
-                small_jobs: budget.places() as u64,
-                threads: budget.threads as u64,
-                memory: budget.memory,
-            },
-            jobs,
-        };
+        let interrupted = self.cancelled.load(Ordering::Relaxed);
+        let summary = self.options.summary(&self.at, self.started, interrupted, Totals::of(&jobs), jobs);
         self.listener.on_event(&Event::RunEnded {
             totals: &summary.totals,
             interrupted: summary.interrupted,

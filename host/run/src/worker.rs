@@ -13,4 +13,5 @@ pub(crate) use process::{JobOutcome, Supervision, WorkerProcess};
 pub(crate) use protocol::WorkerTask;
 
 pub use process::WorkerCommand;
+pub(crate) use serve::end_with;
 pub use serve::serve;

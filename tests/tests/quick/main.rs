@@ -59,6 +59,7 @@ mod run {
     mod datasets;
     mod faults;
     mod manifest;
+    mod plan;
     mod stores;
     mod zoo;
 }

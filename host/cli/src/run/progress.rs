@@ -18,7 +18,7 @@ const MOST_BARS: usize = 16;
 const LEAST: u64 = 4 << 20;
 
 /// Shows how a run goes.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     json: bool,
     quiet: bool,
     explain: bool,
@@ -46,7 +46,7 @@ struct Running {
 }
 
 impl Progress {
-    pub(super) fn new(json: bool, quiet: bool, explain: bool) -> Self {
+    pub(crate) fn new(json: bool, quiet: bool, explain: bool) -> Self {
         let on_terminal = !json && !quiet && std::io::stderr().is_terminal();
         let state = State {
             begun: Instant::now(),
@@ -68,7 +68,7 @@ impl Progress {
     }
 
     /// Takes the bars away.
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         if let Some(bars) = &self.bars {
             // Nobody reads them if the terminal is gone.
             let _ = bars.clear();
@@ -98,6 +98,19 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(500));
             bar
         });
+    }
+
+    /// More jobs come: another piece of a plan.
+    fn grow(&self, to_run: usize) {
+        let mut state = self.state();
+        if state.jobs == 0 {
+            drop(state);
+            return self.begin(to_run);
+        }
+        state.jobs += to_run;
+        if let Some(bar) = &state.overall {
+            bar.inc_length(to_run as u64);
+        }
     }
 
     /// How many file groups were scanned, now and then and at the end.
@@ -185,6 +198,10 @@ impl EventListener for Progress {
         }
         match event {
             Event::RunBegan { to_run, .. } => self.begin(*to_run),
+            Event::PieceBegan { to_run, .. } => self.grow(*to_run),
+            Event::PieceFailed { piece, message, .. } => {
+                self.say("failed", &format!("piece {piece}: {message}"))
+            }
             Event::Decided { name, runs, reason } => {
                 if self.explain && !self.json {
                     self.say(if *runs { "runs" } else { "stays" }, &format!("{name}: {reason}"));
@@ -214,7 +231,10 @@ impl EventListener for Progress {
             }
             Event::JobCancelled { name } => self.job_ends(name, 0, false),
             Event::Scanned { scanned, of, .. } => self.scanned(*scanned, *of),
-            Event::JobReads { .. } | Event::RunEnded { .. } => {}
+            Event::JobReads { .. }
+            | Event::PieceMoved { .. }
+            | Event::PieceDone { .. }
+            | Event::RunEnded { .. } => {}
         }
     }
 }

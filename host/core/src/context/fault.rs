@@ -1,8 +1,8 @@
 //! A fault is a failure that a test asks for, at a named moment between planning and the end of the commit.
 //!
 //! `STAGE[@N][=KIND]` makes the process fail when it reaches that stage for the N-th time (the first, if not
-//! said). Without a kind it kills itself with SIGKILL, as a crash would; `=eio` and `=enospc` make the stage
-//! return that error instead. Only builds with the feature `faults` know of them; in others nothing is left
+//! said). Without a kind it kills itself with SIGKILL, as a crash would; `=stop` stops it, as a machine does that freezes;
+//! `=eio` and `=enospc` make the stage return that error instead. Only builds with the feature `faults` know of them; in others nothing is left
 //! of a stage.
 
 #[cfg(any(test, feature = "faults"))]
@@ -75,11 +75,18 @@ mod armed {
 
     static FAULT: OnceLock<Fault> = OnceLock::new();
 
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Kind {
+        /// The process gets this signal.
+        Signal(Signal),
+        /// The stage fails with this.
+        Error(Errno),
+    }
+
     #[derive(Debug)]
     struct Fault {
         stage: String,
-        /// What the stage fails with; `None`: it kills the process.
-        error: Option<Errno>,
+        kind: Kind,
         /// How many times the stage is still to be passed unharmed.
         passes: AtomicU32,
     }
@@ -103,13 +110,17 @@ mod armed {
         if fault.passes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, passed).is_ok() {
             return Ok(());
         }
-        let Some(errno) = fault.error else {
-            // A process may always signal itself, and SIGKILL does not return.
-            let _ = kill_process(getpid(), Signal::KILL);
-            return Ok(());
-        };
-        let error = Error::from(std::io::Error::from(errno));
-        Err(error.context(format!("the fault asked for at {stage}")))
+        match fault.kind {
+            Kind::Signal(signal) => {
+                // A process may always signal itself, and SIGKILL does not return.
+                let _ = kill_process(getpid(), signal);
+                Ok(())
+            }
+            Kind::Error(errno) => {
+                let error = Error::from(std::io::Error::from(errno));
+                Err(error.context(format!("the fault asked for at {stage}")))
+            }
+        }
     }
 
     fn is_known(stage: &str) -> bool {
@@ -119,13 +130,14 @@ mod armed {
     fn parse(text: &str) -> Result<Fault> {
         let unknown = || {
             Error::usage("a fault names no stage and kind that exist")
-                .expected("STAGE[@N][=eio|=enospc]")
+                .expected("STAGE[@N][=stop|=eio|=enospc]")
                 .found(format!("{text:?}"))
         };
-        let (place, error) = match text.split_once('=') {
-            None => (text, None),
-            Some((place, "eio")) => (place, Some(Errno::IO)),
-            Some((place, "enospc")) => (place, Some(Errno::NOSPC)),
+        let (place, kind) = match text.split_once('=') {
+            None => (text, Kind::Signal(Signal::KILL)),
+            Some((place, "stop")) => (place, Kind::Signal(Signal::STOP)),
+            Some((place, "eio")) => (place, Kind::Error(Errno::IO)),
+            Some((place, "enospc")) => (place, Kind::Error(Errno::NOSPC)),
             Some(_) => return Err(unknown()),
         };
         let (stage, nth) = match place.split_once('@') {
@@ -133,7 +145,7 @@ mod armed {
             Some((stage, nth)) => (stage, nth.parse().map_err(|_| unknown())?),
         };
         let passes = u32::checked_sub(nth, 1).filter(|_| is_known(stage)).ok_or_else(unknown)?;
-        Ok(Fault { stage: stage.to_owned(), error, passes: AtomicU32::new(passes) })
+        Ok(Fault { stage: stage.to_owned(), kind, passes: AtomicU32::new(passes) })
     }
 
     #[cfg(test)]
@@ -145,8 +157,8 @@ mod armed {
         fn a_fault_is_a_stage_a_count_and_a_kind() {
             let fault = parse("file-renamed@3=eio").unwrap();
             assert_eq!((fault.stage.as_str(), fault.passes.into_inner()), ("file-renamed", 2));
-            assert_eq!(fault.error, Some(Errno::IO));
-            assert_eq!(parse("copied").unwrap().error, None);
+            assert_eq!(fault.kind, Kind::Error(Errno::IO));
+            assert_eq!(parse("copied").unwrap().kind, Kind::Signal(Signal::KILL));
             for wrong in ["", "nowhere", "copied@0", "copied@x", "copied=boom"] {
                 assert!(parse(wrong).is_err(), "{wrong}");
             }

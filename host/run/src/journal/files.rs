@@ -12,6 +12,9 @@ use tensorferry_sdk::ErrorKind;
 /// How the names of ferry's own temporary folders start; see [`tensorferry::engine::publish::stage`].
 const HIDDEN: char = '.';
 
+/// In place of an inode that is not known here: the number of no file.
+const ANY_INODE: u64 = u64::MAX;
+
 /// A file: its path, and the length, time and inode that tell it from any other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StampedFile {
@@ -21,6 +24,13 @@ pub(crate) struct StampedFile {
 }
 
 impl StampedFile {
+    /// As another machine sees the file, which may give it another inode.
+    pub(crate) fn seen_elsewhere(&self) -> Self {
+        let is_local = !self.path.to_str().is_some_and(is_url);
+        let inode = if is_local { ANY_INODE } else { self.identity.inode };
+        Self { path: self.path.clone(), identity: FileIdentity { inode, ..self.identity } }
+    }
+
     /// Checks that an input file is still the same; the error says what changed. Links are followed.
     pub(crate) fn check_input(&self, session: &Session) -> Result<(), String> {
         match folder::identity(&self.path, session) {
@@ -54,7 +64,7 @@ impl StampedFile {
             format!("{} bytes, were {}", now.len, old.len)
         } else if now.modified != old.modified {
             "another time of modification".to_owned()
-        } else if now.inode != old.inode {
+        } else if now.inode != old.inode && old.inode != ANY_INODE {
             "another file of this name".to_owned()
         } else {
             return Ok(());

@@ -1,7 +1,7 @@
 //! A history is what the journals of a manifest know: of each output, and of each file group.
 
 use super::files::StampedFile;
-use super::record::{OutputRecord, Record};
+use super::record::{OutputRecord, Record, this_host};
 use super::scan::GroupScan;
 use crate::job::Conversion;
 use std::collections::{HashMap, HashSet};
@@ -13,6 +13,8 @@ use tensorferry::engine::context::session::Session;
 pub(crate) struct History {
     outputs: HashMap<String, OutputHistory>,
     scans: HashMap<String, GroupScan>,
+    /// Whether the run whose lines these are was on another machine.
+    is_elsewhere: bool,
     /// Lines that were skipped.
     pub(super) damaged: usize,
 }
@@ -21,7 +23,9 @@ pub(crate) struct History {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OutputHistory {
     /// The last commit, whether it happened or not.
-    pub(crate) commit: Option<Commit>,
+    commit: Option<Commit>,
+    /// The last ones of other journals: the disk tells which of them happened.
+    others: Vec<Commit>,
     /// What the last run made visible before its commit.
     visible: Vec<StampedFile>,
     /// Why the last run failed, if it did.
@@ -34,6 +38,10 @@ pub(crate) struct OutputHistory {
 #[derive(Debug, Clone)]
 pub(crate) struct Commit {
     pub(crate) at: String,
+    /// Of a planned job: the same for all attempts at the same work.
+    pub(crate) key: Option<String>,
+    /// Whether another machine made it, which may see other inodes.
+    pub(crate) is_elsewhere: bool,
     pub(crate) conversion: Conversion,
     pub(crate) made: OutputRecord,
     /// Whether it is known to have ended.
@@ -41,10 +49,33 @@ pub(crate) struct Commit {
 }
 
 impl OutputHistory {
+    /// Those that were begun: of each journal the last one, the newest of all first.
+    pub(crate) fn commits(&self) -> impl Iterator<Item = &Commit> {
+        self.commit.iter().chain(&self.others)
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.others.extend(other.others);
+        if let Some(commit) = other.commit {
+            let older = match &mut self.commit {
+                Some(own) if own.at >= commit.at => Some(commit),
+                Some(own) => Some(std::mem::replace(own, commit)),
+                own @ None => {
+                    *own = Some(commit);
+                    None
+                }
+            };
+            self.others.extend(older);
+        }
+        self.visible.extend(other.visible);
+        self.failure = self.failure.take().or(other.failure);
+        self.owned.extend(other.owned);
+    }
+
     /// The files that are there because of this output: those of commits that are known to have ended, and
     /// of the last one whatever has become visible.
     pub(crate) fn visible_files(&self, session: &Session) -> Vec<PathBuf> {
-        let last = self.commit.iter().filter(|commit| !commit.done).flat_map(|commit| &commit.made.outputs);
+        let last = self.commits().filter(|commit| !commit.done).flat_map(|commit| &commit.made.outputs);
         let last = last.chain(&self.visible);
         let visible = last.filter(|file| file.check_output(session).is_ok()).map(|file| file.path.clone());
         self.owned.iter().cloned().chain(visible).collect()
@@ -65,7 +96,23 @@ impl History {
         self.scans.get(key)
     }
 
-    pub(super) fn add_lines(&mut self, bytes: &[u8]) {
+    /// What one journal knows.
+    pub(super) fn of_lines(bytes: &[u8]) -> Self {
+        let mut history = Self::default();
+        history.add_lines(bytes);
+        history
+    }
+
+    /// Adds what another journal knows.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.scans.extend(other.scans);
+        self.damaged += other.damaged;
+        for (output, known) in other.outputs {
+            self.outputs.entry(output).or_default().merge(known);
+        }
+    }
+
+    fn add_lines(&mut self, bytes: &[u8]) {
         for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             match Record::from_line(line) {
                 Some(record) => self.add(record),
@@ -76,16 +123,16 @@ impl History {
 
     fn add(&mut self, record: Record) {
         match record {
-            Record::Begin { .. } | Record::End { .. } => {}
+            Record::Begin { host, .. } => self.is_elsewhere = host.is_some_and(|host| host != this_host()),
+            Record::End { .. } => {}
             Record::Scanned { key, scan } => drop(self.scans.insert(key, *scan)),
-            Record::Commit { at, output, conversion, made } => {
+            Record::Commit { at, output, key, conversion, made } => {
                 let known = self.outputs.entry(output).or_default();
-                if known.commit.as_ref().is_none_or(|old| old.at <= at) {
-                    known.failure = None;
-                    known.commit = Some(Commit { at, conversion: *conversion, made: *made, done: false });
-                }
+                known.failure = None;
+                let (conversion, made, is_elsewhere) = (*conversion, *made, self.is_elsewhere);
+                known.commit = Some(Commit { at, key, is_elsewhere, conversion, made, done: false });
             }
-            Record::Done { output, outputs } => {
+            Record::Done { output, outputs, .. } => {
                 let known = self.outputs.entry(output).or_default();
                 known.visible.clear();
                 if let Some(commit) = &mut known.commit {

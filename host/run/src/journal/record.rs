@@ -5,7 +5,7 @@ use super::scan::GroupScan;
 use crate::job::Conversion;
 use crate::report::JobSummary;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tensorferry::engine::formats::used::UsedFormat;
 use tensorferry::engine::publish::stage::{Destination, DestinationKind};
 use tensorferry_sdk::{Error, Result};
@@ -17,17 +17,33 @@ const SUM_DIGITS: usize = 16;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum Record {
-    /// A run began: of which manifest, by which version and process.
-    Begin { at: String, ferry: String, manifest: PathBuf, process: u32 },
+    /// A run began: of which manifest, by which version, process and machine.
+    Begin {
+        at: String,
+        ferry: String,
+        manifest: PathBuf,
+        process: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+    },
     /// A file group was scanned; `key` stands for its files and how they are read.
     Scanned { key: String, scan: Box<GroupScan> },
-    /// An output is staged, and is about to become visible.
-    Commit { at: String, output: String, conversion: Box<Conversion>, made: Box<OutputRecord> },
+    /// An output is staged, and is about to become visible. `key`: of a planned job, the same for all attempts at it.
+    Commit {
+        at: String,
+        output: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+        conversion: Box<Conversion>,
+        made: Box<OutputRecord>,
+    },
     /// Objects of it are about to become visible, to be compared before the commit. Their lengths are known.
     Visible { output: String, outputs: Vec<StampedFile> },
     /// It is visible. `outputs`: what its objects of a store were then, which is not known before.
     Done {
         output: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outputs: Vec<StampedFile>,
     },
@@ -66,6 +82,17 @@ impl OutputRecord {
 }
 
 impl Record {
+    /// That a run of this process begins.
+    pub(crate) fn begin(at: &str, manifest: &Path) -> Self {
+        Self::Begin {
+            at: at.to_owned(),
+            ferry: env!("CARGO_PKG_VERSION").to_owned(),
+            manifest: manifest.to_owned(),
+            process: std::process::id(),
+            host: Some(this_host()),
+        }
+    }
+
     /// The record of a line; none if its checksum is wrong.
     pub(super) fn from_line(line: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(line).ok()?;
@@ -83,6 +110,11 @@ impl Record {
         let body = json.strip_suffix('}').unwrap_or(&json);
         Ok(format!("{body}{SUM}{}\"}}\n", checksum(body)))
     }
+}
+
+/// The name of this machine.
+pub(crate) fn this_host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 fn checksum(body: &str) -> String {

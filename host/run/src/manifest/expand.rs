@@ -6,41 +6,39 @@ mod globs;
 mod settings;
 mod zoos;
 
-use super::LoadedManifest;
 use super::mistakes::{Mistakes, suggest};
-use super::types::{Entry, JobKeys, Manifest, OptionTexts, Placed, Settings};
+use super::types::{Entry, JobKeys, Manifest, OptionTexts, Placed, RunTable, Settings};
 use crate::job::{Conversion, Job};
 use crate::template::{Fields, fill};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::read::folder::{InputFolder, is_url, local_path};
 use tensorferry_sdk::{OptionKind, OptionSpec, Side};
 
-/// The jobs, as far as they could be made.
+/// Gives the jobs to `take`, one by one and in the manifest's order, as far as they can be made; returns what they share.
 pub(super) fn expand(
     manifest: &Manifest,
     path: &Path,
     registry: &Registry,
     mistakes: &mut Mistakes,
-) -> LoadedManifest {
+    take: &mut dyn FnMut(Job),
+) -> RunTable {
     let base = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let base = base.parent().unwrap_or(Path::new("/"));
-    let (jobs, datasets) = (Vec::new(), BTreeSet::new());
-    let mut expansion = Expansion { base, defaults: &manifest.defaults, registry, mistakes, jobs, datasets };
+    let defaults = &manifest.defaults;
+    let (datasets, seen) = (BTreeSet::new(), Seen::default());
+    let mut expansion = Expansion { base, defaults, registry, mistakes, take, seen, datasets };
     expansion.check(&manifest.defaults);
     manifest.job.iter().for_each(|entry| expansion.job(entry));
     manifest.zoo.iter().for_each(|entry| expansion.zoo(entry));
     manifest.dataset.iter().for_each(|entry| expansion.dataset(entry));
-    expansion.check_unique();
-    expansion.check_sidecars();
-    let jobs = expansion.jobs.into_iter().map(|(job, _)| job).collect();
     let mut run = manifest.run.clone();
     for path in [&mut run.journal, &mut run.report].into_iter().flatten() {
         *path = absolute(base, path);
     }
-    LoadedManifest { jobs, run }
+    run
 }
 
 struct Expansion<'a> {
@@ -49,10 +47,29 @@ struct Expansion<'a> {
     defaults: &'a Settings,
     registry: &'a Registry,
     mistakes: &'a mut Mistakes,
-    /// Each with the place of the key that says its output.
-    jobs: Vec<(Job, Range<usize>)>,
+    take: &'a mut dyn FnMut(Job),
+    seen: Seen,
     /// Their names.
     datasets: BTreeSet<String>,
+}
+
+/// What is known of the jobs that were made, to tell that two have the same name or place. A million of them have to fit.
+#[derive(Default)]
+struct Seen {
+    names: HashSet<Digest>,
+    /// Each with its job's input.
+    outputs: HashMap<Digest, Box<str>>,
+    /// Places of keys of which it was said that two jobs write the same.
+    told: HashSet<usize>,
+    /// From where to where sidecars are carried.
+    carried: HashSet<(PathBuf, PathBuf)>,
+}
+
+/// Of a text.
+type Digest = [u8; 16];
+
+fn digest(text: &str) -> Digest {
+    blake3::hash(text.as_bytes()).as_bytes().first_chunk().copied().unwrap_or_default()
 }
 
 impl Expansion<'_> {
@@ -66,7 +83,7 @@ impl Expansion<'_> {
         let at = own.output.span();
         let name = own.name.clone().unwrap_or_else(|| own.output.get_ref().clone());
         self.check_sides(&conversion, &settings, &at);
-        self.jobs.push((Job { name, conversion, policy: settings.policy() }, at));
+        self.push(Job { name, conversion, policy: settings.policy() }, &at);
     }
 
     /// What settings say of a conversion.
@@ -117,41 +134,45 @@ impl Expansion<'_> {
         None
     }
 
-    /// Checks that names and outputs are each one job's.
-    fn check_unique(&mut self) {
-        let mut names: HashSet<&str> = HashSet::new();
-        let mut outputs: HashMap<&str, &str> = HashMap::new();
-        let mut told = HashSet::new();
-        for (job, at) in &self.jobs {
-            if !names.insert(&job.name) {
-                let suggestion = Some("give each a name of its own".to_owned());
-                self.mistakes.add(at, format!("two jobs are called {:?}", job.name), suggestion);
-            }
-            let (input, output) = (&job.conversion.input, job.conversion.output.trim_end_matches('/'));
-            // Once for each template.
-            if let Some(other) = outputs.insert(output, input).filter(|_| told.insert(at.start)) {
-                let suggestion = "{path} and {name} together tell models apart; {stem} alone may not";
-                let message = format!("two jobs write {output}: of {other} and of {input}");
-                self.mistakes.add(at, message, Some(suggestion.to_owned()));
-            }
+    /// Gives a job away; `at` is the place of the key that says its output.
+    fn push(&mut self, job: Job, at: &Range<usize>) {
+        self.check_unique(&job, at);
+        self.check_sidecars(&job, at);
+        (self.take)(job);
+    }
+
+    /// Checks that name and output are this job's alone.
+    fn check_unique(&mut self, job: &Job, at: &Range<usize>) {
+        if !self.seen.names.insert(digest(&job.name)) {
+            let suggestion = Some("give each a name of its own".to_owned());
+            self.mistakes.add(at, format!("two jobs are called {:?}", job.name), suggestion);
+        }
+        let (input, output) = (&job.conversion.input, job.conversion.output.trim_end_matches('/'));
+        // Once for each template.
+        if let Some(other) = self.seen.outputs.insert(digest(output), input.as_str().into())
+            && self.seen.told.insert(at.start)
+        {
+            let suggestion = "{path} and {name} together tell models apart; {stem} alone may not";
+            let message = format!("two jobs write {output}: of {other} and of {input}");
+            self.mistakes.add(at, message, Some(suggestion.to_owned()));
         }
     }
 
     /// Checks that models of one folder do not carry the same files to the same place.
-    fn check_sidecars(&mut self) {
-        let mut places: HashSet<(&Path, &Path)> = HashSet::new();
-        for (job, at) in &self.jobs {
-            let Conversion { input, output, carry, .. } = &job.conversion;
-            let parent_of = |path| Path::new(path).parent().unwrap_or(Path::new("/"));
-            let to = if output.ends_with('/') { Path::new(output) } else { parent_of(output) };
-            let from = parent_of(input);
-            if carry.is_empty() || to.as_os_str().is_empty() || places.insert((from, to)) {
-                continue;
-            }
-            let (from, to) = (from.display(), to.display());
-            let message = format!("several models of {from} would carry its sidecars to {to}");
-            self.mistakes.add(at, message, Some("give each model an output folder: {path}/".to_owned()));
+    fn check_sidecars(&mut self, job: &Job, at: &Range<usize>) {
+        let Conversion { input, output, carry, .. } = &job.conversion;
+        let parent_of = |path| Path::new(path).parent().unwrap_or(Path::new("/"));
+        let to = if output.ends_with('/') { Path::new(output) } else { parent_of(output) };
+        let from = parent_of(input);
+        if carry.is_empty()
+            || to.as_os_str().is_empty()
+            || self.seen.carried.insert((from.to_owned(), to.to_owned()))
+        {
+            return;
         }
+        let (from, to) = (from.display(), to.display());
+        let message = format!("several models of {from} would carry its sidecars to {to}");
+        self.mistakes.add(at, message, Some("give each model an output folder: {path}/".to_owned()));
     }
 }
 

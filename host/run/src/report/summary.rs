@@ -236,6 +236,24 @@ impl Totals {
         totals
     }
 
+    /// Adds the sums over other jobs.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (sum, part) in [
+            (&mut self.done, other.done),
+            (&mut self.unchanged, other.unchanged),
+            (&mut self.failed, other.failed),
+            (&mut self.cancelled, other.cancelled),
+            (&mut self.left_out, other.left_out),
+            (&mut self.bytes_in, other.bytes_in),
+            (&mut self.bytes_out, other.bytes_out),
+            (&mut self.tensors, other.tensors),
+            (&mut self.records, other.records),
+            (&mut self.losses, other.losses),
+        ] {
+            *sum = sum.saturating_add(part);
+        }
+    }
+
     /// Jobs of a state.
     #[must_use]
     pub fn count(&self, state: JobState) -> u64 {

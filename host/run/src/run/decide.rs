@@ -1,7 +1,7 @@
 //! A decision whether a job must run: it compares the job with what the journal knows and the disk holds.
 
 use crate::job::Job;
-use crate::journal::{Commit, History, OutputRecord, list_names};
+use crate::journal::{Commit, History, OutputHistory, OutputRecord, StampedFile, list_names};
 use std::collections::HashSet;
 use std::path::Path;
 use tensorferry::engine::formats::registry::Registry;
@@ -9,20 +9,16 @@ use tensorferry::engine::formats::used::UsedFormat;
 use tensorferry::engine::publish::commit::recover;
 
 /// Whether a job must run, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Decision {
+#[derive(Debug, Clone)]
+pub(super) enum Decision<'h> {
     /// It must, for this reason.
     Run(String),
-    /// Its output is there, and is what it would write.
-    Unchanged {
-        /// Since when.
-        at: String,
-        /// Whether the journal does not say yet that it was committed: the run was killed before it could.
-        lacks_record: bool,
-    },
+    /// Its output is there, by this commit, and is what it would write. Where the commit is not known to have ended, the run was
+    /// killed before it could say so.
+    Unchanged(&'h Commit),
 }
 
-impl Decision {
+impl Decision<'_> {
     pub(super) fn runs(&self) -> bool {
         matches!(self, Self::Run(_))
     }
@@ -31,29 +27,38 @@ impl Decision {
     pub(super) fn reason(&self) -> String {
         match self {
             Self::Run(why) => why.clone(),
-            Self::Unchanged { at, .. } => format!("unchanged since it was done at {at}"),
+            Self::Unchanged(commit) => format!("unchanged since it was done at {}", commit.at),
         }
     }
 }
 
 /// Decides. `may_finish`: whether a commit that was begun may be finished first, which changes the disk.
-pub(super) fn decide(job: &Job, history: &History, registry: &Registry, may_finish: bool) -> Decision {
+pub(super) fn decide<'h>(
+    job: &Job,
+    history: &'h History,
+    registry: &Registry,
+    may_finish: bool,
+) -> Decision<'h> {
     let known = history.of(&job.conversion.output);
-    let Some(commit) = known.and_then(|known| known.commit.as_ref()) else {
-        return Decision::Run(match known.and_then(|known| known.failure.as_ref()) {
-            Some(failure) => format!("it failed before: {failure}"),
-            None => "it has not been done".to_owned(),
-        });
-    };
-    if !commit.done && may_finish {
-        // What it cannot finish, the comparison finds. Notes are given when the job runs.
-        let _ = recover(&commit.made.destination());
+    let mut reason = None;
+    // Several machines may have begun the same work. The disk tells which of them has done it.
+    for commit in known.into_iter().flat_map(OutputHistory::commits) {
+        if !commit.done && may_finish {
+            // What it cannot finish, the comparison finds. Notes are given when the job runs.
+            let _ = recover(&commit.made.destination());
+        }
+        match check(job, commit, registry) {
+            Ok(()) => return Decision::Unchanged(commit),
+            Err(why) if commit.done => reason = reason.or(Some(why)),
+            Err(why) => {
+                reason = reason.or(Some(format!("an earlier run was ended before it was done: {why}")));
+            }
+        }
     }
-    match check(job, commit, registry) {
-        Ok(()) => Decision::Unchanged { at: commit.at.clone(), lacks_record: !commit.done },
-        Err(why) if commit.done => Decision::Run(why),
-        Err(why) => Decision::Run(format!("an earlier run was ended before it was done: {why}")),
-    }
+    Decision::Run(reason.unwrap_or_else(|| match known.and_then(|known| known.failure.as_ref()) {
+        Some(failure) => format!("it failed before: {failure}"),
+        None => "it has not been done".to_owned(),
+    }))
 }
 
 /// Checks that the output is still what the job would write; the error says what changed.
@@ -63,8 +68,10 @@ fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> 
     }
     let OutputRecord { readers, writer, inputs, outputs, listing: names, .. } = &commit.made;
     readers.iter().chain([writer]).try_for_each(|used| check_revision(used, registry))?;
-    inputs.iter().try_for_each(|file| file.check_input(registry.session()))?;
-    outputs.iter().try_for_each(|file| file.check_output(registry.session()))?;
+    let session = registry.session();
+    let seen = |file: &StampedFile| if commit.is_elsewhere { file.seen_elsewhere() } else { file.clone() };
+    inputs.iter().try_for_each(|file| seen(file).check_input(session))?;
+    outputs.iter().try_for_each(|file| seen(file).check_output(session))?;
     if names.is_some() {
         let without: HashSet<&Path> = outputs.iter().map(|file| &*file.path).collect();
         if list_names(Path::new(&job.conversion.input), &without, registry.session()) != *names {

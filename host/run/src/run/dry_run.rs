@@ -91,9 +91,9 @@ pub struct Conflict {
     pub what: String,
 }
 
-/// Plans the jobs that were asked for. The journal is read, not locked.
+/// Finds out what a run of the jobs that were asked for would do. The journal is read, not locked.
 #[must_use]
-pub fn plan(
+pub fn dry_run(
     jobs: &[Job],
     registry: &Registry,
     options: &RunOptions,
@@ -110,7 +110,8 @@ pub fn plan(
         debug_assert!(false, "nothing was read or written: {error}");
     }
     let wanted: Vec<&Job> = jobs.iter().filter(|job| options.wants(job)).collect();
-    let decisions: Vec<Decision> = wanted.iter().map(|job| decide(job, &history, registry, false)).collect();
+    let decisions: Vec<Decision<'_>> =
+        wanted.iter().map(|job| decide(job, &history, registry, false)).collect();
     let to_run = wanted.iter().zip(&decisions).enumerate().filter(|(_, (_, decision))| decision.runs());
     let queued: Vec<QueuedJob<'_>> =
         to_run.map(|(index, (&job, _))| QueuedJob::new(index, job, registry.session())).collect();
@@ -136,7 +137,7 @@ pub fn plan(
     RunPlan { space: space(&jobs), conflicts, jobs }
 }
 
-fn job_plan(job: &Job, decision: &Decision, outcome: Option<JobOutcome>) -> JobPlan {
+fn job_plan(job: &Job, decision: &Decision<'_>, outcome: Option<JobOutcome>) -> JobPlan {
     let mut plan = JobPlan {
         name: job.name.clone(),
         input: job.conversion.input.clone(),

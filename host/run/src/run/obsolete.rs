@@ -16,7 +16,7 @@ pub(super) fn notes(jobs: &[Job], history: &History) -> Vec<String> {
     }
     let mut obsolete: BTreeMap<&str, Vec<&Path>> = BTreeMap::new();
     for (output, known) in history.outputs() {
-        let group = known.commit.as_ref().and_then(|commit| commit.conversion.file_group.as_ref());
+        let group = known.commits().next().and_then(|commit| commit.conversion.file_group.as_ref());
         let Some(group) = group else { continue };
         let is_obsolete = outputs.get(&*group.dataset).is_some_and(|outputs| !outputs.contains(output));
         if let Some(file) = known.owned.iter().find(|file| is_obsolete && file.exists()) {

@@ -6,11 +6,12 @@ use crate::events::EventListener;
 use crate::job::Job;
 use crate::journal;
 use crate::pool::WorkerPool;
-use crate::report::Summary;
+use crate::report::{BudgetSummary, JobSummary, Summary, Totals, VERSION};
 use crate::worker::WorkerCommand;
 use globset::GlobSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 use tensorferry_sdk::{Error, Result};
 
 /// What a run is asked for.
@@ -22,7 +23,7 @@ pub struct RunOptions {
     pub journal: PathBuf,
     /// `--only`: names.
     pub only: Option<GlobSet>,
-    /// `--shard`.
+    /// `--shard`: of a manifest's jobs, or of a plan's pieces.
     pub shard: Option<Shard>,
     /// `--explain`.
     pub explain: bool,
@@ -76,6 +77,34 @@ impl RunOptions {
             && self.shard.is_none_or(|shard| shard.has(&job.conversion.output))
     }
 
+    /// The summary of a run that began then.
+    pub(super) fn summary(
+        &self,
+        at: &str,
+        started: Instant,
+        interrupted: bool,
+        totals: Totals,
+        jobs: Vec<JobSummary>,
+    ) -> Summary {
+        let budget = &self.budget;
+        Summary {
+            report: VERSION,
+            ferry: env!("CARGO_PKG_VERSION").to_owned(),
+            manifest: self.manifest.display().to_string(),
+            started: at.to_owned(),
+            seconds: started.elapsed().as_secs_f64(),
+            interrupted,
+            totals,
+            budget: BudgetSummary {
+                jobs: budget.jobs as u64,
+                small_jobs: budget.places() as u64,
+                threads: budget.threads as u64,
+                memory: budget.memory,
+            },
+            jobs,
+        }
+    }
+
     /// A pool that scans file groups.
     pub(super) fn pool<'a>(
         &'a self,
@@ -90,6 +119,7 @@ impl RunOptions {
             listener,
             cancelled,
             fail_fast: false,
+            elsewhere: None,
         }
     }
 }

@@ -1,26 +1,24 @@
 //! The result of one job, for the report, the events and the journal; and the exit code of all.
 
+use super::Run;
 use super::decide::Decision;
 use crate::events::Event;
 use crate::exit::{INTERRUPTED, REFUSED, TRANSIENT};
 use crate::human::quoted;
 use crate::job::Job;
-use crate::journal::{Commit, Journal, Record};
+use crate::journal::Record;
 use crate::pool::FinishedJob;
-use crate::report::{Failure, JobState, JobSummary, Summary};
+use crate::report::{Failure, JobState, JobSummary};
 use crate::worker::JobOutcome;
-use std::path::Path;
-use std::time::Instant;
 use tensorferry::engine::receipt::now;
 
 /// The result of a job before it runs, which is final if it does not.
-pub(super) fn before(job: &Job, decision: Option<&Decision>, commit: Option<&Commit>) -> JobSummary {
-    let state = match decision {
-        None => JobState::LeftOut,
-        Some(Decision::Run(_)) => JobState::Cancelled,
-        Some(Decision::Unchanged { .. }) => JobState::Unchanged,
+pub(super) fn before(job: &Job, decision: Option<&Decision<'_>>) -> JobSummary {
+    let (state, earlier) = match decision {
+        None => (JobState::LeftOut, None),
+        Some(Decision::Run(_)) => (JobState::Cancelled, None),
+        Some(Decision::Unchanged(commit)) => (JobState::Unchanged, Some(commit.made.summary.clone())),
     };
-    let earlier = commit.filter(|_| state == JobState::Unchanged).map(|commit| commit.made.summary.clone());
     JobSummary {
         state,
         reason: decision.map(Decision::reason),
@@ -32,13 +30,8 @@ pub(super) fn before(job: &Job, decision: Option<&Decision>, commit: Option<&Com
 }
 
 /// The result of a job after it ran; it is written to the journal.
-pub(super) fn after(
-    job: &Job,
-    finished: FinishedJob,
-    journal: &Journal,
-    manifest: &Path,
-    started: Instant,
-) -> JobSummary {
+pub(super) fn after(job: &Job, finished: FinishedJob, key: Option<String>, run: &Run<'_>) -> JobSummary {
+    let (journal, started) = (&run.journal, run.started);
     let output = &job.conversion.output;
     let mut summary = JobSummary {
         name: job.name.clone(),
@@ -52,11 +45,11 @@ pub(super) fn after(
         JobOutcome::Done { summary: done, outputs, .. } => {
             // The output is there and the journal has its commit: that its end cannot be written is no
             // failure of the job, and a journal that cannot be written ends the run at the next record.
-            let _ = journal.append_done(output, outputs);
+            let _ = journal.append_done(output, key, outputs);
             summary = JobSummary { state: JobState::Done, output: output.clone(), ..*done };
         }
         JobOutcome::Failed(mut failure) => {
-            let manifest = manifest.display().to_string();
+            let manifest = run.options.manifest.display().to_string();
             failure.retry =
                 Some(format!("ferry run {} --only {}", quoted(&manifest), quoted(&job.name)).into());
             let reason = failure.to_string();
@@ -80,9 +73,9 @@ pub(super) fn event(summary: &JobSummary) -> Event<'_> {
     }
 }
 
-pub(super) fn exit_code(summary: &Summary) -> u8 {
-    let failures: Vec<&Failure> = summary.jobs.iter().filter_map(|job| job.failure.as_ref()).collect();
-    if summary.interrupted {
+pub(super) fn exit_code(jobs: &[JobSummary], interrupted: bool) -> u8 {
+    let failures: Vec<&Failure> = jobs.iter().filter_map(|job| job.failure.as_ref()).collect();
+    if interrupted {
         INTERRUPTED
     } else if failures.is_empty() {
         0
@@ -105,7 +98,7 @@ mod tests {
             failure: Some(Failure { exit_code: code, ..Failure::default() }),
             ..JobSummary::default()
         };
-        let of = |jobs: Vec<JobSummary>| exit_code(&Summary { jobs, ..Summary::default() });
+        let of = |jobs: Vec<JobSummary>| exit_code(&jobs, false);
         assert_eq!(of(vec![JobSummary::default()]), 0);
         assert_eq!(of(vec![failed(Some(75))]), 75);
         assert_eq!(of(vec![failed(Some(75)), failed(Some(2))]), 3);

@@ -16,7 +16,7 @@ mod store;
 pub(super) use store::SchemaStore;
 
 use crate::job::{Conversion, Job};
-use crate::journal::{GroupScan, History};
+use crate::journal::{GroupScan, History, StampedFile};
 use crate::report::Failure;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -37,8 +37,8 @@ pub(super) struct DatasetSchemas {
     pub(super) failures: HashMap<usize, Failure>,
     /// Groups whose records contradict those of the others. The reader, given the schema, says best where.
     pub(super) refused: HashMap<usize, Failure>,
-    /// The scans of the others.
-    pub(super) scans: HashMap<usize, GroupScan>,
+    /// The files of the others, and what they were when they were scanned.
+    pub(super) scanned: HashMap<usize, Vec<StampedFile>>,
 }
 
 /// Finds the schemas of the data sets that have a wanted job, and sets each in the data set's jobs. A data
@@ -75,7 +75,7 @@ pub(super) fn find(
         let mut dataset = Dataset { jobs: &*jobs, scanner: &scanner, found: &mut found, scans: Vec::new() };
         let schema = dataset.schema(results)?;
         let scans = dataset.scans;
-        found.scans.extend(scans);
+        found.scanned.extend(scans.into_iter().map(|(group, scan)| (group, scan.inputs)));
         if let Some(schema) = schema
             && let Some(path) = store.path_of(&name, &schema)?
         {

@@ -1,4 +1,4 @@
-//! A shard is one of N parts of a manifest's jobs. Which part a job is in depends on its output alone.
+//! A shard is one of N parts of a manifest's jobs, by their outputs alone; or of a plan's pieces, by their numbers.
 
 use std::env::var;
 use tensorferry_sdk::{Error, Result};
@@ -52,6 +52,11 @@ impl Shard {
         let hash = blake3::hash(output.as_bytes());
         let bytes = hash.as_bytes().first_chunk::<8>().copied().unwrap_or_default();
         u64::from_le_bytes(bytes) % self.count == self.index - 1
+    }
+
+    /// Whether a piece of a plan is in it.
+    pub(super) fn has_piece(self, number: u64) -> bool {
+        number % self.count == self.index - 1
     }
 
     /// `2-of-8`, as in its journal's name.

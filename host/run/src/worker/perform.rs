@@ -251,6 +251,14 @@ fn output_record(
 
 /// Checks that every file that is replaced was written by an earlier run.
 fn check_owned(task: &WorkerTask, outputs: &[StampedFile], session: &Session) -> Result<()> {
+    let overtaken = |file: &&StampedFile| {
+        let seen = task.seen.iter().find(|seen| seen.path == file.path);
+        seen.is_some_and(|seen| seen.check_output(session).is_err())
+    };
+    if let Some(file) = outputs.iter().find(overtaken) {
+        return Err(Error::transient("another worker has replaced it since this one looked")
+            .file(file.path.display().to_string()));
+    }
     let is_there =
         |file: &StampedFile| output_identity(&file.path, session).is_ok_and(|found| found.is_some());
     let is_foreign = |file: &&StampedFile| !task.owned.contains(&file.path) && is_there(file);

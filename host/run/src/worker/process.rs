@@ -64,6 +64,8 @@ pub(crate) struct Supervision<'a> {
     pub(crate) listener: &'a dyn EventListener,
     pub(crate) cancelled: &'a AtomicBool,
     pub(crate) timeout: Option<Duration>,
+    /// A planned job's.
+    pub(crate) key: Option<&'a str>,
 }
 
 /// How worker processes are started.
@@ -152,7 +154,8 @@ impl WorkerProcess {
                         WorkerEvent::Visible { outputs } => Record::Visible { output, outputs },
                         WorkerEvent::Ready { made } => {
                             let conversion = Box::new(task.job.conversion.clone());
-                            Record::Commit { at: now(), output, conversion, made }
+                            let key = by.key.map(str::to_owned);
+                            Record::Commit { at: now(), output, key, conversion, made }
                         }
                         _ => continue,
                     };

@@ -21,6 +21,8 @@ pub(crate) struct WorkerTask {
     pub(crate) dry_run: bool,
     /// Files of the output that an earlier run has written, and which may be replaced.
     pub(crate) owned: Vec<PathBuf>,
+    /// Of a plan, what these were when that was decided.
+    pub(crate) seen: Vec<StampedFile>,
     pub(crate) share: Share,
     /// Bytes that the process may allocate beyond what it starts with.
     pub(crate) limit: u64,

@@ -17,12 +17,7 @@ use tensorferry_sdk::{Error, Result};
 /// # Errors
 /// I/o, if the runner cannot be reached.
 pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| Error::from(std::io::Error::from(e)))?;
-    let parent = getppid().map(|pid| pid.as_raw_pid());
-    if parent.and_then(|pid| u32::try_from(pid).ok()) != Some(runner) {
-        // It was gone before the system could be told.
-        return Err(Error::cancelled("the runner has ended"));
-    }
+    end_with(runner)?;
     // Should the memory end, the kernel takes a job and not the runner.
     let _ = std::fs::write("/proc/self/oom_score_adj", "500");
     let pipe = RunnerPipe::take()?;
@@ -37,6 +32,20 @@ pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> 
         let session = threads.below(share.threads, share.memory, share.rate);
         let done = session.install(|| perform(&task, registry, &session, &pipe));
         pipe.send(&done.unwrap_or_else(|error| WorkerEvent::Failed { failure: Failure::of(&error) }))?;
+    }
+    Ok(())
+}
+
+/// Has this process end with the one that started it.
+///
+/// # Errors
+/// Cancelled, if that has ended.
+pub(crate) fn end_with(runner: u32) -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| Error::from(std::io::Error::from(e)))?;
+    let parent = getppid().map(|pid| pid.as_raw_pid());
+    if parent.and_then(|pid| u32::try_from(pid).ok()) != Some(runner) {
+        // It was gone before the system could be told.
+        return Err(Error::cancelled("the runner has ended"));
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ impl Expansion<'_> {
                 self.check_sides(&conversion, &settings, &own.output.span());
             }
             let name = format!("{dataset}/{}", group.name(size));
-            self.jobs.push((Job { name, conversion, policy: settings.policy() }, own.output.span()));
+            self.push(Job { name, conversion, policy: settings.policy() }, &own.output.span());
         }
         self.datasets.insert(dataset);
     }

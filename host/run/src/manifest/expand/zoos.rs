@@ -56,7 +56,7 @@ impl Expansion<'_> {
                 checked.push(place);
             }
             let job = Job { name: format!("{zoo}/{}", model.path), conversion, policy: settings.policy() };
-            self.jobs.push((job, output.span()));
+            self.push(job, &output.span());
         }
     }
 

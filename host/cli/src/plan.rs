@@ -1,0 +1,60 @@
+//! `ferry plan`: cuts a manifest's jobs into pieces.
+
+use super::args::{Arguments, Plan as Command};
+use super::run::{Progress, only, print_mistakes, worker_command};
+use super::terminal;
+use serde_json::json;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry_run::manifest::Variables;
+use tensorferry_run::{Budget, PlanOptions, RunOptions, exit, make_plan};
+use tensorferry_sdk::{Error, Result};
+
+/// Returns the exit code.
+pub(super) fn run(
+    command: &Command,
+    arguments: &Arguments,
+    registry: &Registry,
+    session: &Session,
+) -> Result<u8> {
+    registry.check_any()?;
+    let manifest = &command.manifest;
+    let options = PlanOptions {
+        folder: command.plan.clone(),
+        piece_jobs: command.piece_jobs,
+        piece_bytes: command.piece_bytes,
+        run: RunOptions {
+            manifest: manifest.clone(),
+            journal: RunOptions::journal_of(manifest),
+            only: only(&command.only)?,
+            shard: None,
+            explain: false,
+            fail_fast: false,
+            budget: Budget::new(None, session.threads, session.memory, None),
+            worker: worker_command(arguments, arguments.memory)?,
+        },
+    };
+    let progress = Progress::new(false, command.json, false);
+    let variables = Variables::new(command.var.clone());
+    let made = make_plan(&options, &variables, registry, &progress, &session.cancel_flag());
+    progress.finish();
+    let header = match made? {
+        Ok(header) => header,
+        Err(mistakes) => return print_mistakes(manifest, &mistakes, command.json).map(|()| exit::USAGE),
+    };
+    let folder = std::path::absolute(&command.plan)
+        .map_err(|e| Error::from(e).file(command.plan.display().to_string()))?;
+    if command.json {
+        let (pieces, jobs, bytes) = (header.pieces, header.jobs, header.bytes);
+        let document = json!({"plan": folder, "pieces": pieces, "jobs": jobs, "bytes": bytes});
+        return terminal::print(&format!("{document}\n")).map(|()| 0);
+    }
+    let text = format!(
+        "planned {}: {} in {}, of {} to read\n",
+        terminal::shown(&command.plan),
+        terminal::counted(header.jobs, "job"),
+        terminal::counted(header.pieces, "piece"),
+        terminal::bytes(header.bytes),
+    );
+    terminal::print(&text).map(|()| 0)
+}

@@ -1,0 +1,118 @@
+//! What an input is before anything is opened: about how many bytes it has, which tells big jobs from small ones, and a
+//! digest of what its files are told from others by.
+
+use std::path::Path;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::read::file_group::FileGroup;
+use tensorferry::engine::read::folder::{self, EntryKind, FolderEntry, InputFolder};
+use tensorferry_sdk::Result;
+
+/// An index is smaller than this, and the files that it names are not.
+const MOST_INDEX: u64 = 1 << 20;
+/// How deep folders are entered.
+const DEEPEST: usize = 8;
+
+/// What an input is, as far as names tell.
+#[derive(Default)]
+pub(crate) struct InputStamp {
+    /// 0 for what cannot be looked at.
+    pub(crate) bytes: u64,
+    hasher: blake3::Hasher,
+}
+
+impl InputStamp {
+    /// That of a file, of all files in a folder, or of all files whose names begin like an index or a prefix.
+    pub(super) fn of_path(input: &Path, session: &Session) -> Self {
+        let mut stamp = Self::default();
+        // What cannot be looked at fails when it is opened.
+        let _ = stamp.add_input(input, session);
+        stamp
+    }
+
+    /// That of a group's files.
+    pub(super) fn of_files(group: &FileGroup, session: &Session) -> Self {
+        let mut stamp = Self::default();
+        if let Ok(folder) = InputFolder::at(&group.folder, session) {
+            group.files.iter().for_each(|name| stamp.add(&folder, name, session));
+        }
+        stamp
+    }
+
+    /// The same for the same files with the same lengths and times of modification, on whichever machine: inodes are not in it.
+    pub(crate) fn digest(&self) -> blake3::Hash {
+        self.hasher.finalize()
+    }
+
+    fn add_input(&mut self, input: &Path, session: &Session) -> Result<()> {
+        let whole = InputFolder::at(input, session)?;
+        let name = input.file_name().unwrap_or_default().to_string_lossy();
+        let prefix = match (whole.kind("")?, name.split_once(".index")) {
+            (Some(EntryKind::Folder), _) => return self.add_folder(&whole, "", 0, session),
+            (Some(_), Some((stem, _))) if whole.len("") < MOST_INDEX => {
+                stem.split('.').next().unwrap_or(stem)
+            }
+            (Some(_), _) => {
+                self.add(&whole, "", session);
+                return Ok(());
+            }
+            (None, _) => &*name,
+        };
+        let folder = InputFolder::at(input.parent().unwrap_or(Path::new(".")), session)?;
+        for entry in folder.entries("", prefix, session.limits.entries)? {
+            if entry.kind == EntryKind::File {
+                self.add_entry(&folder, &entry, session);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_folder(
+        &mut self,
+        folder: &InputFolder,
+        name: &str,
+        depth: usize,
+        session: &Session,
+    ) -> Result<()> {
+        for entry in folder.entries(name, "", u64::MAX)? {
+            match entry.kind {
+                EntryKind::File => self.add_entry(folder, &entry, session),
+                EntryKind::Folder if depth < DEEPEST => {
+                    let _ = self.add_folder(folder, &entry.name, depth + 1, session);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Of a place beyond a network, what came with the name: asking for each file would take as long as reading it.
+    fn add_entry(&mut self, folder: &InputFolder, entry: &FolderEntry, session: &Session) {
+        match entry.len {
+            Some(len) if !folder.is_local() => self.add_facts(&entry.name, len, &[]),
+            _ => self.add(folder, &entry.name, session),
+        }
+    }
+
+    fn add(&mut self, folder: &InputFolder, name: &str, session: &Session) {
+        let path = if name.is_empty() { folder.path().to_owned() } else { folder.path_of(name) };
+        match folder::identity(&path, session) {
+            Ok(identity) if !folder.is_local() => {
+                self.add_facts(name, identity.len, &[identity.inode.cast_signed()]);
+            }
+            Ok(identity) => {
+                let (seconds, nanoseconds) = identity.modified;
+                self.add_facts(name, identity.len, &[seconds, nanoseconds]);
+            }
+            Err(_) => self.add_facts(name, 0, &[]),
+        }
+    }
+
+    fn add_facts(&mut self, name: &str, len: u64, facts: &[i64]) {
+        self.bytes += len;
+        self.hasher.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes());
+        self.hasher.update(&len.to_le_bytes());
+        for fact in facts {
+            self.hasher.update(&fact.to_le_bytes());
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A plan is a manifest's jobs, found once and cut into pieces, for as many workers as there are: a folder that does not change.
+//!
+//! ```text
+//! PLAN/plan.json             what it is; made visible with the folder, when all of it is there
+//! PLAN/pieces/00000.jsonl    jobs, one a line
+//! PLAN/journal/00000/W.jsonl what worker W has done of the piece; see `journal`
+//! PLAN/leases/00000          the worker that has claimed the piece; see `lease`
+//! ```
+//!
+//! So a worker reads its own pieces and their journals, however large the plan is. Pieces have about as much to do as each other; a big
+//! model is one alone.
+
+mod lease;
+mod pieces;
+
+pub(crate) use lease::{Claim, Leases};
+pub(crate) use pieces::{PieceWriter, PlannedJob};
+
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use tensorferry::engine::context::regular_file;
+use tensorferry_sdk::{Error, Result};
+
+/// The version of a plan's files.
+const VERSION: u32 = 1;
+const HEADER: &str = "plan.json";
+
+/// What a plan is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanHeader {
+    /// The version of its files.
+    pub plan: u32,
+    /// The program's version.
+    pub ferry: String,
+    /// Absolute.
+    pub manifest: PathBuf,
+    /// When it was made.
+    pub made: String,
+    /// How many there are, numbered from 0.
+    pub pieces: u64,
+    /// How many there are in all.
+    pub jobs: u64,
+    /// Of their inputs, about.
+    pub bytes: u64,
+    /// Bytes of buffers that a worker needs for the biggest of its jobs, twice.
+    pub memory: u64,
+}
+
+/// A plan that is there.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    folder: PathBuf,
+    header: PlanHeader,
+}
+
+impl Plan {
+    /// Whether a path leads to a plan and not to a manifest.
+    #[must_use]
+    pub fn is_at(path: &Path) -> bool {
+        path.is_dir()
+    }
+
+    /// Opens one.
+    ///
+    /// # Errors
+    /// Usage, if there is none; malformed.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let path = folder.join(HEADER);
+        let shown = path.display().to_string();
+        let text = regular_file::open(&path).and_then(std::io::read_to_string).map_err(|error| {
+            let what = "this is no plan: `ferry plan MANIFEST PLAN` makes one";
+            Error::usage(what).file(&shown).found(error.to_string())
+        })?;
+        let header: PlanHeader = serde_json::from_str(&text)
+            .map_err(|e| Error::malformed(format!("the plan: {e}")).file(&shown))?;
+        if header.plan != VERSION {
+            let error = Error::unsupported("the plan is of another version of ferry").file(&shown);
+            return Err(error.expected(VERSION.to_string()).found(header.plan.to_string()));
+        }
+        let folder =
+            std::path::absolute(folder).map_err(|e| Error::from(e).file(folder.display().to_string()))?;
+        Ok(Self { folder, header })
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn header(&self) -> &PlanHeader {
+        &self.header
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The jobs of a piece.
+    ///
+    /// # Errors
+    /// Usage, if there is no such piece; malformed; i/o.
+    pub(crate) fn piece(&self, number: u64) -> Result<Vec<PlannedJob>> {
+        if number >= self.header.pieces {
+            let error = Error::usage("the plan has no such piece").file(self.folder.display().to_string());
+            return Err(error
+                .expected(format!("less than {}", self.header.pieces))
+                .found(number.to_string()));
+        }
+        pieces::read(&pieces::path(&self.folder, number))
+    }
+
+    /// The folder of a piece's journals.
+    pub(crate) fn journal(&self, number: u64) -> PathBuf {
+        self.folder.join("journal").join(pieces::name(number))
+    }
+
+    pub(crate) fn leases(&self, worker: &str) -> Leases {
+        Leases::new(self.folder.join("leases"), self.header.pieces, worker)
+    }
+}

@@ -1,0 +1,230 @@
+//! A lease says which worker does a piece, for those that claim pieces themselves: a file that its worker touches again and again.
+//!
+//! A lease that was not touched for long is taken over, by the file system's own clock. That it may happen to a worker that is only slow, or
+//! frozen, does no harm: what two workers do of the same piece is visible once. Leases save work and are no lock.
+
+use crate::journal::this_host;
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
+use serde_json::json;
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, SystemTime};
+use tensorferry_sdk::{Error, Result};
+
+/// After so long without a touch a lease is nobody's.
+const LEASE: Duration = Duration::from_secs(60);
+/// How often a lease is touched.
+const TOUCH: Duration = Duration::from_secs(10);
+
+/// The leases of a plan, as one worker sees them.
+pub(crate) struct Leases {
+    folder: PathBuf,
+    pieces: u64,
+    worker: String,
+    /// Where it begins: workers that begin together do not all try the same pieces.
+    next: u64,
+    /// How many were looked at since one was free.
+    passed: u64,
+    done: HashSet<u64>,
+}
+
+/// What there is to do.
+pub(crate) enum Claim {
+    /// This piece.
+    Piece(u64, Lease),
+    /// Others do what is left, and may not come to an end.
+    Wait,
+    /// Nothing.
+    Over,
+}
+
+/// A piece that is this worker's as long as this is there.
+pub(crate) struct Lease {
+    path: PathBuf,
+    inode: u64,
+    is_over: Arc<AtomicBool>,
+    toucher: Option<JoinHandle<()>>,
+}
+
+impl Leases {
+    pub(super) fn new(folder: PathBuf, pieces: u64, worker: &str) -> Self {
+        let hash = blake3::hash(worker.as_bytes());
+        let start = u64::from_le_bytes(hash.as_bytes().first_chunk().copied().unwrap_or_default());
+        let next = start.checked_rem(pieces).unwrap_or(0);
+        Self { folder, pieces, worker: worker.to_owned(), next, passed: 0, done: HashSet::new() }
+    }
+
+    /// Claims a piece that nobody has.
+    ///
+    /// # Errors
+    /// I/o.
+    pub(crate) fn claim(&mut self) -> Result<Claim> {
+        while self.passed < self.pieces {
+            let piece = self.next;
+            self.next = (self.next + 1) % self.pieces;
+            self.passed += 1;
+            if self.is_done(piece) {
+                continue;
+            }
+            if let Some(lease) = self.take(piece)? {
+                return Ok(Claim::Piece(piece, lease));
+            }
+        }
+        let left: Vec<u64> = (0..self.pieces).filter(|piece| !self.is_done(*piece)).collect();
+        let now = self.now()?;
+        for piece in &left {
+            if self.is_stale(*piece, now) {
+                self.give_up(*piece);
+            }
+            if let Some(lease) = self.take(*piece)? {
+                return Ok(Claim::Piece(*piece, lease));
+            }
+        }
+        Ok(if left.is_empty() { Claim::Over } else { Claim::Wait })
+    }
+
+    /// Says that nothing of a piece is left to be done by those that claim pieces.
+    ///
+    /// # Errors
+    /// I/o.
+    pub(crate) fn finish(&mut self, piece: u64) -> Result<()> {
+        let path = self.done_path(piece);
+        fs::write(&path, format!("{}\n", self.worker)).map_err(at(&path))?;
+        self.done.insert(piece);
+        Ok(())
+    }
+
+    fn is_done(&mut self, piece: u64) -> bool {
+        let is_done = self.done.contains(&piece) || self.done_path(piece).exists();
+        if is_done {
+            self.done.insert(piece);
+        }
+        is_done
+    }
+
+    /// A lease, if nobody has it.
+    fn take(&self, piece: u64) -> Result<Option<Lease>> {
+        let path = self.path(piece);
+        let mut file = match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
+            Err(error) => return Err(at(&path)(error)),
+        };
+        let holder = json!({"worker": self.worker, "host": this_host(), "process": std::process::id()});
+        file.write_all(format!("{holder}\n").as_bytes()).map_err(at(&path))?;
+        let inode = file.metadata().map_err(at(&path))?.ino();
+        Ok(Some(Lease::touch(path, inode, file)))
+    }
+
+    fn is_stale(&self, piece: u64, now: SystemTime) -> bool {
+        let touched = fs::metadata(self.path(piece)).and_then(|meta| meta.modified());
+        touched.is_ok_and(|touched| now.duration_since(touched).is_ok_and(|age| age > LEASE))
+    }
+
+    /// Takes a stale lease away; of several workers one has its rename succeed.
+    fn give_up(&self, piece: u64) {
+        let away = self.folder.join(format!(".{piece}-{}", self.worker));
+        if fs::rename(self.path(piece), &away).is_ok() {
+            let _ = fs::remove_file(away);
+        }
+    }
+
+    /// What time it is for who stamps the leases: machines differ.
+    fn now(&self) -> Result<SystemTime> {
+        let path = self.folder.join(format!(".now-{}", self.worker));
+        let now = File::create(&path).and_then(|file| file.metadata()?.modified()).map_err(at(&path))?;
+        let _ = fs::remove_file(path);
+        Ok(now)
+    }
+
+    fn path(&self, piece: u64) -> PathBuf {
+        self.folder.join(super::pieces::name(piece))
+    }
+
+    fn done_path(&self, piece: u64) -> PathBuf {
+        self.folder.join(format!("{}.done", super::pieces::name(piece)))
+    }
+}
+
+impl Lease {
+    fn touch(path: PathBuf, inode: u64, file: File) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let seen = is_over.clone();
+        let toucher = std::thread::spawn(move || {
+            let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+            while !seen.load(Ordering::Relaxed) {
+                std::thread::park_timeout(TOUCH);
+                // That somebody else has it by now is no harm.
+                let _ = futimens(&file, &Timestamps { last_access: now, last_modification: now });
+            }
+        });
+        Self { path, inode, is_over, toucher: Some(toucher) }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(toucher) = self.toucher.take() {
+            Thread::unpark(toucher.thread());
+            let _ = toucher.join();
+        }
+        // Somebody else may have it by now.
+        if fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn at(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
+    move |error| Error::from(error).context("the plan's leases").file(path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn leases(folder: &Path, worker: &str) -> Leases {
+        Leases::new(folder.to_owned(), 3, worker)
+    }
+
+    fn piece(claim: Claim) -> (u64, Lease) {
+        match claim {
+            Claim::Piece(piece, lease) => (piece, lease),
+            Claim::Wait => panic!("others have all"),
+            Claim::Over => panic!("all is done"),
+        }
+    }
+
+    #[test]
+    fn each_piece_is_one_worker_s_until_it_is_done_or_dead() {
+        let home = tempfile::tempdir().unwrap();
+        let (mut one, mut two) = (leases(home.path(), "one"), leases(home.path(), "two"));
+        let claimed = [one.claim().unwrap(), two.claim().unwrap(), one.claim().unwrap()].map(piece);
+        let mut numbers = claimed.each_ref().map(|(piece, _)| *piece);
+        numbers.sort_unstable();
+        assert_eq!(numbers, [0, 1, 2]);
+        assert!(matches!(two.claim().unwrap(), Claim::Wait));
+        let [(first, lease), (second, other), (third, frozen)] = claimed;
+        one.finish(first).unwrap();
+        drop(lease);
+        two.finish(second).unwrap();
+        drop(other);
+        assert!(matches!(one.claim().unwrap(), Claim::Wait));
+        // Its worker is frozen: nobody touches it for two minutes.
+        let old = SystemTime::now() - 2 * LEASE;
+        File::options().write(true).open(&frozen.path).unwrap().set_modified(old).unwrap();
+        let (again, lease) = piece(two.claim().unwrap());
+        assert_eq!(again, third);
+        two.finish(again).unwrap();
+        drop(lease);
+        assert!(matches!(one.claim().unwrap(), Claim::Over) && matches!(two.claim().unwrap(), Claim::Over));
+    }
+}

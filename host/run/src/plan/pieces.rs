@@ -1,0 +1,218 @@
+//! The pieces of a plan: how jobs are grouped, and how they stand in files.
+
+use super::{HEADER, PlanHeader, VERSION};
+use crate::budget::Budget;
+use crate::job::{Job, PlannedWork};
+use crate::journal::StampedFile;
+use crate::report::Failure;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use tensorferry::engine::context::regular_file;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::receipt::now;
+use tensorferry_sdk::{Error, Result, Side};
+
+const FOLDER: &str = "pieces";
+/// Inputs that are looked at together.
+const BATCH: usize = 1024;
+
+/// A job with all that a worker has to know of it: a line of a piece.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct PlannedJob {
+    #[serde(flatten)]
+    pub(crate) work: PlannedWork,
+    pub(crate) job: Job,
+    /// Why it cannot be done: of a data set's group whose schema cannot be found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) failure: Option<Failure>,
+    /// Why it must not be done, unless it fails by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refused: Option<Failure>,
+    /// What the files of its group were when its schema was found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) scanned: Vec<StampedFile>,
+}
+
+/// Writes a plan, piece by piece, beside its place; it becomes visible when it is whole.
+pub(crate) struct PieceWriter<'a> {
+    registry: &'a Registry,
+    folder: TempDir,
+    place: &'a Path,
+    piece_jobs: usize,
+    piece_bytes: u64,
+    header: PlanHeader,
+    /// Jobs whose inputs have not been looked at.
+    waiting: Vec<PlannedJob>,
+    /// The lines of the piece that is not full.
+    open: Vec<u8>,
+    open_jobs: usize,
+    open_bytes: u64,
+}
+
+impl<'a> PieceWriter<'a> {
+    /// Of a plan at `place`, with pieces of so many jobs or bytes of input.
+    ///
+    /// # Errors
+    /// Usage, if there is something; i/o.
+    pub(crate) fn new(
+        registry: &'a Registry,
+        place: &'a Path,
+        manifest: &Path,
+        (piece_jobs, piece_bytes): (usize, u64),
+        memory: u64,
+    ) -> Result<Self> {
+        let shown = |path: &Path| path.display().to_string();
+        if place.symlink_metadata().is_ok() {
+            let error = Error::usage("a plan is made once: remove what is there, or name another place");
+            return Err(error.file(shown(place)));
+        }
+        let above = place.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let failed = |e: std::io::Error| Error::from(e).context("cannot make a plan").file(shown(above));
+        let folder = tempfile::Builder::new().prefix(".ferry-plan-").tempdir_in(above).map_err(failed)?;
+        fs::create_dir(folder.path().join(FOLDER)).map_err(failed)?;
+        let header = PlanHeader {
+            plan: VERSION,
+            ferry: env!("CARGO_PKG_VERSION").to_owned(),
+            manifest: std::path::absolute(manifest).map_err(failed)?,
+            made: now(),
+            pieces: 0,
+            jobs: 0,
+            bytes: 0,
+            memory,
+        };
+        let (waiting, open) = (Vec::new(), Vec::new());
+        Ok(Self {
+            registry,
+            folder,
+            place,
+            piece_jobs: piece_jobs.max(1),
+            piece_bytes,
+            header,
+            waiting,
+            open,
+            open_jobs: 0,
+            open_bytes: 0,
+        })
+    }
+
+    /// A job of which no more is known.
+    pub(crate) fn add(&mut self, job: Job) -> Result<()> {
+        let work = PlannedWork { key: String::new(), bytes: 0, memory: 0 };
+        self.add_planned(PlannedJob { work, job, failure: None, refused: None, scanned: Vec::new() })
+    }
+
+    /// A job; what `work` says of it is found out here.
+    pub(crate) fn add_planned(&mut self, job: PlannedJob) -> Result<()> {
+        self.waiting.push(job);
+        if self.waiting.len() < BATCH { Ok(()) } else { self.look() }
+    }
+
+    /// Looks at the inputs of those that wait, many at a time: each may lie in a store.
+    fn look(&mut self) -> Result<()> {
+        let mut jobs = std::mem::take(&mut self.waiting);
+        let (registry, memory) = (self.registry, self.header.memory);
+        jobs.par_iter_mut().for_each(|planned| planned.work = work_of(&planned.job, registry, memory));
+        jobs.iter().try_for_each(|job| self.place(job))
+    }
+
+    fn place(&mut self, job: &PlannedJob) -> Result<()> {
+        let bytes = job.work.bytes;
+        let is_too_much = self.open_bytes.saturating_add(bytes) > self.piece_bytes;
+        if self.open_jobs > 0 && (self.open_jobs >= self.piece_jobs || is_too_much) {
+            self.close()?;
+        }
+        serde_json::to_writer(&mut self.open, job).map_err(|e| Error::io(format!("the plan: {e}")))?;
+        self.open.push(b'\n');
+        self.open_jobs += 1;
+        self.open_bytes += bytes;
+        self.header.jobs += 1;
+        self.header.bytes += bytes;
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        if self.open_jobs > 0 {
+            let path = path(self.folder.path(), self.header.pieces);
+            fs::write(&path, &self.open).map_err(at(&path))?;
+            self.header.pieces += 1;
+        }
+        self.open.clear();
+        (self.open_jobs, self.open_bytes) = (0, 0);
+        Ok(())
+    }
+
+    /// Makes the plan visible; `/` at the end of its place is fine.
+    ///
+    /// # Errors
+    /// I/o.
+    pub(crate) fn finish(mut self) -> Result<PlanHeader> {
+        self.look()?;
+        self.close()?;
+        let path = self.folder.path().join(HEADER);
+        let mut file = BufWriter::new(File::create(&path).map_err(at(&path))?);
+        serde_json::to_writer_pretty(&mut file, &self.header).map_err(|e| Error::io(e.to_string()))?;
+        file.write_all(b"\n").and_then(|()| file.flush()).map_err(at(&path))?;
+        let own = self.folder.path();
+        for name in ["journal", "leases"] {
+            fs::create_dir(own.join(name)).map_err(at(own))?;
+        }
+        // One sync for all of its files.
+        File::open(own).and_then(|folder| Ok(rustix::fs::syncfs(&folder)?)).map_err(at(own))?;
+        let permissions = fs::metadata(own.join(FOLDER)).map_err(at(own))?.permissions();
+        fs::set_permissions(own, permissions).map_err(at(own))?;
+        fs::rename(own, self.place).map_err(at(self.place))?;
+        Ok(self.header)
+    }
+}
+
+/// The path of a piece in a plan's folder.
+pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
+    folder.join(FOLDER).join(format!("{}.jsonl", name(number)))
+}
+
+/// What a piece's files are called.
+pub(super) fn name(number: u64) -> String {
+    format!("{number:05}")
+}
+
+pub(super) fn read(path: &Path) -> Result<Vec<PlannedJob>> {
+    let file = regular_file::open(path).map_err(at(path))?;
+    let mut jobs = Vec::new();
+    for (index, line) in BufReader::new(file).lines().enumerate() {
+        let job = serde_json::from_str(&line.map_err(at(path))?).map_err(|e| {
+            Error::malformed(format!("line {}: {e}", index + 1)).file(path.display().to_string())
+        })?;
+        jobs.push(job);
+    }
+    Ok(jobs)
+}
+
+fn work_of(job: &Job, registry: &Registry, memory: u64) -> PlannedWork {
+    let stamp = job.input_stamp(registry.session());
+    let memory = Budget::planned_share(stamp.bytes, memory);
+    let conversion = &job.conversion;
+    let revision = |id: &Option<String>, side| {
+        let format = registry.format(id.as_deref()?, side).ok()?;
+        Some(format.description.output_revision)
+    };
+    let facts = (
+        conversion,
+        job.policy.receipt,
+        revision(&conversion.from, Side::Reader),
+        revision(&conversion.to, Side::Writer),
+        env!("CARGO_PKG_VERSION"),
+        memory,
+        stamp.digest().to_hex().to_string(),
+    );
+    // They are texts and numbers alone.
+    let key = blake3::hash(&serde_json::to_vec(&facts).unwrap_or_default()).to_hex()[..32].to_owned();
+    PlannedWork { key, bytes: stamp.bytes, memory }
+}
+
+fn at(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
+    move |error| Error::from(error).context("the plan").file(path.display().to_string())
+}

@@ -1,0 +1,95 @@
+//! Makes a plan of a manifest: its jobs are found and written one by one, so that a million of them need little memory.
+
+use super::options::RunOptions;
+use super::{Run, schemas};
+use crate::events::EventListener;
+use crate::job::{Job, PlannedWork};
+use crate::journal::Journal;
+use crate::manifest::{self, Mistake, Variables};
+use crate::plan::{PieceWriter, PlanHeader, PlannedJob};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::receipt::now;
+use tensorferry_sdk::{Error, Result};
+
+/// What a plan is made with.
+#[derive(Debug)]
+pub struct PlanOptions {
+    /// Where it shall be.
+    pub folder: PathBuf,
+    /// Most jobs of a piece.
+    pub piece_jobs: usize,
+    /// Most bytes that they read, unless it is one alone.
+    pub piece_bytes: u64,
+    /// Those of a run: which jobs, and how file groups are scanned for the schemas of data sets.
+    pub run: RunOptions,
+}
+
+/// Makes a plan. Schemas of data sets are found here, once for all workers, and noted in the manifest's journal; so a plan that was not
+/// finished goes on where it was.
+///
+/// # Errors
+/// Usage, if there is something at its place; i/o; cancelled. Within: all that is wrong with the manifest.
+pub fn make_plan(
+    options: &PlanOptions,
+    variables: &Variables,
+    registry: &Registry,
+    listener: &dyn EventListener,
+    cancelled: &AtomicBool,
+) -> Result<std::result::Result<PlanHeader, Vec<Mistake>>> {
+    let PlanOptions { folder, piece_jobs, piece_bytes, run } = options;
+    let size = (*piece_jobs, *piece_bytes);
+    let mut writer = PieceWriter::new(registry, folder, &run.manifest, size, run.budget.memory)?;
+    let mut groups = Vec::new();
+    let mut written = Ok(());
+    let mut take = |job: Job| {
+        if cancelled.load(Ordering::Relaxed) && written.is_ok() {
+            written = Err(Error::cancelled("the plan was not finished"));
+        }
+        if !run.wants(&job) || written.is_err() {
+        } else if job.lacks_schema() {
+            groups.push(job);
+        } else {
+            written = writer.add(job);
+        }
+    };
+    if let Err(mistakes) = manifest::expand(&run.manifest, variables, registry, &mut take) {
+        return Ok(Err(mistakes));
+    }
+    written?;
+    if !groups.is_empty() {
+        let found = find_schemas(&mut groups, run, registry, listener, cancelled)?;
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(Error::cancelled("the plan was not finished"));
+        }
+        for (index, job) in groups.into_iter().enumerate() {
+            let work = PlannedWork { key: String::new(), bytes: 0, memory: 0 };
+            writer.add_planned(PlannedJob {
+                work,
+                job,
+                failure: found.failures.get(&index).cloned(),
+                refused: found.refused.get(&index).cloned(),
+                scanned: found.scanned.get(&index).cloned().unwrap_or_default(),
+            })?;
+        }
+    }
+    writer.finish().map(Ok)
+}
+
+fn find_schemas(
+    groups: &mut [Job],
+    options: &RunOptions,
+    registry: &Registry,
+    listener: &dyn EventListener,
+    cancelled: &AtomicBool,
+) -> Result<schemas::DatasetSchemas> {
+    let (journal, history) = Journal::open(&options.journal, None)?;
+    let (session, started, at) = (registry.session(), Instant::now(), now());
+    let run = Run { options, session, listener, cancelled, journal, history, piece: None, started, at };
+    run.begin()?;
+    let found = run.find_schemas(groups, registry)?;
+    run.end()?;
+    Ok(found)
+}

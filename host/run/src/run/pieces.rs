@@ -1,0 +1,232 @@
+//! Pieces of a plan, done one after the other: each with the journals of its own folder, and with others who may do it too.
+
+use super::decide::{Decision, decide};
+use super::options::{RunOptions, RunOutcome};
+use super::schemas::DatasetSchemas;
+use super::{Piece, Run, result};
+use crate::events::{Event, EventListener, PieceFailure};
+use crate::exit::{INTERRUPTED, TRANSIENT, USAGE};
+use crate::job::{Job, PlannedWork};
+use crate::journal::{Journal, Record, this_host};
+use crate::plan::{Plan, PlannedJob};
+use crate::pool::QueuedJob;
+use crate::report::{Failure, JobState, JobSummary, Totals};
+use crate::worker::JobOutcome;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::receipt::now;
+use tensorferry_sdk::{Error, Result};
+
+/// Jobs that a report holds: of a million, those that failed and as many of the others as a browser shows.
+const MOST_REPORTED: usize = 10_000;
+/// Failures that are told with a piece's end: what a scheduler carries about is small.
+const MOST_TOLD: usize = 20;
+
+/// Does the pieces of a plan that belong to the options' shard. That a job fails is no error.
+///
+/// # Errors
+/// I/o: a piece cannot be read, or a journal not be written.
+pub fn run_plan(
+    plan: &Plan,
+    registry: &Registry,
+    options: &RunOptions,
+    listener: &dyn EventListener,
+    cancelled: &AtomicBool,
+) -> Result<RunOutcome> {
+    let (started, at) = (Instant::now(), now());
+    let runner = PieceRunner::new(plan, registry, options, listener, cancelled);
+    let mut totals = Totals::default();
+    let mut jobs: Vec<JobSummary> = Vec::new();
+    let mut exit_code = 0;
+    let is_own = |piece: &u64| options.shard.is_none_or(|shard| shard.has_piece(*piece));
+    for piece in (0..plan.header().pieces).filter(is_own) {
+        let outcome = runner.run(piece)?;
+        totals.add(&outcome.totals);
+        exit_code = worse(exit_code, outcome.exit_code);
+        let room = |job: &JobSummary| match job.state {
+            JobState::Failed => MOST_REPORTED,
+            _ => MOST_REPORTED / 2,
+        };
+        for job in outcome.jobs {
+            if jobs.len() < room(&job) {
+                jobs.push(job);
+            }
+        }
+        if cancelled.load(Ordering::Relaxed) || (options.fail_fast && totals.failed > 0) {
+            break;
+        }
+    }
+    let interrupted = cancelled.load(Ordering::Relaxed);
+    let mut notes = Vec::new();
+    let all = totals.done + totals.unchanged + totals.failed + totals.cancelled + totals.left_out;
+    if all > jobs.len() as u64 {
+        notes.push(format!("the report has {} of {all} jobs: the journals have the others", jobs.len()));
+    }
+    let summary = options.summary(&at, started, interrupted, totals, jobs);
+    listener.on_event(&Event::RunEnded { totals: &summary.totals, interrupted, seconds: summary.seconds });
+    Ok(RunOutcome { exit_code, summary, notes })
+}
+
+/// The exit code of both: an interrupt before a failure for good, that before a passing one.
+pub(crate) fn worse(one: u8, other: u8) -> u8 {
+    let rank = |code: u8| match code {
+        0 => 0,
+        TRANSIENT => 1,
+        INTERRUPTED => 3,
+        _ => 2,
+    };
+    if rank(other) > rank(one) { other } else { one }
+}
+
+/// Does pieces.
+pub(crate) struct PieceRunner<'a> {
+    plan: &'a Plan,
+    registry: &'a Registry,
+    options: &'a RunOptions,
+    listener: &'a dyn EventListener,
+    cancelled: &'a AtomicBool,
+    worker: String,
+    /// Pieces that were begun.
+    begun: AtomicU64,
+}
+
+/// What became of a piece.
+pub(crate) struct PieceOutcome {
+    pub(crate) exit_code: u8,
+    pub(crate) totals: Totals,
+    pub(crate) jobs: Vec<JobSummary>,
+}
+
+impl<'a> PieceRunner<'a> {
+    pub(crate) fn new(
+        plan: &'a Plan,
+        registry: &'a Registry,
+        options: &'a RunOptions,
+        listener: &'a dyn EventListener,
+        cancelled: &'a AtomicBool,
+    ) -> Self {
+        Self { plan, registry, options, listener, cancelled, worker: worker_name(), begun: AtomicU64::new(0) }
+    }
+
+    /// Unlike any other worker's.
+    pub(crate) fn worker(&self) -> &str {
+        &self.worker
+    }
+
+    /// Does one.
+    ///
+    /// # Errors
+    /// I/o: it cannot be read, or its journal not be written; usage, if there is none.
+    pub(crate) fn run(&self, number: u64) -> Result<PieceOutcome> {
+        let (started, at) = (Instant::now(), now());
+        let planned = self.plan.piece(number)?;
+        let folder = self.plan.journal(number);
+        // A piece may be done several times by one worker.
+        let journal = format!("{}-{}", self.worker, self.begun.fetch_add(1, Ordering::Relaxed));
+        let first = Record::begin(&at, &self.plan.header().manifest);
+        let (journal, history) = Journal::of_piece(&folder, &journal, first)?;
+        let (jobs, work, schemas) = taken_apart(planned);
+        let run = Run {
+            options: self.options,
+            session: self.registry.session(),
+            listener: self.listener,
+            cancelled: self.cancelled,
+            journal,
+            history,
+            piece: Some(Piece { number, work: &work }),
+            started,
+            at,
+        };
+        let decisions = run.decide_all(&jobs, &schemas, self.registry)?;
+        let queued = run.queue(&jobs, &decisions, &schemas);
+        let elsewhere =
+            |queued: &QueuedJob<'_>, failure| self.elsewhere(&folder, run.journal.path(), queued, failure);
+        let finished = run.convert(&jobs, &schemas, queued, Some(&elsewhere));
+        if !run.journal.is_unused() {
+            run.end()?;
+        }
+        let results = run.results(&jobs, &decisions, finished);
+        let jobs: Vec<JobSummary> =
+            results.into_iter().filter(|job| job.state != JobState::LeftOut).collect();
+        let interrupted = self.cancelled.load(Ordering::Relaxed);
+        let outcome = PieceOutcome {
+            exit_code: result::exit_code(&jobs, interrupted),
+            totals: Totals::of(&jobs),
+            jobs,
+        };
+        let seconds = started.elapsed().as_secs_f64();
+        self.listener.on_event(&Event::PieceDone {
+            piece: number,
+            jobs: outcome.jobs.len(),
+            totals: &outcome.totals,
+            seconds,
+            exit_code: outcome.exit_code,
+            failures: outcome.jobs.iter().filter_map(told).take(MOST_TOLD).collect(),
+        });
+        Ok(outcome)
+    }
+
+    /// What a job comes to that failed here. Another worker may have been given it too, after this one was taken for dead or while it was
+    /// slow: what that one has made visible is what this one would have, if the keys say so.
+    fn elsewhere(&self, folder: &Path, own: &Path, queued: &QueuedJob<'_>, failure: Failure) -> JobOutcome {
+        let Some(planned) = queued.planned.filter(|_| !self.cancelled.load(Ordering::Relaxed)) else {
+            return JobOutcome::Failed(failure);
+        };
+        let is_same = |key: &Option<String>| key.as_ref() == Some(&planned.key);
+        if let Ok(history) = Journal::read_piece(folder, None)
+            && let Decision::Unchanged(commit) = decide(queued.job, &history, self.registry, true)
+            && is_same(&commit.key)
+        {
+            let summary = Box::new(JobSummary { state: JobState::Done, ..commit.made.summary.clone() });
+            return JobOutcome::Done { summary, files: Vec::new(), outputs: Vec::new() };
+        }
+        let output = &queued.job.conversion.output;
+        let in_the_way = failure.exit_code == Some(i32::from(USAGE));
+        let others = Journal::read_piece(folder, Some(own)).unwrap_or_default();
+        let mut commits = others.of(output).into_iter().flat_map(|known| known.commits());
+        match commits.any(|commit| in_the_way && !commit.done && is_same(&commit.key)) {
+            true => JobOutcome::Failed(Failure::of(
+                &Error::transient("another worker is just making it visible").file(output),
+            )),
+            false => JobOutcome::Failed(failure),
+        }
+    }
+}
+
+/// The jobs of a piece, what the plan says of each, and what is known of their schemas.
+fn taken_apart(planned: Vec<PlannedJob>) -> (Vec<Job>, Vec<PlannedWork>, DatasetSchemas) {
+    let (mut jobs, mut work, mut schemas) = (Vec::new(), Vec::new(), DatasetSchemas::default());
+    for (index, planned) in planned.into_iter().enumerate() {
+        schemas.failures.extend(planned.failure.map(|failure| (index, failure)));
+        schemas.refused.extend(planned.refused.map(|failure| (index, failure)));
+        if !planned.scanned.is_empty() {
+            schemas.scanned.insert(index, planned.scanned);
+        }
+        jobs.push(planned.job);
+        work.push(planned.work);
+    }
+    (jobs, work, schemas)
+}
+
+fn told(job: &JobSummary) -> Option<PieceFailure<'_>> {
+    let failure = job.failure.as_ref()?;
+    Some(PieceFailure {
+        name: &job.name,
+        output: &job.output,
+        message: failure.to_string(),
+        exit_code: failure.exit_code,
+        passing: failure.is_passing(),
+    })
+}
+
+/// `host-1234-5f3a`: machines may share names, and processes numbers.
+fn worker_name() -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
+    let host: String = this_host().chars().take(40).map(plain).collect();
+    let id = std::process::id();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let seed = format!("{boot}{id}{:?}", std::time::SystemTime::now());
+    format!("{host}-{id}-{}", &blake3::hash(seed.as_bytes()).to_hex()[..8])
+}
