@@ -2,9 +2,10 @@
 
     ray_read.py [--rounds N] [--records N] [--cpus N] [--without-peer] [--folder DIR]
 
-20,000 Examples, one file and eight: an int64 id, 64 floats, two lists of int64 of 0 to 32 values, a string of bytes of 400 to 600. Each
+20,000 Examples, one file and eight: an int64 id, 64 floats, two lists of int64 of 2 to 32 values, a string of bytes of 400 to 600. Each
 way opens the data set, finds its columns, and pulls all blocks into the object store (`materialize`), on a cluster of this machine that is
-up already. `read_tfrecords` needs the package `tensorflow-cpu` (and takes minutes: --without-peer leaves it out). Parquet is snappy, of
+up already. `read_tfrecords` needs the package `tensorflow-cpu` (and takes minutes: --without-peer leaves it out); one
+value in some records and several in others it does not read, so the lists have two at least. Parquet is snappy, of
 as many files. Ratios are best against best.
 """
 
@@ -84,7 +85,7 @@ def make(folder, files, records):
 
 
 def rows(chance, count, first):
-    lists = [[[chance.randrange(1 << 40) for _ in range(chance.randrange(33))] for _ in range(count)] for _ in range(2)]
+    lists = [[[chance.randrange(1 << 40) for _ in range(chance.randrange(2, 33))] for _ in range(count)] for _ in range(2)]
     floats = pyarrow.array([chance.random() for _ in range(64 * count)], pyarrow.float32())
     return pyarrow.table(
         {

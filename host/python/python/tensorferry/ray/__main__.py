@@ -22,7 +22,7 @@ _CODES = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m tensorferry.ray", description=__doc__)
-    parser.add_argument("manifest", help="the manifest: TOML, as `ferry run` takes it")
+    parser.add_argument("manifest", help="the manifest: TOML, as `ferry run` takes it; or a plan")
     parser.add_argument("--address", help="the cluster's, from one of its nodes; otherwise the one that Ray finds")
     parser.add_argument("--plan", help="the plan's folder, which all nodes see; made of the manifest if it is not there")
     parser.add_argument("--var", action="append", default=[], metavar="KEY=VALUE", help="a variable of the manifest")

@@ -62,6 +62,7 @@ def run(  # type: ignore[no-untyped-def]
     """Does the jobs of a manifest on a Ray cluster; again: what is left. Gives a `Summary`: that a job failed is in it, and
     raises nothing.
 
+    - `manifest`: or the folder of a plan that `ferry plan` has made of one
     - `plan`: the folder of the plan, which all nodes see, as they do the inputs and outputs; otherwise `zoo.plan` beside
       `zoo.toml`. It is made of the manifest if it is not there, and holds from then on, with what has been done
     - `address`: of a cluster, from one of its nodes; otherwise Ray finds the one that there is, or starts one here
@@ -128,11 +129,13 @@ def _refuse_client(address: str | None) -> None:
 def _planned(manifest: Any, plan: Any, variables: Any, only: Any, notes: list[str]) -> str:
     """The folder of the plan, which is made if it is not there."""
     path = os.path.abspath(os.fsdecode(os.fspath(manifest)))
-    folder = os.path.splitext(path)[0] + ".plan" if plan is None else os.fsdecode(os.fspath(plan))
-    folder = os.path.abspath(folder)
+    if plan is not None:
+        folder = os.path.abspath(os.fsdecode(os.fspath(plan)))
+    else:
+        folder = path if os.path.isdir(path) else os.path.splitext(path)[0] + ".plan"
     made = os.path.join(folder, "plan.json")
     if os.path.exists(made):
-        if os.path.exists(path) and os.path.getmtime(path) > os.path.getmtime(made):
+        if os.path.isfile(path) and os.path.getmtime(path) > os.path.getmtime(made):
             notes.append(f"{path} was changed after {folder} was made of it, which holds: remove it to plan anew")
         return folder
     if not os.path.exists(path):
@@ -142,8 +145,6 @@ def _planned(manifest: Any, plan: Any, variables: Any, only: Any, notes: list[st
         command += ["--var", f"{key}={value}"]
     for glob in only:
         command += ["--only", str(glob)]
-    # What a driver that was killed has left.
-    command += ["--force"] if os.path.isdir(folder) else []
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         kind, error_type = _KINDS.get(done.returncode, ("i/o", SystemFault))
