@@ -1,10 +1,10 @@
 //! A zoo is a folder of models with a manifest that converts them all to safetensors.
 
-use crate::Ferry;
 use crate::ferry::Outcome;
 use crate::files::{STAGING, copy_below, files_below};
 use crate::fixtures::{Case, cases};
 use crate::model::Model;
+use crate::{Ferry, args};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;

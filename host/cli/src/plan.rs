@@ -6,6 +6,7 @@ use super::terminal;
 use serde_json::json;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::read::folder::absolute;
 use tensorferry_run::manifest::Variables;
 use tensorferry_run::{Budget, PlanOptions, RunOptions, exit, make_plan};
 use tensorferry_sdk::{Error, Result};
@@ -42,8 +43,8 @@ pub(super) fn run(
         Ok(header) => header,
         Err(mistakes) => return print_mistakes(manifest, &mistakes, command.json).map(|()| exit::USAGE),
     };
-    let folder = std::path::absolute(&command.plan)
-        .map_err(|e| Error::from(e).file(command.plan.display().to_string()))?;
+    let folder =
+        absolute(&command.plan).map_err(|e| Error::from(e).file(command.plan.display().to_string()))?;
     if command.json {
         let (pieces, jobs, bytes) = (header.pieces, header.jobs, header.bytes);
         let document = json!({"plan": folder, "pieces": pieces, "jobs": jobs, "bytes": bytes});

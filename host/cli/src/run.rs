@@ -37,7 +37,7 @@ pub(super) fn run(
     let registry = load()?;
     registry.check_any()?;
     if Plan::is_at(path) {
-        return run_plan(command, arguments, &Plan::open(path)?, &registry, session);
+        return run_plan(command, arguments, &Plan::open(path, session)?, &registry, session);
     }
     let variables = Variables::new(command.var.clone());
     let loaded = match manifest::load(path, &variables, &registry) {
@@ -91,7 +91,9 @@ fn run_plan(
     options.fail_fast = command.fail_fast;
     let folder = command.report.clone().map_or_else(|| options.report_folder(), Ok)?;
     let progress = Progress::new(command.json, command.quiet, command.explain);
-    let ended = tensorferry_run::run_plan(plan, registry, &options, &progress, &session.cancel_flag())?;
+    let shard = options.shard.take();
+    let ended =
+        tensorferry_run::run_plan(plan, shard, registry, &options, &progress, &session.cancel_flag())?;
     progress.finish();
     tell(command, &folder, &ended)
 }
@@ -104,9 +106,12 @@ pub(super) fn options_of_worker(
     session: &Session,
 ) -> Result<RunOptions> {
     Ok(RunOptions {
-        manifest: plan.folder().to_owned(),
-        // Pieces have journals of their own; a report lies beside it.
-        journal: plan.folder().join("plan.journal.jsonl"),
+        manifest: plan.path().to_owned(),
+        // Pieces have journals of their own; it says where the report lies: in the plan's folder, or here if that is in a store.
+        journal: match plan.path().is_dir() {
+            true => plan.path().join("plan.journal.jsonl"),
+            false => plan.path().file_name().map_or_else(PathBuf::new, PathBuf::from),
+        },
         only: None,
         shard: None,
         explain: false,

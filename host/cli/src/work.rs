@@ -16,7 +16,7 @@ pub(super) fn run(
     session: &Session,
 ) -> Result<u8> {
     registry.check_any()?;
-    let plan = Plan::open(&command.plan)?;
+    let plan = Plan::open(&command.plan, session)?;
     let mut options = options_of_worker(arguments, &plan, command.jobs, session)?;
     options.fail_fast = command.fail_fast;
     let source = if command.pull { WorkSource::Claimed } else { WorkSource::Given };

@@ -24,6 +24,7 @@
 mod files;
 mod history;
 mod lock;
+mod log;
 mod record;
 mod scan;
 
@@ -32,25 +33,27 @@ pub(crate) use history::{Commit, History, OutputHistory};
 pub(crate) use record::{OutputRecord, Record, this_host};
 pub(crate) use scan::GroupScan;
 
+use crate::place::Place;
+use log::Log;
 use rustix::fs::OFlags;
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use tensorferry::engine::context::session::Session;
 use tensorferry::engine::context::{fault, regular_file};
 use tensorferry::engine::publish::disk;
 use tensorferry_sdk::{Error, Result};
 
 /// A journal that this run appends to. It is locked as long as the run, or any process of a job that it
 /// started, is there.
-#[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
-    /// Empty as long as there was nothing to write to a piece's journal.
-    file: OnceLock<File>,
-    /// What a journal that is made then begins with.
-    first: Option<Record>,
+    log: Log,
+    /// What the journal of a piece begins with, which is made when there is something to write.
+    first: Option<String>,
     state: Mutex<SyncState>,
     synced: Condvar,
     _shared: Option<File>,
@@ -105,7 +108,7 @@ impl Journal {
         if bytes.is_empty() {
             disk::sync(folder_of(&path)).map_err(failed)?;
         }
-        Ok((Self::new(path, Some(file), None, shared), history))
+        Ok((Self::new(path, Log::of_file(file), None, shared), history))
     }
 
     /// The journal of a worker for a piece of a plan, in the piece's folder, and what all that were there before know. It is made,
@@ -113,43 +116,37 @@ impl Journal {
     ///
     /// # Errors
     /// I/o.
-    pub(crate) fn of_piece(folder: &Path, worker: &str, first: Record) -> Result<(Self, History)> {
-        let history = Self::read_piece(folder, None)?;
-        Ok((Self::new(folder.join(format!("{worker}.jsonl")), None, Some(first), None), history))
+    pub(crate) fn of_piece(
+        folder: &Place,
+        worker: &str,
+        first: &Record,
+        session: &Session,
+    ) -> Result<(Self, History)> {
+        let history = Self::read_piece(folder, None, session)?;
+        let path = PathBuf::from(folder.shown(worker));
+        let log = Log::of_piece(folder.clone(), worker);
+        Ok((Self::new(path, log, Some(first.to_line()?), None), history))
     }
 
     /// What the journals of a piece know, or all but one of them.
     ///
     /// # Errors
     /// I/o: who went on without one of them would do its work again.
-    pub(crate) fn read_piece(folder: &Path, without: Option<&Path>) -> Result<History> {
-        let failed = |path: &Path| {
-            let path = path.display().to_string();
-            move |e: std::io::Error| Error::from(e).context("cannot read the journal").file(path)
-        };
-        let mut history = History::default();
-        let entries = match std::fs::read_dir(folder) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(history),
-            Err(e) => return Err(failed(folder)(e)),
-        };
-        let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>();
-        let mut paths = paths.map_err(failed(folder))?;
-        paths.retain(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
-        paths.retain(|path| Some(path.as_path()) != without);
-        paths.sort();
-        for path in paths {
-            let mut bytes = Vec::new();
-            let read = regular_file::open(&path).and_then(|mut file| file.read_to_end(&mut bytes));
-            read.map_err(failed(&path))?;
-            history.merge(History::of_lines(&bytes));
+    pub(crate) fn read_piece(folder: &Place, without: Option<&str>, session: &Session) -> Result<History> {
+        let mut journals: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+        for name in folder.names(session)? {
+            if let Some(journal) = log::journal_of(&name).filter(|journal| Some(*journal) != without) {
+                let lines = folder.read(&name).map_err(|error| error.context("cannot read the journal"))?;
+                journals.entry(journal.to_owned()).or_default().extend(lines.unwrap_or_default());
+            }
         }
+        let mut history = History::default();
+        journals.values().for_each(|lines| history.merge(History::of_lines(lines)));
         Ok(history)
     }
 
-    fn new(path: PathBuf, file: Option<File>, first: Option<Record>, shared: Option<File>) -> Self {
-        let file = file.map_or_else(OnceLock::new, OnceLock::from);
-        Self { path, file, first, state: Mutex::default(), synced: Condvar::new(), _shared: shared }
+    fn new(path: PathBuf, log: Log, first: Option<String>, shared: Option<File>) -> Self {
+        Self { path, log, first, state: Mutex::default(), synced: Condvar::new(), _shared: shared }
     }
 
     /// Reads what is known, without a lock: for those who change nothing.
@@ -184,28 +181,11 @@ impl Journal {
         if let Some(error) = &state.failed {
             return Err(error.clone());
         }
-        let written = self.file().and_then(|mut file| file.write_all(line.as_bytes()));
-        if let Err(error) = written {
+        if let Err(error) = self.log.append(self.first.as_deref(), &line) {
             return Err(state.failed.insert(self.failed(&error)).clone());
         }
         state.written += 1;
         Ok(state.written)
-    }
-
-    /// The file, which is made if this is the first record.
-    fn file(&self) -> std::io::Result<&File> {
-        if let Some(file) = self.file.get() {
-            return Ok(file);
-        }
-        let folder = folder_of(&self.path);
-        std::fs::create_dir_all(folder)?;
-        // Somebody else's cannot have this name.
-        let mut file = OpenOptions::new().append(true).create_new(true).open(&self.path)?;
-        if let Some(first) = &self.first {
-            file.write_all(first.to_line().map_err(std::io::Error::other)?.as_bytes())?;
-        }
-        disk::sync(folder)?;
-        Ok(self.file.get_or_init(|| file))
     }
 
     /// Appends that an output is visible; `outputs`: what its objects of a store are.
@@ -222,7 +202,7 @@ impl Journal {
 
     /// Whether nothing was written to it.
     pub(crate) fn is_unused(&self) -> bool {
-        self.file.get().is_none()
+        self.log.is_unused()
     }
 
     /// Brings everything that was appended to the disk.
@@ -245,7 +225,7 @@ impl Journal {
             state.syncing = true;
             let written = state.written;
             drop(state);
-            let synced = self.file.get().map_or(Ok(()), File::sync_data);
+            let synced = self.log.sync();
             state = self.state();
             state.syncing = false;
             match synced {
@@ -262,7 +242,7 @@ impl Journal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn failed(&self, error: &std::io::Error) -> Error {
+    fn failed(&self, error: &Error) -> Error {
         // Not a passing fault: the run cannot go on without its journal.
         Error::io(format!("cannot write the journal: {error}")).file(self.path.display().to_string())
     }

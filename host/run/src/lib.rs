@@ -14,7 +14,7 @@
 //! them do twice is visible once.
 //!
 //! The modules, each using only those before it: [`exit`], [`hint`], [`human`], [`losses`] and [`template`] (words for people), `job`,
-//! [`report`], [`manifest`], `budget`, `journal`, `events`, `plan`, `worker`, `pool`, `run`, `work`.
+//! [`report`], [`manifest`], `budget`, `place`, `journal`, `events`, `plan`, `worker`, `pool`, `run`, `work`.
 
 #![forbid(unsafe_code)]
 
@@ -31,6 +31,7 @@ mod budget;
 mod events;
 mod job;
 mod journal;
+mod place;
 mod plan;
 mod pool;
 mod run;

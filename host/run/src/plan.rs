@@ -16,9 +16,11 @@ mod pieces;
 pub(crate) use lease::{Claim, Leases};
 pub(crate) use pieces::{PieceWriter, PlannedJob};
 
+use crate::place::Place;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use tensorferry::engine::context::regular_file;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::read::folder::is_url;
 use tensorferry_sdk::{Error, Result};
 
 /// The version of a plan's files.
@@ -47,9 +49,10 @@ pub struct PlanHeader {
 }
 
 /// A plan that is there.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Plan {
-    folder: PathBuf,
+    path: PathBuf,
+    place: Place,
     header: PlanHeader,
 }
 
@@ -57,29 +60,28 @@ impl Plan {
     /// Whether a path leads to a plan and not to a manifest.
     #[must_use]
     pub fn is_at(path: &Path) -> bool {
-        path.is_dir()
+        path.is_dir() || path.to_str().is_some_and(is_url)
     }
 
-    /// Opens one.
+    /// Opens one: a folder, or the URL of one in a store.
     ///
     /// # Errors
-    /// Usage, if there is none; malformed.
-    pub fn open(folder: &Path) -> Result<Self> {
-        let path = folder.join(HEADER);
-        let shown = path.display().to_string();
-        let text = regular_file::open(&path).and_then(std::io::read_to_string).map_err(|error| {
-            let what = "this is no plan: `ferry plan MANIFEST PLAN` makes one";
-            Error::usage(what).file(&shown).found(error.to_string())
+    /// Usage, if there is none; malformed; i/o.
+    pub fn open(path: &Path, session: &Session) -> Result<Self> {
+        let place = Place::at(path, session)?;
+        let shown = place.shown(HEADER);
+        let text = place.read(HEADER)?.ok_or_else(|| {
+            Error::usage("this is no plan: `ferry plan MANIFEST PLAN` makes one")
+                .file(&shown)
+                .expected(HEADER)
         })?;
-        let header: PlanHeader = serde_json::from_str(&text)
+        let header: PlanHeader = serde_json::from_slice(&text)
             .map_err(|e| Error::malformed(format!("the plan: {e}")).file(&shown))?;
         if header.plan != VERSION {
             let error = Error::unsupported("the plan is of another version of ferry").file(&shown);
             return Err(error.expected(VERSION.to_string()).found(header.plan.to_string()));
         }
-        let folder =
-            std::path::absolute(folder).map_err(|e| Error::from(e).file(folder.display().to_string()))?;
-        Ok(Self { folder, header })
+        Ok(Self { path: path.to_owned(), place, header })
     }
 
     /// What it is.
@@ -88,10 +90,10 @@ impl Plan {
         &self.header
     }
 
-    /// Where it is.
+    /// Where it is, as it was opened.
     #[must_use]
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The jobs of a piece.
@@ -100,20 +102,32 @@ impl Plan {
     /// Usage, if there is no such piece; malformed; i/o.
     pub(crate) fn piece(&self, number: u64) -> Result<Vec<PlannedJob>> {
         if number >= self.header.pieces {
-            let error = Error::usage("the plan has no such piece").file(self.folder.display().to_string());
+            let error = Error::usage("the plan has no such piece").file(self.place.shown(""));
             return Err(error
                 .expected(format!("less than {}", self.header.pieces))
                 .found(number.to_string()));
         }
-        pieces::read(&pieces::path(&self.folder, number))
+        pieces::read(&self.place.below(pieces::FOLDER), number)
     }
 
     /// The folder of a piece's journals.
-    pub(crate) fn journal(&self, number: u64) -> PathBuf {
-        self.folder.join("journal").join(pieces::name(number))
+    pub(crate) fn journal(&self, number: u64) -> Place {
+        self.place.below("journal").below(&pieces::name(number))
     }
 
-    pub(crate) fn leases(&self, worker: &str) -> Leases {
-        Leases::new(self.folder.join("leases"), self.header.pieces, worker)
+    /// Its leases.
+    ///
+    /// # Errors
+    /// Unsupported, in a store.
+    pub(crate) fn leases(&self, worker: &str) -> Result<Leases> {
+        match &self.place {
+            Place::Local(folder) => Ok(Leases::new(folder.join("leases"), self.header.pieces, worker)),
+            Place::Remote(..) => {
+                let error = Error::unsupported(
+                    "pieces of a plan in a store are not claimed: a shard, or who drives the worker, says which",
+                );
+                Err(error.file(self.place.shown("")))
+            }
+        }
     }
 }

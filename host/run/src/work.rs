@@ -114,7 +114,7 @@ fn claimed(
     options: &RunOptions,
     cancelled: &AtomicBool,
 ) -> Result<u8> {
-    let mut leases = plan.leases(runner.worker());
+    let mut leases = plan.leases(runner.worker())?;
     let mut code = 0;
     while !cancelled.load(Ordering::Relaxed) {
         match leases.claim()? {

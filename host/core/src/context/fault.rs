@@ -112,6 +112,8 @@ mod armed {
         }
         match fault.kind {
             Kind::Signal(signal) => {
+                // Once: who is woken goes on.
+                fault.passes.store(u32::MAX, Ordering::Relaxed);
                 // A process may always signal itself, and SIGKILL does not return.
                 let _ = kill_process(getpid(), signal);
                 Ok(())

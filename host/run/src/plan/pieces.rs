@@ -4,19 +4,18 @@ use super::{HEADER, PlanHeader, VERSION};
 use crate::budget::Budget;
 use crate::job::{Job, PlannedWork};
 use crate::journal::StampedFile;
+use crate::place::Place;
 use crate::report::Failure;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use tensorferry::engine::context::regular_file;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::receipt::now;
 use tensorferry_sdk::{Error, Result, Side};
 
-const FOLDER: &str = "pieces";
+pub(super) const FOLDER: &str = "pieces";
 /// Inputs that are looked at together.
 const BATCH: usize = 1024;
 
@@ -41,7 +40,7 @@ pub(crate) struct PlannedJob {
 pub(crate) struct PieceWriter<'a> {
     registry: &'a Registry,
     folder: TempDir,
-    place: &'a Path,
+    target: Place,
     piece_jobs: usize,
     piece_bytes: u64,
     header: PlanHeader,
@@ -60,18 +59,29 @@ impl<'a> PieceWriter<'a> {
     /// Usage, if there is something; i/o.
     pub(crate) fn new(
         registry: &'a Registry,
-        place: &'a Path,
+        place: &Path,
         manifest: &Path,
         (piece_jobs, piece_bytes): (usize, u64),
         memory: u64,
     ) -> Result<Self> {
-        let shown = |path: &Path| path.display().to_string();
-        if place.symlink_metadata().is_ok() {
+        let target = Place::at(place, registry.session())?;
+        let is_there = match &target {
+            Place::Local(folder) => folder.symlink_metadata().is_ok(),
+            Place::Remote(..) => target.read(HEADER)?.is_some(),
+        };
+        if is_there {
             let error = Error::usage("a plan is made once: remove what is there, or name another place");
-            return Err(error.file(shown(place)));
+            return Err(error.file(target.shown("")));
         }
-        let above = place.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let failed = |e: std::io::Error| Error::from(e).context("cannot make a plan").file(shown(above));
+        let temporary = std::env::temp_dir();
+        // Beside its place, so that it can be renamed.
+        let above = match &target {
+            Place::Local(folder) => folder.parent().unwrap_or(Path::new("/")),
+            Place::Remote(..) => &temporary,
+        };
+        let failed = |e: std::io::Error| {
+            Error::from(e).context("cannot make a plan").file(above.display().to_string())
+        };
         let folder = tempfile::Builder::new().prefix(".ferry-plan-").tempdir_in(above).map_err(failed)?;
         fs::create_dir(folder.path().join(FOLDER)).map_err(failed)?;
         let header = PlanHeader {
@@ -88,7 +98,7 @@ impl<'a> PieceWriter<'a> {
         Ok(Self {
             registry,
             folder,
-            place,
+            target,
             piece_jobs: piece_jobs.max(1),
             piece_bytes,
             header,
@@ -145,18 +155,26 @@ impl<'a> PieceWriter<'a> {
         Ok(())
     }
 
-    /// Makes the plan visible; `/` at the end of its place is fine.
+    /// Makes the plan visible.
     ///
     /// # Errors
-    /// I/o.
+    /// I/o; what the store answers.
     pub(crate) fn finish(mut self) -> Result<PlanHeader> {
         self.look()?;
         self.close()?;
-        let path = self.folder.path().join(HEADER);
-        let mut file = BufWriter::new(File::create(&path).map_err(at(&path))?);
-        serde_json::to_writer_pretty(&mut file, &self.header).map_err(|e| Error::io(e.to_string()))?;
-        file.write_all(b"\n").and_then(|()| file.flush()).map_err(at(&path))?;
+        let mut header = serde_json::to_vec_pretty(&self.header).map_err(|e| Error::io(e.to_string()))?;
+        header.push(b'\n');
         let own = self.folder.path();
+        let Place::Local(place) = &self.target else {
+            let pieces = self.target.below(FOLDER);
+            (0..self.header.pieces).into_par_iter().try_for_each(|number| {
+                let path = path(own, number);
+                pieces.create(&format!("{}.jsonl", name(number)), &fs::read(&path).map_err(at(&path))?)
+            })?;
+            self.target.create(HEADER, &header)?;
+            return Ok(self.header);
+        };
+        fs::write(own.join(HEADER), header).map_err(at(own))?;
         for name in ["journal", "leases"] {
             fs::create_dir(own.join(name)).map_err(at(own))?;
         }
@@ -164,7 +182,7 @@ impl<'a> PieceWriter<'a> {
         File::open(own).and_then(|folder| Ok(rustix::fs::syncfs(&folder)?)).map_err(at(own))?;
         let permissions = fs::metadata(own.join(FOLDER)).map_err(at(own))?.permissions();
         fs::set_permissions(own, permissions).map_err(at(own))?;
-        fs::rename(own, self.place).map_err(at(self.place))?;
+        fs::rename(own, place).map_err(at(place))?;
         Ok(self.header)
     }
 }
@@ -179,16 +197,17 @@ pub(super) fn name(number: u64) -> String {
     format!("{number:05}")
 }
 
-pub(super) fn read(path: &Path) -> Result<Vec<PlannedJob>> {
-    let file = regular_file::open(path).map_err(at(path))?;
-    let mut jobs = Vec::new();
-    for (index, line) in BufReader::new(file).lines().enumerate() {
-        let job = serde_json::from_str(&line.map_err(at(path))?).map_err(|e| {
-            Error::malformed(format!("line {}: {e}", index + 1)).file(path.display().to_string())
-        })?;
-        jobs.push(job);
-    }
-    Ok(jobs)
+pub(super) fn read(pieces: &Place, number: u64) -> Result<Vec<PlannedJob>> {
+    let name = format!("{}.jsonl", name(number));
+    let shown = pieces.shown(&name);
+    let lines =
+        pieces.read(&name)?.ok_or_else(|| Error::malformed("a piece of the plan is gone").file(&shown))?;
+    let lines = lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).enumerate();
+    let job = |(index, line)| {
+        serde_json::from_slice(line)
+            .map_err(|e| Error::malformed(format!("line {}: {e}", index + 1)).file(&shown))
+    };
+    lines.map(job).collect()
 }
 
 fn work_of(job: &Job, registry: &Registry, memory: u64) -> PlannedWork {

@@ -23,7 +23,7 @@ pub struct RunOptions {
     pub journal: PathBuf,
     /// `--only`: names.
     pub only: Option<GlobSet>,
-    /// `--shard`: of a manifest's jobs, or of a plan's pieces.
+    /// `--shard`.
     pub shard: Option<Shard>,
     /// `--explain`.
     pub explain: bool,

@@ -3,16 +3,17 @@
 use super::decide::{Decision, decide};
 use super::options::{RunOptions, RunOutcome};
 use super::schemas::DatasetSchemas;
+use super::shard::Shard;
 use super::{Piece, Run, result};
 use crate::events::{Event, EventListener, PieceFailure};
 use crate::exit::{INTERRUPTED, TRANSIENT, USAGE};
 use crate::job::{Job, PlannedWork};
 use crate::journal::{Journal, Record, this_host};
+use crate::place::Place;
 use crate::plan::{Plan, PlannedJob};
 use crate::pool::QueuedJob;
 use crate::report::{Failure, JobState, JobSummary, Totals};
 use crate::worker::JobOutcome;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use tensorferry::engine::formats::registry::Registry;
@@ -24,12 +25,13 @@ const MOST_REPORTED: usize = 10_000;
 /// Failures that are told with a piece's end: what a scheduler carries about is small.
 const MOST_TOLD: usize = 20;
 
-/// Does the pieces of a plan that belong to the options' shard. That a job fails is no error.
+/// Does the pieces of a plan that belong to a shard of it. That a job fails is no error.
 ///
 /// # Errors
 /// I/o: a piece cannot be read, or a journal not be written.
 pub fn run_plan(
     plan: &Plan,
+    shard: Option<Shard>,
     registry: &Registry,
     options: &RunOptions,
     listener: &dyn EventListener,
@@ -40,7 +42,7 @@ pub fn run_plan(
     let mut totals = Totals::default();
     let mut jobs: Vec<JobSummary> = Vec::new();
     let mut exit_code = 0;
-    let is_own = |piece: &u64| options.shard.is_none_or(|shard| shard.has_piece(*piece));
+    let is_own = |piece: &u64| shard.is_none_or(|shard| shard.has_piece(*piece));
     for piece in (0..plan.header().pieces).filter(is_own) {
         let outcome = runner.run(piece)?;
         totals.add(&outcome.totals);
@@ -124,9 +126,9 @@ impl<'a> PieceRunner<'a> {
         let planned = self.plan.piece(number)?;
         let folder = self.plan.journal(number);
         // A piece may be done several times by one worker.
-        let journal = format!("{}-{}", self.worker, self.begun.fetch_add(1, Ordering::Relaxed));
+        let own = format!("{}-{}", self.worker, self.begun.fetch_add(1, Ordering::Relaxed));
         let first = Record::begin(&at, &self.plan.header().manifest);
-        let (journal, history) = Journal::of_piece(&folder, &journal, first)?;
+        let (journal, history) = Journal::of_piece(&folder, &own, &first, self.registry.session())?;
         let (jobs, work, schemas) = taken_apart(planned);
         let run = Run {
             options: self.options,
@@ -141,8 +143,7 @@ impl<'a> PieceRunner<'a> {
         };
         let decisions = run.decide_all(&jobs, &schemas, self.registry)?;
         let queued = run.queue(&jobs, &decisions, &schemas);
-        let elsewhere =
-            |queued: &QueuedJob<'_>, failure| self.elsewhere(&folder, run.journal.path(), queued, failure);
+        let elsewhere = |queued: &QueuedJob<'_>, failure| self.elsewhere(&folder, &own, queued, failure);
         let finished = run.convert(&jobs, &schemas, queued, Some(&elsewhere));
         if !run.journal.is_unused() {
             run.end()?;
@@ -170,12 +171,13 @@ impl<'a> PieceRunner<'a> {
 
     /// What a job comes to that failed here. Another worker may have been given it too, after this one was taken for dead or while it was
     /// slow: what that one has made visible is what this one would have, if the keys say so.
-    fn elsewhere(&self, folder: &Path, own: &Path, queued: &QueuedJob<'_>, failure: Failure) -> JobOutcome {
+    fn elsewhere(&self, folder: &Place, own: &str, queued: &QueuedJob<'_>, failure: Failure) -> JobOutcome {
         let Some(planned) = queued.planned.filter(|_| !self.cancelled.load(Ordering::Relaxed)) else {
             return JobOutcome::Failed(failure);
         };
+        let session = self.registry.session();
         let is_same = |key: &Option<String>| key.as_ref() == Some(&planned.key);
-        if let Ok(history) = Journal::read_piece(folder, None)
+        if let Ok(history) = Journal::read_piece(folder, None, session)
             && let Decision::Unchanged(commit) = decide(queued.job, &history, self.registry, true)
             && is_same(&commit.key)
         {
@@ -184,7 +186,7 @@ impl<'a> PieceRunner<'a> {
         }
         let output = &queued.job.conversion.output;
         let in_the_way = failure.exit_code == Some(i32::from(USAGE));
-        let others = Journal::read_piece(folder, Some(own)).unwrap_or_default();
+        let others = Journal::read_piece(folder, Some(own), session).unwrap_or_default();
         let mut commits = others.of(output).into_iter().flat_map(|known| known.commits());
         match commits.any(|commit| in_the_way && !commit.done && is_same(&commit.key)) {
             true => JobOutcome::Failed(Failure::of(

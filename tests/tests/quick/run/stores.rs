@@ -111,6 +111,50 @@ fn roots_and_outputs_lie_in_a_store() {
     let _ = shop.run().expect(2).says(&["s3://bucket/model is no folder"]);
 }
 
+/// Workers that share nothing but a store.
+#[test]
+fn a_plan_and_its_journals_lie_in_a_store() {
+    let shop = Shop::new(|_, _| None);
+    let model = case("safetensors", "all_dtypes").input();
+    for name in ["a", "b", "c"] {
+        shop.put(&format!("models/{name}.safetensors"), &model);
+    }
+    shop.zoo.manifest(
+        "[[zoo]]\nroot = \"s3://bucket/models\"\noutput = \"s3://bucket/out/{path}.pt\"\nretries = 0\n",
+    );
+    let manifest = shop.zoo.path("zoo.toml").display().to_string();
+    let ferry = |words: &[&str]| {
+        let words = words.iter().map(|word| (*word).to_owned());
+        shop.zoo.ferry.run(words.chain(shop.options()))
+    };
+    let plan = ["plan", &manifest, "s3://bucket/plans/one", "--piece-jobs", "1"];
+    let _ = ferry(&plan).expect(0).prints(&["3 jobs in 3 pieces"]);
+    let _ = ferry(&plan).expect(2).says(&["a plan is made once"]);
+    let run = |more: &[&str]| {
+        let report = shop.zoo.path("report").display().to_string();
+        let words = ["run", "s3://bucket/plans/one", "--report", &report];
+        ferry(&words.into_iter().chain(more.iter().copied()).collect::<Vec<_>>())
+    };
+    let _ = run(&["--shard", "1/2"]).expect(0).prints(&["2 jobs: 2 done"]);
+    let journals =
+        || shop.bucket.keys().into_iter().filter(|key| key.contains("/journal/")).collect::<Vec<_>>();
+    assert!(!journals().is_empty() && journals().iter().all(|key| !key.contains("/journal/00001/")));
+    let _ = run(&[]).expect(0).prints(&["3 jobs: 1 done, 2 unchanged"]);
+    let before = journals();
+    let _ = run(&[]).expect(0).prints(&["3 jobs: 3 unchanged"]);
+    assert_eq!(journals(), before);
+    shop.is_equal(&model.display().to_string(), "s3://bucket/out/b.pt");
+    let _ = ferry(&["work", "s3://bucket/plans/one", "--pull"]).expect(3).says(&["not claimed"]);
+    // A run that was killed before it could say what it had done.
+    for key in before.iter().filter(|key| key.contains("/journal/00002/")) {
+        let lines = String::from_utf8(shop.bucket.get(key).unwrap()).unwrap();
+        let lines: String =
+            lines.lines().filter(|line| !line.contains("\"done\"")).map(|line| format!("{line}\n")).collect();
+        shop.bucket.put(key, lines.as_bytes());
+    }
+    let _ = run(&[]).expect(0).prints(&["3 jobs: 3 unchanged"]);
+}
+
 #[test]
 fn a_run_that_is_killed_is_finished_by_the_next() {
     // Killed while the store completes an object: nobody was told that it is visible.

@@ -1,0 +1,112 @@
+//! What a journal is written to: a file that is appended to, or, of a plan in a store, objects that follow one another.
+
+use crate::place::Place;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use tensorferry::engine::publish::disk;
+use tensorferry_sdk::Result;
+
+/// The end of the names of journals.
+pub(super) const ENDING: &str = ".jsonl";
+
+pub(super) struct Log {
+    target: Target,
+    file: OnceLock<File>,
+    /// What has to be sent to a store.
+    unsent: Mutex<Unsent>,
+}
+
+enum Target {
+    /// The file that is there.
+    File,
+    /// A file of this name, or objects of names that begin so, in a piece's folder: made when there is something to write.
+    Piece { place: Place, name: String },
+}
+
+#[derive(Default)]
+struct Unsent {
+    lines: Vec<u8>,
+    /// Objects that were written.
+    written: u64,
+}
+
+impl Log {
+    pub(super) fn of_file(file: File) -> Self {
+        Self { target: Target::File, file: OnceLock::from(file), unsent: Mutex::default() }
+    }
+
+    pub(super) fn of_piece(place: Place, name: &str) -> Self {
+        let target = Target::Piece { place, name: name.to_owned() };
+        Self { target, file: OnceLock::new(), unsent: Mutex::default() }
+    }
+
+    /// Appends a line; the first one follows `first`.
+    pub(super) fn append(&self, first: Option<&str>, line: &str) -> Result<()> {
+        if let Target::Piece { place: Place::Remote(..), .. } = &self.target {
+            let mut unsent = self.unsent();
+            if unsent.written == 0 && unsent.lines.is_empty() {
+                unsent.lines.extend_from_slice(first.unwrap_or_default().as_bytes());
+            }
+            unsent.lines.extend_from_slice(line.as_bytes());
+            return Ok(());
+        }
+        let mut file = match (&self.target, self.file.get()) {
+            (Target::Piece { place: Place::Local(folder), name }, None) => {
+                let mut file = make(folder, &format!("{name}{ENDING}"))?;
+                file.write_all(first.unwrap_or_default().as_bytes())?;
+                self.file.get_or_init(|| file)
+            }
+            (_, Some(file)) => file,
+            _ => return Ok(()),
+        };
+        Ok(file.write_all(line.as_bytes())?)
+    }
+
+    /// Brings what was appended to the disk, or to the store.
+    pub(super) fn sync(&self) -> Result<()> {
+        if let Target::Piece { place: place @ Place::Remote(..), name } = &self.target {
+            let mut unsent = self.unsent();
+            if !unsent.lines.is_empty() {
+                place.create(&segment(name, unsent.written), &unsent.lines)?;
+                unsent.lines.clear();
+                unsent.written += 1;
+            }
+            return Ok(());
+        }
+        Ok(self.file.get().map_or(Ok(()), File::sync_data)?)
+    }
+
+    pub(super) fn is_unused(&self) -> bool {
+        let unsent = self.unsent();
+        self.file.get().is_none() && unsent.written == 0 && unsent.lines.is_empty()
+    }
+
+    fn unsent(&self) -> MutexGuard<'_, Unsent> {
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A file that nobody else's can be.
+fn make(folder: &Path, name: &str) -> std::io::Result<File> {
+    std::fs::create_dir_all(folder)?;
+    let file = OpenOptions::new().append(true).create_new(true).open(folder.join(name))?;
+    disk::sync(folder)?;
+    Ok(file)
+}
+
+/// `W.000003.jsonl`.
+fn segment(name: &str, number: u64) -> String {
+    format!("{name}.{number:06}{ENDING}")
+}
+
+/// The journal that a file or an object is of.
+pub(super) fn journal_of(file: &str) -> Option<&str> {
+    let bare = file.strip_suffix(ENDING)?;
+    let is_number = |text: &str| text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_digit());
+    Some(match bare.rsplit_once('.') {
+        Some((journal, number)) if is_number(number) => journal,
+        _ => bare,
+    })
+}

@@ -1,0 +1,132 @@
+//! A place is where a plan and its journals lie: a folder of this machine, or of a store, whose files are written whole and once.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tensorferry::engine::context::regular_file;
+use tensorferry::engine::context::remote::{Condition, NewObject, RemotePlace};
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::read::folder::{absolute, place_of};
+use tensorferry_sdk::{Error, Result};
+
+/// A folder.
+#[derive(Clone)]
+pub(crate) enum Place {
+    Local(PathBuf),
+    Remote(Arc<dyn RemotePlace>, String),
+}
+
+impl Place {
+    /// At a path or a URL.
+    ///
+    /// # Errors
+    /// Usage, for a URL of which nobody knows what it leads to; what the store answers.
+    pub(crate) fn at(path: &Path, session: &Session) -> Result<Self> {
+        if let Some((place, folder)) = place_of(path, session)? {
+            return Ok(Self::Remote(place, folder));
+        }
+        let absolute = absolute(path).map_err(|e| Error::from(e).file(path.display().to_string()))?;
+        Ok(Self::Local(absolute))
+    }
+
+    /// A folder in it.
+    pub(crate) fn below(&self, name: &str) -> Self {
+        match self {
+            Self::Local(folder) => Self::Local(folder.join(name)),
+            Self::Remote(place, folder) => Self::Remote(place.clone(), joined(folder, name)),
+        }
+    }
+
+    /// The path or URL of a name in it, for people.
+    pub(crate) fn shown(&self, name: &str) -> String {
+        match self {
+            Self::Local(folder) => folder.join(name).display().to_string(),
+            Self::Remote(place, folder) => place.url(&joined(folder, name)),
+        }
+    }
+
+    /// A file of it, if it is there.
+    ///
+    /// # Errors
+    /// I/o; what the store answers.
+    pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        match self {
+            Self::Local(folder) => {
+                let mut bytes = Vec::new();
+                match regular_file::open(&folder.join(name)).and_then(|mut file| file.read_to_end(&mut bytes))
+                {
+                    Ok(_) => Ok(Some(bytes)),
+                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+                    Err(error) => Err(Error::from(error).file(self.shown(name))),
+                }
+            }
+            Self::Remote(place, folder) => {
+                let path = joined(folder, name);
+                if place.stamp(&path)?.is_none() {
+                    return Ok(None);
+                }
+                let file = place.open(&path)?;
+                let len = usize::try_from(file.stamp().len).unwrap_or(usize::MAX);
+                let mut bytes = vec![0; len];
+                file.read_at(0, &mut bytes)?;
+                Ok(Some(bytes))
+            }
+        }
+    }
+
+    /// The names of its files, sorted; none, if it is not there.
+    ///
+    /// # Errors
+    /// I/o; what the store answers.
+    pub(crate) fn names(&self, session: &Session) -> Result<Vec<String>> {
+        let mut names: Vec<String> = match self {
+            Self::Local(folder) => {
+                let failed = |e: std::io::Error| Error::from(e).file(folder.display().to_string());
+                let entries = match fs::read_dir(folder) {
+                    Ok(entries) => entries,
+                    Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+                    Err(error) => return Err(failed(error)),
+                };
+                let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+                names.collect::<std::io::Result<_>>().map_err(failed)?
+            }
+            Self::Remote(place, folder) => {
+                let entries = place.list(folder, session.limits.entries)?;
+                entries.into_iter().filter(|entry| entry.len.is_some()).map(|entry| entry.name).collect()
+            }
+        };
+        names.sort();
+        Ok(names)
+    }
+
+    /// Writes a file of it, which is not there yet.
+    ///
+    /// # Errors
+    /// Usage, if it is; i/o; what the store answers.
+    pub(crate) fn create(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        match self {
+            Self::Local(folder) => {
+                let path = folder.join(name);
+                let file = OpenOptions::new().write(true).create_new(true).open(&path);
+                let written = file.and_then(|mut file| file.write_all(bytes));
+                written.map_err(|error| Error::from(error).file(path.display().to_string()))
+            }
+            Self::Remote(place, folder) => {
+                let object = NewObject { len: Some(bytes.len() as u64), ..NewObject::default() };
+                let upload = place.create(&joined(folder, name), object)?;
+                upload.write_at(0, bytes)?;
+                upload.finish()?;
+                upload.commit(&Condition::Absent).map(drop)
+            }
+        }
+    }
+}
+
+fn joined(folder: &str, name: &str) -> String {
+    match (folder, name) {
+        ("", name) => name.to_owned(),
+        (folder, "") => folder.to_owned(),
+        _ => format!("{folder}/{name}"),
+    }
+}
