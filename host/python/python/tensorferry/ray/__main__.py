@@ -85,9 +85,12 @@ def main() -> int:
     return int(summary.exit_code)
 
 
-if __name__ == "__main__":
-    code = main()
+def end(code: int) -> None:
+    """Ends this process: what Ray does as Python ends may wait for a node that is frozen."""
     sys.stdout.flush()
     sys.stderr.flush()
-    # What Ray does as Python ends may wait for a node that is frozen.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    end(main())

@@ -79,7 +79,7 @@ def run(  # type: ignore[no-untyped-def]
     """
     began = time.monotonic()
     _refuse_client(address)
-    notes: list[str] = []
+    notes = []
     folder = _planned(manifest, plan, variables, only, notes)
     with open(os.path.join(folder, "plan.json"), encoding="utf-8") as file:
         planned = json.load(file)
