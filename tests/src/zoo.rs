@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A place with `in/`, `out/` and `zoo.toml`.
 #[derive(Debug)]
@@ -116,6 +117,19 @@ impl Zoo {
         command
     }
 
+    /// Waits until a process, or one that it has started, is stopped by a fault of the kind `stop`.
+    pub fn wait_until_stopped(&self, process: u32) {
+        let is_stopped = |process: &u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+            stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+        };
+        let start = Instant::now();
+        while !is_stopped(&process) && !children(process).iter().any(is_stopped) {
+            assert!(start.elapsed() < Duration::from_secs(60), "it was never stopped");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// The `report.json` of the last run.
     pub fn report(&self) -> Value {
         let bytes = std::fs::read(self.path("zoo.report/report.json")).unwrap();
@@ -186,6 +200,14 @@ pub type Standing = BTreeMap<PathBuf, (u64, u64, i64, i64)>;
 pub fn kill(process: u32) {
     let process = i32::try_from(process).ok().and_then(Pid::from_raw).expect("a process id");
     let _ = kill_process(process, Signal::KILL);
+}
+
+/// Wakes a process that is stopped, and those that it has started.
+pub fn wake(process: u32) {
+    for process in children(process).into_iter().chain([process]) {
+        let process = i32::try_from(process).ok().and_then(Pid::from_raw).expect("a process id");
+        let _ = kill_process(process, Signal::CONT);
+    }
 }
 
 /// The processes that a process has started.

@@ -116,7 +116,7 @@ pub(super) fn options_of_worker(
         shard: None,
         explain: false,
         fail_fast: false,
-        budget: Budget::of_worker(jobs, session.threads, session.memory, plan.header().memory),
+        budget: Budget::of_worker(jobs, session.threads, arguments.memory, plan.header().memory),
         worker: worker_command(arguments, arguments.memory)?,
     })
 }

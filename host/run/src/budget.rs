@@ -52,10 +52,11 @@ impl Budget {
         }
     }
 
-    /// That of a worker of a plan: as many jobs as there are threads and memory for, of jobs whose share the plan has decided.
-    /// `planned`: the plan's memory.
+    /// That of a worker of a plan: as many jobs as there are threads, and `memory` for, of jobs whose share the plan has decided; if
+    /// nobody says how much, within a quarter of what is free. `planned`: the plan's memory.
     #[must_use]
-    pub fn of_worker(jobs: Option<usize>, threads: usize, memory: u64, planned: u64) -> Self {
+    pub fn of_worker(jobs: Option<usize>, threads: usize, memory: Option<u64>, planned: u64) -> Self {
+        let memory = memory.unwrap_or_else(|| available().unwrap_or(planned) / 4);
         let within = memory / Self::planned_share(u64::MAX, planned).max(1);
         let jobs = jobs.unwrap_or(threads).min(usize::try_from(within).unwrap_or(usize::MAX));
         Self { jobs: jobs.max(1), packs: true, threads: threads.max(1), memory, rate: None }
@@ -132,6 +133,17 @@ mod tests {
         assert_eq!(
             (limit(own), limit("0::/\n"), limit("0::/elsewhere/a")),
             (Some(4096), Some(8192), Some(8192))
+        );
+    }
+
+    #[test]
+    fn a_worker_of_a_plan_does_what_there_is_memory_for() {
+        let planned = 256 << 20;
+        let jobs = |threads, memory| Budget::of_worker(None, threads, memory, planned).jobs;
+        assert_eq!((jobs(64, Some(1 << 30)), jobs(4, Some(1 << 30)), jobs(4, Some(1 << 20))), (8, 4, 1));
+        assert_eq!(
+            (Budget::planned_share(1, planned), Budget::planned_share(SMALL, planned)),
+            (16 << 20, 128 << 20)
         );
     }
 

@@ -143,7 +143,12 @@ impl Run<'_> {
     fn note_done(&self, index: usize, job: &Job, commit: &Commit) -> Result<()> {
         let output = job.conversion.output.clone();
         if self.piece.is_some() {
-            let (conversion, made) = (Box::new(commit.conversion.clone()), Box::new(commit.made.clone()));
+            let (conversion, mut made) = (Box::new(commit.conversion.clone()), Box::new(commit.made.clone()));
+            if commit.is_elsewhere {
+                for file in made.inputs.iter_mut().chain(&mut made.outputs) {
+                    *file = file.seen_elsewhere();
+                }
+            }
             let (at, key) = (commit.at.clone(), commit.key.clone());
             self.journal.append(&Record::Commit { at, output: output.clone(), key, conversion, made })?;
         }

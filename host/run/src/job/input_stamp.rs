@@ -94,8 +94,7 @@ impl InputStamp {
     }
 
     fn add(&mut self, folder: &InputFolder, name: &str, session: &Session) {
-        let path = if name.is_empty() { folder.path().to_owned() } else { folder.path_of(name) };
-        match folder::identity(&path, session) {
+        match folder::identity(&folder.path_of(name), session) {
             Ok(identity) if !folder.is_local() => {
                 self.add_facts(name, identity.len, &[identity.inode.cast_signed()]);
             }
@@ -114,5 +113,26 @@ impl InputStamp {
         for fact in facts {
             self.hasher.update(&fact.to_le_bytes());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_file_is_itself_and_an_index_is_its_files() {
+        let home = tempfile::tempdir().unwrap();
+        for (name, len) in [("a.pt", 5), ("a.pt.txt", 7), ("b.index", 1), ("b.data-00000-of-00001", 9)] {
+            fs::write(home.path().join(name), vec![0; len]).unwrap();
+        }
+        let stamp = |name: &str| InputStamp::of_path(&home.path().join(name), &Session::default());
+        assert_eq!([stamp("a.pt").bytes, stamp("b.index").bytes, stamp("b").bytes], [5, 10, 10]);
+        let before = stamp("a.pt").digest();
+        assert_eq!(stamp("a.pt").digest(), before);
+        fs::write(home.path().join("a.pt"), [0; 6]).unwrap();
+        assert_ne!(stamp("a.pt").digest(), before);
     }
 }

@@ -5,12 +5,13 @@ use crate::stores::server::{Reply, Request, Server};
 use crate::stores::store;
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tensorferry_tests::ferry::Outcome;
+use tensorferry_tests::ferry::{Outcome, run};
 use tensorferry_tests::files::files_below;
 use tensorferry_tests::fixtures::case;
-use tensorferry_tests::zoo::{Zoo, children, kill};
+use tensorferry_tests::zoo::{Zoo, children, kill, wake};
 
 const SECRETS: [&str; 3] = ["AKIDOFTHETEST", "secretkeyofthetest", "tokenofthetest"];
 
@@ -148,11 +149,43 @@ fn a_plan_and_its_journals_lie_in_a_store() {
     // A run that was killed before it could say what it had done.
     for key in before.iter().filter(|key| key.contains("/journal/00002/")) {
         let lines = String::from_utf8(shop.bucket.get(key).unwrap()).unwrap();
-        let lines: String =
-            lines.lines().filter(|line| !line.contains("\"done\"")).map(|line| format!("{line}\n")).collect();
+        let lines: String = lines
+            .lines()
+            .filter(|line| !line.contains("\"event\":\"done\""))
+            .map(|line| format!("{line}\n"))
+            .collect();
         shop.bucket.put(key, lines.as_bytes());
     }
     let _ = run(&[]).expect(0).prints(&["3 jobs: 3 unchanged"]);
+}
+
+/// A worker freezes with its objects all but visible, another makes the same ones, and the first one wakes.
+#[test]
+fn of_two_workers_one_makes_an_object_visible() {
+    for stage in ["journal-commit-written", "journal-done"] {
+        let shop = Shop::new(|_, _| None);
+        shop.put("models/a.safetensors", &case("safetensors", "all_dtypes").input());
+        shop.zoo.manifest(
+            "[[zoo]]\nroot = \"s3://bucket/models\"\noutput = \"s3://bucket/out/{path}.pt\"\nretries = 0\n",
+        );
+        let options = shop.options();
+        let manifest = shop.zoo.path("zoo.toml").display().to_string();
+        let plan = shop.zoo.path("zoo.plan").display().to_string();
+        let made = ["plan", &manifest, &plan].map(str::to_owned).into_iter().chain(options.clone());
+        let _ = shop.zoo.ferry.run(made).expect(0);
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let mut command = shop.zoo.on_plan("run", &options);
+        command.env("FERRY_FAULT", format!("{stage}=stop")).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut frozen = command.spawn().unwrap();
+        shop.zoo.wait_until_stopped(frozen.id());
+        let _ = run(&mut shop.zoo.on_plan("run", &options)).expect(0).prints(&["1 job: 1 "]);
+        let puts = || shop.bucket.keys().iter().map(|key| shop.bucket.get(key).unwrap()).collect::<Vec<_>>();
+        let standing = puts();
+        wake(frozen.id());
+        assert!(frozen.wait().unwrap().success(), "{stage}");
+        assert_eq!(puts(), standing);
+        let _ = run(&mut shop.zoo.on_plan("run", &options)).expect(0).prints(&["1 job: 1 unchanged"]);
+    }
 }
 
 #[test]
