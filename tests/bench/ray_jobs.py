@@ -33,7 +33,7 @@ def main():
     arguments.add_argument("--folder", type=pathlib.Path, help="a folder on the disk that is to be measured")
     given = arguments.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(dir=given.folder))
-    ray.init(num_cpus=given.cpus, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(address="local", num_cpus=given.cpus, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     try:
         measure(folder, given)
     finally:

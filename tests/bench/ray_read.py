@@ -33,7 +33,7 @@ def main():
     arguments.add_argument("--folder", type=pathlib.Path, help="an empty folder for the files (otherwise in /dev/shm)")
     given = arguments.parse_args()
     folder = given.folder or pathlib.Path(tempfile.mkdtemp(dir="/dev/shm"))
-    ray.init(num_cpus=given.cpus, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(address="local", num_cpus=given.cpus, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     ray.data.DataContext.get_current().enable_progress_bars = False
     ray.data.range(100).materialize()
     try:

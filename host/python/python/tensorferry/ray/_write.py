@@ -53,6 +53,9 @@ def write(ds, path, *, to=None, writer=None, mode="error", sync=False, concurren
     sink = TensorferryDatasink(place, _api._options(writer or {}), mode == "overwrite", bool(sync), settings)
     remote = {} if num_cpus is None else {"num_cpus": num_cpus}
     ds.write_datasink(sink, concurrency=concurrency, ray_remote_args=remote)
+    if sink.report is None:
+        # No row has said what the columns are, and not every Ray tells a sink.
+        sink.write_nothing(getattr(ds.schema(), "base_schema", None))
     return sink.report
 
 
@@ -144,11 +147,21 @@ class TensorferryDatasink(Datasink):  # type: ignore[type-arg]
 
     def on_write_complete(self, write_result: Any) -> None:
         parts = sorted(filter(None, write_result.write_returns), key=lambda part: (part.order, part.name))
+        if parts:
+            self._commit(parts)
+        elif self._schema is not None:
+            self.write_nothing(self._schema)
+        else:
+            shutil.rmtree(self._stage, ignore_errors=True)
+
+    def write_nothing(self, schema: Any) -> None:
+        """Writes one file that has no rows."""
+        if not isinstance(schema, pyarrow.Schema):
+            raise usage("a data set without rows and without a schema cannot be written")
         os.makedirs(self._attempts, exist_ok=True)
-        if not parts:
-            if self._schema is None:
-                raise usage("a data set without rows and without a schema cannot be written")
-            parts = [self._write([self._schema.empty_table()], f"empty{self._place.suffix}", 0)]
+        self._commit([self._write([schema.empty_table()], f"empty{self._place.suffix}", 0)])
+
+    def _commit(self, parts: list[_Part]) -> None:
         names = [self._place.name(number, len(parts)) for number in range(len(parts))]
         os.mkdir(self._whole)
         for part, name in zip(parts, names, strict=True):
