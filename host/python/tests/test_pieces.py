@@ -210,6 +210,17 @@ def test_one_bad_machine_is_no_bad_run():
     assert outcome.done == 200 and outcome.notes == ["no space"]
 
 
+def test_a_cluster_that_is_full_is_waited_for_and_told_of():
+    cluster = Cluster()
+    right = cluster.ask
+    # Room comes after two minutes.
+    cluster.ask = lambda name: right(name) if cluster.now >= 120 else cluster.later(120 - cluster.now, Answer(name, {}))
+    outcome = run(cluster)
+    assert outcome.done == 200 and outcome.exit_code == 0
+    (note,) = outcome.notes
+    assert "no room" in note
+
+
 def test_an_interrupted_run_stops_its_workers():
     cluster = Cluster()
 

@@ -224,6 +224,7 @@ class _Run:
         self.later: list[tuple[float, int]] = []
         self.workers: dict[Hashable, _Worker] = {}
         self.outcome = Outcome()
+        self.began = clock()
         # How many workers that can do nothing are still replaced.
         self.spare = 0
 
@@ -341,6 +342,8 @@ class _Run:
     def give_up(self) -> None:
         """Gives up the workers that do not answer, or whose pieces do not move."""
         now = self.clock()
+        if now - self.began >= self.rules.timeout and not any(worker.was_up for worker in self.workers.values()):
+            self.note("no worker has started yet: maybe the cluster has no room for one")
         for name, worker in list(self.workers.items()):
             silent = worker.asked is not None and worker.was_up and now - worker.asked >= self.rules.timeout
             limit = self.rules.piece_timeout
