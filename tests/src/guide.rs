@@ -18,13 +18,14 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// What the tests' own build has done before: commands that are not run again, each with its chapter.
-const BUILT: [(&str, &str); 2] = [
+const BUILT: [(&str, &str); 3] = [
     ("first-conversion.md", "cargo build --release"),
     ("python.md", "pip install target/wheels/tensorferry-*-linux_x86_64.whl"),
+    ("ray.md", "pip install 'tensorferry[ray]'"),
 ];
 
 /// The chapters that need the Python package, and those that build plugins: they have tests of their own.
-pub const WITH_PYTHON: [&str; 1] = ["python.md"];
+pub const WITH_PYTHON: [&str; 2] = ["python.md", "ray.md"];
 /// See [`WITH_PYTHON`].
 pub const WITH_COMPILERS: [&str; 1] = ["plugins.md"];
 

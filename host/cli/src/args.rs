@@ -1,5 +1,6 @@
 //! The command line's arguments.
 
+use super::cluster::Cluster;
 use clap::{Args, Parser, Subcommand};
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -705,6 +706,15 @@ pub(crate) struct Run {
     /// Only the I-th of N parts of the jobs, or of a plan's pieces, from 1; `slurm` or `k8s/N` ask the scheduler for I
     #[arg(long, value_name = "I/N")]
     pub(crate) shard: Option<String>,
+
+    /// Run the jobs on the nodes of a cluster: `ray` or `ray=ADDRESS`; needs Python with `tensorferry[ray]` (which:
+    /// FERRY_PYTHON)
+    #[arg(long, value_name = "ENGINE", value_parser = Cluster::parse, conflicts_with_all = ["dry_run", "explain", "shard"])]
+    pub(crate) on: Option<Cluster>,
+
+    /// With --on: the folder of the plan, which all nodes see [default: beside the manifest]
+    #[arg(long, value_name = "DIR", requires = "on")]
+    pub(crate) plan: Option<PathBuf>,
 
     /// Jobs at the same time [default: one for each thread, more while they are small]
     #[arg(long, value_name = "N", value_parser = threads)]

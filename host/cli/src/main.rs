@@ -8,6 +8,7 @@ mod args;
 mod cat;
 mod check;
 mod clean;
+mod cluster;
 mod convert;
 mod diff;
 mod failure;

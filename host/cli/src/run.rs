@@ -1,5 +1,6 @@
 //! `ferry run`: does the jobs of a manifest, or prints what that would be.
 
+mod cluster;
 mod dry_run;
 mod progress;
 
@@ -28,6 +29,9 @@ pub(super) fn run(
 ) -> Result<u8> {
     if command.schema {
         return terminal::print(&manifest::schema()).map(|()| 0);
+    }
+    if let Some(cluster) = &command.on {
+        return cluster::run(cluster, command, arguments);
     }
     let path = command.manifest.as_deref().unwrap_or(Path::new(""));
     let registry = load()?;

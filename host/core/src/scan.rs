@@ -1,16 +1,20 @@
 //! Records of an input, as streams of Arrow batches that any Arrow library takes.
 
 mod ahead;
+mod narrowed;
 
 use crate::context::session::Session;
 use crate::convert::steps::{on_records, parse};
 use crate::formats::placeholder::explain;
+use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::model::OpenOptions;
 use crate::read::context::ReadContext;
+use crate::read::file_group::{FileGroup, takes_schema};
 use crate::read::record_files;
 use crate::read::source::FileSource;
 use crate::records::rows::reader;
+use crate::records::schema_file::schema_file;
 use crate::records::steps::{self, RecordAction};
 use crate::steps::Step;
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -18,7 +22,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, stream_error};
+use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split, stream_error};
 use tensorferry_sdk::{Context, Error, Loss, Purpose, Result, arrow_array, arrow_schema};
 
 impl Registry {
@@ -35,19 +39,22 @@ impl Registry {
     /// # Errors
     /// Usage, for a format or option that is not there; as of [`scan`](Self::scan).
     pub fn scan_with(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Scan> {
-        let session = self.session().clone();
-        let found = record_files::find(path.as_ref(), options.choice(), self, &session)?;
-        let (format, source) = (found.format.clone(), Arc::new(found.source.afresh()));
-        let reader = reader(&format, &found.options)?;
-        let mut losses = Vec::new();
-        let context = ReadContext::new(&session, Purpose::FLAT);
-        let set = reader
-            .open(context.cancellable(source.clone()), &mut losses, &context)
-            .map_err(|error| explain(&*source, error).file(source.entry_path().display().to_string()))?;
-        let schema = set.schema();
-        let set = Arc::from(set);
-        let opened = Arc::new(Opened { set, losses, _reader: reader, source, format, session });
-        Ok(Scan { opened, steps: Arc::default(), schema })
+        let found = record_files::find(path.as_ref(), options.choice(), self, self.session())?;
+        let takes_schema = takes_schema(found.format, &found.options);
+        Scan::open(self, &found.source, found.format, &found.options, takes_schema)
+    }
+
+    /// Opens some files of an input of records as [`scan_with`](Self::scan_with) opened all of them: `options` are the
+    /// same, with the format that was found.
+    ///
+    /// # Errors
+    /// As of [`scan_with`](Self::scan_with).
+    #[doc(hidden)]
+    pub fn scan_group(&self, group: &FileGroup, options: &OpenOptions) -> Result<Scan> {
+        let (session, choice): (&Session, _) = (self.session(), options.choice());
+        let source = group.source(session)?;
+        let format = probe(self, &source, choice.from, session)?;
+        Scan::open(self, &source, format, &group.reader_options(format, choice.options), false)
     }
 }
 
@@ -65,13 +72,45 @@ struct Opened {
     set: Arc<dyn RecordSet>,
     /// What was lost as it was opened.
     losses: Vec<Loss>,
-    _reader: Box<dyn RecordReader>,
+    _readers: Readers,
     source: Arc<FileSource>,
     format: RegisteredFormat,
+    /// Whether its reader would take the schema that it found as an option.
+    takes_schema: bool,
     session: Arc<Session>,
 }
 
+/// Who keeps the reader that a set of records came from.
+enum Readers {
+    #[expect(dead_code, reason = "it is kept, and dropped last")]
+    Own(Box<dyn RecordReader>),
+    #[expect(dead_code, reason = "it is kept, and dropped last")]
+    Others(Arc<Opened>),
+}
+
 impl Scan {
+    fn open(
+        registry: &Registry,
+        source: &FileSource,
+        format: &RegisteredFormat,
+        options: &[(String, String)],
+        takes_schema: bool,
+    ) -> Result<Self> {
+        let session = registry.session().clone();
+        let (format, source) = (format.clone(), Arc::new(source.afresh()));
+        let reader = reader(&format, options)?;
+        let mut losses = Vec::new();
+        let context = ReadContext::new(&session, Purpose::FLAT);
+        let set = reader
+            .open(context.cancellable(source.clone()), &mut losses, &context)
+            .map_err(|error| explain(&*source, error).file(source.entry_path().display().to_string()))?;
+        let schema = set.schema();
+        let (set, readers) = (Arc::from(set), Readers::Own(reader));
+        let opened =
+            Arc::new(Opened { set, losses, _readers: readers, source, format, takes_schema, session });
+        Ok(Self { opened, steps: Arc::default(), schema })
+    }
+
     /// The format that the input is read as.
     #[must_use]
     pub fn format(&self) -> &RegisteredFormat {
@@ -114,6 +153,65 @@ impl Scan {
     #[must_use]
     pub fn splits(&self) -> usize {
         if self.steps.is_empty() { self.opened.set.splits().len() } else { 1 }
+    }
+
+    /// The stretches of files that it is read in, whatever the steps; the names are relative to [`folder`](Self::folder).
+    #[doc(hidden)]
+    #[must_use]
+    pub fn stretches(&self) -> &[Split] {
+        self.opened.set.splits()
+    }
+
+    /// The folder of its files, as a path or URL.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.opened.source.folder()
+    }
+
+    /// Whether what becomes of a record depends on that record alone, so that stretches can go through the steps each
+    /// by itself.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_row_wise(&self) -> bool {
+        self.steps.iter().all(|step| step.action.is_row_wise())
+    }
+
+    /// The schema before the steps as the file that the reader takes as an option, where it does.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn schema_file(&self) -> Option<serde_json::Value> {
+        self.opened.takes_schema.then(|| schema_file(&self.opened.set.schema()))
+    }
+
+    /// The records of these stretches alone, through the same steps.
+    ///
+    /// # Errors
+    /// Usage: stretches that there are not, or steps for which it matters what other records there are.
+    #[doc(hidden)]
+    pub fn narrowed(&self, stretches: Range<usize>) -> Result<Self> {
+        let all = self.stretches();
+        let Some(some) = all.get(stretches.clone()) else {
+            return Err(Error::usage("stretches that there are not")
+                .expected(format!("of {}", all.len()))
+                .found(format!("{stretches:?}")));
+        };
+        if some.len() < all.len() && !self.is_row_wise() {
+            return Err(Error::usage("these steps need all records in one stream"));
+        }
+        let (set, opened) = (self.opened.set.clone(), &self.opened);
+        Ok(Self {
+            opened: Arc::new(Opened {
+                set: Arc::new(narrowed::Narrowed::new(set, stretches.start, some.to_vec())),
+                losses: opened.losses.clone(),
+                _readers: Readers::Others(opened.clone()),
+                source: opened.source.clone(),
+                format: opened.format.clone(),
+                takes_schema: opened.takes_schema,
+                session: opened.session.clone(),
+            }),
+            ..self.clone()
+        })
     }
 
     /// What batches of these columns cannot say of the input, as far as it has been read.

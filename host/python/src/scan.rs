@@ -8,9 +8,11 @@ use crate::objects;
 use crate::work;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry::Error;
 use tensorferry::engine::context::loss::LossRecord;
+use tensorferry::engine::read::file_group::FileGroup;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchReader};
 use tensorferry_sdk::arrow_schema::{ArrowError, SchemaRef};
 use tensorferry_sdk::records::{from_stream, stream_error, type_text};
@@ -29,18 +31,27 @@ pub(crate) struct Scan {
 #[pymethods]
 impl Engine {
     /// Opens an input of records: path, format, part (a split's name), options; with steps on it, and then these of the
-    /// columns in this order.
-    #[pyo3(signature = (input, steps, columns))]
+    /// columns in this order. `group`: only some files of it, by their folder and their names in it, with the file of
+    /// the schema that they are read with.
+    #[pyo3(signature = (input, steps, columns, group = None))]
     fn scan(
         &self,
         py: Python<'_>,
         input: InputArguments,
         steps: Vec<String>,
         columns: Option<Vec<String>>,
+        group: Option<(PathBuf, Vec<String>, Option<PathBuf>)>,
     ) -> PyResult<Scan> {
         let registry = self.for_a_call();
+        let group =
+            group.map(|(folder, files, schema)| FileGroup { dataset: String::new(), folder, files, schema });
         let scan = work::run(py, registry.session(), None, || {
-            registry.scan_with(&input.path, &input.open_options())?.steps(steps)
+            let options = input.open_options();
+            let scan = match &group {
+                None => registry.scan_with(&input.path, &options),
+                Some(group) => registry.scan_group(group, &options),
+            };
+            scan?.steps(steps)
         })?;
         let mut schema = scan.batches().schema();
         let order = columns.map(|columns| order(&schema, &columns));
@@ -70,6 +81,34 @@ impl Scan {
 
     fn known_records(&self) -> Option<u64> {
         self.scan.known_records()
+    }
+
+    /// The folder of its files, as a path or URL.
+    fn folder(&self) -> PathBuf {
+        self.scan.folder().to_owned()
+    }
+
+    /// What it is read in, whatever the steps: the file, where in it, how many bytes, how many records where that is
+    /// known.
+    fn stretches(&self) -> Vec<(String, u64, u64, Option<u64>)> {
+        let stretches = self.scan.stretches().iter();
+        stretches.map(|split| (split.file.clone(), split.offset, split.bytes, split.records)).collect()
+    }
+
+    /// Whether stretches can go through the steps each by itself.
+    fn is_row_wise(&self) -> bool {
+        self.scan.is_row_wise()
+    }
+
+    /// The schema before the steps as the file that its reader takes, where it does.
+    fn schema_file(&self) -> Option<String> {
+        self.scan.schema_file().map(|file| file.to_string())
+    }
+
+    /// The stretches from number `start` on, before number `end`, through the same steps.
+    fn narrowed(&self, py: Python<'_>, start: usize, end: usize) -> PyResult<Self> {
+        let scan = self.scan.narrowed(start..end).or_raise(py)?;
+        Ok(Self { scan, schema: self.schema.clone(), order: self.order.clone(), error: self.error.clone() })
     }
 
     fn losses<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -13,7 +13,7 @@ ALLOWED = pathlib.Path(__file__).parent / "stubtest-allow.txt"
 @pytest.fixture
 def config(tmp_path):
     """What the frameworks' own types are is not asked here, and takes minutes."""
-    skipped = [f"[mypy-{name}.*]\nfollow_imports = skip\n" for name in ("jax", "torch", "pyarrow")]
+    skipped = [f"[mypy-{name}.*]\nfollow_imports = skip\n" for name in ("jax", "torch", "pyarrow", "ray")]
     (tmp_path / "mypy.ini").write_text("[mypy]\n" + "".join(skipped))
     return tmp_path / "mypy.ini"
 

@@ -56,6 +56,7 @@ mod records;
 mod remote;
 mod rolling;
 mod run {
+    mod cluster;
     mod datasets;
     mod faults;
     mod manifest;

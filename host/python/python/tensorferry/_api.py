@@ -59,7 +59,17 @@ def scan(path, steps=(), columns=None, *, part=None, format=None, **options):  #
 
     Raises `UsageError` for a step that cannot be done with these columns, and as `open` does.
     """
-    asked = _input(path, format, part, options)
+    asked, texts, columns = _records(path, steps, columns, part, format, options)
+    again = (asked[0], tuple(steps), columns, part, format, options)
+    return Scan(engine().scan(asked, texts, columns), again)
+
+
+def _rescan(path, steps, columns, part, format, options):  # type: ignore[no-untyped-def]
+    return scan(path, steps, columns, part=part, format=format, **options)
+
+
+def _records(path, steps, columns, part, format, options):  # type: ignore[no-untyped-def]
+    """What the engine is asked for to scan an input: the input, the steps with the choice of columns, the columns."""
     texts = _texts(steps, "steps")
     if columns is not None:
         columns = list(columns) if not isinstance(columns, str) else columns
@@ -67,12 +77,7 @@ def scan(path, steps=(), columns=None, *, part=None, format=None, **options):  #
         if not quoted:
             raise usage("columns names none: leave it away for all of them")
         texts.append('map:select,"columns=' + quoted.replace('"', '""') + '"')
-    again = (asked[0], tuple(steps), columns, part, format, options)
-    return Scan(engine().scan(asked, texts, columns), again)
-
-
-def _rescan(path, steps, columns, part, format, options):  # type: ignore[no-untyped-def]
-    return scan(path, steps, columns, part=part, format=format, **options)
+    return _input(path, format, part, options), texts, columns
 
 
 def _quoted(name):  # type: ignore[no-untyped-def]

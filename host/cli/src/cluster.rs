@@ -1,0 +1,49 @@
+//! The cluster that the jobs of a run are done on, as `--on` names it.
+
+/// Where the jobs run, as `--on` has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cluster {
+    /// The address; none: the cluster that Ray finds.
+    pub(crate) address: Option<String>,
+}
+
+impl Cluster {
+    /// `ray` or `ray=ADDRESS`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let (engine, address) = match text.split_once('=') {
+            Some((engine, address)) => (engine, Some(address.to_owned())),
+            None => (text, None),
+        };
+        if engine != "ray" {
+            return Err("jobs run on `ray`, or on `ray=ADDRESS`".to_owned());
+        }
+        match address.as_deref() {
+            Some("") => Err("an address is missing behind `ray=`".to_owned()),
+            Some(client) if client.starts_with("ray://") => Err(
+                "Ray's client loses its work with its connection: run this on a node of the cluster, or by \
+                 `ray job submit`"
+                    .to_owned(),
+            ),
+            _ => Ok(Self { address }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_may_have_an_address() {
+        let address = |address: &str| Ok(Cluster { address: Some(address.to_owned()) });
+        assert_eq!(Cluster::parse("ray"), Ok(Cluster { address: None }));
+        assert_eq!(Cluster::parse("ray=10.0.0.1:6379"), address("10.0.0.1:6379"));
+        assert_eq!(Cluster::parse("ray=auto"), address("auto"));
+        for wrong in ["dask", "ray=", "rayon", "ray=ray://head:10001"] {
+            assert!(Cluster::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

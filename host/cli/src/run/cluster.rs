@@ -1,0 +1,108 @@
+//! `ferry run --on ray`: the jobs of a manifest on the nodes of a Ray cluster. The Python package does it, which brings a
+//! `ferry` to each node; this process becomes Python.
+
+use super::super::args::{Arguments, Run as Command};
+use super::super::cluster::Cluster;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use tensorferry_sdk::{Error, Result};
+
+/// What names the interpreter.
+const PYTHON: &str = "FERRY_PYTHON";
+/// What is asked of the interpreter first, and what it answers with where something is missing.
+const QUESTION: &str = "import sys; from importlib.util import find_spec
+sys.exit(41 if find_spec('tensorferry') is None else 42 if find_spec('ray') is None else 0)";
+const NO_PACKAGE: i32 = 41;
+const NO_RAY: i32 = 42;
+
+/// Becomes the Python process that does it; so signals and the exit code are its own.
+///
+/// # Errors
+/// Usage: options that the jobs on a cluster do not get. I/o: Python, the package or Ray is missing.
+pub(super) fn run(cluster: &Cluster, command: &Command, arguments: &Arguments) -> Result<u8> {
+    refuse(command, arguments)?;
+    let python = std::env::var_os(PYTHON).filter(|python| !python.is_empty());
+    let python = python.unwrap_or_else(|| "python3".into());
+    check(&python)?;
+    let mut process = std::process::Command::new(&python);
+    process.args(["-m", "tensorferry.ray"]).args(words(cluster, command, arguments));
+    // It comes back only if there is no such program.
+    Err(cannot_start(&python, &process.exec()))
+}
+
+fn words(cluster: &Cluster, command: &Command, arguments: &Arguments) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    let mut add = |flag: &str, value: OsString| words.extend([flag.into(), value]);
+    if let Some(address) = &cluster.address {
+        add("--address", address.into());
+    }
+    if let Some(plan) = &command.plan {
+        add("--plan", plan.into());
+    }
+    for (name, value) in &command.var {
+        add("--var", format!("{name}={value}").into());
+    }
+    for only in &command.only {
+        add("--only", only.into());
+    }
+    if let Some(threads) = arguments.threads {
+        add("--cpus", threads.to_string().into());
+    }
+    if let Some(memory) = arguments.memory {
+        add("--memory", memory.to_string().into());
+    }
+    let flags = [(command.quiet, "--quiet"), (command.json, "--json")];
+    words.extend(flags.into_iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| flag.into()));
+    // A manifest may be called like a flag.
+    words.push("--".into());
+    words.extend(command.manifest.as_ref().map(|manifest: &PathBuf| manifest.into()));
+    words
+}
+
+/// The nodes have this program from the package, with its own formats.
+fn refuse(command: &Command, arguments: &Arguments) -> Result<()> {
+    let given = [
+        (!arguments.plugin_dir.is_empty(), "--plugin-dir"),
+        (!arguments.allow_shadow.is_empty(), "--allow-shadow"),
+        (!arguments.bound.is_empty(), "--bound"),
+        (!arguments.store.is_empty(), "--store"),
+        (command.jobs.is_some(), "--jobs"),
+        (command.journal.is_some(), "--journal"),
+        (command.report.is_some(), "--report"),
+        (command.fail_fast, "--fail-fast"),
+    ];
+    match given.iter().find(|(is_given, _)| *is_given) {
+        Some((_, flag)) => Err(Error::usage(format!("{flag} does not reach the nodes of a cluster"))
+            .expected(
+                "what the manifest says, and the environment of the nodes: FERRY_PLUGIN_PATH, FERRY_STORE",
+            )),
+        None => Ok(()),
+    }
+}
+
+/// Whether the interpreter has what is needed.
+fn check(python: &OsStr) -> Result<()> {
+    let status = std::process::Command::new(python)
+        .args(["-c", QUESTION])
+        .status()
+        .map_err(|error| cannot_start(python, &error))?;
+    let python = python.display();
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(NO_PACKAGE) => Err(Error::io(format!(
+            "{python} does not have the package tensorferry: {python} -m pip install 'tensorferry[ray]'"
+        ))),
+        Some(NO_RAY) => {
+            Err(Error::io(format!("{python} does not have Ray: {python} -m pip install 'tensorferry[ray]'")))
+        }
+        _ => Err(Error::io(format!("{python} is no Python that works: it ended with {status}"))),
+    }
+}
+
+fn cannot_start(python: &OsStr, error: &std::io::Error) -> Error {
+    Error::io(format!(
+        "--on ray needs Python with the package `tensorferry[ray]`, and {} cannot be started: {error}; {PYTHON} names another",
+        python.display()
+    ))
+}

@@ -1,0 +1,145 @@
+"""A `ferry work` beside this process: it is given pieces of a plan, and says what became of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import threading
+from queue import SimpleQueue
+from typing import Any
+
+from ._engine import program
+from ._errors import TransientError
+
+# What of a result is sent on: a few failures with long texts could make it large.
+_MOST_TEXT = 1000
+
+
+class Work:
+    """A long-lived process that does pieces, one after the other. It dies with this one, however that ends; where it
+    dies alone, whoever waits is told, and the next piece starts another one."""
+
+    def __init__(self, plan: str, threads: int | None = None, memory: int | None = None) -> None:
+        self.plan = plan
+        self._arguments = ["work", plan, "--runner", str(os.getpid())]
+        self._arguments += [] if threads is None else ["--threads", str(threads)]
+        self._arguments += [] if memory is None else ["--memory", str(memory)]
+        self._lock = threading.Lock()
+        self._process: _Process | None = None
+
+    def do(self, piece: int) -> dict[str, Any]:
+        """Does a piece, after those that others wait for: what it came to.
+
+        Raises `TransientError` if the process dies.
+        """
+        with self._lock:
+            if self._process is None or not self._process.is_alive:
+                self._process = _Process([program(), *self._arguments])
+            answer = self._process.give(piece)
+        found = answer.get()
+        if isinstance(found, str):
+            error = TransientError(f"passing fault: {found}")
+            error.kind, error.message = "passing fault", found
+            raise error
+        return found
+
+    def moved(self) -> dict[int, tuple[int, int]]:
+        """Of the pieces that have begun: how many jobs have ended, and the bytes of their outputs."""
+        process = self._process
+        return {} if process is None else dict(process.moved)
+
+    def fault(self) -> str | None:
+        """Why no piece of the plan can be done here."""
+        if os.path.exists(os.path.join(self.plan, "plan.json")):
+            return None
+        return f"{socket.gethostname()} does not see the plan {self.plan}: it has to lie where all nodes see it"
+
+    def close(self) -> None:
+        """Ends the process, and what it does."""
+        with self._lock:
+            if self._process is not None:
+                self._process.end()
+
+
+class _Process:
+    """One run of the program, and a thread that listens to it."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.is_alive = True
+        # By piece.
+        self.moved: dict[int, tuple[int, int]] = {}
+        self._waiting: dict[int, SimpleQueue[dict[str, Any] | str]] = {}
+        self._lock = threading.Lock()
+        started: SimpleQueue[subprocess.Popen[str] | OSError] = SimpleQueue()
+        # The kernel ends a process when the thread ends that has started it: that is the one that listens to it.
+        thread = threading.Thread(target=self._listen, args=(command, started), name="ferry-work", daemon=True)
+        thread.start()
+        process = started.get()
+        if isinstance(process, OSError):
+            raise process
+        self._process = process
+
+    def give(self, piece: int) -> SimpleQueue[dict[str, Any] | str]:
+        """Where the answer will be: a result, or why there is none."""
+        answer: SimpleQueue[dict[str, Any] | str] = SimpleQueue()
+        with self._lock:
+            if not self.is_alive:
+                answer.put("`ferry work` has ended")
+                return answer
+            self._waiting[piece] = answer
+        try:
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps({"piece": piece}) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            # It has died: whoever listens says so to all that wait.
+            pass
+        return answer
+
+    def end(self) -> None:
+        self._process.kill()
+
+    def _listen(self, command: list[str], started: SimpleQueue[subprocess.Popen[str] | OSError]) -> None:
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        except OSError as error:
+            started.put(error)
+            return
+        started.put(process)
+        assert process.stdout is not None
+        for line in process.stdout:
+            self._hear(line)
+        code = process.wait()
+        why = f"`ferry work` was ended by signal {-code}" if code < 0 else f"`ferry work` ended with code {code}"
+        with self._lock:
+            self.is_alive = False
+            waiting = list(self._waiting.values())
+            self._waiting.clear()
+        for answer in waiting:
+            answer.put(why)
+
+    def _hear(self, line: str) -> None:
+        try:
+            told = json.loads(line)
+            kind, piece = told["event"], int(told["piece"])
+        except (ValueError, TypeError, KeyError):
+            return
+        if kind == "piece-moved":
+            self.moved[piece] = (int(told.get("jobs", 0)), int(told.get("bytes", 0)))
+        elif kind in ("piece-done", "piece-failed"):
+            self.moved.pop(piece, None)
+            with self._lock:
+                answer = self._waiting.pop(piece, None)
+            if answer is not None:
+                answer.put(_short(told))
+
+
+def _short(told: dict[str, Any]) -> dict[str, Any]:
+    """A result without texts of any length."""
+    failures = [
+        {key: value[:_MOST_TEXT] if isinstance(value, str) else value for key, value in failure.items()}
+        for failure in told.get("failures", ())
+    ]
+    return {**told, "failures": failures} if failures else told

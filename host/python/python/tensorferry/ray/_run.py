@@ -1,0 +1,301 @@
+"""A manifest's jobs on the nodes of a Ray cluster.
+
+The plan is made once, on the driver. Each actor holds one `ferry work`, which does the pieces that it is given and dies with
+its actor; what comes back is a few numbers. Which piece is given to whom, again, or to nobody any more is decided in
+`tensorferry._pieces`: Ray starts actors, starts them anew where they have died, and carries messages.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from .. import _engine, _pieces
+from .._errors import CancelledError, Error, SystemFault, TransientError, UsageError, not_found, usage
+from .._pieces import Answer, Ended, Event, Lost
+from .._results import _Document
+from .._work import Work
+from ._bar import bar
+
+# How often an actor may die in a row, without an answer in between, before another one takes its place.
+_MOST_DEATHS = 5
+# Seconds that leaving the cluster may take: the work is done by then.
+_LONGEST_GOODBYE = 10.0
+_KINDS: dict[int, tuple[str, type[Error]]] = {
+    2: ("usage", UsageError),
+    75: ("passing fault", TransientError),
+    130: ("interrupted", CancelledError),
+}
+
+
+class Summary(_Document):
+    """What the jobs of a plan came to: `totals`, the first `failures`, `exit_code` as that of `ferry run`."""
+
+    __slots__ = ()
+
+
+def run(  # type: ignore[no-untyped-def]
+    manifest,
+    *,
+    plan=None,
+    address=None,
+    variables=None,
+    only=(),
+    actors=None,
+    num_cpus=1,
+    memory=None,
+    progress=True,
+    timeout=60.0,
+    piece_timeout=None,
+    retries=3,
+):
+    """Does the jobs of a manifest on a Ray cluster; again: what is left. Gives a `Summary`: that a job failed is in it, and
+    raises nothing.
+
+    - `manifest`: or the folder of a plan that `ferry plan` has made of one
+    - `plan`: the folder of the plan, which all nodes see, as they do the inputs and outputs; otherwise `zoo.plan` beside
+      `zoo.toml`. It is made of the manifest if it is not there, and holds from then on, with what has been done
+    - `address`: of a cluster, from one of its nodes; otherwise Ray finds the one that there is, or starts one here
+    - `variables`: of the manifest; `only`: globs of names, of the jobs that are planned
+    - `actors`: how many work at once; otherwise as many as there are processors for
+    - `num_cpus`, `memory`: what each of them takes of its node: processors, which are its threads, and bytes
+    - `progress`: `True` for a bar, or a function of each event, a mapping
+    - `timeout`: seconds in which an actor has to answer, before others do its pieces; `piece_timeout`: in which something of
+      a piece has to have been done, if there is to be such a limit
+    - `retries`: how often a piece is tried again whose failures may pass; inputs that are malformed never are
+
+    Ctrl-C, or the end of this process, ends all that runs; nothing half-done is left. Raises `UsageError` for a manifest that
+    cannot be planned, `SystemFault` if no node can do anything.
+    """
+    began = time.monotonic()
+    _refuse_client(address)
+    notes = []
+    folder = _planned(manifest, plan, variables, only, notes)
+    with open(os.path.join(folder, "plan.json"), encoding="utf-8") as file:
+        planned = json.load(file)
+    is_own = not ray.is_initialized()
+    if is_own:
+        quiet = {} if progress is True else {"logging_level": logging.ERROR}
+        ray.init(address=address, log_to_driver=False, **quiet)
+    show, end = bar(progress, int(planned["jobs"]))
+    try:
+        room = int(ray.cluster_resources().get("CPU", 1) // num_cpus) if num_cpus else 1
+        engine = RayEngine(folder, num_cpus, memory)
+        rules = _pieces.Rules(timeout=timeout, piece_timeout=piece_timeout, retries=retries)
+        meters = _Meters(int(planned["jobs"]))
+
+        def listen(event: dict[str, Any]) -> None:
+            meters.show(event)
+            show(event)
+
+        pieces = range(int(planned["pieces"]))
+        outcome = _pieces.run(pieces, engine, actors or max(1, room), rules, listen)
+    finally:
+        end()
+        if is_own:
+            _leave()
+    return _summary(outcome, folder, notes, time.monotonic() - began)
+
+
+def _leave() -> None:
+    """Leaves the cluster, which may wait for a node that is frozen for as long as that is."""
+    thread = threading.Thread(target=ray.shutdown, name="leave-ray", daemon=True)
+    thread.start()
+    thread.join(_LONGEST_GOODBYE)
+
+
+def _refuse_client(address: str | None) -> None:
+    from ray.util.client import ray as client
+
+    given = address if address is not None else os.environ.get("RAY_ADDRESS", "")
+    if given.startswith("ray://") or client.is_connected():
+        raise usage(
+            "Ray's client cannot do this: it loses its work with its connection; run this on a node of the cluster, or "
+            "by `ray job submit`",
+            found=given or "a connected client",
+        )
+
+
+def _planned(manifest: Any, plan: Any, variables: Any, only: Any, notes: list[str]) -> str:
+    """The folder of the plan, which is made if it is not there."""
+    path = os.path.abspath(os.fsdecode(os.fspath(manifest)))
+    if plan is not None:
+        folder = os.path.abspath(os.fsdecode(os.fspath(plan)))
+    else:
+        folder = path if os.path.isdir(path) else os.path.splitext(path)[0] + ".plan"
+    made = os.path.join(folder, "plan.json")
+    if os.path.exists(made):
+        if os.path.isfile(path) and os.path.getmtime(path) > os.path.getmtime(made):
+            notes.append(f"{path} was changed after {folder} was made of it, which holds: remove it to plan anew")
+        return folder
+    if not os.path.exists(path):
+        raise not_found(path)
+    command = [_engine.program(), "plan", path, folder, "--json"]
+    for key, value in (variables or {}).items():
+        command += ["--var", f"{key}={value}"]
+    for glob in only:
+        command += ["--only", str(glob)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        kind, error_type = _KINDS.get(done.returncode, ("i/o", SystemFault))
+        message = done.stderr.strip().removeprefix("error: ") or f"`ferry plan` ended with code {done.returncode}"
+        error = error_type(f"{kind}: {message}" if not message.startswith(kind) else message)
+        error.kind, error.message, error.file = kind, message, path
+        raise error
+    return folder
+
+
+def _summary(outcome: _pieces.Outcome, plan: str, notes: list[str], seconds: float) -> Summary:
+    return Summary(
+        {
+            "totals": {
+                "done": outcome.done,
+                "unchanged": outcome.unchanged,
+                "failed": outcome.failed,
+                "cancelled": outcome.cancelled,
+                "losses": outcome.losses,
+            },
+            "failures": outcome.failures,
+            "exit_code": outcome.exit_code,
+            "pieces": outcome.pieces,
+            "bytes_in": outcome.bytes_in,
+            "bytes_out": outcome.bytes_out,
+            "seconds": seconds,
+            "plan": plan,
+            "notes": notes + outcome.notes,
+        }
+    )
+
+
+class Actor:
+    """What runs on a node: a `ferry work`, in reach of the driver."""
+
+    def __init__(self, plan: str, threads: int, memory: int | None) -> None:
+        self._work = Work(plan, threads, memory)
+
+    def do(self, piece: int) -> dict[str, Any]:
+        return self._work.do(piece)
+
+    def answer(self) -> tuple[dict[int, tuple[int, int]], str | None]:
+        return self._work.moved(), self._work.fault()
+
+
+class RayEngine:
+    """Workers that are Ray's actors."""
+
+    def __init__(self, plan: str, num_cpus: float, memory: int | None) -> None:
+        options: dict[str, Any] = {
+            "num_cpus": num_cpus,
+            "max_restarts": -1,
+            "max_task_retries": 0,
+            # Pieces that it has at once, a question, and one that came before an answer.
+            "max_concurrency": _pieces.Rules.in_flight + 2,
+            "scheduling_strategy": "SPREAD",
+        }
+        if memory is not None:
+            options["memory"] = memory
+        self._actor = ray.remote(Actor).options(**options)
+        self._arguments = (plan, max(1, int(num_cpus)), memory)
+        self._actors: dict[Hashable, Any] = {}
+        self._deaths: dict[Hashable, int] = {}
+        # What is waited for: whose it is, and of which piece; none: an answer.
+        self._calls: dict[Any, tuple[Hashable, int | None]] = {}
+        self._started = 0
+
+    def start(self) -> Hashable:
+        name, self._started = self._started, self._started + 1
+        self._actors[name] = self._actor.remote(*self._arguments)
+        return name
+
+    def give(self, worker: Hashable, piece: int) -> None:
+        self._calls[self._actors[worker].do.remote(piece)] = (worker, piece)
+
+    def ask(self, worker: Hashable) -> None:
+        self._calls[self._actors[worker].answer.remote()] = (worker, None)
+
+    def stop(self, worker: Hashable) -> None:
+        self._forget(worker)
+        self._deaths.pop(worker, None)
+        ray.kill(self._actors.pop(worker), no_restart=True)
+
+    def wait(self, seconds: float) -> list[Event]:
+        if not self._calls:
+            time.sleep(seconds)
+            return []
+        calls = list(self._calls)
+        ready, _ = ray.wait(calls, num_returns=1, timeout=seconds)
+        if ready:
+            ready, _ = ray.wait(calls, num_returns=len(calls), timeout=0)
+        events: list[Event] = []
+        for call in ready:
+            # It is not there any more if its actor was lost with another call.
+            told = self._calls.pop(call, None)
+            if told is not None:
+                events.append(self._event(call, *told))
+        return events
+
+    def _event(self, call: Any, worker: Hashable, piece: int | None) -> Event:
+        try:
+            found = ray.get(call)
+        except RayError as error:
+            self._forget(worker)
+            deaths = self._deaths[worker] = self._deaths.get(worker, 0) + 1
+            return Lost(worker, _reason(error), deaths >= _MOST_DEATHS)
+        if piece is not None:
+            return Ended(worker, piece, found)
+        self._deaths.pop(worker, None)
+        moved, fault = found
+        return Answer(worker, moved, fault)
+
+    def _forget(self, worker: Hashable) -> None:
+        self._calls = {call: told for call, told in self._calls.items() if told[0] != worker}
+
+
+def _reason(error: RayError) -> str:
+    """The first line that says something."""
+    cause = getattr(error, "cause", None)
+    text = str(cause if isinstance(cause, Error) else error)
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+
+
+class _Meters:
+    """What Ray's dashboard and Prometheus see of a run."""
+
+    def __init__(self, jobs: int) -> None:
+        from ray.util.metrics import Gauge
+
+        texts = {
+            "jobs": "Jobs of the plan",
+            "jobs_ended": "Jobs that have ended",
+            "jobs_failed": "Jobs that have failed",
+            "bytes_written": "Bytes of the outputs so far",
+            "pieces_left": "Pieces of the plan that have not ended",
+            "workers": "Actors that answer",
+        }
+        self._gauges = {name: Gauge(f"tensorferry_{name}", text) for name, text in texts.items()}
+        self._gauges["jobs"].set(jobs)
+
+    def show(self, event: dict[str, Any]) -> None:
+        for name, gauge in self._gauges.items():
+            if name in event:
+                gauge.set(event[name])
+
+
+def listener_of_lines(write: Callable[[str], object] = sys.stdout.write) -> Callable[[dict[str, Any]], None]:
+    """What writes each event but those of movement as a line of JSON."""
+
+    def show(event: dict[str, Any]) -> None:
+        if event["event"] != "moved":
+            write(json.dumps(event) + "\n")
+
+    return show

@@ -1,0 +1,248 @@
+"""A data set of Ray's as files of any format of records, whole or absent.
+
+Ray runs a task that writes again where its node was lost, or where it only seemed to be. Each attempt therefore writes files
+of its own into a hidden folder beside the output, and says which; when all tasks have ended, the driver gives those of the
+attempts that counted their final names, and removes the others. Where the output's folder is new, it becomes visible in one
+step. An attempt that goes on after that finds its folder gone, and is seen by nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow  # type: ignore[import-untyped]
+from ray.data.block import BlockAccessor
+from ray.data.datasource import Datasink
+
+from .. import _api, _engine
+from .._errors import Error, unsupported, usage
+from .._results import Report, losses
+from ._read import _absolute, _engine_of
+
+_MODES = ("error", "overwrite", "ignore")
+
+
+def write(ds, path, *, to=None, writer=None, mode="error", sync=False, concurrency=None, num_cpus=None):  # type: ignore[no-untyped-def]
+    """Writes a `ray.data.Dataset` into files of a folder that all nodes see, one for each task. Gives a `Report`.
+
+    - `path`: `"out/train.tfrecord"` becomes `out/train-00000-of-00008.tfrecord` and so on; with `to`, it may also be a
+      folder, whose files are called `part-00000-of-00008` with the format's ending
+    - `to`, `writer`, `sync`: those of `tensorferry.write`
+    - `mode`: what is done where files of this name are there: `"error"`, `"overwrite"` or `"ignore"`, which writes nothing
+    - `concurrency`: how many tasks write at once, at most; `num_cpus`: processors for each, and so many threads
+
+    Nothing stands under these names before everything is written. How many files there are is the data set's matter:
+    `ds.repartition(8)`.
+    """
+    if mode not in _MODES:
+        raise usage("no such mode", expected=" or ".join(_MODES), found=repr(mode))
+    place = _place(os.fsdecode(os.fspath(path)), to)
+    there = place.there()
+    if there and mode == "ignore":
+        return _report(place, [], [], time.monotonic())
+    if there and mode == "error":
+        raise place.taken(there[0])
+    settings = {**_engine._settings, "threads": max(1, int(num_cpus or 1))}
+    sink = TensorferryDatasink(place, _api._options(writer or {}), mode == "overwrite", bool(sync), settings)
+    remote = {} if num_cpus is None else {"num_cpus": num_cpus}
+    ds.write_datasink(sink, concurrency=concurrency, ray_remote_args=remote)
+    if sink.report is None:
+        # No row has said what the columns are, and not every Ray tells a sink.
+        sink.write_nothing(getattr(ds.schema(), "base_schema", None))
+    return sink.report
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the files come to lie, and what they are called."""
+
+    folder: str
+    stem: str
+    suffix: str
+    format: str
+
+    def name(self, number: int, count: int) -> str:
+        return f"{self.stem}-{number:05}-of-{count:05}{self.suffix}"
+
+    def there(self) -> list[str]:
+        """The files of any such set that are there."""
+        name = re.compile(rf"{re.escape(self.stem)}-\d{{5}}-of-\d{{5}}{re.escape(self.suffix)}")
+        try:
+            return sorted(found for found in os.listdir(self.folder) if name.fullmatch(found))
+        except FileNotFoundError:
+            return []
+
+    def taken(self, name: str) -> Error:
+        path = os.path.join(self.folder, name)
+        error = usage('the output is there already: mode="overwrite" replaces it', file=path)
+        return error
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one attempt has written."""
+
+    # The place of its rows among those of the others.
+    order: int
+    name: str
+    records: int
+    bytes: int
+    losses: list[dict[str, Any]]
+
+
+class TensorferryDatasink(Datasink):  # type: ignore[type-arg]
+    """Files of a format of records."""
+
+    def __init__(
+        self,
+        place: _Place,
+        options: list[tuple[str, str]],
+        replaces: bool,
+        sync: bool,
+        settings: dict[str, object],
+    ) -> None:
+        self._place, self._options, self._replaces = place, options, replaces
+        self._sync, self._settings = sync, settings
+        self._began = time.monotonic()
+        self._schema: Any = None
+        self._is_new = not os.path.isdir(place.folder) or not os.listdir(place.folder)
+        mark = uuid.uuid4().hex[:12]
+        parent, name = os.path.split(place.folder)
+        # A folder that is new is renamed as a whole.
+        stage = os.path.join(parent, f".{name}.ferry-{mark}") if self._is_new else f"{place.folder}/.ferry-{mark}"
+        self._stage, self._attempts, self._whole = stage, f"{stage}/attempts", f"{stage}/whole"
+        self.report: Report | None = None
+
+    def get_name(self) -> str:
+        return "Tensorferry"
+
+    def on_write_start(self, schema: Any = None) -> None:
+        self._schema = schema if isinstance(schema, pyarrow.Schema) else None
+        os.makedirs(self._attempts, exist_ok=True)
+
+    def write(self, blocks: Iterable[Any], ctx: Any) -> _Part | None:
+        tables = [BlockAccessor.for_block(block).to_arrow() for block in blocks]
+        tables = [table for table in tables if table.num_rows]
+        if not tables:
+            return None
+        name = f"{ctx.task_idx:06}-{uuid.uuid4().hex}{self._place.suffix}"
+        return self._write(tables, name, int(ctx.task_idx))
+
+    def _write(self, tables: list[Any], name: str, order: int) -> _Part:
+        schema = pyarrow.unify_schemas([table.schema for table in tables])
+        batches = (batch for table in tables for batch in table.cast(schema).to_batches())
+        stream = pyarrow.RecordBatchReader.from_batches(schema, batches)
+        output = (os.path.join(self._attempts, name), self._place.format, self._options, False, self._sync)
+        done = _engine_of(self._settings).write(stream, output, None)
+        if [os.path.basename(file) for file in done["files"]] != [name]:
+            raise unsupported(f"{self._place.format} with these options writes several files for each part")
+        return _Part(order, name, done["records"], done["bytes"], done["losses"])
+
+    def on_write_complete(self, write_result: Any) -> None:
+        parts = sorted(filter(None, write_result.write_returns), key=lambda part: (part.order, part.name))
+        if parts:
+            self._commit(parts)
+        elif self._schema is not None:
+            self.write_nothing(self._schema)
+        else:
+            shutil.rmtree(self._stage, ignore_errors=True)
+
+    def write_nothing(self, schema: Any) -> None:
+        """Writes one file that has no rows."""
+        if not isinstance(schema, pyarrow.Schema):
+            raise usage("a data set without rows and without a schema cannot be written")
+        os.makedirs(self._attempts, exist_ok=True)
+        self._commit([self._write([schema.empty_table()], f"empty{self._place.suffix}", 0)])
+
+    def _commit(self, parts: list[_Part]) -> None:
+        names = [self._place.name(number, len(parts)) for number in range(len(parts))]
+        os.mkdir(self._whole)
+        for part, name in zip(parts, names, strict=True):
+            os.rename(os.path.join(self._attempts, part.name), os.path.join(self._whole, name))
+        if not (self._is_new and self._became_visible()):
+            self._move_beside(names)
+        shutil.rmtree(self._stage, ignore_errors=True)
+        self.report = _report(self._place, parts, names, self._began)
+
+    def _became_visible(self) -> bool:
+        """Renames the whole folder, unless there is one by now that has files."""
+        try:
+            os.rename(self._whole, self._place.folder)
+        except OSError:
+            return False
+        return True
+
+    def _move_beside(self, names: list[str]) -> None:
+        """Moves the files into a folder that has others. What stops in the middle leaves a set whose names say how many
+        there should be."""
+        folder = self._place.folder
+        os.makedirs(folder, exist_ok=True)
+        old = self._place.there()
+        if old and not self._replaces:
+            raise self._place.taken(old[0])
+        for name in old:
+            if name not in names:
+                os.unlink(os.path.join(folder, name))
+        for name in names:
+            os.rename(os.path.join(self._whole, name), os.path.join(folder, name))
+
+    def on_write_failed(self, error: Exception) -> None:
+        shutil.rmtree(self._stage, ignore_errors=True)
+
+
+def _place(path: str, to: str | None) -> _Place:
+    """Where a path means, and as what format."""
+    if "://" in path:
+        hint = "write into a folder that all nodes see, and convert or copy it from there"
+        raise unsupported("parts of a data set get their final names by renaming, which stores do not have", hint=hint)
+    formats = {id: format for id, format in _api.formats().items() if format.writes_records}
+    if to is not None and to not in formats:
+        raise usage("no format of records that can be written", expected=", ".join(sorted(formats)), found=repr(to))
+    wanted = formats if to is None else {to: formats[to]}
+    is_folder = path.endswith("/") or os.path.isdir(path)
+    path = _absolute(path)
+    folder, name = os.path.split(path)
+    endings = [(suffix, id) for id, format in wanted.items() for suffix in format.suffixes]
+    fitting = [] if is_folder else [(suffix, id) for suffix, id in endings if name.lower().endswith(suffix)]
+    if fitting:
+        suffix, id = max(fitting, key=lambda found: len(found[0]))
+        stem = name[: -len(suffix)]
+        return _Place(folder, stem or "part", name[len(stem) :], id)
+    if to is None:
+        raise usage("the output's name does not say its format: say which with to=", file=path)
+    if not formats[to].suffixes:
+        raise unsupported(f"{to} has no files that stand alone: convert what another format has")
+    return _Place(path, "part", formats[to].suffixes[0], to)
+
+
+def _report(place: _Place, parts: list[_Part], names: list[str], began: float) -> Report:
+    # What several parts lost in the same way is told once.
+    lost: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        for loss in part.losses:
+            lost.setdefault(repr(loss), loss)
+    return Report(
+        {
+            "input": "a data set",
+            "output": os.path.join(place.folder, f"{place.stem}-*{place.suffix}"),
+            "files_read": 0,
+            "format": place.format,
+            "tensors": 0,
+            "records": sum(part.records for part in parts),
+            "bytes": sum(part.bytes for part in parts),
+            "seconds": time.monotonic() - began,
+            "verified": False,
+            "losses": losses(list(lost.values())),
+            "files": [os.path.join(place.folder, name) for name in names],
+            "receipt": None,
+            "notes": [],
+            "dry_run": False,
+        }
+    )

@@ -1,0 +1,66 @@
+//! `ferry run --on ray` hands its jobs over to Python, and says what is missing. What Python does with them is tested with
+//! real Ray by the package's own tests.
+
+use std::os::unix::fs::PermissionsExt;
+use tensorferry_tests::ferry::run;
+use tensorferry_tests::{Ferry, args};
+
+/// Answers the question whether everything is there with `ANSWER`; else prints its arguments and ends with 75.
+const INTERPRETER: &str =
+    "#!/bin/sh\n[ \"$1\" = -c ] && exit \"${ANSWER:-0}\"\nprintf '%s ' \"$@\"\nexit 75\n";
+
+fn interpreter(ferry: &Ferry) -> std::path::PathBuf {
+    let path = ferry.write("python", INTERPRETER);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn python_gets_the_words_and_gives_the_exit_code() {
+    let ferry = Ferry::new();
+    let python = interpreter(&ferry);
+    let on = |arguments: &[&str]| {
+        let mut command = ferry.command(args!["run"]);
+        run(command.args(arguments).env("FERRY_PYTHON", &python))
+    };
+    let plain = on(&["zoo.toml", "--on", "ray"]).expect(75);
+    assert_eq!(plain.stdout, "-m tensorferry.ray -- zoo.toml ");
+    let all =
+        ["--on", "ray=10.0.0.1:6379", "--plan", "p", "--var", "a=b", "--only", "x*", "--quiet", "--json"];
+    let all = on(&[&all[..], &["--threads", "2", "--memory", "1MiB", "--", "-zoo.toml"]].concat()).expect(75);
+    let words = "-m tensorferry.ray --address 10.0.0.1:6379 --plan p --var a=b --only x* --cpus 2 --memory 1048576 \
+                 --quiet --json -- -zoo.toml ";
+    assert_eq!(all.stdout, words);
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let ferry = Ferry::new();
+    let python = interpreter(&ferry);
+    for (answer, missing) in [("41", "package tensorferry"), ("42", "does not have Ray")] {
+        let mut command = ferry.command(args!["run", "zoo.toml", "--on", "ray"]);
+        let outcome = run(command.env("FERRY_PYTHON", &python).env("ANSWER", answer));
+        let _ = outcome.expect(5).says(&[missing, "-m pip install 'tensorferry[ray]'"]);
+    }
+    let mut command = ferry.command(args!["run", "zoo.toml", "--on", "ray"]);
+    let outcome = run(command.env("FERRY_PYTHON", "/nonexistent/python"));
+    let _ = outcome.expect(5).says(&["/nonexistent/python cannot be started", "FERRY_PYTHON"]);
+}
+
+#[test]
+fn what_a_cluster_does_not_get_is_refused() {
+    let ferry = Ferry::new();
+    let python = interpreter(&ferry);
+    for (wrong, said) in [
+        (["--on", "dask"], "`ray`"),
+        (["--on", "ray=ray://head:10001"], "ray job submit"),
+        (["--on=ray", "--shard=1/2"], "--shard"),
+        (["--on=ray", "--dry-run"], "--dry-run"),
+        (["--on=ray", "--jobs=2"], "--jobs does not reach the nodes"),
+        (["--on=ray", "--store=endpoint=http://localhost"], "FERRY_STORE"),
+        (["--plan=p", "--quiet"], "--on"),
+    ] {
+        let mut command = ferry.command(args!["run", "zoo.toml"]);
+        let _ = run(command.args(wrong).env("FERRY_PYTHON", &python)).expect(2).says(&[said]);
+    }
+}
