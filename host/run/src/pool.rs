@@ -5,7 +5,7 @@ use crate::events::{Event, EventListener};
 use crate::job::{Job, PlannedWork};
 use crate::journal::{Journal, StampedFile};
 use crate::report::Failure;
-use crate::worker::{JobOutcome, Supervision, WorkerCommand, WorkerProcess, WorkerTask};
+use crate::worker::{IdleWorkers, JobOutcome, Supervision, WorkerCommand, WorkerProcess, WorkerTask};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,6 +27,8 @@ pub(crate) struct WorkerPool<'a> {
     pub(crate) listener: &'a dyn EventListener,
     pub(crate) cancelled: &'a AtomicBool,
     pub(crate) fail_fast: bool,
+    /// Where processes come from and go to; otherwise each thread starts its own.
+    pub(crate) idle: Option<&'a IdleWorkers>,
     /// Of a plan, what a failure comes to where another worker may have done the same job.
     pub(crate) elsewhere: Option<&'a Elsewhere<'a>>,
 }
@@ -132,11 +134,24 @@ impl WorkerPool<'_> {
     /// One thread, with a process of its own.
     fn work<'q>(&self, queue: &Mutex<Queue<'q>>, changed: &Condvar, on_finished: &OnFinished<'_>) {
         let mut process: Option<WorkerProcess> = None;
+        self.work_with(&mut process, queue, changed, on_finished);
+        if let (Some(idle), Some(process)) = (self.idle, process) {
+            idle.give_back(process);
+        }
+    }
+
+    fn work_with<'q>(
+        &self,
+        process: &mut Option<WorkerProcess>,
+        queue: &Mutex<Queue<'q>>,
+        changed: &Condvar,
+        on_finished: &OnFinished<'_>,
+    ) {
         while let Some((mut pending, places, others)) = self.next(queue, changed) {
             let (job, attempt) = (pending.queued.job, pending.attempt);
             pending.began.get_or_insert_with(Instant::now);
             self.listener.on_event(&Event::JobBegan { name: &job.name, attempt });
-            let outcome = self.attempt(&mut process, &pending.queued, places, others);
+            let outcome = self.attempt(process, &pending.queued, places, others);
             let retry_at = match &outcome {
                 JobOutcome::Failed(failure) if failure.is_passing() && attempt <= job.policy.retries => {
                     let wait = job.policy.retry_wait.saturating_mul(4_u32.saturating_pow(attempt - 1));
@@ -174,7 +189,8 @@ impl WorkerPool<'_> {
         places: usize,
         others: usize,
     ) -> JobOutcome {
-        let own = match process.take().map_or_else(|| WorkerProcess::start(self.worker), Ok) {
+        let start = || self.idle.map_or_else(|| WorkerProcess::start(self.worker), IdleWorkers::take);
+        let own = match process.take().map_or_else(start, Ok) {
             Ok(own) => own,
             Err(error) => return JobOutcome::Failed(Failure::of(&error)),
         };

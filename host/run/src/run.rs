@@ -22,7 +22,7 @@ use crate::job::{Force, Job, PlannedWork};
 use crate::journal::{Commit, GroupScan, History, Journal, Record, StampedFile, output_identity};
 use crate::pool::{Elsewhere, FinishedJob, QueuedJob, WorkerPool};
 use crate::report::{Failure, JobSummary, Summary, Totals};
-use crate::worker::JobOutcome;
+use crate::worker::{IdleWorkers, JobOutcome};
 use decide::{Decision, decide};
 use rayon::prelude::*;
 use schemas::{DatasetSchemas, ScanResult, SchemaStore};
@@ -85,6 +85,8 @@ struct Piece<'a> {
     number: u64,
     /// What the plan says of each of its jobs.
     work: &'a [PlannedWork],
+    /// Processes that did the jobs of other pieces.
+    idle: &'a IdleWorkers,
 }
 
 impl Run<'_> {
@@ -235,6 +237,7 @@ impl Run<'_> {
             scan_only: false,
             journal: Some(&self.journal),
             fail_fast: self.options.fail_fast,
+            idle: self.piece.as_ref().map(|piece| piece.idle),
             elsewhere,
             ..self.options.pool(self.listener, self.cancelled)
         };

@@ -3,12 +3,14 @@
 //! The runner holds a [`WorkerProcess`]; the process itself runs [`serve`]. They speak the `protocol`: one
 //! JSON document a line, over the process's standard input and output.
 
+mod idle;
 mod perform;
 mod pipe;
 mod process;
 mod protocol;
 mod serve;
 
+pub(crate) use idle::IdleWorkers;
 pub(crate) use process::{JobOutcome, Supervision, WorkerProcess};
 pub(crate) use protocol::WorkerTask;
 

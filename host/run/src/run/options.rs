@@ -119,6 +119,7 @@ impl RunOptions {
             listener,
             cancelled,
             fail_fast: false,
+            idle: None,
             elsewhere: None,
         }
     }

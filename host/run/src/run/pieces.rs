@@ -13,7 +13,7 @@ use crate::place::Place;
 use crate::plan::{Plan, PlannedJob};
 use crate::pool::QueuedJob;
 use crate::report::{Failure, JobState, JobSummary, Totals};
-use crate::worker::JobOutcome;
+use crate::worker::{IdleWorkers, JobOutcome};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use tensorferry::engine::formats::registry::Registry;
@@ -92,6 +92,7 @@ pub(crate) struct PieceRunner<'a> {
     worker: String,
     /// Pieces that were begun.
     begun: AtomicU64,
+    idle: IdleWorkers,
 }
 
 /// What became of a piece.
@@ -109,7 +110,16 @@ impl<'a> PieceRunner<'a> {
         listener: &'a dyn EventListener,
         cancelled: &'a AtomicBool,
     ) -> Self {
-        Self { plan, registry, options, listener, cancelled, worker: worker_name(), begun: AtomicU64::new(0) }
+        Self {
+            plan,
+            registry,
+            options,
+            listener,
+            cancelled,
+            worker: worker_name(),
+            begun: AtomicU64::new(0),
+            idle: IdleWorkers::new(&options.worker),
+        }
     }
 
     /// Unlike any other worker's.
@@ -137,7 +147,7 @@ impl<'a> PieceRunner<'a> {
             cancelled: self.cancelled,
             journal,
             history,
-            piece: Some(Piece { number, work: &work }),
+            piece: Some(Piece { number, work: &work, idle: &self.idle }),
             started,
             at,
         };
