@@ -152,7 +152,8 @@ fn a_server_without_ranges_is_named_and_where_its_file_is_kept() {
     let folder = format!("spool-folder={}", spool.display());
     for words in [&["inspect", &url][..], &["convert", &url, "out.pt"]] {
         let mut command = ferry.command([words, &["--store", &folder]].concat());
-        let outcome = run(command.current_dir(ferry.home())).expect(0).says(&[&note, spool.to_str().unwrap()]);
+        let outcome =
+            run(command.current_dir(ferry.home())).expect(0).says(&[&note, spool.to_str().unwrap()]);
         assert_eq!(outcome.said().matches("without ranges").count(), 1, "{outcome}");
     }
     assert_eq!(std::fs::read_dir(&spool).unwrap().count(), 0);
