@@ -34,6 +34,10 @@ impl From<Fault> for Trouble {
     }
 }
 
+/// What a store says of bytes that are not what their checksum says, or that did not come to their end.
+const CHANGED_ON_THE_WAY: [&str; 4] =
+    ["BadDigest", "RequestTimeout", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"];
+
 impl Trouble {
     /// A refusal of a store's, in its words.
     pub(super) fn refused(status: u16, words: &str, region: Option<String>) -> Self {
@@ -46,7 +50,10 @@ impl Trouble {
             }
             _ => String::new(),
         };
-        let fault = Fault::last(Error::io(format!("{words}{hint}")));
+        let fault = match CHANGED_ON_THE_WAY.contains(&&*code) {
+            true => Fault::passing(words),
+            false => Fault::last(Error::io(format!("{words}{hint}"))),
+        };
         Self { fault, status: Some(status), code, region, is_expired: false }
     }
 

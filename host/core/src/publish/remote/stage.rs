@@ -47,6 +47,7 @@ enum Older {
 /// What an older set was found by.
 struct HeldObject {
     name: String,
+    kind: FileKind,
     bytes: Vec<u8>,
     /// What may stand there when it is put back.
     condition: Condition,
@@ -208,7 +209,7 @@ impl RemoteStage {
         if older == Older::StandsBeside {
             // A receipt of the older set would be wrong beside the new one.
             for file in self.older(files).filter(|file| file.kind == FileKind::Receipt) {
-                self.take_away(&file.path)?;
+                self.take_away(file)?;
             }
             fault::reach("old-index-removed")?;
         }
@@ -222,7 +223,7 @@ impl RemoteStage {
         if older == Older::StandsBeside {
             // Under another name than the new one's. What it names goes with the commit.
             for file in self.stale.iter().filter(|file| file.kind == FileKind::Index) {
-                self.take_away(&file.path)?;
+                self.take_away(file)?;
             }
         }
         fault::reach("index-renamed")
@@ -252,23 +253,23 @@ impl RemoteStage {
         self.commit_one(file, staged)?;
         if let Some(bytes) = bytes {
             let own = self.folder.place.stamp(&self.folder.path_of(&file.path)).ok().flatten();
-            self.hold(&file.path, bytes, own.map_or(Condition::Any, Condition::Same));
+            self.hold(file, bytes, own.map_or(Condition::Any, Condition::Same));
         }
         Ok(())
     }
 
     /// Removes what an older set is found by, and holds it until the output is committed.
-    fn take_away(&self, name: &str) -> Result<()> {
-        let bytes = self.folder.read_small(name, MOST_PUT_BACK);
-        self.remove_older(name)?;
+    fn take_away(&self, file: &StagedFile) -> Result<()> {
+        let bytes = self.folder.read_small(&file.path, MOST_PUT_BACK);
+        self.remove_older(&file.path)?;
         if let Some(bytes) = bytes {
-            self.hold(name, bytes, Condition::Absent);
+            self.hold(file, bytes, Condition::Absent);
         }
         Ok(())
     }
 
-    fn hold(&self, name: &str, bytes: Vec<u8>, condition: Condition) {
-        let held = HeldObject { name: name.to_owned(), bytes, condition };
+    fn hold(&self, file: &StagedFile, bytes: Vec<u8>, condition: Condition) {
+        let held = HeldObject { name: file.path.clone(), kind: file.kind, bytes, condition };
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
     }
 
@@ -287,7 +288,13 @@ impl RemoteStage {
     }
 
     /// Has an older object stand under its name again.
-    fn put_back(&self, HeldObject { name, bytes, condition }: &HeldObject) -> Result<()> {
+    fn put_back(&self, HeldObject { name, bytes, condition, .. }: &HeldObject) -> Result<()> {
+        // Where there was nothing when it went, the new set's own may have come since.
+        let is_own = matches!(self.objects().get(name), Some(StagedObject::Visible { .. }));
+        let condition = match condition {
+            Condition::Absent if is_own => &Condition::Any,
+            condition => condition,
+        };
         let object = NewObject { len: Some(bytes.len() as u64), late: Vec::new() };
         let upload = self.folder.place.create(&self.folder.path_of(name), object)?;
         upload.write_at(0, bytes)?;
@@ -325,9 +332,11 @@ impl Drop for RemoteStage {
         // Nobody is left to tell; what cannot be removed is whole. An older set is found again before the new one's data goes;
         // its receipt went first, and comes last.
         let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
-        if held.iter().rev().any(|object| self.put_back(object).is_err()) {
-            // One of the two sets has to be there.
-            return;
+        for object in held.iter().rev() {
+            if self.put_back(object).is_err() && object.kind == FileKind::Index {
+                // One of the two sets has to be there.
+                return;
+            }
         }
         for (name, staged) in &*self.objects() {
             let goes = matches!(staged, StagedObject::Visible { stays: false, .. });
