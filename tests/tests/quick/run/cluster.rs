@@ -2,12 +2,20 @@
 //! real Ray by the package's own tests.
 
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::{Ferry, args};
 
 /// Answers the question whether everything is there with `ANSWER`; else prints its arguments and ends with 75.
 const INTERPRETER: &str =
     "#!/bin/sh\n[ \"$1\" = -c ] && exit \"${ANSWER:-0}\"\nprintf '%s ' \"$@\"\nexit 75\n";
+
+/// The program, without the folder of plugins that other tests give it: that would not reach the nodes.
+fn program(ferry: &Ferry) -> Command {
+    let mut command = Command::new(ferry.command(args!["run"]).get_program());
+    command.args(["run", "zoo.toml"]).current_dir(ferry.home());
+    command
+}
 
 fn interpreter(ferry: &Ferry) -> std::path::PathBuf {
     let path = ferry.write("python", INTERPRETER);
@@ -19,17 +27,14 @@ fn interpreter(ferry: &Ferry) -> std::path::PathBuf {
 fn python_gets_the_words_and_gives_the_exit_code() {
     let ferry = Ferry::new();
     let python = interpreter(&ferry);
-    let on = |arguments: &[&str]| {
-        let mut command = ferry.command(args!["run"]);
-        run(command.args(arguments).env("FERRY_PYTHON", &python))
-    };
-    let plain = on(&["zoo.toml", "--on", "ray"]).expect(75);
+    let on = |arguments: &[&str]| run(program(&ferry).args(arguments).env("FERRY_PYTHON", &python));
+    let plain = on(&["--on", "ray"]).expect(75);
     assert_eq!(plain.stdout, "-m tensorferry.ray -- zoo.toml ");
     let all =
         ["--on", "ray=10.0.0.1:6379", "--plan", "p", "--var", "a=b", "--only", "x*", "--quiet", "--json"];
-    let all = on(&[&all[..], &["--threads", "2", "--memory", "1MiB", "--", "-zoo.toml"]].concat()).expect(75);
+    let all = on(&[&all[..], &["--threads", "2", "--memory", "1MiB"]].concat()).expect(75);
     let words = "-m tensorferry.ray --address 10.0.0.1:6379 --plan p --var a=b --only x* --cpus 2 --memory 1048576 \
-                 --quiet --json -- -zoo.toml ";
+                 --quiet --json -- zoo.toml ";
     assert_eq!(all.stdout, words);
 }
 
@@ -38,12 +43,11 @@ fn what_is_missing_is_said() {
     let ferry = Ferry::new();
     let python = interpreter(&ferry);
     for (answer, missing) in [("41", "package tensorferry"), ("42", "does not have Ray")] {
-        let mut command = ferry.command(args!["run", "zoo.toml", "--on", "ray"]);
-        let outcome = run(command.env("FERRY_PYTHON", &python).env("ANSWER", answer));
+        let mut command = program(&ferry);
+        let outcome = run(command.args(["--on", "ray"]).env("FERRY_PYTHON", &python).env("ANSWER", answer));
         let _ = outcome.expect(5).says(&[missing, "-m pip install 'tensorferry[ray]'"]);
     }
-    let mut command = ferry.command(args!["run", "zoo.toml", "--on", "ray"]);
-    let outcome = run(command.env("FERRY_PYTHON", "/nonexistent/python"));
+    let outcome = run(program(&ferry).args(["--on", "ray"]).env("FERRY_PYTHON", "/nonexistent/python"));
     let _ = outcome.expect(5).says(&["/nonexistent/python cannot be started", "FERRY_PYTHON"]);
 }
 
@@ -57,10 +61,10 @@ fn what_a_cluster_does_not_get_is_refused() {
         (["--on=ray", "--shard=1/2"], "--shard"),
         (["--on=ray", "--dry-run"], "--dry-run"),
         (["--on=ray", "--jobs=2"], "--jobs does not reach the nodes"),
+        (["--on=ray", "--plugin-dir=plugins"], "--plugin-dir does not reach the nodes"),
         (["--on=ray", "--store=endpoint=http://localhost"], "FERRY_STORE"),
         (["--plan=p", "--quiet"], "--on"),
     ] {
-        let mut command = ferry.command(args!["run", "zoo.toml"]);
-        let _ = run(command.args(wrong).env("FERRY_PYTHON", &python)).expect(2).says(&[said]);
+        let _ = run(program(&ferry).args(wrong).env("FERRY_PYTHON", &python)).expect(2).says(&[said]);
     }
 }
