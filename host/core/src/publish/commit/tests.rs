@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::publish::disk::{Disk, identity};
+use crate::publish::stage::FileKind;
 use std::fs::{File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -5,7 +5,7 @@ use super::*;
 use crate::publish::commit::folder::carry;
 use crate::publish::commit::record::{Exchange, Set, SetFile};
 use crate::publish::disk::At;
-use crate::publish::stage::{WithoutLocks, area, lock, proof};
+use crate::publish::stage::{FileKind, WithoutLocks, area, lock, proof};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
