@@ -118,15 +118,18 @@ impl InputFolder {
         matches!(self.place, Place::Local)
     }
 
-    /// The path or URL of a name in it; of an empty name, its own.
+    /// The path or URL of a name in it.
     #[must_use]
     pub fn path_of(&self, name: &str) -> PathBuf {
         match &self.place {
-            // Joined to an empty name, the path of a file would end in a slash and lead nowhere.
-            Place::Local if name.is_empty() => self.path.clone(),
             Place::Local => self.path.join(name),
             Place::Remote(tree, folder) => PathBuf::from(tree.url(&joined(folder, name))),
         }
+    }
+
+    /// The path of a name in a folder of this machine. Joined to an empty name, that of a file would end in a slash and lead nowhere.
+    fn local_path(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.path.clone() } else { self.path.join(name) }
     }
 
     /// What lies at a name in it; of an empty name, at its own place.
@@ -135,7 +138,7 @@ impl InputFolder {
     /// I/o, and what the place answers; that there is nothing is no error.
     pub fn kind(&self, name: &str) -> Result<Option<EntryKind>> {
         match &self.place {
-            Place::Local => match std::fs::metadata(self.path_of(name)) {
+            Place::Local => match std::fs::metadata(self.local_path(name)) {
                 Ok(found) => Ok(Some(kind_of(found.file_type()))),
                 Err(error) if matches!(error.kind(), NotFound | NotADirectory | InvalidFilename) => Ok(None),
                 Err(error) => Err(Error::from(error).file(name)),
@@ -151,7 +154,7 @@ impl InputFolder {
     #[must_use]
     pub fn len(&self, name: &str) -> u64 {
         match &self.place {
-            Place::Local => std::fs::metadata(self.path_of(name)).map_or(0, |found| found.len()),
+            Place::Local => std::fs::metadata(self.local_path(name)).map_or(0, |found| found.len()),
             Place::Remote(tree, folder) => {
                 tree.look(&joined(folder, name)).ok().flatten().flatten().unwrap_or(0)
             }
@@ -216,7 +219,7 @@ impl InputFolder {
     pub(super) fn open(&self, name: &str) -> Result<Opened> {
         match &self.place {
             Place::Local => {
-                let path = self.path_of(name);
+                let path = self.local_path(name);
                 let file = regular_file::open(&path).map_err(|e| match e.kind() {
                     NotFound => Error::malformed("no such file").file(name),
                     InvalidInput => Error::malformed("not a regular file").file(name),

@@ -94,7 +94,8 @@ impl InputStamp {
     }
 
     fn add(&mut self, folder: &InputFolder, name: &str, session: &Session) {
-        match folder::identity(&folder.path_of(name), session) {
+        let path = if name.is_empty() { folder.path().to_owned() } else { folder.path_of(name) };
+        match folder::identity(&path, session) {
             Ok(identity) if !folder.is_local() => {
                 self.add_facts(name, identity.len, &[identity.inode.cast_signed()]);
             }
