@@ -200,7 +200,7 @@ impl EventListener for Progress {
             Event::RunBegan { to_run, .. } => self.begin(*to_run),
             Event::PieceBegan { to_run, .. } => self.grow(*to_run),
             Event::PieceFailed { piece, message, .. } => {
-                self.say("failed", &format!("piece {piece}: {message}"))
+                self.say("failed", &format!("piece {piece}: {message}"));
             }
             Event::Decided { name, runs, reason } => {
                 if self.explain && !self.json {
