@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// A place with `in/`, `out/` and `zoo.toml`.
@@ -202,12 +202,16 @@ pub fn kill(process: u32) {
     let _ = kill_process(process, Signal::KILL);
 }
 
-/// Wakes a process that is stopped, and those that it has started.
-pub fn wake(process: u32) {
-    for process in children(process).into_iter().chain([process]) {
-        let process = i32::try_from(process).ok().and_then(Pid::from_raw).expect("a process id");
-        let _ = kill_process(process, Signal::CONT);
+/// Wakes a process that is stopped, and those that it has started and will start; gives what it ends with.
+pub fn wake(mut stopped: Child) -> Output {
+    while stopped.try_wait().unwrap().is_none() {
+        for process in children(stopped.id()).into_iter().chain([stopped.id()]) {
+            let process = i32::try_from(process).ok().and_then(Pid::from_raw).expect("a process id");
+            let _ = kill_process(process, Signal::CONT);
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
+    stopped.wait_with_output().unwrap()
 }
 
 /// The processes that a process has started.

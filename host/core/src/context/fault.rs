@@ -71,6 +71,7 @@ mod armed {
     use rustix::process::{Signal, getpid, kill_process};
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
     use tensorferry_sdk::Error;
 
     static FAULT: OnceLock<Fault> = OnceLock::new();
@@ -116,6 +117,8 @@ mod armed {
                 fault.passes.store(u32::MAX, Ordering::Relaxed);
                 // A process may always signal itself, and SIGKILL does not return.
                 let _ = kill_process(getpid(), signal);
+                // A stop comes to each thread in its time: this one must not go on before.
+                std::thread::sleep(Duration::from_millis(100));
                 Ok(())
             }
             Kind::Error(errno) => {

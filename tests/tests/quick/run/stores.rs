@@ -163,7 +163,7 @@ fn a_plan_and_its_journals_lie_in_a_store() {
 /// A worker freezes with its objects all but visible, another makes the same ones, and the first one wakes.
 #[test]
 fn of_two_workers_one_makes_an_object_visible() {
-    for stage in ["journal-commit-written", "journal-done"] {
+    for stage in ["journal-commit-written@1", "journal-commit-written@2", "journal-done@1"] {
         let shop = Shop::new(|_, _| None);
         shop.put("models/a.safetensors", &case("safetensors", "all_dtypes").input());
         shop.zoo.manifest(
@@ -176,14 +176,14 @@ fn of_two_workers_one_makes_an_object_visible() {
         let _ = shop.zoo.ferry.run(made).expect(0);
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         let mut command = shop.zoo.on_plan("run", &options);
-        command.env("FERRY_FAULT", format!("{stage}=stop")).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut frozen = command.spawn().unwrap();
+        command.env("FERRY_FAULT", format!("{stage}=stop")).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let frozen = command.spawn().unwrap();
         shop.zoo.wait_until_stopped(frozen.id());
         let _ = run(&mut shop.zoo.on_plan("run", &options)).expect(0).prints(&["1 job: 1 "]);
         let puts = || shop.bucket.keys().iter().map(|key| shop.bucket.get(key).unwrap()).collect::<Vec<_>>();
         let standing = puts();
-        wake(frozen.id());
-        assert!(frozen.wait().unwrap().success(), "{stage}");
+        let woken = wake(frozen);
+        assert!(woken.status.success(), "{stage}: {}", String::from_utf8_lossy(&woken.stderr));
         assert_eq!(puts(), standing);
         let _ = run(&mut shop.zoo.on_plan("run", &options)).expect(0).prints(&["1 job: 1 unchanged"]);
     }

@@ -214,11 +214,16 @@ impl RemoteStage {
             fault::reach("old-index-removed")?;
         }
         for (file, (upload, condition)) in indexes {
-            match older {
-                Older::NotReplaced => self.commit_one(file, &(upload.clone(), condition.clone()))?,
-                Older::Overwritten => self.commit_one(file, &(upload.clone(), Condition::Absent))?,
-                Older::StandsBeside => self.take_place(file, &(upload.clone(), condition.clone()))?,
+            let done = match older {
+                Older::NotReplaced => self.commit_one(file, &(upload.clone(), condition.clone())),
+                Older::Overwritten => self.commit_one(file, &(upload.clone(), Condition::Absent)),
+                Older::StandsBeside => self.take_place(file, &(upload.clone(), condition.clone())),
+            };
+            if done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Usage) {
+                // The name was free when this began: somebody else has made the same output meanwhile, and what has these names is his.
+                self.leave_visible();
             }
+            done?;
         }
         if older == Older::StandsBeside {
             // Under another name than the new one's. What it names goes with the commit.
@@ -242,6 +247,14 @@ impl RemoteStage {
         self.objects().insert(file.path.clone(), StagedObject::Visible { len: upload.bytes(), stays });
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(note);
         Ok(())
+    }
+
+    fn leave_visible(&self) {
+        for staged in self.objects().values_mut() {
+            if let StagedObject::Visible { stays, .. } = staged {
+                *stays = true;
+            }
+        }
     }
 
     /// Has an index take the place of an older one, which is held until the output is committed.
