@@ -46,7 +46,7 @@ pub fn index(
         .map_err(|e| e.file(source.entry_path().display().to_string()))?;
     file.0.flush()?;
     source.check_unchanged()?;
-    stage.commit(&[StagedFile::new(&*name, FileKind::Data)], options)?;
+    stage.commit(&[StagedFile::new(name, FileKind::Data)], options)?;
     Ok(indexed)
 }
 
