@@ -18,8 +18,8 @@ struct Known {
     looked: HashMap<String, Option<Option<u64>>>,
     listed: HashMap<String, Result<Arc<Vec<RemoteEntry>>>>,
     opened: HashMap<String, Arc<dyn RemoteFile>>,
-    /// How many files were opened of sets whose names are numbered.
-    sets: HashMap<String, u64>,
+    /// Of sets whose names are numbered, the file that was asked for first; `None`, when the others are on their way.
+    sets: HashMap<String, Option<String>>,
 }
 
 /// Larger sets are opened as they are asked for.
@@ -49,6 +49,7 @@ impl RemoteTree {
             return Ok(listed.iter().find(|entry| entry.name == name).map(|entry| entry.len));
         }
         drop(known);
+        self.foresee(path);
         let found = self.place.look(path)?.map(|entry| entry.len);
         self.known().looked.insert(path.to_owned(), found);
         Ok(found)
@@ -85,14 +86,16 @@ impl RemoteTree {
         };
         let mut known = self.known();
         let set = format!("{folder}/{}", shard.pattern());
-        let opened = known.sets.entry(set).or_default();
-        *opened += 1;
-        if *opened != 2 {
-            return;
+        match known.sets.entry(set).or_insert_with(|| Some(path.to_owned())) {
+            Some(first) if first == path => return,
+            first @ Some(_) => *first = None,
+            None => return,
         }
         let paths = ShardName::set(shard.stem, count, shard.ending).into_iter();
         let paths = paths.map(|name| super::joined(folder, &name));
-        let paths: Vec<String> = paths.filter(|path| !known.opened.contains_key(path)).collect();
+        let paths: Vec<String> = paths
+            .filter(|path| !known.opened.contains_key(path) && !known.looked.contains_key(path))
+            .collect();
         drop(known);
         self.place.will_open(&paths.iter().map(String::as_str).collect::<Vec<_>>());
     }
