@@ -8,7 +8,7 @@ use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::read::folder::absolute;
 use tensorferry_run::manifest::Variables;
-use tensorferry_run::{Budget, PlanOptions, RunOptions, exit, make_plan};
+use tensorferry_run::{Budget, MadePlan, PlanOptions, RunOptions, exit, make_plan};
 use tensorferry_sdk::{Error, Result};
 
 /// Returns the exit code.
@@ -24,6 +24,7 @@ pub(super) fn run(
         folder: command.plan.clone(),
         piece_jobs: command.piece_jobs,
         piece_bytes: command.piece_bytes,
+        memory: arguments.memory,
         run: RunOptions {
             manifest: manifest.clone(),
             journal: RunOptions::journal_of(manifest),
@@ -37,12 +38,13 @@ pub(super) fn run(
     };
     let progress = Progress::new(false, command.json, false);
     let variables = Variables::new(command.var.clone());
-    let made = make_plan(&options, &variables, registry, &progress, &session.cancel_flag());
+    let made = make_plan(options, &variables, registry, &progress, &session.cancel_flag());
     progress.finish();
-    let header = match made? {
-        Ok(header) => header,
+    let MadePlan { header, notes } = match made? {
+        Ok(made) => made,
         Err(mistakes) => return print_mistakes(manifest, &mistakes, command.json).map(|()| exit::USAGE),
     };
+    notes.iter().for_each(|note| terminal::message("note", &terminal::printable(note)));
     let folder =
         absolute(&command.plan).map_err(|e| Error::from(e).file(command.plan.display().to_string()))?;
     if command.json {

@@ -43,7 +43,7 @@ pub use events::{Event, EventListener, PieceFailure};
 pub use job::Job;
 pub use plan::{Plan, PlanHeader};
 pub use run::{
-    JobPlan, PlanOptions, RunOptions, RunOutcome, RunPlan, Shard, dry_run, make_plan, run, run_plan,
+    JobPlan, MadePlan, PlanOptions, RunOptions, RunOutcome, RunPlan, Shard, dry_run, make_plan, run, run_plan,
 };
 pub use work::{WorkSource, work};
 pub use worker::{WorkerCommand, serve};

@@ -46,9 +46,12 @@ pub struct LoadedManifest {
 /// Everything that is wrong with it, in the order of its text.
 pub fn load(path: &Path, variables: &Variables, registry: &Registry) -> Result<LoadedManifest, Vec<Mistake>> {
     let mut jobs = Vec::new();
-    let run = expand(path, variables, registry, &mut |job| jobs.push(job))?;
+    let run = expand(path, variables, registry, &mut |_, job| jobs.push(job))?;
     Ok(LoadedManifest { jobs, run })
 }
+
+/// Takes a job, with what the manifest says of all of them together.
+pub(crate) type TakeJob<'a> = dyn FnMut(&RunTable, Job) + 'a;
 
 /// Reads a manifest and gives its jobs to `take` one by one, since a million of them do not fit into memory; some may be given before
 /// a mistake is found.
@@ -59,7 +62,7 @@ pub(crate) fn expand(
     path: &Path,
     variables: &Variables,
     registry: &Registry,
-    take: &mut dyn FnMut(Job),
+    take: &mut TakeJob<'_>,
 ) -> Result<RunTable, Vec<Mistake>> {
     let read = regular_file::open(path).and_then(std::io::read_to_string);
     let mut mistakes = Mistakes::of(read.as_deref().unwrap_or_default());

@@ -10,6 +10,9 @@ use tensorferry::engine::context::session::Session;
 use tensorferry::engine::read::folder::{absolute, place_of};
 use tensorferry_sdk::{Error, Result};
 
+/// A file of a plan has some hundred lines of a few kilobytes: what a store claims beyond this is not believed.
+const MOST_BYTES: u64 = 256 << 20;
+
 /// A folder.
 #[derive(Clone)]
 pub(crate) enum Place {
@@ -67,7 +70,12 @@ impl Place {
                     return Ok(None);
                 }
                 let file = place.open(&path)?;
-                let len = usize::try_from(file.stamp().len).unwrap_or(usize::MAX);
+                let len = file.stamp().len;
+                if len > MOST_BYTES {
+                    let error = Error::limit("no file of a plan is so large").file(self.shown(name));
+                    return Err(error.expected(format!("at most {MOST_BYTES} bytes")).found(len.to_string()));
+                }
+                let len = usize::try_from(len).unwrap_or(usize::MAX);
                 let mut bytes = vec![0; len];
                 file.read_at(0, &mut bytes)?;
                 Ok(Some(bytes))

@@ -11,7 +11,7 @@ mod schemas;
 mod shard;
 
 pub use dry_run::{JobPlan, RunPlan, dry_run};
-pub use make_plan::{PlanOptions, make_plan};
+pub use make_plan::{MadePlan, PlanOptions, make_plan};
 pub use options::{RunOptions, RunOutcome};
 pub use pieces::run_plan;
 pub(crate) use pieces::{PieceRunner, worse};

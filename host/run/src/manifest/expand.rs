@@ -6,6 +6,7 @@ mod globs;
 mod settings;
 mod zoos;
 
+use super::TakeJob;
 use super::mistakes::{Mistakes, suggest};
 use super::types::{Entry, JobKeys, Manifest, OptionTexts, Placed, RunTable, Settings};
 use crate::job::{Conversion, Job};
@@ -23,10 +24,15 @@ pub(super) fn expand(
     path: &Path,
     registry: &Registry,
     mistakes: &mut Mistakes,
-    take: &mut dyn FnMut(Job),
+    take: &mut TakeJob<'_>,
 ) -> RunTable {
     let base = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let base = base.parent().unwrap_or(Path::new("/"));
+    let mut run = manifest.run.clone();
+    for path in [&mut run.journal, &mut run.report].into_iter().flatten() {
+        *path = absolute(base, path);
+    }
+    let take = &mut |job| take(&run, job);
     let defaults = &manifest.defaults;
     let (datasets, seen) = (BTreeSet::new(), Seen::default());
     let mut expansion = Expansion { base, defaults, registry, mistakes, take, seen, datasets };
@@ -34,10 +40,6 @@ pub(super) fn expand(
     manifest.job.iter().for_each(|entry| expansion.job(entry));
     manifest.zoo.iter().for_each(|entry| expansion.zoo(entry));
     manifest.dataset.iter().for_each(|entry| expansion.dataset(entry));
-    let mut run = manifest.run.clone();
-    for path in [&mut run.journal, &mut run.report].into_iter().flatten() {
-        *path = absolute(base, path);
-    }
     run
 }
 

@@ -109,6 +109,11 @@ impl<'a> PieceWriter<'a> {
         })
     }
 
+    /// What a worker needs for its jobs, if it is not what was said first: of jobs that are added from now on.
+    pub(crate) fn set_memory(&mut self, memory: u64) {
+        self.header.memory = memory;
+    }
+
     /// A job of which no more is known.
     pub(crate) fn add(&mut self, job: Job) -> Result<()> {
         let work = PlannedWork { key: String::new(), bytes: 0, memory: 0 };

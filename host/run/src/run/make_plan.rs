@@ -5,7 +5,7 @@ use super::{Run, schemas};
 use crate::events::EventListener;
 use crate::job::{Job, PlannedWork};
 use crate::journal::Journal;
-use crate::manifest::{self, Mistake, Variables};
+use crate::manifest::{self, Mistake, RunTable, Variables};
 use crate::plan::{PieceWriter, PlanHeader, PlannedJob};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,8 +23,19 @@ pub struct PlanOptions {
     pub piece_jobs: usize,
     /// Most bytes that they read, unless it is one alone.
     pub piece_bytes: u64,
+    /// Bytes of buffers for all jobs of a worker, if the user says it; otherwise the manifest may.
+    pub memory: Option<u64>,
     /// Those of a run: which jobs, and how file groups are scanned for the schemas of data sets.
     pub run: RunOptions,
+}
+
+/// A plan that was made.
+#[derive(Debug)]
+pub struct MadePlan {
+    /// What it is.
+    pub header: PlanHeader,
+    /// What a person should know beside that.
+    pub notes: Vec<String>,
 }
 
 /// Makes a plan. Schemas of data sets are found here, once for all workers, and noted in the manifest's journal; so a plan that was not
@@ -33,18 +44,21 @@ pub struct PlanOptions {
 /// # Errors
 /// Usage, if there is something at its place; i/o; cancelled. Within: all that is wrong with the manifest.
 pub fn make_plan(
-    options: &PlanOptions,
+    options: PlanOptions,
     variables: &Variables,
     registry: &Registry,
     listener: &dyn EventListener,
     cancelled: &AtomicBool,
-) -> Result<std::result::Result<PlanHeader, Vec<Mistake>>> {
-    let PlanOptions { folder, piece_jobs, piece_bytes, run } = options;
-    let size = (*piece_jobs, *piece_bytes);
-    let mut writer = PieceWriter::new(registry, folder, &run.manifest, size, run.budget.memory)?;
+) -> Result<std::result::Result<MadePlan, Vec<Mistake>>> {
+    let PlanOptions { folder, piece_jobs, piece_bytes, memory, mut run } = options;
+    let size = (piece_jobs, piece_bytes);
+    let mut writer = PieceWriter::new(registry, &folder, &run.manifest, size, run.budget.memory)?;
     let mut groups = Vec::new();
     let mut written = Ok(());
-    let mut take = |job: Job| {
+    let mut take = |table: &RunTable, job: Job| {
+        if let (None, Some(size)) = (memory, table.memory) {
+            writer.set_memory(size.0);
+        }
         if cancelled.load(Ordering::Relaxed) && written.is_ok() {
             written = Err(Error::cancelled("the plan was not finished"));
         }
@@ -55,12 +69,16 @@ pub fn make_plan(
             written = writer.add(job);
         }
     };
-    if let Err(mistakes) = manifest::expand(&run.manifest, variables, registry, &mut take) {
-        return Ok(Err(mistakes));
-    }
+    let table = match manifest::expand(&run.manifest, variables, registry, &mut take) {
+        Ok(table) => table,
+        Err(mistakes) => return Ok(Err(mistakes)),
+    };
     written?;
+    if let Some(journal) = &table.journal {
+        run.journal = journal.into();
+    }
     if !groups.is_empty() {
-        let found = find_schemas(&mut groups, run, registry, listener, cancelled)?;
+        let found = find_schemas(&mut groups, &run, registry, listener, cancelled)?;
         if cancelled.load(Ordering::Relaxed) {
             return Err(Error::cancelled("the plan was not finished"));
         }
@@ -75,7 +93,26 @@ pub fn make_plan(
             })?;
         }
     }
-    writer.finish().map(Ok)
+    let header = writer.finish()?;
+    Ok(Ok(MadePlan { header, notes: left_to_workers(&table).into_iter().collect() }))
+}
+
+/// A note of what a manifest says of all its jobs together, which nobody can hold workers to that do not know of each other.
+fn left_to_workers(table: &RunTable) -> Option<String> {
+    let keys = [
+        ("jobs", table.jobs.is_some()),
+        ("threads", table.threads.is_some()),
+        ("rate", table.rate.is_some()),
+        ("fail_fast", table.fail_fast.is_some()),
+        ("report", table.report.is_some()),
+    ];
+    let given: Vec<&str> = keys.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect();
+    (!given.is_empty()).then(|| {
+        format!(
+            "the manifest's [run] does not hold for a plan ({}): each worker has options of its own",
+            given.join(", ")
+        )
+    })
 }
 
 fn find_schemas(

@@ -154,6 +154,20 @@ fn what_somebody_else_made_is_not_taken_for_another_worker_s() {
 }
 
 #[test]
+fn what_a_manifest_says_of_its_jobs_together_holds_or_is_named() {
+    let zoo = Zoo::new();
+    zoo.add_model("a.safetensors", 1 << 16, 1);
+    zoo.manifest(
+        "[run]\nmemory = \"64MiB\"\nrate = \"1GB\"\njobs = 2\n[[zoo]]\nroot = \"in\"\noutput = \"out/{path}.pt\"\n",
+    );
+    let _ = zoo.plan(1).expect(0).says(&["does not hold for a plan (jobs, rate)"]);
+    let header: Value = serde_json::from_slice(&fs::read(zoo.path("zoo.plan/plan.json")).unwrap()).unwrap();
+    let job: Value =
+        serde_json::from_slice(&fs::read(zoo.path("zoo.plan/pieces/00000.jsonl")).unwrap()).unwrap();
+    assert_eq!((&header["memory"], &job["memory"]), (&(64 << 20).into(), &(4 << 20).into()));
+}
+
+#[test]
 fn a_plan_of_a_data_set_has_its_schema() {
     let zoo = Zoo::new();
     zoo.write("rows/a.jsonl", b"{\"x\": 1}\n");
