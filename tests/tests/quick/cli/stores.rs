@@ -1,16 +1,21 @@
 //! Inputs that are URLs, as a person types them: of a server on this machine that gives ranges and lists nothing.
 
+use crate::stores::bucket::start;
 use crate::stores::server::{Reply, Server};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 use tensorferry_tests::Ferry;
 use tensorferry_tests::digest::sha256;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::files::files_below;
 use tensorferry_tests::fixtures::case;
+use tensorferry_tests::model::safetensors;
 use tensorferry_tests::zoo::Zoo;
 
 /// Serves the files of a folder for as long as the process runs; gives its URL.
@@ -167,4 +172,48 @@ fn a_file_url_is_a_path() {
     let output = ferry.at("m.safetensors");
     ferry.convert(&url(&case.input()), &url(&output), &[]);
     assert!(ferry.equal(&case.input(), &output));
+}
+
+/// Of a set in a store the headers are asked for once each, and together: a hundred round trips one after the other are seconds.
+#[test]
+fn a_set_of_shards_is_inspected_with_one_request_each_and_together() {
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (at_once, most) = (AtomicUsize::new(0), Arc::<AtomicUsize>::default());
+    let (seen, peak) = (Arc::clone(&asked), Arc::clone(&most));
+    let (server, bucket) = start(move |request, _| {
+        if request.path().contains("-of-") {
+            seen.lock().unwrap().push(request.path().to_owned());
+            peak.fetch_max(at_once.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            thread::sleep(Duration::from_millis(20));
+            at_once.fetch_sub(1, Ordering::SeqCst);
+        }
+        None
+    });
+    let count = 24;
+    let shard = |number: usize| format!("model-{number:05}-of-{count:05}.safetensors");
+    let mut map = Vec::new();
+    // More than what is asked for of a header.
+    let bytes = vec![0; 200_000];
+    for number in 1..=count {
+        let name = format!("{number}.w");
+        bucket.put(&format!("m/{}", shard(number)), &safetensors(&[(&name, "U8", &[200_000], &bytes)]));
+        map.push(format!("\"{name}\":\"{}\"", shard(number)));
+    }
+    let index = format!("{{\"metadata\":{{}},\"weight_map\":{{{}}}}}", map.join(","));
+    bucket.put("m/model.safetensors.index.json", index.as_bytes());
+    let ferry = Ferry::new();
+    let endpoint = format!("endpoint={}", server.url("").trim_end_matches('/'));
+    for url in ["s3://bucket/m/model.safetensors.index.json", "s3://bucket/m/"] {
+        asked.lock().unwrap().clear();
+        most.store(0, Ordering::SeqCst);
+        let settings = [&*endpoint, "access-key=k", "secret-key=s"].map(|setting| ["--store", setting]);
+        let words = ["inspect", url].into_iter().chain(settings.into_iter().flatten());
+        let _ = ferry.run(words).expect(0).prints(&["24 tensors"]);
+        let mut shards = asked.lock().unwrap().clone();
+        shards.sort();
+        let all = shards.len();
+        shards.dedup();
+        assert_eq!((shards.len(), all), (count, count), "{url}");
+        assert!(most.load(Ordering::SeqCst) >= 4, "{url}: {most:?} at once");
+    }
 }

@@ -86,16 +86,15 @@ impl RemoteTree {
         };
         let mut known = self.known();
         let set = format!("{folder}/{}", shard.pattern());
-        match known.sets.entry(set).or_insert_with(|| Some(path.to_owned())) {
-            Some(first) if first == path => return,
-            first @ Some(_) => *first = None,
-            None => return,
-        }
-        let paths = ShardName::set(shard.stem, count, shard.ending).into_iter();
-        let paths = paths.map(|name| super::joined(folder, &name));
-        let paths: Vec<String> = paths
-            .filter(|path| !known.opened.contains_key(path) && !known.looked.contains_key(path))
-            .collect();
+        let first = known.sets.entry(set).or_insert_with(|| Some(path.to_owned()));
+        let Some(other) = first.take_if(|first| first != path) else { return };
+        // Sets are numbered from 0 or from 1, and asked for from their first file on.
+        let is_of_zero = |path: &str| ShardName::parse(path).is_some_and(|shard| shard.number == 0);
+        let start = u32::from(!is_of_zero(path) && !is_of_zero(&other));
+        let name = |number: u32| ShardName::format(shard.stem, number.into(), count.into(), shard.ending);
+        let paths = (start..count + start).map(|number| super::joined(folder, &name(number)));
+        let is_new = |path: &String| !known.opened.contains_key(path) && !known.looked.contains_key(path);
+        let paths: Vec<String> = paths.filter(is_new).collect();
         drop(known);
         self.place.will_open(&paths.iter().map(String::as_str).collect::<Vec<_>>());
     }
