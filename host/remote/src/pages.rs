@@ -314,7 +314,8 @@ impl Pages {
         let Some(pages) = self.files.get_mut(&file) else { return };
         let is_near = range.start + NEAR >= pages.end && range.start <= pages.end + NEAR;
         if is_near {
-            pages.sequence += range.end - range.start;
+            // What is read again is no progress: several formats look at the same start.
+            pages.sequence += range.end.saturating_sub(range.start.max(pages.end));
             pages.end = pages.end.max(range.end);
         } else {
             (pages.sequence, pages.end, pages.ahead) = (0, range.end, range.end);

@@ -23,7 +23,7 @@ pub(crate) enum Codec {
 }
 
 impl Codec {
-    const ALL: [Self; 4] = [Self::None, Self::Gzip, Self::Zlib, Self::Snappy];
+    const COMPRESSED: [Self; 3] = [Self::Gzip, Self::Zlib, Self::Snappy];
 
     /// A window on the decompressed bytes of a file. `limits` bound what a block may claim.
     pub(crate) fn window<'s, S: SharedSource + 's>(
@@ -66,12 +66,17 @@ pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) 
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => Err(error),
         Err(_) => Ok(Start { is_sound: false, is_header: false }),
     };
-    for codec in Codec::ALL {
+    // Of what is plain so many bytes tell: a window would fetch much of a file that may be another format's.
+    let first = first_bytes(&**source, file)?;
+    if length(&first).is_some() {
+        return Ok(Sniffed { codec: Codec::None, is_certain: true });
+    }
+    for codec in Codec::COMPRESSED {
         if starts(codec)?.is_header {
             return Ok(Sniffed { codec, is_certain: true });
         }
     }
-    let codec = match sniff_magic(&**source, file)? {
+    let codec = match magic(first) {
         // A file of no records, or a damaged one.
         Codec::Zlib if starts(Codec::Zlib)?.is_sound => Codec::Zlib,
         Codec::Gzip => Codec::Gzip,
@@ -82,15 +87,24 @@ pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) 
 
 /// The codec that a file's first bytes look like: snappy's look like nothing.
 pub(crate) fn sniff_magic<S: Source + ?Sized>(source: &S, file: FileId) -> Result<Codec> {
-    let mut first = [0; HEADER];
-    let there = usize::try_from(source.len(file)).map_or(HEADER, |len| len.min(HEADER));
-    source.read_at(file, 0, &mut first[..there])?;
-    Ok(match first {
+    Ok(magic(first_bytes(source, file)?))
+}
+
+fn magic(first: [u8; HEADER]) -> Codec {
+    match first {
         _ if length(&first).is_some() => Codec::None,
         [0x1f, 0x8b, 8, ..] => Codec::Gzip,
         [cmf, flags, ..] if is_zlib(cmf, flags) => Codec::Zlib,
         _ => Codec::None,
-    })
+    }
+}
+
+/// As many bytes as a record's header has, zeros behind the end.
+fn first_bytes<S: Source + ?Sized>(source: &S, file: FileId) -> Result<[u8; HEADER]> {
+    let mut first = [0; HEADER];
+    let there = usize::try_from(source.len(file)).map_or(HEADER, |len| len.min(HEADER));
+    source.read_at(file, 0, &mut first[..there])?;
+    Ok(first)
 }
 
 struct Start {
