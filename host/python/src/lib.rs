@@ -26,6 +26,7 @@ mod commands;
 mod engine;
 mod mapping;
 mod model;
+mod program;
 mod run;
 mod save;
 mod scan;

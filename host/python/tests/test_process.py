@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -159,6 +160,13 @@ def test_the_program_is_in_the_package():
     assert "safetensors" in told.stdout
     wrong = subprocess.run([sys.executable, "-m", "tensorferry", "inspect", "absent"], capture_output=True)
     assert wrong.returncode == 2
+
+
+def test_the_program_says_what_it_lacks(tmp_path):
+    # It is a launcher of what stands in the module, which is not here.
+    launcher = shutil.copy(os.path.join(packages(), "tensorferry/_bin/ferry"), tmp_path)
+    alone = subprocess.run([launcher, "formats"], capture_output=True, text=True)
+    assert alone.returncode == 5 and "install tensorferry again" in alone.stderr
 
 
 class Ticks:

@@ -25,7 +25,8 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     // It knows no model, and no engine.
     ("host/page", &[]),
     ("host/cli", &["sdk", "host/core", "host/run", "host/page", "plugins/check"]),
-    ("host/python", &["sdk", "host/core", "host/run", "plugins/check"]),
+    // The wheel's program is in its module.
+    ("host/python", &["sdk", "host/core", "host/run", "host/cli", "plugins/check"]),
     ("host/remote", &["sdk", "host/core"]),
     ("host/run", &["sdk", "host/core", "host/remote"]),
     ("host", &["sdk", "host/core"]),

@@ -1,0 +1,138 @@
+//! The program `ferry`: its command line, and what it prints. It is a library so that the wheel of Python has it in the same
+//! file as the extension module.
+
+#![deny(unsafe_code)]
+
+mod allocator;
+mod allow_list;
+mod args;
+mod cat;
+mod check;
+mod clean;
+mod cluster;
+mod convert;
+mod diff;
+mod failure;
+mod formats;
+mod index;
+mod inspect;
+mod losses;
+mod man;
+mod page;
+mod pipes;
+mod plan;
+mod plugin;
+mod plugin_folders;
+mod process;
+mod recover;
+mod run;
+mod show;
+mod steps;
+mod terminal;
+mod user_folders;
+mod verify;
+mod view;
+mod work;
+
+use args::{Arguments, Command};
+use clap::{CommandFactory, Parser};
+use tensorferry::engine::context::fault;
+use tensorferry::engine::context::session::Session;
+use tensorferry_run::exit::exit_code;
+use tensorferry_sdk::Result;
+
+/// The exit code of `diff` and `check` where there are differences.
+const DIFFERENT: u8 = 1;
+
+/// Runs the program with this process's arguments; gives its exit code. Mistakes in them, and requests for help, end the
+/// process.
+#[must_use]
+pub fn run_program() -> u8 {
+    // clap prints help to stdout, and mistakes to stderr with exit code 2.
+    let arguments = Arguments::try_parse().unwrap_or_else(|mistake| failure::refuse_arguments(mistake));
+    if let Command::ScanPlugins { libraries } = &arguments.command {
+        return match tensorferry::scan_plugins(libraries) {
+            Ok(()) => 0,
+            Err(error) => exit_code(error.kind()),
+        };
+    }
+    if let Command::ExaminePlugin { test, stop_at } = &arguments.command {
+        return plugin::examine(test, stop_at.as_deref());
+    }
+    let mut session = Session::new(
+        arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
+        arguments.memory(),
+    );
+    allocator::keep_freed_memory(session.memory);
+    session.limits = arguments.limits();
+    terminal::choose_colors(arguments.color);
+    if arguments.losses {
+        losses::show_all();
+    }
+    let remote = tensorferry_run::remote::remote(&arguments.store, &session);
+    let prepared = remote.map(|remote| session.remote = Some(remote)).and_then(|()| set_fault());
+    let answered = prepared.and_then(|()| process::prepare(&session)).and_then(|()| {
+        if let Command::Job { runner } = &arguments.command {
+            // It starts threads for each job.
+            let registry = plugin_folders::load(&arguments)?;
+            return tensorferry_run::serve(&registry, &session, *runner).map(|()| 0);
+        }
+        if let Command::View(command) = &arguments.command {
+            // It waits, and its readers need the threads.
+            return view::run(command, &plugin_folders::load(&arguments)?, &session).map(|()| 0);
+        }
+        session.install(|| answer(&arguments, &session))
+    });
+    match answered {
+        Ok(code) => code,
+        Err(error) => {
+            failure::tell(&error, failure::is_json(&arguments.command));
+            exit_code(error.kind())
+        }
+    }
+}
+
+/// Has the process fail where a test says so; only builds for tests know of this.
+fn set_fault() -> Result<()> {
+    match std::env::var("FERRY_FAULT") {
+        Ok(wanted) if fault::ARE_KNOWN => fault::set(&wanted),
+        _ => Ok(()),
+    }
+}
+
+fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
+    let load = || Ok(plugin_folders::load(arguments)?.with_session(session.afresh()));
+    match &arguments.command {
+        Command::Convert(command) => convert::run(command, &load()?, session),
+        Command::Inspect(command) => inspect::run(command, &load()?, session).map(|()| 0),
+        Command::Show(command) => show::run(command, &load()?, session).map(|()| 0),
+        Command::Cat(command) => cat::run(command, &load()?, session).map(|()| 0),
+        Command::Index(command) => index::run(command, &load()?, session).map(|()| 0),
+        Command::Diff(command) => diff::run(command, &load()?, session).map(verdict),
+        Command::Check(command) => check::run(command, &load()?, session).map(verdict),
+        Command::Run(command) => run::run(command, arguments, &load, session),
+        Command::Plan(command) => plan::run(command, arguments, &load()?, session),
+        Command::Work(command) => work::run(command, arguments, &load()?, session),
+        Command::Job { .. }
+        | Command::ScanPlugins { .. }
+        | Command::ExaminePlugin { .. }
+        | Command::View(_) => Ok(0),
+        Command::Verify(command) => verify::run(command, &load()?, session).map(|()| 0),
+        Command::Clean(command) => clean::run(command, session).map(|()| 0),
+        Command::Recover { stage } => recover::run(stage).map(|()| 0),
+        Command::Formats { id, json } => {
+            formats::run(&load()?, &session.limits, id.as_deref(), *json).map(|()| 0)
+        }
+        Command::Steps(command) => steps::run(command).map(|()| 0),
+        Command::Plugin(command) => plugin::run(command, arguments),
+        Command::Man => man::run().map(|()| 0),
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Arguments::command(), "ferry", &mut std::io::stdout());
+            Ok(0)
+        }
+    }
+}
+
+fn verdict(same: bool) -> u8 {
+    if same { 0 } else { DIFFERENT }
+}
