@@ -5,11 +5,14 @@
 
 use libloading::Library;
 use std::ffi::c_int;
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::process::exit;
 
 /// What is given where the program cannot be had; ferry's own code of i/o.
 const NO_PROGRAM: i32 = 5;
+
+type Program = unsafe extern "C" fn() -> c_int;
 
 fn main() {
     let module = std::env::current_exe().ok().and_then(|program| module_of(&program));
@@ -17,20 +20,23 @@ fn main() {
         eprintln!("error: the package's extension module is missing: install tensorferry again");
         exit(NO_PROGRAM);
     };
-    // SAFETY: the module was built and packed together with this program. What it needs of Python is weak in it, and only its
-    // other entry uses that.
-    let code = unsafe {
-        Library::new(&module).and_then(|library| {
-            let program = library.get::<unsafe extern "C" fn() -> c_int>(b"ferry_program")?;
-            Ok(program())
-        })
-    };
-    match code {
-        Ok(code) => exit(code),
+    match program_of(&module) {
+        // SAFETY: it is called once, by the only thread.
+        Ok(program) => exit(unsafe { program() }),
         Err(error) => {
             eprintln!("error: {}: {error}: install tensorferry again", module.display());
             exit(NO_PROGRAM);
         }
+    }
+}
+
+fn program_of(module: &Path) -> Result<Program, libloading::Error> {
+    // SAFETY: the module was built and packed together with this program, with this symbol of this type. What it needs of
+    // Python is weak in it, and only its other entry uses that.
+    unsafe {
+        // It stays open to the end: threads of the program may outlive the call.
+        let library = ManuallyDrop::new(Library::new(module)?);
+        Ok(*library.get::<Program>(b"ferry_program")?)
     }
 }
 
