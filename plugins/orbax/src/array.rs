@@ -2,17 +2,20 @@
 
 use crate::codec::{Chain, Chunk};
 use crate::encoding::Encoding;
+use crate::shard::Index;
 use crate::span::Span;
 use crate::store::Store;
 use crate::{dtype, zarr2, zarr3};
 use std::sync::Arc;
 use tensorferry_sdk::{
-    CatalogSink, Context, Edges, Error, Grid, Order, Result, Source, Storage, StorageId, TensorId, Tiles,
-    crc32c, element_count,
+    CatalogSink, Context, Edges, Error, Grid, Limits, Loss, LossKind, Order, Result, Severity, Source,
+    Storage, StorageId, TensorId, Tiles, element_count,
 };
 
 /// Chunks of one array.
 const MOST_CHUNKS: u64 = 1 << 24;
+/// Bytes of an array's description: tensorstore's have less than a thousand.
+const MOST_DESCRIPTION: u64 = 1 << 20;
 
 /// Reads arrays into a catalog.
 pub(crate) struct Arrays<'a> {
@@ -21,15 +24,98 @@ pub(crate) struct Arrays<'a> {
     pub(crate) context: &'a dyn Context,
     /// What is decoded when it is read.
     pub(crate) encoded: Vec<Chunk>,
-    /// All chunks so far.
-    pub(crate) chunks: u64,
+    counted: Counted,
 }
 
-impl Arrays<'_> {
-    /// Describes the array at a key as a tensor; none, if there is no array.
-    pub(crate) fn add(&mut self, store: &Store<'_>, key: &str, name: &str) -> Result<Option<TensorId>> {
+/// What all arrays so far have and claim: a few bytes can claim millions of chunks.
+#[derive(Default)]
+struct Counted {
+    /// Chunks that are there, and entries of shards.
+    chunks: u64,
+    /// Chunks that are not there, and were looked for or stand in a grid.
+    absent: u64,
+    /// Bytes of chunks in memory.
+    held: u64,
+    /// Bytes that chunks have beyond what is stored of them.
+    expanded: u64,
+}
+
+impl Counted {
+    /// Absent chunks for each that is there; so many are free that there is one for each 64 of `entries`.
+    const ABSENT: (u64, u64) = (16, 64);
+
+    fn chunk(&mut self, limits: &Limits) -> Result<()> {
+        self.chunks += 1;
+        if self.chunks > limits.entries {
+            return Err(Error::limit("too many chunks"));
+        }
+        Ok(())
+    }
+
+    fn absent(&mut self, count: u64, limits: &Limits) -> Result<()> {
+        self.absent = self.absent.saturating_add(count);
+        let (times, share) = Self::ABSENT;
+        let most = (limits.entries / share).saturating_add(times.saturating_mul(self.chunks));
+        if self.absent <= most {
+            return Ok(());
+        }
+        let error = Error::limit("far more chunks are not there than are");
+        Err(error.expected(format!("at most {most}, or --bound entries=N")).found(self.absent))
+    }
+
+    fn held(&mut self, span: &Span, limits: &Limits) -> Result<()> {
+        self.held = self.held.saturating_add(span.held().len() as u64);
+        if self.held <= limits.header_bytes {
+            return Ok(());
+        }
+        let error = Error::limit("too many bytes of chunks lie in nodes");
+        Err(error.expected(format!("at most {}, or --bound header_bytes=N", limits.header_bytes)))
+    }
+
+    fn expanded(&mut self, len: u64, stored: u64, limits: &Limits) -> Result<()> {
+        self.expanded = self.expanded.saturating_add(len.saturating_sub(stored));
+        let most = limits.expanded_bytes;
+        if self.expanded <= most {
+            return Ok(());
+        }
+        Err(Error::limit("compressed chunks are far longer than what is stored of them")
+            .expected(format!("at most {most} bytes more, or --bound expanded_bytes=N"))
+            .found(self.expanded))
+    }
+}
+
+/// The chunks of one array as they are found.
+struct FoundChunks<'e> {
+    name: Arc<str>,
+    encoding: &'e Encoding,
+    tile: Vec<u64>,
+    tile_bytes: u64,
+    /// The number of each tile that is there, and its storage.
+    tiles: Vec<(u64, StorageId)>,
+    /// Chunks with keys that were looked for, and are counted as absent.
+    missed: u64,
+}
+
+impl<'a> Arrays<'a> {
+    pub(crate) fn new(
+        source: &'a dyn Source,
+        catalog: &'a mut dyn CatalogSink,
+        context: &'a dyn Context,
+    ) -> Self {
+        Self { source, catalog, context, encoded: Vec::new(), counted: Counted::default() }
+    }
+
+    /// Describes the array at a key as a tensor; none, if there is no array. `stores_all`: none of its chunks was left out
+    /// when it was written.
+    pub(crate) fn add(
+        &mut self,
+        store: &Store<'_>,
+        key: &str,
+        name: &str,
+        stores_all: bool,
+    ) -> Result<Option<TensorId>> {
         let limits = self.context.limits();
-        let (span, parse): (Span, fn(&[u8]) -> Result<Encoding>) =
+        let (span, parse): (Span, fn(&[u8], &Limits) -> Result<Encoding>) =
             if let Some(span) = store.get(&format!("{key}/.zarray"))? {
                 (span, zarr2::parse)
             } else if let Some(span) = store.get(&format!("{key}/zarr.json"))? {
@@ -37,16 +123,22 @@ impl Arrays<'_> {
             } else {
                 return Ok(None);
             };
+        let source = self.source;
         let at = |error: Error| match &span {
             Span::File { file, offset, .. } if !error.details().any(|(name, _)| name == "file") => {
-                error.file(self.source.name(*file)).offset(*offset).tensor(name)
+                error.file(source.name(*file)).offset(*offset).tensor(name)
             }
             _ => error.tensor(name),
         };
-        let encoding = span.bytes(self.source, limits).and_then(|bytes| parse(&bytes)).map_err(at)?;
+        if span.len() > MOST_DESCRIPTION {
+            let error = Error::limit("an array's description is too long").found(span.len());
+            return Err(at(error.expected(format!("at most {MOST_DESCRIPTION} bytes"))));
+        }
+        let encoding = span.bytes(source, limits).and_then(|bytes| parse(&bytes, limits)).map_err(at)?;
         let counts = counts(&encoding).map_err(at)?;
-        let source = self.source;
-        self.describe(store, key, name, &encoding, &counts).map(Some).map_err(|error| {
+        // What is null is no value that a chunk could have been left out for.
+        let stores_all = stores_all || encoding.fill.is_null();
+        self.describe(store, key, name, &encoding, &counts, stores_all).map(Some).map_err(|error| {
             let error = error.tensor(name);
             let has_file = error.details().any(|(name, _)| name == "file");
             match &span {
@@ -63,6 +155,7 @@ impl Arrays<'_> {
         name: &str,
         encoding: &Encoding,
         counts: &[u64],
+        stores_all: bool,
     ) -> Result<TensorId> {
         let Encoding { shape, dtype, .. } = encoding;
         let tile = encoding.layers.tiles.last().cloned().unwrap_or_default();
@@ -77,126 +170,129 @@ impl Arrays<'_> {
             return self.catalog.tensor(name, *dtype, shape, storage, 0);
         }
         let total: u64 = shape.iter().zip(&tile).map(|(len, tile)| len.div_ceil(*tile)).product();
-        let mut tiles: Vec<Option<StorageId>> = vec![None; usize::try_from(total).unwrap_or(usize::MAX)];
-        let array: Arc<str> = name.into();
-        let mut place = vec![0; shape.len()];
+        let mut found =
+            FoundChunks { name: name.into(), encoding, tile, tile_bytes, tiles: Vec::new(), missed: 0 };
         for number in 0..counts.iter().product::<u64>() {
             if number.is_multiple_of(1 << 10) {
                 self.context.check_cancelled()?;
             }
-            let mut rest = number;
-            for dim in (0..place.len()).rev() {
-                place[dim] = rest % counts[dim];
-                rest /= counts[dim];
-            }
-            let Some(span) = store.get(&format!("{key}/{}", encoding.keys.of(&place)))? else { continue };
+            let place = place_of(number, counts);
+            let chunk = format!("{key}/{}", encoding.keys.of(&place));
+            let Some(span) = store.get(&chunk)? else {
+                if stores_all {
+                    return Err(Error::malformed("a chunk of the array is not there").expected(chunk));
+                }
+                self.counted.absent(1, self.context.limits())?;
+                found.missed += 1;
+                continue;
+            };
+            self.counted.held(&span, self.context.limits())?;
             let start: Vec<u64> =
                 place.iter().zip(&encoding.layers.tiles[0]).map(|(at, tile)| at * tile).collect();
-            self.layer(&span, encoding, 0, &start, &mut |this, span, start| {
-                // In elements from the tensor's start: chunks of a shard may lie past its end.
-                let mut index = 0;
-                for dim in 0..start.len() {
-                    if start[dim] >= shape[dim] {
-                        return Ok(());
-                    }
-                    index = index * shape[dim].div_ceil(tile[dim]) + start[dim] / tile[dim];
-                }
-                let storage = this.chunk(span, encoding, tile_bytes, &array)?;
-                if let Some(tile) = usize::try_from(index).ok().and_then(|index| tiles.get_mut(index)) {
-                    *tile = Some(storage);
-                }
-                Ok(())
-            })?;
+            self.layer(&span, 0, &start, &mut found)?;
         }
-        if let ([Some(only)], true) = (&*tiles, tile == *shape && encoding.order == Order::C) {
-            return self.catalog.tensor(name, *dtype, shape, *only, 0);
+        self.tensor(found, total, stores_all)
+    }
+
+    /// The tensor that the chunks make.
+    fn tensor(&mut self, found: FoundChunks<'_>, total: u64, stores_all: bool) -> Result<TensorId> {
+        let FoundChunks { name, encoding, mut tile, tiles, missed, .. } = found;
+        let Encoding { shape, dtype, order, .. } = encoding;
+        if let (&[(_, only)], 1, true) = (&*tiles, total, tile == *shape && *order == Order::C) {
+            return self.catalog.tensor(&name, *dtype, shape, only, 0);
         }
-        let fill = if tiles.contains(&None) {
+        let absent = total.saturating_sub(tiles.len() as u64);
+        let fill = if absent > 0 {
+            if stores_all {
+                return Err(Error::malformed("a shard of the array does not have all its chunks")
+                    .expected(format!("{total} chunks"))
+                    .found(tiles.len()));
+            }
+            self.lose(&name, absent, total)?;
             Some(self.catalog.storage(Storage::inline(dtype::fill(&encoding.fill, *dtype)?))?)
         } else {
             None
         };
-        if let ([None], [], Some(fill)) = (&*tiles, &**shape, fill) {
-            return self.catalog.tensor(name, *dtype, shape, fill, 0);
+        if let ([], [], Some(fill)) = (&*tiles, &**shape, fill) {
+            return self.catalog.tensor(&name, *dtype, shape, fill, 0);
         }
-        let grid =
-            Grid { tile, order: encoding.order, edges: Edges::Padded, tiles: Tiles::Listed(tiles), fill };
-        self.catalog.tensor_of_tiles(name, *dtype, shape, grid)
+        let listed = if tiles.is_empty() {
+            // However many there would be, one that is as long as the tensor says the same.
+            tile.clone_from(shape);
+            vec![None]
+        } else {
+            self.counted.absent(absent.saturating_sub(missed), self.context.limits())?;
+            let mut listed = vec![None; usize::try_from(total).unwrap_or(usize::MAX)];
+            for (number, storage) in tiles {
+                if let Some(tile) = usize::try_from(number).ok().and_then(|number| listed.get_mut(number)) {
+                    *tile = Some(storage);
+                }
+            }
+            listed
+        };
+        let grid = Grid { tile, order: *order, edges: Edges::Padded, tiles: Tiles::Listed(listed), fill };
+        self.catalog.tensor_of_tiles(&name, *dtype, shape, grid)
     }
 
-    /// Gives each chunk in a chunk of this layer to `each`, with where it begins.
-    fn layer(
-        &mut self,
-        span: &Span,
-        encoding: &Encoding,
-        layer: usize,
-        start: &[u64],
-        each: &mut dyn FnMut(&mut Self, &Span, &[u64]) -> Result<()>,
-    ) -> Result<()> {
-        let Some(&at_start) = encoding.layers.index_at_start.get(layer) else {
-            return each(self, span, start);
+    /// Says that chunks are not there: left out where they repeat the fill value, or lost since.
+    fn lose(&mut self, name: &str, absent: u64, total: u64) -> Result<()> {
+        let why = format!(
+            "{absent} of its {total} chunks are not there: each is read as its fill value, which a writer may leave out"
+        );
+        self.catalog.loss(Loss::new(LossKind::Tensor, name, why).severity(Severity::Changed))
+    }
+
+    /// Finds each chunk in a chunk of this layer, which begins at `start`.
+    fn layer(&mut self, span: &Span, layer: usize, start: &[u64], found: &mut FoundChunks<'_>) -> Result<()> {
+        let layers = &found.encoding.layers;
+        let Some(&at_start) = layers.index_at_start.get(layer) else {
+            return self.tile(span, start, found);
         };
-        let (outer, inner) = (&encoding.layers.tiles[layer], &encoding.layers.tiles[layer + 1]);
+        let (outer, inner) = (&layers.tiles[layer], &layers.tiles[layer + 1]);
         let counts: Vec<u64> = outer.iter().zip(inner).map(|(outer, inner)| outer / inner).collect();
-        let count: u64 = counts.iter().product();
-        let file = |error: Error| match span {
-            Span::File { file, .. } => error.file(self.source.name(*file)),
-            Span::Inline(_) => error,
-        };
-        let index_len = count * 16 + 4;
-        let index_at = if at_start { Some(0) } else { span.len().checked_sub(index_len) };
-        let index = index_at.and_then(|at| span.part(at, index_len));
-        let index = index.ok_or_else(|| {
-            let error = Error::malformed("a shard is shorter than its index");
-            file(error.expected(format!("{index_len} bytes")).found(span.len()))
-        })?;
-        let index = index.bytes(self.source, self.context.limits())?;
-        let (entries, stored) =
-            index.split_last_chunk::<4>().ok_or_else(|| Error::plugin("an index of no bytes"))?;
-        let (stored, computed) = (u32::from_le_bytes(*stored), crc32c(entries));
-        if stored != computed {
-            let error = Error::malformed("the crc32c of a shard's index is wrong");
-            return Err(file(error.expected(format!("{stored:#010x}")).found(format!("{computed:#010x}"))));
-        }
-        for (number, entry) in (0..).zip(entries.chunks_exact(16)) {
-            let (offset, len) = entry.split_at(8);
-            let [offset, len] =
-                [offset, len].map(|half| u64::from_le_bytes(half.try_into().unwrap_or_default()));
-            if (offset, len) == (u64::MAX, u64::MAX) {
-                continue;
+        let index = Index::of(span, counts.iter().product(), at_start, self.source, self.context)?;
+        for (number, entry) in (0..).zip(index.chunks()) {
+            if number % (1 << 10) == 0 {
+                self.context.check_cancelled()?;
             }
-            let before = if at_start { span.len() } else { span.len() - index_len };
-            let fits = offset
-                .checked_add(len)
-                .is_some_and(|end| end <= before && (!at_start || offset >= index_len));
-            let part = span.part(offset, len).filter(|_| fits).ok_or_else(|| {
-                let error = Error::malformed("a shard's chunk reaches past the shard or into its index");
-                file(error.offset(offset).found(format!("{len} bytes")))
-            })?;
-            let mut rest: u64 = number;
-            let mut place = start.to_vec();
-            for dim in (0..place.len()).rev() {
-                place[dim] = place[dim].saturating_add(rest % counts[dim] * inner[dim]);
-                rest /= counts[dim];
-            }
-            self.layer(&part, encoding, layer + 1, &place, each)?;
+            self.counted.chunk(self.context.limits())?;
+            let Some(part) = entry else { continue };
+            let place = place_of(number, &counts);
+            let place = place.iter().zip(inner).zip(start);
+            let start: Vec<u64> =
+                place.map(|((at, inner), start)| start.saturating_add(at * inner)).collect();
+            self.layer(&part, layer + 1, &start, found)?;
         }
         Ok(())
     }
 
-    /// A chunk's storage.
-    fn chunk(&mut self, span: &Span, encoding: &Encoding, bytes: u64, array: &Arc<str>) -> Result<StorageId> {
-        self.chunks += 1;
-        if self.chunks > self.context.limits().entries {
-            return Err(Error::limit("too many chunks"));
+    /// A chunk without others in it becomes a tile.
+    fn tile(&mut self, span: &Span, start: &[u64], found: &mut FoundChunks<'_>) -> Result<()> {
+        // In elements from the tensor's start: chunks of a shard may lie past its end.
+        let (shape, mut number) = (&found.encoding.shape, 0);
+        for ((start, len), tile) in start.iter().zip(shape).zip(&found.tile) {
+            if start >= len {
+                return Ok(());
+            }
+            number = number * len.div_ceil(*tile) + start / tile;
         }
+        let storage = self.chunk(span, found)?;
+        found.tiles.push((number, storage));
+        Ok(())
+    }
+
+    /// A chunk's storage.
+    fn chunk(&mut self, span: &Span, found: &FoundChunks<'_>) -> Result<StorageId> {
+        let (encoding, bytes, limits) = (found.encoding, found.tile_bytes, self.context.limits());
+        self.counted.chunk(limits)?;
         let storage = if encoding.chain != Chain::default() {
+            self.counted.expanded(bytes, span.len(), limits)?;
             let handle = self.encoded.len() as u64;
             self.encoded.push(Chunk {
                 span: span.clone(),
                 chain: encoding.chain,
                 len: bytes,
-                array: array.clone(),
+                array: found.name.clone(),
             });
             Storage::encoded(handle, bytes)
         } else if span.len() != bytes {
@@ -204,16 +300,26 @@ impl Arrays<'_> {
             let error = error.expected(format!("{bytes} bytes")).found(span.len());
             return Err(match span {
                 Span::File { file, offset, .. } => error.file(self.source.name(*file)).offset(*offset),
-                Span::Inline(_) => error,
+                Span::Inline { .. } => error,
             });
         } else {
             match span {
                 Span::File { file, offset, len } => Storage::file(*file, *offset, *len),
-                Span::Inline(bytes) => Storage::inline(bytes.clone()),
+                Span::Inline { .. } => Storage::inline(span.held()),
             }
         };
         self.catalog.storage(storage.byte_order(encoding.byte_order))
     }
+}
+
+/// Where the chunk of this number is among so many along each dimension.
+fn place_of(number: u64, counts: &[u64]) -> Vec<u64> {
+    let (mut rest, mut place) = (number, vec![0; counts.len()]);
+    for dim in (0..place.len()).rev() {
+        place[dim] = rest % counts[dim];
+        rest /= counts[dim];
+    }
+    place
 }
 
 /// How many chunks with keys there are along each dimension, once all shapes are known to fit.

@@ -58,7 +58,7 @@ impl EncodedStorage for Chunk {
             let error = error.tensor(&*self.array);
             match &self.span {
                 Span::File { file, offset, .. } => error.file(source.name(*file)).offset(*offset),
-                Span::Inline(_) => error,
+                Span::Inline { .. } => error,
             }
         })
     }

@@ -1,9 +1,10 @@
 //! JSON with its keys in order, each there once. serde_json bounds how deep it nests.
 
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::{Error, Limits, Result};
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,9 +19,17 @@ pub(crate) enum Json {
 }
 
 impl Json {
-    /// Parses a document.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
-        serde_json::from_slice(bytes).map_err(|error| {
+    /// Parses a document. A value takes many times the two bytes that it may have there, so that they are counted.
+    pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
+        let left = Cell::new(limits.nodes);
+        let mut document = serde_json::Deserializer::from_slice(bytes);
+        let parsed = AnyValue { left: &left }.deserialize(&mut document);
+        let parsed = parsed.and_then(|value| document.end().map(|()| value));
+        parsed.map_err(|error| {
+            if left.get() == 0 {
+                let most = format!("at most {}, or --bound nodes=N", limits.nodes);
+                return Error::limit("JSON of too many values").expected(most);
+            }
             let message: String = error.to_string().chars().take(500).collect();
             Error::malformed(format!("not the JSON that belongs here: {message}"))
         })
@@ -41,6 +50,12 @@ impl Json {
             Self::Text(text) => Some(text),
             _ => None,
         }
+    }
+
+    /// The entries of a map that are texts.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        let entries: &[(String, Self)] = if let Self::Map(entries) = self { entries } else { &[] };
+        entries.iter().filter_map(|(key, value)| Some((&**key, value.text()?)))
     }
 
     pub(crate) fn is_null(&self) -> bool {
@@ -65,15 +80,23 @@ impl Json {
     }
 }
 
-impl<'de> Deserialize<'de> for Json {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyValue)
+/// Makes any value, as long as there may be more of them.
+#[derive(Clone, Copy)]
+struct AnyValue<'a> {
+    left: &'a Cell<u64>,
+}
+
+impl<'de> DeserializeSeed<'de> for AnyValue<'_> {
+    type Value = Json;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        let left = self.left.get().checked_sub(1).ok_or_else(|| D::Error::custom("too many values"))?;
+        self.left.set(left);
+        deserializer.deserialize_any(self)
     }
 }
 
-struct AnyValue;
-
-impl<'de> Visitor<'de> for AnyValue {
+impl<'de> Visitor<'de> for AnyValue<'_> {
     type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -106,7 +129,7 @@ impl<'de> Visitor<'de> for AnyValue {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element()? {
+        while let Some(item) = items.next_element_seed(self)? {
             list.push(item);
         }
         Ok(Json::List(list))
@@ -114,11 +137,11 @@ impl<'de> Visitor<'de> for AnyValue {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
         let (mut map, mut seen) = (Vec::new(), HashSet::new());
-        while let Some((key, value)) = entries.next_entry::<String, Json>()? {
+        while let Some(key) = entries.next_key::<String>()? {
             if !seen.insert(key.clone()) {
                 return Err(A::Error::custom(format!("key {key:?} is there twice")));
             }
-            map.push((key, value));
+            map.push((key, entries.next_value_seed(self)?));
         }
         Ok(Json::Map(map))
     }

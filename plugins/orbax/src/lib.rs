@@ -18,6 +18,8 @@
 //! | `metadata` | the tree of a folder |
 //! | `store` | the bytes of a key, as a `span`: a file, or a place that `ocdbt` finds |
 //! | `array` | an array's description, from `zarr2` or `zarr3` as an `encoding`, and its chunks |
+//! | `shard` | where the chunks of a shard lie in it |
+//! | `outline` | the keys of what is written |
 //! | `codec` | what decodes a chunk: zstd, gzip, zlib, bzip2, `blosc` |
 //!
 //! Sources: orbax-checkpoint 0.12 and tensorstore 0.1.86, the specifications of zarr 2 and 3 and of OCDBT, and files that these
@@ -38,6 +40,8 @@ mod json;
 mod locate;
 mod metadata;
 mod ocdbt;
+mod outline;
+mod shard;
 mod span;
 mod store;
 mod zarr2;
@@ -56,7 +60,7 @@ impl Format for Orbax {
         Description::new("orbax", "Orbax checkpoint (zarr, OCDBT)")
             .members(["_METADATA", "manifest.ocdbt"])
             .capabilities(Capabilities::READ | Capabilities::WRITE)
-            .output_revision(1)
+            .output_revision(2)
     }
 
     fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {

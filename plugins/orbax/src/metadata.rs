@@ -1,7 +1,7 @@
 //! `_METADATA` says which leaves a tree has: the keys that lead to each, and what it is.
 
 use crate::json::Json;
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::{Error, Limits, Result};
 
 /// The file's name.
 pub(crate) const METADATA: &str = "_METADATA";
@@ -36,15 +36,17 @@ impl Leaf {
     }
 }
 
-/// A tree's leaves, and whether they are said to be in OCDBT.
+/// A tree's leaves, whether they are said to be in OCDBT, and whether all their chunks are said to be stored, those too that
+/// repeat one value.
 pub(crate) struct Metadata {
     pub(crate) leaves: Vec<Leaf>,
     pub(crate) uses_ocdbt: Option<bool>,
+    pub(crate) stores_all: bool,
 }
 
 impl Metadata {
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
-        let json = Json::parse(bytes)?;
+    pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
+        let json = Json::parse(bytes, limits)?;
         let Json::Map(entries) = json.get("tree_metadata") else {
             return Err(Error::malformed("no tree_metadata"));
         };
@@ -52,12 +54,13 @@ impl Metadata {
             Json::Bool(value) => Some(*value),
             _ => None,
         };
+        let stores_all = *json.get("store_array_data_equal_to_fill_value") == Json::Bool(true);
         let leaves = entries.iter().map(|(key, value)| {
             leaf(value).ok_or_else(|| {
                 Error::malformed("an entry of tree_metadata is none").found(format!("{key:?}"))
             })
         });
-        Ok(Self { leaves: leaves.collect::<Result<_>>()?, uses_ocdbt })
+        Ok(Self { leaves: leaves.collect::<Result<_>>()?, uses_ocdbt, stores_all })
     }
 }
 

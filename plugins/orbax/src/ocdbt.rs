@@ -12,31 +12,83 @@
 //! Numbers are LEB128 but where a width is given; each field stands for all entries before the next one does.
 
 use crate::span::{MANIFEST, Span, open_in};
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Read as _;
-use tensorferry_sdk::{Context, Error, FileId, Result, Source, crc32c};
+use std::rc::Rc;
+use tensorferry_sdk::{Context, Error, FileId, Limits, Result, Source, crc32c};
 
 const MANIFEST_MAGIC: u32 = 0x0cdb_3a2a;
 const NODE_MAGIC: u32 = 0x0cdb_20de;
 /// The least that a node may be decoded to, and the most.
 const NODE_BYTES: (u64, u64) = (8 << 20, 128 << 20);
-/// Entries of a node.
+/// Entries of a node, or of a table.
 const MOST_ENTRIES: u64 = 1 << 20;
+/// What an entry takes in memory beside its key or its path.
+const ENTRY_BYTES: usize = 64;
 
-/// A data file: the part of its path that files named in it inherit, and the rest.
-#[derive(Debug, Clone)]
+/// A data file: the part of its path that files named in it inherit, and the rest. Thousands of entries share one.
+#[derive(Debug)]
 struct DataFile {
     base: String,
     rest: String,
+    opened: OnceCell<FileId>,
+}
+
+impl DataFile {
+    fn open(&self, source: &dyn Source, folder: &str) -> Result<FileId> {
+        if let Some(file) = self.opened.get() {
+            return Ok(*file);
+        }
+        let file = open_in(source, folder, &format!("{}{}", self.base, self.rest))?;
+        Ok(*self.opened.get_or_init(|| file))
+    }
 }
 
 /// A node that is still to be read.
 struct Waiting {
-    file: DataFile,
+    file: Rc<DataFile>,
     offset: u64,
     len: u64,
     height: u8,
     prefix: Vec<u8>,
+}
+
+/// What may still be held of a store. A few bytes may stand for many: keys share their beginnings, and zstd makes much of
+/// little. So what is held is bounded by what was read, and not by the limit alone.
+struct Budget {
+    held: u64,
+    most: u64,
+    limit: u64,
+}
+
+impl Budget {
+    /// What a store may unfold to, however short it is.
+    const FREE: u64 = 32 << 20;
+    /// What each byte may unfold to beside it.
+    const TIMES: u64 = 256;
+
+    fn new(limits: &Limits) -> Self {
+        Self { held: 0, most: Self::FREE.min(limits.header_bytes), limit: limits.header_bytes }
+    }
+
+    /// Counts what was read.
+    fn read(&mut self, len: usize) {
+        self.most = self.most.saturating_add(Self::TIMES.saturating_mul(len as u64)).min(self.limit);
+    }
+
+    fn left(&self) -> u64 {
+        self.most.saturating_sub(self.held)
+    }
+
+    fn hold(&mut self, len: usize) -> Result<()> {
+        self.held = self.held.saturating_add(len as u64);
+        if self.held <= self.most {
+            return Ok(());
+        }
+        let what = "an OCDBT store whose nodes unfold to too much";
+        Err(Error::limit(what).expected(format!("at most {} bytes", self.most)).found(self.held))
+    }
 }
 
 /// Where each key's value lies.
@@ -52,34 +104,38 @@ pub(crate) fn keys(
     let manifest = format!("{folder}{MANIFEST}");
     let file = source.open(&manifest)?;
     let bytes = source.read_vec(file, 0, source.len(file), limits)?;
+    let mut budget = Budget::new(limits);
+    budget.read(bytes.len());
     let in_manifest = |error: Error| error.file(&*manifest);
-    let body = frame(&bytes, MANIFEST_MAGIC, NODE_BYTES.1).map_err(in_manifest)?;
+    let body = frame(&bytes, MANIFEST_MAGIC, NODE_BYTES.1.min(budget.left())).map_err(in_manifest)?;
     let (root, most) = newest(&body).map_err(in_manifest)?;
+    drop((bytes, body));
     let mut found = BTreeMap::new();
     let mut waiting: Vec<Waiting> = root.into_iter().collect();
-    // Nodes may be shared, so that what they unfold to is bounded by itself.
-    let mut held = 0_u64;
+    let mut visited = HashSet::new();
     let mut last: Option<Vec<u8>> = None;
     while let Some(node) = waiting.pop() {
         context.check_cancelled()?;
-        let path = format!("{}{}", node.file.base, node.file.rest);
         let at = |error: Error| {
             if error.details().any(|(name, _)| name == "file") {
                 error
             } else {
-                error.file(format!("{folder}{path}")).offset(node.offset)
+                error.file(format!("{folder}{}{}", node.file.base, node.file.rest)).offset(node.offset)
             }
         };
-        let file = open_in(source, folder, &path)?;
+        let file = node.file.open(source, folder)?;
         if node.len > most {
             return Err(at(Error::malformed("a node that is too long").expected(most).found(node.len)));
         }
+        if !visited.insert((file, node.offset)) {
+            return Err(at(Error::malformed("two nodes have one child")));
+        }
         let bytes = source.read_vec(file, node.offset, node.len, limits).map_err(at)?;
-        let body = frame(&bytes, NODE_MAGIC, most).map_err(at)?;
-        held = held.saturating_add(body.len() as u64);
-        let children = entries(&body, &node, |key, value| {
-            held = held.saturating_add(key.len() as u64 + 64);
-            if held > limits.header_bytes || found.len() as u64 >= limits.entries {
+        budget.read(bytes.len());
+        let body = frame(&bytes, NODE_MAGIC, most.min(budget.left())).map_err(at)?;
+        budget.hold(body.len()).map_err(at)?;
+        let children = entries(&body, &node, &mut budget, |key, value| {
+            if found.len() as u64 >= limits.entries {
                 return Err(Error::limit("an OCDBT store of too many keys"));
             }
             if last.as_ref().is_some_and(|last| *last >= key) {
@@ -89,12 +145,9 @@ pub(crate) fn keys(
             // Keys that are no text name no array.
             let Ok(key) = String::from_utf8(key) else { return Ok(()) };
             let span = match value {
-                Value::Inline(bytes) => {
-                    held = held.saturating_add(bytes.len() as u64);
-                    Span::Inline(bytes)
-                }
+                Value::Inline(bytes) => Span::inline(bytes),
                 Value::Indirect(data, offset, len) => {
-                    let file = open_in(source, folder, &format!("{}{}", data.base, data.rest))?;
+                    let file = data.open(source, folder)?;
                     inside(source, file, offset, len)
                         .map_err(|error| error.context(format!("key {key:?}")))?;
                     Span::File { file, offset, len }
@@ -188,16 +241,17 @@ fn newest(body: &[u8]) -> Result<(Option<Waiting>, u64)> {
 }
 
 /// A value as a leaf has it.
-enum Value {
-    Inline(Vec<u8>),
-    Indirect(DataFile, u64, u64),
+enum Value<'a> {
+    Inline(&'a [u8]),
+    Indirect(Rc<DataFile>, u64, u64),
 }
 
 /// Gives a leaf's values, or the nodes below an inner one.
 fn entries(
     body: &[u8],
     node: &Waiting,
-    mut each: impl FnMut(Vec<u8>, Value) -> Result<()>,
+    budget: &mut Budget,
+    mut each: impl FnMut(Vec<u8>, Value<'_>) -> Result<()>,
 ) -> Result<Vec<Waiting>> {
     let mut fields = Fields(body);
     let height = fields.byte()?;
@@ -206,14 +260,14 @@ fn entries(
         return Err(error.expected(node.height).found(height));
     }
     let files = file_table(&mut fields, &node.file.base)?;
+    budget.hold(files.iter().map(|file| ENTRY_BYTES + file.base.len() + file.rest.len()).sum())?;
     let count = fields.count()?;
-    if count == 0 || count as u64 > MOST_ENTRIES {
-        return Err(Error::malformed("a node of no entries or too many").found(count));
+    if count == 0 {
+        return Err(Error::malformed("a node of no entries"));
     }
     let (shared, lens) = (fields.column(count - 1)?, fields.column(count)?);
     let prefixes = if height > 0 { fields.column(count)? } else { Vec::new() };
     let mut keys: Vec<Vec<u8>> = Vec::with_capacity(count);
-    let mut unfolded = 0_usize;
     for (index, &len) in lens.iter().enumerate() {
         let mut key = Vec::new();
         if let (Some(before), Some(&len)) = (keys.last(), index.checked_sub(1).and_then(|at| shared.get(at)))
@@ -222,16 +276,16 @@ fn entries(
             key.extend(part.ok_or_else(|| Error::malformed("a key shares more than the one before it has"))?);
         }
         key.extend(fields.slice(len)?);
-        unfolded = unfolded.saturating_add(key.len());
-        if unfolded as u64 > NODE_BYTES.1 {
-            return Err(Error::malformed("a node whose keys unfold to too much"));
-        }
+        budget.hold(ENTRY_BYTES + key.len())?;
         if keys.last().is_some_and(|before| *before >= key) {
             return Err(Error::malformed("a node's keys are not in order"));
         }
         keys.push(key);
     }
-    let whole = |key: &[u8]| [&node.prefix, key].concat();
+    let mut whole = |key: &[u8], value_len: usize| -> Result<Vec<u8>> {
+        budget.hold(node.prefix.len() + key.len() + value_len)?;
+        Ok([&node.prefix, key].concat())
+    };
     if height > 0 {
         let (ids, offsets, sizes) = (fields.column(count)?, fields.column(count)?, fields.column(count)?);
         let children = keys.iter().enumerate().map(|(index, key)| {
@@ -242,7 +296,7 @@ fn entries(
                 offset: offsets[index],
                 len: sizes[index],
                 height: height - 1,
-                prefix: whole(common),
+                prefix: whole(common, 0)?,
             })
         });
         return children.collect();
@@ -254,24 +308,25 @@ fn entries(
     let mut places = ids.into_iter().zip(offsets);
     for ((key, len), kind) in keys.iter().zip(lens).zip(kinds) {
         let value = match (kind, places.len()) {
-            (0, _) => Value::Inline(fields.slice(len)?.to_vec()),
+            (0, _) => Value::Inline(fields.slice(len)?),
             (1, 1..) => {
                 let (id, offset) = places.next().ok_or_else(short)?;
                 Value::Indirect(file_of(&files, id)?, offset, len)
             }
             _ => return Err(Error::malformed("a value of a kind that is not known").found(kind)),
         };
-        each(whole(key), value)?;
+        let held = if let Value::Inline(bytes) = value { bytes.len() } else { 0 };
+        each(whole(key, held)?, value)?;
     }
     Ok(Vec::new())
 }
 
-fn file_of(files: &[DataFile], id: u64) -> Result<DataFile> {
+fn file_of(files: &[Rc<DataFile>], id: u64) -> Result<Rc<DataFile>> {
     let file = usize::try_from(id).ok().and_then(|id| files.get(id)).cloned();
     file.ok_or_else(|| Error::malformed("a file that is not in the table").expected(files.len()).found(id))
 }
 
-fn file_table(fields: &mut Fields<'_>, inherited: &str) -> Result<Vec<DataFile>> {
+fn file_table(fields: &mut Fields<'_>, inherited: &str) -> Result<Vec<Rc<DataFile>>> {
     let count = fields.count()?;
     let Some(later) = count.checked_sub(1) else { return Ok(Vec::new()) };
     let (shared, lens, bases) = (fields.column(later)?, fields.column(count)?, fields.column(count)?);
@@ -293,7 +348,8 @@ fn file_table(fields: &mut Fields<'_>, inherited: &str) -> Result<Vec<DataFile>>
         let text = std::str::from_utf8(&path).map_err(|_| wrong())?;
         let base = usize::try_from(bases[index]).ok().filter(|base| text.is_char_boundary(*base));
         let (base, rest) = text.split_at_checked(base.ok_or_else(wrong)?).ok_or_else(wrong)?;
-        files.push(DataFile { base: format!("{inherited}{base}"), rest: rest.to_owned() });
+        let (base, rest) = (format!("{inherited}{base}"), rest.to_owned());
+        files.push(Rc::new(DataFile { base, rest, opened: OnceCell::new() }));
     }
     Ok(files)
 }
@@ -343,9 +399,10 @@ impl<'a> Fields<'a> {
     /// How many entries follow, each of a byte at least.
     fn count(&mut self) -> Result<usize> {
         let count = self.varint()?;
-        usize::try_from(count).ok().filter(|count| *count <= self.0.len()).ok_or_else(|| {
-            let error = Error::malformed("more entries than there are bytes");
-            error.expected(format!("at most {}", self.0.len())).found(count)
+        let most = MOST_ENTRIES.min(self.0.len() as u64);
+        usize::try_from(count).ok().filter(|_| count <= most).ok_or_else(|| {
+            let error = Error::malformed("more entries than there are bytes, or than a node may have");
+            error.expected(format!("at most {most}")).found(count)
         })
     }
 

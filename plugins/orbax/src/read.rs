@@ -30,7 +30,7 @@ impl TensorReader for Reader {
             let error = Error::usage("an Orbax checkpoint is a folder: name that");
             return Err(error.file(source.entry().name()));
         }
-        let mut arrays = Arrays { source, catalog, context, encoded: Vec::new(), chunks: 0 };
+        let mut arrays = Arrays::new(source, catalog, context);
         let mut tree = Branches(vec![Branch::default()]);
         let mut is_all_model = true;
         match locate(source, Some(context))? {
@@ -97,7 +97,7 @@ fn read_arrays(arrays: &mut Arrays<'_>, store: &Store<'_>, item: &str, tree: &mu
         arrays.context.check_cancelled()?;
         is_all_model &= !key.split(['.', '/']).any(|key| key == OPTIMIZER);
         let name = prefixed(item, &key);
-        if let Some(id) = arrays.add(store, &key, &name)? {
+        if let Some(id) = arrays.add(store, &key, &name, false)? {
             let node = arrays.catalog.node(Node::tensor(id))?;
             let path = [Some(item.to_owned()).filter(|item| !item.is_empty()), Some(key)];
             tree.put(path.into_iter().flatten().map(|key| (key, false)), Child::Node(node))?;
@@ -124,7 +124,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
     let at = |error: Error| {
         if error.details().any(|(name, _)| name == "file") { error } else { error.file(&*named) }
     };
-    let metadata = Metadata::parse(&bytes).map_err(at)?;
+    let metadata = Metadata::parse(&bytes, context.limits()).map_err(at)?;
     let is_ocdbt = matches!(store, Store::Ocdbt(_));
     if metadata.uses_ocdbt.is_some_and(|uses| uses && !is_ocdbt) {
         return Err(at(Error::malformed(
@@ -132,9 +132,12 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
         )));
     }
     let strings = match json(&format!("{folder}{STRINGS}"))? {
-        Some(bytes) => Json::parse(&bytes).map_err(|error| error.file(format!("{folder}{STRINGS}")))?,
+        Some(bytes) => {
+            Json::parse(&bytes, context.limits()).map_err(|error| error.file(format!("{folder}{STRINGS}")))?
+        }
         None => Json::Null,
     };
+    let texts: HashMap<&str, &str> = strings.texts().collect();
     let mut is_all_model = true;
     for leaf in &metadata.leaves {
         context.check_cancelled()?;
@@ -143,11 +146,11 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
         let node = match leaf.kind {
             Kind::Array => {
                 check_path(&name).map_err(at)?;
-                let id = arrays.add(&store, &name, &prefixed(item, &name))?;
+                let id = arrays.add(&store, &name, &prefixed(item, &name), metadata.stores_all)?;
                 let missing = || Error::malformed("an array of the tree is not there").tensor(&*name);
                 Child::Node(arrays.catalog.node(Node::tensor(id.ok_or_else(|| at(missing()))?))?)
             }
-            Kind::Text => Child::Node(arrays.catalog.node(match strings.get(&name).text() {
+            Kind::Text => Child::Node(arrays.catalog.node(match texts.get(&*name) {
                 Some(text) => Node::text(text),
                 None => Node::none(),
             })?),

@@ -1,22 +1,39 @@
 //! A span is where a value lies: a stretch of a file of the checkpoint's folder, or bytes that were found in another value.
 
+use std::ops::Range;
+use std::sync::Arc;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_name};
 
 /// The manifest's name.
 pub(crate) const MANIFEST: &str = "manifest.ocdbt";
+/// Bytes of a path: Linux opens none that is longer.
+const MOST_PATH: usize = 4096;
 
 /// Where a value lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Span {
-    File { file: FileId, offset: u64, len: u64 },
-    Inline(Vec<u8>),
+    File {
+        file: FileId,
+        offset: u64,
+        len: u64,
+    },
+    /// A range of bytes that its parts share: a shard may have thousands of them.
+    Inline {
+        bytes: Arc<[u8]>,
+        range: Range<usize>,
+    },
 }
 
 impl Span {
+    /// Bytes that were found in a node.
+    pub(crate) fn inline(bytes: &[u8]) -> Self {
+        Self::Inline { bytes: bytes.into(), range: 0..bytes.len() }
+    }
+
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::File { len, .. } => *len,
-            Self::Inline(bytes) => bytes.len() as u64,
+            Self::Inline { range, .. } => range.len() as u64,
         }
     }
 
@@ -24,8 +41,9 @@ impl Span {
     pub(crate) fn read_at(&self, source: &dyn Source, at: u64, buffer: &mut [u8]) -> Result<()> {
         match self {
             Self::File { file, offset, .. } => source.read_at(*file, offset.saturating_add(at), buffer),
-            Self::Inline(bytes) => {
-                let from = usize::try_from(at).ok().and_then(|at| bytes.get(at..)?.get(..buffer.len()));
+            Self::Inline { .. } => {
+                let held = self.held();
+                let from = usize::try_from(at).ok().and_then(|at| held.get(at..)?.get(..buffer.len()));
                 buffer.copy_from_slice(from.ok_or_else(|| Error::plugin("a read past a value's end"))?);
                 Ok(())
             }
@@ -36,7 +54,15 @@ impl Span {
     pub(crate) fn bytes(&self, source: &dyn Source, limits: &Limits) -> Result<Vec<u8>> {
         match self {
             Self::File { file, offset, len } => source.read_vec(*file, *offset, *len, limits),
-            Self::Inline(bytes) => Ok(bytes.clone()),
+            Self::Inline { .. } => Ok(self.held().to_vec()),
+        }
+    }
+
+    /// The bytes that are in memory already; none of a file's.
+    pub(crate) fn held(&self) -> &[u8] {
+        match self {
+            Self::File { .. } => &[],
+            Self::Inline { bytes, range } => bytes.get(range.clone()).unwrap_or_default(),
         }
     }
 
@@ -49,9 +75,10 @@ impl Span {
             Self::File { file, offset, .. } => {
                 Self::File { file: *file, offset: offset.checked_add(at)?, len: part_len }
             }
-            Self::Inline(bytes) => {
-                let at = usize::try_from(at).ok()?;
-                Self::Inline(bytes.get(at..at + usize::try_from(part_len).ok()?)?.to_vec())
+            Self::Inline { bytes, range } => {
+                let start = range.start + usize::try_from(at).ok()?;
+                let end = start + usize::try_from(part_len).ok()?;
+                Self::Inline { bytes: bytes.clone(), range: start..end }
             }
         })
     }
@@ -59,7 +86,7 @@ impl Span {
 
 /// That a path from a file stays in its folder.
 pub(crate) fn check_path(path: &str) -> Result<()> {
-    if path.contains(['\\', '\0']) {
+    if path.len() > MOST_PATH || path.contains(['\\', '\0']) {
         let error = Error::malformed("a name that is no path in the checkpoint's folder");
         return Err(error.found(format!("{path:?}")));
     }

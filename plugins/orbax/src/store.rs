@@ -51,7 +51,8 @@ impl<'a> Store<'a> {
                 let mut open = vec![(String::new(), 0)];
                 while let Some((at, depth)) = open.pop() {
                     context.check_cancelled()?;
-                    for below in source.folders(&format!("{folder}{at}"))?.into_iter().rev() {
+                    let group = format!("{folder}{at}");
+                    for below in source.folders(group.trim_end_matches('/'))?.into_iter().rev() {
                         let name = below.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
                         let path = format!("{at}{name}");
                         let mut is_array = false;

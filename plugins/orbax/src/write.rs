@@ -3,12 +3,12 @@
 
 use crate::dtype;
 use crate::metadata::METADATA;
+use crate::outline::{Key, Outline};
 use crate::span::check_path;
 use serde_json::{Map, Value, json};
-use std::collections::HashSet;
 use tensorferry_sdk::{
-    CatalogView, Context, Error, LayoutSink, NothingToSeal, Result, Role, Target, TensorPart, TensorPlan,
-    TensorWriter,
+    CatalogView, Context, Error, LayoutSink, NothingToSeal, Result, Role, Target, TensorId, TensorPart,
+    TensorPlan, TensorWriter,
 };
 
 /// Plans checkpoints.
@@ -26,27 +26,14 @@ impl TensorWriter for Writer {
             let error = Error::usage("an Orbax checkpoint is a folder: name one, with a slash at its end");
             return Err(error.found(format!("{name:?}")));
         }
-        let names: HashSet<&str> = catalog.tensor_ids().map(|id| catalog.tensor(id).name).collect();
+        let arrays = representable(catalog, layout)?;
+        let ids: Vec<TensorId> = arrays.iter().map(|(id, _)| *id).collect();
+        let mut outline = Outline::of(catalog, &ids, context)?;
+        outline.losses.drain(..).try_for_each(|loss| layout.loss(loss))?;
         let mut tree = Map::new();
-        for id in catalog.tensor_ids() {
+        for (id, dtype) in arrays {
             context.check_cancelled()?;
             let tensor = catalog.tensor(id);
-            let Some(dtype) = dtype::zarr2(tensor.dtype) else {
-                let name = catalog.dtype_info(tensor.dtype)?.name().to_owned();
-                layout.omit(
-                    id,
-                    &format!(
-                        "Orbax's arrays have no dtype {name}: --step cast or dequantize gives it another"
-                    ),
-                )?;
-                continue;
-            };
-            let is_taken =
-                tensor.name.starts_with(METADATA) || tensor.name.split('/').any(|part| part.starts_with('.'));
-            if is_taken || check_path(tensor.name).is_err() {
-                layout.omit(id, "its name can be no folder's in a checkpoint: rename it")?;
-                continue;
-            }
             // What is empty has no chunk that is read; its edges may not be 0.
             let chunks: Vec<u64> = tensor.shape.iter().map(|&dim| dim.max(1)).collect();
             let array = json!({
@@ -62,11 +49,10 @@ impl TensorWriter for Writer {
             layout.bytes(file, array.to_string().as_bytes())?;
             let file = layout.file(&format!("{}/{key}", tensor.name), Role::Data)?;
             layout.tensor(file, TensorPart::whole(id))?;
-            let keys = keys(tensor.name, &names);
-            let key_metadata: Vec<Value> =
-                keys.iter().map(|key| json!({"key": key, "key_type": 2})).collect();
-            let value = json!({"value_type": "np.ndarray", "skip_deserialize": false});
-            tree.insert(tuple(&keys), json!({"key_metadata": key_metadata, "value_metadata": value}));
+            enter(&mut tree, &outline.arrays.remove(&id).unwrap_or_default(), "np.ndarray", false);
+        }
+        for (keys, word) in &outline.places {
+            enter(&mut tree, keys, word, true);
         }
         let metadata = json!({
             "tree_metadata": tree, "use_ocdbt": false, "use_zarr3": false, "store_array_data_equal_to_fill_value": true,
@@ -78,15 +64,41 @@ impl TensorWriter for Writer {
     }
 }
 
-/// The keys that a name is cut into. A name of which a part is another name stays whole: a leaf holds nothing.
-fn keys<'n>(name: &'n str, names: &HashSet<&str>) -> Vec<&'n str> {
-    let is_taken = name.match_indices('.').any(|(at, _)| names.contains(&name[..at]));
-    if is_taken { vec![name] } else { name.split('.').collect() }
+/// The arrays that Orbax can hold, and zarr's word for what their elements are; the others are omitted, each with the reason.
+fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<(TensorId, String)>> {
+    let mut arrays = Vec::new();
+    for id in catalog.tensor_ids() {
+        let tensor = catalog.tensor(id);
+        let Some(dtype) = dtype::zarr2(tensor.dtype) else {
+            let name = catalog.dtype_info(tensor.dtype)?.name().to_owned();
+            let why = "--step cast or dequantize gives it another";
+            layout.omit(id, &format!("Orbax's arrays have no dtype {name}: {why}"))?;
+            continue;
+        };
+        let is_taken =
+            tensor.name.starts_with(METADATA) || tensor.name.split('/').any(|part| part.starts_with('.'));
+        if is_taken || check_path(tensor.name).is_err() {
+            layout.omit(id, "its name can be no folder's in a checkpoint: rename it")?;
+            continue;
+        }
+        arrays.push((id, dtype));
+    }
+    Ok(arrays)
+}
+
+/// Enters a leaf into the tree.
+fn enter(tree: &mut Map<String, Value>, keys: &[Key], value_type: &str, is_empty: bool) {
+    let key_metadata: Vec<Value> = keys
+        .iter()
+        .map(|key| json!({"key": key.text, "key_type": if key.is_item { 1 } else { 2 }}))
+        .collect();
+    let value = json!({"value_type": value_type, "skip_deserialize": is_empty});
+    tree.insert(tuple(keys), json!({"key_metadata": key_metadata, "value_metadata": value}));
 }
 
 /// The keys as Python shows a tuple, which Orbax has for a key; what it reads is the list beside it.
-fn tuple(keys: &[&str]) -> String {
+fn tuple(keys: &[Key]) -> String {
     let quoted: Vec<String> =
-        keys.iter().map(|key| format!("'{}'", key.replace('\\', "\\\\").replace('\'', "\\'"))).collect();
+        keys.iter().map(|key| format!("'{}'", key.text.replace('\\', "\\\\").replace('\'', "\\'"))).collect();
     format!("({}{})", quoted.join(", "), if keys.len() == 1 { "," } else { "" })
 }

@@ -4,14 +4,14 @@ use crate::codec::{Chain, Compressor};
 use crate::dtype;
 use crate::encoding::{Encoding, Keys, Layers};
 use crate::json::Json;
-use tensorferry_sdk::{Error, Order, Result};
+use tensorferry_sdk::{Error, Limits, Order, Result};
 
 /// What a description says.
 ///
 /// # Errors
 /// Malformed; unsupported, naming what is not known.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Encoding> {
-    let json = Json::parse(bytes)?;
+pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
+    let json = Json::parse(bytes, limits)?;
     if json.get("zarr_format") != &Json::Int(2) {
         return Err(Error::malformed("zarr_format is another")
             .expected(2)

@@ -4,7 +4,7 @@ use crate::codec::{Chain, Compressor};
 use crate::dtype;
 use crate::encoding::{Encoding, Keys, Layers};
 use crate::json::Json;
-use tensorferry_sdk::{ByteOrder, Error, Order, Result};
+use tensorferry_sdk::{ByteOrder, Error, Limits, Order, Result};
 
 /// Shards in shards.
 const MOST_SHARDS: usize = 2;
@@ -13,8 +13,8 @@ const MOST_SHARDS: usize = 2;
 ///
 /// # Errors
 /// Malformed; unsupported, naming what is not known.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Encoding> {
-    let json = Json::parse(bytes)?;
+pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
+    let json = Json::parse(bytes, limits)?;
     let expect = |key: &str, value: &Json, found: &Json| {
         let error = || Error::malformed(format!("{key} is another")).expected(format!("{value:?}"));
         if found == value { Ok(()) } else { Err(error().found(format!("{found:?}"))) }

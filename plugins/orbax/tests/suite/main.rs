@@ -4,4 +4,6 @@
 mod common;
 mod conformance;
 mod fixtures;
+mod hostile;
+mod ocdbt_bytes;
 mod written;

@@ -1,0 +1,216 @@
+//! An outline has the keys that lead to each array, as Orbax restores them: those of the catalog's own tree, where it leads
+//! to all arrays by their names, or else the parts of the names. A list has its items by their numbers, none of which may be missing.
+
+use std::collections::{HashMap, HashSet};
+use tensorferry_sdk::{
+    CatalogView, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity, TensorId,
+};
+
+/// A key of a dict, or the number of an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) text: String,
+    pub(crate) is_item: bool,
+}
+
+/// The keys of arrays, and what holds a place in a list without an array.
+#[derive(Debug, Default)]
+pub(crate) struct Outline {
+    pub(crate) arrays: HashMap<TensorId, Vec<Key>>,
+    /// The keys that lead there, and Orbax's word for what is there.
+    pub(crate) places: Vec<(Vec<Key>, &'static str)>,
+    pub(crate) losses: Vec<Loss>,
+}
+
+impl Outline {
+    /// The outline of these arrays.
+    pub(crate) fn of(catalog: &dyn CatalogView, arrays: &[TensorId], context: &dyn Context) -> Result<Self> {
+        let mut walk = TreeWalk {
+            catalog,
+            context,
+            // Keys with dots are the names of modules, but where a tree of the same kind has them as they are.
+            cuts: !matches!(&*catalog.origin(), "flax" | "orbax"),
+            wanted: arrays.iter().copied().collect(),
+            outline: Self::default(),
+            keys: Vec::new(),
+            visits: 0,
+            fits: true,
+            has_lists: false,
+        };
+        if let Some(root) = catalog.root() {
+            walk.run(root)?;
+            if walk.fits && walk.wanted.is_empty() {
+                return Ok(walk.outline);
+            }
+        }
+        let mut outline = Self::of_names(catalog, arrays);
+        if walk.has_lists {
+            let why = "lists become dicts: the tree does not lead to each array by its name, and names say nothing of lists";
+            outline.losses.push(Loss::new(LossKind::State, ".", why).severity(Severity::Changed));
+        }
+        Ok(outline)
+    }
+
+    fn of_names(catalog: &dyn CatalogView, arrays: &[TensorId]) -> Self {
+        let names: HashSet<&str> = arrays.iter().map(|&id| catalog.tensor(id).name).collect();
+        let keys = |&id: &TensorId| (id, parts(catalog.tensor(id).name, |name| names.contains(name)));
+        Self { arrays: arrays.iter().map(keys).collect(), ..Self::default() }
+    }
+}
+
+/// The keys that a name is cut into. A name of which a part is another name stays whole: a leaf holds nothing.
+fn parts(name: &str, is_name: impl Fn(&str) -> bool) -> Vec<Key> {
+    let is_taken = name.match_indices('.').any(|(at, _)| is_name(&name[..at]));
+    let texts = if is_taken { vec![name] } else { name.split('.').collect() };
+    texts.into_iter().map(|text| Key { text: text.to_owned(), is_item: false }).collect()
+}
+
+/// A walk over a catalog's tree, without recursion.
+struct TreeWalk<'a> {
+    catalog: &'a dyn CatalogView,
+    context: &'a dyn Context,
+    cuts: bool,
+    wanted: HashSet<TensorId>,
+    outline: Outline,
+    /// The keys that lead to where the walk is.
+    keys: Vec<Key>,
+    visits: u64,
+    fits: bool,
+    has_lists: bool,
+}
+
+/// A container whose parts are being walked.
+struct Open {
+    parts: Vec<(Key, NodeId)>,
+    next: usize,
+    /// How many keys lead to it.
+    depth: usize,
+    /// Whether it is a list, or anywhere below one: there everything has its place.
+    is_below_list: bool,
+    /// The keys among which one that has dots could be told from others.
+    texts: HashSet<String>,
+    /// Orbax's word for it where it is empty.
+    empty: &'static str,
+    has_any: bool,
+}
+
+impl TreeWalk<'_> {
+    fn run(&mut self, root: NodeId) -> Result<()> {
+        let mut open: Vec<Open> = Vec::new();
+        self.visit(root, &mut open)?;
+        while let Some(top) = open.last_mut() {
+            self.keys.truncate(top.depth);
+            let Some((key, node)) = top.parts.get(top.next).cloned() else {
+                let (has_any, word) = (top.has_any, top.empty);
+                open.pop();
+                self.place(has_any, word, &mut open);
+                continue;
+            };
+            top.next += 1;
+            let keys = if self.cuts && !key.is_item {
+                parts(&key.text, |name| top.texts.contains(name))
+            } else {
+                vec![key]
+            };
+            self.keys.extend(keys);
+            self.visit(node, &mut open)?;
+        }
+        Ok(())
+    }
+
+    /// Enters an array, or leaves the parts of a container to walk.
+    fn visit(&mut self, mut id: NodeId, open: &mut Vec<Open>) -> Result<()> {
+        self.visits += 1;
+        // What is shared is walked again, and could grow without end.
+        if self.visits > self.context.limits().nodes {
+            self.fits = false;
+            open.clear();
+            return Ok(());
+        }
+        if self.visits.is_multiple_of(1 << 16) {
+            self.context.check_cancelled()?;
+        }
+        let mut node = self.older(id, None)?;
+        while let (NodeKind::ATTRIBUTED, Some(&inner)) = (node.kind, node.children.first()) {
+            node = self.older(inner, Some(id))?;
+            id = inner;
+        }
+        if node.children.iter().any(|child| *child >= id) {
+            return Err(Error::plugin("a node of the tree has a child that is not older"));
+        }
+        let (parts, empty) = match node.kind {
+            NodeKind::MAP => (self.entries(&node)?, "Dict"),
+            NodeKind::LIST => (items(&node), "List"),
+            NodeKind::TUPLE => (items(&node), "Tuple"),
+            _ => {
+                let is_there = node.as_tensor().is_some_and(|tensor| self.enter(tensor));
+                self.place(is_there, "None", open);
+                return Ok(());
+            }
+        };
+        let is_list = node.kind != NodeKind::MAP;
+        self.has_lists |= is_list && !parts.is_empty();
+        let texts = if self.cuts && !is_list {
+            parts.iter().map(|(key, _)| key.text.clone()).collect()
+        } else {
+            HashSet::new()
+        };
+        let is_below_list = is_list || open.last().is_some_and(|outer| outer.is_below_list);
+        let depth = self.keys.len();
+        open.push(Open { parts, next: 0, depth, is_below_list, texts, empty, has_any: false });
+        Ok(())
+    }
+
+    /// Notes the end of an array or a container: one that has nothing that is written still has its place in a list.
+    fn place(&mut self, has_any: bool, word: &'static str, open: &mut [Open]) {
+        let Some(outer) = open.last_mut() else { return };
+        if !has_any && outer.is_below_list {
+            self.outline.places.push((self.keys.clone(), word));
+        }
+        outer.has_any |= has_any || outer.is_below_list;
+    }
+
+    /// Whether an array is written where the walk is.
+    fn enter(&mut self, id: TensorId) -> bool {
+        let is_left_out = !self.wanted.remove(&id);
+        if is_left_out || id.0 >= self.catalog.tensor_count() {
+            // One that was there already would be in two places.
+            self.fits &= !self.outline.arrays.contains_key(&id);
+            return false;
+        }
+        let name = self.catalog.tensor(id).name;
+        let mut rest = Some(name);
+        for (number, key) in self.keys.iter().enumerate() {
+            let left = rest.and_then(|rest| if number == 0 { Some(rest) } else { rest.strip_prefix('.') });
+            rest = left.and_then(|rest| rest.strip_prefix(&*key.text));
+        }
+        self.fits &= rest == Some("") && !self.keys.is_empty();
+        self.outline.arrays.insert(id, self.keys.clone());
+        true
+    }
+
+    fn older(&self, id: NodeId, than: Option<NodeId>) -> Result<Node> {
+        if than.is_some_and(|than| id >= than) {
+            return Err(Error::plugin("a node of the tree has a child that is not older"));
+        }
+        self.catalog.node(id)
+    }
+
+    /// The entries of a mapping whose keys are texts, or numbers, which are texts in Orbax too.
+    fn entries(&self, node: &Node) -> Result<Vec<(Key, NodeId)>> {
+        let mut parts = Vec::new();
+        for (key, value) in node.entries() {
+            let key = self.catalog.node(key)?;
+            let number = || key.as_wide_int().map(|number| number.to_string());
+            if let Some(text) = key.as_text().map(str::to_owned).or_else(number) {
+                parts.push((Key { text, is_item: false }, value));
+            }
+        }
+        Ok(parts)
+    }
+}
+
+fn items(node: &Node) -> Vec<(Key, NodeId)> {
+    let numbered = node.children.iter().enumerate();
+    numbered.map(|(number, &child)| (Key { text: number.to_string(), is_item: true }, child)).collect()
+}

@@ -1,0 +1,87 @@
+//! A shard is a chunk of chunks, with an index that says where each of them lies in it.
+//!
+//! ```text
+//! offset u64, length u64    of each chunk, in row-major order; both 2^64 - 1 where it is not there
+//! crc32c u32                of all that
+//! ```
+//!
+//! Numbers are little-endian, and the index is at the shard's end or at its start.
+
+use crate::span::Span;
+use tensorferry_sdk::{Context, Error, Result, Source, crc32c};
+
+/// Bytes of an index's entry.
+const ENTRY: u64 = 16;
+
+/// The index of a shard of which no two chunks share a byte: what lies in it is no more than the shard, however often it is
+/// asked for.
+pub(crate) struct Index {
+    shard: Span,
+    entries: Vec<u8>,
+}
+
+impl Index {
+    /// The index of so many chunks.
+    ///
+    /// # Errors
+    /// Malformed, with the file; i/o; a limit.
+    pub(crate) fn of(
+        shard: &Span,
+        count: u64,
+        at_start: bool,
+        source: &dyn Source,
+        context: &dyn Context,
+    ) -> Result<Self> {
+        let file = |error: Error| match shard {
+            Span::File { file, .. } => error.file(source.name(*file)),
+            Span::Inline { .. } => error,
+        };
+        let index_len = count * ENTRY + 4;
+        let index_at = if at_start { Some(0) } else { shard.len().checked_sub(index_len) };
+        let index = index_at.and_then(|at| shard.part(at, index_len));
+        let index = index.ok_or_else(|| {
+            let error = Error::malformed("a shard is shorter than its index");
+            file(error.expected(format!("{index_len} bytes")).found(shard.len()))
+        })?;
+        let mut entries = index.bytes(source, context.limits())?;
+        let stored = entries.split_off(entries.len().saturating_sub(4));
+        let stored = stored.try_into().map(u32::from_le_bytes).unwrap_or_default();
+        let computed = crc32c(&entries);
+        if stored != computed {
+            let error = Error::malformed("the crc32c of a shard's index is wrong");
+            return Err(file(error.expected(format!("{stored:#010x}")).found(format!("{computed:#010x}"))));
+        }
+        // Where chunks may lie.
+        let within = if at_start { index_len..shard.len() } else { 0..shard.len() - index_len };
+        let mut there = Vec::new();
+        for (offset, len) in places(&entries).flatten() {
+            let end = offset.checked_add(len).filter(|end| offset >= within.start && *end <= within.end);
+            let end = end.ok_or_else(|| {
+                let error = Error::malformed("a shard's chunk reaches past the shard or into its index");
+                file(error.offset(offset).found(format!("{len} bytes")))
+            })?;
+            there.push((offset, end));
+        }
+        context.check_cancelled()?;
+        there.sort_unstable();
+        if let Some(pair) = there.windows(2).find(|pair| pair[1].0 < pair[0].1) {
+            return Err(file(Error::malformed("two chunks of a shard share bytes").offset(pair[1].0)));
+        }
+        Ok(Self { shard: shard.clone(), entries })
+    }
+
+    /// Where each chunk lies; none for one that is not there.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = Option<Span>> + '_ {
+        places(&self.entries).map(|place| place.and_then(|(offset, len)| self.shard.part(offset, len)))
+    }
+}
+
+/// The offset and the length of each chunk.
+fn places(entries: &[u8]) -> impl Iterator<Item = Option<(u64, u64)>> + '_ {
+    let (numbers, _) = entries.as_chunks::<8>();
+    let (pairs, _) = numbers.as_chunks::<2>();
+    pairs.iter().map(|pair| {
+        let [offset, len] = pair.map(u64::from_le_bytes);
+        Some((offset, len)).filter(|place| *place != (u64::MAX, u64::MAX))
+    })
+}

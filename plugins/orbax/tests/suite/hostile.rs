@@ -1,0 +1,284 @@
+//! Checkpoints that claim far more than they have: each is refused, or read, in the time and memory of what is there.
+
+use crate::common::{folder, with_view};
+use crate::ocdbt_bytes::{Kv, inner, leaf, store};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tensorferry_sdk::{Entry, ErrorKind, FileId, MemorySource, Result, Severity, Source, crc32c};
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// Most memory of this process, with all of its tests, and most seconds of one attack.
+const MOST: (u64, Duration) = (768 << 20, Duration::from_secs(20));
+
+fn zarr2(shape: &[u64], chunks: &[u64], fill: &serde_json::Value, compressor: Option<&str>) -> Vec<u8> {
+    let compressor = compressor.map(|id| json!({"id": id}));
+    let array = json!({
+        "zarr_format": 2, "shape": shape, "chunks": chunks, "dtype": "|u1", "order": "C", "compressor": compressor,
+        "fill_value": fill, "filters": null,
+    });
+    array.to_string().into_bytes()
+}
+
+fn zarr3(shape: u64, chunk: u64, codecs: &serde_json::Value) -> Vec<u8> {
+    let array = json!({
+        "zarr_format": 3, "node_type": "array", "shape": [shape], "data_type": "uint8", "fill_value": 0,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [chunk]}},
+        "chunk_key_encoding": {"name": "default"}, "codecs": codecs,
+    });
+    array.to_string().into_bytes()
+}
+
+fn shards(chunk: u64, codecs: &serde_json::Value) -> serde_json::Value {
+    json!([{"name": "sharding_indexed", "configuration": {
+        "chunk_shape": [chunk], "codecs": codecs, "index_codecs": ["bytes", "crc32c"],
+    }}])
+}
+
+/// An index of a shard all of whose chunks are its first bytes.
+fn index(count: usize, len: usize) -> Vec<u8> {
+    let entry = [0_u64.to_le_bytes(), (len as u64).to_le_bytes()].concat();
+    let entries = entry.repeat(count);
+    [&entries[..], &crc32c(&entries).to_le_bytes()].concat()
+}
+
+fn keys(count: u32) -> Vec<Vec<u8>> {
+    (0..count).map(|number| number.to_be_bytes()[1..].to_vec()).collect()
+}
+
+/// Bytes that nothing makes shorter.
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state.to_be_bytes()[0]
+    };
+    std::iter::repeat_with(next).take(len).collect()
+}
+
+/// 40,000 children in one file, whose path is 60,000 bytes.
+fn long_path() -> Files {
+    let children: Vec<_> = keys(40_000).into_iter().map(|key| (key, 0, 0, 10)).collect();
+    let node = inner(1, &"a".repeat(60_000), &children, false);
+    store(&node, 0, node.len(), 1)
+}
+
+/// 3,000 children below a prefix of a megabyte.
+fn long_prefix() -> Files {
+    let children: Vec<_> = keys(3000).into_iter().map(|key| (key, 1, 0, 10)).collect();
+    let mut data = inner(1, "d/x", &children, false);
+    let first = data.len();
+    let root = inner(2, "d/x", &[(vec![b'p'; 1_000_000], 1_000_000, 0, first as u64)], true);
+    data.extend(&root);
+    store(&data, first, root.len(), 2)
+}
+
+/// A shard in a node, of which 3,000 chunks are the same megabyte.
+fn inline_shard() -> Files {
+    let count = 3000;
+    let value = [zstd::encode_all(&[0; 1 << 20][..], 1).unwrap(), noise(1 << 20)].concat();
+    let shard = [&value[..], &index(count, value.len())].concat();
+    let shape = (count as u64) << 20;
+    let array = zarr3(shape, shape, &shards(1 << 20, &json!(["bytes", "zstd"])));
+    let node = leaf("", &[(b"w/c/0", Kv::Inline(shard)), (b"w/zarr.json", Kv::Inline(array))], false);
+    store(&node, 0, node.len(), 0)
+}
+
+/// A description of millions of numbers in a few thousand bytes.
+fn long_description(numbers: usize) -> Files {
+    let text = [b"[".to_vec(), b"0,".repeat(numbers), b"0]".to_vec()].concat();
+    let node = leaf("", &[(b"w/.zarray", Kv::Inline(text))], true);
+    store(&node, 0, node.len(), 0)
+}
+
+/// Each node has its child twice, 23 nodes deep.
+fn shared_nodes() -> Files {
+    let mut data = leaf("", &[(b"k", Kv::Inline(Vec::new()))], false);
+    let (mut offset, mut len) = (0, data.len());
+    for height in 1..24 {
+        let child = |key: &[u8]| (key.to_vec(), 1, offset as u64, len as u64);
+        let node = inner(height, "d/x", &[child(b"a"), child(b"b")], false);
+        (offset, len) = (data.len(), node.len());
+        data.extend(node);
+    }
+    store(&data, offset, len, 23)
+}
+
+/// Shards whose chunks are shards, all of them the same one.
+fn shards_in_shards() -> Files {
+    let count = 8000;
+    let inner = [vec![0], index(count, 1)].concat();
+    let outer = [&inner[..], &index(count, inner.len())].concat();
+    let side = count as u64;
+    let array = zarr3(1, side * side, &shards(side, &shards(1, &json!(["bytes"]))));
+    Files::from([("w/c/0".to_owned(), outer), ("w/zarr.json".to_owned(), array)])
+}
+
+/// A thousand arrays on one compressed chunk of 64 MiB.
+fn one_chunk() -> Files {
+    let chunk = zstd::encode_all(&vec![0; 64 << 20][..], 1).unwrap();
+    let array = zarr2(&[64 << 20], &[64 << 20], &json!(0), Some("zstd"));
+    let names: Vec<[String; 2]> =
+        (0..1000).map(|number| ["/.zarray", "/0"].map(|end| format!("w{number:04}{end}"))).collect();
+    let values = names.iter().flat_map(|[description, key]| {
+        let inline = (description.as_bytes(), Kv::Inline(array.clone()));
+        [inline, (key.as_bytes(), Kv::Indirect(0, chunk.len() as u64))]
+    });
+    let node = leaf("d/x", &values.collect::<Vec<_>>(), false);
+    let data = [&chunk[..], &node].concat();
+    store(&data, chunk.len(), node.len(), 0)
+}
+
+/// Millions of values in the tree's description, whose form is right.
+fn long_tree() -> Files {
+    let tree = format!("{{\"tree_metadata\":{{}},\"z\":[{}0]}}", "0,".repeat(4 << 20));
+    Files::from([("_METADATA".to_owned(), tree.into_bytes())])
+}
+
+/// The most memory that this process had.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().trim().parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn what_is_claimed_takes_no_time_and_no_memory() {
+    for (name, files, kind, word) in [
+        ("a long path", long_path(), ErrorKind::Malformed, "no path in"),
+        ("a long prefix", long_prefix(), ErrorKind::Limit, "unfold to too much"),
+        ("a shard in a node", inline_shard(), ErrorKind::Malformed, "share bytes"),
+        ("50 million numbers", long_description(50_000_000), ErrorKind::Malformed, "becomes too long"),
+        ("6 million numbers", long_description(6_000_000), ErrorKind::Limit, "description is too long"),
+        ("nodes with two parents", shared_nodes(), ErrorKind::Malformed, "one child"),
+        ("shards in shards", shards_in_shards(), ErrorKind::Malformed, "share bytes"),
+        ("one chunk for a thousand arrays", one_chunk(), ErrorKind::Limit, "expanded_bytes"),
+        ("a tree of 4 million values", long_tree(), ErrorKind::Limit, "nodes"),
+    ] {
+        let clock = Instant::now();
+        let error = with_view(&folder(files), |view| view.catalog().tensors().len()).unwrap_err();
+        assert!(error.kind() == kind && error.to_string().contains(word), "{name}: {error}");
+        assert!(clock.elapsed() < MOST.1, "{name}: {:?}", clock.elapsed());
+        assert!(peak() < MOST.0, "{name}: {} bytes", peak());
+    }
+}
+
+/// A source that counts how often it is asked for a file.
+struct Asked {
+    source: MemorySource,
+    count: AtomicU64,
+}
+
+impl Source for Asked {
+    fn entry(&self) -> &Entry {
+        self.source.entry()
+    }
+
+    fn open(&self, name: &str) -> Result<FileId> {
+        self.source.open(name)
+    }
+
+    fn contains(&self, name: &str) -> Result<bool> {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.source.contains(name)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<String>> {
+        self.source.list(prefix)
+    }
+
+    fn folders(&self, folder: &str) -> Result<Vec<String>> {
+        self.source.folders(folder)
+    }
+
+    fn name(&self, file: FileId) -> &str {
+        self.source.name(file)
+    }
+
+    fn len(&self, file: FileId) -> u64 {
+        self.source.len(file)
+    }
+
+    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.source.read_at(file, offset, buffer)
+    }
+}
+
+#[test]
+fn chunks_that_are_not_there_are_counted_over_all_arrays() {
+    // 140 bytes claim 16 million chunks, and so does each of ten arrays.
+    for (arrays, chunks) in [(1, 16_000_000), (10, 100_000)] {
+        let name = |number| format!("w{number}/.zarray");
+        let files = (0..arrays).map(|number| (name(number), zarr2(&[chunks], &[1], &json!(0), None)));
+        let source = Asked { source: folder(files.collect()), count: AtomicU64::new(0) };
+        let error = with_view(&source, |_| ()).unwrap_err();
+        assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("entries"), "{error}");
+        let asked = source.count.into_inner();
+        assert!(asked < 300_000, "{asked} files were asked for");
+    }
+}
+
+#[test]
+fn a_chunk_that_is_not_there_is_named() {
+    let two = || vec![1, 2];
+    let files = |fill: serde_json::Value| {
+        let array = zarr2(&[6], &[2], &fill, None);
+        Files::from([("w/.zarray".to_owned(), array), ("w/0".to_owned(), two()), ("w/2".to_owned(), two())])
+    };
+    let tree = |stores_all: bool| {
+        let tree = json!({
+            "tree_metadata": {"('w',)": {
+                "key_metadata": [{"key": "w", "key_type": 2}],
+                "value_metadata": {"value_type": "jax.Array", "skip_deserialize": false},
+            }},
+            "use_ocdbt": false, "store_array_data_equal_to_fill_value": stores_all,
+        });
+        ("_METADATA".to_owned(), tree.to_string().into_bytes())
+    };
+    let mut stored = files(json!(0));
+    stored.extend([tree(true)]);
+    for files in [stored, files(json!(null))] {
+        let error = with_view(&folder(files), |_| ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+        let said = error.to_string();
+        assert!(
+            said.contains("not there") && said.contains("w/1") && said.contains("tensor \"w\""),
+            "{said}"
+        );
+    }
+    // Where a chunk may be left out, it is the fill value, and that is said.
+    let mut left_out = files(json!(7));
+    left_out.extend([tree(false)]);
+    with_view(&folder(left_out), |view| {
+        assert_eq!(view.tensor_named("w").unwrap().2, [1, 2, 7, 7, 1, 2]);
+        let [loss] = view.catalog().losses() else { panic!("{:?}", view.catalog().losses()) };
+        assert_eq!((&*loss.what, loss.severity), ("w", Severity::Changed));
+        assert!(loss.why.contains("1 of its 3 chunks"), "{loss}");
+    })
+    .unwrap();
+    // None of them there: as many as the array has are read, and not as many as it claims.
+    let none = Files::from([("w/.zarray".to_owned(), zarr2(&[200_000], &[1], &json!(7), None))]);
+    with_view(&folder(none), |view| {
+        assert!(view.tensor_named("w").unwrap().2.iter().all(|byte| *byte == 7));
+    })
+    .unwrap();
+}
+
+#[test]
+fn arrays_in_groups_are_found() {
+    let array = || zarr2(&[2], &[2], &json!(0), None);
+    let files = [
+        ("top/.zarray", array()),
+        ("top/0", vec![0, 1]),
+        ("grp/w/.zarray", array()),
+        ("grp/w/0", vec![2, 3]),
+    ];
+    let files = files.map(|(name, bytes)| (name.to_owned(), bytes));
+    with_view(&folder(Files::from(files)), |view| {
+        assert_eq!(view.tensor_named("grp/w").unwrap().2, [2, 3]);
+        assert_eq!(view.tensor_named("top").unwrap().2, [0, 1]);
+    })
+    .unwrap();
+}
