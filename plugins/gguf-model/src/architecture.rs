@@ -14,7 +14,7 @@ pub struct Architecture {
     pub model_type: &'static str,
     /// Whether llama.cpp turns neighbours, where transformers turns halves of a head: rows of Q and K lie in
     /// another order then.
-    is_interleaved: bool,
+    pub(crate) is_interleaved: bool,
 }
 
 /// Of those that share a word of GGUF's the first is the one that a GGUF file is taken for: it computes the same.
@@ -23,23 +23,6 @@ const KNOWN: [Architecture; 4] = [
     Architecture { gguf: "llama", class: "MistralForCausalLM", model_type: "mistral", is_interleaved: true },
     Architecture { gguf: "qwen2", class: "Qwen2ForCausalLM", model_type: "qwen2", is_interleaved: false },
     Architecture { gguf: "qwen3", class: "Qwen3ForCausalLM", model_type: "qwen3", is_interleaved: false },
-];
-
-/// What is there once, by the name before its last dot: of transformers, of GGUF.
-const ONCE: [&str; 3] = ["model.embed_tokens", "model.norm", "lm_head"];
-/// What each layer has.
-const LAYER: [&str; 11] = [
-    "input_layernorm",
-    "post_attention_layernorm",
-    "self_attn.q_proj",
-    "self_attn.k_proj",
-    "self_attn.v_proj",
-    "self_attn.o_proj",
-    "self_attn.q_norm",
-    "self_attn.k_norm",
-    "mlp.gate_proj",
-    "mlp.up_proj",
-    "mlp.down_proj",
 ];
 
 impl Architecture {
@@ -65,18 +48,6 @@ impl Architecture {
         words.join(", ")
     }
 
-    /// Whether a tensor of transformers has a name in GGUF.
-    #[must_use]
-    pub fn has_name(&self, name: &str) -> bool {
-        let Some((module, "weight" | "bias")) = name.rsplit_once('.') else { return false };
-        let in_layer = || {
-            let (number, module) = module.strip_prefix("model.layers.")?.split_once('.')?;
-            let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-            Some(is_number && LAYER.contains(&module))
-        };
-        ONCE.contains(&module) || in_layer() == Some(true)
-    }
-
     /// Whether a tensor holds what a program computes for itself: older versions of transformers saved it.
     #[must_use]
     pub fn is_computed(name: &str) -> bool {
@@ -98,27 +69,6 @@ impl Architecture {
             format!("llama-from-ggml,heads={heads},kv_heads={kv_heads},width={width}")
         } else {
             "qwen-from-ggml".to_owned()
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_those_of_the_llama_family() {
-        for (name, is_one) in [
-            ("model.embed_tokens.weight", true),
-            ("model.layers.10.self_attn.q_proj.bias", true),
-            ("model.layers.0.mlp.down_proj.weight", true),
-            ("model.layers.x.mlp.down_proj.weight", false),
-            ("model.layers.0.mlp.down_proj.qweight", false),
-            ("model.layers.0.mlp.experts.0.w1.weight", false),
-            ("lm_head.weight", true),
-            ("weight", false),
-        ] {
-            assert_eq!(KNOWN[0].has_name(name), is_one, "{name}");
         }
     }
 }

@@ -52,8 +52,23 @@ impl Config {
         Ok(Some(config))
     }
 
+    /// `num_hidden_layers`.
+    pub(crate) fn layers(&self) -> Result<u64> {
+        needed(&self.json, "num_hidden_layers")
+    }
+
+    /// `intermediate_size`.
+    pub(crate) fn inner(&self) -> Result<u64> {
+        needed(&self.json, "intermediate_size")
+    }
+
+    /// Whether the embeddings are the output's weight. Of these architectures none has it so where nothing says it.
+    pub(crate) fn is_tied(&self) -> bool {
+        self.json.get("tie_word_embeddings").and_then(Json::as_bool) == Some(true)
+    }
+
     /// Numbers of a head.
-    fn head(&self) -> Result<u64> {
+    pub(crate) fn head(&self) -> Result<u64> {
         match number(&self.json, "head_dim")? {
             Some(0) => Err(malformed("head_dim").expected("1 or more").found(0)),
             Some(head) => Ok(head),
@@ -75,6 +90,13 @@ impl Config {
         Ok(own.or(in_rope).unwrap_or(DEFAULT_THETA))
     }
 
+    /// How much of a head is turned.
+    fn rotary_part(&self) -> Result<Option<f64>> {
+        let key = "partial_rotary_factor";
+        let in_rope = self.rope().map(|rope| float(rope, key)).transpose()?.flatten();
+        Ok(float(&self.json, key)?.or(in_rope))
+    }
+
     fn rope_type(&self) -> Option<&str> {
         let rope = self.rope()?;
         ["rope_type", "type"].iter().find_map(|key| rope.get(*key)?.as_str())
@@ -93,6 +115,36 @@ impl Config {
         parameters.factors(self.theta()?, self.head()?).map(Some)
     }
 
+    /// What is said of the model that its architecture has no key for in GGUF: the key, and what comes of that.
+    ///
+    /// # Errors
+    /// Malformed, for numbers that are none.
+    pub(crate) fn unheld(&self) -> Result<Vec<(&'static str, String)>> {
+        let Some(window) = self.window()? else { return Ok(Vec::new()) };
+        let why = format!(
+            "llama.cpp's {} attends to all positions: beyond {window} tokens it computes other numbers than the model",
+            self.architecture.gguf
+        );
+        Ok(vec![("config.json: sliding_window", why)])
+    }
+
+    /// How many positions attention goes back, where these are not all of them.
+    fn window(&self) -> Result<Option<u64>> {
+        let Some(window) = number(&self.json, "sliding_window")? else { return Ok(None) };
+        let is_true = |key: &str| self.json.get(key).and_then(Json::as_bool) == Some(true);
+        let is_used = match self.architecture.model_type {
+            "mistral" => true,
+            "qwen2" | "qwen3" => is_true("use_sliding_window"),
+            _ => false,
+        };
+        Ok(Some(window).filter(|&window| is_used && self.context().is_ok_and(|context| window < context)))
+    }
+
+    /// `max_position_embeddings`.
+    fn context(&self) -> Result<u64> {
+        Ok(number(&self.json, "max_position_embeddings")?.unwrap_or(DEFAULT_CONTEXT))
+    }
+
     /// # Errors
     /// Unsupported: what llama.cpp's Llama does not compute, by name; malformed, for numbers that are none.
     pub(crate) fn add_to(&self, entries: &mut Entries) -> Result<()> {
@@ -100,16 +152,18 @@ impl Config {
         if act != "silu" {
             return Err(refused("hidden_act", act).expected("silu"));
         }
+        if let Some(part) = self.rotary_part()?.filter(|&part| part != 1.0) {
+            return Err(refused("partial_rotary_factor", &part.to_string()).expected(1));
+        }
         let word = self.architecture.gguf;
         let key = |name: &str| format!("{word}.{name}");
         entries.text("general.architecture", word);
         entries.text("general.type", "model");
         entries.u32("general.quantization_version", 2)?;
-        entries.u32(&key("block_count"), needed(&self.json, "num_hidden_layers")?)?;
-        let context = number(&self.json, "max_position_embeddings")?.unwrap_or(DEFAULT_CONTEXT);
-        entries.u32(&key("context_length"), context)?;
+        entries.u32(&key("block_count"), self.layers()?)?;
+        entries.u32(&key("context_length"), self.context()?)?;
         entries.u32(&key("embedding_length"), self.width)?;
-        entries.u32(&key("feed_forward_length"), needed(&self.json, "intermediate_size")?)?;
+        entries.u32(&key("feed_forward_length"), self.inner()?)?;
         entries.u32(&key("attention.head_count"), self.heads)?;
         entries.u32(&key("attention.head_count_kv"), self.kv_heads)?;
         let epsilon = float(&self.json, "rms_norm_eps")?.unwrap_or(DEFAULT_EPSILON);
@@ -189,6 +243,49 @@ fn float(json: &Map<String, Json>, key: &str) -> Result<Option<f64>> {
         None | Some(Json::Null) => Ok(None),
         Some(value) => {
             value.as_f64().map(Some).ok_or_else(|| malformed(key).expected("a number").found(value))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use serde_json::json;
+
+    fn config(kind: &str, more: &Json) -> Config {
+        let mut json = json!({
+            "model_type": kind, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+            "num_attention_heads": 4, "max_position_embeddings": 64,
+        });
+        json.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Config::of(json).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_window_that_is_in_use_is_said() {
+        for (kind, more, is_said) in [
+            ("mistral", json!({"sliding_window": 16}), true),
+            ("mistral", json!({"sliding_window": 64}), false),
+            ("mistral", json!({"sliding_window": null}), false),
+            ("qwen2", json!({"sliding_window": 16, "use_sliding_window": false}), false),
+            ("qwen2", json!({"sliding_window": 16, "use_sliding_window": true}), true),
+            ("llama", json!({"sliding_window": 16}), false),
+        ] {
+            assert_eq!(!config(kind, &more).unheld().unwrap().is_empty(), is_said, "{kind}: {more}");
+        }
+    }
+
+    #[test]
+    fn heads_are_turned_as_a_whole_or_refused() {
+        for (more, is_taken) in [
+            (json!({"partial_rotary_factor": 1.0}), true),
+            (json!({"partial_rotary_factor": 0.5}), false),
+            (json!({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25}}), false),
+        ] {
+            let added = config("llama", &more).add_to(&mut Entries::default());
+            assert_eq!(added.is_ok(), is_taken, "{more}");
         }
     }
 }

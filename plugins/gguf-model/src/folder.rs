@@ -53,3 +53,8 @@ impl Folder<'_> {
 pub(crate) fn no_model(key: &str) -> Error {
     Error::malformed(format!("{key} says what no model can have")).file("config.json")
 }
+
+/// Weights that are not what `config.json` says of them.
+pub(crate) fn contradicts(what: &str) -> Error {
+    Error::malformed(format!("{what}; -o names=keep carries weights as they are")).file("config.json")
+}

@@ -3,7 +3,8 @@
 //!
 //! | File | What it yields |
 //! |---|---|
-//! | `architecture.rs` | the architectures that are known, their names of tensors, their recipes |
+//! | `architecture.rs` | the architectures that are known, their recipes |
+//! | `weights.rs` | the names of weights, and whether they are what `config.json` says |
 //! | `folder.rs` | JSON and bytes of a model folder |
 //! | `config.rs` | `config.json` as metadata: the keys that llama.cpp's loader needs |
 //! | `rope.rs` | Llama 3's factors of rotary frequencies, which a GGUF file has as a tensor |
@@ -23,10 +24,12 @@ mod folder;
 mod rope;
 mod to_hf;
 mod tokenizer;
+mod weights;
 
 pub use architecture::{Architecture, FREQUENCIES};
 pub use entries::Entries;
 pub use to_hf::{HfFiles, HfTensors, to_hf};
+pub use weights::has_name;
 
 use config::Config;
 use folder::Folder;
@@ -54,6 +57,23 @@ impl<'a> HfModel<'a> {
     #[must_use]
     pub fn architecture(&self) -> &'static Architecture {
         self.config.architecture
+    }
+
+    /// Checks the model's tensors, under the names of transformers or of GGUF, against its configuration: that each has
+    /// the dimensions that it says, and that none is missing.
+    ///
+    /// # Errors
+    /// Malformed, with the tensor, what `config.json` says, and what was found.
+    pub fn check_weights<'t>(&self, tensors: impl Iterator<Item = (&'t str, &'t [u64])>) -> Result<()> {
+        weights::check(&self.config, tensors)
+    }
+
+    /// What `config.json` says that a GGUF file has no key for: which key, and what comes of that.
+    ///
+    /// # Errors
+    /// Malformed, for numbers that are none.
+    pub fn unheld(&self) -> Result<Vec<(&'static str, String)>> {
+        self.config.unheld()
     }
 
     /// The recipe that gives its tensors the names and the order of rows that llama.cpp wants.

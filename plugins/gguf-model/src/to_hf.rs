@@ -14,6 +14,8 @@ use tensorferry_sdk::{Error, Result, Value};
 pub struct HfFiles {
     /// The recipe that gives its tensors the names and the order of rows of transformers.
     pub recipe: String,
+    /// Whether that brings the rows of queries and keys in another order.
+    pub reorders_rows: bool,
     /// Files by their names, each a text.
     pub files: Vec<(&'static str, String)>,
     /// What has no counterpart: what, and why.
@@ -92,7 +94,8 @@ pub fn to_hf(metadata: &BTreeMap<String, Value>, tensors: &HfTensors<'_>) -> Res
         Err(why) => losses.push(("tokenizer.json", why)),
     }
     let (heads, kv_heads, width) = model.attention()?;
-    Ok(HfFiles { recipe: architecture.recipe_to_hf(heads, kv_heads, width), files, losses, held })
+    let recipe = architecture.recipe_to_hf(heads, kv_heads, width);
+    Ok(HfFiles { recipe, reorders_rows: architecture.is_interleaved, files, losses, held })
 }
 
 /// As transformers writes it.

@@ -25,6 +25,7 @@
 //! | `big_endian.rs` | blocks whose scales are turned round |
 //! | `dequantize.rs` | the numbers that blocks stand for; in its folder, type by type |
 //! | `set.rs` | the files of a model |
+//! | `file_type.rs` | the mix of types that a file says it is of |
 //! | `quantize.rs` | which tensors become blocks; in its folder, how |
 //! | `like.rs` | another file whose metadata, order and types an output has |
 //! | `model.rs`, `names.rs` | a Hugging Face model folder as a file that llama.cpp loads, and the way back |
@@ -41,6 +42,7 @@ mod write;
 mod big_endian;
 mod cursor;
 mod dequantize;
+mod file_type;
 mod header;
 mod like;
 mod metadata;

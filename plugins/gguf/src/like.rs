@@ -1,13 +1,15 @@
 //! Another file (`-o like=`) whose metadata, order and types an output has. What it has and the output has not, or the
 //! other way round, is told.
 
+use crate::ARCHITECTURE_KEY;
 use crate::header::Header;
 use crate::quantize::Rules;
 use crate::set::Set;
 use std::collections::{BTreeMap, HashMap};
-use tensorferry_sdk::{Context, LayoutSink, Loss, LossKind, Result, Severity, Value};
+use tensorferry_sdk::{Context, Error, LayoutSink, Loss, LossKind, Result, Severity, Value};
 
 pub(crate) struct Like {
+    path: String,
     pub(crate) metadata: BTreeMap<String, Value>,
     /// For each tensor its place in the list, and the word for its type, if it can be quantised to.
     tensors: HashMap<String, (usize, String)>,
@@ -29,7 +31,41 @@ impl Like {
             (tensor.name.to_string(), (place, tensor.ggml_type.name().to_ascii_lowercase()))
         };
         let tensors = tensors.enumerate().map(place).collect();
-        Ok(Self { metadata, tensors })
+        Ok(Self { path: path.to_owned(), metadata, tensors })
+    }
+
+    /// Checks that the input is of the same architecture, where both say one.
+    ///
+    /// # Errors
+    /// Usage: it is not.
+    pub(crate) fn check_architecture(&self, own: Option<&str>) -> Result<()> {
+        let other = self.metadata.get(ARCHITECTURE_KEY).and_then(Value::as_text);
+        match (own, other) {
+            (Some(own), Some(other)) if own != other => {
+                Err(Error::usage("option like: the file is of another architecture than the input")
+                    .file(&*self.path)
+                    .expected(format!("{own}, or -o set={ARCHITECTURE_KEY}=string:NAME"))
+                    .found(other))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that some tensor is in both.
+    ///
+    /// # Errors
+    /// Usage: none is.
+    pub(crate) fn check_names<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> Result<()> {
+        let Some(first) = names.next() else { return Ok(()) };
+        let is_there = |name: &str| self.tensors.contains_key(name);
+        if self.tensors.is_empty() || is_there(first) || names.any(is_there) {
+            return Ok(());
+        }
+        let some = self.tensors.keys().min().map_or("", String::as_str);
+        Err(Error::usage("option like: the file has no tensor of a name that the input's have")
+            .file(&*self.path)
+            .expected(format!("names such as {first}"))
+            .found(some))
     }
 
     /// Where a tensor stands; those that the other file does not have come last.

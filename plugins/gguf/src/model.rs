@@ -4,7 +4,7 @@
 use crate::ARCHITECTURE_KEY;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tensorferry_gguf_model::{Architecture, FREQUENCIES, HfModel};
+use tensorferry_gguf_model::{Architecture, FREQUENCIES, HfModel, has_name};
 use tensorferry_sdk::{
     CatalogView, Context, Dtype, Error, LayoutSink, Loss, LossKind, Result, Source, Value,
 };
@@ -18,6 +18,8 @@ const NARROW: [(Dtype, &str); 3] = [(Dtype::BF16, "bf16"), (Dtype::F16, "f16"), 
 /// What a file says of a model beside its weights.
 #[derive(Default)]
 pub(crate) struct Model {
+    /// The word of `general.architecture`.
+    pub(crate) architecture: &'static str,
     pub(crate) metadata: BTreeMap<String, Value>,
     /// The bytes of the F32 tensor [`FREQUENCIES`].
     pub(crate) frequencies: Option<Vec<u8>>,
@@ -26,7 +28,8 @@ pub(crate) struct Model {
 /// The steps that make of a model of transformers' one of llama.cpp's; none, if it is not known, or is not one.
 ///
 /// # Errors
-/// Unsupported: a known model that has a tensor without a name; malformed; i/o.
+/// Unsupported: a known model that has a tensor without a name; malformed: weights that are not what its configuration
+/// says; i/o.
 pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<Vec<String>> {
     let Some(folder) = context.input_folder()? else { return Ok(Vec::new()) };
     if !has(catalog, EMBEDDINGS[0]) {
@@ -38,7 +41,7 @@ pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<
     for tensor in tensors() {
         if Architecture::is_computed(tensor.name) {
             steps.push(format!("drop:{}", tensor.name));
-        } else if !model.architecture().has_name(tensor.name) {
+        } else if !has_name(tensor.name) {
             return Err(Error::unsupported(format!(
                 "llama.cpp's {} has no tensor for this one",
                 model.architecture().gguf
@@ -50,6 +53,8 @@ pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<
             ));
         }
     }
+    let kept = tensors().filter(|tensor| !Architecture::is_computed(tensor.name));
+    model.check_weights(kept.map(|tensor| (tensor.name, tensor.shape)))?;
     steps.push(model.recipe());
     let is_narrow = |dtype| tensors().any(|tensor| tensor.shape.len() == 1 && tensor.dtype == dtype);
     let narrow: String = NARROW
@@ -67,7 +72,7 @@ pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<
 /// not known, which is a loss, or is not one. Without `asks_for_metadata` nobody needs that.
 ///
 /// # Errors
-/// As of [`HfModel::metadata`].
+/// As of [`HfModel::metadata`] and [`HfModel::check_weights`].
 pub(crate) fn of_folder(
     catalog: &dyn CatalogView,
     pre: Option<&str>,
@@ -79,12 +84,19 @@ pub(crate) fn of_folder(
     if catalog.metadata().iter().any(|(key, _)| key == ARCHITECTURE_KEY) {
         return Ok(None);
     }
-    let is_known = |folder: &Arc<dyn Source>| -> Result<Option<Model>> {
+    let mut is_known = |folder: &Arc<dyn Source>| -> Result<Option<Model>> {
         let Some(model) = HfModel::open(&**folder, context.limits())? else { return Ok(None) };
+        // The steps may be the user's own.
+        let tensors = catalog.tensor_ids().map(|id| catalog.tensor(id));
+        model.check_weights(tensors.map(|tensor| (tensor.name, tensor.shape)))?;
+        for (what, why) in model.unheld()? {
+            layout.loss(Loss::new(LossKind::Metadata, what, why))?;
+        }
         let metadata = if asks_for_metadata { Some(model.metadata(pre)?) } else { None };
         let frequencies = model.frequencies()?;
         let bytes = |factors: Vec<f32>| factors.into_iter().flat_map(f32::to_le_bytes).collect();
         Ok(Some(Model {
+            architecture: model.architecture().gguf,
             metadata: metadata.into_iter().flatten().collect(),
             frequencies: frequencies.map(bytes),
         }))
@@ -108,6 +120,11 @@ pub(crate) fn of_folder(
 /// The name and shape of the tensor of frequencies' factors.
 pub(crate) fn frequencies(bytes: &[u8]) -> (&'static str, [u64; 1]) {
     (FREQUENCIES, [bytes.len() as u64 / 4])
+}
+
+/// Whether this is the name of what a language model's file has.
+pub(crate) fn is_embeddings(name: &str) -> bool {
+    name == EMBEDDINGS[1]
 }
 
 fn has(catalog: &dyn CatalogView, name: &str) -> bool {

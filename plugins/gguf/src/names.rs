@@ -6,7 +6,7 @@ use crate::set::Set;
 use crate::types::GgmlType;
 use std::collections::BTreeMap;
 use tensorferry_gguf_model::{FREQUENCIES, HfTensors, to_hf};
-use tensorferry_sdk::{ByteOrder, CatalogSink, Dtype, Loss, LossKind, Result, Source, Value};
+use tensorferry_sdk::{ByteOrder, CatalogSink, Dtype, Error, Loss, LossKind, Result, Source, Value};
 
 /// Heads are of 64 to 256 numbers.
 const MOST_FREQUENCIES: u64 = 1 << 18;
@@ -21,6 +21,7 @@ pub(crate) fn of_hf(
     metadata: &mut BTreeMap<String, Value>,
     source: &dyn Source,
     catalog: &mut dyn CatalogSink,
+    dequantizes: bool,
 ) -> Result<()> {
     let tensors = || set.files.iter().flat_map(|member| &member.header.tensors);
     let found = to_hf(
@@ -31,6 +32,9 @@ pub(crate) fn of_hf(
             frequencies: frequencies(set, source)?,
         },
     )?;
+    if found.reorders_rows && !dequantizes {
+        check_rows(tensors())?;
+    }
     for (what, why) in found.losses {
         let kind = if what == FREQUENCIES { LossKind::Tensor } else { LossKind::Sidecar };
         catalog.loss(Loss::new(kind, what, why))?;
@@ -43,6 +47,22 @@ pub(crate) fn of_hf(
     // transformers refuses a safetensors file that does not say whose it is.
     metadata.insert(FRAMEWORK_KEY.to_owned(), Value::text("pt"));
     Ok(())
+}
+
+/// Refuses blocks whose rows would have to lie in another order: a row of theirs is no row of bytes to a host.
+fn check_rows<'a>(mut tensors: impl Iterator<Item = &'a Entry>) -> Result<()> {
+    let is_turned = |name: &str| ["attn_q.weight", "attn_k.weight"].iter().any(|end| name.ends_with(end));
+    let is_block =
+        |tensor: &&Entry| matches!(tensor.ggml_type, GgmlType::Blocks(_)) && is_turned(&tensor.name);
+    match tensors.find(is_block) {
+        Some(tensor) => {
+            Err(Error::unsupported("rows of quantised blocks are not brought in transformers' order")
+                .tensor(&*tensor.name)
+                .expected("--step dequantize (or -i dequantize=f32), which gives numbers; or -i names=keep")
+                .found(tensor.ggml_type.name()))
+        }
+        None => Ok(()),
+    }
 }
 
 /// What most bytes are of, unless something is quantised.

@@ -15,24 +15,21 @@ use tensorferry_sdk::{Dtype, Error, Result};
 pub(crate) struct Method {
     /// As users write it; in upper case it is the type's name.
     word: &'static str,
-    /// What `general.file_type` says of a model that is of this type.
-    pub(crate) file_type: u32,
     encode: Encode,
 }
 
 /// Appends the blocks of some numbers, which are whole ones.
 pub(crate) type Encode = fn(&[f32], &mut Vec<u8>);
 
-/// The numbers of file types are those of `llama_ftype` in `llama.h`.
 const METHODS: [Method; 8] = [
-    Method { word: "q8_0", file_type: 7, encode: blocks::q8_0 },
-    Method { word: "q4_0", file_type: 2, encode: blocks::q4_0 },
-    Method { word: "q4_1", file_type: 3, encode: blocks::q4_1 },
-    Method { word: "q5_0", file_type: 8, encode: blocks::q5_0 },
-    Method { word: "q5_1", file_type: 9, encode: blocks::q5_1 },
-    Method { word: "tq1_0", file_type: 36, encode: blocks::tq1_0 },
-    Method { word: "tq2_0", file_type: 37, encode: blocks::tq2_0 },
-    Method { word: "mxfp4", file_type: 38, encode: blocks::mxfp4 },
+    Method { word: "q8_0", encode: blocks::q8_0 },
+    Method { word: "q4_0", encode: blocks::q4_0 },
+    Method { word: "q4_1", encode: blocks::q4_1 },
+    Method { word: "q5_0", encode: blocks::q5_0 },
+    Method { word: "q5_1", encode: blocks::q5_1 },
+    Method { word: "tq1_0", encode: blocks::tq1_0 },
+    Method { word: "tq2_0", encode: blocks::tq2_0 },
+    Method { word: "mxfp4", encode: blocks::mxfp4 },
 ];
 
 /// Which tensors are quantised, and to what.
@@ -53,6 +50,17 @@ pub(crate) struct Quantised {
     pub(crate) encode: Encode,
     /// Why it is not of the type that was asked for.
     pub(crate) instead: Option<&'static str>,
+}
+
+impl Method {
+    /// The type that it makes.
+    ///
+    /// # Errors
+    /// A plugin error: there is none of its name.
+    pub(crate) fn ggml_type(&self) -> Result<GgmlType> {
+        GgmlType::named(&self.word.to_ascii_uppercase())
+            .ok_or_else(|| Error::plugin(format!("no type {}", self.word)))
+    }
 }
 
 impl Rules {
@@ -89,9 +97,23 @@ impl Rules {
         }
     }
 
-    /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.globs.is_empty() && self.names.is_empty() && self.rest.is_none()
+    /// The type that a tensor is to have, as the user says.
+    ///
+    /// # Errors
+    /// As of [`Method::ggml_type`].
+    pub(crate) fn asked(&self, name: &str) -> Result<Option<GgmlType>> {
+        self.of_glob(name).or(self.rest).map(Method::ggml_type).transpose()
+    }
+
+    /// What the rules say of globs that no name matches, as the user wrote them.
+    pub(crate) fn unmatched(&self, names: &[&str]) -> Vec<String> {
+        let is_none = |(glob, _): &&(GlobMatcher, _)| !names.iter().any(|name| glob.is_match(name));
+        let text = |(glob, method): &(GlobMatcher, &Method)| format!("{}={}", glob.glob(), method.word);
+        self.globs.iter().filter(is_none).map(text).collect()
+    }
+
+    fn of_glob(&self, name: &str) -> Option<&'static Method> {
+        self.globs.iter().find(|(glob, _)| glob.is_match(name)).map(|(_, method)| *method)
     }
 
     /// What becomes of a tensor; `None`, if it stays as it is. What a glob names is of that type. Of the rest, what
@@ -104,11 +126,9 @@ impl Rules {
         if !FLOATS.contains(&dtype) {
             return Ok(None);
         }
-        let named = self.globs.iter().find(|(glob, _)| glob.is_match(name)).map(|(_, method)| *method);
-        let named = named.or_else(|| self.names.get(name).copied());
+        let named = self.of_glob(name).or_else(|| self.names.get(name).copied());
         let Some(method) = named.or(self.rest) else { return Ok(None) };
-        let ggml_type = GgmlType::named(&method.word.to_ascii_uppercase())
-            .ok_or_else(|| Error::plugin(format!("no type {}", method.word)))?;
+        let ggml_type = method.ggml_type()?;
         let plain =
             |dtype, encode, why| Quantised { ggml_type: GgmlType::Plain(dtype), encode, instead: Some(why) };
         Ok(Some(match ggml_type.bytes_of(shape) {
@@ -169,12 +189,13 @@ mod tests {
         }
         assert_eq!(named("x.b", &[33]).unwrap_err().kind(), ErrorKind::Unsupported);
         assert!(rules.of("x.a", Dtype::I32, &[2, 32]).unwrap().is_none());
+        assert_eq!(rules.unmatched(&["y.a"]), ["x.*=q4_0"]);
         assert!(Rules::parse(&["*.a=q8_0"]).unwrap().of("b", Dtype::F32, &[2, 32]).unwrap().is_none());
     }
 
     #[test]
     fn a_rule_has_a_type_that_can_be_written() {
-        assert!(Rules::parse::<&str>(&[]).unwrap().is_empty());
+        assert!(Rules::parse::<&str>(&[]).unwrap().asked("a").unwrap().is_none());
         for wrong in ["", "q4_k", "q4_0,q8_0", "a[=q4_0", "a=", "Q4_0"] {
             assert!(Rules::parse(&[wrong]).is_err(), "{wrong}");
         }

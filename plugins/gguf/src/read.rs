@@ -56,6 +56,12 @@ impl TensorReader for Reader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
+        if self.names_are_of_hf && context.purpose() == Purpose::SHOW {
+            return Err(Error::usage(
+                "-i names=hf is for ferry convert and ferry diff: shown, a file has its own names",
+            )
+            .expected("the command without it"));
+        }
         let mut set = Set::open(source, self.member_is_alone, context)?;
         let (mut metadata, differing) = set.metadata();
         for (key, file) in differing {
@@ -78,8 +84,8 @@ impl TensorReader for Reader {
             of_floats(&mut metadata, to)?;
             catalog.loss(dequantized_loss(&dequantized, to))?;
         }
-        if self.names_are_of_hf && context.purpose() != Purpose::SHOW {
-            names::of_hf(&set, &mut metadata, source, catalog)?;
+        if self.names_are_of_hf {
+            names::of_hf(&set, &mut metadata, source, catalog, dequantize.is_some())?;
         }
         metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value.clone()))?;
         Ok(Box::new(decoded))

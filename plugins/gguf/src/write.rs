@@ -3,12 +3,13 @@
 //! ggml takes what its own writer makes alone: data without gaps in the order of the list, names of at most 63
 //! bytes, four dimensions, rows of whole blocks.
 
+use crate::file_type::{self, Elements};
 use crate::header::valid_alignment;
 use crate::like::Like;
 use crate::metadata::{self, Encoded};
 use crate::model::{self, Model};
 use crate::options::WriteOptions;
-use crate::quantize::{Encode, Rules};
+use crate::quantize::{Encode, Method, Rules};
 use crate::set::SPLIT_KEYS;
 use crate::stream::{Content, Stream, Streamed};
 use crate::types::GgmlType;
@@ -70,8 +71,14 @@ impl TensorWriter for Writer {
             like.add_rules(&mut rules);
         }
         let mut tensors = representable(catalog, &rules, layout)?;
+        note_unquantised(&tensors, &rules, context)?;
         tensors.extend(model.as_ref().and_then(Written::frequencies));
+        note_narrow(&tensors, context);
         if let Some(like) = &like {
+            if !options.set.contains_key(ARCHITECTURE_KEY) {
+                like.check_architecture(architecture(catalog, model.as_ref()).as_deref())?;
+            }
+            like.check_names(tensors.iter().map(|tensor| tensor.name))?;
             tensors.sort_by_key(|tensor| like.place(tensor.name));
             like.tell(tensors.iter().map(|tensor| (tensor.name, tensor.ggml_type.name())), layout)?;
         }
@@ -119,6 +126,50 @@ impl TensorWriter for Writer {
 
     fn steps(&self, catalog: &dyn CatalogView, context: &dyn Context) -> Result<Vec<String>> {
         if self.options.keeps_names { Ok(Vec::new()) } else { model::steps(catalog, context) }
+    }
+}
+
+/// What the input is, as far as it says so.
+fn architecture(catalog: &dyn CatalogView, model: Option<&Model>) -> Option<String> {
+    let own = catalog.metadata().into_iter().find(|(key, _)| key == ARCHITECTURE_KEY);
+    let own = own.and_then(|(_, value)| value.as_text().map(str::to_owned));
+    own.or_else(|| model.map(|model| model.architecture.to_owned()))
+}
+
+/// Says what was to be quantised, and is not.
+fn note_unquantised(tensors: &[Written<'_>], rules: &Rules, context: &dyn Context) -> Result<()> {
+    let names: Vec<&str> = tensors.iter().map(|tensor| tensor.name).collect();
+    for rule in rules.unmatched(&names) {
+        context.note(&format!("-o quantize={rule}: there is no such tensor"));
+    }
+    let mut packed: BTreeMap<&str, u64> = BTreeMap::new();
+    for tensor in tensors.iter().filter(|tensor| matches!(tensor.ggml_type, GgmlType::Blocks(_))) {
+        if rules.asked(tensor.name)?.is_some_and(|asked| asked != tensor.ggml_type) {
+            *packed.entry(tensor.ggml_type.name()).or_default() += 1;
+        }
+    }
+    if !packed.is_empty() {
+        let (count, types): (u64, Vec<&str>) = (packed.values().sum(), packed.into_keys().collect());
+        context.note(&format!(
+            "-o quantize leaves {count} tensors of {}, which are quantised already: --step dequantize gives numbers first",
+            types.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+/// Says of a language model's norms and biases that llama.cpp does not compute with what they are.
+fn note_narrow(tensors: &[Written<'_>], context: &dyn Context) {
+    let is_narrow = |tensor: &&Written<'_>| {
+        tensor.shape.len() == 1
+            && matches!(tensor.ggml_type, GgmlType::Plain(Dtype::F16 | Dtype::BF16 | Dtype::F64))
+    };
+    let narrow = tensors.iter().filter(is_narrow).count();
+    if narrow > 0 && tensors.iter().any(|tensor| model::is_embeddings(tensor.name)) {
+        context.note(&format!(
+            "{narrow} tensors of one dimension are not F32, which llama.cpp wants norms and biases to be: --step \
+             cast:f32,rank=1"
+        ));
     }
 }
 
@@ -284,11 +335,11 @@ impl Metadata {
                 layout.loss(Loss::new(LossKind::Metadata, key, why).severity(severity))
             })?;
         }
-        metadata.name_mix(&options.quantize, layout)?;
-        if is_of_model && !metadata.entries.contains_key(FILE_TYPE_KEY) {
-            metadata
-                .entries
-                .extend(file_type(tensors).map(|number| (FILE_TYPE_KEY.to_owned(), Encoded::u32(number))));
+        if !options.set.contains_key(FILE_TYPE_KEY) {
+            let own = catalog.metadata().into_iter().find(|(key, _)| key == FILE_TYPE_KEY);
+            let said = made.get(FILE_TYPE_KEY).cloned().or(own.map(|(_, value)| value));
+            let asked = options.quantize.rest.map(Method::ggml_type).transpose()?;
+            metadata.name_mix(tensors, said.as_ref(), asked, is_of_model, layout)?;
         }
         for (key, value) in &options.set {
             metadata.insert(key, value);
@@ -296,19 +347,40 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// Says what the model is made of, where the user has said so; what the input was made of is no longer so.
-    fn name_mix(&mut self, rules: &Rules, layout: &mut dyn LayoutSink) -> Result<()> {
-        match rules.rest {
-            Some(method) => {
-                self.entries.insert(FILE_TYPE_KEY.to_owned(), Encoded::u32(method.file_type));
-            }
-            None if !rules.is_empty() && self.entries.remove(FILE_TYPE_KEY).is_some() => {
-                let why = "it named the types of the input, and tensors have others now";
-                layout.loss(Loss::new(LossKind::Metadata, FILE_TYPE_KEY, why).severity(Severity::Note))?;
-            }
-            None => {}
+    /// Says what the tensors are of: what the input said, where that is so still.
+    fn name_mix(
+        &mut self,
+        tensors: &[Written<'_>],
+        said: Option<&Value>,
+        asked: Option<GgmlType>,
+        is_new: bool,
+        layout: &mut dyn LayoutSink,
+    ) -> Result<()> {
+        let said = match said {
+            Some(value) => match value.root().as_int().and_then(|number| u32::try_from(number).ok()) {
+                Some(number) => Some(number),
+                None if asked.is_none() => return Ok(()),
+                None => None,
+            },
+            None if is_new || asked.is_some() => None,
+            None => return Ok(()),
+        };
+        let elements = tensors.iter().map(|tensor| {
+            (tensor.ggml_type, tensor.shape.len(), tensor.shape.iter().copied().fold(1, u64::saturating_mul))
+        });
+        let elements = Elements::of(elements);
+        let is = elements.file_type(asked, said);
+        if is == said {
+            return Ok(());
         }
-        Ok(())
+        match is {
+            Some(number) => drop(self.entries.insert(FILE_TYPE_KEY.to_owned(), Encoded::u32(number))),
+            None => drop(self.entries.remove(FILE_TYPE_KEY)),
+        }
+        let (Some(said), None) = (said, asked) else { return Ok(()) };
+        let most = elements.most().map_or("others", GgmlType::name);
+        let why = format!("it said {}, and most numbers are {most} now", file_type::name(said));
+        layout.loss(Loss::new(LossKind::Metadata, FILE_TYPE_KEY, why).severity(Severity::Note))
     }
 
     /// Adds an entry; gives why it is not there, or not as it was.
@@ -339,16 +411,6 @@ impl Metadata {
         self.entries.insert(key.to_owned(), encoded);
         note
     }
-}
-
-/// What `general.file_type` says of a model of plain numbers: what most of its bytes are.
-fn file_type(tensors: &[Written<'_>]) -> Option<u32> {
-    let bytes_of = |dtype| {
-        let of_dtype = tensors.iter().filter(|tensor| tensor.ggml_type == GgmlType::Plain(dtype));
-        of_dtype.map(|tensor| tensor.bytes).sum::<u64>()
-    };
-    let types = [(Dtype::F32, 0), (Dtype::F16, 1), (Dtype::BF16, 32)];
-    types.into_iter().max_by_key(|(dtype, _)| bytes_of(*dtype)).map(|(_, number)| number)
 }
 
 /// The bytes before the data, without the padding.

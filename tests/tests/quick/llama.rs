@@ -155,6 +155,7 @@ fn a_folder_becomes_a_file_that_llama_cpp_loads_and_comes_back() {
     assert!(report["notes"].to_string().contains("llama-to-ggml,heads=2,kv_heads=1,width=8"), "{report}");
     let wanted = ferry.write("wanted.safetensors", expected());
     assert!(ferry.equal(&file, &wanted), "{}", ferry.diff(&file, &wanted, &[]).said());
+    ferry.diff(&folder, &file, &["-i", "names=hf"]).expect(0);
     let metadata = ferry.inspect(&file)["metadata"].clone();
     for (key, value) in [
         ("general.architecture", json!("llama")),
@@ -241,13 +242,44 @@ fn what_has_no_counterpart_is_refused_by_name() {
     refused(&["hidden_act", "gelu"], &|config, _| config["hidden_act"] = json!("gelu"));
     refused(&["num_hidden_layers", "config.json"], &|config, _| config["num_hidden_layers"] = json!("one"));
     refused(&["num_attention_heads"], &|config, _| config["num_attention_heads"] = json!(0));
-    refused(&["beyond the vocabulary"], &|config, _| config["vocab_size"] = json!(3));
-    refused(&["too many tokens"], &|config, _| config["vocab_size"] = json!(20_000_000));
+    refused(&["partial_rotary_factor", "0.5"], &|config, _| config["partial_rotary_factor"] = json!(0.5));
+    refused(&["beyond the vocabulary"], &|_, tokenizer| tokenizer["added_tokens"][0]["id"] = json!(7));
+    refused(&["too many tokens"], &|config, tokenizer| {
+        config.as_object_mut().unwrap().remove("vocab_size");
+        tokenizer["added_tokens"][0]["id"] = json!(20_000_000);
+    });
+    // Weights that are not what the configuration says.
+    for (key, value, said) in [
+        ("vocab_size", json!(3), &["model.embed_tokens.weight", "3 (vocab_size)", "[5, 8]"][..]),
+        ("hidden_size", json!(16), &["16 (hidden_size)"]),
+        ("num_key_value_heads", json!(2), &["k_proj", "8 (2 num_key_value_heads of 4)", "[4, 8]"]),
+        ("num_hidden_layers", json!(2), &["model.layers.1.input_layernorm.weight", "num_hidden_layers"]),
+        ("tie_word_embeddings", json!(false), &["lm_head.weight", "tie_word_embeddings", "names=keep"]),
+    ] {
+        refused(said, &|config, _| config[key] = value.clone());
+    }
+    // Also where the user has named the steps.
+    let (ferry, folder) = with(&|config, _| config["num_hidden_layers"] = json!(2));
+    let [right, wrong] = [8, 16].map(|width| format!("llama-to-ggml,heads=2,kv_heads=1,width={width}"));
+    ferry
+        .try_convert(&folder, &ferry.at("x.gguf"), &["--step", &right])
+        .expect(3)
+        .says(&["model.layers.1.input_layernorm.weight"]);
+    ferry
+        .try_convert(&folder, &ferry.at("x.safetensors"), &["--step", &wrong])
+        .expect(2)
+        .says(&["self_attn.q_proj.weight", "64 elements"]);
     let (ferry, folder) =
         refused(&["splits text", "Whitespace", "llama-bpe", "tokenizer.ggml.pre"], &|_, tokenizer| {
             tokenizer["pre_tokenizer"] = json!({"type": "Whitespace"});
         });
     ferry.convert(&folder, &ferry.at("x.gguf"), &["-o", "set=tokenizer.ggml.pre=string:gpt-2"]);
+    let (ferry, folder) = with(&|config, _| {
+        config["architectures"] = json!(["MistralForCausalLM"]);
+        config["sliding_window"] = json!(16);
+    });
+    let report = ferry.convert(&folder, &ferry.at("x.gguf"), &["--json"]).json();
+    assert!(report["losses"].to_string().contains("config.json: sliding_window"), "{report}");
     // An architecture that is not known is carried under its own names, and its configuration is a loss.
     let (ferry, folder) = with(&|config, _| config["architectures"] = json!(["OtherForCausalLM"]));
     let report = ferry.convert(&folder, &ferry.at("x.gguf"), &["--json"]).json();

@@ -1,15 +1,17 @@
 //! `cast` gives tensors another dtype. The numbers are converted where they are read, in the copy: see
 //! [`crate::tensors::cast`].
 
+use super::dequantize::{QuantizedModel, quantized};
+use super::model_facts::ModelFacts;
 use super::selector::Selector;
 use super::signature::{Argument, CheckedSpec, Key, Signature};
 use super::spec::Field;
 use super::tensor_step::{Effects, TensorAction, TensorStep};
 use crate::context::suggest::or_which;
 use crate::tensors::cast::{dtype_called, dtypes, is_castable, is_float};
-use tensorferry_sdk::{Catalog, Dtype, Loss, LossKind, Result, Tensor, TensorId};
+use tensorferry_sdk::{Catalog, Dtype, Error, Loss, LossKind, Result, Tensor, TensorId};
 
-pub(super) static CAST: Signature = Signature {
+pub(crate) static CAST: Signature = Signature {
     name: "cast",
     summary: "give tensors another dtype",
     details: "\
@@ -18,7 +20,8 @@ largest number, in the FNUZ dtypes NaN. A float that becomes an integer loses it
 the range it becomes the nearest end, and NaN zero. An integer keeps its low bits. How many values\n\
 are not what they were is a loss of kind `precision`, for each tensor.\n\
 Unless only= says otherwise, a cast to a float is about floats, and one to an integer about integers\n\
-and BOOL: cast:bf16 leaves counters and masks as they are.",
+and BOOL: cast:bf16 leaves counters and masks as they are. Codes of quantised weights are\n\
+refused, since they are no numbers without their scales: dequantize gives floats.",
     argument: Argument::Required("DTYPE", "such as bf16, F8_E4M3 or float16"),
     keys: &[Key::optional(
         "only",
@@ -103,18 +106,78 @@ impl TensorStep for Cast {
             let why = self.why(&catalog, first);
             effects.notes.push(format!("cast leaves {count} tensors as they are: {why}"));
             effects.touched += count;
+        } else if let Some(first) = left.iter().find(|tensor| tensor.dtype.info().is_none()) {
+            let count = left.iter().filter(|tensor| tensor.dtype.info().is_none()).count();
+            let why = self.why(&catalog, first);
+            effects.notes.push(format!("cast leaves {count} quantised tensors as they are: {why}"));
         }
         let cast = catalog.cast(&casts)?;
         effects.losses.extend(untied(&catalog, &cast));
         Ok(cast)
     }
+
+    fn apply_to(&self, catalog: Catalog, model: &ModelFacts<'_>, effects: &mut Effects) -> Result<Catalog> {
+        if effects.dequantized.is_none() {
+            self.check_quantized(&catalog, model, effects)?;
+        }
+        self.apply(catalog, effects)
+    }
 }
 
+/// The dtypes that scales have, which are numbers; what is narrower is a code.
+const SCALES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16];
+
 impl Cast {
+    /// Refuses to cast codes, which are no numbers without their scales, and says that scales are cast.
+    fn check_quantized(
+        &self,
+        catalog: &Catalog,
+        model: &ModelFacts<'_>,
+        effects: &mut Effects,
+    ) -> Result<()> {
+        let Some(QuantizedModel { method, weights, .. }) = quantized(catalog, model) else { return Ok(()) };
+        let selected = self.selector.on(catalog)?;
+        let is_cast =
+            |tensor: &&Tensor| selected.has(tensor) && tensor.dtype != self.to && self.is_about(tensor.dtype);
+        let step = self.dequantize();
+        let mut scales = 0;
+        for weight in &weights {
+            for part in weight.parts.iter().filter_map(|id| catalog.tensor(*id)).filter(is_cast) {
+                if !SCALES.contains(&part.dtype) {
+                    let dtype = part.dtype.info().map_or("", |info| info.name());
+                    return Err(Error::usage(
+                        "codes of a quantised weight, which are no numbers without its scales",
+                    )
+                    .tensor(&part.name)
+                    .expected(format!("--step {step}, which gives the weight; or where= for other tensors"))
+                    .found(format!("{dtype} of {method}")));
+                }
+                scales += 1;
+            }
+        }
+        if scales > 0 {
+            effects.notes.push(format!(
+                "cast changes {scales} scales of weights of {method}, whose codes stay: --step {step} gives the weights"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The step that gives floats of what is quantised.
+    fn dequantize(&self) -> String {
+        let name = |dtype: Dtype| dtype.info().map_or(String::new(), |info| info.name().to_lowercase());
+        match self.to {
+            Dtype::F32 | Dtype::F16 | Dtype::BF16 => format!("dequantize:{}", name(self.to)),
+            _ => "dequantize".to_owned(),
+        }
+    }
+
     /// Why a tensor that is selected is not cast.
     fn why(&self, catalog: &Catalog, tensor: &Tensor) -> String {
         let dtype = catalog.dtype_info(tensor.dtype).map_or("of its own dtype", |info| info.name());
+        let step = format!("cannot be cast; --step {} gives numbers", self.dequantize());
         let why = match self.only {
+            _ if tensor.dtype.info().is_none() => &*step,
             _ if !is_castable(tensor.dtype) => "cannot be cast",
             Only::Floats => "is no float, and only=any casts others too",
             _ => "is no integer, and only=any casts others too",

@@ -7,3 +7,4 @@ mod dequantize;
 mod fixtures;
 mod hostile;
 mod round_trip;
+mod said;

@@ -159,3 +159,28 @@ fn blocks_in_a_foreign_container_stay_packed_and_that_is_said() {
     assert!(report["notes"].to_string().contains("stay packed"), "{}", report["notes"]);
     assert!(ferry.equal(&packed, &out));
 }
+
+#[test]
+fn a_cast_does_not_take_codes_for_numbers() {
+    let ferry = Ferry::new();
+    let out = |name: &str| ferry.at(format!("{name}.safetensors"));
+    let fp8 = case("quantised", "fp8_block_scales").folder;
+    ferry.try_convert(&fp8, &out("refused"), &["--step", "cast:bf16"]).expect(2).says(&[
+        "_proj.weight",
+        "FP8",
+        "--step dequantize:bf16",
+    ]);
+    ferry.convert(&fp8, &out("after"), &["--step", "dequantize:f32", "--step", "cast:bf16"]);
+    let scales = ["--json", "--step", "cast:bf16,dtype=f32"];
+    let notes = ferry.convert(&fp8, &out("scales"), &scales).json()["notes"].to_string();
+    assert!(
+        notes.contains("scales of weights of FP8") && notes.contains("--step dequantize:bf16"),
+        "{notes}"
+    );
+    let blocks = case("gguf", "llama_tiny").input();
+    let notes =
+        ferry.convert(&blocks, &ferry.at("norms.gguf"), &["--json", "--step", "cast:f16"]).json()["notes"]
+            .to_string();
+    assert!(notes.contains("leaves 6 quantised tensors") && notes.contains("dequantize:f16"), "{notes}");
+    assert!(notes.contains("cast:f32,rank=1"), "{notes}");
+}

@@ -1,0 +1,134 @@
+//! `general.file_type` is the mix of types that a file says it is of: what a person or a program goes by. The writer says
+//! what the tensors are.
+//!
+//! Source: `llama_ftype` in `include/llama.h` of llama.cpp.
+
+use crate::types::GgmlType;
+use std::collections::HashMap;
+
+/// The mixes of one type; what has one dimension, or no rows of whole blocks, may be another.
+const OF_ONE: [(u32, &str); 15] = [
+    (0, "F32"),
+    (1, "F16"),
+    (2, "Q4_0"),
+    (3, "Q4_1"),
+    (7, "Q8_0"),
+    (8, "Q5_0"),
+    (9, "Q5_1"),
+    (18, "Q6_K"),
+    (25, "IQ4_NL"),
+    (32, "BF16"),
+    (36, "TQ1_0"),
+    (37, "TQ2_0"),
+    (38, "MXFP4"),
+    (39, "NVFP4"),
+    (40, "Q1_0"),
+];
+/// The mixes of several types, which `llama-quantize` makes: of which ones, their number does not say.
+const MIXED: [std::ops::RangeInclusive<u32>; 2] = [10..=17, 19..=31];
+
+/// The number of a mix of this type.
+pub(crate) fn of_type(ggml_type: GgmlType) -> Option<u32> {
+    OF_ONE.iter().find(|(_, name)| *name == ggml_type.name()).map(|(number, _)| *number)
+}
+
+/// The name of a mix of one type, or its number.
+pub(crate) fn name(number: u32) -> String {
+    OF_ONE
+        .iter()
+        .find(|(known, _)| *known == number)
+        .map_or(number.to_string(), |(_, name)| (*name).to_owned())
+}
+
+/// How many elements the tensors of a file have of each type.
+pub(crate) struct Elements {
+    of: HashMap<&'static str, u64>,
+    most: Option<GgmlType>,
+}
+
+impl Elements {
+    /// Of tensors, each with its type, rank and elements: matrices, where there are some.
+    pub(crate) fn of(tensors: impl Iterator<Item = (GgmlType, usize, u64)> + Clone) -> Self {
+        let has_matrices = tensors.clone().any(|(_, rank, _)| rank > 1);
+        let (mut of, mut most) = (HashMap::new(), None);
+        let mut greatest = 0;
+        for (ggml_type, rank, elements) in tensors {
+            if has_matrices && rank <= 1 {
+                continue;
+            }
+            let all: &mut u64 = of.entry(ggml_type.name()).or_default();
+            *all = all.saturating_add(elements);
+            if *all > greatest {
+                (greatest, most) = (*all, Some(ggml_type));
+            }
+        }
+        Self { of, most }
+    }
+
+    /// The type that most elements are of.
+    pub(crate) fn most(&self) -> Option<GgmlType> {
+        self.most
+    }
+
+    /// The mix that the tensors are; `None`, if no number says it. `asked` is what the user has them quantised to, and
+    /// `said` what the input says, which stays where it is no lie.
+    pub(crate) fn file_type(&self, asked: Option<GgmlType>, said: Option<u32>) -> Option<u32> {
+        let Some(most) = self.most else { return said };
+        match (asked, said) {
+            (Some(asked), _) if asked == most => of_type(asked),
+            (_, Some(said)) if self.may_be(said, most) => Some(said),
+            _ => of_type(most),
+        }
+    }
+
+    /// Whether tensors with this type for most may be of a mix.
+    fn may_be(&self, number: u32, most: GgmlType) -> bool {
+        match OF_ONE.iter().find(|(known, _)| *known == number) {
+            // Of a small model the embeddings alone, which are of another type, may be most.
+            Some((_, name)) if GgmlType::named(name).is_some() => self.of.contains_key(name),
+            Some((_, name)) => *name == most.name(),
+            None if MIXED.iter().any(|mixed| mixed.contains(&number)) => {
+                self.of.keys().any(|name| name.starts_with("IQ") || name.ends_with("_K"))
+            }
+            None => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::Dtype;
+
+    #[test]
+    fn a_file_is_said_to_be_of_what_it_is_of() {
+        let plain = |name: &str| GgmlType::Plain(Dtype::named(name).unwrap());
+        let of = |name: &str| GgmlType::named(name).unwrap_or_else(|| plain(name));
+        for (tensors, asked, said, expected) in [
+            // (types of matrices with their elements), asked, said, expected
+            (&[("BF16", 9)][..], None, Some(0), Some(32)),
+            (&[("F32", 9)], None, None, Some(0)),
+            (&[("F16", 9), ("F32", 5)], None, Some(1), Some(1)),
+            (&[("Q8_0", 9)], Some("Q4_0"), Some(7), Some(7)),
+            (&[("Q8_0", 9)], Some("Q8_0"), None, Some(7)),
+            (&[("Q4_0", 9), ("F16", 5)], Some("Q4_0"), Some(1), Some(2)),
+            (&[("F16", 9)], Some("Q4_0"), None, Some(1)),
+            // What the input says stays, where it may be so.
+            (&[("Q8_0", 9), ("Q4_K", 5)], None, Some(15), Some(15)),
+            (&[("Q6_K", 9), ("Q4_0", 5)], None, Some(2), Some(2)),
+            (&[("F32", 9)], None, Some(15), Some(0)),
+            (&[("Q8_0", 9), ("F32", 5)], None, Some(0), Some(7)),
+            (&[("F32", 9)], None, Some(1024), Some(1024)),
+            (&[], None, Some(1), Some(1)),
+            // No number says it.
+            (&[("Q4_K", 9)], None, None, None),
+            (&[("Q4_K", 9)], None, Some(1), None),
+        ] {
+            let all = tensors.iter().map(|(name, elements)| (of(name), 2, *elements));
+            let elements = Elements::of(all.chain([(plain("F64"), 1, 1000)]).filter(|_| !tensors.is_empty()));
+            assert_eq!(elements.file_type(asked.map(of), said), expected, "{tensors:?} {asked:?} {said:?}");
+        }
+    }
+}
