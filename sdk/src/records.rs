@@ -28,6 +28,9 @@ pub(crate) mod c_import;
 mod c_shape;
 mod cursor;
 mod expansion;
+#[cfg(feature = "arrow-json-60")]
+#[doc(hidden)]
+pub mod json;
 mod predicate;
 mod projection;
 mod row_builder;

@@ -22,7 +22,7 @@
 //! a row with fewer or more fields than there are columns is an error.
 //!
 //! Written are texts, in quotes where it takes them. What CSV has no form for is JSON (lists, structs, maps) or base64
-//! (bytes), as a loss.
+//! (bytes), as a loss; times with a zone are in UTC. Of bytes in a schema `""` is none of them, as of texts.
 //!
 //! `arrow-csv` is not used: it does not tell an empty text from a null, nor on which line a field begins.
 //!

@@ -30,5 +30,18 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
         // A letter may be cut.
         Err(error) => error.error_len().is_none(),
     };
+    if begins_with_json_lines(&text) {
+        return Ok(Score::NO);
+    }
     Ok(if is_text && !text.is_empty() { Score::LIKELY } else { Score::MAYBE })
+}
+
+/// Whether the first two lines are JSON objects: files of JSON lines are called `.csv` too. Of one such line alone nobody can
+/// tell.
+fn begins_with_json_lines(text: &[u8]) -> bool {
+    let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let is_object =
+        |line: &[u8]| line.starts_with(b"{") && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok();
+    let objects = lines.take(2).take_while(|line| is_object(line));
+    objects.count() == 2
 }

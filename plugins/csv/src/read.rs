@@ -60,6 +60,9 @@ impl RecordReader for Reader {
             runs.push(run);
         }
         let names = names.map(|(names, _)| names).unwrap_or_default();
+        if let (None, [only]) = (self.0.form.delimiter, &*names) {
+            hint_at_delimiter(only, context);
+        }
         let (schema, places) = match &self.0.schema {
             Some(path) => schema_file::read(path, &names, self.0.form.has_header, context)?,
             None => {
@@ -76,11 +79,28 @@ impl RecordReader for Reader {
     }
 }
 
+/// A column that is alone, and whose name has what stands between the fields of other tables.
+fn hint_at_delimiter(only: &str, context: &dyn Context) {
+    if let Some(other) = [';', '\t', '|', ','].into_iter().find(|other| only.contains(*other)) {
+        let word = if other == '\t' { "tab".to_owned() } else { format!("'{other}'") };
+        context.note(&format!("there is one column, {only:?}: with -i delimiter={word} there are more"));
+    }
+}
+
+/// What lies in the place of a table under its name: a pointer of Git LFS, or a page that was downloaded instead.
+const NO_TABLES: [&str; 4] = ["version https://git-lfs.github.com/spec/", "<!doctype html", "<html", "<?xml"];
+
 /// The names of a file's columns; none, if it has no line.
 fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
     let mut rows = Rows::new(run, limits)?;
     if !rows.advance()? {
         return Ok(None);
+    }
+    let first = String::from_utf8_lossy(rows.raw(0)).to_ascii_lowercase();
+    if NO_TABLES.iter().any(|start| first.starts_with(start)) {
+        return Err(
+            rows.at(Error::malformed("the first line is none of a table").found(format!("{first:.60?}")))
+        );
     }
     let count = rows.fields().len();
     if count as u64 > limits.columns {

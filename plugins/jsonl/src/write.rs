@@ -1,6 +1,7 @@
 //! The writer: pieces are runs of lines, and a compressed file is one member or frame for each.
 
 mod encode;
+mod values;
 
 use crate::options::WriteOptions;
 use encode::Lines;

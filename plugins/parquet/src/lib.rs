@@ -31,6 +31,15 @@ const MAGIC: &[u8; 4] = b"PAR1";
 const ENCRYPTED_MAGIC: &[u8; 4] = b"PARE";
 const SUFFIXES: [&str; 2] = [".parquet", ".pq"];
 
+/// How deep groups may lie in groups, whatever the limits: so that the library's recursion fits into the stack of
+/// a thread, of 2 MiB, even where it is not optimized.
+const MOST_DEPTH: u64 = 64;
+/// How many of them may be lists, which take more of the stack than other groups.
+const MOST_LISTS: u64 = 16;
+/// How many fields may lie in one another where the Arrow schema is in the metadata: Arrow's libraries refuse one of more than
+/// 64 tables in one another, of which the message around it takes a few.
+const MOST_FIELDS: u64 = 60;
+
 /// The format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Parquet;

@@ -2,6 +2,7 @@
 //! are JSON within a row.
 #![forbid(unsafe_code)]
 
+pub mod exact;
 pub mod json;
 
 mod codec;

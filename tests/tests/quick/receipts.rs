@@ -350,8 +350,29 @@ fn the_rest_is_verified_too() {
     let outcome = scene.ferry.on("verify", scene.ferry.home(), &[]).expect(4);
     let end = "5 outputs: 2 ok, 1 unreadable, 1 missing, 1 changed\n";
     assert!(outcome.stdout.ends_with(end), "{outcome}");
+    // What nobody knows anything of is counted, and the first of it named.
+    let _ = outcome.prints(&["no receipt names ", "more/c.pt"]).says(&["3 of 5 outputs are not proved"]);
     fs::remove_dir_all(scene.at("more")).unwrap();
     scene.ferry.on("verify", scene.ferry.home(), &[]).expect(0);
+}
+
+/// What a format calls otherwise, or gives back as something else, is not compared; it is said so.
+#[test]
+fn columns_that_a_format_changes_are_left_out() {
+    let ferry = Ferry::new();
+    for (input, rows, output, options, left_out) in [
+        ("a.jsonl", "{\"id\": \"x\", \"n\": 1}\n", "a.tar", &["-o", "key=id"][..], "__key__"),
+        ("s.jsonl", "{\"id\": 1, \"st\": {\"a\": 1}}\n", "s.tfrecord", &[], "st.a"),
+        ("t.csv", "t,n\n2020-01-01T00:00:00,1\n,2\n", "mds", &["--to", "mds"], "t"),
+    ] {
+        fs::write(ferry.at(input), rows).unwrap();
+        let output = ferry.at(output);
+        ferry.convert(&ferry.at(input), &output, &[options, &["--receipt"]].concat());
+        let (verdict, code, record) = verdict(&ferry, &output, &[]);
+        assert_eq!((verdict.as_str(), code), ("ok", Some(0)), "{record}");
+        let said = record["not_compared"].to_string();
+        assert!(said.contains(&format!("column \\\"{left_out}\\\"")), "{said}");
+    }
 }
 
 #[test]

@@ -1,17 +1,17 @@
-//! Records as lines of JSON: in the mapping of their own format where it has one, else as plain objects.
+//! Records as lines of JSON: in the mapping of their own format where it has one, else as plain objects, as a conversion to JSON
+//! lines writes them.
 
 use super::flow::{Flow, batches};
 use super::rows::Rows;
-use super::shown::in_known_zones;
 use crate::context::session::Session;
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_json::writer::LineDelimited;
 use arrow_json::{Writer, WriterBuilder};
-use arrow_schema::{ArrowError, FieldRef, Schema};
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::sync::Arc;
+use tensorferry_sdk::records::json::{JsonEncoders, NonNumbers};
 use tensorferry_sdk::records::{Scan, from_stream};
-use tensorferry_sdk::{ByteSink, Context, Error, Result, arrow_array, arrow_schema};
+use tensorferry_sdk::{ByteSink, Context, Error, Result, arrow_array};
 
 /// Writes the records, at most `limit`, in their order, one a line; gives how many they were.
 ///
@@ -49,20 +49,20 @@ fn write_objects(
     output: &mut dyn Write,
     session: &Session,
 ) -> Result<u64> {
-    let mut writer = objects(output);
+    let mut writer = Objects::new(output);
     let mut written = 0;
     let scan = Scan { limit: Some(most), ..batches().into() };
     for batch in rows.set.scan(split, &scan).map_err(|e| rows.place(e))? {
         session.check_cancelled()?;
         let batch = batch.map_err(|error| rows.place(from_stream(error)))?;
         let taken = usize::try_from(most - written).unwrap_or(usize::MAX).min(batch.num_rows());
-        write_batch(&mut writer, &batch.slice(0, taken))?;
+        writer.write(&batch.slice(0, taken))?;
         written += taken as u64;
         if written == most {
             break;
         }
     }
-    writer.finish().map_err(|e| Error::io(e.to_string()))?;
+    writer.finish()?;
     Ok(written)
 }
 
@@ -71,38 +71,36 @@ fn write_objects(
 /// # Errors
 /// Whatever the flow gives; unsupported, for values that JSON has not.
 pub fn write_flow(flow: &mut dyn Flow, output: &mut dyn Write, session: &Session) -> Result<()> {
-    let mut writer = objects(output);
+    let mut writer = Objects::new(output);
     while let Some(batch) = flow.next()? {
         session.check_cancelled()?;
-        write_batch(&mut writer, &batch)?;
+        writer.write(&batch)?;
     }
-    writer.finish().map_err(|e| Error::io(e.to_string()))
+    writer.finish()
 }
 
-type Objects<'a> = Writer<std::io::BufWriter<&'a mut dyn Write>, LineDelimited>;
-
-fn objects(output: &mut dyn Write) -> Objects<'_> {
-    WriterBuilder::new().with_explicit_nulls(true).build(std::io::BufWriter::new(output))
+/// Writes rows as objects.
+struct Objects<'a> {
+    writer: Writer<BufWriter<&'a mut dyn Write>, LineDelimited>,
+    encoders: JsonEncoders,
 }
 
-fn write_batch(writer: &mut Objects<'_>, batch: &RecordBatch) -> Result<()> {
-    let told = told(batch).map_err(|e| Error::unsupported(e.to_string()))?;
-    writer.write(&told).map_err(|e| Error::unsupported(e.to_string()))
-}
-
-/// Rows whose times are in zones that can be written.
-fn told(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-    let fields: Vec<FieldRef> = batch.schema_ref().fields().iter().map(in_known_zone).collect();
-    if fields.iter().zip(batch.schema_ref().fields()).all(|(told, own)| told == own) {
-        return Ok(batch.clone());
+impl<'a> Objects<'a> {
+    fn new(output: &'a mut dyn Write) -> Self {
+        let encoders = JsonEncoders::new(NonNumbers::Quoted);
+        let builder =
+            WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(Arc::new(encoders.clone()));
+        Self { writer: builder.build(BufWriter::new(output)), encoders }
     }
-    let cast = |(column, field): (&ArrayRef, &FieldRef)| arrow_cast::cast(column, field.data_type());
-    let columns = batch.columns().iter().zip(&fields).map(cast).collect::<Result<_, _>>()?;
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
-}
 
-fn in_known_zone(field: &FieldRef) -> FieldRef {
-    Arc::new(field.as_ref().clone().with_data_type(in_known_zones(field.data_type())))
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.writer.write(batch).map_err(|e| Error::unsupported(e.to_string()))?;
+        self.encoders.check()
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.writer.finish().map_err(|e| Error::io(e.to_string()))
+    }
 }
 
 /// Ends each line that a format writes.
@@ -124,26 +122,41 @@ impl ByteSink for Lines<'_> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use arrow_array::TimestampMicrosecondArray;
-    use arrow_schema::{DataType, Field, TimeUnit};
+    use arrow_array::{
+        ArrayRef, BinaryArray, Float32Array, ListArray, TimestampMicrosecondArray, types::Float32Type,
+    };
+
+    fn lines(columns: Vec<(&str, ArrayRef)>) -> Result<String> {
+        let mut output = Vec::new();
+        let mut writer = Objects::new(&mut output);
+        writer.write(
+            &RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true)))
+                .unwrap(),
+        )?;
+        writer.finish()?;
+        Ok(String::from_utf8(output).unwrap())
+    }
 
     #[test]
-    fn times_in_zones_of_names_and_of_offsets_are_written() {
-        let column = |zone: &str| -> ArrayRef {
+    fn bytes_floats_and_times_are_as_in_json_lines() {
+        let times = |zone: &str| -> ArrayRef {
             Arc::new(TimestampMicrosecondArray::from(vec![Some(0), None]).with_timezone(zone))
         };
-        let of = |zone: &str| DataType::Timestamp(TimeUnit::Microsecond, Some(zone.into()));
-        let fields = [("a", "UTC"), ("b", "Europe/Zurich"), ("c", "+02:00")];
-        let schema = Schema::new(fields.map(|(name, zone)| Field::new(name, of(zone), true)).to_vec());
-        let batch =
-            RecordBatch::try_new(Arc::new(schema), fields.map(|(_, zone)| column(zone)).to_vec()).unwrap();
-        let mut writer = WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(Vec::new());
-        writer.write(&told(&batch).unwrap()).unwrap();
-        writer.finish().unwrap();
+        let lists = [Some(vec![Some(f32::NEG_INFINITY), None]), None];
+        let written = lines(vec![
+            ("a", times("UTC")),
+            ("b", times("Europe/Zurich")),
+            ("c", times("+02:00")),
+            ("d", Arc::new(BinaryArray::from(vec![&b"yz"[..], b""]))),
+            ("e", Arc::new(Float32Array::from(vec![f32::NAN, f32::INFINITY]))),
+            ("f", Arc::new(ListArray::from_iter_primitive::<Float32Type, _, _>(lists))),
+        ]);
         assert_eq!(
-            String::from_utf8(writer.into_inner()).unwrap(),
-            "{\"a\":\"1970-01-01T00:00:00Z\",\"b\":\"1970-01-01T00:00:00Z\",\"c\":\"1970-01-01T02:00:00+02:00\"}\n\
-             {\"a\":null,\"b\":null,\"c\":null}\n"
+            written.unwrap(),
+            "{\"a\":\"1970-01-01T00:00:00Z\",\"b\":\"1970-01-01T00:00:00Z\",\"c\":\"1970-01-01T00:00:00Z\",\
+             \"d\":\"eXo=\",\"e\":\"NaN\",\"f\":[\"-Infinity\",null]}\n\
+             {\"a\":null,\"b\":null,\"c\":null,\"d\":\"\",\"e\":\"Infinity\",\"f\":null}\n"
         );
+        assert!(lines(vec![("t", Arc::new(TimestampMicrosecondArray::from(vec![i64::MAX])))]).is_err());
     }
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Types are `int8` to `int64`, `uint8` to `uint64`, `bool`, `float16`, `float32` or `float`, `float64` or `double`, `utf8` or
-//! `string`, `binary` or `bytes` (base64), `date32`, `date64`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`, `[us, UTC]`, `time32[s]`,
+//! `string`, `binary` or `bytes` or `fixed_size_binary[16]` (base64), `date32`, `date64`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`, `[us, UTC]`, `time32[s]`,
 //! `time64[us]`, `decimal128(10, 2)`; or any that texts can be cast to, as Arrow's Rust library writes it. Without a header, the
 //! names are those of the fields in their order.
 
@@ -112,20 +112,14 @@ fn parse(text: &[u8]) -> Result<Vec<Field>> {
 
 fn field(name: &str, word: &str, is_nullable: bool) -> Result<Field> {
     let known = type_named(word).filter(|data_type| {
-        matches!(data_type, DataType::Utf8 | DataType::Binary | DataType::Null)
+        use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary, Null, Utf8};
+        matches!(data_type, Utf8 | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) | Null)
             || arrow_cast::can_cast_types(&DataType::Utf8, data_type) && !data_type.is_nested()
     });
     let data_type = known.ok_or_else(|| {
         let error = Error::usage("a type that no text of CSV has").column(name);
         error.expected("int64, float64, utf8, date32, ...").found(format!("{word:?}"))
     })?;
-    if let DataType::Timestamp(_, Some(zone)) = &data_type
-        && **zone != *"UTC"
-        && !zone.starts_with(['+', '-'])
-    {
-        let error = Error::usage("zones are known by their offset, not by a name").column(name);
-        return Err(error.expected("UTC or +02:00").found(format!("{zone:?}")));
-    }
     Ok(Field::new(name, data_type, is_nullable))
 }
 
@@ -143,10 +137,11 @@ mod tests {
         let long =
             parse(br#"{"columns": [{"name": "b", "type": "decimal128(10, 2)", "required": true}]}"#).unwrap();
         assert_eq!((long[0].data_type(), long[0].is_nullable()), (&DataType::Decimal128(10, 2), false));
+        let others = parse(br#"{"a": "timestamp[us, Europe/Paris]", "b": "fixed_size_binary[3]"}"#).unwrap();
+        assert_eq!(others[1].data_type(), &DataType::FixedSizeBinary(3));
         for bad in [
             &br#"{"a": "int65"}"#[..],
             br#"{"a": 1}"#,
-            br#"{"a": "timestamp[us, Europe/Paris]"}"#,
             br#"[]"#,
             br#"{"columns": [{"name": "a", "type": "int64", "shape": [2]}]}"#,
             br#"{"columns": [{"name": "a", "type": "int8"}, {"name": "a", "type": "int8"}]}"#,

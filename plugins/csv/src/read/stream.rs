@@ -6,6 +6,7 @@ use arrow_cast::CastOptions;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
+use tensorferry_row_text::exact;
 use tensorferry_sdk::arrow_array::builder::{BinaryBuilder, StringBuilder};
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
 use tensorferry_sdk::arrow_array::{NullArray, StringArray};
@@ -88,9 +89,10 @@ impl Stream {
             }
             let (offset, line, len) = self.rows.place();
             for ((place, texts), field) in self.columns.iter_mut().zip(self.schema.fields()) {
-                let is_text = *field.data_type() == DataType::Utf8;
+                let may_be_empty = *field.data_type() == DataType::Utf8 || is_bytes(field.data_type());
                 // An empty text is no value of another type.
-                if self.rows.is_null(*place, &self.nulls) || !is_text && self.rows.raw(*place).is_empty() {
+                if self.rows.is_null(*place, &self.nulls) || !may_be_empty && self.rows.raw(*place).is_empty()
+                {
                     if !field.is_nullable() {
                         let error = Error::malformed("a null in a column that has none by its schema");
                         return Err(self.rows.at(error.column(field.name())));
@@ -137,34 +139,58 @@ fn cast(texts: StringArray, field: &Field) -> Result<ArrayRef, (usize, Error)> {
                 None => Ok(Arc::new(NullArray::new(texts.len()))),
             };
         }
-        DataType::Binary => {
-            let mut bytes = BinaryBuilder::new();
-            for row in 0..texts.len() {
-                let value = texts.is_valid(row).then(|| STANDARD.decode(texts.value(row)));
-                bytes.append_option(value.transpose().map_err(|_| wrong(row))?);
-            }
-            return Ok(Arc::new(bytes.finish()));
-        }
+        bytes if is_bytes(bytes) => return decoded(&texts, bytes).map_err(wrong),
         _ => {}
     }
-    // The library knows no zone by its name.
-    let plain = match data_type {
-        DataType::Timestamp(unit, Some(zone)) if **zone == *"UTC" => {
-            DataType::Timestamp(*unit, Some("+00:00".into()))
-        }
-        other => other.clone(),
+    let is_held = |row: &usize| {
+        let text = texts.value(*row);
+        exact::is_exact(text, data_type) && exact::is_moment(text, data_type)
     };
+    if (data_type.is_temporal() || data_type.is_decimal())
+        && let Some(row) = (0..texts.len()).find(|row| texts.is_valid(*row) && !is_held(row))
+    {
+        return Err(wrong(row));
+    }
+    let plain = exact::in_offsets(data_type).unwrap_or_else(|| data_type.clone());
     let unsupported = |error: ArrowError| (0, Error::unsupported(error.to_string()));
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let all = arrow_cast::cast_with_options(&texts, &plain, &options).map_err(unsupported)?;
     let all =
         if plain == *data_type { all } else { arrow_cast::cast(&all, data_type).map_err(unsupported)? };
     // What is no value has become null.
-    if all.null_count() == texts.null_count() {
-        return Ok(all);
+    if all.null_count() != texts.null_count() {
+        let row = (0..texts.len()).find(|row| texts.is_valid(*row) && all.is_null(*row));
+        return Err(wrong(row.unwrap_or_default()));
     }
-    let row = (0..texts.len()).find(|row| texts.is_valid(*row) && all.is_null(*row));
-    Err(wrong(row.unwrap_or_default()))
+    match exact::overflowed(&all, |row| texts.value(row)) {
+        Some(row) => Err(wrong(row)),
+        None => Ok(all),
+    }
+}
+
+fn is_bytes(data_type: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary};
+    matches!(data_type, Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
+}
+
+/// Bytes that are written in base64; or the row of the first text that is none, or of another length.
+fn decoded(texts: &StringArray, data_type: &DataType) -> Result<ArrayRef, usize> {
+    let mut bytes = BinaryBuilder::new();
+    for row in 0..texts.len() {
+        let value = texts.is_valid(row).then(|| STANDARD.decode(texts.value(row)));
+        let value = value.transpose().map_err(|_| row)?;
+        if let (DataType::FixedSizeBinary(len), Some(value)) = (data_type, &value)
+            && i32::try_from(value.len()).ok() != Some(*len)
+        {
+            return Err(row);
+        }
+        bytes.append_option(value);
+    }
+    let bytes: ArrayRef = Arc::new(bytes.finish());
+    if bytes.data_type() == data_type {
+        return Ok(bytes);
+    }
+    arrow_cast::cast(&bytes, data_type).map_err(|_| 0)
 }
 
 impl Iterator for Stream {

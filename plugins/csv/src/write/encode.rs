@@ -204,6 +204,13 @@ impl Column {
         };
         let data_type = plain.as_ref().unwrap_or_else(|| field.data_type());
         let mut lose = |why: &str| losses.push(changed(field.name(), why));
+        if let DataType::Timestamp(_, Some(zone)) = field.data_type()
+            && !matches!(&**zone, "UTC" | "Etc/UTC" | "+00:00")
+        {
+            lose(&format!(
+                "times are written in UTC, and read so unless -i schema=FILE says their zone, {zone}"
+            ));
+        }
         let form = match data_type {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Form::Text,
             DataType::Binary

@@ -88,10 +88,12 @@ fn a_value_that_does_not_fit_the_first_rows_is_an_error_with_what_to_do() {
 fn a_schema_says_columns_and_types() {
     let given = [("schema", "schema.json")];
     let schema = r#"{"code": "uint8", "price": "decimal128(10, 2)", "raw": "binary"}"#;
-    let rows = read_with("x,price,code,raw\n1,1.5,007,/w==\n2,-3,,\n", &given, schema).unwrap();
+    let rows = read_with("x,price,code,raw\n1,1.5,007,/w==\n2,-3,,\n3,0,,\"\"\n", &given, schema).unwrap();
     assert_eq!(rows.num_columns(), 3);
     assert_eq!(rows.column(0).as_primitive::<UInt8Type>().value(0), 7);
-    assert_eq!(rows.column(1).as_primitive::<Decimal128Type>().values(), &[150, -300]);
+    assert_eq!(rows.column(1).as_primitive::<Decimal128Type>().values(), &[150, -300, 0]);
+    // An empty text is empty bytes, and nothing at all is a null.
+    assert_eq!((rows.column(2).is_null(2), rows.column(2).as_binary::<i32>().value(2)), (false, &b""[..]));
     assert_eq!((rows.column(2).as_binary::<i32>().value(0), rows.column(2).is_null(1)), (&b"\xff"[..], true));
     let message = refusal("code,price,raw\n300,1,\n", &given, schema);
     assert!(message.contains("expected uint8") && message.contains("\"300\""), "{message}");
@@ -101,6 +103,52 @@ fn a_schema_says_columns_and_types() {
     let rows =
         read_with("1,a\n2,b\n", &[given[0], ("header", "false")], r#"{"n": "int64", "a": "utf8"}"#).unwrap();
     assert_eq!((rows.num_rows(), rows.schema().field(1).name().as_str()), (2, "a"));
+}
+
+#[test]
+fn a_type_that_does_not_hold_a_value_is_an_error() {
+    let given = [("schema", "schema.json")];
+    for (data_type, bad, good) in [
+        ("decimal128(10, 1)", "1.55", "1.50"),
+        ("date32", "2020-01-01T12:34:56", "2020-01-01"),
+        ("timestamp[s]", "2020-01-01T12:34:56.5", "2020-01-01T12:34:56.000"),
+        ("time64[us]", "12:34:56.1234567", "12:34:56.123456"),
+        ("float32", "1e40", "inf"),
+        ("float16", "70000", "65504"),
+        ("float64", "1e400", "1e300"),
+        ("fixed_size_binary[2]", "/w==", "//8="),
+        ("timestamp[s, Europe/Paris]", "2020-01-01T12:34:56", "2020-01-01T12:34:56+01:00"),
+    ] {
+        let schema = format!("{{\"v\": \"{data_type}\"}}");
+        let read = |value: &str| read_with(format!("v\n{value}\n"), &given, &schema);
+        let rows = read(good).unwrap_or_else(|error| panic!("{data_type} {good}: {error}"));
+        assert!(rows.column(0).is_valid(0), "{data_type}");
+        let message = read(bad).unwrap_err().to_string();
+        assert!(message.contains("line 2") && message.contains(bad), "{data_type} {bad}: {message}");
+    }
+    let rows = read_with("v\n1970-01-01T01:00:00+01:00\n", &given, r#"{"v": "timestamp[ms, Europe/Paris]"}"#);
+    let rows = rows.unwrap();
+    let zone = DataType::Timestamp(TimeUnit::Millisecond, Some("Europe/Paris".into()));
+    assert_eq!(types(&rows), [("v".to_owned(), zone)]);
+    assert_eq!(rows.column(0).as_primitive::<TimestampMillisecondType>().value(0), 0);
+}
+
+#[test]
+fn what_is_no_table_is_told_from_one() {
+    for text in
+        ["version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "<!DOCTYPE html>\n<p>\n"]
+    {
+        assert!(refusal(text, &[], "{}").contains("none of a table"), "{text}");
+    }
+    let notes = |text: &str, given: &[(&str, &str)]| {
+        let context = MemoryContext::default();
+        let source = std::sync::Arc::new(MemorySource::file("in.csv", text));
+        records::open(&Csv, &tensorferry_sdk::memory::pairs(given), source, &context).unwrap();
+        context.notes().join(" ")
+    };
+    assert!(notes("a;b\n1;2\n", &[]).contains("-i delimiter=';'"));
+    assert!(notes("a\tb\n1\t2\n", &[]).contains("-i delimiter=tab"));
+    assert_eq!(notes("a;b\n1;2\n", &[("delimiter", ";")]) + &notes("a\n1;2\n", &[]), "");
 }
 
 #[test]
@@ -212,4 +260,6 @@ fn a_name_and_text_are_asked_for() {
     assert_eq!(score("a.tsv.gz", b"a"), Score::LIKELY);
     assert_eq!(score("a.csv", b"\xff\xfe"), Score::MAYBE);
     assert_eq!(score("a.txt", b"a,b\n"), Score::NO);
+    assert_eq!(score("a.csv", b"{\"a\": 1}\n{\"a\": 2}\n"), Score::NO);
+    assert_eq!(score("a.csv", b"{\"a\": 1}\n"), Score::LIKELY);
 }

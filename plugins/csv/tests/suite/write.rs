@@ -34,7 +34,7 @@ fn values_are_in_quotes_where_they_take_them() {
         ,\"\",NaN,false,1969-12-31,1969-12-31T23:59:59.999Z,0.01,\"\",\n";
     assert_eq!(String::from_utf8(text).unwrap(), expected);
     let whats: Vec<_> = losses.iter().map(|loss| (loss.kind, loss.what.as_str())).collect();
-    assert_eq!(whats, ["price", "raw", "list"].map(|what| (LossKind::Metadata, what)));
+    assert_eq!(whats, ["at", "price", "raw", "list"].map(|what| (LossKind::Metadata, what)));
     let (text, _) =
         write(&[batch.project(&[0, 3]).unwrap()], "out.tsv", &[("nulls", "NA"), ("header", "false")])
             .unwrap();

@@ -1,20 +1,21 @@
-//! Decoders for bytes in base64 and for integers, which `arrow_json`'s own would read as something else.
+//! Decoders for bytes in base64, and for numbers and times that `arrow_json`'s own would read as something else.
 
 use arrow_json::reader::{ArrayDecoder, DecoderContext, DecoderFactory, Tape, TapeElement};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
+use tensorferry_row_text::exact;
 use tensorferry_sdk::arrow_array::builder::{
     BinaryBuilder, BinaryViewBuilder, FixedSizeBinaryBuilder, LargeBinaryBuilder,
 };
-use tensorferry_sdk::arrow_array::{ArrayRef, new_null_array};
+use tensorferry_sdk::arrow_array::{Array as _, ArrayRef, make_array, new_null_array};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef};
 
 /// The most that a float counts to without a gap.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Decodes bytes from base64, where `arrow_json` would take hexadecimal digits, and integers from whole
-/// numbers alone, where it would cut off what is behind the point. A column that no row of a batch has costs nothing
+/// Decodes bytes from base64, where `arrow_json` would take hexadecimal digits, and what has a type that does not hold all of
+/// a value not at all, where it would cut the value off. A column that no row of a batch has costs nothing
 /// for each row.
 #[derive(Debug)]
 pub(super) struct ExactDecoders;
@@ -33,9 +34,17 @@ impl DecoderFactory for ExactDecoders {
         );
         let decoder: Box<dyn ArrayDecoder> = if is_bytes {
             Box::new(BytesDecoder(data_type))
+        } else if data_type.is_numeric() || data_type.is_temporal() {
+            let builtin = match exact::in_offsets(&data_type) {
+                Some(known) => {
+                    let known = Arc::new(field.as_ref().clone().with_data_type(known));
+                    context.make_builtin_decoder(&known, is_nullable)?
+                }
+                None => context.make_builtin_decoder(field, is_nullable)?,
+            };
+            Box::new(ExactDecoder { builtin, data_type })
         } else {
-            let builtin = context.make_builtin_decoder(field, is_nullable)?;
-            if data_type.is_integer() { Box::new(IntegerDecoder { builtin, data_type }) } else { builtin }
+            context.make_builtin_decoder(field, is_nullable)?
         };
         if !is_nullable {
             return Ok(Some(decoder));
@@ -65,30 +74,57 @@ impl ArrayDecoder for RareDecoder {
     }
 }
 
-struct IntegerDecoder {
+/// Numbers and times: what the builtin decoder makes of them, if that is all that was there.
+struct ExactDecoder {
     builtin: Box<dyn ArrayDecoder>,
     data_type: DataType,
 }
 
-impl ArrayDecoder for IntegerDecoder {
+impl ExactDecoder {
+    /// Whether the type holds a number or a text.
+    fn holds(&self, text: &str, is_number: bool) -> bool {
+        // 1e3 and 2.0 are whole too; of floats over 2^53 only the digits would tell.
+        let is_whole = || {
+            !text.contains(['.', 'e', 'E'])
+                || text.parse::<f64>().is_ok_and(|number| number.fract() == 0.0 && number.abs() <= MOST_EXACT)
+        };
+        match &self.data_type {
+            whole if whole.is_integer() => !is_number || is_whole(),
+            time if time.is_temporal() && is_number => is_whole(),
+            other => exact::is_exact(text, other) && (is_number || exact::is_moment(text, other)),
+        }
+    }
+
+    fn refused(&self, text: &str) -> ArrowError {
+        ArrowError::JsonError(format!("failed to parse {text} as {}, which does not hold it", self.data_type))
+    }
+}
+
+impl ArrayDecoder for ExactDecoder {
     fn decode(&mut self, tape: &Tape<'_>, pos: &[u32]) -> Result<ArrayRef, ArrowError> {
-        for &place in pos {
-            if let TapeElement::Number(text) = tape.get(place) {
-                let text = tape.get_string(text);
-                // 1e3 and 2.0 are whole too; of floats over 2^53 only the digits would tell.
-                let is_whole = || {
-                    text.parse::<f64>()
-                        .is_ok_and(|number| number.fract() == 0.0 && number.abs() <= MOST_EXACT)
-                };
-                if text.contains(['.', 'e', 'E']) && !is_whole() {
-                    return Err(ArrowError::JsonError(format!(
-                        "failed to parse {text} as {}",
-                        self.data_type
-                    )));
-                }
+        let text = |place: u32| match tape.get(place) {
+            TapeElement::Number(text) => Some((tape.get_string(text), true)),
+            TapeElement::String(text) => Some((tape.get_string(text), false)),
+            _ => None,
+        };
+        let is_float = self.data_type.is_floating();
+        if !is_float {
+            let wrong = pos.iter().filter_map(|&place| text(place));
+            if let Some((text, _)) = wrong.into_iter().find(|(text, is_number)| !self.holds(text, *is_number))
+            {
+                return Err(self.refused(text));
             }
         }
-        self.builtin.decode(tape, pos)
+        let values = self.builtin.decode(tape, pos)?;
+        let of_row = |row: usize| text(pos[row]).map_or("", |(text, _)| text);
+        if let Some(row) = exact::overflowed(&values, of_row) {
+            return Err(self.refused(of_row(row)));
+        }
+        if values.data_type() == &self.data_type {
+            return Ok(values);
+        }
+        // The same moments, under the name of their zone.
+        Ok(make_array(values.to_data().into_builder().data_type(self.data_type.clone()).build()?))
     }
 }
 

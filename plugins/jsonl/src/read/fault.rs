@@ -32,11 +32,26 @@ impl Place<'_> {
     }
 }
 
+/// Words that Python's `json` writes for floats, and that JSON has not.
+const PYTHON_WORDS: [&[u8]; 3] = [b"NaN", b"Infinity", b"-Infinity"];
+
 /// `serde_json`'s word on a line.
-pub(super) fn of_json(error: &serde_json::Error) -> LineError {
+pub(super) fn of_json(error: &serde_json::Error, line: &[u8]) -> LineError {
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
-    LineError { at: Some(error.column()), error: Error::malformed(one_line(message)) }
+    let at = error.column();
+    // It is found at the word's first letter, or at the second one of `-Infinity`.
+    let word = [at.saturating_sub(1), at].into_iter().find_map(|at| {
+        let rest = line.get(at.checked_sub(1)?..)?;
+        PYTHON_WORDS.into_iter().find(|word| rest.starts_with(word))
+    });
+    let error = match word {
+        Some(word) => Error::malformed("JSON has no word for a float that is no number")
+            .expected("null, or a string: \"NaN\", \"Infinity\", \"-Infinity\"")
+            .found(String::from_utf8_lossy(word).into_owned()),
+        None => Error::malformed(one_line(message)),
+    };
+    LineError { at: Some(at), error }
 }
 
 /// The error for a line that is something else.

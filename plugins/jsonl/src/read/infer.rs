@@ -5,14 +5,16 @@ use super::fault;
 use super::line_range::LineRange;
 use super::number_text;
 use super::value_type::{Conflict, LineNotes, TypeSeed, ValueType};
+use crate::MOST_LEVELS;
 use indexmap::IndexMap;
 use serde::de::DeserializeSeed;
 use serde_json::Deserializer;
 use serde_json::value::RawValue;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tensorferry_sdk::arrow_schema::{Schema, SchemaRef};
-use tensorferry_sdk::{Context, Error, Loss, Result};
+use tensorferry_sdk::{Context, Error, Loss, LossKind, Result};
 
 /// Lines that are read before the user is asked whether to go on.
 const ROWS: usize = 4096;
@@ -30,6 +32,7 @@ pub(super) struct Inferred {
 /// Malformed, naming the file, the line, the offset, and the column.
 pub(super) fn infer(ranges: &mut [LineRange], most: Option<u64>, context: &dyn Context) -> Result<Inferred> {
     let mut all = object();
+    let mut repeated = BTreeSet::new();
     match most {
         None => {
             let scanned = scan_all(ranges, context);
@@ -42,6 +45,7 @@ pub(super) fn infer(ranges: &mut [LineRange], most: Option<u64>, context: &dyn C
                 let range = &mut ranges[index];
                 range.rows = Some(scanned.rows);
                 before += scanned.lines;
+                repeated.extend(scanned.repeated);
                 if all.clone().merge(scanned.kind.clone()).is_err() {
                     // Which line it was is found by looking again, with what is known from before.
                     scan(range, all, None, context)?;
@@ -60,12 +64,15 @@ pub(super) fn infer(ranges: &mut [LineRange], most: Option<u64>, context: &dyn C
                 if left > 0 {
                     let scanned = scan(range, all, Some(left), context)?;
                     left = left.saturating_sub(scanned.rows);
+                    repeated.extend(scanned.repeated);
                     all = scanned.kind;
                 }
             }
         }
     }
-    let mut losses = Vec::new();
+    let why = "objects with this key more than once: of its values the last one is read";
+    let mut losses: Vec<Loss> =
+        repeated.into_iter().map(|key| Loss::new(LossKind::Record, key, why)).collect();
     let fields = all.fields("", &mut losses);
     if let Some(field) = fields.iter().find(|field| is_too_wide(&all, field.name())) {
         return Err(Error::unsupported("integers of more than 76 digits").column(field.name()));
@@ -97,6 +104,9 @@ struct Scanned {
     /// How many columns there may be, and how many more than are known.
     most_columns: u64,
     columns_left: u64,
+    most_levels: u64,
+    /// Keys that some object has more than once.
+    repeated: BTreeSet<String>,
 }
 
 fn scan_all(ranges: &[LineRange], context: &dyn Context) -> Vec<Result<Scanned>> {
@@ -135,7 +145,15 @@ fn scan_all(ranges: &[LineRange], context: &dyn Context) -> Vec<Result<Scanned>>
 fn scan(range: &LineRange, known: ValueType, most: Option<u64>, context: &dyn Context) -> Result<Scanned> {
     let most_columns = context.limits().columns;
     let columns_left = most_columns.saturating_sub(known.columns());
-    let mut scanned = Scanned { kind: known, rows: 0, lines: 0, most_columns, columns_left };
+    let mut scanned = Scanned {
+        kind: known,
+        rows: 0,
+        lines: 0,
+        most_columns,
+        columns_left,
+        most_levels: context.limits().nesting.min(MOST_LEVELS),
+        repeated: BTreeSet::new(),
+    };
     let mut left = most.unwrap_or(u64::MAX);
     let mut blocks = Blocks::new(range, context.limits())?;
     while left > 0 {
@@ -158,22 +176,25 @@ fn scan_line(line: &[u8], scanned: &mut Scanned) -> Result<(), fault::LineError>
     if trimmed.first() != Some(&b'{') {
         return Err(fault::not_an_object(line));
     }
-    let mut notes = LineNotes { columns_left: scanned.columns_left, ..LineNotes::default() };
+    let (columns_left, levels_left) = (scanned.columns_left, scanned.most_levels);
+    let mut notes = LineNotes { columns_left, levels_left, ..LineNotes::default() };
     let mut deserializer = Deserializer::from_slice(line);
     let seen = TypeSeed { kind: &mut scanned.kind, notes: &mut notes };
     let read = seen.deserialize(&mut deserializer).and_then(|()| deserializer.end());
     scanned.columns_left = notes.columns_left;
+    scanned.repeated.extend(notes.repeated);
     if let Err(error) = read {
         let own = match notes.conflict {
             Some(conflict) => contradiction(&conflict),
             None if notes.has_too_many => too_many_columns(scanned.most_columns),
-            None => return Err(fault::of_json(&error)),
+            None if notes.is_too_deep => too_deep(scanned.most_levels),
+            None => return Err(fault::of_json(&error, line)),
         };
         return Err(fault::LineError { at: Some(error.column()), error: own });
     }
     if notes.has_long_number {
-        let text: &RawValue = serde_json::from_slice(line).map_err(|error| fault::of_json(&error))?;
-        number_text::take(&mut scanned.kind, text).map_err(|error| fault::of_json(&error))?;
+        let text: &RawValue = serde_json::from_slice(line).map_err(|error| fault::of_json(&error, line))?;
+        number_text::take(&mut scanned.kind, text).map_err(|error| fault::of_json(&error, line))?;
     }
     Ok(())
 }
@@ -183,6 +204,11 @@ fn contradiction(conflict: &Conflict) -> Error {
         .column(conflict.column())
         .expected(conflict.had)
         .found(conflict.came)
+}
+
+fn too_deep(most: u64) -> Error {
+    Error::limit("objects and lists nest too deep")
+        .expected(format!("at most {most} levels, the line's object counted"))
 }
 
 fn too_many_columns(most: u64) -> Error {

@@ -17,9 +17,10 @@
 //! |---|---|
 //! | `name` | the key, and the column |
 //! | `type` | `int8` to `int64`, `uint8` to `uint64`, `bool`, `float16`, `float32` or `float`, `float64` or `double`, `binary` or `bytes` (base64), `utf8` or `string`, `date32`, `date64`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`, `[us, UTC]`; or any type as Arrow's Rust library writes it |
-//! | `shape` | `[]` (the default) is one value, numbers are lists of this length, `null` as the first is a list of any |
+//! | `shape` | `[]` (the default) is one value, numbers are lists of this length, `null` is a list of any; each is the list of those behind it |
 //! | `required` | a missing key and a null are errors |
 
+use crate::MOST_LEVELS;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashSet;
@@ -57,10 +58,10 @@ pub(super) fn read(path: &str, context: &dyn Context) -> Result<SchemaRef> {
     let source = context.open(path)?;
     let file = source.open(source.entry().name())?;
     let text = source.read_vec(file, 0, source.len(file), context.limits())?;
-    parse(&text).map_err(|error| error.file(path))
+    parse(&text, context.limits().nesting.min(MOST_LEVELS)).map_err(|error| error.file(path))
 }
 
-fn parse(text: &[u8]) -> Result<SchemaRef> {
+fn parse(text: &[u8], most_levels: u64) -> Result<SchemaRef> {
     let file: File = serde_json::from_slice(text)
         .map_err(|error| Error::usage(format!("not a schema of lines: {error}")))?;
     let mut names = HashSet::new();
@@ -74,8 +75,13 @@ fn parse(text: &[u8]) -> Result<SchemaRef> {
             wrong("has an unknown type").expected("int64, float32, utf8, ...").found(&entry.data_type)
         })?;
         let shaped = shaped(leaf, &entry.shape).ok_or_else(|| {
-            wrong("has a shape that cannot be").expected("lengths of lists; null only as the first")
+            wrong("has a shape that cannot be").expected("lengths of lists; null for lists of any length")
         })?;
+        if levels(&shaped) >= most_levels {
+            return Err(Error::limit("the type of a column nests too deep")
+                .column(&entry.name)
+                .expected(format!("at most {most_levels} levels, the line's object counted")));
+        }
         fields.push(Field::new(&entry.name, shaped, !entry.required));
     }
     Ok(Arc::new(Schema::new(fields)))
@@ -83,14 +89,32 @@ fn parse(text: &[u8]) -> Result<SchemaRef> {
 
 /// Lists of lists, from the inside.
 fn shaped(leaf: DataType, shape: &[Option<u64>]) -> Option<DataType> {
-    shape.iter().enumerate().rev().try_fold(leaf, |item, (place, len)| {
+    shape.iter().rev().try_fold(leaf, |item, len| {
         let item = Arc::new(Field::new_list_field(item, true));
         match len {
-            None if place == 0 => Some(DataType::List(item)),
-            None => None,
+            None => Some(DataType::List(item)),
             Some(len) => Some(DataType::FixedSizeList(item, i32::try_from(*len).ok()?)),
         }
     })
+}
+
+/// How many objects and lists lie in one another in values of a type.
+fn levels(data_type: &DataType) -> u64 {
+    match data_type {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item) => 1 + levels(item.data_type()),
+        DataType::Struct(fields) => {
+            1 + fields.iter().map(|field| levels(field.data_type())).max().unwrap_or_default()
+        }
+        // Its entries are a struct, which is no level of the text.
+        DataType::Map(entries, _) => levels(entries.data_type()),
+        DataType::Dictionary(_, values) => levels(values),
+        DataType::RunEndEncoded(_, values) => levels(values.data_type()),
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
@@ -107,14 +131,17 @@ mod tests {
             {"name": "id", "type": "int32", "required": true},
             {"name": "box", "type": "float", "shape": [null, 4]},
             {"name": "at", "type": "timestamp[us]"},
+            {"name": "ragged", "type": "utf8", "shape": [2, null]},
             {"name": "price", "type": "Decimal128(10, 2)"}]}"#;
-        let schema = parse(text).unwrap();
+        let schema = parse(text, MOST_LEVELS).unwrap();
         let inner = Arc::new(Field::new_list_field(DataType::Float32, true));
         let boxes = DataType::new_list(DataType::FixedSizeList(inner, 4), true);
+        let words = Arc::new(Field::new_list_field(DataType::new_list(DataType::Utf8, true), true));
         let expected = [
             Field::new("id", DataType::Int32, false),
             Field::new("box", boxes, true),
             Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, None), true),
+            Field::new("ragged", DataType::FixedSizeList(words, 2), true),
             Field::new("price", DataType::Decimal128(10, 2), true),
         ];
         assert_eq!(schema.as_ref(), &Schema::new(expected.to_vec()));
@@ -124,14 +151,22 @@ mod tests {
     fn what_cannot_be_is_refused_with_the_column() {
         for column in [
             r#"{"name": "a", "type": "int65"}"#,
-            r#"{"name": "a", "type": "int64", "shape": [2, null]}"#,
             r#"{"name": "a", "type": "int64", "shape": [9999999999]}"#,
             r#"{"name": "a", "type": "int64"}, {"name": "a", "type": "int64"}"#,
         ] {
-            let error = parse(format!("{{\"columns\": [{column}]}}").as_bytes()).unwrap_err();
+            let error = parse(format!("{{\"columns\": [{column}]}}").as_bytes(), MOST_LEVELS).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Usage);
             assert!(error.to_string().contains("\"a\""), "{error}");
         }
-        assert!(parse(br#"{"columns": [{"name": "a", "type": "int8", "default": 1}]}"#).is_err());
+        assert!(
+            parse(br#"{"columns": [{"name": "a", "type": "int8", "default": 1}]}"#, MOST_LEVELS).is_err()
+        );
+        let deep = |levels: u64| {
+            let shape = vec!["null"; usize::try_from(levels).unwrap()].join(",");
+            let text = format!(r#"{{"columns": [{{"name": "a", "type": "int8", "shape": [{shape}]}}]}}"#);
+            parse(text.as_bytes(), MOST_LEVELS)
+        };
+        deep(MOST_LEVELS - 1).unwrap();
+        assert_eq!(deep(MOST_LEVELS).unwrap_err().kind(), ErrorKind::Limit);
     }
 }

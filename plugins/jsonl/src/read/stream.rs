@@ -146,7 +146,7 @@ impl Decoding {
             return Some(not_an_object(line));
         }
         if let Err(error) = serde_json::from_slice::<HashMap<String, IgnoredAny>>(line) {
-            return Some(of_json(&error));
+            return Some(of_json(&error, line));
         }
         let error = self.batch(line, 1).err()?;
         let text = match error {

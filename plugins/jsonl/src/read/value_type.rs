@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tensorferry_sdk::Loss;
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef};
 
-/// The type that values had. Its depth is that of `serde_json`, which refuses text of more than 127 levels.
+/// The type that values had, of as many levels as a [`TypeSeed`] takes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) enum ValueType {
     /// Nulls, or nothing.
@@ -38,6 +38,22 @@ pub(super) struct LineNotes {
     pub(super) columns_left: u64,
     /// Whether the line has more, and was given up for it.
     pub(super) has_too_many: bool,
+    /// How many more objects and lists may lie in one another.
+    pub(super) levels_left: u64,
+    /// Whether the line has more, and was given up for it.
+    pub(super) is_too_deep: bool,
+    /// Keys that an object of the line has more than once.
+    pub(super) repeated: Vec<String>,
+}
+
+impl LineNotes {
+    fn deeper<E: serde::de::Error>(&mut self) -> Result<(), E> {
+        self.levels_left = self.levels_left.checked_sub(1).ok_or_else(|| {
+            self.is_too_deep = true;
+            E::custom("nests too deep")
+        })?;
+        Ok(())
+    }
 }
 
 /// Two kinds of values in one column.
@@ -239,7 +255,9 @@ impl<'de> Visitor<'de> for TypeSeed<'_> {
             let list = ValueType::List(Box::default());
             return TypeSeed { kind, notes }.take(list);
         };
+        notes.deeper()?;
         while values.next_element_seed(TypeSeed { kind: item, notes })?.is_some() {}
+        notes.levels_left += 1;
         Ok(())
     }
 
@@ -252,8 +270,12 @@ impl<'de> Visitor<'de> for TypeSeed<'_> {
             let object = ValueType::Object(IndexMap::new());
             return TypeSeed { kind, notes }.take(object);
         };
-        let mut expected = 0;
+        notes.deeper()?;
+        let (mut expected, mut seen) = (0, SeenKeys::default());
         while let Some(index) = entries.next_key_seed(KeySeed { keys, expected, notes })? {
+            if !seen.insert(index) {
+                notes.repeated.extend(keys.get_index(index).map(|(key, _)| key.clone()));
+            }
             let read = entries.next_value_seed(TypeSeed { kind: &mut keys[index], notes });
             if read.is_err() {
                 if let (Some(conflict), Some((key, _))) = (&mut notes.conflict, keys.get_index(index)) {
@@ -263,7 +285,34 @@ impl<'de> Visitor<'de> for TypeSeed<'_> {
             }
             expected = index + 1;
         }
+        notes.levels_left += 1;
         Ok(())
+    }
+}
+
+/// Which keys an object has had, by their places.
+#[derive(Default)]
+struct SeenKeys {
+    /// All before this one, which are the ones that an object has whose keys are those of the objects before it.
+    first: usize,
+    /// A bit for each place of others.
+    others: Vec<u64>,
+}
+
+impl SeenKeys {
+    /// Whether it is new.
+    fn insert(&mut self, place: usize) -> bool {
+        if self.others.is_empty() && place == self.first {
+            self.first += 1;
+            return true;
+        }
+        let (word, bit) = (place / 64, 1 << (place % 64));
+        if word >= self.others.len() {
+            self.others.resize(word + 1, 0);
+        }
+        let is_new = place >= self.first && self.others[word] & bit == 0;
+        self.others[word] |= bit;
+        is_new
     }
 }
 

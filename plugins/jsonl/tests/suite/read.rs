@@ -5,10 +5,11 @@ use std::io::Write as _;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::{
-    Decimal128Type, Float32Type, Float64Type, Int64Type, TimestampMillisecondType, UInt64Type,
+    Decimal128Type, Float32Type, Float64Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
+    UInt64Type,
 };
 use tensorferry_sdk::arrow_array::{Int64Array, RecordBatch};
-use tensorferry_sdk::arrow_schema::{DataType, Field};
+use tensorferry_sdk::arrow_schema::{DataType, Field, TimeUnit};
 use tensorferry_sdk::memory::records::Opened;
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{ErrorKind, Limits, LossKind, MemoryContext, MemorySource, Result};
@@ -180,7 +181,9 @@ fn an_error_names_the_line_and_the_byte() {
         ("{\"a\": 1} {\"a\": 2}", vec!["line 3", "trailing"]),
         ("{\"a\":\n1}", vec!["line 3", "EOF"]),
         ("{\"a\": \"x\"}", vec!["line 3", "column \"a\"", "numbers", "strings"]),
-        ("{\"a\": NaN}", vec!["line 3", "expected value"]),
+        ("{\"a\": NaN}", vec!["line 3", "offset 16", "no word", "\"NaN\"", "found NaN"]),
+        ("{\"b\": [1, -Infinity]}", vec!["line 3", "no word", "found -Infinity"]),
+        ("{\"a\": Nope}", vec!["line 3", "expected value"]),
         ("{\"a\": \"\u{1}\"}", vec!["line 3", "control character"]),
     ] {
         let message = refusal(format!("{good}{bad}\n"), &[]);
@@ -191,7 +194,7 @@ fn an_error_names_the_line_and_the_byte() {
     let message = refusal(b"{\"a\": \"\xff\"}", &[]);
     assert!(message.contains("line 1") && message.contains("unicode"), "{message}");
     let deep = refusal(format!("{{\"a\": {}", "[".repeat(1_000_000)), &[]);
-    assert!(deep.contains("recursion limit"), "{deep}");
+    assert!(deep.contains("nest too deep") && deep.contains("at most 60 levels"), "{deep}");
     let nested = refusal("{\"a\": {\"b\": [1]}}\n{\"a\": {\"b\": [\"x\"]}}", &[]);
     assert!(nested.contains("column \"a.b\"") && nested.contains("line 2"), "{nested}");
 }
@@ -253,6 +256,76 @@ fn a_schema_says_what_is_read() {
     ] {
         let message = with_schema(&format!("{{\"price\": 1}}\n{bad}")).unwrap_err().to_string();
         assert!(message.contains(part) && message.contains("line 2"), "{bad}: {message}");
+    }
+}
+
+#[test]
+fn a_type_that_does_not_hold_a_value_is_an_error() {
+    let with = |data_type: &str, value: &str| {
+        let schema = format!(r#"{{"columns": [{{"name": "v", "type": "{data_type}"}}]}}"#);
+        let mut context = MemoryContext::default();
+        context.sources.insert("schema.json".to_owned(), Arc::new(MemorySource::file("schema.json", schema)));
+        let text = format!("{{\"v\": {value}}}");
+        let set = open_beside(MemorySource::file("in.jsonl", text), &[("schema", "schema.json")], &context)?;
+        Ok::<_, tensorferry_sdk::Error>(batches(&*set, &Batches::default())?.remove(0))
+    };
+    for (data_type, bad, good) in [
+        ("decimal128(10, 1)", "1.55", "1.50"),
+        ("decimal128(10, 1)", "\"1.55\"", "\"1.5\""),
+        ("date32", "\"2020-01-01T12:34:56\"", "\"2020-01-01\""),
+        ("timestamp[s]", "\"2020-01-01T12:34:56.5Z\"", "\"2020-01-01T12:34:56.000Z\""),
+        ("timestamp[us]", "1.5", "1"),
+        ("time32[s]", "\"12:34:56.5\"", "\"12:34:56\""),
+        ("float32", "1e40", "\"Infinity\""),
+        ("float16", "70000", "65504"),
+        ("timestamp[s, Europe/Paris]", "\"2020-01-01T12:34:56\"", "\"2020-01-01T12:34:56+01:00\""),
+        ("timestamp[s, UTC]", "\"x\"", "\"2020-01-01T12:34:56\""),
+    ] {
+        with(data_type, good).unwrap_or_else(|error| panic!("{data_type} {good}: {error}"));
+        let message = with(data_type, bad).unwrap_err().to_string();
+        assert!(message.contains("line 1"), "{data_type} {bad}: {message}");
+    }
+    let rows = with("timestamp[us, Europe/Paris]", "\"1970-01-01T01:00:00+01:00\"").unwrap();
+    let zone = DataType::Timestamp(TimeUnit::Microsecond, Some("Europe/Paris".into()));
+    assert_eq!(type_of(&rows, "v"), zone);
+    assert_eq!(rows.column(0).as_primitive::<TimestampMicrosecondType>().value(0), 0);
+}
+
+#[test]
+fn a_key_that_repeats_is_a_loss() {
+    let text = "{\"a\": 1, \"c\": 0, \"b\": {\"x\": 1}}\n{\"b\": {\"x\": 1, \"x\": 2}, \"a\": 3, \"c\": 1}";
+    let set = open(MemorySource::file("in.jsonl", text), &[], Limits::default()).unwrap();
+    let losses = set.losses().unwrap();
+    assert_eq!((losses.len(), losses[0].kind, losses[0].what.as_str()), (1, LossKind::Record, "x"));
+    let text = "{\"a\": 1, \"c\": 0}\n{\"c\": 1, \"a\": 1, \"c\": 2}";
+    let set = open(MemorySource::file("in.jsonl", text), &[], Limits::default()).unwrap();
+    assert_eq!(set.losses().unwrap()[0].what, "c");
+}
+
+/// A line of so many levels, the innermost a number.
+fn nested(levels: usize, begin: &str, end: &str) -> String {
+    format!("{{\"a\": {}1{}}}", begin.repeat(levels - 1), end.repeat(levels - 1))
+}
+
+#[test]
+fn levels_are_limited_whatever_is_asked_for() {
+    let mut raised = Limits::default();
+    raised.nesting = 1000;
+    for (begin, end) in [("{\"b\": ", "}"), ("[", "]")] {
+        let open_at =
+            |levels, limits| open(MemorySource::file("in.jsonl", nested(levels, begin, end)), &[], limits);
+        let set = open_at(60, Limits::default()).unwrap();
+        assert_eq!(batches(&*set, &Batches::default()).unwrap()[0].num_rows(), 1);
+        let mut three = Limits::default();
+        three.nesting = 3;
+        open_at(3, three.clone()).unwrap();
+        for (levels, limits) in
+            [(61, Limits::default()), (123, raised.clone()), (500, raised.clone()), (4, three)]
+        {
+            let Err(error) = open_at(levels, limits) else { panic!("{levels} levels were read") };
+            assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+            assert!(error.to_string().contains("line 1"), "{error}");
+        }
     }
 }
 

@@ -4,10 +4,10 @@ use crate::common::{lines, read, rows, write};
 use proptest::prelude::*;
 use std::io::Read as _;
 use std::sync::Arc;
-use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder};
+use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder, MapBuilder, StringBuilder};
 use tensorferry_sdk::arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float32Array, Float64Array, Int64Array,
-    StringArray, TimestampMillisecondArray, UInt64Array, UnionArray, new_null_array,
+    StringArray, StructArray, TimestampMillisecondArray, UInt64Array, UnionArray, new_null_array,
 };
 use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_sdk::{ErrorKind, LossKind};
@@ -48,6 +48,41 @@ fn what_is_lost_is_said() {
     assert_eq!(whats, [(LossKind::Metadata, "bin"), (LossKind::Record, "map")]);
     let nothing = batch.project(&[1]).unwrap();
     assert_eq!(write(&[nothing], "out.jsonl", &[]).unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn what_values_lose_is_said_however_deep_they_lie() {
+    let losses = |name: &str, column: ArrayRef| {
+        let (_, losses) = write(&[rows(vec![(name, column)])], "out.jsonl", &[]).unwrap();
+        losses.into_iter().map(|loss| (loss.kind, loss.what, loss.why)).collect::<Vec<_>>()
+    };
+    let floats = |values: [f64; 2]| Arc::new(Float64Array::from(values.to_vec())) as ArrayRef;
+    let inside = |values: ArrayRef| {
+        let field = Field::new("v", values.data_type().clone(), true);
+        Arc::new(StructArray::try_new(vec![field].into(), vec![values], None).unwrap()) as ArrayRef
+    };
+    assert_eq!(losses("plain", inside(floats([1.0, 2.0]))), []);
+    let of_numbers = losses("some", floats([1.5, f64::NAN]));
+    assert!(of_numbers[0].2.contains("beside numbers"), "{of_numbers:?}");
+    let deep = losses("deep", inside(floats([f64::NAN, f64::INFINITY])));
+    assert_eq!((deep[0].0, deep[0].1.as_str()), (LossKind::Metadata, "deep"));
+    assert!(deep[0].2.contains("unless the schema says otherwise"), "{deep:?}");
+    let decimals = Decimal128Array::from(vec![1]).with_precision_and_scale(10, 2).unwrap();
+    assert!(losses("price", inside(Arc::new(decimals)))[0].2.contains("JSON has no decimals"));
+
+    let maps = |keys: [&str; 2]| {
+        let mut maps = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
+        for (number, key) in (1..).zip(keys) {
+            maps.keys().append_value(key);
+            maps.values().append_value(number);
+        }
+        maps.append(true).unwrap();
+        inside(Arc::new(maps.finish()))
+    };
+    let twice = losses("m", maps(["a", "a"]));
+    assert_eq!(twice.iter().map(|loss| loss.0).collect::<Vec<_>>(), [LossKind::Metadata, LossKind::Record]);
+    assert!(twice[0].2.contains("JSON has no maps"), "{twice:?}");
+    assert_eq!(losses("m", maps(["a", "b"])).len(), 1);
 }
 
 #[test]

@@ -10,13 +10,9 @@
 //! ```
 
 use super::thrift::{self, Fields, Seen, Shape};
+use crate::{MOST_DEPTH, MOST_LISTS};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// How deep groups may lie in groups, whatever the limits: so that the library's recursion fits into the stack of
-/// a thread, of 2 MiB, even where it is not optimized.
-const MOST_DEPTH: u64 = 64;
-/// How many of them may be lists, which take more of the stack than other groups.
-const MOST_LISTS: u64 = 16;
 /// Bytes in memory of a schema's element, or of a chunk.
 const ENTRY: u64 = 512;
 /// Bytes in memory of a row group, which is a split: more than [`GROWTH`] allows to one that has no chunks.

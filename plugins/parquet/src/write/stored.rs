@@ -2,6 +2,7 @@
 
 use super::as_stored::as_stored;
 use crate::fault::one_line;
+use crate::{MOST_DEPTH, MOST_FIELDS, MOST_LISTS};
 use parquet::arrow::ArrowSchemaConverter;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
@@ -21,15 +22,21 @@ pub(super) struct StoredSchema {
 /// What of `schema` can be stored, and what is lost.
 ///
 /// # Errors
-/// Unsupported, if none of its columns can be; usage, if two have one name.
+/// Unsupported, if none of its columns can be; usage, if two have one name; a limit, for one that nests deeper than what is
+/// read.
 pub(super) fn stored(schema: &Schema) -> Result<(StoredSchema, Vec<Loss>)> {
     let (mut fields, mut from, mut losses) = (Vec::<FieldRef>::new(), Vec::new(), Vec::new());
     for (index, field) in schema.fields().iter().enumerate() {
         if fields.iter().any(|other| other.name() == field.name()) {
             return Err(Error::unsupported("two columns of one name: rename one").found(field.name()));
         }
+        check_depth(field)?;
         match storable(field) {
             Ok(stored) => {
+                if is_ordered(field) {
+                    let why = "Parquet lists categories as they come: these are read without their order";
+                    losses.push(Loss::new(LossKind::Metadata, field.name(), why).severity(Severity::Changed));
+                }
                 if has_date64(field.data_type()) {
                     let why = "Parquet counts dates in days: date64 is read as date32";
                     losses.push(Loss::new(LossKind::Metadata, field.name(), why).severity(Severity::Changed));
@@ -63,7 +70,7 @@ impl StoredSchema {
 /// The field as it is stored, or what it is that Parquet has not.
 fn storable(field: &Field) -> Result<FieldRef, String> {
     let data_type = storable_type(field.data_type())?;
-    let stored = field.clone().with_data_type(data_type);
+    let stored = field.clone().with_data_type(data_type).with_dict_is_ordered(false);
     // The library's own word on what is left: the precision of decimals, for example.
     let schema = Schema::new(vec![stored.clone()]);
     match ArrowSchemaConverter::new().with_coerce_types(true).convert(&schema) {
@@ -74,27 +81,88 @@ fn storable(field: &Field) -> Result<FieldRef, String> {
     }
 }
 
-/// Whether dates in milliseconds are anywhere in a type.
-fn has_date64(data_type: &DataType) -> bool {
+/// The fields that a type is made of.
+fn parts(data_type: &DataType) -> &[FieldRef] {
     match data_type {
-        DataType::Date64 => true,
         DataType::List(field)
         | DataType::LargeList(field)
         | DataType::FixedSizeList(field, _)
         | DataType::ListView(field)
         | DataType::LargeListView(field)
         | DataType::Map(field, _)
-        | DataType::RunEndEncoded(_, field) => has_date64(field.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| has_date64(field.data_type())),
+        | DataType::RunEndEncoded(_, field) => std::slice::from_ref(field),
+        DataType::Struct(fields) => fields,
+        _ => &[],
+    }
+}
+
+/// Whether dates in milliseconds are anywhere in a type.
+fn has_date64(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Date64 => true,
         DataType::Dictionary(_, values) => has_date64(values),
-        _ => false,
+        other => parts(other).iter().any(|part| has_date64(part.data_type())),
+    }
+}
+
+/// Whether categories anywhere in a column have an order.
+fn is_ordered(field: &Field) -> bool {
+    field.dict_is_ordered() == Some(true) || parts(field.data_type()).iter().any(|part| is_ordered(part))
+}
+
+/// How deep a column nests.
+#[derive(Debug, Clone, Copy, Default)]
+struct Depth {
+    /// Groups of Parquet's schema.
+    groups: u64,
+    /// Those that repeat.
+    lists: u64,
+    /// Fields of Arrow's.
+    fields: u64,
+}
+
+impl Depth {
+    fn of(data_type: &DataType) -> Self {
+        let (groups, lists) = match data_type {
+            DataType::Struct(_) => (1, 0),
+            // A group, and in it the one that repeats; a map's pairs are that.
+            DataType::Map(..) => (1, 1),
+            DataType::RunEndEncoded(_, values) => return Self::of(values.data_type()),
+            nested if nested.is_nested() => (2, 1),
+            _ => (0, 0),
+        };
+        let below = parts(data_type).iter().map(|part| Self::of(part.data_type()));
+        let below = below.fold(Self::default(), |most, one| Self {
+            groups: most.groups.max(one.groups),
+            lists: most.lists.max(one.lists),
+            fields: most.fields.max(one.fields),
+        });
+        Self { groups: groups + below.groups, lists: lists + below.lists, fields: 1 + below.fields }
+    }
+}
+
+/// Checks what the reader would refuse.
+fn check_depth(field: &Field) -> Result<()> {
+    let Depth { groups, lists, fields } = Depth::of(field.data_type());
+    // The schema is a group as well.
+    let counted =
+        [("lists", lists, MOST_LISTS), ("groups", groups, MOST_DEPTH - 1), ("fields", fields, MOST_FIELDS)];
+    match counted.into_iter().find(|(_, found, most)| found > most) {
+        Some((what, found, most)) => {
+            Err(Error::limit(format!("a column nests too deep for Parquet: {what} in one another"))
+                .column(field.name())
+                .expected(format!("at most {most}"))
+                .found(found))
+        }
+        None => Ok(()),
     }
 }
 
 /// Seconds become milliseconds: Parquet counts in those, and in micro- and nanoseconds.
 fn storable_type(data_type: &DataType) -> Result<DataType, String> {
     let child = |field: &FieldRef| -> Result<FieldRef, String> {
-        Ok(Arc::new(field.as_ref().clone().with_data_type(storable_type(field.data_type())?)))
+        let data_type = storable_type(field.data_type())?;
+        Ok(Arc::new(field.as_ref().clone().with_data_type(data_type).with_dict_is_ordered(false)))
     };
     Ok(match data_type {
         DataType::Union(..) => return Err("unions".to_owned()),
@@ -121,6 +189,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use tensorferry_sdk::ErrorKind;
     use tensorferry_sdk::arrow_array::{
         Array, ArrayRef, Int64Array, TimestampMillisecondArray, TimestampSecondArray,
     };
@@ -153,6 +222,48 @@ mod tests {
         assert_eq!(&stored.column(&batch, 0).unwrap(), &column);
         let nothing = Schema::new(vec![schema.field(0).clone()]);
         assert!(self::stored(&nothing).unwrap_err().to_string().contains("no column that Parquet can hold"));
+    }
+
+    /// A type in so many structs or lists.
+    fn nested(levels: u64, inner: DataType, around: fn(Field) -> DataType) -> DataType {
+        (0..levels).fold(inner, |inner, _| around(Field::new("item", inner, true)))
+    }
+
+    #[test]
+    fn what_is_stored_nests_no_deeper_than_what_is_read() {
+        let structs: fn(Field) -> DataType = |field| DataType::Struct(vec![field].into());
+        let lists: fn(Field) -> DataType = |field| DataType::List(Arc::new(field));
+        let pairs: fn(Field) -> DataType = |field| {
+            let key = Field::new("key", DataType::Utf8, false);
+            let entries = DataType::Struct(vec![key, field].into());
+            DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
+        };
+        for (data_type, fits) in [
+            (nested(MOST_FIELDS - 1, DataType::Int64, structs), true),
+            (nested(MOST_FIELDS, DataType::Int64, structs), false),
+            (nested(MOST_LISTS, DataType::Int64, lists), true),
+            (nested(MOST_LISTS + 1, DataType::Int64, lists), false),
+            (nested(MOST_LISTS, DataType::Int64, pairs), true),
+            (nested(MOST_LISTS + 1, DataType::Int64, pairs), false),
+            (nested(31, nested(16, DataType::Int64, lists), structs), true),
+            (nested(32, nested(16, DataType::Int64, lists), structs), false),
+        ] {
+            let refused =
+                check_depth(&Field::new("a", data_type.clone(), true)).map_err(|error| error.kind());
+            assert_eq!(refused, if fits { Ok(()) } else { Err(ErrorKind::Limit) }, "{data_type}");
+        }
+    }
+
+    #[test]
+    fn categories_of_an_order_lose_it() {
+        let sizes = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+        let ordered = Field::new("size", sizes.clone(), true).with_dict_is_ordered(true);
+        let list = DataType::List(Arc::new(ordered.clone().with_name("item")));
+        let others = [Field::new("plain", sizes, true), Field::new("list", list, true)];
+        let schema = Schema::new([vec![ordered], others.to_vec()].concat());
+        let (stored, losses) = stored(&schema).unwrap();
+        assert_eq!(losses.iter().map(|loss| loss.what.as_str()).collect::<Vec<_>>(), ["size", "list"]);
+        assert!(stored.schema.fields().iter().all(|field| !is_ordered(field)));
     }
 
     #[test]

@@ -264,3 +264,29 @@ fn folders_say_columns() {
     let error = open(twice, Limits::default()).err().unwrap().to_string();
     assert!(error.contains("column \"id\"") && error.contains("folders"), "{error}");
 }
+
+#[test]
+fn what_is_written_nests_no_deeper_than_what_is_read() {
+    let structs: fn(Field) -> DataType = |field| DataType::Struct(vec![field].into());
+    let lists: fn(Field) -> DataType = |field| DataType::List(Arc::new(field));
+    for (levels, around, fits) in [
+        (59, structs, true),
+        (60, structs, false),
+        (70, structs, false),
+        (16, lists, true),
+        (17, lists, false),
+    ] {
+        let nested = (0..levels).fold(DataType::Int64, |inner, _| around(Field::new("element", inner, true)));
+        let schema = Arc::new(Schema::new(vec![Field::new("a", nested, true)]));
+        let written = write(&schema, &[], &[]).map_err(|error| error.kind());
+        assert_eq!(written.is_ok(), fits, "{levels}");
+        match written {
+            Ok(mut written) => {
+                let file = written.files.pop_first().unwrap().1;
+                let set = open(MemorySource::file("in.parquet", file), Limits::default()).unwrap();
+                assert_eq!(set.schema(), schema, "{levels}");
+            }
+            Err(kind) => assert_eq!(kind, ErrorKind::Limit, "{levels}"),
+        }
+    }
+}

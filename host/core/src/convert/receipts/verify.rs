@@ -111,7 +111,7 @@ impl Checked {
             if is_whole {
                 let format = reader(registry, &receipt.output.format.id)?;
                 let source = FileSource::below_path(folder, Entry::Folder, session)?.with_files(names);
-                self.rows(&source, records, format, session)?;
+                self.rows(&source, (records, &receipt.losses), format, session)?;
             }
         }
         Ok(())

@@ -1,54 +1,61 @@
 //! Verifying records: the rows of each file of an output, as ferry's own reader reads them back, against
 //! the digests of those that were sent.
 
+use crate::context::loss::LossRecord;
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
 use crate::read::context::ReadContext;
 use crate::read::file_group::files_alone;
 use crate::read::source::FileSource;
-use crate::receipt::{Checked, Problem, RecordsRecord, RowsRecord, Subject};
+use crate::receipt::{Checked, ColumnRecord, Problem, RecordsRecord, RowsRecord, Subject};
 use crate::records::digest::{HashedColumn, RowHasher};
 use crate::records::flow::{SplitRows, Wanted, read};
 use crate::records::rows::{self, Rows};
 use crate::tensors::stored::hex;
-use tensorferry_sdk::{Error, Purpose, Result};
+use arrow_schema::Schema;
+use tensorferry_sdk::{Error, LossKind, Purpose, Result, arrow_schema};
 
 impl Checked {
-    /// Reads the records back, file by file, and compares them.
+    /// Reads the records back, file by file, and compares them. What they lost when they were written is not compared.
     pub(super) fn rows(
         &mut self,
         source: &FileSource,
-        records: &RecordsRecord,
+        (records, losses): (&RecordsRecord, &[LossRecord<'_>]),
         format: &RegisteredFormat,
         session: &Session,
     ) -> Result<()> {
         let context = ReadContext::new(session, Purpose::SHOW);
         let rows = rows::open(source, format, &files_alone(format, &[]), &context)?;
         let schema = rows.set.schema();
+        let is_there = |name: &str| schema.field_with_name(name).is_ok();
+        let renamed = renamed(records, losses).find(|name| !is_there(name));
         for field in schema.fields() {
-            if !records.columns.iter().any(|column| column.name == *field.name()) {
-                self.problems.push(Problem::new(Subject::Column, field.name(), "is not in the receipt"));
+            if records.columns.iter().any(|column| column.name == *field.name()) {
+                continue;
+            }
+            match renamed {
+                Some(other) => self.left_out.push(format!(
+                    "column {:?}: the receipt has no digest of it, as {other:?} was written under another name",
+                    field.name()
+                )),
+                None => {
+                    self.problems.push(Problem::new(Subject::Column, field.name(), "is not in the receipt"));
+                }
             }
         }
-        // A column that is not there is one whose every value is missing.
-        let hashed: Vec<Option<HashedColumn>> = records
-            .columns
-            .iter()
-            .map(|column| {
-                let hashed = HashedColumn::new(&column.name, &column.word)?;
-                let found = schema.field_with_name(&column.name);
-                found.map_or(true, |found| hashed.takes(found.data_type())).then_some(hashed)
-            })
-            .collect();
+        let mut hashed: Vec<Option<HashedColumn>> = Vec::with_capacity(records.columns.len());
         for (place, column) in records.columns.iter().enumerate() {
             let has_digest =
                 records.files.iter().any(|file| file.columns.get(place).is_some_and(Option::is_some));
-            let why = match (&hashed[place], has_digest) {
-                (Some(_), true) => continue,
-                (_, false) => "the receipt has no digest of it",
-                (None, true) => "it is read back as another type",
+            let compared = match has_digest {
+                true => compared(column, &schema).ok_or("it is read back as another type"),
+                // Its values may be such that they cannot even be hashed as they were.
+                false => Err("the receipt has no digest of it"),
             };
-            self.left_out.push(format!("column {:?}: {why}", column.name));
+            if let Err(why) = &compared {
+                self.left_out.push(format!("column {:?}: {why}", column.name));
+            }
+            hashed.push(compared.ok());
         }
         for file in &records.files {
             let found = hash(&rows, file, hashed.iter().flatten().cloned().collect(), session)?;
@@ -63,7 +70,7 @@ impl Checked {
                 .iter()
                 .zip(&file.columns)
                 .filter_map(|(hashed, expected)| Some((hashed.as_ref()?, expected.as_ref())));
-            // Those that are not compared have been hashed all the same.
+            // Of those whose digest this file's record lacks, the values have been hashed all the same.
             for ((column, expected), found) in digests.zip(&found.1) {
                 if let Some(expected) = expected.filter(|expected| **expected != hex(found)) {
                     let problem = problem(Subject::Column, &column.name, "has another content");
@@ -73,6 +80,20 @@ impl Checked {
         }
         rows.close()
     }
+}
+
+/// The columns of a receipt that have another name in the output, or are several there.
+fn renamed<'a>(records: &'a RecordsRecord, losses: &'a [LossRecord<'_>]) -> impl Iterator<Item = &'a str> {
+    let is_name =
+        |name: &str| losses.iter().any(|loss| loss.kind == LossKind::Name.word() && loss.what == name);
+    records.columns.iter().map(|column| column.name.as_str()).filter(move |name| is_name(name))
+}
+
+/// How a column is hashed as it was, if what is read back can be. One that is not there has missing values alone.
+fn compared(column: &ColumnRecord, schema: &Schema) -> Option<HashedColumn> {
+    let hashed = HashedColumn::new(&column.name, &column.word)?;
+    let found = schema.field_with_name(&column.name);
+    found.map_or(true, |found| hashed.takes(found.data_type())).then_some(hashed)
 }
 
 /// How many records a file has, and the digests of their columns.

@@ -1,0 +1,253 @@
+//! Values of records as JSON: one mapping for what formats write and for what the program prints.
+//!
+//! | Value | JSON |
+//! |---|---|
+//! | bytes | a text in base64 |
+//! | a float that is no number | a text, or a word of Python's `json` |
+//! | a timestamp | ISO 8601, one with a zone in UTC |
+//! | a union | the value alone |
+//! | others | as `arrow-json` writes them |
+
+use crate::{Error, Result};
+use arrow_array::cast::AsArray;
+use arrow_array::temporal_conversions::as_datetime;
+use arrow_array::types::{
+    ArrowTimestampType, Float16Type, Float32Type, Float64Type, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+};
+use arrow_array::{Array, UnionArray};
+use arrow_json::writer::{NullableEncoder, make_encoder};
+use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
+use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How floats that are no numbers are said, for which JSON has no words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NonNumbers {
+    /// As texts: `"NaN"`, `"Infinity"`, `"-Infinity"`.
+    Quoted,
+    /// In the words of Python's `json`: `NaN`, `Infinity`, `-Infinity`.
+    Python,
+}
+
+/// Makes encoders of what JSON has no word for, and `arrow-json` writes as something else.
+#[derive(Debug, Clone)]
+pub struct JsonEncoders {
+    non_numbers: NonNumbers,
+    /// Set when a value has no text: an encoder cannot fail.
+    has_no_text: Arc<AtomicBool>,
+}
+
+impl JsonEncoders {
+    /// With these words for floats that are no numbers.
+    #[must_use]
+    pub fn new(non_numbers: NonNumbers) -> Self {
+        Self { non_numbers, has_no_text: Arc::default() }
+    }
+
+    /// Options of `arrow-json` with these encoders.
+    #[must_use]
+    pub fn options(&self, explicit_nulls: bool) -> EncoderOptions {
+        EncoderOptions::default()
+            .with_explicit_nulls(explicit_nulls)
+            .with_encoder_factory(Arc::new(self.clone()))
+    }
+
+    /// Whether all that was encoded had a text.
+    ///
+    /// # Errors
+    /// Unsupported.
+    pub fn check(&self) -> Result<()> {
+        if self.has_no_text.load(Ordering::Relaxed) {
+            return Err(Error::unsupported("a timestamp beyond the years that have a text"));
+        }
+        Ok(())
+    }
+
+    /// A timestamp as ISO 8601 writes it, one with a zone in UTC: the library knows no zones by name, and
+    /// would write an error's text for one that it has no date for.
+    fn time<'a, T: ArrowTimestampType>(&self, array: &'a dyn Array, is_utc: bool) -> Box<dyn Encoder + 'a> {
+        let (values, has_no_text) = (array.as_primitive::<T>(), self.has_no_text.clone());
+        Box::new(FnEncoder(move |row, out: &mut Vec<u8>| match as_datetime::<T>(values.value(row)) {
+            // Into memory: it cannot fail.
+            Some(time) => drop(write!(out, "\"{time:?}{}\"", if is_utc { "Z" } else { "" })),
+            None => has_no_text.store(true, Ordering::Relaxed),
+        }))
+    }
+}
+
+impl EncoderFactory for JsonEncoders {
+    fn make_default_encoder<'a>(
+        &self,
+        _field: &'a FieldRef,
+        array: &'a dyn Array,
+        options: &'a EncoderOptions,
+    ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+        let words = self.non_numbers;
+        let encoder: Box<dyn Encoder + 'a> = match array.data_type() {
+            DataType::Binary => bytes(move |row| array.as_binary::<i32>().value(row)),
+            DataType::LargeBinary => bytes(move |row| array.as_binary::<i64>().value(row)),
+            DataType::BinaryView => bytes(move |row| array.as_binary_view().value(row)),
+            DataType::FixedSizeBinary(_) => bytes(move |row| array.as_fixed_size_binary().value(row)),
+            DataType::Float16 => {
+                let values = array.as_primitive::<Float16Type>();
+                float(move |row| values.value(row).to_f32(), words)
+            }
+            DataType::Float32 => {
+                let values = array.as_primitive::<Float32Type>();
+                float(move |row| values.value(row), words)
+            }
+            DataType::Float64 => {
+                let values = array.as_primitive::<Float64Type>();
+                float(move |row| values.value(row), words)
+            }
+            DataType::Timestamp(unit, zone) => {
+                let is_utc = zone.is_some();
+                match unit {
+                    TimeUnit::Second => self.time::<TimestampSecondType>(array, is_utc),
+                    TimeUnit::Millisecond => self.time::<TimestampMillisecondType>(array, is_utc),
+                    TimeUnit::Microsecond => self.time::<TimestampMicrosecondType>(array, is_utc),
+                    TimeUnit::Nanosecond => self.time::<TimestampNanosecondType>(array, is_utc),
+                }
+            }
+            DataType::Union(fields, _) => {
+                let union = array.as_union();
+                let of = |(id, field): (i8, &'a FieldRef)| {
+                    Ok((id, make_encoder(field, union.child(id), options)?))
+                };
+                let values = fields.iter().map(of).collect::<Result<_, ArrowError>>()?;
+                Box::new(UnionEncoder { union, values })
+            }
+            _ => return Ok(None),
+        };
+        // A union's nulls are those of its values.
+        Ok(Some(NullableEncoder::new(encoder, array.logical_nulls())))
+    }
+}
+
+struct FnEncoder<F>(F);
+
+impl<F: Fn(usize, &mut Vec<u8>)> Encoder for FnEncoder<F> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        (self.0)(row, out);
+    }
+}
+
+/// The value alone: which of the types it has, JSON cannot say.
+struct UnionEncoder<'a> {
+    union: &'a UnionArray,
+    values: Vec<(i8, NullableEncoder<'a>)>,
+}
+
+impl Encoder for UnionEncoder<'_> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        let (id, offset) = (self.union.type_id(row), self.union.value_offset(row));
+        match self.values.iter_mut().find(|(other, _)| *other == id) {
+            Some((_, values)) if !values.is_null(offset) => values.encode(offset, out),
+            _ => out.extend_from_slice(b"null"),
+        }
+    }
+}
+
+fn bytes<'a>(value: impl Fn(usize) -> &'a [u8] + 'a) -> Box<dyn Encoder + 'a> {
+    Box::new(FnEncoder(move |row, out: &mut Vec<u8>| {
+        out.push(b'"');
+        let (bytes, start) = (value(row), out.len());
+        out.resize(start + base64::encoded_len(bytes.len(), true).unwrap_or(0), 0);
+        // It has the length that was asked for.
+        let _ = STANDARD.encode_slice(bytes, &mut out[start..]);
+        out.push(b'"');
+    }))
+}
+
+/// The shortest text that is read as the same number again.
+fn float<'a, T>(value: impl Fn(usize) -> T + 'a, words: NonNumbers) -> Box<dyn Encoder + 'a>
+where
+    T: Into<f64> + Copy + FloatText,
+{
+    Box::new(FnEncoder(move |row, out: &mut Vec<u8>| {
+        let value = value(row);
+        let wide: f64 = value.into();
+        let word = match wide {
+            wide if wide.is_finite() => return value.write(out),
+            wide if wide.is_nan() => "NaN",
+            wide if wide > 0.0 => "Infinity",
+            _ => "-Infinity",
+        };
+        let quote: &[u8] = if words == NonNumbers::Quoted { b"\"" } else { b"" };
+        for part in [quote, word.as_bytes(), quote] {
+            out.extend_from_slice(part);
+        }
+    }))
+}
+
+trait FloatText {
+    fn write(self, out: &mut Vec<u8>);
+}
+
+macro_rules! float_text {
+    ($($float:ty),*) => {
+        $(impl FloatText for $float {
+            fn write(self, out: &mut Vec<u8>) {
+                // A number into memory: it cannot fail.
+                let _ = serde_json::to_writer(out, &self);
+            }
+        })*
+    };
+}
+
+float_text!(f32, f64);
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use arrow_array::{ArrayRef, BinaryArray, Float64Array, StructArray, TimestampSecondArray};
+    use arrow_schema::Field;
+
+    fn texts(array: &ArrayRef, non_numbers: NonNumbers) -> Vec<String> {
+        let encoders = JsonEncoders::new(non_numbers);
+        let (field, options) = (field_of("v", array), encoders.options(true));
+        let mut encoder = make_encoder(&field, array, &options).unwrap();
+        let text = |row| {
+            let mut text = Vec::new();
+            encoder.encode(row, &mut text);
+            String::from_utf8(text).unwrap()
+        };
+        (0..array.len()).map(text).collect()
+    }
+
+    fn field_of(name: &str, array: &ArrayRef) -> FieldRef {
+        Arc::new(Field::new(name, array.data_type().clone(), true))
+    }
+
+    #[test]
+    fn values_within_others_are_as_those_of_columns() {
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("b", Arc::new(BinaryArray::from(vec![&b"\xff"[..], b""]))),
+            ("x", Arc::new(Float64Array::from(vec![f64::NAN, 1.5]))),
+            ("t", Arc::new(TimestampSecondArray::from(vec![0, 60]).with_timezone("Europe/Zurich"))),
+        ];
+        let fields = columns.iter().map(|(name, array)| field_of(name, array));
+        let arrays = columns.iter().map(|(_, array)| array.clone()).collect();
+        let rows: ArrayRef = Arc::new(StructArray::try_new(fields.clone().collect(), arrays, None).unwrap());
+        let found = texts(&rows, NonNumbers::Quoted);
+        assert_eq!(found[0], r#"{"b":"/w==","x":"NaN","t":"1970-01-01T00:00:00Z"}"#);
+        assert_eq!(found[1], r#"{"b":"","x":1.5,"t":"1970-01-01T00:01:00Z"}"#);
+        assert!(texts(&rows, NonNumbers::Python)[0].contains(r#""x":NaN"#));
+    }
+
+    #[test]
+    fn a_time_that_has_no_text_is_an_error() {
+        let encoders = JsonEncoders::new(NonNumbers::Quoted);
+        let array: ArrayRef = Arc::new(TimestampSecondArray::from(vec![i64::MAX]));
+        let (field, options) = (field_of("t", &array), encoders.options(true));
+        make_encoder(&field, &array, &options).unwrap().encode(0, &mut Vec::new());
+        assert!(encoders.check().is_err());
+    }
+}
