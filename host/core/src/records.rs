@@ -27,3 +27,4 @@ pub mod shown;
 pub mod steps;
 pub mod survey;
 pub mod write;
+mod zones;

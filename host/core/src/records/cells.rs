@@ -1,7 +1,7 @@
 //! Cells are the values of some rows as short texts, for tables that people read.
 
 use super::flow::Flow;
-use super::shown::in_known_zones;
+use super::zones::in_known_zones;
 use crate::context::session::Session;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};

@@ -4,7 +4,7 @@
 //! A row counts as its columns' values, taken [flat](super::encoding) and cast to the type that was read back;
 //! a null is as good as no column.
 
-use super::encoding::{RowEncoder, is_text, leaf_type};
+use super::encoding::{RowEncoder, depth, is_bytes, is_text, leaf_type, unfolded};
 use super::flow::Flow;
 use arrow_schema::{DataType, Schema};
 use std::collections::BTreeMap;
@@ -30,9 +30,9 @@ pub fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> (Compar
     let (mut compared, mut left_out) = (ComparedTypes::new(), Vec::new());
     for field in sent.fields() {
         let found = found.field_with_name(field.name()).ok().map(|found| found.data_type());
-        let is_changed =
-            losses.iter().any(|loss| loss.what == *field.name() && changes(loss, field.data_type()));
         let found = found.unwrap_or(&DataType::Null);
+        let is_changed =
+            losses.iter().any(|loss| loss.what == *field.name() && changes(loss, field.data_type(), found));
         match verified_type(field.data_type(), found).filter(|_| !is_changed) {
             Some(to) => drop(compared.insert(field.name().clone(), to)),
             None => left_out.push(field.name().clone()),
@@ -42,39 +42,43 @@ pub fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> (Compar
 }
 
 /// Whether a loss says that a column's values are not written as they are: its rows are joined or left out, it
-/// has become several, or it was a decimal, which is rounded more than once. What only forgets the type is none.
-fn changes(loss: &Loss, data_type: &DataType) -> bool {
-    let is_float = leaf_type(data_type).is_floating();
-    matches!(loss.kind, LossKind::Record | LossKind::Name) || (loss.kind == LossKind::Precision && !is_float)
+/// has become several, it was a decimal, which is rounded more than once, or its lists are text now. What only
+/// forgets the type is none.
+fn changes(loss: &Loss, sent: &DataType, found: &DataType) -> bool {
+    let is_float = leaf_type(sent).is_floating();
+    matches!(loss.kind, LossKind::Record | LossKind::Name)
+        || (loss.kind == LossKind::Precision && !is_float)
+        || (depth(sent) > depth(found) && is_text(leaf_type(found)))
 }
 
-/// As [`common_type`], of what was sent and what was read back. Floats that are read back wider were written
-/// as text, whose digits tell those of their own width apart and no others. Bytes that are read back as text
-/// were written in some encoding that the reader does not know of.
+/// The type as which what was sent is compared with what was read back: the latter's, but that
+/// - floats that are read back wider were written as text, whose digits tell those of their own width apart and no
+///   others;
+/// - numbers that are read back as text are what that says;
+/// - bytes that are read back as text were written in some encoding that the reader does not know of.
 fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
-    match (leaf_type(sent), leaf_type(found)) {
-        (from, to)
-            if from.is_floating() && to.is_floating() && from.primitive_width() < to.primitive_width() =>
-        {
-            Some(from.clone())
-        }
-        (from, to) if is_of_bytes(from) && is_text(to) && !is_of_bytes(to) => None,
-        _ => common_type(sent, found),
+    let (from, to) = (unfolded(leaf_type(sent)), unfolded(leaf_type(found)));
+    let is_number = from.is_numeric() || *from == DataType::Boolean;
+    if from.is_floating() && to.is_floating() && from.primitive_width() < to.primitive_width()
+        || is_number && is_text(to) && can_be_cast(&DataType::LargeUtf8, from)
+    {
+        return Some(from.clone());
     }
+    if is_bytes(from) && is_text(to) && !is_bytes(to) {
+        return None;
+    }
+    let to = if *to == DataType::Null { from } else { to };
+    can_be_cast(from, to).then(|| to.clone())
 }
 
 /// Whether the values of a column are bytes that need not be text.
 pub(crate) fn is_of_bytes(data_type: &DataType) -> bool {
-    matches!(leaf_type(data_type), DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+    is_bytes(leaf_type(data_type))
 }
 
-/// The type that the values below all lists of two columns are compared as, which is the second one's; `None`
-/// if they cannot be.
-pub(super) fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
-    let (from, to) = (leaf_type(a), leaf_type(b));
-    let to = if *to == DataType::Null { from } else { to };
-    let can_be = from == to || *from == DataType::Null || arrow_cast::can_cast_types(from, to);
-    can_be.then(|| to.clone())
+/// Whether values of one type can be compared as those of another.
+pub(super) fn can_be_cast(from: &DataType, to: &DataType) -> bool {
+    from == to || *from == DataType::Null || arrow_cast::can_cast_types(from, to)
 }
 
 /// The checksum of all rows of a flow. `ordered`: their order counts.

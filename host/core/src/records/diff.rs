@@ -1,13 +1,16 @@
 //! Differences between two flows of records: how many there are, the columns, and what these hold, row by
 //! row, whatever the formats.
 //!
-//! Values are the same if they are so in the type that B has, so that a 32-bit integer is one of 64 bits, and
-//! a list of one value that value; lists within lists of another type count flat (see
-//! [`encoding`](super::encoding)). A null is as good as no column.
+//! Values are the same if they are so whatever their types, so that a 32-bit integer is one of 64 bits, text is the
+//! number or the moment that it says, and a list of one value is that value; lists within another number of lists
+//! count flat (see [`encoding`](super::encoding)). Both are compared in the type of one of them, and a value that
+//! this type cannot hold is another one. A null is as good as no column.
 
-use super::checksum::common_type;
-use super::encoding::RowEncoder;
+use super::cast::cast;
+use super::checksum::can_be_cast;
+use super::encoding::{RowEncoder, depth, is_text, leaf_type, unfolded};
 use super::flow::Flow;
+use super::zones::in_known_zones;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Schema};
@@ -202,7 +205,7 @@ fn columns(a: &Schema, b: &Schema) -> Vec<ComparedColumn> {
             place.map_or(DataType::Null, |place| schema.field(place).data_type().clone())
         };
         let types = [data_type(a, places[0]), data_type(b, places[1])];
-        let compared = common_type(&types[0], &types[1]);
+        let compared = compared_type(&types[0], &types[1]);
         ComparedColumn { name: name.clone(), places, compared, types, differing: 0, first: None }
     };
     names.into_iter().map(column).collect()
@@ -252,11 +255,33 @@ impl ComparedColumn {
     }
 }
 
+/// The type that values below all lists are compared as, whichever column is A's; `None` if they cannot be.
+fn compared_type(a: &DataType, b: &DataType) -> Option<DataType> {
+    let (a, b) = (unfolded(leaf_type(a)), unfolded(leaf_type(b)));
+    let (from, to) = match (a, b) {
+        (DataType::Null, b) => (a, b),
+        (a, DataType::Null) => (b, a),
+        // What the other one's digits say: they may be those of text.
+        (a, b) if a.is_floating() && b.is_floating() => {
+            if a.primitive_width() < b.primitive_width() {
+                (b, a)
+            } else {
+                (a, b)
+            }
+        }
+        (a, b) if is_text(b) && !is_text(a) || a.is_floating() && !is_text(b) => (b, a),
+        (a, b) if a.is_integer() && *b == DataType::Boolean => (b, a),
+        (a, b) => (a, b),
+    };
+    can_be_cast(from, to).then(|| to.clone())
+}
+
 /// The rows in which two columns differ.
 fn differing(a: &ArrayRef, b: &ArrayRef, compared: &DataType) -> Result<Vec<usize>, ArrowError> {
+    let nested = depth(a.data_type()) == depth(b.data_type());
     let encoder = |column: &ArrayRef| match a.data_type() == b.data_type() {
         true => RowEncoder::nested(column),
-        false => RowEncoder::flat(column, compared, false),
+        false => RowEncoder::exact(column, compared, nested),
     };
     let encoders = [encoder(a)?, encoder(b)?];
     let mut rows = [Vec::new(), Vec::new()];
@@ -272,7 +297,8 @@ fn differing(a: &ArrayRef, b: &ArrayRef, compared: &DataType) -> Result<Vec<usiz
 
 fn shown(column: &ArrayRef, row: usize) -> Result<String, ArrowError> {
     let options = FormatOptions::default().with_null("null");
-    let text = ArrayFormatter::try_new(column, &options)?.value(row).try_to_string()?;
+    let column = cast(&column.slice(row, 1), &in_known_zones(column.data_type()), false)?;
+    let text = ArrayFormatter::try_new(&column, &options)?.value(0).try_to_string()?;
     let mut cut: String = text.chars().take(MOST_SHOWN).flat_map(char::escape_default).collect();
     if text.chars().count() > MOST_SHOWN {
         cut.push_str("...");
@@ -287,7 +313,10 @@ mod tests {
     use super::*;
     use crate::records::flow::from_fn;
     use arrow_array::types::Int64Type;
-    use arrow_array::{Float32Array, Float64Array, Int32Array, Int64Array, ListArray, StringArray};
+    use arrow_array::{
+        BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int32Array, Int64Array,
+        ListArray, StringArray, TimestampMicrosecondArray, TimestampMillisecondArray,
+    };
     use std::sync::Arc;
 
     fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
@@ -328,6 +357,75 @@ mod tests {
             let found = compared(a, b);
             assert!(found.is_equal(), "{found:?}");
             assert_eq!((found.records, found.columns), ([4, 4], 3));
+        }
+    }
+
+    /// One column against another one, in both directions.
+    fn is_equal(a: &ArrayRef, b: &ArrayRef) -> bool {
+        let (a, b) = (rows(vec![("x", a.clone())]), rows(vec![("x", b.clone())]));
+        let found = compared(&a, &b).is_equal();
+        assert_eq!(found, compared(&b, &a).is_equal(), "{a:?} {b:?}");
+        found
+    }
+
+    #[test]
+    fn values_that_a_cast_would_change_differ_in_both_directions() {
+        let decimals =
+            |value, scale| Decimal128Array::from(vec![value]).with_precision_and_scale(38, scale).unwrap();
+        let int = |value: i64| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
+        let float = |value: f64| Arc::new(Float64Array::from(vec![value])) as ArrayRef;
+        let narrow = |value: f32| Arc::new(Float32Array::from(vec![value])) as ArrayRef;
+        let decimal = |value: i128, scale: i8| Arc::new(decimals(value, scale)) as ArrayRef;
+        let text = |value: &str| Arc::new(StringArray::from(vec![value])) as ArrayRef;
+        let is = |value: bool| Arc::new(BooleanArray::from(vec![value])) as ArrayRef;
+        let millis = |value: i64| Arc::new(TimestampMillisecondArray::from(vec![value])) as ArrayRef;
+        let utc = |value: i64| {
+            Arc::new(TimestampMicrosecondArray::from(vec![value]).with_timezone("UTC")) as ArrayRef
+        };
+        let day = |value: i32| Arc::new(Date32Array::from(vec![value])) as ArrayRef;
+        let nested = |lists: [&[i64]; 2], leaf: DataType| {
+            let items = ListArray::from_iter_primitive::<Int64Type, _, _>(
+                lists.map(|list| Some(list.iter().copied().map(Some).collect::<Vec<_>>())),
+            );
+            let items = cast(&(Arc::new(items) as ArrayRef), &DataType::new_list(leaf, true), false).unwrap();
+            let field = Arc::new(arrow_schema::Field::new("item", items.data_type().clone(), true));
+            let ends = arrow_buffer::OffsetBuffer::from_lengths([2]);
+            Arc::new(ListArray::new(field, ends, items, None)) as ArrayRef
+        };
+        let cases = [
+            (int(1), float(1.0), true),
+            (int(1), float(1.7), false),
+            (int((1 << 53) + 1), float(9_007_199_254_740_992.0), false),
+            (int((1 << 24) + 1), narrow(16_777_216.0), false),
+            (int(1), is(true), true),
+            (int(7), is(true), false),
+            (narrow(0.1), float(0.1), true),
+            (narrow(0.1), float(f64::from(0.1_f32)), true),
+            (narrow(0.1), float(0.100_000_000_1), false),
+            (narrow(f32::INFINITY), float(1e300), false),
+            (narrow(f32::NAN), float(f64::NAN), true),
+            (decimal(150, 2), int(1), false),
+            (decimal(100, 2), int(1), true),
+            (decimal(174, 2), float(1.74), true),
+            (decimal(174, 2), float(1.7), false),
+            (decimal(123_456_789_012_345_679_995, 1), float(12_345_678_901_234_567_168.0), false),
+            (decimal(10, 1), decimal(100, 2), true),
+            (decimal(10, 1), decimal(101, 2), false),
+            (text("0.910"), float(0.91), true),
+            (text("0.92"), float(0.91), false),
+            (text("x"), int(1), false),
+            (millis(1), utc(1000), true),
+            (millis(0), utc(1), false),
+            (millis(86_400_000), day(1), true),
+            (millis(86_400_001), day(1), false),
+            (utc(0), utc(1), false),
+            (utc(1_000_000), text("1970-01-01T00:00:01Z"), true),
+            (utc(1_000_000), text("1970-01-01T00:00:02Z"), false),
+            (nested([&[1], &[2]], DataType::Int64), nested([&[1], &[2]], DataType::Int32), true),
+            (nested([&[1], &[2]], DataType::Int64), nested([&[1, 2], &[]], DataType::Int32), false),
+        ];
+        for (a, b, same) in &cases {
+            assert_eq!(is_equal(a, b), *same, "{a:?} {b:?}");
         }
     }
 

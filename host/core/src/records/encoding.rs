@@ -13,13 +13,15 @@
 //!
 //! A format may read a column back as another type: TFRecord has 64-bit integers for 32-bit ones, and a value
 //! for a list of one value. So rows can also be encoded flat: all values below lists within lists make one
-//! row, cast to one type.
+//! row, cast to one type. A cast may change a value: an exact encoding then has a mark, so
+//! that it is equal to none.
 
 use super::cast::cast;
+use super::zones::in_known_zones;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, LargeBinaryArray, MapArray, OffsetSizeTrait};
-use arrow_buffer::{Buffer, NullBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType};
 use half::f16;
 use std::ops::Range;
@@ -42,24 +44,20 @@ impl RowEncoder {
     /// not null.
     pub(super) fn flat(column: &ArrayRef, leaf: &DataType, strict: bool) -> Result<Self, ArrowError> {
         let (values, begins) = flat(column);
-        let leaf = match leaf {
-            // The same moments, whatever the zone. As text they say how far they are from UTC, and the library
-            // knows no zone by its name.
-            DataType::Timestamp(unit, Some(_)) => &DataType::Timestamp(*unit, Some("+00:00".into())),
-            leaf => leaf,
-        };
-        let values = if values.data_type() == leaf || (is_text(values.data_type()) && is_text(leaf)) {
-            values
-        } else {
-            cast(&values, leaf, strict)?
-        };
-        Ok(Self { values: Encoded::of(&values)?, begins, missing: column.logical_nulls() })
+        let values = Encoded::of(&cast_leaf(&values, leaf, strict)?)?;
+        Ok(Self { values, begins, missing: column.logical_nulls() })
+    }
+
+    /// A column whose values are cast to `leaf`, with a mark at each that is another one there. `nested`: its lists
+    /// stay as they are, and are not taken flat.
+    pub(super) fn exact(column: &ArrayRef, leaf: &DataType, nested: bool) -> Result<Self, ArrowError> {
+        let (values, begins) = if nested { (column.clone(), rows(column)) } else { flat(column) };
+        Ok(Self { values: Encoded::exact(&values, leaf)?, begins, missing: column.logical_nulls() })
     }
 
     /// A column with its lists as they are nested.
     pub(super) fn nested(column: &ArrayRef) -> Result<Self, ArrowError> {
-        let begins = (0..=column.len()).collect();
-        Ok(Self { values: Encoded::of(column)?, begins, missing: column.logical_nulls() })
+        Ok(Self { values: Encoded::of(column)?, begins: rows(column), missing: column.logical_nulls() })
     }
 
     /// Whether a row is null.
@@ -87,6 +85,29 @@ pub(super) fn leaf_type(data_type: &DataType) -> &DataType {
     }
 }
 
+/// How many lists lie within each other in a type.
+pub(super) fn depth(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            1 + depth(field.data_type())
+        }
+        _ => 0,
+    }
+}
+
+/// The type of the values themselves, where a type is a way of storing them once.
+pub(super) fn unfolded(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
+}
+
+/// Whether a type is bytes, of any length, which need not be text.
+pub(crate) fn is_bytes(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+}
+
 /// Whether a type is text or bytes, of any length.
 pub(crate) fn is_text(data_type: &DataType) -> bool {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
@@ -97,6 +118,8 @@ pub(crate) fn is_text(data_type: &DataType) -> bool {
 struct Encoded {
     bytes: ValueBytes,
     nulls: Option<NullBuffer>,
+    /// Those that a cast has changed.
+    changed: Option<BooleanBuffer>,
 }
 
 enum ValueBytes {
@@ -116,9 +139,7 @@ impl Encoded {
         let bytes = match values.data_type() {
             DataType::Null => ValueBytes::Nothing,
             DataType::Boolean => fixed(&cast(values, &DataType::UInt8, false)?),
-            DataType::Float16 => fixed(&one_nan::<Float16Type>(values, f16::NAN, |v| v.is_nan())),
-            DataType::Float32 => fixed(&one_nan::<Float32Type>(values, f32::NAN, f32::is_nan)),
-            DataType::Float64 => fixed(&one_nan::<Float64Type>(values, f64::NAN, f64::is_nan)),
+            float if float.is_floating() => fixed(&with_one_nan(values)),
             DataType::FixedSizeBinary(_) => variable(values)?,
             text if is_text(text) => variable(values)?,
             DataType::Dictionary(_, to) => return Self::of(&cast(values, to, false)?),
@@ -139,7 +160,17 @@ impl Encoded {
                 (None, None) => return Err(ArrowError::NotYetImplemented(format!("values of {other}"))),
             },
         };
-        Ok(Self { bytes, nulls: values.logical_nulls().filter(|nulls| nulls.null_count() > 0) })
+        Ok(Self { bytes, nulls: present_nulls(values), changed: None })
+    }
+
+    /// The values below all lists cast to `leaf`, with a mark at those that are others there.
+    fn exact(values: &ArrayRef, leaf: &DataType) -> Result<Self, ArrowError> {
+        if let Some((begins, items)) = lists(values) {
+            let bytes = ValueBytes::Lists(begins, Box::new(Self::exact(&items, leaf)?));
+            return Ok(Self { bytes, nulls: present_nulls(values), changed: None });
+        }
+        let cast = cast_leaf(values, leaf, false)?;
+        Ok(Self { changed: changed_by_cast(values, &cast)?, ..Self::of(&cast)? })
     }
 
     /// Some values as a row has them.
@@ -172,7 +203,61 @@ impl Encoded {
             }
             ValueBytes::Nothing => {}
         }
+        if let Some(changed) = &self.changed {
+            to.extend(range.filter(|&place| changed.value(place)).map(|_| 1));
+        }
     }
+
+    /// Which of `len` values are others in `other`.
+    fn differing(&self, other: &Self, len: usize) -> BooleanBuffer {
+        let (mut one, mut two) = (Vec::new(), Vec::new());
+        BooleanBuffer::collect_bool(len, |place| {
+            for (bytes, values) in [(&mut one, self), (&mut two, other)] {
+                bytes.clear();
+                values.append(place..place + 1, bytes);
+            }
+            one != two
+        })
+    }
+}
+
+fn present_nulls(values: &ArrayRef) -> Option<NullBuffer> {
+    values.logical_nulls().filter(|nulls| nulls.null_count() > 0)
+}
+
+/// Values cast to the type that they are compared as. Text is read as numbers also where it is stored as bytes.
+fn cast_leaf(values: &ArrayRef, leaf: &DataType, strict: bool) -> Result<ArrayRef, ArrowError> {
+    let leaf = match leaf {
+        // The same moments, whatever the zone. As text they say how far they are from UTC, and the library
+        // knows no zone by its name.
+        DataType::Timestamp(unit, Some(_)) => &DataType::Timestamp(*unit, Some("+00:00".into())),
+        leaf => leaf,
+    };
+    let from = in_known_zones(unfolded(values.data_type()));
+    let values = if from == *values.data_type() { values.clone() } else { cast(values, &from, strict)? };
+    match (is_text(&from), is_text(leaf)) {
+        (true, true) => Ok(values),
+        _ if from == *leaf => Ok(values),
+        (true, false) if is_bytes(&from) => cast(&cast(&values, &DataType::LargeUtf8, strict)?, leaf, strict),
+        _ => cast(&values, leaf, strict),
+    }
+}
+
+/// Which values are not the same once they are cast: those that do not come back. Text may say the same in more than
+/// one way, so that what it is read as counts.
+fn changed_by_cast(values: &ArrayRef, cast_values: &ArrayRef) -> Result<Option<BooleanBuffer>, ArrowError> {
+    let from = &in_known_zones(unfolded(values.data_type()));
+    if is_text(from) || from.is_nested() || from.is_null() || from == cast_values.data_type() {
+        return Ok(None);
+    }
+    let values = Encoded::of(values)?;
+    let changed = values.differing(&Encoded::of(&cast(cast_values, from, false)?)?, cast_values.len());
+    if !(from.is_floating() && cast_values.data_type().is_floating()) {
+        return Ok(Some(changed));
+    }
+    // 0.1 of 64 bits is what a file of text has of 0.1 of 32 bits.
+    let digits = cast(&cast(cast_values, &DataType::Utf8, false)?, from, false)?;
+    Ok(Some(&changed & &values.differing(&Encoded::of(&digits)?, cast_values.len())))
 }
 
 /// Values of a fixed width, as they lie in memory: little-endian on every machine that ferry runs on.
@@ -185,6 +270,15 @@ fn fixed(array: &ArrayRef) -> ValueBytes {
 
 fn variable(array: &ArrayRef) -> Result<ValueBytes, ArrowError> {
     Ok(ValueBytes::Variable(cast(array, &DataType::LargeBinary, false)?.as_binary().clone()))
+}
+
+fn with_one_nan(values: &ArrayRef) -> ArrayRef {
+    match values.data_type() {
+        DataType::Float16 => one_nan::<Float16Type>(values, f16::NAN, |v| v.is_nan()),
+        DataType::Float32 => one_nan::<Float32Type>(values, f32::NAN, f32::is_nan),
+        DataType::Float64 => one_nan::<Float64Type>(values, f64::NAN, f64::is_nan),
+        _ => values.clone(),
+    }
 }
 
 /// All NaNs alike: not every format has more than one.
@@ -200,10 +294,15 @@ fn one_nan<T: ArrowPrimitiveType>(
     Arc::new(floats.unary::<_, T>(|value| if is_nan(value) { nan } else { value }))
 }
 
+/// Where each row begins where each is one value.
+fn rows(column: &ArrayRef) -> Vec<usize> {
+    (0..=column.len()).collect()
+}
+
 /// The values below all lists of a column, and where each of its rows begins among them.
 fn flat(column: &ArrayRef) -> (ArrayRef, Vec<usize>) {
     let mut values = column.clone();
-    let mut begins: Vec<usize> = (0..=column.len()).collect();
+    let mut begins = rows(column);
     while let Some((offsets, items)) = lists(&values) {
         begins = begins.into_iter().map(|begin| offsets[begin]).collect();
         values = items;

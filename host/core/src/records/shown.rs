@@ -1,33 +1,13 @@
 //! The numbers of a column as people read what they stand for: a time, a decimal.
 
 use super::encoding::leaf_type;
+use super::zones::in_known_zones;
 use arrow_array::make_array;
-use arrow_array::timezone::Tz;
 use arrow_buffer::Buffer;
 use arrow_cast::display::array_value_to_string;
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, FieldRef};
-use std::sync::Arc;
+use arrow_schema::DataType;
 use tensorferry_sdk::{arrow_array, arrow_schema};
-
-/// A type whose times are told in UTC where their zone has a name: what its clocks show takes a list of all zones.
-pub(super) fn in_known_zones(data_type: &DataType) -> DataType {
-    let of = |field: &FieldRef| {
-        let known = in_known_zones(field.data_type());
-        Arc::new(field.as_ref().clone().with_data_type(known))
-    };
-    match data_type {
-        DataType::Timestamp(unit, Some(zone)) if zone.parse::<Tz>().is_err() => {
-            DataType::Timestamp(*unit, Some("+00:00".into()))
-        }
-        DataType::List(item) => DataType::List(of(item)),
-        DataType::LargeList(item) => DataType::LargeList(of(item)),
-        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(of(item), *len),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(of).collect()),
-        DataType::Map(entries, sorted) => DataType::Map(of(entries), *sorted),
-        other => other.clone(),
-    }
-}
 
 /// What a number of a column stands for, as text; none for one that is no more than a number.
 #[must_use]

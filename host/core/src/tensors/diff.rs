@@ -305,7 +305,7 @@ impl Pair {
             None => tally.has_other_bits,
         };
         let kind = if is_same_dtype { DifferenceKind::Content } else { other_dtype() };
-        Ok(differs.then(|| (kind, Some(tally.finish(of_x.shape, comparison.is_complex())))))
+        Ok(differs.then(|| (kind, Some(tally.finish(of_x.shape, &comparison)))))
     }
 
     /// Compares some elements, window by window.

@@ -36,6 +36,8 @@ pub struct Distance {
     pub elements: u64,
     /// Elements in all.
     pub of: u64,
+    /// How far they may be apart, if that was said.
+    pub tolerance: Option<Tolerance>,
     /// Those among them where one is NaN and the other is not.
     pub nan: u64,
     /// The largest absolute difference.
@@ -97,7 +99,15 @@ fn number(value: f64) -> Value {
 impl fmt::Display for Distance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.elements == 0 {
-            return write!(f, "the same numbers in other bits (a zero's sign, what NaN carries)");
+            return match self.tolerance {
+                Some(Tolerance { atol, rtol }) if atol > 0.0 || rtol > 0.0 => {
+                    write!(f, "all numbers within the tolerance")
+                }
+                _ => write!(
+                    f,
+                    "the same numbers in other bits (of another dtype, a zero's sign, what NaN carries)"
+                ),
+            };
         }
         write!(f, "{} of {} differ", self.elements, self.of)?;
         if let Some(largest) = &self.absolute {
@@ -169,7 +179,7 @@ impl Tally {
         self
     }
 
-    pub(super) fn finish(&self, shape: &[u64], is_complex: bool) -> Distance {
+    pub(super) fn finish(&self, shape: &[u64], comparison: &Comparison) -> Distance {
         let largest = |found: Option<Found>| {
             let (value, place, values) = found?;
             let mut index = vec![0; shape.len()];
@@ -178,13 +188,14 @@ impl Tally {
                 *index = rest % dim.max(1);
                 rest /= dim.max(1);
             }
-            Some(Largest { value, index, values: (!is_complex).then_some(values) })
+            Some(Largest { value, index, values: (!comparison.is_complex()).then_some(values) })
         };
         let size = self.squares[0].sqrt() * self.squares[1].sqrt();
         let cosine = self.dot / size;
         Distance {
             elements: self.elements,
             of: shape.iter().product(),
+            tolerance: comparison.tolerance,
             nan: self.nan,
             absolute: largest(self.absolute),
             relative: largest(self.relative),
@@ -460,7 +471,7 @@ mod tests {
             comparison.add(&mut part, start as u64, len, &x[range.clone()], &y[range]);
             all = all.join(&part);
         }
-        all.finish(&[a.len() as u64], false)
+        all.finish(&[a.len() as u64], &comparison)
     }
 
     fn naive(a: &[f32], b: &[f32]) -> (u64, u64, f64, u64, f64, u64, f64) {
@@ -531,7 +542,7 @@ mod tests {
             let comparison = Comparison::of(dtype, dtype, None).unwrap();
             let mut tally = Tally::default();
             comparison.add(&mut tally, 0, count, a, b);
-            tally.finish(&[count as u64], comparison.is_complex())
+            tally.finish(&[count as u64], &comparison)
         };
         let (a, b) = ([i64::MAX, i64::MIN, 5], [i64::MAX - 1, i64::MAX, 5]);
         let bytes =

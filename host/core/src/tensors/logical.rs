@@ -20,6 +20,9 @@ pub struct Logical<'a> {
     ties: OnceLock<Vec<TensorId>>,
     /// Tensors that had to be gathered and are being read now, the latest last.
     gathered: Mutex<Vec<(TensorId, Arc<Gathered>)>>,
+    /// Whether nothing is shared out among threads: whoever reads holds what other work of the pool may wait for, and a
+    /// thread that waits for its share takes on such work.
+    in_one_thread: bool,
 }
 
 enum Gathered {
@@ -31,7 +34,13 @@ impl<'a> Logical<'a> {
     /// The bytes of the tensors that lie in these storages.
     #[must_use]
     pub fn new(stored: Stored<'a>) -> Self {
-        Self { stored, ties: OnceLock::new(), gathered: Mutex::default() }
+        Self { stored, ties: OnceLock::new(), gathered: Mutex::default(), in_one_thread: false }
+    }
+
+    /// The same, read by the thread that asks and no other.
+    #[must_use]
+    pub fn in_one_thread(self) -> Self {
+        Self { in_one_thread: true, ..self }
     }
 
     /// The catalog.
@@ -115,6 +124,10 @@ impl<'a> Logical<'a> {
         }
         let file = self.stored.spill()?;
         file.set_len(tensor.bytes)?;
+        if self.in_one_thread {
+            self.each_run(&part, &mut |to, run| file.write_all_at(run, to).map_err(Error::from))?;
+            return Ok(Gathered::Spilled(file));
+        }
         if let Some(slabs) = self.slabs(&part)? {
             (0..slabs.count()).into_par_iter().try_for_each_init(
                 SlabBuffers::default,

@@ -42,7 +42,7 @@ pub struct DecodedStorages {
 }
 
 /// Encoded storages of at most so many bytes, of which joined ones are made, are decoded when they are read.
-const LONGEST_PIECE: u64 = 4 << 20;
+pub(crate) const LONGEST_PIECE: u64 = 4 << 20;
 
 /// What is made once, by whoever needs it first, or why it cannot be. That it was cancelled is not kept: another call
 /// makes it.

@@ -153,4 +153,10 @@ fn zeros_of_two_signs_differ_in_their_bits_alone() {
     ferry.diff(&a, &b, &[]).expect(1).prints(&["the same numbers in other bits"]);
     ferry.diff(&a, &b, &["--fail-over", "0"]).expect(0);
     ferry.diff(&a, &b, &["--atol", "0"]).expect(0);
+    // Another dtype is a difference whatever the tolerance; what lies within it is not the same number.
+    let c = ferry.safetensors("c.safetensors", &[("x", "BF16", &[1], &[0, 0x3F])]);
+    ferry
+        .diff(&a, &c, &["--atol", "1"])
+        .expect(1)
+        .prints(&["F32 in A, BF16 in B: all numbers within the tolerance"]);
 }
