@@ -6,7 +6,6 @@ mod shard;
 
 use crate::INDEX;
 use crate::options::WriteOptions;
-use column::OutColumn;
 use shard::Encoder;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
@@ -44,19 +43,10 @@ impl RecordWriter for Writer {
         let numbers = format!("{}.mds*", "[0-9]".repeat(5));
         let supersedes = vec![format!("shard.{numbers}"), format!("shard.{}.{numbers}", ShardTag::glob())];
         let stem = format!("shard{}", self.0.shard_tag.behind("."));
-        let group = group(&columns, &self.0);
         let encoder = Encoder::new(columns, self.0.clone());
+        let group = encoder.group();
         Ok(Box::new(Plan { encoder, group, stem, ending, supersedes, sealed: vec![INDEX.to_owned()] }))
     }
-}
-
-/// So many rows that a shard of them has about as many bytes as it may have: in it, a sample has 4 for its place more than
-/// its row has in memory.
-fn group(columns: &[OutColumn], options: &WriteOptions) -> Group {
-    let least: u64 = columns.iter().map(|column| column.size().unwrap_or(4)).sum::<u64>().max(1);
-    let bytes = options.shard_bytes.saturating_mul(least) / (least + 4);
-    let rows = options.shard_rows.unwrap_or(u64::MAX).min(options.shard_bytes / (least + 4)).max(1);
-    Group { rows: usize::try_from(rows).unwrap_or(usize::MAX), bytes: bytes.max(1) }
 }
 
 struct Plan {

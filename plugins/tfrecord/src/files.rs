@@ -219,6 +219,7 @@ fn is_index_of<S: Source + ?Sized>(source: &S, name: &str) -> Result<bool> {
 /// Whether a name is what files of records are called: by its ending, or that of the set that it is
 /// a shard of.
 pub(crate) fn is_called(name: &str) -> bool {
+    let name = &*name.to_ascii_lowercase();
     let name = COMPRESSED.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
     if SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) {
         return true;

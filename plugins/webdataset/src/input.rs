@@ -136,23 +136,6 @@ impl Input {
         }
     }
 
-    /// Goes past bytes of which the file may lack the end.
-    ///
-    /// # Errors
-    /// What decompressing gives.
-    pub(crate) fn skip_padding(&mut self, len: u64) -> Result<()> {
-        match self {
-            Self::Plain(file) => {
-                if file.skip(len).is_err() {
-                    // What is left is less than the padding.
-                    while file.skip(1).is_ok() {}
-                }
-                Ok(())
-            }
-            Self::Compressed(file) => file.pass(len).map(drop),
-        }
-    }
-
     /// Goes past bytes.
     ///
     /// # Errors

@@ -8,13 +8,14 @@
 //!
 //! A key ends at the first dot behind the last slash; what follows is the member, in lower case. Files without a dot, those
 //! that begin with one, `__NAME__` and all that is no plain file belong to no sample. Only neighbours are grouped: a key that
-//! returns later is another sample, which is said as a loss. A missing member is a null.
+//! returns later is another sample, which is said as a loss. A missing member is a null. An archive without its end, which
+//! `tarfile` and `webdataset` read to the last member, may be one that was cut off there: a loss says so.
 //!
 //! | Member | Column |
 //! |---|---|
 //! | any | bytes, as they are |
 //! | `txt`, `text`, `transcript`, `json`, `jsn`, with `-i members=typed` | text; JSON is not parsed |
-//! | `cls`, `cls2`, `index`, `inx`, `id`, with `-i members=typed` | int64 |
+//! | `cls`, `cls2`, `index`, `inx`, `id`, with `-i members=typed` | int64, as `webdataset` decodes them; zeros before a number are lost, and said to be |
 //! | none | null |
 //!
 //! Keys are the column `__key__`, or with `-i key=NAME` another one.

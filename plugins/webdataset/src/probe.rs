@@ -1,9 +1,8 @@
 //! How sure it is that a source is a WebDataset: by the first file in a tar, or by the names in a folder. Any tar could
 //! be one.
 
-use crate::SUFFIXES;
 use crate::input::{Codec, Input};
-use crate::read::is_member;
+use crate::read::{is_called, is_member};
 use crate::tar::{self, Entry as TarEntry};
 use std::io::Read;
 use tensorferry_sdk::{Entry, Result, Score, Source};
@@ -28,7 +27,7 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     let len = source.len(file).min(64 << 10);
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
     source.read_at(file, 0, &mut bytes)?;
-    let named = SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
+    let named = is_called(name);
     let otherwise = if named { Score::MAYBE } else { Score::NO };
     let mut text = Vec::new();
     match Codec::of_bytes(&bytes) {

@@ -10,9 +10,12 @@ use crate::{KEY, SUFFIXES};
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split, narrowed};
-use tensorferry_sdk::{Context, Entry, Error, Limits, Loss, LossKind, LossSink, Options, Result, Source};
+use tensorferry_sdk::{
+    Context, Entry, Error, Limits, Loss, LossKind, LossSink, Options, Result, Severity, Source,
+};
 
 /// Bytes of one split, at least.
 const SPLIT: u64 = 8 << 20;
@@ -59,7 +62,15 @@ impl RecordReader for Reader {
             let why = format!("{count} files and links, which have no key and member, are part of no sample");
             losses.loss(Loss::new(LossKind::Record, path, why))?;
         }
+        if let Some((file, count)) = found.unended {
+            let more = if count > 1 { format!(" (and in {} more files)", count - 1) } else { String::new() };
+            let why = format!(
+                "the archive has no end: if the file was cut off behind a member, what followed is missing{more}"
+            );
+            losses.loss(Loss::new(LossKind::Record, file, why))?;
+        }
         Ok(Box::new(Set {
+            zeros: schema.fields().iter().map(|_| AtomicBool::new(false)).collect(),
             source,
             schema: schema.into(),
             splits: found.splits,
@@ -91,6 +102,8 @@ struct Found {
     apart: Option<String>,
     /// The first entry that is part of no sample, and how many there are.
     others: Option<(String, u64)>,
+    /// The first file without the blocks that end an archive, and how many there are.
+    unended: Option<(String, u64)>,
 }
 
 impl Found {
@@ -110,7 +123,7 @@ impl Found {
             });
             self.codecs.push(codec);
         };
-        let mut any = false;
+        let (mut any, mut end) = (false, 0);
         while let Some(entry) = tar::next(&mut input)? {
             context.check_cancelled()?;
             let member = match entry {
@@ -119,6 +132,7 @@ impl Found {
                     if !path.ends_with('/') {
                         self.others.get_or_insert((path, 0)).1 += 1;
                     }
+                    end = input.offset();
                     continue;
                 }
             };
@@ -161,7 +175,12 @@ impl Found {
                 self.others.get_or_insert((member.path.clone(), 0)).1 += 1;
             }
             input.skip(member.size)?;
-            input.skip_padding(tar::padding(member.size))?;
+            input.skip(tar::padding(member.size))?;
+            end = input.offset();
+        }
+        // Nothing stands behind the last entry, not even a block of zeros.
+        if input.offset() == end {
+            self.unended.get_or_insert_with(|| (name.to_owned(), 0)).1 += 1;
         }
         if samples > 0 || !any {
             // Of a compressed file, what it has where it is stored.
@@ -178,6 +197,8 @@ struct Set {
     splits: Vec<Split>,
     codecs: Vec<Codec>,
     limits: Limits,
+    /// By column, whether a number was met that is written with zeros before it.
+    zeros: Arc<[AtomicBool]>,
 }
 
 impl RecordSet for Set {
@@ -201,8 +222,17 @@ impl RecordSet for Set {
         if let Input::Plain(file) = &input {
             input = Input::Plain(file.part(of.offset, of.offset + of.bytes));
         }
-        let rows = stream::open(input, &self.schema, scan)?;
+        let rows = stream::open(input, &self.schema, scan, self.zeros.clone())?;
         narrowed(rows, &self.schema, &Scan { first_row: 0, limit: None, ..scan.clone() })
+    }
+
+    fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
+        let columns = self.schema.fields().iter().zip(&*self.zeros);
+        let mut lost = columns.filter(|(_, lost)| lost.load(Ordering::Relaxed));
+        lost.try_for_each(|(field, _)| {
+            let why = "numbers lose the zeros that they are written with: -i members=bytes keeps them";
+            losses.loss(Loss::new(LossKind::Record, field.name(), why).severity(Severity::Changed))
+        })
     }
 }
 
@@ -224,8 +254,14 @@ fn file_names(source: &dyn Source) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// Whether a name ends as those of tars do.
+pub(crate) fn is_called(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+}
+
 /// Whether a folder's file of this name is one of its data.
 pub(crate) fn is_member(name: &str) -> bool {
     let base = name.rsplit('/').next().unwrap_or(name);
-    SUFFIXES.iter().any(|suffix| base.ends_with(suffix)) && !base.starts_with(['.', '_'])
+    is_called(base) && !base.starts_with(['.', '_'])
 }

@@ -100,7 +100,7 @@ fn next_at(input: &mut Input, offset: u64) -> Result<Option<Entry>> {
                 }
                 if !(b'1'..=b'6').contains(&kind) && kind != 0 {
                     input.skip(size)?;
-                    input.skip_padding(padding(size))?;
+                    input.skip(padding(size))?;
                 }
                 return Ok(Some(Entry::Other(path)));
             }
@@ -137,7 +137,7 @@ fn extra(input: &mut Input, size: u64) -> Result<Vec<u8>> {
         return Err(Error::malformed("a name that is too long").expected(LONGEST).found(size));
     }
     let bytes = input.take(size)?.to_vec();
-    input.skip_padding(padding(size))?;
+    input.skip(padding(size))?;
     Ok(bytes)
 }
 

@@ -53,6 +53,36 @@ fn files_roll_by_size_whatever_the_number_of_threads() {
     }
 }
 
+/// Rows become longer in some formats than they are in memory: those of a tar by far.
+#[test]
+fn no_file_is_longer_than_it_may_be() {
+    let ferry = Ferry::new();
+    let number = |n: u64| format!("{:016x}", (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let text = |id: u64| (5 * id..5 * id + 5).map(number);
+    let line = |id| format!("{{\"id\":\"{id:05}\",\"text\":\"{}\"}}\n", text(id).collect::<String>());
+    let input = ferry.write("rows.jsonl", (0..4000).map(line).collect::<String>());
+    for format in ["jsonl", "csv", "parquet", "arrow", "tfrecord", "webdataset", "mds"] {
+        let output = ferry.at(format!("{format}/"));
+        let mut options = vec!["--to", format, "-o", "max_shard_size=100kB", "--verify"];
+        options.extend(["-o", "key=id"].iter().filter(|_| format == "webdataset"));
+        ferry.convert(&input, &output, &options);
+        let is_data = |name: &String| name != "index.json";
+        let bytes = |name: String| std::fs::metadata(output.join(name)).unwrap().len();
+        let files: Vec<u64> = names_in(&output).into_iter().filter(is_data).map(bytes).collect();
+        // Behind the rows lie the ends of tars, and the footers of Parquet and Arrow.
+        assert!(files.iter().all(|bytes| *bytes <= 112_000), "{format}: {files:?}");
+        let average = files.iter().sum::<u64>() / files.len() as u64;
+        assert!(files.len() > 2 && average > 50_000, "{format}: {files:?}");
+    }
+    let grouped = ferry.at("grouped.parquet");
+    ferry.convert(&input, &grouped, &["-o", "row_group_size=20kB", "--json"]);
+    let one = ferry.at("one.parquet");
+    ferry.convert(&input, &one, &[]);
+    // Each group has a footer's entry of its own.
+    let len = |path: &std::path::Path| std::fs::metadata(path).unwrap().len();
+    assert!(len(&grouped) > len(&one) + 2000, "{} and {}", len(&grouped), len(&one));
+}
+
 #[test]
 fn older_shards_go_by_force_alone() {
     let ferry = Ferry::new();

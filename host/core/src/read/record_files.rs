@@ -5,6 +5,14 @@
 //! Splits are told by the words that the Hub's library `datasets` goes by (`datasets/data_files.py`), and by the
 //! names that a `dataset_info.json` lists, of `datasets` or of `tensorflow_datasets`. Where a folder has no file
 //! that anybody knows, its splits may lie below it, in `data/` or in folders that are called like them.
+//!
+//! Names that count (`train-00000-of-00002.parquet`) say how many files a set has: one that lacks some is refused, but for
+//! files that the user lists.
+
+mod own_files;
+mod sets;
+mod shards;
+mod unknown;
 
 use crate::context::session::Session;
 use crate::formats::probe::probe;
@@ -13,26 +21,17 @@ use crate::read::file_group::{FILES, files_alone};
 use crate::read::part::Part;
 use crate::read::pattern::FilePattern;
 use crate::read::source::FileSource;
-use std::collections::{BTreeMap, HashSet};
+use own_files::is_own;
+use sets::{Set, Splits, no_such_split, several};
+use shards::check_whole;
 use std::path::Path;
-use tensorferry_sdk::{Description, Entry, Error, ErrorKind, Limits, Result, ShardName, Source};
+use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Result, Source};
 
-/// The splits that everybody has, and the words for each.
-const SPLITS: [(&str, &[&str]); 3] = [
-    ("train", &["train", "training"]),
-    ("validation", &["validation", "valid", "val", "dev"]),
-    ("test", &["test", "testing", "eval", "evaluation"]),
-];
-/// Where splits are listed, and how much of it is read.
-const INFO: &str = "dataset_info.json";
-const MOST_INFO: u64 = 16 << 20;
-/// What an index is called after its file.
-const INDEXES: [&str; 2] = [".idx", ".index"];
 /// The folder of a data set's files on the Hub.
 const DATA: &str = "data";
 /// How deep folders of files are entered.
 const MOST_DEPTH: usize = 16;
-/// How many files are looked for, and how many sets an error lists.
+/// How many files are looked for, and how many a note lists.
 const MOST_FILES: usize = 1 << 20;
 const MOST_LISTED: usize = 8;
 
@@ -83,11 +82,15 @@ pub(crate) fn find_in<'r>(
     session: &Session,
 ) -> Result<FoundInput<'r>> {
     match probe(registry, &source, choice.from, session) {
-        Ok(format) => choose(source, format, choice),
-        Err(error) if error.kind() == ErrorKind::Unsupported => {
-            let (source, format) = below(&source, registry, session).ok_or(error)?;
-            choose_among(source, format, choice)
+        Ok(format) => {
+            let found = choose(source, format, choice)?;
+            note_others(&found, registry, session);
+            Ok(found)
         }
+        Err(error) if error.kind() == ErrorKind::Unsupported => match below(&source, registry, session) {
+            Some((source, format)) => choose_among(source, format, choice),
+            None => Err(unknown::explain(error, &source, registry, session)),
+        },
         Err(error) => Err(error),
     }
 }
@@ -152,6 +155,8 @@ fn choose_among<'r>(
         return Ok(all.only(names));
     }
     let listed = match all.source.entry() {
+        // One that was found below a folder was not named.
+        Entry::File(name) if all.source.is_listed() => vec![name.clone()],
         Entry::File(_) => return Ok(all),
         Entry::Folder => all.source.list("")?,
         Entry::Prefix(prefix) => all.source.list(prefix)?,
@@ -166,15 +171,76 @@ fn choose_among<'r>(
     let mut chosen = sets.iter().filter(|set| wanted.is_some() && set.name.as_ref() == wanted);
     match chosen.next().filter(|_| chosen.next().is_none()) {
         Some(set) => {
-            let names = set.files.iter().map(|&name| name.to_owned()).collect();
+            let names = names_of(set)?;
             Ok(FoundInput { is_split: matches!(part, Part::Path(_)), ..all.only(names) })
         }
         None if sets.len() > 1 => {
             let path = all.source.entry_path();
-            Err(several(&sets, &format.description).file(path.display().to_string()))
+            let is_there = |name: &String| sets.iter().any(|set| set.name.as_ref() == Some(name));
+            let error = match part {
+                Part::Path(name) if !is_there(name) => no_such_split(&sets, name),
+                _ => several(&sets, &format.description),
+            };
+            Err(error.file(path.display().to_string()))
         }
-        None => Ok(all),
+        None => {
+            let names = sets.first().map(names_of).transpose()?;
+            if !takes_own(&listed, format) {
+                return Ok(all);
+            }
+            let is_visible = |name: &&String| !name.starts_with(['.', '_']) && !is_own(name);
+            let names = names.unwrap_or_else(|| listed.iter().filter(is_visible).cloned().collect());
+            Ok(if names.is_empty() { all } else { all.only(names) })
+        }
     }
+}
+
+/// Whether a reader that lists the files itself would take some for data that the program has left beside them: a journal
+/// among JSON lines, or a receipt where no file is called as the format's are.
+fn takes_own(listed: &[String], format: &RegisteredFormat) -> bool {
+    let (own, others): (Vec<&String>, Vec<&String>) = listed.iter().partition(|name| is_own(name));
+    let are_called = |names: &[&String]| names.iter().any(|name| format_calls(format, name));
+    // Of a format without endings an index says which files are data.
+    let has_endings = !format.description.suffixes.is_empty();
+    has_endings && !own.is_empty() && (are_called(&own) || !are_called(&others))
+}
+
+/// Whether a name ends as those of a format do.
+fn format_calls(format: &RegisteredFormat, name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    format.description.suffixes.iter().any(|suffix| name.ends_with(suffix.as_str()))
+}
+
+/// The files of a set, which are all of it.
+///
+/// # Errors
+/// Malformed, if shards are missing.
+fn names_of(set: &Set<'_>) -> Result<Vec<String>> {
+    check_whole(&set.files)?;
+    Ok(set.files.iter().map(|&name| name.to_owned()).collect())
+}
+
+/// Says which files of a folder are records of other formats, and are not read. A reader with an option `files` lists a
+/// folder itself, and says what it leaves out.
+fn note_others(found: &FoundInput<'_>, registry: &Registry, session: &Session) {
+    let FoundInput { source, format, .. } = found;
+    if *source.entry() != Entry::Folder || source.is_listed() || !holds_records(&format.description) {
+        return;
+    }
+    let is_other = |name: &String| {
+        let mut formats = registry.formats().iter().filter(|of| holds_records(&of.description));
+        let is_hidden = name.starts_with(['.', '_']);
+        !is_hidden && !is_own(name) && !format_calls(format, name) && formats.any(|of| format_calls(of, name))
+    };
+    let others: Vec<String> = source.list("").unwrap_or_default().into_iter().filter(is_other).collect();
+    if others.is_empty() || files_alone(format, &[]).iter().any(|(key, _)| key == FILES) {
+        return;
+    }
+    let shown: Vec<String> = others.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
+    let more = others.len() - shown.len();
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let id = &format.description.id;
+    session.note(&format!("files of other formats than {id}, left out: {}{rest}", shown.join(", ")));
 }
 
 impl FoundInput<'_> {
@@ -193,127 +259,6 @@ impl FoundInput<'_> {
     }
 }
 
-/// Files that belong together.
-struct Set<'a> {
-    /// A split's name, or what the names of a set's shards begin with; `None`: all other files.
-    name: Option<String>,
-    files: Vec<&'a str>,
-}
-
-fn several(sets: &[Set<'_>], description: &Description) -> Error {
-    let listed = |of: &dyn Fn(&Set<'_>) -> Option<String>| {
-        let all: Vec<String> = sets.iter().filter_map(of).collect();
-        let more = all.len().saturating_sub(MOST_LISTED);
-        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-        format!("{}{rest}", all[..all.len() - more].join(", "))
-    };
-    let found = listed(&|set| {
-        let name = set.name.as_deref().map_or("others".to_owned(), |name| format!("{name:?}"));
-        let files = set.files.len();
-        Some(format!("{name} ({files} file{}, {:?})", if files == 1 { "" } else { "s" }, set.files[0]))
-    });
-    // Sets of one name are told apart by the number of their shards.
-    let is_unique = |name: &String| sets.iter().filter(|set| set.name.as_ref() == Some(name)).count() == 1;
-    let parts = listed(&|set| {
-        let name = set.name.as_ref()?;
-        let shard = ShardName::parse_short(set.files[0], 4).filter(|_| !is_unique(name));
-        Some(shard.map_or(format!("--part {name}"), |shard| format!("-i 'files={}'", shard.pattern())))
-    });
-    let every = description.suffixes.first().map_or("", String::as_str);
-    Error::usage("several data sets or splits, which are not read as one unless that is said")
-        .expected(format!("{parts}, or -i 'files=GLOB'; -i 'files=**/*{every}*' is all of them"))
-        .found(found)
-}
-
-/// The words that tell the splits of a data set.
-struct Splits {
-    /// Those that the data set lists for itself, the longest first.
-    own: Vec<String>,
-}
-
-impl Splits {
-    fn of(source: &FileSource) -> Self {
-        let mut own = listed_splits(source).unwrap_or_default();
-        own.sort_by_key(|name| std::cmp::Reverse(name.len()));
-        Self { own }
-    }
-
-    /// The split that a file is of, by its name or that of a folder above it.
-    fn of_path(&self, path: &str) -> Option<String> {
-        let own = self.own.iter().find(|name| mentions(path, name).is_some());
-        if let Some(own) = own {
-            return Some(own.clone());
-        }
-        let words = SPLITS.iter().flat_map(|(split, words)| words.iter().map(move |word| (*split, *word)));
-        let found = words.filter_map(|(split, word)| Some((mentions(path, word)?, split)));
-        // What stands last says it: `test_suite/train.parquet`.
-        found.max().map(|(_, split)| split.to_owned())
-    }
-
-    /// The files of a format by sets, those of splits and shards by their names.
-    fn sets<'a>(&self, listed: &'a [String], format: &RegisteredFormat) -> Vec<Set<'a>> {
-        let suffixes = &format.description.suffixes;
-        let shard = |name: &'a str| {
-            let ends_well = |ending: &str| ending.is_empty() || ending.starts_with('.');
-            ShardName::parse_short(name, 4).filter(|shard| ends_well(shard.ending))
-        };
-        let is_called = |name: &str| suffixes.iter().any(|suffix| name.contains(suffix.as_str()));
-        // Values of a column stand in the folder's name: `split=train/`.
-        let is_visible =
-            |name: &str| !name.split('/').any(|part| part.starts_with(['.', '_']) || part.contains('='));
-        let all: HashSet<&str> = listed.iter().map(String::as_str).collect();
-        let is_index =
-            |name: &str| INDEXES.iter().any(|end| name.strip_suffix(end).is_some_and(|of| all.contains(of)));
-        let visible: Vec<&str> =
-            listed.iter().map(String::as_str).filter(|name| is_visible(name) && !is_index(name)).collect();
-        let called: Vec<&str> = visible
-            .iter()
-            .copied()
-            .filter(|name| is_called(name) || shard(name).is_some_and(|shard| shard.ending.is_empty()))
-            .collect();
-        // Shards of another count are another writing of the same set.
-        let mut sets: BTreeMap<Option<(String, u64)>, Vec<&str>> = BTreeMap::new();
-        for name in if called.is_empty() { &visible } else { &called } {
-            let shard = shard(name);
-            let set = self.of_path(name).or_else(|| Some(shard?.stem.to_owned()));
-            let count = shard.map_or(0, |shard| shard.count);
-            sets.entry(set.map(|set| (set, count))).or_default().push(name);
-        }
-        if called.is_empty() {
-            // Nothing says that the others are data at all.
-            sets.remove(&None);
-        }
-        sets.into_iter().map(|(key, files)| Set { name: key.map(|(name, _)| name), files }).collect()
-    }
-}
-
-/// Where a word stands by itself in a path.
-fn mentions(path: &str, word: &str) -> Option<usize> {
-    let is_apart = |c: Option<char>| c.is_none_or(|c| !c.is_alphabetic());
-    let found = path.match_indices(word).map(|(at, _)| at).filter(|&at| {
-        is_apart(path[..at].chars().next_back()) && is_apart(path[at + word.len()..].chars().next())
-    });
-    found.last()
-}
-
-/// The splits that a data set lists: `[{"name": NAME}, ...]` of `tensorflow_datasets`, `{NAME: ...}` of `datasets`.
-fn listed_splits(source: &FileSource) -> Option<Vec<String>> {
-    let source = source.below("");
-    if !source.contains(INFO).ok()? {
-        return None;
-    }
-    let file = source.open(INFO).ok()?;
-    let text = source.read_vec(file, 0, source.len(file).min(MOST_INFO), &Limits::default()).ok()?;
-    let info: serde_json::Value = serde_json::from_slice(&text).ok()?;
-    match info.get("splits")? {
-        serde_json::Value::Object(splits) => Some(splits.keys().cloned().collect()),
-        serde_json::Value::Array(splits) => {
-            Some(splits.iter().filter_map(|split| Some(split.get("name")?.as_str()?.to_owned())).collect())
-        }
-        _ => None,
-    }
-}
-
 /// The visible files of a folder whose paths match.
 fn matching(source: &FileSource, pattern: &str) -> Result<Vec<String>> {
     let option = |error: Error| error.context(format!("option {FILES}"));
@@ -326,14 +271,15 @@ fn matching(source: &FileSource, pattern: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Adds the visible files of a folder, and those below it.
+/// Adds the visible files of a folder, and those below it, but for what the program itself leaves beside data.
 fn walk(source: &FileSource, folder: &str, names: &mut Vec<String>, depth: usize) -> Result<()> {
     let is_visible = |name: &String| !name.rsplit('/').next().unwrap_or(name).starts_with(['.', '_']);
+    let is_data = |name: &String| is_visible(name) && !is_own(name);
     let mut open = vec![(folder.to_owned(), depth)];
     let mut folders = 0;
     while let Some((folder, depth)) = open.pop() {
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
-        names.extend(source.list(&prefix)?.into_iter().filter(is_visible));
+        names.extend(source.list(&prefix)?.into_iter().filter(is_data));
         folders += 1;
         // Links among folders may lead in circles.
         if names.len() + folders > MOST_FILES {

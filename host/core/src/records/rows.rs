@@ -90,7 +90,7 @@ pub fn refusal(error: Error, purpose: Purpose) -> Error {
 
 /// Names the input in an error that names no file, and what lies in the place of one that cannot be read.
 fn place(error: Error, source: &FileSource) -> Error {
-    explain(source, error).file(source.entry_path().display().to_string())
+    source.blame(explain(source, error)).file(source.entry_path().display().to_string())
 }
 
 impl Rows<'_> {
@@ -119,6 +119,14 @@ impl Rows<'_> {
             }
         }
         let error = Error::malformed("the input holds no record").expected("at least one, or --allow-empty");
+        let skipped = self.set.skipped();
+        let error = match skipped.first() {
+            Some(first) => {
+                let (count, first) = (skipped.len(), left_out(first));
+                error.found(format!("{count} damaged and left out, the first {}: {}", first.what, first.why))
+            }
+            None => error,
+        };
         Err(error.file(self.source.entry_path().display().to_string()))
     }
 

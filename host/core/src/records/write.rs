@@ -10,7 +10,7 @@ use crate::context::session::Session;
 use crate::publish::output_bytes::{FileShape, OutputBytes};
 use crate::publish::staging::Staging;
 use arrow_array::RecordBatch;
-use pieces::{PieceCollector, RecordPiece, Run};
+use pieces::{PieceCollector, RecordPiece, Run, divided};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,6 +20,10 @@ use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, arrow_ar
 /// From so many bytes on, what there is of a piece is written: it is still in the cache then, and the file is
 /// asked for seldom enough.
 const WORTH_WRITING: usize = 128 << 10;
+
+/// Bytes of an encoder's stack: libraries follow types by recursion, and what may nest 64 levels deep takes more than the 2 MiB
+/// that are usual where Parquet's is not optimized. What is not used takes no memory.
+const ENCODER_STACK: usize = 16 << 20;
 
 /// The start of the names of files that are named at the end.
 const ROLLING: &str = ".rolling-";
@@ -59,6 +63,7 @@ pub(crate) fn write(
         session,
         stage,
         roll,
+        most_of_piece: most_of_piece(plan, session)?,
         hasher: Mutex::new(hasher),
         state: Mutex::default(),
         turn: Condvar::new(),
@@ -75,15 +80,20 @@ pub(crate) fn write(
         Some(Roll::Rows(rows)) => Run::Rolled(rows.max(1)),
         Some(Roll::Bytes(_)) => Run::Rolled(u64::MAX),
     };
-    let mut collector = PieceCollector::new(run, Group { bytes: piece, ..plan.group() });
+    let is_exact = matches!(roll, Some(Roll::Bytes(_)));
+    let mut collector = PieceCollector::new(run, Group { bytes: piece, ..plan.group() }, is_exact);
     let (send, receive) = sync_channel::<RecordPiece>(0);
     let receive = &Mutex::new(receive);
     let read = std::thread::scope(|scope| {
-        for _ in 0..encoders(piece, session) {
-            scope.spawn(|| output.encode_all(receive));
-        }
+        let started = (0..encoders(piece, session)).try_for_each(|_| {
+            let thread = std::thread::Builder::new().stack_size(ENCODER_STACK);
+            thread.spawn_scoped(scope, || output.encode_all(receive)).map(drop)
+        });
         // Dropping the sender ends the encoders.
-        let sent = collect_all(flow, &mut collector, &output, &send);
+        let sent = match started {
+            Ok(()) => collect_all(flow, &mut collector, &output, &send),
+            Err(error) => Err(Error::from(error).context("a thread that encodes")),
+        };
         drop(send);
         if sent.is_err() {
             output.stop();
@@ -140,6 +150,17 @@ fn piece_bytes(asked: Group, memory: u64) -> u64 {
     asked.bytes.clamp(1, (memory / 16).max(64 << 10))
 }
 
+/// How long an encoded piece may be for a file with it not to be too long. `None`, if files are not bounded by bytes, or
+/// the writer asks for pieces that are longer than a file: each has one for itself then.
+fn most_of_piece(plan: &dyn RecordPlan, session: &Session) -> Result<Option<u64>> {
+    let Some(Roll::Bytes(most)) = plan.roll().filter(|_| plan.files().is_empty()) else { return Ok(None) };
+    if plan.group().bytes > most {
+        return Ok(None);
+    }
+    let head = collected(session, |output| plan.begin(0, output))?;
+    Ok(Some(most.saturating_sub(head.len() as u64).max(1)))
+}
+
 /// How many pieces are encoded at once. Each is there as rows and as bytes, and one more is being
 /// collected; half of the budget is for what reads.
 fn encoders(piece: u64, session: &Session) -> usize {
@@ -167,13 +188,17 @@ fn collect_all(
         records += batch.num_rows() as u64;
         let mut rest = batch;
         while rest.num_rows() > 0 {
-            let taken = collector.room().min(rest.num_rows());
+            let (taken, bytes) = collector.room(&rest);
+            if taken == 0 {
+                push(collector.end())?;
+                continue;
+            }
             let first = rest.slice(0, taken);
             rest = rest.slice(taken, rest.num_rows() - taken);
             if output.roll.is_none() {
                 output.hash(collector.file, std::slice::from_ref(&first))?;
             }
-            push(collector.add(first))?;
+            push(collector.add(first, bytes))?;
         }
     }
     push(collector.end())?;
@@ -185,6 +210,8 @@ struct PieceWriter<'a> {
     session: &'a Session,
     stage: &'a Staging,
     roll: Option<Roll>,
+    /// A piece that is encoded to more bytes is divided.
+    most_of_piece: Option<u64>,
     hasher: Mutex<Option<&'a mut RowHasher>>,
     state: Mutex<WriterState>,
     turn: Condvar,
@@ -352,12 +379,69 @@ impl<'a> PieceWriter<'a> {
     fn encode(&self, piece: RecordPiece, waiting: &mut Vec<u8>) -> Result<()> {
         let RecordPiece { place, file, batches } = piece;
         let mut output = PieceOutput { writer: self, place, file, begin: None, written: 0, waiting };
-        let mut losses = Vec::new();
-        let note = self.plan.encode(&batches, &mut output, &mut losses);
-        let encoded = note.map(|note| (note, losses));
-        let Some(begin) = self.placed(place, file, batches, output.len(), encoded)? else { return Ok(()) };
-        output.begin = Some(begin);
+        let encoded = self.encode_to(&mut output, batches);
+        if let (Ok(piece), Some(most)) = (&encoded, self.most_of_piece)
+            && piece.is_divisible(most)
+        {
+            let parts = self.encode_parts(&output, piece, most);
+            return self.put_parts(place, file, parts);
+        }
+        let Some(begins) = self.placed(place, file, encoded.map(|piece| vec![piece]))? else { return Ok(()) };
+        output.begin = begins.into_iter().next();
         output.flush().map(drop)
+    }
+
+    fn encode_to(&self, output: &mut PieceOutput<'_, '_>, batches: Vec<RecordBatch>) -> Result<EncodedPiece> {
+        let mut losses = Vec::new();
+        let note = self.plan.encode(&batches, output, &mut losses)?;
+        Ok(EncodedPiece { batches, len: output.len(), note, losses })
+    }
+
+    /// The rows of a piece that is too long, encoded anew in parts that are not, unless they are one row. How much longer
+    /// rows become in a file than they are in memory is not known before.
+    fn encode_parts(
+        &self,
+        of: &PieceOutput<'_, '_>,
+        piece: &EncodedPiece,
+        most: u64,
+    ) -> Result<Vec<(EncodedPiece, Vec<u8>)>> {
+        let mut parts = Vec::new();
+        for batches in divided(&piece.batches, piece.rows_of_part(most)) {
+            let mut bytes = Vec::new();
+            let mut output = PieceOutput {
+                writer: self,
+                place: of.place,
+                file: of.file,
+                begin: None,
+                written: 0,
+                waiting: &mut bytes,
+            };
+            let part = self.encode_to(&mut output, batches)?;
+            if part.is_divisible(most) {
+                parts.extend(self.encode_parts(of, &part, most)?);
+            } else {
+                parts.push((part, bytes));
+            }
+        }
+        Ok(parts)
+    }
+
+    fn put_parts(&self, place: u64, file: usize, parts: Result<Vec<(EncodedPiece, Vec<u8>)>>) -> Result<()> {
+        let (pieces, bytes) = match parts {
+            Ok(parts) => {
+                let (pieces, bytes): (_, Vec<_>) = parts.into_iter().unzip();
+                (Ok(pieces), bytes)
+            }
+            Err(error) => (Err(error), Vec::new()),
+        };
+        let Some(begins) = self.placed(place, file, pieces)? else { return Ok(()) };
+        for (begin, mut bytes) in begins.into_iter().zip(bytes) {
+            let begin = Some(begin);
+            let mut output =
+                PieceOutput { writer: self, place, file, begin, written: 0, waiting: &mut bytes };
+            output.flush()?;
+        }
+        Ok(())
     }
 
     /// Where a piece begins in its file, if those before it are whole. Where files roll, that depends on its length.
@@ -370,18 +454,13 @@ impl<'a> PieceWriter<'a> {
         Some(Begin { path: of.path.clone(), file: of.file.clone()?, offset: of.end })
     }
 
-    /// Waits for the pieces before this one, and takes its place after them.
+    /// Waits for the pieces before this one, and takes its place after them, or of all that it was divided into.
     fn placed(
         &self,
         place: u64,
         file: usize,
-        batches: Vec<RecordBatch>,
-        len: u64,
-        encoded: Result<(Vec<u8>, Vec<Loss>)>,
-    ) -> Result<Option<Begin>> {
-        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        // Rows of files that roll are hashed once it is known which file they are in.
-        let batches = if self.roll.is_some() { batches } else { Vec::new() };
+        encoded: Result<Vec<EncodedPiece>>,
+    ) -> Result<Option<Vec<Begin>>> {
         let mut state = self.state();
         while state.next != place && !state.is_stopped {
             state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -389,18 +468,31 @@ impl<'a> PieceWriter<'a> {
         if state.is_stopped {
             return Ok(None);
         }
-        let (note, losses) = encoded?;
+        let mut begins = Vec::new();
+        for piece in encoded? {
+            begins.extend(self.place(&mut state, file, piece)?);
+        }
+        state.next += 1;
+        self.turn.notify_all();
+        Ok(Some(begins))
+    }
+
+    /// Gives a piece its place behind those before it.
+    fn place(&self, state: &mut WriterState, file: usize, piece: EncodedPiece) -> Result<Option<Begin>> {
+        let EncodedPiece { batches, len, note, losses } = piece;
         let file = match self.roll {
             None => file,
             Some(roll) => {
                 if state.files.last().is_none_or(|last| last.is_full_for(len, roll)) {
-                    self.roll_on(&mut state)?;
+                    self.roll_on(state)?;
                 }
                 let last = state.files.len() - 1;
+                // Rows of files that roll are hashed once it is known which file they are in.
                 self.hash(last, &batches)?;
                 last
             }
         };
+        let rows = rows_of(&batches);
         let of = &mut state.files[file];
         let offset = of.end;
         of.end += len;
@@ -409,10 +501,33 @@ impl<'a> PieceWriter<'a> {
         for loss in losses {
             state.losses.entry((loss.kind, loss.what.clone())).or_insert((0, loss)).0 += 1;
         }
-        state.next += 1;
-        self.turn.notify_all();
         Ok(begin)
     }
+}
+
+/// A piece whose bytes are there.
+struct EncodedPiece {
+    batches: Vec<RecordBatch>,
+    len: u64,
+    note: Vec<u8>,
+    losses: Vec<Loss>,
+}
+
+impl EncodedPiece {
+    fn is_divisible(&self, most: u64) -> bool {
+        self.len > most && rows_of(&self.batches) > 1
+    }
+
+    /// Rows of a part that comes to about a quarter of so many bytes, so that files come out nearly as long as that.
+    fn rows_of_part(&self, most: u64) -> usize {
+        let rows = rows_of(&self.batches);
+        let parts = (u128::from(self.len) * 4).div_ceil(u128::from(most)).clamp(2, u128::from(rows.max(2)));
+        usize::try_from(u128::from(rows).div_ceil(parts)).unwrap_or(usize::MAX)
+    }
+}
+
+fn rows_of(batches: &[RecordBatch]) -> u64 {
+    batches.iter().map(|batch| batch.num_rows() as u64).sum()
 }
 
 /// What is encoded of one piece.
@@ -471,226 +586,4 @@ impl ByteSink for PieceOutput<'_, '_> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-    use crate::publish::stage::{Destination, DestinationKind, Stage};
-    use crate::records::flow::from_fn;
-    use arrow_array::{Int32Array, cast::AsArray, types::Int32Type};
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use tensorferry_sdk::{ErrorKind, LossSink};
-
-    /// Two files. A piece is its numbers, each as often as it says, written in parts of all lengths; the note counts them.
-    struct Repeated([String; 2]);
-
-    /// What is written of a number.
-    fn bytes(number: i32) -> Vec<u8> {
-        number.to_le_bytes().repeat(usize::try_from(number % 7).unwrap() * 20_000 + 3)
-    }
-
-    impl RecordPlan for Repeated {
-        fn files(&self) -> &[String] {
-            &self.0
-        }
-
-        fn group(&self) -> Group {
-            Group { rows: 5, ..Group::default() }
-        }
-
-        fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
-            output.write(b"head")
-        }
-
-        fn encode(
-            &self,
-            batches: &[RecordBatch],
-            output: &mut dyn ByteSink,
-            _losses: &mut dyn LossSink,
-        ) -> Result<Vec<u8>> {
-            let mut count = 0;
-            for &number in
-                batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int32Type>().values())
-            {
-                // Where a piece takes longer, the next ones wait.
-                std::thread::sleep(std::time::Duration::from_millis(u64::from(number % 11 == 0)));
-                if number == 999 {
-                    return Err(Error::unsupported("999"));
-                }
-                output.write(&bytes(number))?;
-                count += 1;
-            }
-            Ok(vec![count])
-        }
-
-        fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
-            let mut end = 4;
-            for piece in pieces {
-                assert_eq!((piece.offset, piece.rows), (end, u64::from(piece.note[0])));
-                end += piece.len;
-            }
-            output.write(b"tail")
-        }
-    }
-
-    fn written(numbers: i32, threads: usize) -> Result<[Vec<u8>; 2]> {
-        let plan = Repeated(["a", "b"].map(str::to_owned));
-        let files = files_of(&plan, numbers, threads, u64::try_from(numbers).ok())?;
-        Ok(plan.0.each_ref().map(|name| files[name].clone()))
-    }
-
-    fn files_of(
-        plan: &dyn RecordPlan,
-        numbers: i32,
-        threads: usize,
-        rows: Option<u64>,
-    ) -> Result<BTreeMap<String, Vec<u8>>> {
-        let folder = tempfile::tempdir().unwrap();
-        let destination = Destination { folder: folder.path().join("out"), kind: DestinationKind::Folder };
-        let stage = Staging::Local(Stage::begin(&destination)?);
-        let column = || Arc::new((0..numbers).collect::<Int32Array>()) as _;
-        let batch = RecordBatch::try_from_iter([("number", column())]).unwrap();
-        let mut batches = Some(batch.clone()).filter(|batch| batch.num_rows() > 0);
-        let mut flow = from_fn(batch.schema(), || Ok(batches.take()));
-        let session = Session::new(threads, 1 << 30);
-        let mut hasher = RowHasher::new(Vec::new(), plan.files().len());
-        let written = write(&mut *flow, plan, rows, Some(&mut hasher), &stage, &session)?;
-        let hashed: Vec<u64> = hasher.finish().iter().map(|file| file.rows).collect();
-        assert_eq!(hashed, written.files.iter().map(WrittenFile::rows).collect::<Vec<_>>());
-        let names = written.files.iter().map(|file| (&file.name, file.bytes));
-        let sealed = plan.sealed().iter().zip(written.sealed);
-        let read = |(name, len): (&String, u64)| {
-            let bytes = std::fs::read(stage.local_path(name).unwrap()).unwrap();
-            assert_eq!(bytes.len() as u64, len, "{name}");
-            (name.clone(), bytes)
-        };
-        Ok(names.chain(sealed).map(read).collect())
-    }
-
-    /// The same pieces in files that roll, and a file that lists them.
-    struct Rolling(Roll, [String; 1]);
-
-    impl RecordPlan for Rolling {
-        fn files(&self) -> &[String] {
-            &[]
-        }
-
-        fn roll(&self) -> Option<Roll> {
-            Some(self.0)
-        }
-
-        fn name(&self, file: usize, count: usize) -> Result<String> {
-            Ok(format!("{file}-of-{count}"))
-        }
-
-        fn group(&self) -> Group {
-            Group { rows: 5, ..Group::default() }
-        }
-
-        fn begin(&self, file: usize, output: &mut dyn ByteSink) -> Result<()> {
-            output.write(format!("head {file}").as_bytes())
-        }
-
-        fn encode(
-            &self,
-            batches: &[RecordBatch],
-            output: &mut dyn ByteSink,
-            losses: &mut dyn LossSink,
-        ) -> Result<Vec<u8>> {
-            Repeated([String::new(), String::new()]).encode(batches, output, losses)
-        }
-
-        fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
-            output.write(&[u8::try_from(pieces.len()).unwrap()])
-        }
-
-        fn sealed(&self) -> &[String] {
-            &self.1
-        }
-
-        fn seal(&self, _sealed: usize, files: &[WrittenFile], output: &mut dyn ByteSink) -> Result<()> {
-            files.iter().try_for_each(|file| {
-                output.write(format!("{} {} {}\n", file.name, file.rows(), file.bytes).as_bytes())
-            })
-        }
-    }
-
-    /// Cancels its session, and pushes without end: it is told of no session.
-    struct Endless([String; 1], Arc<AtomicBool>);
-
-    impl RecordPlan for Endless {
-        fn files(&self) -> &[String] {
-            &self.0
-        }
-
-        fn encode(
-            &self,
-            _batches: &[RecordBatch],
-            output: &mut dyn ByteSink,
-            _losses: &mut dyn LossSink,
-        ) -> Result<Vec<u8>> {
-            self.1.store(true, Ordering::Relaxed);
-            loop {
-                output.write(b"again")?;
-            }
-        }
-    }
-
-    #[test]
-    fn a_piece_without_end_ends_with_its_session() {
-        let folder = tempfile::tempdir().unwrap();
-        let destination = Destination { folder: folder.path().join("out"), kind: DestinationKind::Folder };
-        let stage = Staging::Local(Stage::begin(&destination).unwrap());
-        let session = Session::new(2, 1 << 30);
-        let plan = Endless(["a".to_owned()], session.cancel_flag());
-        let column = Arc::new((0..10).collect::<Int32Array>()) as _;
-        let mut batches = Some(RecordBatch::try_from_iter([("number", column)]).unwrap());
-        let schema = batches.as_ref().unwrap().schema();
-        let mut flow = from_fn(schema, || Ok(batches.take()));
-        let ended = write(&mut *flow, &plan, None, None, &stage, &session);
-        assert_eq!(ended.unwrap_err().kind(), ErrorKind::Cancelled);
-    }
-
-    #[test]
-    fn files_roll_at_the_same_rows_whoever_encodes_them() {
-        let of = |roll, numbers, threads| {
-            files_of(&Rolling(roll, ["list".to_owned()]), numbers, threads, None).unwrap()
-        };
-        // Twelve rows a file: pieces of five, five and two.
-        let expected: Vec<u8> =
-            [&b"head 1"[..], &(12..24).flat_map(bytes).collect::<Vec<_>>(), &[3]].concat();
-        for threads in [1, 2, 5] {
-            let files = of(Roll::Rows(12), 100, threads);
-            assert_eq!(files.len(), 9 + 1, "{:?}", files.keys());
-            assert!(files["1-of-9"] == expected, "{threads} threads");
-            let list = String::from_utf8(files["list"].clone()).unwrap();
-            assert!(list.starts_with("0-of-9 12 ") && list.contains("8-of-9 4 "), "{list}");
-        }
-        let most = 3_000_000;
-        let by_size = of(Roll::Bytes(most), 100, 1);
-        assert!(by_size == of(Roll::Bytes(most), 100, 5));
-        let data: Vec<_> = by_size.iter().filter(|(name, _)| *name != "list").collect();
-        // A piece that is too long for a file has one for itself.
-        assert!(
-            data.len() > 5
-                && data.iter().all(|(_, bytes)| bytes.len() as u64 <= most + 1 || bytes.last() == Some(&1))
-        );
-        assert!(data.iter().any(|(_, bytes)| bytes.last() > Some(&1)));
-        let empty = of(Roll::Rows(12), 0, 2);
-        assert_eq!(empty["0-of-1"], b"head 0\0");
-        assert_eq!(empty["list"], b"0-of-1 0 7\n");
-    }
-
-    #[test]
-    fn pieces_come_in_order_whoever_encodes_them() {
-        let expected = [0..50, 50..100].map(|numbers| {
-            let pieces = numbers.flat_map(bytes);
-            [b"head".to_vec(), pieces.collect(), b"tail".to_vec()].concat()
-        });
-        for threads in [1, 2, 5] {
-            assert!(written(100, threads).unwrap() == expected, "{threads} threads");
-        }
-        assert_eq!(written(1010, 3).unwrap_err().kind(), tensorferry_sdk::ErrorKind::Unsupported);
-    }
-}
+mod tests;

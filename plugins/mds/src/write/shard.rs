@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tensorferry_sdk::arrow_array::RecordBatch;
+use tensorferry_sdk::records::Group;
 use tensorferry_sdk::{Error, Loss, LossKind, LossSink, Result};
 
 /// Makes shards of rows.
@@ -56,6 +57,17 @@ impl Encoder {
             "size_limit": self.options.shard_bytes,
             "version": 2,
         })
+    }
+
+    /// So many rows that a shard of them has at most as many bytes as it may have, where its values are as long in it as in
+    /// memory: a sample has 4 more there for its place, and the shard a head.
+    pub(super) fn group(&self) -> Group {
+        let least: u64 = self.columns.iter().map(|column| column.size().unwrap_or(4)).sum::<u64>().max(1);
+        let head = 4 + 4 + self.configuration.len() as u64;
+        let most = self.options.shard_bytes.saturating_sub(head);
+        let rows = self.options.shard_rows.unwrap_or(u64::MAX).min(most / (least + 4)).max(1);
+        let bytes = (most.saturating_mul(least) / (least + 4)).max(1);
+        Group { rows: usize::try_from(rows).unwrap_or(usize::MAX), bytes }
     }
 
     /// Some rows as a shard.

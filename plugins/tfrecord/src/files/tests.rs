@@ -31,6 +31,11 @@ fn the_prefix_and_the_folder_are_the_set() {
 }
 
 #[test]
+fn capitals_are_the_same_name() {
+    assert!(is_called("D.TFRECORD") && is_called("D.TfRec.GZ") && !is_called("D.TF"));
+}
+
+#[test]
 fn a_file_is_itself() {
     assert_eq!(found(file(SET[1]), &SET, None).unwrap().names, SET[1..2]);
     assert_eq!(found(file(SET[1]), &SET[1..], None).unwrap().names, SET[1..2]);

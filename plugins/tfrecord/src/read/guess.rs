@@ -31,6 +31,8 @@ impl Opening<'_> {
             return Ok(None);
         }
         let Ok(mut table) = self.table_of(&profile, message) else { return Ok(None) };
+        // Where every feature has a kind, those without one are all that is lost: they are counted while they are decoded.
+        table.losses.clear();
         table.decoding =
             table.decoding.map(|decoding| Decoding { counts_unset: true, is_guess: true, ..decoding });
         Ok(Some(Opened { table, pieces, are_checked: false }))

@@ -46,7 +46,13 @@ pub(super) fn leaf(
                 let both_are_nan = wide.is_nan() && narrow.is_nan();
                 !is_same && !both_are_nan && nulls.as_ref().is_none_or(|nulls| nulls.is_valid(index))
             });
-            losses.precision(feature, lost.count() as u64, wide.len() as u64);
+            let (mut imprecise, mut infinite) = (0, 0);
+            for (_, (wide, narrow)) in lost {
+                let count =
+                    if wide.is_finite() && narrow.is_infinite() { &mut infinite } else { &mut imprecise };
+                *count += 1;
+            }
+            losses.narrowed(feature, imprecise, infinite, wide.len() as u64);
             Leaf::Floats(narrow)
         }
         (Kind::Bytes, _) => Leaf::Bytes(bytes(array)?),

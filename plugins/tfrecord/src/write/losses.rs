@@ -12,6 +12,7 @@ pub(super) struct Losses {
 #[derive(Debug, Default, Clone, Copy)]
 struct Lost {
     imprecise: u64,
+    infinite: u64,
     of: u64,
     nulls: u64,
 }
@@ -24,10 +25,11 @@ impl Losses {
         &mut self.features[feature]
     }
 
-    /// So many values of a feature were narrowed and are not what they were.
-    pub(super) fn precision(&mut self, feature: usize, count: u64, of: u64) {
+    /// Of so many values of a feature that were narrowed, these lost digits, and these numbers are too large.
+    pub(super) fn narrowed(&mut self, feature: usize, imprecise: u64, infinite: u64, of: u64) {
         let lost = self.of(feature);
-        lost.imprecise += count;
+        lost.imprecise += imprecise;
+        lost.infinite += infinite;
         lost.of += of;
     }
 
@@ -45,9 +47,18 @@ impl Losses {
                     format!("{} of {} values lost digits: a float_list has 32 bits", lost.imprecise, lost.of);
                 losses.push(Loss::new(LossKind::Precision, feature.column.clone(), why));
             }
+            let mut gone = Vec::new();
+            if lost.infinite > 0 {
+                gone.push(format!(
+                    "{} of {} values overflowed to infinity: a float_list has 32 bits",
+                    lost.infinite, lost.of
+                ));
+            }
             if lost.nulls > 0 {
-                let why = format!("{} nulls within lists left out: a list of values has none", lost.nulls);
-                losses.push(Loss::new(LossKind::Record, feature.column.clone(), why));
+                gone.push(format!("{} nulls within lists left out: a list of values has none", lost.nulls));
+            }
+            if !gone.is_empty() {
+                losses.push(Loss::new(LossKind::Record, feature.column.clone(), gone.join("; ")));
             }
         }
         losses

@@ -86,6 +86,11 @@ fn a_feature_without_a_kind_is_counted() {
     assert_eq!(count_rows(&all_rows(&*set)), 201);
     let losses = set.losses().unwrap();
     assert!(losses.len() == 1 && losses[0].why.contains("without a kind"), "{losses:?}");
+    // Also one among those that the guess was made of.
+    let set = guessed(MemorySource::file("f", file(&[one(0), example(&[("n", Feature { kind: None })])])));
+    assert_eq!(count_rows(&all_rows(&*set)), 2);
+    let losses = set.losses().unwrap();
+    assert!(losses.len() == 1 && losses[0].why.starts_with("once "), "{losses:?}");
 }
 
 #[test]

@@ -135,6 +135,8 @@ fn every_type_has_its_list_or_is_told_of() {
         ("u64", Arc::new(UInt64Array::from(vec![1 << 62]))),
         ("exact", Arc::new(Float64Array::from(vec![0.5]))),
         ("narrowed", Arc::new(Float64Array::from(vec![0.1]))),
+        ("large", Arc::new(Float64Array::from(vec![1e300]))),
+        ("infinite", Arc::new(Float64Array::from(vec![f64::INFINITY]))),
         ("money", Arc::new(Decimal128Array::from(vec![12345]).with_precision_and_scale(10, 2).unwrap())),
         ("time", Arc::new(TimestampMicrosecondArray::from(vec![1_000_000]))),
         ("text", Arc::new(StringArray::from(vec!["grün"]))),
@@ -151,6 +153,8 @@ fn every_type_has_its_list_or_is_told_of() {
         ("u64", ints(&[1 << 62])),
         ("exact", floats(&[0.5])),
         ("narrowed", floats(&[0.1])),
+        ("large", floats(&[f32::INFINITY])),
+        ("infinite", floats(&[f32::INFINITY])),
         ("money", floats(&[123.45])),
         ("time", ints(&[1_000_000])),
         ("text", bytes(&["grün".as_bytes()])),
@@ -168,6 +172,7 @@ fn every_type_has_its_list_or_is_told_of() {
         (LossKind::Name, "pair"),
         (LossKind::Metadata, "money"),
         (LossKind::Metadata, "time"),
+        (LossKind::Record, "large"),
         (LossKind::Record, "with_null"),
     ];
     assert_eq!(losses, expected.map(|(kind, what)| (kind, what.to_owned())));

@@ -4,6 +4,7 @@ use crate::input::Input;
 use crate::tar::{self, Entry, Member};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_sdk::arrow_array::builder::{BinaryBuilder, Int64Builder, StringBuilder};
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef};
@@ -17,12 +18,17 @@ const LONGEST: u64 = 1 << 30;
 ///
 /// # Errors
 /// A plugin error, for columns that are not there.
-pub(super) fn open(input: Input, schema: &SchemaRef, scan: &Scan) -> Result<Batched> {
+pub(super) fn open(
+    input: Input,
+    schema: &SchemaRef,
+    scan: &Scan,
+    zeros: Arc<[AtomicBool]>,
+) -> Result<Batched> {
     let all = || (0..schema.fields().len()).collect();
-    let columns: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
-    let schema = Arc::new(schema.project(&columns).map_err(|error| Error::plugin(error.to_string()))?);
+    let wanted: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
+    let schema = Arc::new(schema.project(&wanted).map_err(|error| Error::plugin(error.to_string()))?);
     // The first column of all is that of the keys.
-    let key = columns.iter().position(|column| *column == 0);
+    let key = wanted.iter().position(|column| *column == 0);
     let of = |field: &FieldRef| Column::new(field.data_type());
     let columns: Vec<Column> = schema.fields().iter().map(of).collect();
     let places =
@@ -31,6 +37,8 @@ pub(super) fn open(input: Input, schema: &SchemaRef, scan: &Scan) -> Result<Batc
         input,
         schema,
         columns,
+        wanted,
+        zeros,
         key,
         places,
         next: None,
@@ -97,10 +105,20 @@ impl Column {
     }
 }
 
+/// Whether a number is written with zeros before it.
+fn has_zeros(number: &[u8]) -> bool {
+    let digits = number.trim_ascii();
+    let digits = digits.strip_prefix(b"-").or(digits.strip_prefix(b"+")).unwrap_or(digits);
+    digits.len() > 1 && digits[0] == b'0'
+}
+
 struct Stream {
     input: Input,
     schema: SchemaRef,
     columns: Vec<Column>,
+    /// Which of all columns these are, and of which of those a number was written with zeros before it.
+    wanted: Vec<usize>,
+    zeros: Arc<[AtomicBool]>,
     /// The place of the keys, if they are wanted, and those of all columns.
     key: Option<usize>,
     places: HashMap<String, usize>,
@@ -125,7 +143,7 @@ impl Stream {
                 return Ok(Some(member));
             }
             self.input.skip(member.size)?;
-            self.input.skip_padding(tar::padding(member.size))?;
+            self.input.skip(tar::padding(member.size))?;
         }
         Ok(None)
     }
@@ -147,16 +165,18 @@ impl Stream {
                     break;
                 }
             };
-            let column = self.places.get(&ending).map(|&place| &mut self.columns[place]);
-            match column.filter(|_| row.is_some()) {
-                Some(column) => {
-                    let found = self.input.take(member.size)?;
+            match self.places.get(&ending).filter(|_| row.is_some()) {
+                Some(&place) => {
+                    let (found, column) = (self.input.take(member.size)?, &mut self.columns[place]);
                     column.push(found).map_err(|error| error.column(&ending).offset(member.offset))?;
+                    if matches!(column, Column::Number(_)) && has_zeros(found) {
+                        self.zeros[self.wanted[place]].store(true, Ordering::Relaxed);
+                    }
                     bytes += member.size;
                 }
                 None => self.input.skip(member.size)?,
             }
-            self.input.skip_padding(tar::padding(member.size))?;
+            self.input.skip(tar::padding(member.size))?;
             next = self.member()?;
         }
         if let Some(row) = row {

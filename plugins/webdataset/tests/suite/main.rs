@@ -161,6 +161,42 @@ fn samples_come_back() {
     }
 }
 
+/// `tarfile` refuses what ends within a member's padding, and reads on to the end of what ends behind it.
+#[test]
+fn an_archive_that_is_cut_off_is_refused_or_told() {
+    let (bytes, _) = written("a.tar", &[rows(&["a", "b", "c"])], &[]).unwrap();
+    let body = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
+    let body = body.next_multiple_of(512);
+    let opened = |len: usize| read(MemorySource::file("a.tar", bytes[..len].to_vec()), &[]);
+    // The last member has a few bytes of its block.
+    for len in [body - 1, body - 500] {
+        let error = opened(len).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{len}: {error}");
+    }
+    let count = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+    for (len, rows, is_told) in
+        [(body, 3, true), (body + 512, 3, false), (body + 1024, 3, false), (0, 0, true)]
+    {
+        let (batches, losses) = opened(len).unwrap();
+        assert_eq!(count(&batches), rows, "{len}");
+        assert_eq!(losses.iter().any(|loss| loss.why.contains("has no end")), is_told, "{len}: {losses:?}");
+    }
+}
+
+#[test]
+fn zeros_before_a_number_are_not_lost_in_silence() {
+    let columns: [(&str, ArrayRef); 3] = [
+        ("__key__", Arc::new(StringArray::from(vec!["a", "b"]))),
+        ("id", Arc::new(StringArray::from(vec!["00123", "7"]))),
+        ("cls", Arc::new(StringArray::from(vec!["0", "-5\n"]))),
+    ];
+    let (bytes, _) = written("a.tar", &[RecordBatch::try_from_iter(columns).unwrap()], &[]).unwrap();
+    let losses = |given| read(MemorySource::file("a.tar", bytes.clone()), given).unwrap().1;
+    let told: Vec<String> = losses(&[("members", "typed")]).into_iter().map(|loss| loss.what).collect();
+    assert_eq!(told, ["id"]);
+    assert_eq!(losses(&[]), []);
+}
+
 #[test]
 fn keys_that_would_be_read_as_others_are_refused() {
     for keys in [&["a.b"][..], &["a", "a"], &[""], &["__x__"], &["d/"][..0]] {

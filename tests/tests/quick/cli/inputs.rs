@@ -1,6 +1,7 @@
 //! Which files are meant: a named file is that file, splits are not run together, and what lies in the place
 //! of a file that cannot be read is named.
 
+use std::path::Path;
 use tensorferry_tests::files::names_in;
 use tensorferry_tests::rows::numbered;
 use tensorferry_tests::{Ferry, fixtures};
@@ -82,11 +83,72 @@ fn splits_are_not_run_together() {
             assert_eq!(ferry.rows(&output).len(), rows, "{options:?}");
             assert_eq!(ferry.on("cat", &input, &options).expect(0).stdout.lines().count(), rows);
         }
-        ferry.try_convert(&input, &output, &["--force", "--part", "dev"]).expect(2);
+        let refused = ferry.try_convert(&input, &output, &["--force", "--part", "dev"]).expect(2);
+        refused.says(&["no such split or set: \"dev\"", "--part test, --part train"]);
     }
     let (train, test) = (ferry.at("set/data/train*"), ferry.at("set/data/test*"));
     assert_eq!((ferry.rows(&train).len(), ferry.rows(&test).len()), (5, 1));
     ferry.on("diff", ferry.at("set"), &[train.to_str().unwrap(), "--part", "train"]).expect(0);
+}
+
+/// Names that count say how many files a set has. What the program leaves beside them is none of it.
+#[test]
+fn a_set_with_a_hole_is_no_smaller_set() {
+    let ferry = Ferry::new();
+    let rows = numbered(&ferry, "rows.jsonl", 0..30);
+    for (suffix, key) in [
+        (".jsonl", None),
+        (".csv", None),
+        (".parquet", None),
+        (".arrow", None),
+        (".tar", Some("key=id")),
+        (".tfrecord", None),
+    ] {
+        let folder = ferry.at(suffix);
+        let mut options = vec!["-o", "shards=3", "--receipt"];
+        options.extend(key.iter().flat_map(|key| ["-o", key]));
+        ferry.convert(&rows, &folder.join(format!("train{suffix}")), &options);
+        let lines =
+            |input: &Path, options: &[&str]| ferry.on("cat", input, options).expect(0).stdout.lines().count();
+        assert_eq!(lines(&folder, &[]), 30, "{suffix}");
+        let hole = names_in(&folder).into_iter().find(|name| name.contains("-00001-of-")).unwrap();
+        std::fs::remove_file(folder.join(&hole)).unwrap();
+        let missing = ["not all shards of the set are there", "without number [1]", "-i files=GLOB"];
+        ferry.on("cat", &folder, &["--part", "train"]).expect(3).says(&missing);
+        if [".parquet", ".tfrecord"].contains(&suffix) {
+            for input in [folder.clone(), folder.join("train")] {
+                ferry.try_convert(&input, &ferry.at("out.jsonl"), &[]).expect(3).says(&missing);
+            }
+            assert_eq!(lines(&folder, &["-i", "files=train*"]), 20, "{suffix}");
+            assert_eq!(lines(&folder.join(hole.replace("-00001-", "-00002-")), &[]), 10, "{suffix}");
+        }
+    }
+    assert!(!ferry.at("out.jsonl").exists());
+    // Its own files are among those that a reader would take, or beside an index.
+    ferry.convert(&rows, &ferry.at("mds/"), &["--to", "mds", "-o", "lists=json", "--receipt"]);
+    numbered(&ferry, "runs/rows.jsonl", 0..30);
+    numbered(&ferry, "runs/zoo.journal.jsonl", 0..7);
+    for folder in ["mds", "runs"] {
+        assert_eq!(ferry.on("cat", ferry.at(folder), &[]).expect(0).stdout.lines().count(), 30, "{folder}");
+    }
+}
+
+/// What is not read is named, and what could be.
+#[test]
+fn what_a_folder_has_beside_and_below_is_named() {
+    let ferry = Ferry::new();
+    let rows = numbered(&ferry, "rows.jsonl", 0..3);
+    for name in ["hub/en/train.jsonl", "hub/de/1.0.0/train.jsonl", "plain/train.json", "plain/test.json"] {
+        numbered(&ferry, name, 0..3);
+    }
+    ferry.on("inspect", ferry.at("hub"), &[]).expect(3).says(&["\"en\"", "\"de/1.0.0\""]);
+    ferry.on("inspect", ferry.at("plain"), &[]).expect(3).says(&["\"train.json\"", "--from jsonl"]);
+    std::fs::create_dir(ferry.at("mixed")).unwrap();
+    ferry.convert(&rows, &ferry.at("mixed/a.parquet"), &[]);
+    numbered(&ferry, "mixed/c.jsonl", 0..3);
+    ferry.write("mixed/b.csv", "id\n1\n");
+    let done = ferry.convert(&ferry.at("mixed"), &ferry.at("out.jsonl"), &[]);
+    done.says(&["left out: \"b.csv\", \"c.jsonl\""]);
 }
 
 /// As `tensorflow_datasets` leaves them, with a split whose name is no known word.

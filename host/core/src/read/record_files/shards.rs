@@ -1,0 +1,85 @@
+//! Shards of a data set by their names, and whether all are there: a set with a hole is no smaller set.
+
+use std::collections::{BTreeMap, BTreeSet};
+use tensorferry_sdk::{Error, Result, ShardName};
+
+/// How many missing shards an error lists.
+const MOST_LISTED: usize = 8;
+/// How many digits a digest in a name has at least.
+const DIGEST: usize = 8;
+
+/// The shard that a file is by its name. Some programs write numbers of four digits.
+pub(super) fn shard_of(name: &str) -> Option<ShardName<'_>> {
+    let ends_well = |ending: &str| ending.is_empty() || ending.starts_with('.');
+    ShardName::parse_short(name, 4).filter(|shard| ends_well(without_digest(shard.ending).1))
+}
+
+/// The digest of a shard that `datasets` once wrote behind the count, with the dash before it, and what follows:
+/// `train-00000-of-00002-1c7f4e6d2a9b0c35.parquet`.
+fn without_digest(ending: &str) -> (&str, &str) {
+    let digits =
+        ending.strip_prefix('-').map_or(0, |rest| rest.bytes().take_while(u8::is_ascii_hexdigit).count());
+    if digits < DIGEST { ("", ending) } else { ending.split_at(1 + digits) }
+}
+
+/// Checks that of every set of shards that these files are of, all are among them.
+///
+/// # Errors
+/// Malformed, naming those that are missing.
+pub(super) fn check_whole(files: &[&str]) -> Result<()> {
+    let mut sets: BTreeMap<(&str, u64, &str), (String, BTreeSet<u64>)> = BTreeMap::new();
+    for shard in files.iter().filter_map(|name| shard_of(name)) {
+        let (digest, ending) = without_digest(shard.ending);
+        let pattern = || match digest {
+            "" => shard.pattern(),
+            digest => shard.pattern().replacen(digest, "-*", 1),
+        };
+        let set = sets.entry((shard.stem, shard.count, ending));
+        set.or_insert_with(|| (pattern(), BTreeSet::new())).1.insert(shard.number);
+    }
+    sets.into_iter().try_for_each(|((_, count, _), (pattern, there))| check_set(&pattern, count, &there))
+}
+
+fn check_set(pattern: &str, count: u64, there: &BTreeSet<u64>) -> Result<()> {
+    // Programs count from 0 or from 1.
+    let first = u64::from(there.contains(&count));
+    let missing = (first..first.saturating_add(count)).filter(|number| !there.contains(number));
+    let missing: Vec<u64> = missing.take(MOST_LISTED).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let more = count.saturating_sub((there.len() + missing.len()) as u64);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Err(Error::malformed("not all shards of the set are there (-i files=GLOB reads those that are)")
+        .file(pattern)
+        .expected(format!("{count} files"))
+        .found(format!("{} of them, without number {missing:?}{more}", there.len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_whole_or_what_is_missing_is_named() {
+        for whole in [
+            &["a.jsonl", "b.jsonl"][..],
+            &["d-00000-of-00002.x", "d-00001-of-00002.x", "e.x"],
+            &["d-00001-of-00002.x", "d-00002-of-00002.x"],
+            &["d.tfrecord-00000-of-00001", "e-0000-of-0001.x"],
+            &["d-00000-of-00002-0123456789abcdef.x", "d-00001-of-00002-fedcba9876543210.x"],
+        ] {
+            assert_eq!(check_whole(whole), Ok(()), "{whole:?}");
+        }
+        for (torn, said) in [
+            (&["d-00001-of-00002.x"][..], "1 of them, without number [0]"),
+            (&["d-00000-of-00002.x", "d-00000-of-00002.y"], "number [1]"),
+            (&["a/d-00000-of-00002.x", "b/d-00001-of-00002.x"], "number [1]"),
+            (&["d-00000-of-00002-0123456789abcdef.x"], "d-?????-of-00002-*.x"),
+            (&["d-00003-of-18446744073709551615.x"], "without number [0, 1, 2, 4, 5, 6, 7, 8] and "),
+        ] {
+            let error = check_whole(torn).map_err(|error| error.to_string());
+            assert!(error.as_ref().is_err_and(|error| error.contains(said)), "{torn:?}: {error:?}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What is said of a folder that no format knows as a whole: the folders below it that are data sets, and the files that
+//! are known alone.
+
+use super::own_files::is_own;
+use crate::context::session::Session;
+use crate::formats::probe::probe;
+use crate::formats::registry::{Registry, holds_records};
+use crate::read::source::FileSource;
+use std::collections::VecDeque;
+use tensorferry_sdk::{Entry, Error, Result, Source};
+
+/// How deep folders are entered, and how many files and folders are looked into.
+const MOST_DEPTH: usize = 3;
+const MOST_LOOKED_AT: usize = 64;
+/// How many an error lists.
+const MOST_LISTED: usize = 8;
+
+/// The error of a folder that nobody knows, with what can be named instead.
+pub(super) fn explain(error: Error, source: &FileSource, registry: &Registry, session: &Session) -> Error {
+    if *source.entry() != Entry::Folder || source.is_listed() {
+        return error;
+    }
+    let folders = data_sets_below(source, registry, session).unwrap_or_default();
+    if !folders.is_empty() {
+        return error.found(format!(
+            "data sets in folders below it, of which one can be named: {}",
+            listed(&folders)
+        ));
+    }
+    let files = files_alone(source, registry, session).unwrap_or_default();
+    match files.first() {
+        Some((_, id)) => {
+            let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
+            error.found(format!(
+                "{}, of which one can be named; --from {id} reads them as a data set",
+                listed(&names)
+            ))
+        }
+        None => error,
+    }
+}
+
+/// The folders below that hold records, the upper ones alone.
+fn data_sets_below(source: &FileSource, registry: &Registry, session: &Session) -> Result<Vec<String>> {
+    let visible = |folders: Vec<String>, depth: usize| {
+        let is_visible = |name: &String| !name.rsplit('/').next().unwrap_or(name).starts_with(['.', '_']);
+        folders.into_iter().filter(is_visible).map(move |folder| (folder, depth))
+    };
+    let mut open: VecDeque<(String, usize)> = visible(source.folders("")?, 1).collect();
+    let (mut found, mut looked_at) = (Vec::new(), 0);
+    while let Some((folder, depth)) = open.pop_front().filter(|_| looked_at < MOST_LOOKED_AT) {
+        looked_at += 1;
+        let inside = source.below(&folder);
+        match probe(registry, &inside, None, session) {
+            Ok(format) if holds_records(&format.description) => found.push(folder),
+            Ok(_) => {}
+            Err(_) if depth < MOST_DEPTH => open.extend(visible(source.folders(&folder)?, depth + 1)),
+            Err(_) => {}
+        }
+    }
+    Ok(found)
+}
+
+/// The files that are records by themselves, all of one format, and which.
+fn files_alone(source: &FileSource, registry: &Registry, session: &Session) -> Result<Vec<(String, String)>> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    for name in source.list("")?.into_iter().filter(|name| !is_own(name)).take(MOST_LOOKED_AT) {
+        let alone = source.with_files(vec![name.clone()]);
+        let Ok(format) = probe(registry, &alone, None, session) else { continue };
+        let id = &format.description.id;
+        if holds_records(&format.description) && found.first().is_none_or(|(_, first)| first == id) {
+            found.push((name, id.clone()));
+        }
+    }
+    Ok(found)
+}
+
+fn listed(names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
+    match names.len().checked_sub(MOST_LISTED) {
+        Some(more @ 1..) => format!("{} and {more} more", shown.join(", ")),
+        _ => shown.join(", "),
+    }
+}
