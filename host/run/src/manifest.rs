@@ -11,10 +11,14 @@
 
 mod dataset_files;
 mod expand;
+mod folder_names;
 mod input_path;
 mod mistakes;
+mod name_patterns;
+mod own_files;
 mod reading;
 mod schema;
+mod search;
 mod template;
 mod types;
 mod variables;
@@ -38,6 +42,14 @@ pub struct LoadedManifest {
     pub jobs: Vec<Job>,
     /// What the jobs share.
     pub run: RunTable,
+    /// What a person should know beside that: what was passed over below the roots.
+    pub notes: Vec<String>,
+}
+
+/// What a manifest says beside its jobs, which have been given away.
+pub(crate) struct Expanded {
+    pub(crate) run: RunTable,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Reads a manifest.
@@ -46,8 +58,8 @@ pub struct LoadedManifest {
 /// Everything that is wrong with it, in the order of its text.
 pub fn load(path: &Path, variables: &Variables, registry: &Registry) -> Result<LoadedManifest, Vec<Mistake>> {
     let mut jobs = Vec::new();
-    let run = expand(path, variables, registry, &mut |_, job| jobs.push(job))?;
-    Ok(LoadedManifest { jobs, run })
+    let Expanded { run, notes } = expand(path, variables, registry, &mut |_, job| jobs.push(job))?;
+    Ok(LoadedManifest { jobs, run, notes })
 }
 
 /// Takes a job, with what the manifest says of all of them together.
@@ -63,7 +75,7 @@ pub(crate) fn expand(
     variables: &Variables,
     registry: &Registry,
     take: &mut TakeJob<'_>,
-) -> Result<RunTable, Vec<Mistake>> {
+) -> Result<Expanded, Vec<Mistake>> {
     let read = regular_file::open(path).and_then(std::io::read_to_string);
     let mut mistakes = Mistakes::of(read.as_deref().unwrap_or_default());
     let text = match &read {
@@ -74,6 +86,6 @@ pub(crate) fn expand(
         }
     };
     let manifest = reading::read(text, variables, &mut mistakes);
-    let run = expand::expand(&manifest, path, registry, &mut mistakes, take);
-    if mistakes.is_empty() { Ok(run) } else { Err(mistakes.sorted()) }
+    let expanded = expand::expand(&manifest, path, registry, &mut mistakes, take);
+    if mistakes.is_empty() { Ok(expanded) } else { Err(mistakes.sorted()) }
 }

@@ -2,11 +2,12 @@
 //!
 //! A file group is read as one input and becomes one output. Nothing is opened here.
 
-use super::input_path::{DEEPEST, InputPath, ShardName, join, read_folder};
-use super::zoo_files::NamePatterns;
+use super::folder_names::FolderNames;
+use super::input_path::{InputPath, join};
+use super::name_patterns::NamePatterns;
+use super::search::{DEEPEST, Search};
 use std::collections::{BTreeMap, BTreeSet};
-use tensorferry::engine::read::folder::InputFolder;
-use tensorferry_sdk::Result;
+use tensorferry_sdk::{Result, ShardName};
 
 /// The files of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,26 +18,34 @@ pub(super) struct GroupFiles {
     pub(super) number: usize,
 }
 
-/// Every file below `root` but hidden ones, sorted by path. Those whose names begin with `_` are what other
-/// programs leave beside data: `_SUCCESS`, `_metadata`.
+/// Every file below the search's root but hidden ones, sorted by path. Those whose names begin with `_` are what other
+/// programs leave beside data: `_SUCCESS`, `_metadata`. What is no file is told if `is_meant` says so of its name.
 ///
 /// # Errors
 /// I/o.
-pub(super) fn files(root: &InputFolder) -> Result<BTreeSet<String>> {
+pub(super) fn files(search: &mut Search<'_>, is_meant: &dyn Fn(&str) -> bool) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
-    visit(root, "", 0, &mut found)?;
+    visit(search, "", 0, is_meant, &mut found)?;
     Ok(found)
 }
 
-fn visit(root: &InputFolder, folder: &str, depth: usize, found: &mut BTreeSet<String>) -> Result<()> {
-    let (mut files, mut folders) = read_folder(root, folder)?;
+fn visit(
+    search: &mut Search<'_>,
+    folder: &str,
+    depth: usize,
+    is_meant: &dyn Fn(&str) -> bool,
+    found: &mut BTreeSet<String>,
+) -> Result<()> {
+    let is_beside = |name: &str| name.starts_with(['.', '_']);
+    let FolderNames { mut files, mut folders } =
+        search.read(folder, &|name| !is_beside(name) && is_meant(name))?;
     for names in [&mut files, &mut folders] {
-        names.retain(|name| !name.starts_with(['.', '_']));
+        names.retain(|name| !is_beside(name));
     }
     found.extend(files.iter().map(|name| join(folder, name)));
     if depth < DEEPEST {
         for name in &folders {
-            visit(root, &join(folder, name), depth + 1, found)?;
+            visit(search, &join(folder, name), depth + 1, is_meant, found)?;
         }
     }
     Ok(())
@@ -66,10 +75,8 @@ fn base(path: &str) -> &str {
 pub(super) fn incomplete_set(files: &[InputPath]) -> Option<(String, u64, u64)> {
     let mut sets: BTreeMap<(&str, &str, u64), BTreeSet<u64>> = BTreeMap::new();
     for file in files {
-        let Some(ShardName { stem, number, count, rest }) = ShardName::parse(&file.path) else { continue };
-        if let (Ok(number), Ok(count)) = (number.parse(), count.parse()) {
-            sets.entry((stem, rest, count)).or_default().insert(number);
-        }
+        let Some(shard) = ShardName::parse(&file.path) else { continue };
+        sets.entry((shard.stem, shard.ending, shard.count)).or_default().insert(shard.number);
     }
     let set = sets.into_iter().find(|((_, _, count), there)| there.len() as u64 != *count);
     set.map(|((stem, _, count), there)| (stem.to_owned(), count, there.len() as u64))
@@ -104,6 +111,8 @@ impl GroupFiles {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::manifest::search::ClosedFolders;
+    use tensorferry::engine::read::folder::InputFolder;
 
     fn of(paths: &[&str]) -> Vec<InputPath> {
         paths.iter().map(|path| InputPath::file((*path).to_owned(), (*path).to_owned())).collect()
@@ -135,6 +144,7 @@ mod tests {
             std::fs::write(home.path().join(name), "").unwrap();
         }
         let root = InputFolder::local(home.path().to_owned());
-        assert_eq!(files(&root).unwrap().into_iter().collect::<Vec<_>>(), ["b", "sub/a"]);
+        let mut search = Search::new(&root, ClosedFolders::default());
+        assert_eq!(files(&mut search, &|_| true).unwrap().into_iter().collect::<Vec<_>>(), ["b", "sub/a"]);
     }
 }

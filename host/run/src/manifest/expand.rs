@@ -3,29 +3,34 @@
 mod checks;
 mod datasets;
 mod globs;
+mod outputs;
 mod settings;
 mod zoos;
 
-use super::TakeJob;
 use super::mistakes::{Mistakes, suggest};
-use super::types::{Entry, JobKeys, Manifest, OptionTexts, Placed, RunTable, Settings};
+use super::types::{Entry, JobKeys, Manifest, OptionTexts, Placed, Settings};
+use super::{Expanded, TakeJob};
 use crate::job::{Conversion, Job};
 use crate::template::{Fields, fill};
+use datasets::FoundDataset;
+use outputs::Outputs;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::read::folder::{InputFolder, is_url, local_path};
 use tensorferry_sdk::{OptionKind, OptionSpec, Side};
+use zoos::FoundZoo;
 
-/// Gives the jobs to `take`, one by one and in the manifest's order, as far as they can be made; returns what they share.
+/// Gives the jobs to `take`, one by one and in the manifest's order, as far as they can be made; returns what they share. All
+/// inputs are found before the first job is made: some of them are outputs of others.
 pub(super) fn expand(
     manifest: &Manifest,
     path: &Path,
     registry: &Registry,
     mistakes: &mut Mistakes,
     take: &mut TakeJob<'_>,
-) -> RunTable {
+) -> Expanded {
     let base = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let base = base.parent().unwrap_or(Path::new("/"));
     let mut run = manifest.run.clone();
@@ -34,13 +39,33 @@ pub(super) fn expand(
     }
     let take = &mut |job| take(&run, job);
     let defaults = &manifest.defaults;
-    let (datasets, seen) = (BTreeSet::new(), Seen::default());
-    let mut expansion = Expansion { base, defaults, registry, mistakes, take, seen, datasets };
+    let outputs = Outputs::of(manifest, base, registry.session());
+    let mut expansion = Expansion {
+        base,
+        defaults,
+        registry,
+        mistakes,
+        take,
+        outputs,
+        jobs: 0,
+        left_out: None,
+        notes: Vec::new(),
+        seen: Seen::default(),
+        datasets: BTreeSet::new(),
+    };
     expansion.check(&manifest.defaults);
+    let mut zoos: Vec<_> = manifest.zoo.iter().filter_map(|entry| expansion.find_zoo(entry)).collect();
+    let mut datasets: Vec<_> =
+        manifest.dataset.iter().filter_map(|entry| expansion.find_dataset(entry)).collect();
+    expansion.note_outputs(manifest, &zoos, &datasets);
+    zoos.iter_mut().for_each(|zoo| expansion.leave_outputs_of_zoo(zoo));
+    datasets.iter_mut().for_each(|dataset| expansion.leave_outputs_of_dataset(dataset));
     manifest.job.iter().for_each(|entry| expansion.job(entry));
-    manifest.zoo.iter().for_each(|entry| expansion.zoo(entry));
-    manifest.dataset.iter().for_each(|entry| expansion.dataset(entry));
-    run
+    zoos.iter().for_each(|zoo| expansion.zoo(zoo));
+    datasets.into_iter().for_each(|dataset| expansion.dataset(dataset));
+    expansion.check_any();
+    let notes = expansion.notes;
+    Expanded { run, notes }
 }
 
 struct Expansion<'a> {
@@ -50,6 +75,13 @@ struct Expansion<'a> {
     registry: &'a Registry,
     mistakes: &'a mut Mistakes,
     take: &'a mut dyn FnMut(Job),
+    outputs: Outputs,
+    /// How many were given away.
+    jobs: u64,
+    /// Why an entry has no job though there is something below its root: the first such.
+    left_out: Option<(Range<usize>, String)>,
+    /// What a person should know beside the jobs.
+    notes: Vec<String>,
     seen: Seen,
     /// Their names.
     datasets: BTreeSet<String>,
@@ -136,10 +168,40 @@ impl Expansion<'_> {
         None
     }
 
+    /// Notes where outputs go that may lie among the inputs.
+    fn note_outputs(&mut self, manifest: &Manifest, zoos: &[FoundZoo<'_>], datasets: &[FoundDataset<'_>]) {
+        for job in &manifest.job {
+            let (at, output) = (job.own.output.span().start, job.own.output.get_ref());
+            if let Some(path) = self.outputs.path_of(at, output) {
+                let policy = job.settings.over(self.defaults).policy();
+                let input = absolute(self.base, job.own.input.get_ref());
+                self.outputs.add(at, &input, &path, policy.receipt.is_some());
+            }
+        }
+        zoos.iter().for_each(|zoo| self.note_outputs_of_zoo(zoo));
+        datasets.iter().for_each(|dataset| self.note_outputs_of_dataset(dataset));
+    }
+
+    /// Says why nothing is left of an entry's inputs.
+    fn nothing_left(&mut self, at: Range<usize>, why: String) {
+        self.left_out.get_or_insert((at, why));
+    }
+
+    /// Checks that there is anything to do.
+    fn check_any(&mut self) {
+        if self.jobs == 0
+            && self.mistakes.is_empty()
+            && let Some((at, why)) = self.left_out.take()
+        {
+            self.mistakes.add(&at, why, None);
+        }
+    }
+
     /// Gives a job away; `at` is the place of the key that says its output.
     fn push(&mut self, job: Job, at: &Range<usize>) {
         self.check_unique(&job, at);
         self.check_sidecars(&job, at);
+        self.jobs += 1;
         (self.take)(job);
     }
 

@@ -1,24 +1,22 @@
 //! An input found below a root: a model of a zoo, or a file of a data set. Nothing is opened for it.
 
 use globset::GlobSet;
-use std::collections::BTreeSet;
-use tensorferry::engine::read::folder::{EntryKind, FolderEntry, InputFolder};
-use tensorferry_sdk::Result;
-
-/// How deep folders are entered.
-pub(super) const DEEPEST: usize = 64;
 
 /// A model of a zoo, or a file of a data set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct InputPath {
-    /// Below the root, `/` between the parts.
+    /// Below the root, `/` between the parts. Of a set of shards, the first one's.
     pub(super) path: String,
     /// The same without the ending that names the format: `{path}`.
     pub(super) bare: String,
     pub(super) is_folder: bool,
     pub(super) is_root: bool,
-    /// Of a folder, the files in it that are weights.
+    /// Of a folder, the files in it that are weights; of a set, all of its shards.
     pub(super) members: Vec<String>,
+    /// Of a set without an index, the glob of all its shards, which is the job's input.
+    pub(super) set: Option<String>,
+    /// Of a set or an index, the file that the model would be if it were not split.
+    pub(super) whole: Option<String>,
 }
 
 impl InputPath {
@@ -27,7 +25,21 @@ impl InputPath {
     pub(super) fn file(path: String, bare: String) -> Self {
         let leads_elsewhere = matches!(bare.rsplit('/').next(), None | Some("" | "." | ".."));
         let bare = if leads_elsewhere { path.clone() } else { bare };
-        Self { path, bare, is_folder: false, is_root: false, members: Vec::new() }
+        let (is_folder, is_root, members, set, whole) = (false, false, Vec::new(), None, None);
+        Self { path, bare, is_folder, is_root, members, set, whole }
+    }
+
+    /// The same, found in a folder.
+    pub(super) fn in_folder(self, folder: &str) -> Self {
+        let of = |name: String| join(folder, &name);
+        Self {
+            path: of(self.path),
+            bare: of(self.bare),
+            members: self.members.into_iter().map(of).collect(),
+            set: self.set.map(|glob| join(folder, &glob)),
+            whole: self.whole.map(of),
+            ..Self::file(String::new(), String::new())
+        }
     }
 
     /// `{parent}`: `.` for the root.
@@ -45,6 +57,11 @@ impl InputPath {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
+    /// What the job's input is called below the root.
+    pub(super) fn input(&self) -> &str {
+        self.set.as_deref().unwrap_or(&self.path)
+    }
+
     /// Whether a glob matches its path, or the path of one of its weights.
     pub(super) fn matches(&self, glob: &GlobSet) -> bool {
         glob.is_match(&self.path) || self.members.iter().any(|member| glob.is_match(member))
@@ -54,39 +71,4 @@ impl InputPath {
 /// The path of a name in a folder below the root, which is the empty path.
 pub(super) fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
-}
-
-/// The names in a folder below a root: its files, links to files too, and its folders.
-///
-/// # Errors
-/// I/o.
-pub(super) fn read_folder(root: &InputFolder, folder: &str) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
-    let (mut files, mut folders) = (BTreeSet::new(), BTreeSet::new());
-    for FolderEntry { name, kind, is_link, .. } in root.below(folder).entries("", "", u64::MAX)? {
-        match kind {
-            EntryKind::Folder if !is_link => drop(folders.insert(name)),
-            EntryKind::File => drop(files.insert(name)),
-            _ => {}
-        }
-    }
-    Ok((files, folders))
-}
-
-/// The parts of a shard's name, `STEM-00003-of-00040REST`.
-pub(super) struct ShardName<'n> {
-    pub(super) stem: &'n str,
-    pub(super) number: &'n str,
-    pub(super) count: &'n str,
-    pub(super) rest: &'n str,
-}
-
-impl<'n> ShardName<'n> {
-    pub(super) fn parse(name: &'n str) -> Option<Self> {
-        let (before, after) = name.split_once("-of-")?;
-        let (stem, number) = before.rsplit_once('-')?;
-        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-        let (count, rest) = after.split_at(digits(after));
-        let is_shard = number.len() >= 5 && digits(number) == number.len() && count.len() >= 5;
-        is_shard.then_some(Self { stem, number, count, rest })
-    }
 }

@@ -24,7 +24,7 @@ pub(super) fn read(text: &str, variables: &Variables, mistakes: &mut Mistakes) -
     if let Some(vars) = table.remove("vars") {
         manifest.vars = value(vars, mistakes).unwrap_or_default();
     }
-    variables.with_own(manifest.vars.clone()).expand_table(&mut table, mistakes);
+    variables.with_own(manifest.vars.clone()).expand_document(&mut table, mistakes);
     if let Some(run) = tables(&mut table, "run", mistakes).last() {
         manifest.run = one(run, mistakes).unwrap_or_default();
     }

@@ -41,8 +41,12 @@ pub(super) struct Manifest {
 #[serde(deny_unknown_fields)]
 pub struct RunTable {
     /// Jobs at the same time. Without it: one for each thread, or more while they are small.
+    #[serde(default, deserialize_with = "threads")]
+    #[schemars(range(min = 1, max = 1024))]
     pub jobs: Option<u32>,
     /// Threads that copy and hash, all jobs together.
+    #[serde(default, deserialize_with = "threads")]
+    #[schemars(range(min = 1, max = 1024))]
     pub threads: Option<u32>,
     /// Memory for buffers, all jobs together: `512MiB`.
     pub memory: Option<ByteSize>,
@@ -251,6 +255,14 @@ pub(super) struct OptionValues(pub(super) Vec<String>);
 /// A step, as `--step` takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StepText(pub(super) String);
+
+/// What `--jobs` and `--threads` take.
+fn threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    match u32::deserialize(deserializer)? {
+        number @ 1..=1024 => Ok(Some(number)),
+        number => Err(de::Error::custom(format!("expected 1 to 1024, found {number}"))),
+    }
+}
 
 impl<'de> Deserialize<'de> for ByteSize {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

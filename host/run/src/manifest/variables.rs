@@ -4,7 +4,7 @@
 
 use super::mistakes::{Mistakes, suggest};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -41,21 +41,37 @@ impl Variables {
         self.given.keys().chain(self.own.keys()).map(String::as_str)
     }
 
-    /// Replaces variables by their values, in every text of a table.
-    pub(super) fn expand_table(&self, table: &mut DeTable<'_>, mistakes: &mut Mistakes) {
+    /// Replaces variables by their values, in every text of a document. One that was given on the command line and that no text
+    /// has is a mistake.
+    pub(super) fn expand_document(&self, table: &mut DeTable<'_>, mistakes: &mut Mistakes) {
+        let mut used = BTreeSet::new();
+        self.expand_table(table, &mut used, mistakes);
+        let known = || used.iter().chain(self.own.keys()).map(String::as_str);
+        for name in self.given.keys().filter(|&name| !known().any(|known| known == name)) {
+            let message = format!("--var {name}: the manifest has no such variable");
+            mistakes.add(&(0..0), message, suggest(name, known()));
+        }
+    }
+
+    fn expand_table(&self, table: &mut DeTable<'_>, used: &mut BTreeSet<String>, mistakes: &mut Mistakes) {
         let keys: Vec<_> = table.keys().cloned().collect();
         for key in keys {
             if let Some(value) = table.get_mut(&key) {
-                self.expand_value(value, mistakes);
+                self.expand_value(value, used, mistakes);
             }
         }
     }
 
-    fn expand_value(&self, value: &mut Spanned<DeValue<'_>>, mistakes: &mut Mistakes) {
+    fn expand_value(
+        &self,
+        value: &mut Spanned<DeValue<'_>>,
+        used: &mut BTreeSet<String>,
+        mistakes: &mut Mistakes,
+    ) {
         let span = value.span();
         match value.get_mut() {
             DeValue::String(text) if text.contains("${") => {
-                let (expanded, unknown) = self.expand(text);
+                let (expanded, unknown) = self.expand(text, used);
                 for name in unknown {
                     let suggestion = match suggest(&name, self.names()) {
                         Some(close) if close.starts_with("did") => close,
@@ -65,14 +81,16 @@ impl Variables {
                 }
                 *text = Cow::Owned(expanded);
             }
-            DeValue::Array(items) => items.iter_mut().for_each(|item| self.expand_value(item, mistakes)),
-            DeValue::Table(table) => self.expand_table(table, mistakes),
+            DeValue::Array(items) => {
+                items.iter_mut().for_each(|item| self.expand_value(item, used, mistakes));
+            }
+            DeValue::Table(table) => self.expand_table(table, used, mistakes),
             _ => {}
         }
     }
 
-    /// The text, and the variables in it that have no value.
-    fn expand(&self, text: &str) -> (String, Vec<String>) {
+    /// The text, and the variables in it that have no value. All that it has are `used`.
+    fn expand(&self, text: &str, used: &mut BTreeSet<String>) -> (String, Vec<String>) {
         let (mut expanded, mut unknown) = (String::new(), Vec::new());
         let mut rest = text;
         while let Some(at) = rest.find("${") {
@@ -84,6 +102,7 @@ impl Variables {
             };
             expanded.push_str(kept);
             rest = &from[name.map_or(2, |name| name.len() + 3)..];
+            used.extend(name.map(str::to_owned));
             match name.map(|name| self.get(name).ok_or(name)) {
                 None => expanded.push_str("${"),
                 Some(Ok(value)) => expanded.push_str(value),
@@ -112,7 +131,7 @@ mod tests {
             environment: [pair("A", "env"), pair("B", "env")].into(),
             own: [pair("B", "own"), pair("C", "own")].into(),
         };
-        let expand = |text| variables.expand(text);
+        let expand = |text| variables.expand(text, &mut BTreeSet::new());
         assert_eq!(expand("${A}/${B}/${C}"), ("given/env/own".to_owned(), vec![]));
         assert_eq!(expand("$1 ${1} $${A} ${ $"), ("$1 ${1} ${A} ${ $".to_owned(), vec![]));
         assert_eq!(expand("x${D}y"), ("xy".to_owned(), vec!["D".to_owned()]));

@@ -4,134 +4,70 @@
 //!
 //! - A folder is a model if it holds a file whose very name some format declares (`saved_model.pb`,
 //!   `.metadata`), or a file of a format that has no endings of its own, or one of `MARKS` beside weights.
-//! - An index is a model, and the shards that it names are none. Shards without one are a model together.
+//! - An index is a model, and the shards that it names are none. Shards without one are a model together, in formats that
+//!   have such sets; in others, each is one.
 //! - Any other file is a model if it ends as files of a format do.
 
-use super::input_path::{DEEPEST, InputPath, ShardName, join, read_folder};
+use super::folder_names::FolderNames;
+use super::input_path::{InputPath, join};
+use super::name_patterns::{IndexName, NamePatterns};
+use super::search::{DEEPEST, Search, Why};
 use super::types::ModelDetection;
-use globset::GlobSet;
-use std::collections::BTreeSet;
-use tensorferry::engine::convert::weights::globs;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::read::folder::InputFolder;
-use tensorferry_sdk::{Capabilities, Description, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use tensorferry::engine::read::folder::{EntryKind, FolderEntry, InputFolder};
+use tensorferry_sdk::{Result, ShardName, ShardTag};
 
 /// The files that libraries load a model by: beside weights, they make the folder a model.
 const MARKS: [&str; 2] = ["config.json", "adapter_config.json"];
 /// What makes a folder a model whose weights lie in its sub-folders.
 const MARK_OF_PARTS: &str = "model_index.json";
-
-/// What the formats that read declare of names.
-pub(super) struct NamePatterns {
-    /// The longest first.
-    suffixes: Vec<String>,
-    members: GlobSet,
-    /// Names that make a folder a model.
-    of_folders: GlobSet,
-}
-
-impl NamePatterns {
-    /// Those of all formats of models.
-    pub(super) fn of_models(registry: &Registry) -> Result<Self> {
-        Self::of_those(registry, |description| description.capabilities.has(Capabilities::READ))
-    }
-
-    /// Those of the formats that are wanted.
-    pub(super) fn of_those(registry: &Registry, is_wanted: impl Fn(&Description) -> bool) -> Result<Self> {
-        let readers = || registry.formats().iter().map(|f| &f.description).filter(|d| is_wanted(d));
-        let is_literal = |name: &String| !name.contains(['*', '?', '[', '{']);
-        let of_folders = readers().flat_map(|description| {
-            let only_folders = description.suffixes.is_empty();
-            description.members.iter().filter(move |name| only_folders || is_literal(name)).cloned()
-        });
-        let mut suffixes: Vec<String> = readers().flat_map(|d| d.suffixes.iter().cloned()).collect();
-        suffixes.sort_by_key(|suffix| std::cmp::Reverse(suffix.len()));
-        Ok(Self {
-            suffixes,
-            members: globs(&readers().flat_map(|d| d.members.iter().cloned()).collect::<Vec<_>>())?,
-            of_folders: globs(&of_folders.collect::<Vec<_>>())?,
-        })
-    }
-
-    fn suffix_of(&self, name: &str) -> Option<&str> {
-        let suffix = self.suffixes.iter().find(|suffix| name.ends_with(suffix.as_str()))?;
-        // A name that is nothing but an ending is no model's: `.metadata`.
-        (name.len() > suffix.len()).then_some(suffix)
-    }
-
-    /// Whether a name ends as files of some format do.
-    pub(super) fn has_suffix(&self, name: &str) -> bool {
-        self.suffix_of(name).is_some()
-    }
-
-    /// The name without its ending; a shard's keeps its number.
-    pub(super) fn without_suffix<'n>(&self, name: &'n str) -> &'n str {
-        self.suffix_of(name).map_or(name, |suffix| &name[..name.len() - suffix.len()])
-    }
-
-    pub(super) fn is_weight(&self, name: &str) -> bool {
-        self.has_suffix(name) || self.members.is_match(name)
-    }
-
-    /// The model's name: without ending and shard number; of an index, also without that of its files.
-    fn model_name<'n>(&self, name: &'n str) -> &'n str {
-        let index = self.suffixes.iter().find_map(|suffix| name.find(&format!("{suffix}.index")));
-        let bare = index.map_or_else(|| self.without_suffix(name), |end| &name[..end]);
-        ShardName::parse(bare).map_or(bare, |shard| shard.stem)
-    }
-
-    fn is_index(&self, name: &str) -> bool {
-        !self.has_suffix(name) && ShardName::parse(name).is_none() && self.members.is_match(name)
-    }
-}
-
-/// Every model below `root`, sorted by path.
+/// Every model below the search's root, sorted by path.
 ///
 /// # Errors
 /// I/o.
 pub(super) fn find(
-    root: &InputFolder,
+    search: &mut Search<'_>,
     names: &NamePatterns,
     detection: ModelDetection,
 ) -> Result<Vec<InputPath>> {
     let mut found = Vec::new();
-    visit(root, "", 0, names, detection, &mut found)?;
+    visit(search, "", 0, names, detection, &mut found)?;
     found.sort();
     Ok(found)
 }
 
 fn visit(
-    root: &InputFolder,
+    search: &mut Search<'_>,
     folder: &str,
     depth: usize,
     names: &NamePatterns,
     detection: ModelDetection,
     found: &mut Vec<InputPath>,
 ) -> Result<()> {
-    let (files, mut folders) = read_folder(root, folder)?;
+    let is_meant = |name: &str| !name.starts_with('.') && names.is_weight(name);
+    let FolderNames { files, mut folders } = search.read(folder, &is_meant)?;
     folders.retain(|name| !name.starts_with('.'));
-    if is_model(&root.below(folder), &files, &folders, names, detection) {
+    if is_model(&search.root().below(folder), &files, &folders, names, detection) {
         let weights = files.iter().filter(|name| names.is_weight(name));
         let own = if folder.is_empty() {
-            root.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+            search.root().path().file_name().unwrap_or_default().to_string_lossy().into_owned()
         } else {
             folder.to_owned()
         };
         found.push(InputPath {
-            bare: own.clone(),
-            path: own,
             is_folder: true,
             is_root: folder.is_empty(),
             members: weights.map(|name| join(folder, name)).collect(),
+            ..InputPath::file(own.clone(), own)
         });
         return Ok(());
     }
-    let models = models_among(&files, names).into_iter();
-    found
-        .extend(models.map(|name| InputPath::file(join(folder, name), join(folder, names.model_name(name)))));
+    let among = Among::of(&files, names);
+    among.torn.into_iter().for_each(|index| search.pass_over(join(folder, index), Why::SeveralSets));
+    found.extend(among.models.into_iter().map(|model| model.in_folder(folder)));
     if depth < DEEPEST {
         for name in &folders {
-            visit(root, &join(folder, name), depth + 1, names, detection, found)?;
+            visit(search, &join(folder, name), depth + 1, names, detection, found)?;
         }
     }
     Ok(())
@@ -146,8 +82,11 @@ fn is_model(
 ) -> bool {
     let has_weights = || files.iter().any(|name| names.is_weight(name));
     let holds_weights = |part: &String| {
-        let found = read_folder(folder, part);
-        found.is_ok_and(|(files, _)| files.iter().any(|name| names.is_weight(name)))
+        let is_weight = |entry: &FolderEntry| {
+            entry.kind == EntryKind::File
+                && names.is_weight(entry.name.rsplit('/').next().unwrap_or_default())
+        };
+        folder.entries(part, "", u64::MAX).is_ok_and(|entries| entries.iter().any(is_weight))
     };
     let is_marked = || {
         (MARKS.iter().any(|mark| files.contains(*mark)) && has_weights())
@@ -161,44 +100,117 @@ fn is_model(
         }
 }
 
-/// The files of a folder that stand for a model each.
-fn models_among<'n>(files: &'n BTreeSet<String>, names: &NamePatterns) -> Vec<&'n str> {
-    let indexes = files.iter().filter(|name| names.is_index(name));
-    let indexed: BTreeSet<&str> = indexes.map(|name| names.model_name(name)).collect();
-    let mut sets = BTreeSet::new();
-    let stands_for_a_model = |name: &&str| match ShardName::parse(name) {
-        _ if names.is_index(name) => true,
-        _ if !names.has_suffix(name) => false,
-        None => !name.starts_with('.'),
-        // Of shards without an index, the first.
-        Some(shard) => !indexed.contains(shard.stem) && sets.insert(shard.stem.to_owned()),
-    };
-    files.iter().map(String::as_str).filter(stands_for_a_model).collect()
+/// The files of a folder as models.
+#[derive(Default)]
+struct Among<'n> {
+    models: Vec<InputPath>,
+    /// Indexes that several sets lie beside.
+    torn: Vec<&'n str>,
+}
+
+impl<'n> Among<'n> {
+    fn of(files: &'n BTreeSet<String>, names: &NamePatterns) -> Self {
+        let mut among = Self::default();
+        let mut indexes: BTreeMap<(String, &str), IndexedSets<'n>> = BTreeMap::new();
+        let mut sets: BTreeMap<SetName<'n>, Vec<&'n str>> = BTreeMap::new();
+        let is_visible = |name: &&'n str| !name.starts_with('.');
+        let (named, others): (Vec<&str>, Vec<&str>) =
+            files.iter().map(String::as_str).filter(is_visible).partition(|name| names.is_index(name));
+        for name in named {
+            among.models.push(names.index(name));
+            if let Some(IndexName { stem, ending }) = names.index_name(name) {
+                indexes.insert((stem, ending), IndexedSets { index: name, sets: BTreeSet::new() });
+            }
+        }
+        for name in others.into_iter().filter(|name| names.has_suffix(name)) {
+            let Some(shard) = ShardName::parse(name) else {
+                let bare = names.without_suffix(name).to_owned();
+                among.models.push(InputPath::file(name.to_owned(), bare));
+                continue;
+            };
+            let key = (ShardTag::stem_without(shard.stem).to_owned(), shard.ending);
+            if let Some(indexed) = indexes.get_mut(&key) {
+                indexed.sets.insert((shard.stem, shard.count));
+            } else if shard.count > 1 && names.of_sets.contains(shard.ending) {
+                sets.entry(SetName::of(&shard)).or_default().push(name);
+            } else {
+                among.models.push(names.lone_shard(name, &shard));
+            }
+        }
+        among.models.extend(sets.into_iter().map(|(set, shards)| set.model(&shards)));
+        // Those of a run that replaces a set have a tag for as long as both are there.
+        let is_torn = |indexed: &IndexedSets<'_>| {
+            indexed.sets.iter().filter(|(stem, _)| ShardTag::stem_without(stem) == *stem).count() > 1
+        };
+        among.torn = indexes.into_values().filter(is_torn).map(|indexed| indexed.index).collect();
+        among
+    }
+}
+
+/// The sets that lie beside an index, by the stem and the count of their shards' names.
+struct IndexedSets<'n> {
+    index: &'n str,
+    sets: BTreeSet<(&'n str, u64)>,
+}
+
+/// What the names of a set's shards have in common.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct SetName<'n> {
+    stem: &'n str,
+    ending: &'n str,
+    /// What all but the number is, which tells sets of as many shards apart that write it otherwise.
+    pattern: String,
+}
+
+impl<'n> SetName<'n> {
+    fn of(shard: &ShardName<'n>) -> Self {
+        Self { stem: shard.stem, ending: shard.ending, pattern: shard.pattern() }
+    }
+
+    /// The model that is these shards, in order.
+    fn model(&self, shards: &[&str]) -> InputPath {
+        let first = shards.first().copied().unwrap_or_default();
+        let (before, after) = self.pattern.split_at(self.stem.len());
+        InputPath {
+            members: shards.iter().map(|&name| name.to_owned()).collect(),
+            set: Some(format!("{}{}", literal(before), after.replace('?', "[0-9]"))),
+            whole: Some(format!("{}{}", self.stem, self.ending)),
+            ..InputPath::file(first.to_owned(), self.stem.to_owned())
+        }
+    }
+}
+
+/// A text in a glob that stands for itself, as far as there is a way to write it: what it stands for beside that are other
+/// models, which are told when the input is read.
+fn literal(text: &str) -> String {
+    text.replace(['*', '?', '[', ']', '{', '}', '\\'], "*")
 }
 
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::manifest::search::{ClosedFolders, PassedOver};
+    use tensorferry::engine::convert::weights::globs;
 
     fn names() -> NamePatterns {
-        let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
-        NamePatterns {
-            suffixes: texts(&[".tensors", ".distcp", ".metadata", ".index", ".pt"]),
-            members: globs(&texts(&[
+        NamePatterns::for_tests(
+            &[".tensors", ".distcp", ".metadata", ".index", ".npz", ".pt"],
+            &[
                 "*.tensors",
                 "*.tensors.index.json",
+                "*.tensors.index.*.json",
                 "*.index",
                 "*.data-?????-of-?????",
                 ".metadata",
                 "saved.pb",
-            ]))
-            .unwrap(),
-            of_folders: globs(&texts(&[".metadata", "saved.pb", "*_states.pt"])).unwrap(),
-        }
+            ],
+            &[".metadata", "saved.pb", "*_states.pt"],
+            &[".tensors", ".pt"],
+        )
     }
 
-    fn found(files: &[&str], detection: ModelDetection) -> Vec<(String, String)> {
+    fn models(files: &[&str], detection: ModelDetection) -> (Vec<InputPath>, Vec<PassedOver>) {
         let home = tempfile::tempdir().unwrap();
         for file in files {
             let path = home.path().join(file);
@@ -206,8 +218,12 @@ mod tests {
             std::fs::write(path, "").unwrap();
         }
         let root = InputFolder::local(home.path().to_owned());
-        let models = find(&root, &names(), detection).unwrap();
-        models.into_iter().map(|model| (model.path.clone(), model.bare)).collect()
+        let mut search = Search::new(&root, ClosedFolders::default());
+        (find(&mut search, &names(), detection).unwrap(), search.passed_over)
+    }
+
+    fn found(files: &[&str], detection: ModelDetection) -> Vec<(String, String)> {
+        models(files, detection).0.into_iter().map(|model| (model.path.clone(), model.bare)).collect()
     }
 
     fn paths(files: &[&str], detection: ModelDetection) -> Vec<String> {
@@ -240,6 +256,80 @@ mod tests {
     }
 
     #[test]
+    fn a_set_without_an_index_is_read_whole() {
+        let shard = |stem: &str, number: u32, count: u32, ending: &str| {
+            format!("sub/{stem}-{number:05}-of-{count:05}{ending}")
+        };
+        let all: Vec<String> =
+            [("m", 2, ".tensors"), ("m", 3, ".tensors"), ("m", 2, ".pt"), ("x{1,2}", 2, ".pt")]
+                .into_iter()
+                .flat_map(|(stem, count, ending)| {
+                    (1..=count).map(move |number| shard(stem, number, count, ending))
+                })
+                .collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let (found, _) = models(&all, ModelDetection::Auto);
+        let facts: Vec<_> =
+            found.iter().map(|model| (model.input(), &*model.bare, model.members.len())).collect();
+        let digits = "[0-9][0-9][0-9][0-9][0-9]";
+        assert_eq!(
+            facts,
+            [
+                (&*format!("sub/m-{digits}-of-00002.pt"), "sub/m", 2),
+                (&*format!("sub/m-{digits}-of-00002.tensors"), "sub/m", 2),
+                (&*format!("sub/m-{digits}-of-00003.tensors"), "sub/m", 3),
+                (&*format!("sub/x*1,2*-{digits}-of-00002.pt"), "sub/x{1,2}", 2),
+            ]
+        );
+        assert_eq!(
+            (found[1].name(), found[1].whole.as_deref()),
+            ("m-00001-of-00002.tensors", Some("sub/m.tensors"))
+        );
+        let alone: Vec<String> = names().alone(&found[1]).into_iter().map(|shard| shard.bare).collect();
+        assert_eq!(alone, ["sub/m-00001-of-00002", "sub/m-00002-of-00002"]);
+    }
+
+    #[test]
+    fn files_that_are_no_set_are_models_each() {
+        let files = [
+            "a-00001-of-00002.npz",
+            "a-00002-of-00002.npz",
+            "b-00001-of-00001.tensors",
+            "C.TENSORS",
+            "._d.tensors",
+            "._d.tensors.index.json",
+        ];
+        let bare: Vec<String> =
+            found(&files, ModelDetection::Auto).into_iter().map(|(_, bare)| bare).collect();
+        assert_eq!(bare, ["C", "a-00001-of-00002", "a-00002-of-00002", "b"]);
+    }
+
+    #[test]
+    fn an_index_has_the_shards_of_its_stem_and_ending() {
+        let files = [
+            "m.tensors.index.json",
+            "m-00001-of-00002.tensors",
+            "m-r0123abcd-00001-of-00004.tensors",
+            "m-00001-of-00002.pt",
+            "m.tensors.index.fp16.json",
+            "m.fp16-00001-of-00002.tensors",
+        ];
+        let pair = |path: &str, bare: &str| (path.to_owned(), bare.to_owned());
+        assert_eq!(
+            found(&files, ModelDetection::Auto),
+            [
+                pair("m-00001-of-00002.pt", "m"),
+                pair("m.tensors.index.fp16.json", "m.fp16"),
+                pair("m.tensors.index.json", "m"),
+            ]
+        );
+        assert_eq!(models(&files, ModelDetection::Auto).1, []);
+        let torn = ["m.tensors.index.json", "m-00001-of-00002.tensors", "m-00001-of-00003.tensors"];
+        let told = PassedOver { path: torn[0].to_owned(), why: Why::SeveralSets };
+        assert_eq!(models(&torn, ModelDetection::Auto).1, [told]);
+    }
+
+    #[test]
     fn a_folder_is_a_model_by_what_lies_in_it() {
         let files = [
             "dcp/.metadata",
@@ -267,11 +357,9 @@ mod tests {
     #[test]
     fn a_folder_is_meant_by_its_weights_too() {
         let model = InputPath {
-            path: "org/hub".to_owned(),
-            bare: "org/hub".to_owned(),
             is_folder: true,
-            is_root: false,
             members: vec!["org/hub/model.tensors".to_owned()],
+            ..InputPath::file("org/hub".to_owned(), "org/hub".to_owned())
         };
         let is_meant = |glob: &str| model.matches(&globs(&[glob.to_owned()]).unwrap());
         assert!(is_meant("org/*") && is_meant("**/*.tensors") && !is_meant("**/*.pt"));

@@ -45,7 +45,7 @@ fn what_is_missing_is_said() {
     for (answer, missing) in [("41", "package tensorferry"), ("42", "does not have Ray")] {
         let mut command = program(&ferry);
         let outcome = run(command.args(["--on", "ray"]).env("FERRY_PYTHON", &python).env("ANSWER", answer));
-        let _ = outcome.expect(5).says(&[missing, "-m pip install 'tensorferry[ray]'"]);
+        let _ = outcome.expect(5).says(&[missing, "'ray[data]>=2.52'"]);
     }
     let outcome = run(program(&ferry).args(["--on", "ray"]).env("FERRY_PYTHON", "/nonexistent/python"));
     let _ = outcome.expect(5).says(&["/nonexistent/python cannot be started", "FERRY_PYTHON"]);

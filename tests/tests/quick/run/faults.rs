@@ -16,7 +16,7 @@ fn only_a_passing_fault_is_tried_again() {
     }
     assert_eq!(zoo.report()["jobs"][0]["attempts"], 3);
     zoo.add_model("a.safetensors", 1 << 19, 2);
-    let _ = run("copied=enospc").expect(3);
+    let _ = run("copied=enospc").expect(5);
     assert_eq!(zoo.report()["jobs"][0]["attempts"], 1);
 }
 
@@ -27,4 +27,19 @@ fn a_journal_that_cannot_be_written_ends_the_run() {
     let nowhere = zoo.path("nowhere/journal");
     let _ = zoo.run(&["--journal", nowhere.to_str().unwrap()]).expect(5).says(&["journal"]);
     assert!(zoo.outputs().is_empty());
+}
+
+/// No output can become visible any more: what waits is not begun, what is staged goes.
+#[test]
+fn a_journal_whose_disk_is_full_ends_the_run() {
+    let zoo = Zoo::new();
+    for seed in 0..4 {
+        zoo.add_model(&format!("{seed}.safetensors"), 1 << 16, seed);
+    }
+    let mut command = zoo.command(&["--jobs", "1"]);
+    let outcome =
+        tensorferry_tests::ferry::run(command.env("FERRY_FAULT", "journal-commit=enospc")).expect(5);
+    let _ = outcome.prints(&["4 jobs: 1 failed, 3 not done"]).says(&["error: i/o"]);
+    assert!(zoo.outputs().is_empty());
+    zoo.nothing_is_staged();
 }

@@ -50,12 +50,13 @@ fn an_unknown_key() {
 fn a_wrong_type() {
     refused(
         "[[job]]\ninput = \"in/a.safetensors\"\noutput = \"a.pt\"\nverify = \"yes\"\nretries = -1\ntimeout = \"soon\"\n\
-         [run]\njobs = \"two\"\n",
+         [run]\njobs = \"two\"\nthreads = 0\n",
         &[
             ("4:10", &["expected a boolean"]),
             ("5:11", &["expected u32"]),
             ("6:11", &["expected a time such as 90s", "\"soon\""]),
             ("8:8", &["expected u32"]),
+            ("9:11", &["expected 1 to 1024, found 0"]),
         ],
     );
 }
@@ -139,6 +140,34 @@ fn a_variable_without_a_value() {
     zoo.manifest("[vars]\nA = \"no\"\n[[zoo]]\nroot = \"${IN}\"\noutput = \"${A}/{path}.pt\"\n");
     let _ = zoo.run(&["--var", "IN=in", "--var", "A=out"]).expect(0);
     assert_eq!(zoo.outputs().len(), 3);
+    let unused = ["--var", "IN=in", "--var", "AA=out"];
+    let _ = zoo.run(&unused).expect(2).says(&["--var AA: the manifest has no such", "did you mean \"A\"?"]);
+}
+
+#[test]
+fn names_that_no_job_has_are_refused() {
+    let zoo = zoo();
+    zoo.manifest("[[zoo]]\nroot = \"in\"\noutput = \"out/{path}.pt\"\n");
+    let said = ["asks for; did you mean \"in/a.safetensors\"?", "such as in/a.safetensors, in/sub/"];
+    for more in [&[][..], &["--shard", "1/2"], &["--only", "in/sub/*"], &["--dry-run"]] {
+        let options: Vec<&str> = ["--only", "in/aa.safetensors"].iter().chain(more).copied().collect();
+        let _ = zoo.run(&options).expect(2).says(&["--only \"in/aa.safetensors\""]).says(&said);
+    }
+    let plan = |more: &[&str]| {
+        let words = [zoo.path("zoo.toml"), zoo.path("zoo.plan")].map(std::path::PathBuf::into_os_string);
+        let more = more.iter().map(std::ffi::OsString::from);
+        zoo.ferry.run(["plan".into()].into_iter().chain(words).chain(more))
+    };
+    let _ = plan(&["--only", "in/aa.safetensors"]).expect(2).says(&said);
+    assert!(!zoo.path("zoo.plan").exists());
+    let _ = plan(&[]).expect(0);
+    let on_plan = |options: &[&str]| tensorferry_tests::ferry::run(&mut zoo.on_plan("run", options));
+    let _ = on_plan(&["--only", "in/aa.safetensors"]).expect(2).says(&said);
+    let _ = on_plan(&["--only", "x", "--shard", "1/1"]).expect(0).says(&["no job of this shard"]);
+    let file = zoo.path("zoo.plan/plan.json");
+    let _ = zoo.ferry.run(["run".as_ref(), file.as_os_str()]).expect(2).says(&["name the plan's folder"]);
+    zoo.manifest("[[zoo]]\nroot = \"in\"\nexclude = [\"**\"]\noutput = \"out/{path}.pt\"\n");
+    let _ = zoo.run(&[]).expect(2).says(&["zoo.toml:3:12", "no model is left: exclude leaves out all 3"]);
 }
 
 #[test]

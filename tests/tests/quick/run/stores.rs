@@ -113,6 +113,23 @@ fn roots_and_outputs_lie_in_a_store() {
     let _ = shop.run().expect(2).says(&["s3://bucket/model is no folder"]);
 }
 
+/// A set of shards is read whole, and its output beside it is no input.
+#[test]
+fn sets_and_outputs_lie_in_one_folder_of_a_store() {
+    let shop = Shop::new(|_, _| None);
+    for name in ["m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors"] {
+        let shard = shop.zoo.ferry.safetensors(name, &[(name, "U8", &[4], &[7; 4])]);
+        shop.put(&format!("models/{name}"), &shard);
+    }
+    shop.zoo.manifest(
+        "[[zoo]]\nroot = \"s3://bucket/models\"\noutput = \"s3://bucket/models/{path}.pt\"\n\
+         [[zoo]]\nname = \"below\"\nroot = \"s3://bucket/models/\"\noutput = \"s3://bucket/models/out/{path}.pt\"\n",
+    );
+    let _ = shop.run().expect(0).prints(&["2 jobs: 2 done"]);
+    assert_eq!(shop.zoo.report()["jobs"][0]["tensors"], 2);
+    let _ = shop.run().expect(0).prints(&["2 jobs: 2 unchanged"]);
+}
+
 /// Workers that share nothing but a store.
 #[test]
 fn a_plan_and_its_journals_lie_in_a_store() {
@@ -281,7 +298,8 @@ fn no_secret_is_in_what_a_run_leaves() {
     for secret in SECRETS {
         assert!(!left.iter().any(|text| text.contains(secret)), "{secret} is in {left:?}");
     }
-    let _ = run.expect(3).prints(&["1 failed, 1 done"]);
+    // Nothing is wrong with the model: this machine may not read it.
+    let _ = run.expect(5).prints(&["1 failed, 1 done"]);
     // What is typed everybody can read: the environment takes the same.
     let told = shop.zoo.command(&[]).env("FERRY_STORE", shop.settings().join("\n")).output().unwrap();
     assert!(String::from_utf8_lossy(&told.stdout).contains("1 unchanged"), "{told:?}");

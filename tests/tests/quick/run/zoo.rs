@@ -1,9 +1,11 @@
 //! A model zoo is migrated, then nothing is to be done, then exactly what has changed.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::time::Instant;
 use tensorferry_tests::zoo::Zoo;
@@ -190,6 +192,87 @@ fn sidecars_go_along() {
     assert_eq!(zoo.jobs("done"), ["in/hub"]);
 }
 
+/// Writes the shards of a set of so many, each with a tensor of its own.
+fn add_set(zoo: &Zoo, stem: &str, count: u8) {
+    for number in 1..=count {
+        let (name, tensor) = (format!("{stem}-{number:05}-of-{count:05}.safetensors"), format!("t{number}"));
+        zoo.ferry.safetensors(&name, &[(&tensor, "U8", &[4], &[number; 4])]);
+    }
+}
+
+#[test]
+fn shards_without_an_index_are_one_model() {
+    let zoo = Zoo::new();
+    add_set(&zoo, "in/m/model", 3);
+    add_set(&zoo, "in/two/[x]", 2);
+    add_set(&zoo, "in/two/[x]", 3);
+    let manifest = |rest: &str| zoo.manifest(&format!("[[zoo]]\nroot = \"in\"\nto = \"torch\"\n{rest}\n"));
+    let tensors = || -> Vec<u64> {
+        let report = zoo.report();
+        report["jobs"].as_array().unwrap().iter().map(|job| job["tensors"].as_u64().unwrap()).collect()
+    };
+    manifest("output = \"out/{parent}/{name}.pt\"");
+    let _ = zoo.run(&[]).expect(0).prints(&["3 jobs: 3 done"]);
+    assert_eq!(tensors(), [3, 2, 3]);
+    let _ = zoo.run(&[]).expect(0).prints(&["3 unchanged"]);
+    // A changed shard is a changed model.
+    zoo.ferry.safetensors("in/m/model-00002-of-00003.safetensors", &[("t2", "U8", &[5], &[7; 5])]);
+    let _ = zoo.run(&[]).expect(0).prints(&["1 done, 2 unchanged"]);
+    manifest("output = \"alone/{path}.pt\"\nin = { shard = \"alone\" }");
+    let _ = zoo.run(&[]).expect(0).prints(&["8 done"]);
+    assert!(zoo.path("alone/m/model-00003-of-00003.pt").is_file());
+    manifest("output = \"one/{path}.pt\"");
+    let _ = zoo.run(&[]).expect(2).says(&["two jobs write"]);
+}
+
+#[test]
+fn outputs_are_no_inputs() {
+    let zoo = Zoo::new();
+    zoo.add_model("a.safetensors", 1 << 16, 1);
+    zoo.add_model("sub/b.safetensors", 1 << 16, 2);
+    zoo.write("rows/a.jsonl", b"{\"x\": 1}\n");
+    // Below the root; beside the sources; and of records, with the journal among them.
+    zoo.manifest(
+        "[[zoo]]\nname = \"below\"\nroot = \".\"\noutput = \"out/{path}.safetensors\"\n\
+         [[zoo]]\nname = \"beside\"\nroot = \"in\"\noutput = \"in/{path}.pt\"\n\
+         [[dataset]]\nroot = \".\"\noutput = \"{parent}/{stem}.parquet\"\n",
+    );
+    let _ = zoo.run(&[]).expect(0).prints(&["5 jobs: 5 done"]);
+    for _ in 0..2 {
+        let _ = zoo.run(&[]).expect(0).prints(&["5 jobs: 5 unchanged"]);
+    }
+    let _ = zoo.plan(1).expect(0).prints(&["\"jobs\":5"]);
+    let _ = zoo.run(&["--shard", "1/1"]).expect(0).prints(&["5 jobs: 5 unchanged"]);
+    // What nobody says a run has written is somebody's.
+    fs::remove_file(zoo.path("in/a.pt.ferry.json")).unwrap();
+    let _ = zoo.run(&[]).expect(2).says(&["two jobs write", "in/a.pt"]);
+    // A folder of outputs that is named as a root is meant.
+    zoo.manifest("[[zoo]]\nroot = \"out\"\noutput = \"again/{path}.pt\"\n");
+    let _ = zoo.run(&[]).expect(0).prints(&["2 jobs: 2 done"]);
+}
+
+#[test]
+fn what_is_passed_over_is_told() {
+    let zoo = Zoo::new();
+    zoo.add_model("a.SAFETENSORS", 1 << 16, 1);
+    symlink("gone", zoo.path("in/b.safetensors")).unwrap();
+    symlink("gone", zoo.path("in/notes.md")).unwrap();
+    fs::write(zoo.path("in").join(OsStr::from_bytes(b"c\xe9.safetensors")), "").unwrap();
+    let manifest = |rest: &str| {
+        zoo.manifest(&format!("[[zoo]]\nroot = \"in\"\noutput = \"out/{{path}}.pt\"\n{rest}\n"));
+    };
+    manifest("");
+    let told = ["lead to no file: 1 (b.safetensors)", "not UTF-8: 1 (c\u{fffd}.safetensors)"];
+    let _ = zoo.run(&["--dry-run"]).expect(0).prints(&["1 job: 1 would run"]).says(&told);
+    let _ = zoo.plan(1).expect(0).says(&told).prints(&["\"notes\":[\"below "]);
+    let outcome =
+        zoo.run(&["--json"]).expect(0).says(&told).prints(&["{\"event\":\"note\",\"note\":\"below "]);
+    assert!(!outcome.stderr.contains("notes.md") && zoo.path("out/a.pt").is_file(), "{outcome}");
+    manifest("exclude = [\"b.*\", \"c*\"]");
+    let outcome = zoo.run(&[]).expect(0);
+    assert!(!outcome.stderr.contains("note:"), "{outcome}");
+}
+
 #[test]
 fn shards_together_do_everything_once() {
     let zoo = Zoo::new();
@@ -211,4 +294,85 @@ fn shards_together_do_everything_once() {
     let _ = tensorferry_tests::ferry::run(slurm.envs(variables)).expect(0);
     let _ = zoo.run(&["--shard", "slurm"]).expect(2).says(&["SLURM_ARRAY_TASK_ID"]);
     let _ = zoo.run(&["--shard", "0/3"]).expect(2).says(&["I/N"]);
+}
+
+/// Weights in another format and sidecars that the source has no more would be taken for a part of the new output.
+#[test]
+fn what_the_new_output_does_not_bring_goes_if_it_is_as_it_was_written() {
+    for receipt in [true, false] {
+        let zoo = Zoo::new();
+        zoo.add_model("hub/model.safetensors", 1 << 16, 1);
+        for sidecar in ["config.json", "vocab.json", "notes.json"] {
+            zoo.write(&format!("in/hub/{sidecar}"), b"{}");
+        }
+        let manifest = |to: &str| {
+            zoo.manifest(&format!(
+                "[[zoo]]\nroot = \"in\"\noutput = \"out/{{path}}/\"\nto = \"{to}\"\nreceipt = {receipt}\n"
+            ));
+        };
+        manifest("torch");
+        let _ = zoo.run(&[]).expect(0);
+        for sidecar in ["vocab.json", "notes.json"] {
+            fs::remove_file(zoo.path("in/hub").join(sidecar)).unwrap();
+        }
+        zoo.write("out/hub/notes.json", b"{\"mine\": 1}");
+        zoo.write("out/hub/other.txt", b"mine");
+        manifest("safetensors");
+        let outcome = zoo.run(&[]).expect(0);
+        let files: Vec<String> = zoo.outputs().keys().map(|file| file.display().to_string()).collect();
+        let expected = ["config.json", "model.safetensors", "notes.json", "other.txt"];
+        assert_eq!(files, expected.map(|name| format!("hub/{name}")), "{receipt}: {outcome}");
+        let _ = outcome.says(&["\"notes.json\" beside the output may be taken for a part of it"]);
+    }
+}
+
+#[test]
+fn a_receipt_says_whose_an_output_is_that_no_journal_knows() {
+    let zoo = Zoo::new();
+    for (seed, name) in [(1, "a"), (2, "b"), (3, "c")] {
+        zoo.add_model(&format!("{name}.safetensors"), 1 << 16, seed);
+    }
+    zoo.manifest("[[zoo]]\nroot = \"in\"\noutput = \"out/{stem}.pt\"\n");
+    let _ = zoo.run(&[]).expect(0);
+    let stands = zoo.outputs();
+    let forget = || fs::remove_file(zoo.path("zoo.journal.jsonl")).unwrap();
+    // Another plan of the same manifest has journals of its own, too.
+    let _ = zoo.plan(2).expect(0);
+    let _ = tensorferry_tests::ferry::run(&mut zoo.on_plan("run", &[])).expect(0).prints(&["3 unchanged"]);
+    forget();
+    let _ = zoo.run(&["--explain"]).expect(0).prints(&["3 unchanged"]).says(&["its receipt is looked at"]);
+    assert_eq!(zoo.outputs(), stands);
+    forget();
+    zoo.add_model("a.safetensors", 1 << 16, 4);
+    zoo.write("out/b.pt", b"mine");
+    let outcome = zoo.run(&[]).expect(3).prints(&["1 failed, 1 done, 1 unchanged"]);
+    let _ = outcome.says(&["b.pt exists", "set force = \"always\""]);
+    assert!(zoo.ferry.equal(&zoo.path("in/a.safetensors"), &zoo.path("out/a.pt")));
+    assert_eq!(fs::read(zoo.path("out/b.pt")).unwrap(), b"mine");
+    // What a damaged line said is found out again, and told.
+    let journal = fs::read_to_string(zoo.path("zoo.journal.jsonl")).unwrap();
+    fs::write(
+        zoo.path("zoo.journal.jsonl"),
+        journal.replacen("\"event\":\"commit\"", "\"event\":\"c0mmit\"", 1),
+    )
+    .unwrap();
+    let _ = zoo
+        .run(&["--only", "in/[ac]*"])
+        .expect(0)
+        .prints(&["2 unchanged"])
+        .says(&["a line of the journal is damaged"]);
+}
+
+#[test]
+fn a_receipt_that_is_asked_for_later_is_written() {
+    let zoo = Zoo::new();
+    zoo.add_model("a.safetensors", 1 << 16, 1);
+    let manifest = |receipt: bool| {
+        zoo.manifest(&format!("[[zoo]]\nroot = \"in\"\noutput = \"out/{{stem}}.pt\"\nreceipt = {receipt}\n"));
+    };
+    manifest(false);
+    let _ = zoo.run(&[]).expect(0);
+    manifest(true);
+    let _ = zoo.run(&["--explain"]).expect(0).prints(&["1 done"]).says(&["it has no receipt"]);
+    let _ = zoo.run(&[]).expect(0).prints(&["1 unchanged"]);
 }

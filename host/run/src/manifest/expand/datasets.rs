@@ -1,41 +1,129 @@
 //! A data set's entry becomes a job for each of its file groups.
 
+use super::outputs::{Candidate, real_path};
 use super::{Expansion, absolute, contents, file_name};
 use crate::job::{Conversion, Job};
-use crate::manifest::dataset_files::{self, groups, incomplete_set};
+use crate::manifest::dataset_files::{self, GroupFiles, groups, incomplete_set};
+use crate::manifest::input_path::InputPath;
+use crate::manifest::name_patterns::NamePatterns;
+use crate::manifest::search::Search;
 use crate::manifest::template::of_group;
 use crate::manifest::types::{DatasetKeys, Entry, Settings};
-use crate::manifest::zoo_files::NamePatterns;
+use std::collections::{HashMap, HashSet};
 use tensorferry::engine::convert::steps::{check_row_wise, parse};
 use tensorferry::engine::read::file_group::FileGroup;
+use tensorferry::engine::read::folder::InputFolder;
 use tensorferry_sdk::{Capabilities, Description, Side};
 
+/// A data set whose files were found.
+pub(super) struct FoundDataset<'m> {
+    entry: &'m Entry<DatasetKeys>,
+    root: InputFolder,
+    /// Without links.
+    path: Option<String>,
+    name: String,
+    files: Vec<InputPath>,
+    settings: Settings,
+    /// Paths that receipts are named after.
+    receipts: HashSet<String>,
+}
+
+impl FoundDataset<'_> {
+    /// Files of a group.
+    fn size(&self) -> usize {
+        let size = self.entry.own.group.as_ref().map_or(1, |group| *group.get_ref());
+        usize::try_from(size).unwrap_or(usize::MAX)
+    }
+}
+
 impl Expansion<'_> {
-    pub(super) fn dataset(&mut self, entry: &Entry<DatasetKeys>) {
+    pub(super) fn find_dataset<'m>(&mut self, entry: &'m Entry<DatasetKeys>) -> Option<FoundDataset<'m>> {
         let own = &entry.own;
         self.check(&entry.settings);
         let settings = entry.settings.over(self.defaults);
-        let Some(root) = self.root(&own.root) else { return };
-        let at = own.root.span();
+        let root = self.root(&own.root)?;
+        let path = real_path(&root);
+        let (include, exclude) = (own.include.as_deref(), own.exclude.as_deref());
         let from = settings.from.as_ref().map(|id| id.get_ref().as_str());
         let reads = |of: &Description| {
             of.capabilities.has(Capabilities::READ_RECORDS) && from.is_none_or(|id| id == of.id)
         };
-        let names = NamePatterns::of_those(self.registry, reads);
-        let (names, files) = match names.and_then(|names| Ok((names, dataset_files::files(&root)?))) {
-            Ok(found) => found,
-            Err(error) => return self.mistakes.add(&at, error.to_string(), None),
-        };
         // With `from` and `include`, the user says which files and what they are: no ending has to.
-        let files = match own.include.as_ref().and(from) {
-            None => dataset_files::records(&files, &names),
-            Some(_) => files.iter().map(|path| dataset_files::input_path(path, &names)).collect(),
+        let takes_any = include.and(from).is_some();
+        let mut search = Search::new(&root, self.closed_folders(path.as_deref(), exclude));
+        let found = NamePatterns::of_those(self.registry, reads).and_then(|names| {
+            let files = dataset_files::files(&mut search, &|name| takes_any || names.is_weight(name))?;
+            Ok(match takes_any {
+                false => dataset_files::records(&files, &names),
+                true => files.iter().map(|path| dataset_files::input_path(path, &names)).collect(),
+            })
+        });
+        let Search { passed_over, receipts, .. } = search;
+        let files: Vec<InputPath> = match found {
+            Ok(files) => files,
+            Err(error) => {
+                self.mistakes.add(&own.root.span(), error.to_string(), None);
+                return None;
+            }
         };
+        let told = self.tell_passed_over(&root, passed_over, include, exclude);
         if files.is_empty() {
             let message = "there is no file of records below the root";
-            self.mistakes.add(&at, message, Some(contents(&root)));
+            self.mistakes.add(&own.root.span(), message, Some(told.unwrap_or_else(|| contents(&root))));
         }
-        let files = self.selected(files, own.include.as_deref(), own.exclude.as_deref(), "file");
+        let files = self.selected(files, include, exclude, &own.root, "file");
+        let name = own.name.clone().unwrap_or_else(|| file_name(root.path()));
+        Some(FoundDataset { entry, root, path, name, files, settings, receipts })
+    }
+
+    pub(super) fn note_outputs_of_dataset(&mut self, dataset: &FoundDataset<'_>) {
+        let Some(root) = &dataset.path else { return };
+        let has_receipt = dataset.settings.policy().receipt.is_some();
+        let at = dataset.entry.own.output.span().start;
+        for (group, output) in self.paths_of_outputs(dataset) {
+            self.outputs.add(at, &format!("{root}/{}", group.files[0].path), &output, has_receipt);
+        }
+    }
+
+    /// Leaves out what earlier runs have written.
+    pub(super) fn leave_outputs_of_dataset(&mut self, dataset: &mut FoundDataset<'_>) {
+        let Some(root) = dataset.path.clone().filter(|root| self.outputs.may_lie_in(root)) else { return };
+        let before = dataset.files.len();
+        let outputs: HashMap<String, String> = self
+            .paths_of_outputs(dataset)
+            .into_iter()
+            .map(|(group, output)| (group.files[0].path.clone(), output))
+            .collect();
+        let receipts = &dataset.receipts;
+        let is_output = |input: &InputPath| {
+            let output = outputs.get(&input.path).map(String::as_str);
+            self.outputs.has(&Candidate { root: &root, input, output, receipts })
+        };
+        dataset.files.retain(|file| !is_output(file));
+        if before > 0 && dataset.files.is_empty() {
+            let why = "no file is left: what lies below the root are outputs of earlier runs".to_owned();
+            self.nothing_left(dataset.entry.own.root.span(), why);
+        }
+    }
+
+    /// The groups and where their outputs lie, if these may be among the inputs.
+    fn paths_of_outputs(&mut self, dataset: &FoundDataset<'_>) -> Vec<(GroupFiles, String)> {
+        let output = &dataset.entry.own.output;
+        if !self.outputs.is_near(output.span().start) {
+            return Vec::new();
+        }
+        let groups = groups(dataset.files.clone(), dataset.size()).into_iter();
+        let path = |group: GroupFiles| {
+            let filled = self.filled(output, &of_group(&group, &dataset.name))?;
+            Some((group, self.outputs.path_of(output.span().start, &filled)?))
+        };
+        groups.map_while(path).collect()
+    }
+
+    pub(super) fn dataset(&mut self, dataset: FoundDataset<'_>) {
+        let (own, size) = (&dataset.entry.own, dataset.size());
+        let FoundDataset { root, name: dataset, files, settings, .. } = dataset;
+        let at = own.root.span();
         if own.include.is_none()
             && let Some((set, count, there)) = incomplete_set(&files)
         {
@@ -43,17 +131,14 @@ impl Expansion<'_> {
             let suggestion = "include = [...] takes those that are there for all";
             self.mistakes.add(&at, message, Some(suggestion.to_owned()));
         }
-        let size = own.group.as_ref().map_or(1, |group| *group.get_ref());
         if let Some(zero) = own.group.as_ref().filter(|group| *group.get_ref() == 0) {
             self.mistakes.add(&zero.span(), "a group of no files", Some("group is at least 1".to_owned()));
         }
         self.check_records(&settings);
-        let dataset = own.name.clone().unwrap_or_else(|| file_name(root.path()));
         if self.datasets.contains(&dataset) {
             let suggestion = Some("give each a name of its own".to_owned());
             self.mistakes.add(&at, format!("two data sets are called {dataset:?}"), suggestion);
         }
-        let size = usize::try_from(size).unwrap_or(usize::MAX);
         for (place, group) in groups(files, size).into_iter().enumerate() {
             let Some(filled) = self.filled(&own.output, &of_group(&group, &dataset)) else { break };
             let files: Vec<String> = group.files.iter().map(|file| file.path.clone()).collect();

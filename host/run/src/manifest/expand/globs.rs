@@ -3,9 +3,11 @@
 use super::Expansion;
 use crate::manifest::input_path::InputPath;
 use crate::manifest::mistakes::suggest;
+use crate::manifest::search::{ClosedFolders, PassedOver, notes};
 use crate::manifest::types::Placed;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use tensorferry::engine::context::suggest::suggest as nearest;
+use tensorferry::engine::read::folder::{InputFolder, shown};
 
 impl Expansion<'_> {
     /// The inputs that are included and not excluded. A glob of `include` that matches none is a mistake.
@@ -14,18 +16,57 @@ impl Expansion<'_> {
         mut all: Vec<InputPath>,
         include: Option<&[Placed<String>]>,
         exclude: Option<&[Placed<String>]>,
+        root: &Placed<String>,
         noun: &str,
     ) -> Vec<InputPath> {
         if let Some(include) = include {
             let include = self.used_globs(include, &all, noun);
             all.retain(|input| include.as_ref().is_some_and(|globs| input.matches(globs)));
         }
-        let exclude: Option<Vec<Glob>> =
-            exclude.and_then(|globs| globs.iter().map(|glob| self.glob(glob)).collect());
-        if let Some(exclude) = exclude.and_then(set) {
+        let (before, globs) = (all.len(), self.glob_set(exclude));
+        if let Some(exclude) = globs {
             all.retain(|input| !input.matches(&exclude));
         }
+        if before > 0 && all.is_empty() {
+            let at = exclude.and_then(<[_]>::first).unwrap_or(root).span();
+            self.nothing_left(at, format!("no {noun} is left: exclude leaves out all {before} of them"));
+        }
         all
+    }
+
+    /// A set of those globs that are some.
+    fn glob_set(&mut self, globs: Option<&[Placed<String>]>) -> Option<GlobSet> {
+        set(globs?.iter().map(|glob| self.glob(glob)).collect::<Option<_>>()?)
+    }
+
+    /// The folders below a root that are not entered: those of outputs, and those that are excluded with everything in them,
+    /// `secret/**`.
+    pub(super) fn closed_folders(
+        &mut self,
+        root: Option<&str>,
+        exclude: Option<&[Placed<String>]>,
+    ) -> ClosedFolders {
+        let outputs = root.map(|root| self.outputs.folders_below(root)).unwrap_or_default();
+        let folders =
+            exclude.unwrap_or_default().iter().filter_map(|glob| glob.get_ref().strip_suffix("/**"));
+        let globs = folders.filter_map(|glob| GlobBuilder::new(glob).literal_separator(true).build().ok());
+        ClosedFolders { outputs, excluded: set(globs.collect()).unwrap_or_default() }
+    }
+
+    /// Notes what was passed over below a root, as far as it is included; returns the first note.
+    pub(super) fn tell_passed_over(
+        &mut self,
+        root: &InputFolder,
+        mut passed_over: Vec<PassedOver>,
+        include: Option<&[Placed<String>]>,
+        exclude: Option<&[Placed<String>]>,
+    ) -> Option<String> {
+        let (include, exclude) = (self.glob_set(include), self.glob_set(exclude));
+        passed_over.retain(|it| it.is_wanted(include.as_ref(), exclude.as_ref()));
+        let notes = notes(&shown(root.path()), &passed_over);
+        let first = notes.first().cloned();
+        self.notes.extend(notes);
+        first
     }
 
     /// A set of globs, each of which must match an input.

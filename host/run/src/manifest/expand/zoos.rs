@@ -1,61 +1,168 @@
 //! A zoo's entry becomes a job for each of its models.
 
+use super::outputs::{Candidate, is_folder, real_path};
 use super::{Expansion, absolute, contents, file_name};
 use crate::job::{Conversion, Job};
 use crate::manifest::input_path::InputPath;
+use crate::manifest::name_patterns::{NamePatterns, SHARD};
+use crate::manifest::search::Search;
 use crate::manifest::template::of_model;
-use crate::manifest::types::{Entry, ZooKeys};
-use crate::manifest::zoo_files::{NamePatterns, find};
+use crate::manifest::types::{Entry, Placed, Settings, ZooKeys};
+use crate::manifest::zoo_files::find;
 use globset::GlobSet;
+use std::collections::HashSet;
+use tensorferry::engine::read::folder::InputFolder;
 use tensorferry_sdk::Side;
 
+/// A zoo whose models were found.
+pub(super) struct FoundZoo<'m> {
+    entry: &'m Entry<ZooKeys>,
+    root: InputFolder,
+    /// Without links.
+    path: Option<String>,
+    /// What its jobs' names start with.
+    name: String,
+    models: Vec<FoundModel>,
+    /// What holds for a model: of the zoo, and then of each of its rules.
+    settings: Vec<Settings>,
+    /// Paths that receipts are named after.
+    receipts: HashSet<String>,
+}
+
+struct FoundModel {
+    input: InputPath,
+    /// Among the settings.
+    rule: usize,
+}
+
+impl<'m> FoundZoo<'m> {
+    fn output(&self, rule: usize) -> &'m Placed<String> {
+        let rule = rule.checked_sub(1).map(|rule| &self.entry.own.rule[rule]);
+        rule.and_then(|rule| rule.own.output.as_ref()).unwrap_or(&self.entry.own.output)
+    }
+}
+
 impl Expansion<'_> {
-    pub(super) fn zoo(&mut self, entry: &Entry<ZooKeys>) {
+    pub(super) fn find_zoo<'m>(&mut self, entry: &'m Entry<ZooKeys>) -> Option<FoundZoo<'m>> {
         let own = &entry.own;
         self.check(&entry.settings);
         own.rule.iter().for_each(|rule| self.check(&rule.settings));
-        let Some(root) = self.root(&own.root) else { return };
-        let found = NamePatterns::of_models(self.registry).and_then(|names| find(&root, &names, own.models));
-        let models = match found {
-            Ok(models) => models,
-            Err(error) => return self.mistakes.add(&own.root.span(), error.to_string(), None),
+        own.sidecars.iter().for_each(|glob| drop(self.glob(glob)));
+        let root = self.root(&own.root)?;
+        let path = real_path(&root);
+        let closed = self.closed_folders(path.as_deref(), own.exclude.as_deref());
+        let mut search = Search::new(&root, closed);
+        let names = NamePatterns::of_models(self.registry);
+        let found = names.and_then(|names| Ok((find(&mut search, &names, own.models)?, names)));
+        let Search { passed_over, receipts, .. } = search;
+        let (models, names) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                self.mistakes.add(&own.root.span(), error.to_string(), None);
+                return None;
+            }
         };
+        let (include, exclude) = (own.include.as_deref(), own.exclude.as_deref());
+        let told = self.tell_passed_over(&root, passed_over, include, exclude);
         if models.is_empty() {
-            let message = "there is no model below the root";
-            self.mistakes.add(&own.root.span(), message, Some(contents(&root)));
+            let suggestion = told.unwrap_or_else(|| contents(&root));
+            self.mistakes.add(&own.root.span(), "there is no model below the root", Some(suggestion));
         }
-        let models = self.selected(models, own.include.as_deref(), own.exclude.as_deref(), "model");
+        let models = self.selected(models, include, exclude, &own.root, "model");
         let globs = own.rule.iter().map(|rule| std::slice::from_ref(&rule.own.matches));
         let rules: Vec<Option<GlobSet>> = globs.map(|glob| self.used_globs(glob, &models, "model")).collect();
-        let zoo = own.name.clone().unwrap_or_else(|| file_name(root.path()));
-        let sidecars: Vec<String> = own.sidecars.iter().map(|glob| glob.get_ref().clone()).collect();
-        own.sidecars.iter().for_each(|glob| drop(self.glob(glob)));
-        let mut checked: Vec<Option<usize>> = Vec::new();
-        for model in &models {
-            let place = rules.iter().position(|glob| glob.as_ref().is_some_and(|glob| model.matches(glob)));
-            let rule = place.map(|place| &own.rule[place]);
-            let output = rule.and_then(|rule| rule.own.output.as_ref()).unwrap_or(&own.output);
-            let mut settings = entry.settings.over(self.defaults);
-            if let Some(rule) = rule {
-                settings = rule.settings.over(&settings);
+        let of_zoo = entry.settings.over(self.defaults);
+        let of_rules = own.rule.iter().map(|rule| rule.settings.over(&of_zoo)).collect::<Vec<_>>();
+        let settings: Vec<Settings> = std::iter::once(of_zoo).chain(of_rules).collect();
+        let rule_of = |model: &InputPath| {
+            let rule = rules.iter().position(|glob| glob.as_ref().is_some_and(|glob| model.matches(glob)));
+            rule.map_or(0, |rule| rule + 1)
+        };
+        let mut found = Vec::with_capacity(models.len());
+        for input in models {
+            let rule = rule_of(&input);
+            // A set whose shards are said to be models of their own.
+            if input.set.is_some() && takes_shards_alone(&settings[rule]) {
+                found.extend(names.alone(&input).into_iter().map(|input| FoundModel { input, rule }));
+            } else {
+                found.push(FoundModel { input, rule });
             }
-            let Some(mut filled) = self.filled(output, &of_model(model, &zoo)) else { return };
-            if is_folder(output.get_ref()) {
-                filled += &self.below(model, settings.to.as_ref().map(|to| to.get_ref().as_str()));
+        }
+        let name = own.name.clone().unwrap_or_else(|| file_name(root.path()));
+        Some(FoundZoo { entry, root, path, name, models: found, settings, receipts })
+    }
+
+    pub(super) fn note_outputs_of_zoo(&mut self, zoo: &FoundZoo<'_>) {
+        let Some(root) = &zoo.path else { return };
+        for model in &zoo.models {
+            let at = zoo.output(model.rule).span().start;
+            if let Some(path) = self.path_of_output(zoo, model) {
+                let input = format!("{root}/{}", model.input.path);
+                let has_receipt = zoo.settings[model.rule].policy().receipt.is_some();
+                self.outputs.add(at, &input, &path, has_receipt);
             }
-            let input = if model.is_root { root.path().to_owned() } else { root.path_of(&model.path) };
+        }
+    }
+
+    /// Leaves out what earlier runs have written.
+    pub(super) fn leave_outputs_of_zoo(&mut self, zoo: &mut FoundZoo<'_>) {
+        let Some(root) = zoo.path.clone().filter(|root| self.outputs.may_lie_in(root)) else { return };
+        let before = zoo.models.len();
+        let mut models = std::mem::take(&mut zoo.models);
+        models.retain(|model| {
+            let output = self.path_of_output(zoo, model);
+            let (input, receipts) = (&model.input, &zoo.receipts);
+            !self.outputs.has(&Candidate { root: &root, input, output: output.as_deref(), receipts })
+        });
+        zoo.models = models;
+        if before > 0 && zoo.models.is_empty() {
+            let why = "no model is left: what lies below the root are outputs of earlier runs".to_owned();
+            self.nothing_left(zoo.entry.own.root.span(), why);
+        }
+    }
+
+    /// Where a model's output lies, if that may be among the inputs.
+    fn path_of_output(&mut self, zoo: &FoundZoo<'_>, model: &FoundModel) -> Option<String> {
+        let at = zoo.output(model.rule).span().start;
+        self.outputs.is_near(at).then_some(())?;
+        let filled = self.filled_output(zoo, model)?;
+        self.outputs.path_of(at, &filled)
+    }
+
+    fn filled_output(
+        &mut self,
+        zoo: &FoundZoo<'_>,
+        FoundModel { input, rule }: &FoundModel,
+    ) -> Option<String> {
+        let output = zoo.output(*rule);
+        let mut filled = self.filled(output, &of_model(input, &zoo.name))?;
+        if is_folder(output.get_ref()) {
+            let to = zoo.settings[*rule].to.as_ref();
+            filled += &self.below(input, to.map(|to| to.get_ref().as_str()));
+        }
+        Some(filled)
+    }
+
+    pub(super) fn zoo(&mut self, zoo: &FoundZoo<'_>) {
+        let FoundZoo { entry, root, name, .. } = zoo;
+        let sidecars: Vec<String> = entry.own.sidecars.iter().map(|glob| glob.get_ref().clone()).collect();
+        let mut checked = vec![false; zoo.settings.len()];
+        for model in &zoo.models {
+            let (FoundModel { input: found, rule }, settings) = (model, &zoo.settings[model.rule]);
+            let output = zoo.output(*rule);
+            let Some(filled) = self.filled_output(zoo, model) else { return };
+            let input = if found.is_root { root.path().to_owned() } else { root.path_of(found.input()) };
             let conversion = Conversion {
                 input: input.display().to_string(),
                 output: absolute(self.base, &filled),
-                carry: if model.is_folder { Vec::new() } else { sidecars.clone() },
-                ..self.conversion(&settings)
+                carry: if found.is_folder { Vec::new() } else { sidecars.clone() },
+                ..self.conversion(settings)
             };
             // Once for each rule: what is wrong is wrong for every model.
-            if !checked.contains(&place) {
-                self.check_sides(&conversion, &settings, &output.span());
-                checked.push(place);
+            if !std::mem::replace(&mut checked[*rule], true) {
+                self.check_sides(&conversion, settings, &output.span());
             }
-            let job = Job { name: format!("{zoo}/{}", model.path), conversion, policy: settings.policy() };
+            let job = Job { name: format!("{name}/{}", found.path), conversion, policy: settings.policy() };
             self.push(job, &output.span());
         }
     }
@@ -70,8 +177,7 @@ impl Expansion<'_> {
     }
 }
 
-/// Whether an output names a folder for all models: it has no field of one, and no ending.
-fn is_folder(output: &str) -> bool {
-    let last = output.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    !output.contains(['{', '}']) && (output.ends_with('/') || !last.trim_start_matches('.').contains('.'))
+fn takes_shards_alone(settings: &Settings) -> bool {
+    let mut given = settings.reader.iter().flatten();
+    given.any(|(key, values)| key.get_ref() == SHARD && values.0.iter().any(|value| value == "alone"))
 }

@@ -1,0 +1,313 @@
+//! The outputs of a manifest, so that what a run has written is no input of the next one.
+//!
+//! - Folders that a template names before its first field are not searched, where they lie below the root.
+//! - Elsewhere, an input is an output if another input of the manifest is written to its place, or its own output is itself,
+//!   and a receipt lies beside it. Where no receipts are written, the place is enough.
+//! - A root within a folder of outputs is meant: it holds what another entry has written.
+
+use super::{Digest, absolute, digest};
+use crate::manifest::input_path::InputPath;
+use crate::manifest::types::{Manifest, Placed};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::read::folder::{InputFolder, is_url};
+
+/// Where the outputs of a template lie, or that of a job.
+struct OutputPlace {
+    /// What stands before the first field, up to the last slash, as it is written.
+    text: String,
+    /// That folder itself: links are followed.
+    folder: String,
+    /// The folder that its inputs lie in.
+    root: String,
+    /// Whether all of that folder is for outputs.
+    is_theirs: bool,
+    /// Whether a root is that folder or lies in it, so that outputs may be among inputs.
+    is_near: bool,
+}
+
+/// Who writes a file or a folder.
+struct Writer {
+    input: Digest,
+    /// The place of its key.
+    at: usize,
+    has_receipt: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Outputs {
+    /// Those that are there, by the places of their keys in the manifest's text.
+    places: BTreeMap<usize, OutputPlace>,
+    /// What may lie in some root, by its path.
+    written: HashMap<Digest, Writer>,
+    /// The manifest's journal.
+    journal: Option<String>,
+}
+
+/// An input that was found.
+pub(super) struct Candidate<'a> {
+    /// The path of its root, as [`real_path`] has it.
+    pub(super) root: &'a str,
+    pub(super) input: &'a InputPath,
+    /// Its output, as [`Outputs::path_of`] has it.
+    pub(super) output: Option<&'a str>,
+    /// Paths below the root that receipts are named after.
+    pub(super) receipts: &'a HashSet<String>,
+}
+
+impl Outputs {
+    /// The places that a manifest's outputs are written to.
+    pub(super) fn of(manifest: &Manifest, base: &Path, session: &Session) -> Self {
+        let journal = manifest.run.journal.as_ref().map(|journal| absolute(base, journal));
+        let mut outputs = Self { journal, ..Self::default() };
+        let mut folders = Folders { session, known: HashMap::new() };
+        let mut root_of = |root: &Placed<String>| folders.real(&absolute(base, root.get_ref()));
+        let zoos: Vec<(&_, String)> =
+            manifest.zoo.iter().map(|zoo| (&zoo.own, root_of(&zoo.own.root))).collect();
+        let datasets: Vec<(&_, String)> =
+            manifest.dataset.iter().map(|dataset| (&dataset.own, root_of(&dataset.own.root))).collect();
+        let roots: Vec<&str> =
+            zoos.iter().map(|(_, root)| &**root).chain(datasets.iter().map(|(_, root)| &**root)).collect();
+        if roots.is_empty() {
+            return outputs;
+        }
+        let any_elsewhere = roots.iter().any(|root| is_url(root));
+        let mut add =
+            |output: &Placed<String>, root: &dyn Fn(&mut Folders<'_>) -> String, is_template: bool| {
+                let whole = output.get_ref();
+                let (text, is_theirs) = fixed_folder(whole, is_template);
+                if is_url(whole) && !any_elsewhere {
+                    return;
+                }
+                let folder = folders.existing(&absolute(base, if text.is_empty() { "." } else { text }));
+                if let Some(folder) = folder {
+                    let is_near = roots.iter().any(|root| is_within(root, &folder));
+                    let (text, root) = (text.to_owned(), root(&mut folders));
+                    let place = OutputPlace { text, folder, root, is_theirs, is_near };
+                    outputs.places.insert(output.span().start, place);
+                }
+            };
+        for job in &manifest.job {
+            let input = absolute(base, job.own.input.get_ref());
+            let folder = input.trim_end_matches('/').rsplit_once('/').map_or("/", |(folder, _)| folder);
+            add(&job.own.output, &|folders| folders.real(folder), false);
+        }
+        for (zoo, root) in &zoos {
+            let of_rules = zoo.rule.iter().filter_map(|rule| rule.own.output.as_ref());
+            of_rules.chain([&zoo.output]).for_each(|output| add(output, &|_| root.clone(), true));
+        }
+        for (dataset, root) in &datasets {
+            add(&dataset.output, &|_| root.clone(), true);
+        }
+        outputs
+    }
+
+    /// The folders of outputs below a root, as paths in it. One that has the inputs of these outputs too is none.
+    pub(super) fn folders_below(&self, root: &str) -> HashSet<String> {
+        let is_theirs = |place: &&OutputPlace| place.is_theirs && !is_within(&place.root, &place.folder);
+        let theirs = self.places.values().filter(is_theirs);
+        theirs.filter_map(|place| below(&place.folder, root)).map(str::to_owned).collect()
+    }
+
+    /// Whether inputs below a root may be outputs.
+    pub(super) fn may_lie_in(&self, root: &str) -> bool {
+        let overlap = |place: &OutputPlace| {
+            is_within(root, &place.folder) || (!place.is_theirs && is_within(&place.folder, root))
+        };
+        self.journal.is_some() || self.places.values().any(overlap)
+    }
+
+    /// Whether what a key of the manifest says may be among the inputs.
+    pub(super) fn is_near(&self, at: usize) -> bool {
+        self.places.get(&at).is_some_and(|place| place.is_near)
+    }
+
+    /// The path of an output that a key of the manifest says, `filled` being the text with its fields; none, where nothing can
+    /// be yet.
+    pub(super) fn path_of(&self, at: usize, filled: &str) -> Option<String> {
+        let place = self.places.get(&at)?;
+        Some(below_folder(&place.folder, filled.strip_prefix(&place.text)?))
+    }
+
+    /// Notes who writes an output.
+    pub(super) fn add(&mut self, at: usize, input: &str, output: &str, has_receipt: bool) {
+        let input = digest(input);
+        if input != digest(output) {
+            self.written.entry(digest(output)).or_insert(Writer { input, at, has_receipt });
+        }
+    }
+
+    /// Whether an input is an output of an earlier run, or lies in one.
+    pub(super) fn has(&self, candidate: &Candidate<'_>) -> bool {
+        let Candidate { root, input, output, receipts } = candidate;
+        if input.is_root {
+            return false;
+        }
+        let own = below_folder(root, &input.path);
+        if self.journal.as_ref() == Some(&own) {
+            return true;
+        }
+        let folders = input.path.match_indices('/').map(|(end, _)| &input.path[..end]);
+        folders.chain([&*input.path]).chain(input.whole.as_deref()).any(|path| {
+            let whole = below_folder(root, path);
+            let has_receipt = receipts.contains(path) || receipts.contains(&format!("{path}/receipt"));
+            if has_receipt && output.is_some_and(|output| output == whole) {
+                return true;
+            }
+            let writer = self.written.get(&digest(&whole));
+            let writer = writer.filter(|writer| writer.input != digest(&own) && !self.feeds(writer, root));
+            // Two of which each is the other's output are told apart by a receipt alone.
+            writer.is_some_and(|writer| {
+                has_receipt
+                    || (!writer.has_receipt && !output.is_some_and(|output| digest(output) == writer.input))
+            })
+        })
+    }
+
+    /// Whether a root lies within the folder that something is written to, and the inputs of that do not.
+    fn feeds(&self, writer: &Writer, root: &str) -> bool {
+        let place = self.places.get(&writer.at);
+        place.is_some_and(|place| is_within(root, &place.folder) && !is_within(&place.root, &place.folder))
+    }
+}
+
+/// A folder's path without links, or its URL.
+pub(super) fn real_path(folder: &InputFolder) -> Option<String> {
+    let path = if folder.is_local() { folder.path().canonicalize().ok()? } else { folder.path().to_owned() };
+    Some(path.to_str()?.trim_end_matches('/').to_owned())
+}
+
+/// Folders that were looked at, by their paths as they are written: a manifest may have many outputs in one.
+struct Folders<'a> {
+    session: &'a Session,
+    known: HashMap<String, Option<String>>,
+}
+
+impl Folders<'_> {
+    /// The path of a folder without links, if it is there.
+    fn existing(&mut self, path: &str) -> Option<String> {
+        if let Some(known) = self.known.get(path) {
+            return known.clone();
+        }
+        let folder = InputFolder::at(Path::new(path), self.session).ok();
+        let found = folder.and_then(|folder| real_path(&folder));
+        self.known.insert(path.to_owned(), found.clone());
+        found
+    }
+
+    fn real(&mut self, path: &str) -> String {
+        self.existing(path).unwrap_or_else(|| path.to_owned())
+    }
+}
+
+/// The folder that a text names before its first field, and whether all of it is for outputs: a text without fields may be that
+/// folder, or the only output.
+fn fixed_folder(text: &str, is_template: bool) -> (&str, bool) {
+    if is_template && is_folder(text) {
+        return (text.trim_end_matches('/'), true);
+    }
+    let field = text.find(['{', '}']).filter(|_| is_template);
+    let folder = match text[..field.unwrap_or(text.len())].rfind('/') {
+        Some(0) => "/",
+        Some(end) => &text[..end],
+        None => "",
+    };
+    (folder, field.is_some())
+}
+
+/// Whether an output names a folder for all models: it has no field of one, and no ending.
+pub(super) fn is_folder(output: &str) -> bool {
+    let last = output.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    !output.contains(['{', '}']) && (output.ends_with('/') || !last.trim_start_matches('.').contains('.'))
+}
+
+/// The path of a name in a folder, without what stands for the folder itself.
+fn below_folder(folder: &str, name: &str) -> String {
+    let parts = name.split('/').filter(|part| !part.is_empty() && *part != ".");
+    parts.fold(folder.to_owned(), |path, part| path + "/" + part)
+}
+
+/// The path of a folder within another one that it is not.
+fn below<'p>(path: &'p str, folder: &str) -> Option<&'p str> {
+    path.strip_prefix(folder)?.strip_prefix('/')
+}
+
+fn is_within(path: &str, folder: &str) -> bool {
+    path == folder || below(path, folder).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_s_folder_stands_before_its_first_field() {
+        for (text, expected) in [
+            ("out/{path}.pt", ("out", true)),
+            ("out/st-{path}.pt", ("out", true)),
+            ("{path}.pt", ("", true)),
+            ("/{path}.pt", ("/", true)),
+            ("s3://bucket/{path}.pt", ("s3://bucket", true)),
+            ("out/v1.5/", ("out/v1.5", true)),
+            ("out", ("out", true)),
+            ("out/one.pt", ("out", false)),
+        ] {
+            assert_eq!(fixed_folder(text, true), expected, "{text}");
+        }
+        assert_eq!(fixed_folder("out/{x}/one.pt", false), ("out/{x}", false));
+        assert_eq!(fixed_folder("out/bert/", false), ("out/bert", false));
+    }
+
+    fn place(folder: &str, root: &str) -> OutputPlace {
+        let (folder, root) = (folder.to_owned(), root.to_owned());
+        OutputPlace { text: String::new(), folder, root, is_theirs: true, is_near: true }
+    }
+
+    /// Whether `path` below /m, which is converted to `output`, is an output by what was added.
+    fn is_output(outputs: &Outputs, path: &str, output: &str, receipts: &[&str]) -> bool {
+        let receipts = receipts.iter().map(|&path| path.to_owned()).collect();
+        let input = InputPath::file(path.to_owned(), path.to_owned());
+        outputs.has(&Candidate { root: "/m", input: &input, output: Some(output), receipts: &receipts })
+    }
+
+    #[test]
+    fn an_output_is_known_by_its_place_and_receipt() {
+        let mut outputs = Outputs { places: [(1, place("/m", "/m"))].into(), ..Outputs::default() };
+        outputs.add(1, "/m/a.bin", "/m/a.st", true);
+        outputs.add(1, "/m/d.bin", "/m/d", true);
+        assert!(is_output(&outputs, "a.st", "/m/a.st", &["a.st"]));
+        assert!(!is_output(&outputs, "a.st", "/m/a.st", &[]), "somebody else's");
+        assert!(!is_output(&outputs, "a.bin", "/m/a.st", &["a.st"]));
+        assert!(is_output(&outputs, "d/model.st", "/m/d/model.st.st", &["d/receipt"]));
+        // Its source is gone.
+        assert!(is_output(&outputs, "b.st", "/m/b.st", &["b.st"]));
+        // What was converted elsewhere is an input like any other.
+        assert!(!is_output(&outputs, "c.pt", "/m/c.st", &["c.pt"]));
+    }
+
+    #[test]
+    fn without_receipts_the_place_is_enough() {
+        let mut outputs = Outputs { places: [(1, place("/m", "/m"))].into(), ..Outputs::default() };
+        outputs.add(1, "/m/a.bin", "/m/a.st", false);
+        outputs.add(1, "/m/b.st", "/m/b.bin", false);
+        assert!(is_output(&outputs, "a.st", "/m/a.st.st", &[]));
+        outputs.add(1, "/m/b.bin", "/m/b.st", false);
+        assert!(is_output(&outputs, "a.st", "/m/a.st", &[]) && !is_output(&outputs, "c.st", "/m/c.st", &[]));
+        assert!(
+            !is_output(&outputs, "b.st", "/m/b.bin", &[]) && !is_output(&outputs, "b.bin", "/m/b.st", &[])
+        );
+        assert!(is_output(&outputs, "b.st", "/m/b.bin", &["b.st"]));
+    }
+
+    #[test]
+    fn a_root_of_outputs_is_meant() {
+        let mut outputs = Outputs { places: [(1, place("/m", "/elsewhere"))].into(), ..Outputs::default() };
+        outputs.add(1, "/elsewhere/a.bin", "/m/a.st", true);
+        assert!(!is_output(&outputs, "a.st", "/n/a.gguf", &["a.st"]));
+        let outputs =
+            Outputs { places: [(1, place("/m/st", "/m")), (2, place("/n", "/m"))].into(), ..outputs };
+        assert_eq!(outputs.folders_below("/m"), ["st".to_owned()].into());
+        assert_eq!(outputs.folders_below("/m/st"), HashSet::new());
+    }
+}

@@ -1,0 +1,156 @@
+//! What formats declare of names: the endings of their files, the names that make a folder a model, and which files are shards
+//! that are read together.
+
+use super::input_path::{InputPath, join};
+use globset::GlobSet;
+use std::collections::BTreeSet;
+use tensorferry::engine::convert::weights::globs;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry_sdk::{Capabilities, Description, Result, ShardName};
+
+/// The option of readers that says what a shard is that is named.
+pub(super) const SHARD: &str = "shard";
+
+/// What the formats that read declare of names.
+pub(super) struct NamePatterns {
+    /// The longest first.
+    suffixes: Vec<String>,
+    members: GlobSet,
+    /// Names that make a folder a model.
+    pub(super) of_folders: GlobSet,
+    /// Endings of files whose shards are read together.
+    pub(super) of_sets: BTreeSet<String>,
+}
+
+/// An index's name, taken apart.
+pub(super) struct IndexName<'n> {
+    /// What its shards' names begin with; of a variant, `model.fp16`.
+    pub(super) stem: String,
+    /// The ending of its shards.
+    pub(super) ending: &'n str,
+}
+
+impl NamePatterns {
+    /// Those of all formats of models.
+    pub(super) fn of_models(registry: &Registry) -> Result<Self> {
+        Self::of_those(registry, |description| description.capabilities.has(Capabilities::READ))
+    }
+
+    /// Those of the formats that are wanted.
+    pub(super) fn of_those(registry: &Registry, is_wanted: impl Fn(&Description) -> bool) -> Result<Self> {
+        let readers = || registry.formats().iter().map(|f| &f.description).filter(|d| is_wanted(d));
+        let is_literal = |name: &String| !name.contains(['*', '?', '[', '{']);
+        let of_folders = readers().flat_map(|description| {
+            let only_folders = description.suffixes.is_empty();
+            description.members.iter().filter(move |name| only_folders || is_literal(name)).cloned()
+        });
+        let mut suffixes: Vec<String> = readers().flat_map(|d| d.suffixes.iter().cloned()).collect();
+        suffixes.sort_by_key(|suffix| std::cmp::Reverse(suffix.len()));
+        Ok(Self {
+            suffixes,
+            members: globs(&readers().flat_map(|d| d.members.iter().cloned()).collect::<Vec<_>>())?,
+            of_folders: globs(&of_folders.collect::<Vec<_>>())?,
+            of_sets: readers().flat_map(|description| endings_of_sets(description)).collect(),
+        })
+    }
+
+    fn suffix_of(&self, name: &str) -> Option<&str> {
+        let bytes = name.as_bytes();
+        let ends_in = |suffix: &&String| {
+            let start = bytes.len().checked_sub(suffix.len());
+            // Windows does not tell `BIG.PT` from `big.pt`.
+            start.is_some_and(|start| bytes[start..].eq_ignore_ascii_case(suffix.as_bytes()))
+        };
+        let suffix = self.suffixes.iter().find(ends_in)?;
+        // A name that is nothing but an ending is no model's: `.metadata`.
+        (name.len() > suffix.len()).then_some(suffix)
+    }
+
+    /// Whether a name ends as files of some format do.
+    pub(super) fn has_suffix(&self, name: &str) -> bool {
+        self.suffix_of(name).is_some()
+    }
+
+    /// The name without its ending; a shard's keeps its number.
+    pub(super) fn without_suffix<'n>(&self, name: &'n str) -> &'n str {
+        self.suffix_of(name).and_then(|suffix| name.get(..name.len() - suffix.len())).unwrap_or(name)
+    }
+
+    pub(super) fn is_weight(&self, name: &str) -> bool {
+        self.has_suffix(name) || self.members.is_match(name)
+    }
+
+    pub(super) fn is_index(&self, name: &str) -> bool {
+        !self.has_suffix(name) && ShardName::parse(name).is_none() && self.members.is_match(name)
+    }
+
+    /// `model.safetensors.index.json`, and of a variant `model.safetensors.index.fp16.json`.
+    pub(super) fn index_name<'n>(&self, name: &'n str) -> Option<IndexName<'n>> {
+        self.suffixes.iter().find_map(|suffix| {
+            let at = name.find(&format!("{suffix}.index"))?;
+            let end = at + suffix.len();
+            let (_, rest) = name[end..].split_once(".index")?;
+            let variant = rest.rsplit_once('.').map_or("", |(variant, _)| variant);
+            Some(IndexName { stem: format!("{}{variant}", &name[..at]), ending: &name[at..end] })
+        })
+    }
+}
+
+/// The endings of a format's files whose shards are read together: those that it has an index for, or if it has none and asks
+/// what a shard means, all of its endings.
+fn endings_of_sets(description: &Description) -> Vec<String> {
+    let Description { suffixes, members, options, .. } = description;
+    let has_index = |suffix: &String| {
+        let index = format!("*{suffix}.index.");
+        members.iter().any(|name| name.starts_with(&index))
+    };
+    let asks = options.iter().any(|option| option.key == SHARD);
+    let all = asks && !suffixes.iter().any(has_index);
+    suffixes.iter().filter(|suffix| all || has_index(suffix)).cloned().collect()
+}
+
+impl NamePatterns {
+    /// An index as a model.
+    pub(super) fn index(&self, name: &str) -> InputPath {
+        match self.index_name(name) {
+            Some(IndexName { stem, ending }) => {
+                InputPath { whole: Some(format!("{stem}{ending}")), ..InputPath::file(name.to_owned(), stem) }
+            }
+            None => InputPath::file(name.to_owned(), name.to_owned()),
+        }
+    }
+
+    /// A shard that is a model by itself. A set of one is its file, and needs no number.
+    pub(super) fn lone_shard(&self, name: &str, shard: &ShardName<'_>) -> InputPath {
+        let bare = if shard.count == 1 { shard.stem } else { self.without_suffix(name) };
+        InputPath::file(name.to_owned(), bare.to_owned())
+    }
+
+    /// The shards of a set as models of their own, with their numbers.
+    pub(super) fn alone(&self, set: &InputPath) -> Vec<InputPath> {
+        let alone = |path: &String| {
+            let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+            InputPath::file(path.clone(), join(folder, self.without_suffix(name)))
+        };
+        set.members.iter().map(alone).collect()
+    }
+}
+
+#[cfg(test)]
+impl NamePatterns {
+    #[expect(clippy::unwrap_used, reason = "tests")]
+    pub(super) fn for_tests(
+        suffixes: &[&str],
+        members: &[&str],
+        of_folders: &[&str],
+        of_sets: &[&str],
+    ) -> Self {
+        let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        Self {
+            suffixes: texts(suffixes),
+            members: globs(&texts(members)).unwrap(),
+            of_folders: globs(&texts(of_folders)).unwrap(),
+            of_sets: texts(of_sets).into_iter().collect(),
+        }
+    }
+}

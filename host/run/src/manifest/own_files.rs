@@ -1,0 +1,88 @@
+//! What ferry itself leaves beside data is no input: receipts, journals, reports and plans. Stages and whatever else is hidden
+//! are not looked at anyway.
+
+use super::folder_names::FolderNames;
+use std::io::Read;
+use tensorferry::engine::context::regular_file;
+use tensorferry::engine::read::folder::InputFolder;
+use tensorferry::engine::receipt;
+
+/// What the first record of every journal begins with.
+const BEGINS: &[u8] = b"{\"event\":\"begin\",\"at\":\"";
+
+/// Takes the receipts out of a folder's names, and gives those that they are named after.
+pub(super) fn take_receipts(names: &mut FolderNames) -> impl Iterator<Item = String> {
+    let receipts = names.files.extract_if(.., |name| receipt::is_name(name));
+    let receipts: Vec<String> = receipts.collect();
+    receipts.into_iter().filter_map(|name| name.strip_suffix(receipt::SUFFIX).map(str::to_owned))
+}
+
+/// Leaves the other ones out.
+pub(super) fn leave_out(folder: &InputFolder, names: &mut FolderNames) {
+    let has = |names: &FolderNames, file: &str| names.files.contains(file);
+    if has(names, "plan.json") && names.folders.contains("pieces") {
+        *names = FolderNames::default();
+    }
+    let is_report = folder.path().to_str().is_some_and(|path| path.ends_with(".report"));
+    if is_report && has(names, "report.json") && has(names, "report.html") {
+        names.files.clear();
+    }
+    names.files.retain(|name| !is_journal(folder, name));
+}
+
+/// `NAME.journal.jsonl`, and of a shard `NAME.journal.1-of-2.jsonl`. Data may be called so, and begins otherwise; plans alone
+/// have journals in a store.
+fn is_journal(folder: &InputFolder, name: &str) -> bool {
+    if !name.contains(".journal.") || !name.ends_with(".jsonl") || !folder.is_local() {
+        return false;
+    }
+    let mut start = [0; BEGINS.len()];
+    let read = regular_file::open(&folder.path_of(name)).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == BEGINS
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use std::fs;
+
+    fn names(files: &[&str], folders: &[&str]) -> FolderNames {
+        let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        FolderNames { files: set(files), folders: set(folders) }
+    }
+
+    #[test]
+    fn a_journal_is_told_from_data_of_such_a_name() {
+        let home = tempfile::tempdir().unwrap();
+        let record = "{\"event\":\"begin\",\"at\":\"2026-01-01T00:00:00Z\",\"ferry\":\"1\"}\n";
+        for (name, text) in [
+            ("zoo.journal.jsonl", record),
+            ("zoo.journal.1-of-2.jsonl", record),
+            ("my.journal.jsonl", "{\"text\":\"dear diary\"}\n"),
+            ("empty.journal.jsonl", ""),
+            ("begin.jsonl", record),
+        ] {
+            fs::write(home.path().join(name), text).unwrap();
+        }
+        let files = ["zoo.journal.jsonl", "zoo.journal.1-of-2.jsonl", "my.journal.jsonl", "begin.jsonl"];
+        let mut found = names(&files, &[]);
+        leave_out(&InputFolder::local(home.path().to_owned()), &mut found);
+        assert_eq!(found.files.into_iter().collect::<Vec<_>>(), ["begin.jsonl", "my.journal.jsonl"]);
+    }
+
+    #[test]
+    fn plans_reports_and_receipts_are_left_out() {
+        let left = |folder: &str, mut names: FolderNames| {
+            leave_out(&InputFolder::local(folder.into()), &mut names);
+            names.files.len() + names.folders.len()
+        };
+        assert_eq!(left("/x/plan", names(&["plan.json"], &["pieces", "journal"])), 0);
+        assert_eq!(left("/x/plan", names(&["plan.json"], &["models"])), 2);
+        assert_eq!(left("/x/zoo.report", names(&["report.json", "report.html"], &[])), 0);
+        assert_eq!(left("/x/mine", names(&["report.json", "report.html"], &[])), 2);
+        let mut found = names(&["a.pt", "a.pt.ferry.json", "receipt.ferry.json"], &[]);
+        assert_eq!(take_receipts(&mut found).collect::<Vec<_>>(), ["a.pt", "receipt"]);
+        assert_eq!(found.files.into_iter().collect::<Vec<_>>(), ["a.pt"]);
+    }
+}

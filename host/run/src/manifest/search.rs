@@ -1,0 +1,203 @@
+//! A search goes through the folders below a root, and keeps what it had to pass over, so that nothing is left out
+//! without a word.
+
+use super::folder_names::FolderNames;
+use super::input_path::join;
+use super::own_files;
+use globset::GlobSet;
+use std::collections::{BTreeMap, HashSet};
+use tensorferry::engine::read::folder::{EntryKind, FolderEntry, InputFolder};
+use tensorferry_sdk::Result;
+
+/// How deep folders are entered.
+pub(super) const DEEPEST: usize = 64;
+/// Names that a note has.
+const MOST_NAMED: usize = 3;
+
+pub(super) struct Search<'a> {
+    root: &'a InputFolder,
+    closed: ClosedFolders,
+    /// What could not be taken.
+    pub(super) passed_over: Vec<PassedOver>,
+    /// Outputs that have a receipt, by the paths of their receipts without its ending.
+    pub(super) receipts: HashSet<String>,
+}
+
+/// Folders that are not entered.
+#[derive(Default)]
+pub(super) struct ClosedFolders {
+    /// Below the root: those that outputs are written to.
+    pub(super) outputs: HashSet<String>,
+    /// Globs of folders that are excluded with everything in them.
+    pub(super) excluded: GlobSet,
+}
+
+/// Something below the root that could not be taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PassedOver {
+    pub(super) path: String,
+    pub(super) why: Why,
+}
+
+/// Why something was passed over.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Why {
+    /// A link to a file that is not there (git-annex, DVC, a cache that was pruned), or a pipe.
+    NoFile,
+    /// Its name is not UTF-8. It may be a folder.
+    Unnameable,
+    /// A folder that this user may not read.
+    Unreadable,
+    /// An index beside which several sets lie, all of which are taken for its own.
+    SeveralSets,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(root: &'a InputFolder, closed: ClosedFolders) -> Self {
+        Self { root, closed, passed_over: Vec::new(), receipts: HashSet::new() }
+    }
+
+    pub(super) fn root(&self) -> &'a InputFolder {
+        self.root
+    }
+
+    /// The names in a folder below the root; none of one of this machine that cannot be read. What is no file is kept if
+    /// `is_meant` says so of its name.
+    ///
+    /// # Errors
+    /// I/o: of the root, and of a store.
+    pub(super) fn read(&mut self, folder: &str, is_meant: &dyn Fn(&str) -> bool) -> Result<FolderNames> {
+        let entries = match self.root.below(folder).entries("", "", u64::MAX) {
+            Ok(entries) => entries,
+            Err(_) if self.root.is_local() && !folder.is_empty() => {
+                self.pass_over(folder.to_owned(), Why::Unreadable);
+                return Ok(FolderNames::default());
+            }
+            Err(error) => return Err(error),
+        };
+        let mut names = FolderNames::default();
+        for FolderEntry { name, kind, is_link, .. } in entries {
+            match kind {
+                EntryKind::Folder if !is_link && self.enters(&join(folder, &name)) => {
+                    names.folders.insert(name);
+                }
+                EntryKind::File => drop(names.files.insert(name)),
+                EntryKind::Unnameable if !name.starts_with('.') => {
+                    self.pass_over(join(folder, &name), Why::Unnameable);
+                }
+                EntryKind::Other if is_meant(&name) => self.pass_over(join(folder, &name), Why::NoFile),
+                _ => {}
+            }
+        }
+        self.receipts.extend(own_files::take_receipts(&mut names).map(|name| join(folder, &name)));
+        own_files::leave_out(&self.root.below(folder), &mut names);
+        Ok(names)
+    }
+
+    fn enters(&self, folder: &str) -> bool {
+        !self.closed.outputs.contains(folder) && !self.closed.excluded.is_match(folder)
+    }
+
+    pub(super) fn pass_over(&mut self, path: String, why: Why) {
+        self.passed_over.push(PassedOver { path, why });
+    }
+}
+
+impl PassedOver {
+    /// Whether it would have been taken, by the globs of what is included and excluded. What is in a folder that could not be
+    /// read is not known.
+    pub(super) fn is_wanted(&self, include: Option<&GlobSet>, exclude: Option<&GlobSet>) -> bool {
+        let may_be_folder = matches!(self.why, Why::Unnameable | Why::Unreadable);
+        include.is_none_or(|globs| may_be_folder || globs.is_match(&self.path))
+            && !exclude.is_some_and(|globs| globs.is_match(&self.path))
+    }
+}
+
+/// A note for each reason why something below a root was passed over.
+pub(super) fn notes(root: &str, passed_over: &[PassedOver]) -> Vec<String> {
+    let mut by_reason: BTreeMap<&Why, Vec<&str>> = BTreeMap::new();
+    for PassedOver { path, why } in passed_over {
+        by_reason.entry(why).or_default().push(path);
+    }
+    by_reason.into_iter().map(|(why, paths)| why.note(root, &paths)).collect()
+}
+
+impl Why {
+    fn note(&self, root: &str, paths: &[&str]) -> String {
+        let what = match self {
+            Self::NoFile => "passed over links that lead to no file",
+            Self::Unnameable => "passed over names that are not UTF-8",
+            Self::Unreadable => "passed over folders that cannot be read",
+            Self::SeveralSets => "shards of several sets beside an index, which says what is read",
+        };
+        format!("below {root}, {what}: {} ({})", paths.len(), first(paths))
+    }
+}
+
+fn first(paths: &[&str]) -> String {
+    let more = if paths.len() > MOST_NAMED { ", ..." } else { "" };
+    format!("{}{more}", paths[..paths.len().min(MOST_NAMED)].join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use globset::{Glob, GlobSetBuilder};
+    use std::ffi::OsStr;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_cannot_be_taken_is_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        fs::write(at("a.pt"), "").unwrap();
+        fs::create_dir(at("sub")).unwrap();
+        symlink("gone", at("b.pt")).unwrap();
+        symlink("gone", at("notes.md")).unwrap();
+        symlink("a.pt", at("c.pt")).unwrap();
+        fs::create_dir(home.path().join(OsStr::from_bytes(b"caf\xe9"))).unwrap();
+        let root = InputFolder::local(home.path().to_owned());
+        let mut search = Search::new(&root, ClosedFolders::default());
+        let names = search.read("", &|name| name.ends_with(".pt")).unwrap();
+        assert_eq!(names.files.into_iter().collect::<Vec<_>>(), ["a.pt", "c.pt"]);
+        assert_eq!(names.folders.into_iter().collect::<Vec<_>>(), ["sub"]);
+        // A folder that is gone when it is entered is as good as one that cannot be read.
+        assert!(search.read("gone", &|_| true).unwrap().files.is_empty());
+        let mut reasons: Vec<_> = search.passed_over.iter().map(|it| (&*it.path, it.why.clone())).collect();
+        reasons.sort();
+        assert_eq!(
+            reasons,
+            [("b.pt", Why::NoFile), ("caf\u{fffd}", Why::Unnameable), ("gone", Why::Unreadable)]
+        );
+        let told = notes("models", &search.passed_over);
+        assert_eq!(told[0], "below models, passed over links that lead to no file: 1 (b.pt)");
+    }
+
+    #[test]
+    fn a_closed_folder_is_not_entered() {
+        let home = tempfile::tempdir().unwrap();
+        for folder in ["out", "secret", "models"] {
+            fs::create_dir(home.path().join(folder)).unwrap();
+        }
+        let excluded = GlobSetBuilder::new().add(Glob::new("sec*").unwrap()).build().unwrap();
+        let closed = ClosedFolders { outputs: ["out".to_owned()].into(), excluded };
+        let root = InputFolder::local(home.path().to_owned());
+        let names = Search::new(&root, closed).read("", &|_| true).unwrap();
+        assert_eq!(names.folders.into_iter().collect::<Vec<_>>(), ["models"]);
+    }
+
+    #[test]
+    fn what_is_excluded_is_not_told() {
+        let glob = |text: &str| GlobSetBuilder::new().add(Glob::new(text).unwrap()).build().unwrap();
+        let it = |path: &str, why| PassedOver { path: path.to_owned(), why };
+        let (pt, org) = (glob("*.pt"), glob("org/**"));
+        assert!(it("a.pt", Why::NoFile).is_wanted(Some(&pt), Some(&org)));
+        assert!(!it("a.pt", Why::NoFile).is_wanted(Some(&org), None));
+        assert!(!it("a.pt", Why::NoFile).is_wanted(None, Some(&pt)));
+        assert!(it("secret", Why::Unreadable).is_wanted(Some(&org), Some(&pt)));
+        assert!(!it("org/x", Why::Unreadable).is_wanted(None, Some(&org)));
+    }
+}
