@@ -117,6 +117,7 @@ fn one(
             verify: command.verify,
             receipt: command.receipt.map(DigestName::algorithm),
             commit: CommitOptions { force: command.force, sync: command.sync },
+            ..OutputRequest::default()
         },
         losses: LossPolicy { strict: command.strict, allowed: command.allow_loss.clone() },
         dry_run: command.dry_run,

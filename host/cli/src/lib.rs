@@ -127,8 +127,9 @@ fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
         Command::Plugin(command) => plugin::run(command, arguments),
         Command::Man => man::run().map(|()| 0),
         Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Arguments::command(), "ferry", &mut std::io::stdout());
-            Ok(0)
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Arguments::command(), "ferry", &mut script);
+            terminal::print(&String::from_utf8_lossy(&script)).map(|()| 0)
         }
     }
 }

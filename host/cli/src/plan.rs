@@ -1,14 +1,14 @@
 //! `ferry plan`: cuts a manifest's jobs into pieces.
 
 use super::args::{Arguments, Plan as Command};
-use super::run::{Progress, only, print_mistakes, worker_command};
+use super::run::{Progress, print_mistakes, print_notes, worker_command};
 use super::terminal;
 use serde_json::json;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::read::folder::absolute;
 use tensorferry_run::manifest::Variables;
-use tensorferry_run::{Budget, MadePlan, PlanOptions, RunOptions, exit, make_plan};
+use tensorferry_run::{Budget, MadePlan, Only, PlanOptions, RunOptions, exit, make_plan};
 use tensorferry_sdk::{Error, Result};
 
 /// Returns the exit code.
@@ -28,7 +28,7 @@ pub(super) fn run(
         run: RunOptions {
             manifest: manifest.clone(),
             journal: RunOptions::journal_of(manifest),
-            only: only(&command.only)?,
+            only: Only::parse(&command.only)?,
             shard: None,
             explain: false,
             fail_fast: false,
@@ -44,12 +44,13 @@ pub(super) fn run(
         Ok(made) => made,
         Err(mistakes) => return print_mistakes(manifest, &mistakes, command.json).map(|()| exit::USAGE),
     };
-    notes.iter().for_each(|note| terminal::message("note", &terminal::printable(note)));
+    print_notes(&notes);
     let folder =
         absolute(&command.plan).map_err(|e| Error::from(e).file(command.plan.display().to_string()))?;
     if command.json {
         let (pieces, jobs, bytes) = (header.pieces, header.jobs, header.bytes);
-        let document = json!({"plan": folder, "pieces": pieces, "jobs": jobs, "bytes": bytes});
+        let document =
+            json!({"plan": folder, "pieces": pieces, "jobs": jobs, "bytes": bytes, "notes": notes});
         return terminal::print(&format!("{document}\n")).map(|()| 0);
     }
     let text = format!(

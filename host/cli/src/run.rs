@@ -6,15 +6,15 @@ mod progress;
 
 use super::args::{Arguments, Run as Command};
 use super::terminal::{self, printable};
-use globset::{Glob, GlobSet, GlobSetBuilder};
 pub(super) use progress::Progress;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry_run::manifest::{self, Mistake, RunTable, Variables};
 use tensorferry_run::report::{self, JobSummary, Totals};
-use tensorferry_run::{self, Budget, Plan, RunOptions, RunOutcome, Shard, WorkerCommand, exit};
+use tensorferry_run::{self, Budget, Only, Plan, RunOptions, RunOutcome, Shard, WorkerCommand, exit};
 use tensorferry_sdk::{Error, Result};
 
 /// Failures that are told again at the end: about a screen.
@@ -39,18 +39,20 @@ pub(super) fn run(
     if Plan::is_at(path) {
         return run_plan(command, arguments, &Plan::open(path, session)?, &registry, session);
     }
+    refuse_plan_file(path, session)?;
     let variables = Variables::new(command.var.clone());
     let loaded = match manifest::load(path, &variables, &registry) {
         Ok(loaded) => loaded,
         Err(mistakes) => return print_mistakes(path, &mistakes, command.json).map(|()| exit::USAGE),
     };
     let options = options(command, arguments, path, &loaded.run, session)?;
-    if !loaded.jobs.iter().any(|job| options.wants(job)) && options.shard.is_none() {
-        let known: Vec<&str> = loaded.jobs.iter().take(10).map(|job| job.name.as_str()).collect();
-        return Err(Error::usage("no job of the manifest has a name that --only asks for")
-            .expected(format!("names such as {}", known.join(", "))));
+    if let Some(only) = &options.only {
+        only.check(loaded.jobs.iter().map(|job| job.name.as_str()))?;
     }
     let cancelled = session.cancel_flag();
+    if !command.quiet {
+        print_notes(&loaded.notes);
+    }
     let progress = Progress::new(command.json, command.quiet, command.explain);
     if command.dry_run {
         let plan = tensorferry_run::dry_run(&loaded.jobs, &registry, &options, &progress, &cancelled);
@@ -58,14 +60,32 @@ pub(super) fn run(
         if cancelled.load(Ordering::Relaxed) {
             return Err(Error::cancelled("the plan was not finished"));
         }
-        dry_run::print(&plan, command.json)?;
+        dry_run::print(&plan, &loaded.notes, command.json)?;
         return Ok(plan.exit_code());
     }
     let folder = command.report.clone().or(loaded.run.report.map(PathBuf::from));
     let folder = folder.map_or_else(|| options.report_folder(), Ok)?;
+    if command.json {
+        let line = |note: &String| format!("{}\n", serde_json::json!({"event": "note", "note": note}));
+        terminal::print(&loaded.notes.iter().map(line).collect::<String>())?;
+    }
     let ended = tensorferry_run::run(&loaded.jobs, &registry, &options, &progress, &cancelled)?;
     progress.finish();
     tell(command, &folder, &ended)
+}
+
+/// Refuses a file of a plan in place of the plan.
+fn refuse_plan_file(path: &Path, session: &Session) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.file_name().is_none_or(|name| name != "plan.json") || Plan::open(folder, session).is_err() {
+        return Ok(());
+    }
+    let error = Error::usage("this is a file of a plan: name the plan's folder");
+    Err(error.file(path.display().to_string()).expected(terminal::shown(folder)))
+}
+
+pub(super) fn print_notes(notes: &[String]) {
+    notes.iter().for_each(|note| terminal::message("note", &printable(note)));
 }
 
 /// Does a plan's pieces.
@@ -85,7 +105,7 @@ fn run_plan(
         return Err(Error::usage(format!("{flag} is for a manifest: a plan has its jobs and journals")));
     }
     let mut options = options_of_worker(arguments, plan, command.jobs, session)?;
-    options.only = only(&command.only)?;
+    options.only = Only::parse(&command.only)?;
     options.shard = command.shard.as_deref().map(Shard::parse).transpose()?;
     options.explain = command.explain;
     options.fail_fast = command.fail_fast;
@@ -123,27 +143,32 @@ pub(super) fn options_of_worker(
 
 /// Writes the report, and says how it went; returns the exit code.
 fn tell(command: &Command, folder: &Path, ended: &RunOutcome) -> Result<u8> {
-    let page = report::write(folder, &ended.summary, tensorferry_check::SCRIPT)?;
+    let page = report::write(folder, &ended.summary, tensorferry_check::SCRIPT);
     if !command.quiet {
-        ended.notes.iter().for_each(|note| terminal::message("note", &printable(note)));
+        print_notes(&ended.notes);
     }
     if !command.json {
         tell_failures(&ended.summary.jobs);
+        let report = page.as_ref().map(|page| format!("; report: {}", terminal::shown(page)));
         terminal::print(&format!(
-            "{} in {:.1} s; report: {}\n",
+            "{} in {:.1} s{}\n",
             totals(&ended.summary.totals),
             ended.summary.seconds,
-            terminal::shown(&page)
+            report.unwrap_or_default()
         ))?;
     }
-    Ok(ended.exit_code)
+    // What kept the journal from being written keeps the report from it too.
+    ended.error.clone().map_or(page.map(|_| ended.exit_code), Err)
 }
 
 /// The failures once more: what was said as they happened is far above by now.
 fn tell_failures(jobs: &[JobSummary]) {
     let failed: Vec<_> = jobs.iter().filter_map(|job| Some((job, job.failure.as_ref()?))).collect();
-    // What was said of one that ran alone is what stands above.
-    if failed.is_empty() || jobs.len() == 1 {
+    // Of few jobs, what was said stands just above.
+    if jobs.len() <= MOST_FAILURES {
+        let hints: BTreeSet<&str> =
+            failed.iter().filter_map(|(_, failure)| failure.hint.as_deref()).collect();
+        hints.iter().for_each(|hint| terminal::message("hint", hint));
         return;
     }
     for (job, failure) in failed.iter().take(MOST_FAILURES) {
@@ -191,26 +216,13 @@ fn options(
     Ok(RunOptions {
         manifest: path.to_owned(),
         journal: journal.unwrap_or_else(|| RunOptions::journal_of(path)),
-        only: only(&command.only)?,
+        only: Only::parse(&command.only)?,
         shard: command.shard.as_deref().map(Shard::parse).transpose()?,
         explain: command.explain,
         fail_fast: (command.fail_fast || table.fail_fast.unwrap_or(false)) && !command.keep_going,
         budget: Budget::new(jobs, threads, memory, table.rate.map(|size| size.0)),
         worker: worker_command(arguments, given)?,
     })
-}
-
-pub(super) fn only(patterns: &[String]) -> Result<Option<GlobSet>> {
-    if patterns.is_empty() {
-        return Ok(None);
-    }
-    let mut set = GlobSetBuilder::new();
-    for pattern in patterns {
-        // A job's name may look like a glob.
-        set.add(Glob::new(pattern).map_err(|e| Error::usage(format!("--only {pattern}: {e}")))?);
-        set.add(Glob::new(&globset::escape(pattern)).map_err(|e| Error::usage(e.to_string()))?);
-    }
-    set.build().map(Some).map_err(|e| Error::usage(format!("--only: {e}")))
 }
 
 /// How a job's process is started: as this one, with the same plugins and limits.
@@ -228,7 +240,7 @@ pub(super) fn worker_command(arguments: &Arguments, memory: Option<u64>) -> Resu
 }
 
 /// `12 jobs: 3 done, 9 unchanged`.
-fn totals(totals: &Totals) -> String {
+pub(super) fn totals(totals: &Totals) -> String {
     let parts = [
         (totals.failed, "failed"),
         (totals.cancelled, "not done"),

@@ -3,17 +3,21 @@
 use super::args::Verify;
 use super::terminal::{self, printable};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::receipts::verify::{Depth, verify_all};
 use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::receipt::{Checked, Problem, Verdict, find, output_of};
+use tensorferry::engine::read::folder::absolute;
+use tensorferry::engine::receipt::{Checked, Problem, Receipt, Verdict, find, is_name, output_of};
 use tensorferry_sdk::{Error, Result};
 
 /// Problems of one output that the text shows before it counts the rest; `--json` has all of them.
 const MOST_SHOWN: usize = 10;
+/// Files without a receipt that the text names.
+const MOST_NAMED: usize = 3;
 
 /// Prints a verdict for each output.
 ///
@@ -32,7 +36,44 @@ pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> R
     terminal::with_progress(session, quiet, |_| {
         verify_all(&found.receipts, depth, registry, session, |checked| printer.take(checked))
     })?;
+    printer.unnamed = unnamed(&command.outputs, &found.receipts, session);
     printer.end()
+}
+
+/// Files below the folders that were named which belong to no output: nothing is known of them. Of a folder without any receipt that
+/// is said of itself, and what a store holds is not listed.
+fn unnamed(outputs: &[PathBuf], receipts: &[PathBuf], session: &Session) -> Vec<PathBuf> {
+    let folders: Vec<&PathBuf> = outputs.iter().filter(|path| path.is_dir()).collect();
+    let plain = |path: &Path| absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut named = HashSet::new();
+    for path in receipts.iter().filter(|_| !folders.is_empty()) {
+        let Ok(receipt) = Receipt::read(path, session) else { continue };
+        let folder = plain(path.parent().unwrap_or(Path::new("")));
+        named.extend(receipt.output.files.iter().map(|file| folder.join(&file.name)));
+    }
+    let has_receipt = |folder: &Path| {
+        let folder = plain(folder);
+        receipts.iter().any(|path| plain(path).starts_with(&folder))
+    };
+    let mut found = Vec::new();
+    let mut open: Vec<PathBuf> = folders.into_iter().filter(|folder| has_receipt(folder)).cloned().collect();
+    while let Some(folder) = open.pop() {
+        // What cannot be listed was told when receipts were looked for.
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let (path, name) = (entry.path(), entry.file_name());
+            let name = name.to_string_lossy();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && !name.starts_with('.') => open.push(path),
+                Ok(kind) if kind.is_file() && !is_name(&name) && !named.contains(&plain(&path)) => {
+                    found.push(path);
+                }
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
 }
 
 #[derive(Default)]
@@ -41,6 +82,8 @@ struct VerdictPrinter {
     records: Vec<Value>,
     counts: [u64; Verdict::ALL.len()],
     unreadable: Option<Error>,
+    /// Files that no receipt names.
+    unnamed: Vec<PathBuf>,
 }
 
 impl VerdictPrinter {
@@ -81,20 +124,41 @@ impl VerdictPrinter {
             let counts: serde_json::Map<String, Value> =
                 counts.into_iter().map(|(words, count)| (words.to_owned(), count.into())).collect();
             let is_ok = self.of(Verdict::Ok) == total;
-            terminal::print_json(&json!({ "ok": is_ok, "counts": counts, "outputs": self.records }))?;
+            let unnamed: Vec<_> = self.unnamed.iter().map(|path| path.display().to_string()).collect();
+            let document =
+                json!({ "ok": is_ok, "counts": counts, "outputs": self.records, "without_receipt": unnamed });
+            terminal::print_json(&document)?;
         } else {
             let parts = counts.iter().filter(|(_, count)| *count > 0);
             let parts: Vec<String> = parts.map(|(words, count)| format!("{count} {words}")).collect();
             let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
+            if !self.unnamed.is_empty() {
+                terminal::print(&unnamed_line(&self.unnamed))?;
+            }
             terminal::print(&format!("{}{parts}\n", terminal::counted(total, "output")))?;
         }
         let failed = [Verdict::NoReceipt, Verdict::Missing, Verdict::Changed];
-        match (failed.iter().map(|verdict| self.of(*verdict)).sum(), self.unreadable) {
+        let failed: u64 = failed.iter().map(|verdict| self.of(*verdict)).sum();
+        match (failed, &self.unreadable) {
             (0, None) => Ok(()),
-            (0, Some(error)) => Err(error),
-            (failed, _) => Err(Error::verification(format!("{failed} of {total} outputs are not proved"))),
+            (0, Some(error)) => Err(error.clone()),
+            (failed, _) => {
+                let failed = failed + self.of(Verdict::Unreadable);
+                Err(Error::verification(format!("{failed} of {total} outputs are not proved")))
+            }
         }
     }
+}
+
+fn unnamed_line(files: &[PathBuf]) -> String {
+    let names: Vec<String> = files.iter().take(MOST_NAMED).map(|path| terminal::shown(path)).collect();
+    let more = files.len().saturating_sub(MOST_NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!(
+        "no receipt names {}: {}{more}\n",
+        terminal::counted(files.len() as u64, "file"),
+        names.join(", ")
+    )
 }
 
 fn line(verdict: Verdict, path: &Path) -> String {

@@ -1,10 +1,13 @@
 //! `ferry work`: does pieces of a plan.
 
 use super::args::{Arguments, Work as Command};
-use super::run::{Progress, options_of_worker};
+use super::run::{Progress, options_of_worker, totals};
 use super::terminal;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
+use tensorferry_run::report::Totals;
 use tensorferry_run::{Event, EventListener, Plan, WorkSource, work};
 use tensorferry_sdk::Result;
 
@@ -20,14 +23,35 @@ pub(super) fn run(
     let mut options = options_of_worker(arguments, &plan, command.jobs, session)?;
     options.fail_fast = command.fail_fast;
     let source = if command.pull { WorkSource::Claimed } else { WorkSource::Given };
-    let progress = Progress::new(false, command.quiet, false);
-    let (pieces, people): (Pieces, &dyn EventListener) = (Pieces, &progress);
+    let (begun, cancelled) = (Instant::now(), session.cancel_flag());
+    let done = |listener: &dyn EventListener| {
+        work(&plan, source, command.runner, registry, &options, listener, &cancelled)
+    };
     // Whoever gives pieces reads what becomes of them.
-    let listener = if command.json || source == WorkSource::Given { &pieces } else { people };
-    let cancelled = session.cancel_flag();
-    let done = work(&plan, source, command.runner, registry, &options, listener, &cancelled);
-    progress.finish();
-    done
+    if command.json || source == WorkSource::Given {
+        return done(&Pieces);
+    }
+    let people = People { progress: Progress::new(false, command.quiet, false), totals: Mutex::default() };
+    let code = done(&people);
+    people.progress.finish();
+    let sums = people.totals.into_inner().unwrap_or_else(PoisonError::into_inner);
+    terminal::print(&format!("{} in {:.1} s\n", totals(&sums), begun.elapsed().as_secs_f64()))?;
+    code
+}
+
+/// Shows how the pieces go that this worker takes, and sums up what became of their jobs.
+struct People {
+    progress: Progress,
+    totals: Mutex<Totals>,
+}
+
+impl EventListener for People {
+    fn on_event(&self, event: &Event<'_>) {
+        if let Event::PieceDone { totals, .. } = event {
+            self.totals.lock().unwrap_or_else(PoisonError::into_inner).add(totals);
+        }
+        self.progress.on_event(event);
+    }
 }
 
 /// Tells of pieces, in JSON lines; of their jobs nothing, since a scheduler carries about what it is told.

@@ -39,6 +39,15 @@ pub(crate) struct Share {
     pub(crate) rate: Option<u64>,
 }
 
+/// The other jobs that run beside one, or wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Others {
+    /// How many.
+    pub(crate) jobs: usize,
+    /// How many places they take.
+    pub(crate) places: usize,
+}
+
 impl Budget {
     /// `jobs` is what the user said; else there is one for each thread.
     #[must_use]
@@ -78,15 +87,18 @@ impl Budget {
         if self.packs && bytes >= SMALL { SMALL_JOBS } else { 1 }
     }
 
-    /// The share of a job that takes `places`, if `others` jobs of its size can run beside it.
-    pub(crate) fn share(&self, places: usize, others: usize) -> Share {
+    /// The share of a job that takes `places`, beside others.
+    pub(crate) fn share(&self, places: usize, others: Others) -> Share {
         let most = self.places() / places;
-        let beside = most.min(others + 1).max(1);
+        let beside = most.min(others.jobs + 1).max(1);
         let threads = if self.packs && places == 1 { 1 } else { (self.threads / beside).max(1) };
         // Memory and bandwidth are never promised twice.
         let most = most.max(1) as u64;
         let memory = (self.memory / most).max(1 << 20);
-        Share { threads, memory, rate: self.rate.map(|rate| (rate / most).max(1)) }
+        // No others come later than those that run or wait now: what nobody can want is given.
+        let (own, wanted) = (places as u64, self.places().min(places + others.places) as u64);
+        let rate = self.rate.map(|rate| (rate.saturating_mul(own) / wanted.max(1)).max(1));
+        Share { threads, memory, rate }
     }
 
     /// What a job's process may allocate where the manifest does not say: its share of what the machine has.
@@ -153,11 +165,23 @@ mod tests {
         let (small, big) = (budget.places_of(1000), budget.places_of(1 << 30));
         assert_eq!((budget.places(), small, big), (32, 1, 8));
         let share = |threads, memory: u64, rate| Share { threads, memory: memory << 20, rate };
-        assert_eq!(budget.share(small, 100), share(1, 8, Some(25)));
-        assert_eq!(budget.share(big, 100), share(1, 64, Some(200)));
+        let beside = |jobs, places| Others { jobs, places };
+        assert_eq!(budget.share(small, beside(100, 100)), share(1, 8, Some(25)));
+        assert_eq!(budget.share(big, beside(100, 100)), share(1, 64, Some(200)));
         // The last one gets all threads.
-        assert_eq!(budget.share(big, 0).threads, 4);
+        assert_eq!(budget.share(big, beside(0, 0)).threads, 4);
         let two = Budget::new(Some(2), 4, 256 << 20, None);
-        assert_eq!((two.places(), two.places_of(1), two.share(1, 9)), (2, 1, share(2, 128, None)));
+        assert_eq!((two.places(), two.places_of(1), two.share(1, beside(9, 9))), (2, 1, share(2, 128, None)));
+    }
+
+    #[test]
+    fn who_runs_alone_has_the_whole_rate_and_together_it_is_never_more() {
+        let budget = Budget::new(None, 4, 256 << 20, Some(960));
+        let rate = |places, jobs, others| budget.share(places, Others { jobs, places: others }).rate.unwrap();
+        assert_eq!((rate(1, 0, 0), rate(8, 0, 0)), (960, 960));
+        // Two big ones and eight small ones: each knows of all others.
+        assert!(2 * rate(8, 9, 16) + 8 * rate(1, 9, 23) <= 960);
+        // The last of three that came one after the other, as those before it end.
+        assert_eq!((rate(1, 2, 2), rate(1, 1, 1)), (320, 480));
     }
 }

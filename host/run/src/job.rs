@@ -87,7 +87,7 @@ pub(crate) struct JobPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Force {
-    /// What this manifest's journal says that a run has written.
+    /// What a run has written, as the journal or the output's own receipt proves.
     #[default]
     Own,
     /// Whatever stands there, as `--force`; files that no run has written are kept beside it.
@@ -175,6 +175,7 @@ impl Job {
                 receipt: self.policy.receipt.filter(|_| !dry_run),
                 // A journal that says "done" must still be right after a power cut.
                 commit: CommitOptions { force, sync: true },
+                earlier: Vec::new(),
             },
             losses: LossPolicy {
                 strict: c.strict,

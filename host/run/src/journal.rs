@@ -28,7 +28,7 @@ mod log;
 mod record;
 mod scan;
 
-pub(crate) use files::{StampedFile, list_names, output_identity};
+pub(crate) use files::{StampedFile, list_names, names_below, output_identity};
 pub(crate) use history::{Commit, History, OutputHistory};
 pub(crate) use record::{OutputRecord, Record, this_host};
 pub(crate) use scan::GroupScan;
@@ -203,6 +203,16 @@ impl Journal {
     /// Whether nothing was written to it.
     pub(crate) fn is_unused(&self) -> bool {
         self.log.is_unused()
+    }
+
+    /// Takes no more records, since one could not be written.
+    pub(crate) fn give_up(&self, error: Error) -> Error {
+        self.state().failed.get_or_insert(error).clone()
+    }
+
+    /// Whether a record could not be written: no output can become visible any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state().failed.is_some()
     }
 
     /// Brings everything that was appended to the disk.

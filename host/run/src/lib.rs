@@ -43,7 +43,8 @@ pub use events::{Event, EventListener, PieceFailure};
 pub use job::Job;
 pub use plan::{Plan, PlanHeader};
 pub use run::{
-    JobPlan, MadePlan, PlanOptions, RunOptions, RunOutcome, RunPlan, Shard, dry_run, make_plan, run, run_plan,
+    JobPlan, MadePlan, Only, PlanOptions, RunOptions, RunOutcome, RunPlan, Shard, dry_run, make_plan, run,
+    run_plan,
 };
 pub use work::{WorkSource, work};
 pub use worker::{WorkerCommand, serve};

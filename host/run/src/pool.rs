@@ -1,6 +1,6 @@
 //! The pool runs jobs in worker processes under one budget: the biggest first, and passing faults again later.
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Others};
 use crate::events::{Event, EventListener};
 use crate::job::{Job, PlannedWork};
 use crate::journal::{Journal, StampedFile};
@@ -47,6 +47,8 @@ pub(crate) struct QueuedJob<'a> {
     pub(crate) owned: Vec<PathBuf>,
     /// Of a plan, what these were when that was decided: who finds others there was overtaken.
     pub(crate) seen: Vec<StampedFile>,
+    /// What earlier runs have written for its output, as it was then.
+    pub(crate) earlier: Vec<StampedFile>,
     /// What the files of its group were when they were scanned.
     pub(crate) scanned: Vec<StampedFile>,
     /// Why it must not be done.
@@ -73,6 +75,7 @@ impl<'a> QueuedJob<'a> {
             bytes,
             owned: Vec::new(),
             seen: Vec::new(),
+            earlier: Vec::new(),
             scanned: Vec::new(),
             refused: None,
             planned: None,
@@ -172,6 +175,8 @@ impl WorkerPool<'_> {
                 None
             } else {
                 locked.stopped |= self.fail_fast && matches!(outcome, JobOutcome::Failed(_));
+                // Whatever else is staged could not become visible.
+                locked.stopped |= self.journal.is_some_and(Journal::has_failed);
                 Some(pending.finished(attempt, outcome))
             };
             drop(locked);
@@ -187,7 +192,7 @@ impl WorkerPool<'_> {
         process: &mut Option<WorkerProcess>,
         queued: &QueuedJob<'_>,
         places: usize,
-        others: usize,
+        others: Others,
     ) -> JobOutcome {
         let start = || self.idle.map_or_else(|| WorkerProcess::start(self.worker), IdleWorkers::take);
         let own = match process.take().map_or_else(start, Ok) {
@@ -207,6 +212,7 @@ impl WorkerPool<'_> {
             dry_run: self.journal.is_none(),
             owned: queued.owned.clone(),
             seen: queued.seen.clone(),
+            earlier: queued.earlier.clone(),
             share,
             limit: policy.memory.unwrap_or_else(|| self.budget.limit(places)),
         };
@@ -225,13 +231,22 @@ impl WorkerPool<'_> {
         }
     }
 
-    /// The next job that may begin, the places that it takes, and how many others want as much. None when
+    /// Those that run beside a job that has just got its places, or wait.
+    fn others(&self, queue: &Queue<'_>, own: usize) -> Others {
+        let all = self.budget.places();
+        let running = all.saturating_sub(queue.free_places + own);
+        // More than there are make no difference.
+        let waiting = queue.waiting.iter().take(all).map(|other| self.budget.places_of(other.queued.bytes));
+        Others { jobs: queue.running + queue.waiting.len(), places: running + waiting.sum::<usize>() }
+    }
+
+    /// The next job that may begin, the places that it takes, and the others that run or wait. None when
     /// there is nothing more for this thread.
     fn next<'q>(
         &self,
         queue: &Mutex<Queue<'q>>,
         changed: &Condvar,
-    ) -> Option<(PendingJob<'q>, usize, usize)> {
+    ) -> Option<(PendingJob<'q>, usize, Others)> {
         let mut locked = lock(queue);
         loop {
             if locked.stopped || self.cancelled.load(Ordering::Relaxed) {
@@ -245,7 +260,7 @@ impl WorkerPool<'_> {
                 if places <= locked.free_places {
                     let next = locked.waiting.remove(at);
                     locked.free_places -= places;
-                    let others = locked.running + locked.waiting.len();
+                    let others = self.others(&locked, places);
                     locked.running += 1;
                     return Some((next, places, others));
                 }

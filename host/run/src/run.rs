@@ -4,6 +4,7 @@ mod decide;
 mod dry_run;
 mod make_plan;
 mod obsolete;
+mod only;
 mod options;
 mod pieces;
 mod result;
@@ -12,14 +13,17 @@ mod shard;
 
 pub use dry_run::{JobPlan, RunPlan, dry_run};
 pub use make_plan::{MadePlan, PlanOptions, make_plan};
+pub use only::Only;
 pub use options::{RunOptions, RunOutcome};
 pub use pieces::run_plan;
-pub(crate) use pieces::{PieceRunner, worse};
+pub(crate) use pieces::{PieceOutcome, PieceRunner, worse};
 pub use shard::Shard;
 
 use crate::events::{Event, EventListener};
 use crate::job::{Force, Job, PlannedWork};
-use crate::journal::{Commit, GroupScan, History, Journal, Record, StampedFile, output_identity};
+use crate::journal::{
+    Commit, GroupScan, History, Journal, OutputHistory, Record, StampedFile, output_identity,
+};
 use crate::pool::{Elsewhere, FinishedJob, QueuedJob, WorkerPool};
 use crate::report::{Failure, JobSummary, Summary, Totals};
 use crate::worker::{IdleWorkers, JobOutcome};
@@ -58,12 +62,14 @@ pub fn run(
     let decisions = run.decide_all(&jobs, &schemas, registry)?;
     let queued = run.queue(&jobs, &decisions, &schemas);
     let finished = run.convert(&jobs, &schemas, queued, None);
-    run.end()?;
+    let error = run.end().err();
     let summary = run.summary(run.results(&jobs, &decisions, finished));
+    let obsolete = obsolete::notes(&jobs, &run.history);
     Ok(RunOutcome {
         exit_code: result::exit_code(&summary.jobs, summary.interrupted),
         summary,
-        notes: obsolete::notes(&jobs, &run.history),
+        notes: obsolete.into_iter().chain(run.history.damage()).collect(),
+        error,
     })
 }
 
@@ -179,6 +185,7 @@ impl Run<'_> {
             QueuedJob {
                 seen: if self.piece.is_some() { self.seen(&owned) } else { Vec::new() },
                 owned,
+                earlier: known.map(OutputHistory::written).unwrap_or_default(),
                 scanned: schemas.scanned.get(&index).cloned().unwrap_or_default(),
                 refused: schemas.refused.get(&index).cloned(),
                 ..match &self.piece {

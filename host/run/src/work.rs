@@ -6,7 +6,7 @@
 use crate::events::{Event, EventListener};
 use crate::exit::{INTERRUPTED, exit_code};
 use crate::plan::{Claim, Plan};
-use crate::run::{PieceRunner, RunOptions, worse};
+use crate::run::{PieceOutcome, PieceRunner, RunOptions, worse};
 use crate::worker::end_with;
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -82,12 +82,17 @@ fn given(runner: &PieceRunner<'_>, listener: &dyn EventListener, cancelled: &Ato
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => break,
         };
-        if let Err(error) = runner.run(piece) {
+        if let Err(error) = runner.run(piece).and_then(whole) {
             let (message, exit_code) = (&*error.to_string(), exit_code(error.kind()));
             listener.on_event(&Event::PieceFailed { piece, message, exit_code });
         }
     }
     Ok(0)
+}
+
+/// A piece whose journal could be written.
+fn whole(outcome: PieceOutcome) -> Result<PieceOutcome> {
+    outcome.error.clone().map_or(Ok(outcome), Err)
 }
 
 /// What comes over the standard input, until it ends.
@@ -127,7 +132,7 @@ fn claimed(
                 }
             }
             Claim::Piece(piece, _lease) => {
-                let outcome = runner.run(piece)?;
+                let outcome = runner.run(piece).and_then(whole)?;
                 code = worse(code, outcome.exit_code);
                 if outcome.totals.cancelled > 0 {
                     continue;

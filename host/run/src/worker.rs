@@ -9,6 +9,7 @@ mod pipe;
 mod process;
 mod protocol;
 mod serve;
+mod standing;
 
 pub(crate) use idle::IdleWorkers;
 pub(crate) use process::{JobOutcome, Supervision, WorkerProcess};

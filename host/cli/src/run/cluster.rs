@@ -91,10 +91,11 @@ fn check(python: &OsStr) -> Result<()> {
     match status.code() {
         Some(0) => Ok(()),
         Some(NO_PACKAGE) => Err(Error::io(format!(
-            "{python} does not have the package tensorferry: {python} -m pip install 'tensorferry[ray]'"
+            "{python} does not have the package tensorferry: install its wheel and 'ray[data]>=2.52' there, or name \
+             another Python with {PYTHON}"
         ))),
         Some(NO_RAY) => {
-            Err(Error::io(format!("{python} does not have Ray: {python} -m pip install 'tensorferry[ray]'")))
+            Err(Error::io(format!("{python} does not have Ray: {python} -m pip install 'ray[data]>=2.52'")))
         }
         _ => Err(Error::io(format!("{python} is no Python that works: it ended with {status}"))),
     }

@@ -6,12 +6,13 @@ use std::fmt::Write;
 use tensorferry_run::{JobPlan, RunPlan};
 use tensorferry_sdk::Result;
 
-pub(super) fn print(plan: &RunPlan, as_json: bool) -> Result<()> {
+pub(super) fn print(plan: &RunPlan, notes: &[String], as_json: bool) -> Result<()> {
     if !as_json {
         return terminal::print(&text(plan));
     }
     let mut document = serde_json::to_value(plan).unwrap_or_default();
     document["event"] = "plan".into();
+    document["notes"] = notes.into();
     terminal::print(&format!("{document}\n"))
 }
 
@@ -38,8 +39,8 @@ fn text(plan: &RunPlan) -> String {
     let (runs, fails) = (count(|job| job.runs), count(|job| job.failure.is_some()));
     let _ = writeln!(
         text,
-        "{} jobs: {runs} would run{}, {} unchanged",
-        plan.jobs.len(),
+        "{}: {runs} would run{}, {} unchanged",
+        terminal::counted(plan.jobs.len() as u64, "job"),
         if fails == 0 { String::new() } else { format!(" and {fails} of them fail") },
         plan.jobs.len() - runs,
     );

@@ -21,7 +21,7 @@ pub(crate) struct InputStamp {
 }
 
 impl InputStamp {
-    /// That of a file, of all files in a folder, or of all files whose names begin like an index or a prefix.
+    /// That of a file, of all files in a folder, or of all files whose names begin like an index, a prefix or a glob.
     pub(super) fn of_path(input: &Path, session: &Session) -> Self {
         let mut stamp = Self::default();
         // What cannot be looked at fails when it is opened.
@@ -55,7 +55,8 @@ impl InputStamp {
                 self.add(&whole, "", session);
                 return Ok(());
             }
-            (None, _) => &*name,
+            // A common start, or a glob: all that begins as it does.
+            (None, _) => name.split(['*', '?', '[', '{']).next().unwrap_or_default(),
         };
         let folder = InputFolder::at(input.parent().unwrap_or(Path::new(".")), session)?;
         for entry in folder.entries("", prefix, session.limits.entries)? {
@@ -131,6 +132,7 @@ mod tests {
         }
         let stamp = |name: &str| InputStamp::of_path(&home.path().join(name), &Session::default());
         assert_eq!([stamp("a.pt").bytes, stamp("b.index").bytes, stamp("b").bytes], [5, 10, 10]);
+        assert_eq!(stamp("b.data-[0-9]*-of-00001").bytes, 9);
         let before = stamp("a.pt").digest();
         assert_eq!(stamp("a.pt").digest(), before);
         fs::write(home.path().join("a.pt"), [0; 6]).unwrap();

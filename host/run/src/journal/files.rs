@@ -93,6 +93,16 @@ pub(crate) fn output_identity(
 
 /// A digest of the names below a folder, without hidden ones and those in `without`; none if it is no folder.
 pub(crate) fn list_names(input: &Path, without: &HashSet<&Path>, session: &Session) -> Option<String> {
+    let mut hasher = blake3::Hasher::new();
+    for name in names_below(input, without, session)? {
+        hasher.update(name.as_os_str().as_encoded_bytes());
+        hasher.update(&[0]);
+    }
+    Some(hasher.finalize().to_hex()[..32].to_owned())
+}
+
+/// These names, sorted.
+pub(crate) fn names_below(input: &Path, without: &HashSet<&Path>, session: &Session) -> Option<Vec<PathBuf>> {
     let folder = InputFolder::at(input, session).ok()?;
     if folder.kind("").ok()? != Some(EntryKind::Folder) {
         return None;
@@ -114,12 +124,7 @@ pub(crate) fn list_names(input: &Path, without: &HashSet<&Path>, session: &Sessi
         }
     }
     names.sort();
-    let mut hasher = blake3::Hasher::new();
-    for name in names {
-        hasher.update(name.as_os_str().as_encoded_bytes());
-        hasher.update(&[0]);
-    }
-    Some(hasher.finalize().to_hex()[..32].to_owned())
+    Some(names)
 }
 
 #[cfg(test)]

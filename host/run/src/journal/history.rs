@@ -4,9 +4,10 @@ use super::files::StampedFile;
 use super::record::{OutputRecord, Record, this_host};
 use super::scan::GroupScan;
 use crate::job::Conversion;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use tensorferry::engine::context::session::Session;
+use tensorferry::engine::read::identity::FileIdentity;
 
 /// What the journals of a manifest know.
 #[derive(Debug, Default)]
@@ -17,6 +18,8 @@ pub(crate) struct History {
     is_elsewhere: bool,
     /// Lines that were skipped.
     pub(super) damaged: usize,
+    /// Those of them that are not ended: somebody may be writing them.
+    unfinished: usize,
 }
 
 /// What the journals know of one output.
@@ -30,8 +33,8 @@ pub(crate) struct OutputHistory {
     visible: Vec<StampedFile>,
     /// Why the last run failed, if it did.
     pub(crate) failure: Option<String>,
-    /// Every file that was ever written for it and became visible.
-    pub(crate) owned: HashSet<PathBuf>,
+    /// Every file that was ever written for it and became visible, and what it was then.
+    pub(crate) owned: HashMap<PathBuf, Vec<FileIdentity>>,
 }
 
 /// A commit that was begun.
@@ -69,7 +72,20 @@ impl OutputHistory {
         }
         self.visible.extend(other.visible);
         self.failure = self.failure.take().or(other.failure);
-        self.owned.extend(other.owned);
+        for (file, identities) in other.owned {
+            self.owned.entry(file).or_default().extend(identities);
+        }
+    }
+
+    /// Files that were written for it and became visible, as they were then; one that was written several times, as each was.
+    pub(crate) fn written(&self) -> Vec<StampedFile> {
+        let stamped =
+            |path: &PathBuf, identity: &FileIdentity| StampedFile { path: path.clone(), identity: *identity };
+        let files = self
+            .owned
+            .iter()
+            .flat_map(|(path, identities)| identities.iter().map(move |id| stamped(path, id)));
+        files.collect()
     }
 
     /// The files that are there because of this output: those of commits that are known to have ended, and
@@ -78,7 +94,7 @@ impl OutputHistory {
         let last = self.commits().filter(|commit| !commit.done).flat_map(|commit| &commit.made.outputs);
         let last = last.chain(&self.visible);
         let visible = last.filter(|file| file.check_output(session).is_ok()).map(|file| file.path.clone());
-        self.owned.iter().cloned().chain(visible).collect()
+        self.owned.keys().cloned().chain(visible).collect()
     }
 }
 
@@ -96,6 +112,22 @@ impl History {
         self.scans.get(key)
     }
 
+    /// What a person should know of lines that say nothing any more.
+    pub(crate) fn damage(&self) -> Option<String> {
+        match self.damaged {
+            0 => None,
+            1 => Some("a line of the journal is damaged: what it said is found out again".to_owned()),
+            lines => {
+                Some(format!("{lines} lines of the journal are damaged: what they said is found out again"))
+            }
+        }
+    }
+
+    /// Lines that are whole and damaged.
+    pub(crate) fn damaged_lines(&self) -> usize {
+        self.damaged - self.unfinished
+    }
+
     /// What one journal knows.
     pub(super) fn of_lines(bytes: &[u8]) -> Self {
         let mut history = Self::default();
@@ -107,6 +139,7 @@ impl History {
     pub(super) fn merge(&mut self, other: Self) {
         self.scans.extend(other.scans);
         self.damaged += other.damaged;
+        self.unfinished += other.unfinished;
         for (output, known) in other.outputs {
             self.outputs.entry(output).or_default().merge(known);
         }
@@ -119,6 +152,8 @@ impl History {
                 None => self.damaged += 1,
             }
         }
+        let last = bytes.rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
+        self.unfinished += usize::from(!last.is_empty() && Record::from_line(last).is_none());
     }
 
     fn add(&mut self, record: Record) {
@@ -141,7 +176,10 @@ impl History {
                         *file = news(file).cloned().unwrap_or_else(|| file.clone());
                     }
                     commit.done = true;
-                    known.owned.extend(commit.made.outputs.iter().map(|file| file.path.clone()));
+                    for file in &commit.made.outputs {
+                        let file = if commit.is_elsewhere { file.seen_elsewhere() } else { file.clone() };
+                        known.owned.entry(file.path).or_default().push(file.identity);
+                    }
                 }
             }
             Record::Visible { output, outputs } => self.outputs.entry(output).or_default().visible = outputs,

@@ -49,12 +49,15 @@ pub(super) fn take(file: File, path: &Path, mode: LockMode) -> Result<File> {
 }
 
 fn taken(path: &Path, holder: Option<u32>) -> Error {
-    let who = holder.map_or_else(
-        || "processes of an earlier run".to_owned(),
-        |process| format!("another run (process {process})"),
-    );
-    Error::transient(format!("{who} still work with this journal: wait for them, or end them"))
-        .file(shown(path))
+    Error::transient(match holder {
+        Some(process) => {
+            format!("another run (process {process}) still works with this journal: wait for it, or end it")
+        }
+        None => {
+            "processes of an earlier run still work with this journal: wait for them, or end them".to_owned()
+        }
+    })
+    .file(shown(path))
 }
 
 /// The process of the last run in the journal, if it is there and is not this one.

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::TempDir;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::receipt::now;
@@ -18,6 +19,10 @@ use tensorferry_sdk::{Error, Result, Side};
 pub(super) const FOLDER: &str = "pieces";
 /// Inputs that are looked at together.
 const BATCH: usize = 1024;
+/// How the names of plans that are being made begin.
+const UNFINISHED: &str = ".ferry-plan-";
+/// One that is younger may not be locked yet.
+const YOUNG: Duration = Duration::from_secs(60);
 
 /// A job with all that a worker has to know of it: a line of a piece.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -40,6 +45,8 @@ pub(crate) struct PlannedJob {
 pub(crate) struct PieceWriter<'a> {
     registry: &'a Registry,
     folder: TempDir,
+    /// Held as long as the plan is being made, so that one that was left behind can be told.
+    _lock: Option<File>,
     target: Place,
     piece_jobs: usize,
     piece_bytes: u64,
@@ -82,7 +89,9 @@ impl<'a> PieceWriter<'a> {
         let failed = |e: std::io::Error| {
             Error::from(e).context("cannot make a plan").file(above.display().to_string())
         };
-        let folder = tempfile::Builder::new().prefix(".ferry-plan-").tempdir_in(above).map_err(failed)?;
+        remove_left_behind(above);
+        let folder = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(above).map_err(failed)?;
+        let lock = locked(folder.path());
         fs::create_dir(folder.path().join(FOLDER)).map_err(failed)?;
         let header = PlanHeader {
             plan: VERSION,
@@ -98,6 +107,7 @@ impl<'a> PieceWriter<'a> {
         Ok(Self {
             registry,
             folder,
+            _lock: lock,
             target,
             piece_jobs: piece_jobs.max(1),
             piece_bytes,
@@ -192,6 +202,28 @@ impl<'a> PieceWriter<'a> {
     }
 }
 
+/// Removes what killed processes have left of plans in a folder. What cannot be removed stays.
+fn remove_left_behind(above: &Path) {
+    let is_old = |folder: &Path| {
+        let modified = fs::symlink_metadata(folder).ok().filter(fs::Metadata::is_dir)?.modified().ok()?;
+        modified.elapsed().ok().filter(|age| *age > YOUNG)
+    };
+    for entry in fs::read_dir(above).into_iter().flatten().flatten() {
+        let folder = entry.path();
+        let is_ours = entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
+        if is_ours && is_old(&folder).is_some() && locked(&folder).is_some() {
+            let _ = fs::remove_dir_all(&folder);
+        }
+    }
+}
+
+/// The lock of a plan that is being made; none, if it is another's, or there are no locks here.
+fn locked(folder: &Path) -> Option<File> {
+    let folder = File::open(folder).ok()?;
+    folder.try_lock().ok()?;
+    Some(folder)
+}
+
 /// The path of a piece in a plan's folder.
 pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(FOLDER).join(format!("{}.jsonl", name(number)))
@@ -239,4 +271,29 @@ fn work_of(job: &Job, registry: &Registry, memory: u64) -> PlannedWork {
 
 fn at(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
     move |error| Error::from(error).context("the plan").file(path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use std::time::SystemTime;
+
+    #[test]
+    fn a_plan_that_was_left_behind_is_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let made = |name: &str, age: u64| {
+            let folder = home.path().join(name);
+            fs::create_dir_all(folder.join(FOLDER)).unwrap();
+            let time = SystemTime::now() - Duration::from_secs(age);
+            File::open(&folder).unwrap().set_modified(time).unwrap();
+            folder
+        };
+        let (dead, young) = (made(".ferry-plan-dead", 3600), made(".ferry-plan-young", 0));
+        let (alive, other) = (made(".ferry-plan-alive", 3600), made("plan", 3600));
+        let lock = locked(&alive).unwrap();
+        remove_left_behind(home.path());
+        assert_eq!([dead, young, alive, other].map(|folder| folder.exists()), [false, true, true, true]);
+        drop(lock);
+    }
 }

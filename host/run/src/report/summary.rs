@@ -3,7 +3,7 @@
 //! Paths are absolute, and shown as text: what is not UTF-8 in them is replaced. Readers ignore
 //! fields that they do not know; [`VERSION`] changes when a field changes its meaning.
 
-use crate::exit::{REFUSED, TRANSIENT, exit_code};
+use crate::exit::{ENVIRONMENT, REFUSED, TRANSIENT, exit_code};
 use crate::hint::hint;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -189,6 +189,11 @@ impl Failure {
         self.exit_code == Some(i32::from(TRANSIENT))
     }
 
+    /// Whether the machine is at fault.
+    pub(crate) fn is_of_environment(&self) -> bool {
+        self.exit_code == Some(i32::from(ENVIRONMENT))
+    }
+
     /// Whether the input is at fault.
     pub(crate) fn is_refusal(&self) -> bool {
         self.exit_code == Some(i32::from(REFUSED))
@@ -237,7 +242,7 @@ impl Totals {
     }
 
     /// Adds the sums over other jobs.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         for (sum, part) in [
             (&mut self.done, other.done),
             (&mut self.unchanged, other.unchanged),

@@ -7,6 +7,7 @@ use std::path::Path;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::formats::used::UsedFormat;
 use tensorferry::engine::publish::commit::recover;
+use tensorferry::engine::receipt;
 
 /// Whether a job must run, and why.
 #[derive(Debug, Clone)]
@@ -57,8 +58,13 @@ pub(super) fn decide<'h>(
     }
     Decision::Run(reason.unwrap_or_else(|| match known.and_then(|known| known.failure.as_ref()) {
         Some(failure) => format!("it failed before: {failure}"),
+        None if has_receipt(job) => "no journal knows its output: its receipt is looked at".to_owned(),
         None => "it has not been done".to_owned(),
     }))
+}
+
+fn has_receipt(job: &Job) -> bool {
+    receipt::path_for(Path::new(&job.conversion.output)).is_file()
 }
 
 /// Checks that the output is still what the job would write; the error says what changed.
@@ -67,6 +73,12 @@ fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> 
         return Err(why);
     }
     let OutputRecord { readers, writer, inputs, outputs, listing: names, .. } = &commit.made;
+    let is_receipt = |file: &StampedFile| {
+        file.path.file_name().and_then(|name| name.to_str()).is_some_and(receipt::is_name)
+    };
+    if job.policy.receipt.is_some() && !outputs.iter().any(is_receipt) {
+        return Err("it has no receipt".to_owned());
+    }
     readers.iter().chain([writer]).try_for_each(|used| check_revision(used, registry))?;
     let session = registry.session();
     let seen = |file: &StampedFile| if commit.is_elsewhere { file.seen_elsewhere() } else { file.clone() };

@@ -11,7 +11,7 @@ use crate::pool::{QueuedJob, WorkerPool};
 use crate::report::{Failure, JobSummary};
 use crate::worker::JobOutcome;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -20,6 +20,8 @@ use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::read::folder::is_url;
+use tensorferry::engine::read::identity::FileIdentity;
+use tensorferry::engine::receipt;
 
 /// What a run would do.
 #[derive(Debug, Default, Serialize)]
@@ -163,7 +165,7 @@ fn job_plan(job: &Job, decision: &Decision<'_>, outcome: Option<JobOutcome>) -> 
 fn conflicts<'a>(
     wanted: &[&Job],
     planned: &[JobPlan],
-    owned: &dyn Fn(&Job) -> Option<&'a HashSet<PathBuf>>,
+    owned: &dyn Fn(&Job) -> Option<&'a HashMap<PathBuf, Vec<FileIdentity>>>,
     session: &Session,
 ) -> Vec<Conflict> {
     let mut makers: BTreeMap<&Path, Vec<&str>> = BTreeMap::new();
@@ -171,9 +173,11 @@ fn conflicts<'a>(
     for (job, plan) in wanted.iter().zip(planned) {
         for (path, _) in &plan.files {
             makers.entry(path.as_path()).or_default().push(&plan.name);
-            let is_ours = owned(job).is_some_and(|owned| owned.contains(path));
+            let is_ours = owned(job).is_some_and(|owned| owned.contains_key(path));
+            // A run holds it against its receipt.
+            let may_be_ours = || receipt::path_for(Path::new(&plan.output)).is_file();
             let may_replace = match job.policy.force {
-                Force::Own => is_ours,
+                Force::Own => is_ours || may_be_ours(),
                 force => force == Force::Always,
             };
             if !may_replace && output_identity(path, session).is_ok_and(|found| found.is_some()) {

@@ -1,11 +1,12 @@
 //! Makes a plan of a manifest: its jobs are found and written one by one, so that a million of them need little memory.
 
+use super::only::OnlyCheck;
 use super::options::RunOptions;
 use super::{Run, schemas};
 use crate::events::EventListener;
 use crate::job::{Job, PlannedWork};
 use crate::journal::Journal;
-use crate::manifest::{self, Mistake, RunTable, Variables};
+use crate::manifest::{self, Expanded, Mistake, RunTable, Variables};
 use crate::plan::{PieceWriter, PlanHeader, PlannedJob};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +43,7 @@ pub struct MadePlan {
 /// finished goes on where it was.
 ///
 /// # Errors
-/// Usage, if there is something at its place; i/o; cancelled. Within: all that is wrong with the manifest.
+/// Usage, if there is something at its place, or `--only` asks for a job that is not there; i/o; cancelled. Within: all that is wrong with the manifest.
 pub fn make_plan(
     options: PlanOptions,
     variables: &Variables,
@@ -55,6 +56,7 @@ pub fn make_plan(
     let mut writer = PieceWriter::new(registry, &folder, &run.manifest, size, run.budget.memory)?;
     let mut groups = Vec::new();
     let mut written = Ok(());
+    let mut asked = OnlyCheck::of(run.only.as_ref());
     let mut take = |table: &RunTable, job: Job| {
         if let (None, Some(size)) = (memory, table.memory) {
             writer.set_memory(size.0);
@@ -62,6 +64,7 @@ pub fn make_plan(
         if cancelled.load(Ordering::Relaxed) && written.is_ok() {
             written = Err(Error::cancelled("the plan was not finished"));
         }
+        asked.see(&job.name);
         if !run.wants(&job) || written.is_err() {
         } else if job.lacks_schema() {
             groups.push(job);
@@ -69,11 +72,13 @@ pub fn make_plan(
             written = writer.add(job);
         }
     };
-    let table = match manifest::expand(&run.manifest, variables, registry, &mut take) {
-        Ok(table) => table,
+    let Expanded { run: table, notes } = match manifest::expand(&run.manifest, variables, registry, &mut take)
+    {
+        Ok(expanded) => expanded,
         Err(mistakes) => return Ok(Err(mistakes)),
     };
     written?;
+    asked.finish()?;
     if let Some(journal) = &table.journal {
         run.journal = journal.into();
     }
@@ -94,7 +99,7 @@ pub fn make_plan(
         }
     }
     let header = writer.finish()?;
-    Ok(Ok(MadePlan { header, notes: left_to_workers(&table).into_iter().collect() }))
+    Ok(Ok(MadePlan { header, notes: notes.into_iter().chain(left_to_workers(&table)).collect() }))
 }
 
 /// A note of what a manifest says of all its jobs together, which nobody can hold workers to that do not know of each other.

@@ -19,7 +19,7 @@ pub(super) fn notes(jobs: &[Job], history: &History) -> Vec<String> {
         let group = known.commits().next().and_then(|commit| commit.conversion.file_group.as_ref());
         let Some(group) = group else { continue };
         let is_obsolete = outputs.get(&*group.dataset).is_some_and(|outputs| !outputs.contains(output));
-        if let Some(file) = known.owned.iter().find(|file| is_obsolete && file.exists()) {
+        if let Some(file) = known.owned.keys().find(|file| is_obsolete && file.exists()) {
             obsolete.entry(&group.dataset).or_default().push(file);
         }
     }

@@ -1,5 +1,6 @@
 //! What a run is asked for, and what it returns.
 
+use super::only::Only;
 use super::shard::Shard;
 use crate::budget::Budget;
 use crate::events::EventListener;
@@ -8,7 +9,6 @@ use crate::journal;
 use crate::pool::WorkerPool;
 use crate::report::{BudgetSummary, JobSummary, Summary, Totals, VERSION};
 use crate::worker::WorkerCommand;
-use globset::GlobSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -22,7 +22,7 @@ pub struct RunOptions {
     /// The manifest's journal.
     pub journal: PathBuf,
     /// `--only`: names.
-    pub only: Option<GlobSet>,
+    pub only: Option<Only>,
     /// `--shard`.
     pub shard: Option<Shard>,
     /// `--explain`.
@@ -44,6 +44,8 @@ pub struct RunOutcome {
     pub exit_code: u8,
     /// What a person should know beside that.
     pub notes: Vec<String>,
+    /// Why it ended early: its journal cannot be written.
+    pub error: Option<Error>,
 }
 
 impl RunOptions {

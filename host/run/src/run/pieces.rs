@@ -1,6 +1,7 @@
 //! Pieces of a plan, done one after the other: each with the journals of its own folder, and with others who may do it too.
 
 use super::decide::{Decision, decide};
+use super::only::{Only, OnlyCheck};
 use super::options::{RunOptions, RunOutcome};
 use super::schemas::DatasetSchemas;
 use super::shard::Shard;
@@ -28,7 +29,7 @@ const MOST_TOLD: usize = 20;
 /// Does the pieces of a plan that belong to a shard of it. That a job fails is no error.
 ///
 /// # Errors
-/// I/o: a piece cannot be read, or a journal not be written.
+/// I/o: a piece cannot be read, or a journal not be written; usage, if `--only` asks for a job that is not there.
 pub fn run_plan(
     plan: &Plan,
     shard: Option<Shard>,
@@ -41,8 +42,12 @@ pub fn run_plan(
     let runner = PieceRunner::new(plan, registry, options, listener, cancelled);
     let mut totals = Totals::default();
     let mut jobs: Vec<JobSummary> = Vec::new();
-    let mut exit_code = 0;
+    let (mut exit_code, mut damaged, mut error) = (0, 0, None);
     let is_own = |piece: &u64| shard.is_none_or(|shard| shard.has_piece(*piece));
+    let mut notes = Vec::new();
+    if let Some(only) = &options.only {
+        notes.extend(check_only(plan, shard, only)?);
+    }
     for piece in (0..plan.header().pieces).filter(is_own) {
         let outcome = runner.run(piece)?;
         totals.add(&outcome.totals);
@@ -56,19 +61,38 @@ pub fn run_plan(
                 jobs.push(job);
             }
         }
-        if cancelled.load(Ordering::Relaxed) || (options.fail_fast && totals.failed > 0) {
+        damaged += outcome.damaged;
+        error = outcome.error;
+        let is_over = error.is_some() || cancelled.load(Ordering::Relaxed);
+        if is_over || (options.fail_fast && totals.failed > 0) {
             break;
         }
     }
     let interrupted = cancelled.load(Ordering::Relaxed);
-    let mut notes = Vec::new();
     let all = totals.done + totals.unchanged + totals.failed + totals.cancelled + totals.left_out;
     if all > jobs.len() as u64 {
         notes.push(format!("the report has {} of {all} jobs: the journals have the others", jobs.len()));
     }
+    if damaged > 0 {
+        notes.push(format!("the journals have damaged lines ({damaged}): what they said is found out again"));
+    }
     let summary = options.summary(&at, started, interrupted, totals, jobs);
     listener.on_event(&Event::RunEnded { totals: &summary.totals, interrupted, seconds: summary.seconds });
-    Ok(RunOutcome { exit_code, summary, notes })
+    Ok(RunOutcome { exit_code, summary, notes, error })
+}
+
+/// Checks that the jobs are there that are asked for. Of a shard, which does not read the pieces of others, nobody knows that
+/// they are not: there may be a note.
+fn check_only(plan: &Plan, shard: Option<Shard>, only: &Only) -> Result<Option<String>> {
+    let mut check = OnlyCheck::of(Some(only));
+    for piece in (0..plan.header().pieces).filter(|&piece| shard.is_none_or(|shard| shard.has_piece(piece))) {
+        plan.piece(piece)?.iter().for_each(|planned| check.see(&planned.job.name));
+    }
+    match shard {
+        None => check.finish().map(|()| None),
+        Some(_) if check.has_any() => Ok(None),
+        Some(_) => Ok(Some("no job of this shard has a name that --only asks for".to_owned())),
+    }
 }
 
 /// The exit code of both: an interrupt before a failure for good, that before a passing one.
@@ -100,6 +124,10 @@ pub(crate) struct PieceOutcome {
     pub(crate) exit_code: u8,
     pub(crate) totals: Totals,
     pub(crate) jobs: Vec<JobSummary>,
+    /// Lines of its journals that say nothing any more.
+    pub(crate) damaged: usize,
+    /// Why it ended early: its journal cannot be written.
+    pub(crate) error: Option<Error>,
 }
 
 impl<'a> PieceRunner<'a> {
@@ -155,9 +183,8 @@ impl<'a> PieceRunner<'a> {
         let queued = run.queue(&jobs, &decisions, &schemas);
         let elsewhere = |queued: &QueuedJob<'_>, failure| self.elsewhere(&folder, &own, queued, failure);
         let finished = run.convert(&jobs, &schemas, queued, Some(&elsewhere));
-        if !run.journal.is_unused() {
-            run.end()?;
-        }
+        let is_used = !run.journal.is_unused() || run.journal.has_failed();
+        let error = if is_used { run.end().err() } else { None };
         let results = run.results(&jobs, &decisions, finished);
         let jobs: Vec<JobSummary> =
             results.into_iter().filter(|job| job.state != JobState::LeftOut).collect();
@@ -166,7 +193,12 @@ impl<'a> PieceRunner<'a> {
             exit_code: result::exit_code(&jobs, interrupted),
             totals: Totals::of(&jobs),
             jobs,
+            damaged: run.history.damaged_lines(),
+            error,
         };
+        if outcome.error.is_some() {
+            return Ok(outcome);
+        }
         let seconds = started.elapsed().as_secs_f64();
         self.listener.on_event(&Event::PieceDone {
             piece: number,

@@ -3,7 +3,7 @@
 use super::Run;
 use super::decide::Decision;
 use crate::events::Event;
-use crate::exit::{INTERRUPTED, REFUSED, TRANSIENT};
+use crate::exit::{ENVIRONMENT, INTERRUPTED, REFUSED, TRANSIENT};
 use crate::human::quoted;
 use crate::job::Job;
 use crate::journal::Record;
@@ -46,7 +46,7 @@ pub(super) fn after(job: &Job, finished: FinishedJob, key: Option<String>, run: 
             // The output is there and the journal has its commit: that its end cannot be written is no
             // failure of the job, and a journal that cannot be written ends the run at the next record.
             let _ = journal.append_done(output, key, outputs);
-            summary = JobSummary { state: JobState::Done, output: output.clone(), ..*done };
+            summary = JobSummary { output: output.clone(), ..*done };
         }
         JobOutcome::Failed(mut failure) => {
             let manifest = run.options.manifest.display().to_string();
@@ -82,6 +82,9 @@ pub(super) fn exit_code(jobs: &[JobSummary], interrupted: bool) -> u8 {
     } else if failures.iter().all(|failure| failure.is_passing()) {
         // Nothing is wrong with the jobs: the same run may do them later.
         TRANSIENT
+    } else if failures.iter().all(|failure| failure.is_passing() || failure.is_of_environment()) {
+        // Nor here: a disk is full, a plugin is broken.
+        ENVIRONMENT
     } else {
         REFUSED
     }
@@ -102,6 +105,8 @@ mod tests {
         assert_eq!(of(vec![JobSummary::default()]), 0);
         assert_eq!(of(vec![failed(Some(75))]), 75);
         assert_eq!(of(vec![failed(Some(75)), failed(Some(2))]), 3);
+        assert_eq!(of(vec![failed(Some(75)), failed(Some(5))]), 5);
+        assert_eq!(of(vec![failed(Some(5)), failed(Some(3))]), 3);
         assert_eq!(of(vec![failed(None)]), 3);
     }
 }

@@ -2,10 +2,11 @@
 
 use super::pipe::RunnerPipe;
 use super::protocol::{CommitReply, WorkerEvent, WorkerTask};
+use super::standing::{self, Standing};
 use crate::job::Force;
 use crate::journal::{GroupScan, OutputRecord, StampedFile, list_names, output_identity};
 use crate::report::{JobState, JobSummary};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,15 +17,16 @@ use tensorferry::engine::convert::watch::{Ready, Watch};
 use tensorferry::engine::formats::probe::probe;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::formats::registry::holds_records;
+use tensorferry::engine::publish::disk::USE_FORCE;
 use tensorferry::engine::publish::stage::DestinationKind;
 use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::file_group::{FileGroup, files_alone, takes_schema};
-use tensorferry::engine::read::folder::absolute;
+use tensorferry::engine::read::folder::{absolute, is_url};
 use tensorferry::engine::read::identity::FileIdentity;
 use tensorferry::engine::records::rows;
 use tensorferry::engine::records::schema_file::schema_file;
 use tensorferry::engine::{context::loss::LossRecord, convert::report::Report, formats::used::UsedFormat};
-use tensorferry_sdk::{Error, Purpose, Result};
+use tensorferry_sdk::{Error, ErrorKind, Purpose, Result};
 
 /// How often a job reports how many bytes it has copied.
 const TICK: Duration = Duration::from_millis(200);
@@ -39,8 +41,30 @@ pub(super) fn perform(
         let scan = Box::new(scan_group(task, group, registry, session)?);
         return Ok(WorkerEvent::Scanned { scan });
     }
+    match standing::of(task, registry, session)? {
+        Standing::Unknown => convert_input(task, registry, session, pipe),
+        Standing::Own(files) => {
+            let owned = files.iter().map(|file| file.path.clone()).collect();
+            let task = WorkerTask { owned, seen: files.clone(), earlier: files, ..task.clone() };
+            convert_input(&task, registry, session, pipe)
+        }
+        Standing::Made(made) => {
+            let summary = Box::new(made.summary.clone());
+            ask(pipe, &WorkerEvent::Ready { made })?;
+            Ok(WorkerEvent::Done { summary, files: Vec::new(), outputs: Vec::new() })
+        }
+    }
+}
+
+fn convert_input(
+    task: &WorkerTask,
+    registry: &Registry,
+    session: &Session,
+    pipe: &RunnerPipe,
+) -> Result<WorkerEvent> {
     let force = !task.owned.is_empty() || task.job.policy.force == Force::Always;
-    let request = task.job.request(force, task.dry_run);
+    let mut request = task.job.request(force, task.dry_run);
+    request.output.earlier = if force { earlier(task, session) } else { Vec::new() };
     let watch = RunnerWatch {
         task,
         session,
@@ -60,12 +84,55 @@ pub(super) fn perform(
     if let Some(failure) = task.refused.as_ref().filter(|_| watch.refused.load(Ordering::Relaxed)) {
         return Ok(WorkerEvent::Failed { failure: failure.clone() });
     }
-    let report = report?;
+    let report = report.map_err(|error| advised(error, task.job.policy.force))?;
     let bytes_in = watch.bytes_in.load(Ordering::Relaxed);
     let summary = Box::new(JobSummary { bytes_in, ..summary(task, &report) });
     let objects = watch.objects.into_inner().unwrap_or_else(PoisonError::into_inner);
     let outputs = objects.iter().map(|file| file.seen(session)).collect();
     Ok(WorkerEvent::Done { summary, files: report.files, outputs })
+}
+
+/// What earlier runs have written, each as it is now if one of them wrote that.
+fn earlier(task: &WorkerTask, session: &Session) -> Vec<(PathBuf, FileIdentity)> {
+    let mut files: BTreeMap<&Path, FileIdentity> = BTreeMap::new();
+    for file in &task.earlier {
+        // An object is looked at when it is known that it is in question; it is what it was last.
+        if file.path.to_str().is_some_and(is_url) {
+            files.insert(&file.path, file.identity);
+        } else if file.check_output(session).is_ok() {
+            files.insert(&file.path, file.seen(session).identity);
+        } else {
+            files.entry(&file.path).or_insert(file.identity);
+        }
+    }
+    files.into_iter().map(|(path, identity)| (path.to_owned(), identity)).collect()
+}
+
+/// Waits for the runner's word.
+fn ask(pipe: &RunnerPipe, event: &WorkerEvent) -> Result<()> {
+    pipe.send(event)?;
+    match pipe.receive::<CommitReply>()? {
+        Some(CommitReply::Commit) => Ok(()),
+        Some(CommitReply::Stop) | None => {
+            Err(Error::cancelled("the runner gave the job up before its commit"))
+        }
+    }
+}
+
+/// The refusal to replace what is there, with what can be done about it in a manifest.
+fn advised(error: Error, force: Force) -> Error {
+    let path = error.message().strip_suffix(USE_FORCE).filter(|_| error.kind() == ErrorKind::Usage);
+    path.map(|path| Error::usage(format!("{path} {}", in_the_way(force)))).unwrap_or(error)
+}
+
+fn in_the_way(force: Force) -> &'static str {
+    match force {
+        Force::Never => "exists, and is not replaced: move it, or set force = \"own\" or \"always\"",
+        Force::Own | Force::Always => {
+            "exists, and neither the journal nor a receipt proves that a run has written it: move it, or set \
+             force = \"always\""
+        }
+    }
 }
 
 fn scan_group(
@@ -145,17 +212,6 @@ impl RunnerWatch<'_> {
         }
     }
 
-    /// Waits for the runner's word.
-    fn ask(&self, event: &WorkerEvent) -> Result<()> {
-        self.pipe.send(event)?;
-        match self.pipe.receive::<CommitReply>()? {
-            Some(CommitReply::Commit) => Ok(()),
-            Some(CommitReply::Stop) | None => {
-                Err(Error::cancelled("the runner gave the job up before its commit"))
-            }
-        }
-    }
-
     fn report_bytes(&self, session: &Session, is_over: &AtomicBool) {
         let (mut last_moved, mut last_read) = (0, (0, 0));
         while !is_over.load(Ordering::Relaxed) {
@@ -189,7 +245,7 @@ impl Watch for RunnerWatch<'_> {
         self.bytes_in.store(made.summary.bytes_in, Ordering::Relaxed);
         let objects = made.outputs.iter().filter(|file| file.identity.is_of_len_alone());
         *self.objects() = objects.cloned().collect();
-        self.ask(&WorkerEvent::Ready { made: Box::new(made) })
+        ask(self.pipe, &WorkerEvent::Ready { made: Box::new(made) })
     }
 
     fn before_visible(&self, objects: Vec<(PathBuf, FileIdentity)>) -> Result<()> {
@@ -199,7 +255,7 @@ impl Watch for RunnerWatch<'_> {
             check_owned(self.task, &outputs, self.session)?;
         }
         self.objects().clone_from(&outputs);
-        self.ask(&WorkerEvent::Visible { outputs })
+        ask(self.pipe, &WorkerEvent::Visible { outputs })
     }
 }
 
@@ -264,9 +320,6 @@ fn check_owned(task: &WorkerTask, outputs: &[StampedFile], session: &Session) ->
     let is_foreign = |file: &&StampedFile| !task.owned.contains(&file.path) && is_there(file);
     match outputs.iter().find(is_foreign) {
         None => Ok(()),
-        Some(file) => Err(Error::usage(
-            "exists, and the journal does not say that a run has written it: move it, or set force = \"always\"",
-        )
-        .file(file.path.display().to_string())),
+        Some(file) => Err(Error::usage(in_the_way(Force::Own)).file(file.path.display().to_string())),
     }
 }

@@ -110,12 +110,14 @@ impl WorkerProcess {
         let deadline = by.timeout.map(|time| Instant::now() + time);
         // Set when the run is cancelled: when the process is killed if it has not ended by itself.
         let mut kill_at: Option<Instant> = None;
+        // Why its commit could not be recorded.
+        let mut given_up: Option<Failure> = None;
         let name = task.job.name.as_str();
         loop {
             let event = match self.events.recv_timeout(TICK) {
                 Ok(event) => event,
                 Err(RecvTimeoutError::Disconnected) if kill_at.is_some() => {
-                    return self.ended(JobOutcome::Cancelled);
+                    return self.ended(stopped(given_up));
                 }
                 Err(RecvTimeoutError::Disconnected) => return (self.crash(Some(task.limit)), None),
                 Err(RecvTimeoutError::Timeout) => {
@@ -129,7 +131,7 @@ impl WorkerProcess {
                             // It may have ended by itself.
                             let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
                         }
-                        Some(end) if now > end => return self.ended(JobOutcome::Cancelled),
+                        Some(end) if now > end => return self.ended(stopped(given_up)),
                         _ => {}
                     }
                     continue;
@@ -164,13 +166,19 @@ impl WorkerProcess {
                         Ok(Err(_)) => return (self.crash(None), None),
                         Err(error) => {
                             let exit_code = Some(i32::from(ENVIRONMENT));
-                            let failure = Failure { exit_code, ..Failure::of(&error) };
-                            return self.ended(JobOutcome::Failed(failure));
+                            given_up = Some(Failure { exit_code, ..Failure::of(&error) });
+                            // It removes what it has staged.
+                            kill_at = Some(Instant::now() + GRACE);
+                            match self.send(&CommitReply::Stop) {
+                                Ok(()) => continue,
+                                Err(_) => return self.ended(stopped(given_up)),
+                            }
                         }
                     }
                 }
                 WorkerEvent::Scanned { scan } => JobOutcome::Scanned(scan),
                 WorkerEvent::Done { summary, files, outputs } => JobOutcome::Done { summary, files, outputs },
+                WorkerEvent::Failed { .. } if given_up.is_some() => stopped(given_up),
                 WorkerEvent::Failed { failure } => {
                     let was_cancelled = failure.exit_code == Some(i32::from(INTERRUPTED));
                     if was_cancelled && by.cancelled.load(Ordering::Relaxed) {
@@ -230,10 +238,14 @@ fn allow_commit(by: &Supervision<'_>, record: &Record) -> Result<CommitReply> {
     let Some(journal) = by.journal.filter(|_| !by.cancelled.load(Ordering::Relaxed)) else {
         return Ok(CommitReply::Stop);
     };
-    fault::reach("journal-commit")?;
-    journal.append_synced(record)?;
-    fault::reach("journal-commit-written")?;
+    let recorded = fault::reach("journal-commit").and_then(|()| journal.append_synced(record));
+    recorded.and_then(|()| fault::reach("journal-commit-written")).map_err(|error| journal.give_up(error))?;
     Ok(CommitReply::Commit)
+}
+
+/// How a job ended that was told to.
+fn stopped(why: Option<Failure>) -> JobOutcome {
+    why.map_or(JobOutcome::Cancelled, JobOutcome::Failed)
 }
 
 fn read_events(stdout: ChildStdout, events: &Sender<WorkerEvent>) {

@@ -23,6 +23,8 @@ pub(crate) struct WorkerTask {
     pub(crate) owned: Vec<PathBuf>,
     /// Of a plan, what these were when that was decided.
     pub(crate) seen: Vec<StampedFile>,
+    /// What earlier runs have written for this output, as it was then.
+    pub(crate) earlier: Vec<StampedFile>,
     pub(crate) share: Share,
     /// Bytes that the process may allocate beyond what it starts with.
     pub(crate) limit: u64,

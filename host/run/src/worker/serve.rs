@@ -31,9 +31,19 @@ pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> 
         limit_memory(task.limit);
         let session = threads.below(share.threads, share.memory, share.rate);
         let done = session.install(|| perform(&task, registry, &session, &pipe));
-        pipe.send(&done.unwrap_or_else(|error| WorkerEvent::Failed { failure: Failure::of(&error) }))?;
+        let failed = |error| WorkerEvent::Failed { failure: within_limit(&error, task.limit) };
+        pipe.send(&done.unwrap_or_else(failed))?;
     }
     Ok(())
+}
+
+/// A job's failure. Threads are what cannot be had first of too little memory, which the system calls by another name.
+fn within_limit(error: &Error, limit: u64) -> Failure {
+    let mut failure = Failure::of(error);
+    if error.message().starts_with("cannot start threads") {
+        failure.details.push(("memory limit".to_owned(), format!("{} MiB", limit >> 20)));
+    }
+    failure
 }
 
 /// Has this process end with the one that started it.

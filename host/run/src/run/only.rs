@@ -1,0 +1,121 @@
+//! `--only`: the jobs that are asked for by name.
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use tensorferry::engine::context::suggest::suggest;
+use tensorferry_sdk::{Error, Result};
+
+/// Names that an error suggests are looked for among so many.
+const MOST_KNOWN: usize = 10_000;
+/// Names that an error lists.
+const MOST_LISTED: usize = 10;
+
+/// Patterns of names.
+#[derive(Debug)]
+pub struct Only {
+    patterns: Vec<String>,
+    /// Two for each pattern: a job's name may look like a glob.
+    globs: GlobSet,
+}
+
+/// The jobs that were looked at, and the patterns that matched none of them.
+pub(crate) struct OnlyCheck<'o> {
+    only: Option<&'o Only>,
+    is_matched: Vec<bool>,
+    known: Vec<String>,
+    matching: Vec<usize>,
+}
+
+impl Only {
+    /// Those that were given; `None`, if there are none.
+    ///
+    /// # Errors
+    /// Usage, for a pattern that is none.
+    pub fn parse(patterns: &[String]) -> Result<Option<Self>> {
+        if patterns.is_empty() {
+            return Ok(None);
+        }
+        let mut globs = GlobSetBuilder::new();
+        for pattern in patterns {
+            globs.add(Glob::new(pattern).map_err(|e| Error::usage(format!("--only {pattern}: {e}")))?);
+            globs.add(Glob::new(&globset::escape(pattern)).map_err(|e| Error::usage(e.to_string()))?);
+        }
+        let globs = globs.build().map_err(|e| Error::usage(format!("--only: {e}")))?;
+        Ok(Some(Self { patterns: patterns.to_vec(), globs }))
+    }
+
+    pub(super) fn is_match(&self, name: &str) -> bool {
+        self.globs.is_match(name)
+    }
+
+    /// Checks that each pattern matches one of the names.
+    ///
+    /// # Errors
+    /// Usage, with those that do not, and what may have been meant.
+    pub fn check<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Result<()> {
+        let mut check = OnlyCheck::of(Some(self));
+        names.into_iter().for_each(|name| check.see(name));
+        check.finish()
+    }
+}
+
+impl<'o> OnlyCheck<'o> {
+    pub(crate) fn of(only: Option<&'o Only>) -> Self {
+        let patterns = only.map_or(0, |only| only.patterns.len());
+        Self { only, is_matched: vec![false; patterns], known: Vec::new(), matching: Vec::new() }
+    }
+
+    pub(crate) fn see(&mut self, name: &str) {
+        let Some(only) = self.only else { return };
+        if self.known.len() < MOST_KNOWN {
+            self.known.push(name.to_owned());
+        }
+        only.globs.matches_into(name, &mut self.matching);
+        for glob in &self.matching {
+            self.is_matched[glob / 2] = true;
+        }
+    }
+
+    /// Whether any pattern matched.
+    pub(crate) fn has_any(&self) -> bool {
+        self.only.is_none() || self.is_matched.contains(&true)
+    }
+
+    /// Checks that each pattern has matched.
+    pub(crate) fn finish(self) -> Result<()> {
+        let patterns = self.only.map_or(&[][..], |only| &only.patterns).iter().zip(&self.is_matched);
+        let unmatched: Vec<&str> =
+            patterns.filter(|(_, is_matched)| !**is_matched).map(|(pattern, _)| pattern.as_str()).collect();
+        let Some(first) = unmatched.first() else { return Ok(()) };
+        let near = suggest(first, self.known.iter().map(String::as_str));
+        let near = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
+        let unmatched: Vec<String> = unmatched.iter().map(|pattern| format!("{pattern:?}")).collect();
+        let known = &self.known[..self.known.len().min(MOST_LISTED)];
+        Err(Error::usage(format!("no job has a name that --only {} asks for{near}", unmatched.join(", ")))
+            .expected(format!("names such as {}", known.join(", "))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn each_pattern_has_a_job() {
+        let check = |patterns: &[&str]| {
+            let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+            Only::parse(&patterns).unwrap().unwrap().check(["in/a.pt", "in/b[1].pt"])
+        };
+        for matched in [&["in/*"][..], &["in/a.pt", "in/b[1].pt"]] {
+            assert!(check(matched).is_ok(), "{matched:?}");
+        }
+        let error = check(&["in/a.pt", "in/c.pt", "x"]).unwrap_err().to_string();
+        for word in
+            ["--only \"in/c.pt\", \"x\" asks for; did you mean \"in/a.pt\"?", "such as in/a.pt, in/b[1].pt"]
+        {
+            assert!(error.contains(word), "no {word:?} in {error}");
+        }
+        assert!(Only::parse(&[]).unwrap().is_none());
+        assert!(Only::parse(&["a[".to_owned()]).is_err());
+    }
+}

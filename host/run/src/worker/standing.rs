@@ -1,0 +1,223 @@
+//! The standing of an output that no journal knows: who made it, by its own receipt. Journals get lost, folders are moved, another plan of
+//! the same manifest has other journals.
+//!
+//! What costs nothing is compared first: settings, then lengths. Files are read only where all of these agree.
+
+use super::protocol::WorkerTask;
+use crate::job::{Conversion, Force, Job};
+use crate::journal::{OutputRecord, StampedFile, list_names, names_below, output_identity};
+use crate::report::{JobState, JobSummary};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::formats::used::UsedFormat;
+use tensorferry::engine::read::folder::{self, is_url};
+use tensorferry::engine::read::part::Part;
+use tensorferry::engine::receipt::{self, FileRecord, Files, FormatRecord, Receipt};
+use tensorferry_sdk::{Context, Result, Side, check_name};
+
+/// What an output is to a job.
+pub(super) enum Standing {
+    /// Nobody knows, or the journal does.
+    Unknown,
+    /// It is ferry's and as it was written, of another input or with other settings: it may be replaced.
+    Own(Vec<StampedFile>),
+    /// It is what the job would write.
+    Made(Box<OutputRecord>),
+}
+
+/// What the output of a task is, where its receipt is all that can tell.
+///
+/// # Errors
+/// Cancelled, while files are read.
+pub(super) fn of(task: &WorkerTask, registry: &Registry, session: &Session) -> Result<Standing> {
+    let job = &task.job;
+    let is_asked = task.owned.is_empty() && !task.dry_run && job.policy.force != Force::Always;
+    // Of a store, every object would have to be fetched.
+    let output = Path::new(&job.conversion.output);
+    let path = receipt::path_for(output);
+    if !is_asked || is_url(&job.conversion.output) || !path.is_file() {
+        return Ok(Standing::Unknown);
+    }
+    let Ok(receipt) = Receipt::read(&path, session) else { return Ok(Standing::Unknown) };
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let stamped = |path: PathBuf| {
+        let identity = output_identity(&path, session).ok().flatten()?;
+        Some(StampedFile { path, identity })
+    };
+    let outputs = receipt.output.files.iter().map(|file| folder.join(&file.name)).chain([path.clone()]);
+    let Some(outputs) = outputs.map(stamped).collect::<Option<Vec<_>>>() else {
+        return Ok(Standing::Unknown);
+    };
+    if !have_lens(folder, &receipt.output.files) {
+        return Ok(Standing::Unknown);
+    }
+    let input =
+        FoundInput::of(job, &receipt, &outputs, registry, session).filter(|input| input.is_there(&receipt));
+    let inputs = input.map(|input| (input.stamped(&receipt, session), input));
+    session.check_cancelled()?;
+    let inputs = match inputs {
+        Some((Some(stamped), input)) if is_as_recorded(&input.folder, &receipt.input.files, session)? => {
+            Some(stamped)
+        }
+        _ => None,
+    };
+    if inputs.is_none() && job.policy.force == Force::Never {
+        return Ok(Standing::Unknown);
+    }
+    if !is_as_recorded(folder, &receipt.output.files, session)? {
+        return Ok(Standing::Unknown);
+    }
+    let made =
+        inputs.and_then(|inputs| made(job, &receipt, &path, (inputs, outputs.clone()), registry, session));
+    Ok(made.map_or(Standing::Own(outputs), |made| Standing::Made(Box::new(made))))
+}
+
+/// Where the files lie now that a receipt names as its input's.
+struct FoundInput {
+    folder: PathBuf,
+}
+
+impl FoundInput {
+    /// None, if the job would not read these with these settings.
+    fn of(
+        job: &Job,
+        receipt: &Receipt,
+        outputs: &[StampedFile],
+        registry: &Registry,
+        session: &Session,
+    ) -> Option<Self> {
+        let Conversion { input, .. } = &job.conversion;
+        if is_url(input) || !has_settings(job, receipt, registry) {
+            return None;
+        }
+        // The folder may have been moved: the way from it to INPUT has not.
+        let way = Path::new(&receipt.input.path).strip_prefix(&receipt.input.folder).ok()?;
+        let folder = Path::new(input).ancestors().nth(way.components().count())?;
+        let found = Self { folder: folder.to_owned() };
+        if !Path::new(input).ends_with(way) {
+            return None;
+        }
+        // Of a folder, whatever has come into it since may belong to the input.
+        let without = outputs.iter().map(|file| &*file.path).collect();
+        let names = names_below(Path::new(input), &without, session).unwrap_or_default();
+        let is_known = |name: &PathBuf| {
+            name.to_str().is_some_and(receipt::is_name)
+                || receipt.input.files.iter().any(|file| Path::new(&file.name) == name)
+        };
+        names.iter().all(is_known).then_some(found)
+    }
+
+    fn is_there(&self, receipt: &Receipt) -> bool {
+        have_lens(&self.folder, &receipt.input.files)
+    }
+
+    fn stamped(&self, receipt: &Receipt, session: &Session) -> Option<Vec<StampedFile>> {
+        let stamped = |file: &FileRecord| {
+            let path = folder::absolute(&self.folder.join(&file.name)).ok()?;
+            let identity = folder::identity(&path, session).ok()?;
+            Some(StampedFile { path, identity })
+        };
+        let mut files = receipt.input.files.iter().map(stamped).collect::<Option<Vec<_>>>()?;
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Some(files)
+    }
+}
+
+/// Whether a job has the settings that a receipt was written with, as far as it says.
+fn has_settings(job: &Job, receipt: &Receipt, registry: &Registry) -> bool {
+    let Conversion {
+        from, to, reader_options, writer_options, part, steps, carry, strict, file_group, ..
+    } = &job.conversion;
+    let is = |asked: &Option<String>, side, made: &FormatRecord| match asked {
+        Some(id) => registry.format(id, side).is_ok_and(|format| format.description.id == made.id),
+        None => true,
+    };
+    // A receipt does not say of a data set how its schema came about, nor which files were to go along.
+    file_group.is_none()
+        && carry.is_empty()
+        && receipt.input.additional_inputs.is_empty()
+        && (!*strict || receipt.losses.is_empty())
+        && (!job.policy.verify || receipt.verified.is_some())
+        && (reader_options, writer_options) == (&receipt.input.options, &receipt.output.options)
+        && (steps, &Part::parse(part).to_string()) == (&receipt.steps, &receipt.part)
+        && is(to, Side::Writer, &receipt.output.format)
+        && readers(receipt).all(|made| is(from, Side::Reader, made))
+}
+
+fn readers(receipt: &Receipt) -> impl Iterator<Item = &FormatRecord> {
+    let of_records = receipt.records.iter().map(|records| &records.from);
+    receipt.models.iter().map(|model| &model.from).chain(of_records)
+}
+
+/// A format that writes, or reads, what it did then.
+fn used(made: &FormatRecord, registry: &Registry) -> Option<UsedFormat> {
+    let format = registry.formats().iter().find(|format| format.description.id == made.id)?;
+    (format.description.output_revision == made.output_revision).then(|| UsedFormat::of(format))
+}
+
+fn have_lens(folder: &Path, files: &[FileRecord]) -> bool {
+    files.iter().all(|file| {
+        let there = std::fs::metadata(folder.join(&file.name));
+        check_name(&file.name).is_ok()
+            && there.is_ok_and(|there| there.is_file() && there.len() == file.bytes)
+    })
+}
+
+/// Whether files have the digests of their records; what cannot be read has none.
+fn is_as_recorded(folder: &Path, records: &[FileRecord], session: &Session) -> Result<bool> {
+    let Some(first) = records.first() else { return Ok(true) };
+    let mut files = Files::default();
+    let added = records
+        .iter()
+        .try_for_each(|record| files.add_path(folder.join(&record.name), record.name.clone(), None));
+    let found = added.and_then(|()| files.digest(first.digest.algorithm(), session));
+    session.check_cancelled()?;
+    Ok(found.is_ok_and(|found| found == records))
+}
+
+/// The record that a run would have made of the output.
+fn made(
+    job: &Job,
+    receipt: &Receipt,
+    path: &Path,
+    (inputs, outputs): (Vec<StampedFile>, Vec<StampedFile>),
+    registry: &Registry,
+    session: &Session,
+) -> Option<OutputRecord> {
+    let mut read_as = readers(receipt).map(|made| used(made, registry)).collect::<Option<Vec<_>>>()?;
+    read_as.sort();
+    read_as.dedup();
+    let output = receipt::output_of(path);
+    let is_own = path.parent() == Some(&*output);
+    let without: HashSet<&Path> = outputs.iter().map(|file| &*file.path).collect();
+    let bytes = |files: &[StampedFile]| files.iter().map(|file| file.identity.len).sum();
+    let tensors = receipt.models.iter().map(|model| model.tensors.len() as u64).sum();
+    let summary = JobSummary {
+        state: JobState::Unchanged,
+        name: job.name.clone(),
+        input: job.conversion.input.clone(),
+        output: job.conversion.output.clone(),
+        from: read_as.first().map(|format| format.id.clone()),
+        to: Some(receipt.output.format.id.clone()),
+        bytes_in: bytes(&inputs),
+        bytes_out: bytes(&outputs),
+        tensors: receipt.records.is_none().then_some(tensors),
+        records: receipt.records.as_ref().map(|records| records.rows),
+        losses: receipt.losses.clone(),
+        verified: receipt.verified,
+        receipt: Some(path.display().to_string()),
+        ..JobSummary::default()
+    };
+    Some(OutputRecord {
+        folder: path.parent()?.to_owned(),
+        name: (!is_own).then(|| output.file_name()?.to_str().map(str::to_owned)).flatten(),
+        writer: used(&receipt.output.format, registry)?,
+        readers: read_as,
+        listing: list_names(Path::new(&job.conversion.input), &without, session),
+        inputs,
+        outputs,
+        summary,
+    })
+}
