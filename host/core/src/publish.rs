@@ -1,7 +1,7 @@
 //! Staged files become an output: named, locked, renamed into place, and finished after a crash;
 //! or objects of a store, sent and completed.
 
-mod beneath;
+pub(crate) mod beneath;
 pub mod commit;
 pub mod disk;
 pub mod output_bytes;

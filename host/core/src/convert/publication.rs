@@ -3,6 +3,7 @@
 
 use crate::context::fault;
 use crate::convert::context::ConversionContext;
+use crate::convert::earlier;
 use crate::convert::report::Report;
 use crate::convert::watch::Ready;
 use crate::formats::used::UsedFormat;
@@ -59,6 +60,8 @@ pub(crate) struct StagedOutput<'a> {
     files: Vec<StagedFile>,
     lens: Vec<u64>,
     report: Report,
+    /// Files of an earlier output that are proven to be ours, and what they were then.
+    proven: Vec<(String, FileIdentity)>,
 }
 
 /// Writes an output into a stage beside its destination, with all that was asked for: verified, with a receipt.
@@ -87,12 +90,14 @@ pub(crate) fn stage<'a>(
         check_space(&destination.folder, len)?;
     }
     let older = older_receipt(context, &place, &receipt);
+    let mut proven = Vec::new();
     let stale = stale_files(context, output, &place, &files, older.clone())?;
     if asked.verify || asked.receipt.is_some() {
         refuse_to_replace_inputs(context, output, &place, &files)?;
     }
     let mut stage = place.begin(asked.commit.force)?;
     if !output.is_named_late() {
+        let stale = with_earlier(context, output, &place, &files, stale, &mut proven)?;
         replace(context, &mut stage, stale)?;
     }
     context.watch.begun(output.bytes());
@@ -101,7 +106,9 @@ pub(crate) fn stage<'a>(
     if output.is_named_late() {
         files = output.files();
         place.check_free(files.iter().map(|file| file.path.as_str()), asked.commit.force)?;
-        replace(context, &mut stage, stale_files(context, output, &place, &files, older)?)?;
+        let stale = stale_files(context, output, &place, &files, older)?;
+        let stale = with_earlier(context, output, &place, &files, stale, &mut proven)?;
+        replace(context, &mut stage, stale)?;
     }
     stage.finish(context.session)?;
     fault::reach("sealed")?;
@@ -127,7 +134,7 @@ pub(crate) fn stage<'a>(
         // The last thing to become visible, and of an older output the first that goes.
         files.push(file);
     }
-    Ok(StagedOutput { context, stage, files, lens, report })
+    Ok(StagedOutput { context, stage, files, lens, report, proven })
 }
 
 /// Files of an older output, `older` among them.
@@ -153,6 +160,29 @@ fn stale_files(
         }
         (found, _) => found,
     }
+}
+
+/// The stale files with those of an earlier output that the new one does not bring, whatever their names; `proven`: what is known of these.
+fn with_earlier(
+    context: &ConversionContext<'_>,
+    output: &dyn PlannedOutput,
+    place: &OutputPlace<'_>,
+    files: &[StagedFile],
+    mut stale: StaleFiles,
+    proven: &mut Vec<(String, FileIdentity)>,
+) -> Result<StaleFiles> {
+    let is_settled = |name: &str| {
+        files.iter().any(|file| file.path == name)
+            || stale.has(name)
+            || output.reads_from(&place.path_of(name))
+    };
+    let found = earlier::find(context, place, &is_settled)?;
+    for (file, identity) in found.proven {
+        proven.push((file.path.clone(), identity));
+        stale.gone.push(file);
+    }
+    found.unproven.into_iter().for_each(|name| stale.keep(name));
+    Ok(stale)
 }
 
 /// An object that is read may be replaced when it has been read, and not before what replaces it was compared with it.
@@ -196,7 +226,7 @@ impl StagedOutput<'_> {
     /// # Errors
     /// Cancelled; what the watcher says; as of [`Stage::commit`].
     pub(crate) fn commit(self, inputs: Vec<(PathBuf, FileIdentity)>) -> Result<Report> {
-        let Self { context, stage, files, lens, report } = self;
+        let Self { context, mut stage, files, lens, report, proven } = self;
         context.session.check_cancelled()?;
         context.watch.before_commit(&Ready {
             destination: &context.target.destination,
@@ -205,6 +235,13 @@ impl StagedOutput<'_> {
             inputs,
             outputs: stage.ready(&files)?,
         })?;
+        let place = OutputPlace::of(&context.target.destination, context.session)?;
+        for (name, identity) in proven {
+            // Whoever wrote it since keeps it.
+            if earlier::identity(context, &place, &name) != Some(identity) {
+                stage.spare(&name);
+            }
+        }
         let committed = stage.commit(&files, context.request.output.commit)?;
         Ok(report.done(&lens, committed, context.started, context.session))
     }

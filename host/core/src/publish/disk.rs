@@ -271,9 +271,12 @@ pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error
     move |error| Error::from(error).context(format!("cannot {action}")).file(path.display().to_string())
 }
 
+/// What the refusal to write over what is there ends in: advice for who types commands.
+pub const USE_FORCE: &str = " exists; use --force to replace it";
+
 /// The refusal to write over what is there.
 pub(crate) fn exists(path: &Path) -> Error {
-    Error::usage(format!("{} exists; use --force to replace it", path.display()))
+    Error::usage(format!("{}{USE_FORCE}", path.display()))
 }
 
 /// The refusal to replace what is no file of an earlier output, whatever the flags.

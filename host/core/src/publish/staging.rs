@@ -60,6 +60,14 @@ impl<'a> OutputPlace<'a> {
         }
     }
 
+    /// The path or URL of a name of the output.
+    pub(crate) fn path_of(&self, name: &str) -> PathBuf {
+        match self {
+            Self::Local(destination) => destination.folder.join(name),
+            Self::Remote(folder) => folder.url(name),
+        }
+    }
+
     /// Begins the output.
     ///
     /// # Errors
@@ -113,6 +121,14 @@ impl Staging {
                 stage.supersede(stale);
                 Ok(())
             }
+        }
+    }
+
+    /// Has a file of an older output stay after all.
+    pub(crate) fn spare(&mut self, name: &str) {
+        match self {
+            Self::Local(stage) => stage.stale.retain(|file| file.path != name),
+            Self::Remote(stage, _) => stage.spare(name),
         }
     }
 

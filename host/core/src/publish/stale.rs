@@ -140,7 +140,7 @@ impl<'a> Search<'a> {
                 }
             };
             let path = folder.join(parent);
-            let failed = || failed("look for an older output's files in", &path);
+            let failed = || failed("look for an older output's files", &path);
             let mut own: Vec<_> = self.patterns.iter_mut().filter(|p| p.parent == parent).collect();
             if let Some(known) = known {
                 for pattern in own {
@@ -168,6 +168,17 @@ pub struct StaleFiles {
 }
 
 impl StaleFiles {
+    /// Whether it is known of a file whether it goes.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.gone.iter().any(|file| file.path == name) || self.kept.iter().any(|kept| kept == name)
+    }
+
+    /// Adds a file that stays.
+    pub fn keep(&mut self, name: String) {
+        self.kept.push(name);
+    }
+
     /// What is to be said of those that stay.
     #[must_use]
     pub fn note(&self) -> Option<String> {

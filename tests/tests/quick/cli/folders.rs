@@ -129,3 +129,62 @@ fn the_shards_that_are_read_stay() {
     assert_eq!(shards(&folder), before);
     assert!(ferry.equal(&whole, &folder.join("model.safetensors")));
 }
+
+/// A program that loads the folder would find two sets of weights, and may take the older one.
+#[test]
+fn older_weights_in_another_format_go_or_are_told_of() {
+    for (receipt, expected) in [
+        (true, vec!["config.json", "model.safetensors", "receipt.ferry.json"]),
+        (false, vec!["config.json", "model.safetensors", "pytorch_model.bin"]),
+    ] {
+        let ferry = Ferry::new();
+        let (input, output) = (ferry.at("in"), ferry.at("out"));
+        ferry.write("in/config.json", b"{}");
+        ferry.write("in/model.safetensors", model("weight"));
+        let options: &[&str] = if receipt { &["--receipt"] } else { &[] };
+        ferry.convert(&input, &output, &[options, &["--to", "torch"]].concat());
+        let outcome =
+            ferry.convert(&input, &output, &[options, &["--to", "safetensors", "--force"]].concat());
+        assert_eq!(names(&output), expected, "{outcome}");
+        assert_eq!(outcome.stderr.contains("\"pytorch_model.bin\" beside the output"), !receipt, "{outcome}");
+        // What was changed since is nobody's to remove.
+        ferry.write("out/model.safetensors", model("other"));
+        let outcome = ferry.convert(&input, &output, &[options, &["--to", "torch", "--force"]].concat());
+        assert!(names(&output).contains(&"model.safetensors".to_owned()), "{outcome}");
+        let _ = outcome.says(&["\"model.safetensors\" beside the output"]);
+    }
+}
+
+/// What trainers keep beside a model ends as weights do, and is none; the output is read as what it was written as.
+#[test]
+fn what_training_keeps_beside_a_model_goes_along() {
+    let ferry = Ferry::new();
+    let state = ["optimizer.pt", "rng_state.pth", "scheduler.pt", "training_args.bin"];
+    let [input, torch] = ferry.paths(["in", "torch"]);
+    ferry.write("in/model.safetensors", model("weight"));
+    state.iter().for_each(|name| drop(ferry.write(&format!("in/{name}"), b"\x80\x02N.")));
+    ferry.convert(&input, &torch, &["--to", "torch", "--strict"]);
+    let with = |weights: &'static str| {
+        let mut names = [&state[..], &[weights]].concat();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(names(&torch), with("pytorch_model.bin"));
+    for (format, weights) in [("safetensors", "model.safetensors"), ("flax", "flax_model.msgpack")] {
+        let output = ferry.at(format);
+        ferry.convert(&torch, &output, &["--to", format, "--strict"]);
+        assert_eq!(names(&output), with(weights));
+        assert!(ferry.equal(&input, &output), "{format}");
+    }
+}
+
+#[test]
+fn a_repository_of_a_cache_is_its_snapshots() {
+    let ferry = Ferry::new();
+    let (input, output) = (ferry.at("models--a--b"), ferry.at("out"));
+    ferry.write("models--a--b/snapshots/r/model.safetensors", model("weight"));
+    ferry.write("models--a--b/blobs/0123", b"what a snapshot links to");
+    ferry.write("models--a--b/refs/main", b"r");
+    ferry.convert(&input, &output, &["--to", "torch", "--strict"]).says(&["\"blobs\" is left out"]);
+    assert_eq!(names(&output), ["snapshots/r/pytorch_model.bin"]);
+}

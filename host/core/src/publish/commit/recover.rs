@@ -58,7 +58,7 @@ fn recover_in(folder: &Path, disk: Disk, recovered: &mut Recovered) -> Result<()
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
             return Ok(());
         }
-        stages => stages.map_err(failed("look for unfinished outputs in", folder))?,
+        stages => stages.map_err(failed("look for unfinished outputs", folder))?,
     };
     for stage in stages.iter().filter(|stage| is_ours(stage)) {
         let done = match proof::is_there(stage) {

@@ -146,6 +146,10 @@ impl RemoteStage {
         self.stale = stale;
     }
 
+    pub(crate) fn spare(&mut self, name: &str) {
+        self.stale.retain(|file| file.path != name);
+    }
+
     /// Sends what was kept, and waits until the store has all bytes.
     ///
     /// # Errors

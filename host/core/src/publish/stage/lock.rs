@@ -18,7 +18,7 @@ use tensorferry_sdk::{Error, Result};
 pub(super) fn claim(destination: &Destination) -> Result<(Site, PathBuf, File)> {
     for attempt in 1..=ATTEMPTS {
         let site = Site::make(destination)?;
-        let cannot = || failed("create a staging folder in", &site.parent);
+        let cannot = || failed("create a staging folder", &site.parent);
         let made = area::make(&site.parent).and_then(|area| {
             let permissions = Permissions::from_mode(0o700);
             tempfile::Builder::new().prefix("").rand_bytes(12).permissions(permissions).tempdir_in(area)
