@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 const BUILT: [(&str, &str); 3] = [
     ("first-conversion.md", "cargo build --release"),
     ("python.md", "pip install target/wheels/tensorferry-*-linux_x86_64.whl"),
-    ("ray.md", "pip install 'tensorferry[ray]'"),
+    ("ray.md", "pip install target/wheels/tensorferry-*-linux_x86_64.whl 'ray[data]>=2.52'"),
 ];
 
 /// The chapters that need the Python package, and those that build plugins: they have tests of their own.

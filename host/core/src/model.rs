@@ -2,6 +2,7 @@
 
 mod regions;
 mod slices;
+mod streamed;
 mod whole;
 
 use crate::context::session::Session;
@@ -19,7 +20,7 @@ use rayon::prelude::*;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use tensorferry_sdk::{
     self as sdk, ByteOrder, Catalog, CatalogView, Context, Data, Dtype, DtypeInfo, Error, Loss, Order,
     Purpose, Region, Result, StorageId, TensorId, TensorPart, Value, element_count,
@@ -119,6 +120,8 @@ struct Opened {
     losses: Vec<Loss>,
     decoded: Arc<DecodedStorages>,
     by_name: BTreeMap<String, TensorId>,
+    /// For each tensor the first one that is the same by reference, once somebody has asked.
+    ties: OnceLock<Vec<TensorId>>,
     /// Storages that had their checksum; none: they are not compared.
     compared: Option<Mutex<HashSet<StorageId>>>,
 }
@@ -140,6 +143,7 @@ impl Model {
             losses: inspected.losses,
             decoded,
             by_name,
+            ties: OnceLock::new(),
             compared,
         };
         Self { opened: Arc::new(opened), session }
@@ -206,7 +210,7 @@ impl Model {
     pub fn statistics(&self, patterns: &[String], histograms: bool) -> Result<ModelStatistics> {
         let Opened { input, options, part, .. } = &*self.opened;
         let request = StatisticsRequest { input, options, part, patterns, histograms };
-        self.session.install(|| model_statistics(&request, &self.session))
+        self.checked(|| self.session.install(|| model_statistics(&request, &self.session)))
     }
 
     /// Checks that no file of the input has changed since it was opened.
@@ -231,11 +235,20 @@ impl Model {
     }
 
     fn with_bytes<T: Send>(&self, work: impl FnOnce(&Logical<'_>) -> Result<T> + Send) -> Result<T> {
+        self.session.install(|| self.checked(|| work(&self.logical())))
+    }
+
+    fn logical(&self) -> Logical<'_> {
         let (Opened { input, catalog, decoded, .. }, session) = (&*self.opened, &*self.session);
-        session.install(|| {
-            let stored = Stored::new(input, catalog, session, temporary()).with_decoded(decoded.clone());
-            work(&Logical::new(stored))
-        })
+        Logical::new(Stored::new(input, catalog, session, temporary()).with_decoded(decoded.clone()))
+    }
+
+    /// What `read` reads, if no file was written to meanwhile: what it holds then is no tensor of this model.
+    fn checked<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
+        let source = &self.opened.input.source;
+        let done = read().map_err(|error| source.blame(error))?;
+        source.check_content()?;
+        Ok(done)
     }
 }
 

@@ -1,18 +1,22 @@
-//! Writing tensors that a program has in memory.
+//! Writing tensors that a program has: in memory, or in inputs that it has opened.
 
 #[cfg(feature = "arrow-60")]
 mod records;
 
+use crate::context::session::Session;
 use crate::convert;
 use crate::convert::report::Report;
 use crate::convert::{OutputRequest, Request};
 use crate::formats::registry::Registry;
+use crate::model::Tensor;
 use crate::publish::commit::CommitOptions;
+use crate::tensors::stored::LONGEST_PIECE;
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 use tensorferry_sdk::{
-    CatalogBuilder, CatalogSink, Dtype, Entry, Error, MemorySource, Result, SharedBytes, Storage, StorageId,
-    element_count,
+    ByteSink, CatalogBuilder, CatalogSink, Context, Dtype, EncodedStorage, Entry, Error, MemorySource,
+    Result, SharedBytes, Source, Storage, StorageId, StorageRange, element_count,
 };
 
 /// A tensor to be written.
@@ -30,6 +34,8 @@ enum Content {
     Bytes(SharedBytes),
     /// What another one holds, by its name.
     Of(String),
+    /// Read as it is written.
+    Opened(Tensor),
 }
 
 impl NewTensor {
@@ -63,6 +69,13 @@ impl NewTensor {
         first: impl Into<String>,
     ) -> Self {
         Self { name: name.into(), dtype, shape: shape.into(), content: Content::Of(first.into()) }
+    }
+
+    /// A tensor of an opened input under this name. It is read as it is written, a window at a time; those that are one
+    /// in the input are one again, where the format can say so.
+    pub fn opened(name: impl Into<String>, tensor: &Tensor) -> Self {
+        let (dtype, shape) = (tensor.dtype(), tensor.shape().to_vec());
+        Self { name: name.into(), dtype, shape, content: Content::Opened(tensor.clone()) }
     }
 }
 
@@ -158,6 +171,7 @@ impl Registry {
         let none = MemorySource::new(Entry::Folder, Default::default());
         let mut catalog = CatalogBuilder::new("memory", &none, &limits);
         let mut known: HashMap<String, (StorageId, u64)> = HashMap::new();
+        let (mut opened, mut first) = (Vec::new(), HashMap::new());
         for NewTensor { name, dtype, shape, content } in tensors {
             let (storage, len) = match content {
                 Content::Bytes(bytes) => {
@@ -167,6 +181,14 @@ impl Registry {
                 Content::Of(first) => {
                     let none = || Error::usage("no tensor of this name comes before it").found(&first);
                     *known.get(&first).ok_or_else(|| none().tensor(&name))?
+                }
+                Content::Opened(tensor) => {
+                    let storage = match first.get(&tensor.identity()) {
+                        Some(&storage) => storage,
+                        None => OpenedTensor::add(&tensor, self.session(), &mut catalog, &mut opened)?,
+                    };
+                    first.insert(tensor.identity(), storage);
+                    (storage, tensor.byte_len())
                 }
             };
             check_len(dtype, &shape, len).map_err(|error| error.tensor(&name))?;
@@ -181,7 +203,34 @@ impl Registry {
         let output = options.output(path.as_ref());
         let (request, catalog) = (Request { output, ..Request::default() }, catalog.finish()?);
         let session = self.session();
-        session.install(|| convert::save(&request, catalog, self, session))
+        session.install(|| convert::save(&request, catalog, opened, self, session))
+    }
+}
+
+/// A tensor of an opened input, as a storage that is decoded: its handle is its place in the list of all.
+struct OpenedTensor(Tensor);
+
+impl OpenedTensor {
+    /// Those that are short are decoded whenever they are read, and not held.
+    fn add(
+        tensor: &Tensor,
+        session: &Arc<Session>,
+        catalog: &mut dyn CatalogSink,
+        all: &mut Vec<Self>,
+    ) -> Result<StorageId> {
+        let len = tensor.byte_len();
+        let storage = catalog.storage(Storage::encoded(all.len() as u64, len))?;
+        all.push(Self(tensor.with_session(session)));
+        if len == 0 || len > LONGEST_PIECE {
+            return Ok(storage);
+        }
+        catalog.storage(Storage::joined([StorageRange { storage, offset: 0, len }]))
+    }
+}
+
+impl EncodedStorage for OpenedTensor {
+    fn decode(&self, _: &dyn Source, output: &mut dyn ByteSink, _: &dyn Context) -> Result<()> {
+        self.0.each_window(|window| output.write(window))
     }
 }
 

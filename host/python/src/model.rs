@@ -178,7 +178,11 @@ impl Tensor {
         }
     }
 
-    fn get(&self) -> Result<tensorferry::Tensor> {
+    /// The engine's.
+    ///
+    /// # Errors
+    /// Usage, if the model is closed.
+    pub(crate) fn tensor(&self) -> Result<tensorferry::Tensor> {
         self.model.get()?.tensor(&self.name)
     }
 
@@ -237,7 +241,7 @@ impl Tensor {
     /// What else the input says of it.
     fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        for (key, value) in self.get().or_raise(py)?.attributes() {
+        for (key, value) in self.tensor().or_raise(py)?.attributes() {
             dict.set_item(key, objects::of_value(py, value)?)?;
         }
         Ok(dict)
@@ -245,7 +249,7 @@ impl Tensor {
 
     /// Bytes of a part: row-major, little-endian.
     fn part_len(&self, py: Python<'_>, part: Part) -> PyResult<usize> {
-        self.get().and_then(|tensor| part_len(&tensor, &part)).or_raise(py)
+        self.tensor().and_then(|tensor| part_len(&tensor, &part)).or_raise(py)
     }
 
     /// Fills memory of as many bytes.
@@ -255,7 +259,7 @@ impl Tensor {
     }
 
     fn read<'py>(&self, py: Python<'py>, part: Part) -> PyResult<Bound<'py, PyBytes>> {
-        let tensor = self.get().or_raise(py)?;
+        let tensor = self.tensor().or_raise(py)?;
         let len = part_len(&tensor, &part).or_raise(py)?;
         new_bytes(py, len, |buffer| self.fill(py, &part, buffer))
     }
@@ -268,7 +272,7 @@ impl Tensor {
         shape: Vec<u64>,
         versioned: bool,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let tensor = self.get().or_raise(py)?;
+        let tensor = self.tensor().or_raise(py)?;
         let len = part_len(&tensor, &part).or_raise(py)?;
         let mut memory = Aligned::new(len).ok_or_else(|| PyMemoryError::new_err(format!("{len} bytes")))?;
         self.fill(py, &part, memory.bytes(len))?;
@@ -277,7 +281,7 @@ impl Tensor {
 
     /// Its bytes where they lie in their file.
     fn map(&self, py: Python<'_>) -> PyResult<Mapping> {
-        let tensor = self.get().or_raise(py)?;
+        let tensor = self.tensor().or_raise(py)?;
         py.detach(|| Mapping::new(&tensor)).or_raise(py)
     }
 }

@@ -94,7 +94,7 @@ impl Engine {
         let page = report::write(&folder, &ended.summary, tensorferry_check::SCRIPT)?;
         let mut document = serde_json::to_value(&ended.summary).unwrap_or_default();
         document["report_page"] = json!(page);
-        document["notes"] = json!(ended.notes);
+        document["notes"] = json!([&*loaded.notes, &*ended.notes].concat());
         Ok(document)
     }
 

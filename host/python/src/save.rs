@@ -5,23 +5,57 @@ use crate::arrow;
 use crate::engine::Engine;
 use crate::errors::OrRaise;
 use crate::memory::Readable;
+use crate::model::Tensor;
 use crate::objects;
 use crate::work;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::collections::{BTreeMap, HashMap};
-use tensorferry::{Dtype, Error, NewTensor};
+use tensorferry::{Dtype, Error, NewTensor, Result};
 
-/// An array: an object that lends its memory by `DLPack`, or bytes with their dtype and shape.
+/// An array: a tensor of an opened input, bytes with their dtype and shape, or an object that lends its memory by `DLPack`.
 #[derive(FromPyObject)]
 enum Array<'py> {
+    Opened(Bound<'py, Tensor>),
     Bytes(Bound<'py, PyAny>, String, Vec<u64>),
     Lent(Bound<'py, PyAny>),
 }
 
+/// What is to be written.
+enum Content {
+    Opened(tensorferry::Tensor),
+    Memory(Readable),
+}
+
+impl Content {
+    fn of(name: &str, array: &Array<'_>) -> PyResult<Self> {
+        Ok(match array {
+            Array::Opened(tensor) => {
+                let (py, tensor) = (tensor.py(), tensor.get().tensor());
+                let tensor = tensor.and_then(|tensor| known(name, tensor.dtype_name()).map(|_| tensor));
+                Self::Opened(tensor.or_raise(py)?)
+            }
+            Array::Bytes(bytes, dtype, shape) => {
+                let dtype = known(name, dtype).or_raise(bytes.py())?;
+                Self::Memory(Readable::bytes(bytes, dtype, shape.clone())?)
+            }
+            Array::Lent(array) => Self::Memory(Readable::lent(array)?),
+        })
+    }
+}
+
+/// A dtype that every format knows.
+fn known(name: &str, dtype: &str) -> Result<Dtype> {
+    Dtype::named(dtype).ok_or_else(|| {
+        let problem = Error::unsupported("a dtype that its own format alone has");
+        problem.tensor(name).found(dtype).expected("a use of convert")
+    })
+}
+
 #[pymethods]
 impl Engine {
-    /// Writes arrays under their names. Those that are the same memory are one tensor.
+    /// Writes arrays under their names. Those that are the same memory are one tensor, and so are those that are one in
+    /// an opened input, which is read as it is written.
     #[pyo3(signature = (arrays, output, metadata, progress))]
     fn save<'py>(
         &self,
@@ -31,25 +65,20 @@ impl Engine {
         metadata: BTreeMap<String, String>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let mut readable: Vec<(String, Readable)> = Vec::with_capacity(arrays.len());
+        let mut given: Vec<(String, Content)> = Vec::with_capacity(arrays.len());
         for item in arrays {
             let (name, array): (String, Array<'_>) = item.extract()?;
-            let array = match array {
-                Array::Bytes(bytes, dtype, shape) => {
-                    let known = Dtype::named(&dtype).ok_or_else(|| {
-                        let problem = Error::unsupported("a dtype that its own format alone has");
-                        problem.tensor(&name).found(&dtype).expected("a use of convert")
-                    });
-                    Readable::bytes(&bytes, known.or_raise(py)?, shape)?
-                }
-                Array::Lent(array) => Readable::lent(&array)?,
-            };
-            readable.push((name, array));
+            let content = Content::of(&name, &array)?;
+            given.push((name, content));
         }
         let registry = self.for_a_call();
         let report = work::run(py, registry.session(), progress.as_ref(), || {
             let mut first: HashMap<_, String> = HashMap::new();
-            let tensors = readable.into_iter().map(|(name, array)| {
+            let tensors = given.into_iter().map(|(name, content)| {
+                let array = match content {
+                    Content::Opened(tensor) => return NewTensor::opened(name, &tensor),
+                    Content::Memory(array) => array,
+                };
                 let (dtype, shape) = (array.dtype, array.shape.clone());
                 if let Some(first) = first.get(&array.identity()) {
                     return NewTensor::tied(name, dtype, shape, first.clone());

@@ -11,7 +11,8 @@ use tensorferry::{Error, Result, Session};
 const STEP: Duration = Duration::from_millis(50);
 
 /// Does `work`, which obeys `session`. `progress` is called with bytes that are done, all of them, and what is done with
-/// them; if it raises, or a signal's handler does, the work is cancelled and ended first.
+/// them; if it raises, or a signal's handler does, the work is cancelled and ended first. It is called before anything
+/// is begun, too, and once more when all is done: only what it raises then comes too late.
 ///
 /// # Errors
 /// What the work gives, as an exception; what `progress` or a handler raised.
@@ -21,6 +22,9 @@ pub(crate) fn run<T: Send>(
     progress: Option<&Py<PyAny>>,
     work: impl FnOnce() -> Result<T> + Send,
 ) -> PyResult<T> {
+    if let Some(progress) = progress {
+        tell(py, session, progress)?;
+    }
     let (outcome, raised) = py.detach(|| {
         std::thread::scope(|scope| {
             let (send, done) = sync_channel(1);

@@ -10,6 +10,7 @@ import textwrap
 import time
 
 import numpy
+import pyarrow
 import pytest
 from conftest import FIXTURES
 
@@ -55,8 +56,13 @@ def test_differences_say_how_far_numbers_are_apart(tmp_path):
     b["w"][2, 0] = numpy.nan
     for name, arrays in (("a", a), ("b", b)):
         tensorferry.save(arrays, tmp_path / f"{name}.safetensors")
-    missing, found = tensorferry.diff(tmp_path / "a.safetensors", tmp_path / "b.safetensors").differences
-    assert (missing.kind, missing.name) == ("missing", "only")
+    differences = tensorferry.diff(tmp_path / "a.safetensors", tmp_path / "b.safetensors")
+    assert differences.tensors and differences.records is None
+    missing, found = differences.differences
+    assert (missing.kind, missing.name, missing.a, missing.b, missing.elements) == ("missing", "only", None, None, None)
+    assert found.a is None and found.records is None and "a" not in found.as_dict() and "a" in dir(found)
+    with pytest.raises(AttributeError):
+        missing.unheard_of
     assert (found.kind, found.elements, found.of, found.nan) == ("content", 2, 12, 1)
     assert (found.largest, found.largest_at, found.largest_values) == (0.5, [1, 2], [6.0, 6.5])
     assert (found.relative, found.relative_at) == (0.5 / 6.5, [1, 2])
@@ -140,11 +146,27 @@ def test_a_callback_that_raises_ends_the_work(tmp_path):
     def stop(done, of, stage):
         raise Enough
 
+    rows = pyarrow.table({"n": [1]})
+    for use in (
+        lambda: tensorferry.convert(tmp_path / "a.npy", tmp_path / "b.safetensors", verify=True, progress=stop),
+        lambda: tensorferry.save({"a": numpy.zeros(3)}, tmp_path / "b.safetensors", progress=stop),
+        lambda: tensorferry.write(rows, tmp_path / "b.parquet", progress=stop),
+    ):
+        with pytest.raises(Enough):
+            use()
+        assert os.listdir(tmp_path) == ["a.npy"]
+    # What is raised when all is done comes too late.
+    told = []
+
+    def stop_at_the_end(done, of, stage):
+        told.append(stage)
+        if len(told) > 1:
+            raise Enough
+
+    numpy.save(tmp_path / "a.npy", numpy.zeros(3))
     with pytest.raises(Enough):
-        tensorferry.convert(tmp_path / "a.npy", tmp_path / "b.safetensors", verify=True, progress=stop)
-    # The callback may have been called for the first time when all was done; then nobody can take it back.
-    left = set(os.listdir(tmp_path)) - {"a.npy", "b.safetensors"}
-    assert not left, left
+        tensorferry.convert(tmp_path / "a.npy", tmp_path / "b.safetensors", progress=stop_at_the_end)
+    assert set(os.listdir(tmp_path)) <= {"a.npy", "b.safetensors"} and len(told) == 2
 
 
 def sparse(path, dtype, *shape):
@@ -162,6 +184,7 @@ USES = {
     "part": ("kept = tensorferry.open('a.npy')['a'][5:9].numpy()", 0),
     "mmap": ("kept = tensorferry.open('a.npy', mmap=True)['a'].numpy()", 0),
     "convert": ("tensorferry.convert('a.npy', 'b.safetensors')", 0),
+    "save": ("tensorferry.save(tensorferry.open('a.npy'), 'b.safetensors')", 0),
     "cast": ("tensorferry.convert('a.npy', 'b.safetensors', steps=['cast:f16'], verify=True)", 0),
 }
 

@@ -1,5 +1,6 @@
 """Whatever is wrong raises an exception that says what and where, and none ends the interpreter."""
 
+import errno
 import os
 import pickle
 
@@ -159,12 +160,49 @@ def test_what_is_not_there_is_told_with_what_was_probably_meant(tmp_path):
         ("say which with --to: expected --to with one of a", "say which with to=: expected to= with one of a"),
         ("--strict: x; --allow-loss alias lets", 'strict=True: x; allow=["alias"] lets'),
         ("a-i b-o c--force d", "a-i b-o c--force d"),
+        ('did you mean "w --strict"? or --strict', 'did you mean "w --strict"? or strict=True'),
+        ('file "a --to \\"b -i x=y.pt", or --to', 'file "a --to \\"b -i x=y.pt", or to='),
     ],
 )
 def test_hints_speak_of_arguments_and_not_of_flags(said, meant):
     from tensorferry._errors import in_python
 
     assert in_python(said) == meant
+
+
+def test_names_stay_as_they_are(tmp_path):
+    junk = tmp_path / "a --to b.safetensors"
+    junk.write_text("junk")
+    with pytest.raises(tensorferry.MalformedError) as caught:
+        tensorferry.open(junk)
+    assert f'"{junk.name}"' in str(caught.value) and caught.value.file == junk.name
+    there = tmp_path / "b --force c.safetensors"
+    tensorferry.save({"w --strict": numpy.zeros(2)}, there)
+    with pytest.raises(FileExistsError) as caught:
+        tensorferry.save({"w": numpy.zeros(2)}, there)
+    assert str(caught.value) == f"usage: {there} exists; use force=True to replace it"
+    assert caught.value.message == f"{there} exists; use force=True to replace it"
+    with tensorferry.open(there) as model:
+        with pytest.raises(KeyError) as caught:
+            model["w --strick"]
+    assert str(caught.value).count("w --stric") == 2
+
+
+def test_errors_of_the_system_have_its_number(tmp_path):
+    numpy.save(tmp_path / "a.npy", numpy.zeros(3))
+    uses = {
+        errno.ENOENT: lambda: tensorferry.open(tmp_path / "absent"),
+        errno.EEXIST: lambda: tensorferry.convert(tmp_path / "a.npy", tmp_path / "a.npy"),
+    }
+    for number, use in uses.items():
+        with pytest.raises(OSError) as caught:
+            use()
+        for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+            assert (error.errno, error.filename, error.strerror) == (number, error.file, os.strerror(number)) and error.file
+            assert str(error).startswith("usage: ")
+    with pytest.raises(tensorferry.SystemFault) as caught:
+        tensorferry.convert(tmp_path / "a.npy", "/proc/b.safetensors")
+    assert caught.value.errno and caught.value.filename == caught.value.file
 
 
 def test_mistakes_of_arguments_are_told(tmp_path):
@@ -189,3 +227,23 @@ def test_a_file_that_changes_is_told(tmp_path):
             file.write(b"more")
         with pytest.raises(tensorferry.TransientError):
             model.numpy()
+
+
+def test_no_single_read_gives_what_was_written_later(tmp_path):
+    path = tmp_path / "a.npy"
+    numpy.save(path, numpy.zeros((4, 5)))
+    with tensorferry.open(path) as model:
+        tensor = model["a"]
+        tensor.numpy()
+        with open(path, "r+b") as file:
+            file.seek(-8, os.SEEK_END)
+            file.write(b"\1" * 8)
+        # Clocks of file systems are coarse.
+        os.utime(path)
+        for read in (
+            tensor.numpy, tensor.torch, tensor.bytes, tensor[1:].numpy, tensor[::2].numpy, tensor[1:, ::2].bytes,
+            tensor.__dlpack__, model.stats, lambda: numpy.asarray(tensor),
+        ):  # fmt: skip
+            with pytest.raises(tensorferry.TransientError, match="changed") as caught:
+                read()
+            assert caught.value.file == "a.npy"

@@ -200,6 +200,39 @@ def test_files_are_mapped_on_request_alone(tmp_path, mmap):
     assert (str(path) in pathlib.Path("/proc/self/maps").read_text()) == mmap and kept
 
 
+def test_numpy_has_a_copy_where_it_asks_for_one(tmp_path):
+    path = tmp_path / "a.npy"
+    numpy.save(path, numpy.arange(4, dtype=numpy.int32))
+    with tensorferry.open(path, mmap=True) as model:
+        (tensor,) = model.values()
+        copies = [numpy.array(tensor), numpy.array(tensor, copy=True), tensor.__array__(copy=True)]
+        mapped = [numpy.asarray(tensor), tensor.__array__(copy=False), numpy.array(tensor, copy=False)]
+        for refused in (lambda: tensor[1:].__array__(copy=False), lambda: tensor.__array__(numpy.int64, copy=False)):
+            with pytest.raises(ValueError, match="is a copy"):
+                refused()
+        assert tensor.__array__(numpy.int64).dtype == numpy.int64 and numpy.array(tensor[1:]).tolist() == [1, 2, 3]
+        with open(path, "r+b") as file:
+            file.seek(-4, 2)
+            file.write(b"\7\0\0\0")
+        assert all(array.tolist() == [0, 1, 2, 3] for array in copies)
+        assert all(array.tolist() == [0, 1, 2, 7] for array in mapped)
+    with tensorferry.open(path) as model:
+        (tensor,) = model.values()
+        with pytest.raises(ValueError, match="is a copy"):
+            tensor.__array__(copy=False)
+
+
+def test_a_lazy_tensor_is_not_taken_for_its_numbers(tmp_path):
+    tensorferry.save({"no": numpy.array([False]), "x": numpy.arange(2)}, tmp_path / "a.safetensors")
+    with tensorferry.open(tmp_path / "a.safetensors") as model:
+        for asked in (
+            lambda: bool(model["no"]), lambda: not model["x"], lambda: model["x"] == model["x"], lambda: model["x"] != 1,
+        ):  # fmt: skip
+            with pytest.raises(TypeError, match="numpy"):
+                asked()
+        assert len({model["x"], model["no"]}) == 2
+
+
 def test_numbers_of_four_and_two_bits_take_a_byte_each(tmp_path):
     import ml_dtypes
     import onnx
@@ -302,6 +335,31 @@ def test_lazy_objects_are_pickled_by_their_path():
     assert list(again) == list(model)
     part = pickle.loads(pickle.dumps(model[name][1:]))
     numpy.testing.assert_array_equal(part.numpy(), model[name].numpy()[1:])
+
+
+def test_a_relative_path_is_of_the_folder_where_it_was_opened(tmp_path, monkeypatch):
+    import pyarrow
+
+    for number, folder in enumerate(("one", "two")):
+        (tmp_path / folder / "rows").mkdir(parents=True)
+        numpy.save(tmp_path / folder / "a.npy", numpy.full(3, number))
+        for name in "ab":
+            tensorferry.write(pyarrow.table({"n": [number]}), tmp_path / folder / "rows" / f"{name}.parquet")
+    monkeypatch.chdir(tmp_path / "one")
+    model, scan = tensorferry.open("../one/a.npy"), tensorferry.scan("rows")
+    lazy = [pickle.dumps(thing) for thing in (model, model["a"][1:], scan)]
+    for missing in ("absent.npy", "rows/absent.npy", ""):
+        with pytest.raises(tensorferry.NotFoundError) as caught:
+            tensorferry.open(missing)
+        error = caught.value
+        assert error.file == error.filename == missing
+        assert str(tmp_path) not in str(error) + error.message
+    monkeypatch.chdir(tmp_path / "two")
+    assert model.numpy()["a"].tolist() == model["a"].numpy().tolist() == [0, 0, 0]
+    assert scan.to_pyarrow().read_all()["n"].to_pylist() == [0, 0]
+    again, part, rows = map(pickle.loads, lazy)
+    assert again["a"].numpy().tolist() == [0, 0, 0] and part.numpy().tolist() == [0, 0]
+    assert rows.to_pyarrow().read_all()["n"].to_pylist() == [0, 0]
 
 
 def test_tied_tensors_are_loaded_as_one(tmp_path):

@@ -225,6 +225,18 @@ def test_written_and_read_again(tmp_path, ending):
     assert tensorferry.ray.read(tmp_path / "out").count() == 400
 
 
+def test_files_of_a_data_set_have_one_schema_whatever_their_dictionaries(tmp_path):
+    def table(count, keys):
+        words = pyarrow.array([f"w{n}" for n in range(count)]).dictionary_encode()
+        return pyarrow.table({"word": words.cast(pyarrow.dictionary(keys, pyarrow.string()))})
+
+    tables = [table(100, pyarrow.int8()), table(300, pyarrow.int16())]
+    for name, given in {"one": tables[:1] * 2, "several": tables}.items():
+        parts = [tensorferry.ray.write(ray.data.from_arrow(part), tmp_path / name / f"{n}.parquet") for n, part in enumerate(given)]
+        assert sum(part.records for part in parts) == sum(map(len, given))
+        assert pyarrow.parquet.read_table(tmp_path / name)["word"].to_pylist() == sum((part["word"].to_pylist() for part in given), [])
+
+
 def test_what_is_there_is_kept_replaced_or_refused(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/README").write_text("another's")

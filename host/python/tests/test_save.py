@@ -1,5 +1,7 @@
 """What is saved is what was given, whoever made the array and however it lies."""
 
+import errno
+
 import numpy
 import pytest
 import torch
@@ -82,10 +84,63 @@ def test_jax_and_lazy_tensors(tmp_path):
     made = {"x": jax.numpy.arange(6, dtype=jax.numpy.bfloat16).reshape(2, 3)}
     tensorferry.save(made, tmp_path / "jax.safetensors")
     with tensorferry.open(tmp_path / "jax.safetensors") as model:
-        tensorferry.save({"part": model["x"][1:], **model}, tmp_path / "lazy.safetensors")
+        tensorferry.save({"part": model["x"][1:], "row": model["x"][0], **model}, tmp_path / "lazy.safetensors")
         assert (model["x"].jax() == made["x"]).all()
     with tensorferry.open(tmp_path / "lazy.safetensors") as model:
-        assert model["part"].shape == (1, 3)
+        assert model["part"].shape == (1, 3) and model["row"].shape == (3,)
+        assert model["row"].jax().tolist() == made["x"][0].tolist() and (model["x"].jax() == made["x"]).all()
+
+
+@pytest.fixture
+def little_memory():
+    """What is brought in order, or read twice, goes to temporary files."""
+    tensorferry.configure(memory=4 << 20)
+    yield
+    tensorferry.configure()
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (1500, 1000)])
+def test_lazy_tensors_that_are_one_stay_one(tmp_path, shape, little_memory):
+    weight = torch.randn(shape)
+    turned = weight.t()
+    given = {"w": weight, "tied": weight, "turned": turned, "turned.tied": turned, "n": torch.arange(3)}
+    torch.save(given, tmp_path / "tied.pt")
+    with tensorferry.open(tmp_path / "tied.pt") as model:
+        report = tensorferry.save(model, tmp_path / "again.pt")
+        assert not report.losses
+        told = tensorferry.save(model, tmp_path / "apart.safetensors").losses
+        # As of a conversion.
+        converted = tensorferry.convert(tmp_path / "tied.pt", tmp_path / "converted.safetensors").losses
+        assert [(loss.kind, loss.what) for loss in told] == [("alias", "tied"), ("alias", "turned.tied")]
+        assert set(map(repr, told)) <= set(map(repr, converted))
+    back = torch.load(tmp_path / "again.pt")
+    assert back["w"].data_ptr() == back["tied"].data_ptr() and torch.equal(back["w"], weight)
+    for path in ("again.pt", "apart.safetensors"):
+        found = load_file(tmp_path / path)
+        assert found.keys() == given.keys() and all(torch.equal(found[name], given[name]) for name in given)
+    # One of the two alone is whole, too.
+    with tensorferry.open(tmp_path / "tied.pt") as model:
+        tensorferry.save({"only": model["tied"]}, tmp_path / "only.pt")
+    assert torch.equal(torch.load(tmp_path / "only.pt")["only"], weight)
+
+
+def test_lazy_tensors_are_compared_with_their_checksums_and_their_file(tmp_path):
+    torch.save({"a": torch.arange(1 << 20), "b": torch.arange(5)}, tmp_path / "a.pt")
+    whole = (tmp_path / "a.pt").read_bytes()
+    at = whole.index(torch.arange(1 << 20).numpy().tobytes()[4096:8192])
+    (tmp_path / "bad.pt").write_bytes(whole[:at] + b"\x77" + whole[at + 1 :])
+    with tensorferry.open(tmp_path / "bad.pt") as model:
+        with pytest.raises(tensorferry.MalformedError, match="crc32"):
+            tensorferry.save(model, tmp_path / "b.safetensors")
+    with tensorferry.open(tmp_path / "a.pt") as model:
+        lazy = model["a"]
+        with open(tmp_path / "a.pt", "ab") as file:
+            file.write(b"more")
+        with pytest.raises(tensorferry.TransientError):
+            tensorferry.save(model, tmp_path / "b.safetensors")
+    with pytest.raises(tensorferry.UsageError, match="closed"):
+        tensorferry.save({"a": lazy}, tmp_path / "b.safetensors")
+    assert not (tmp_path / "b.safetensors").exists()
 
 
 def test_mistakes_are_told(tmp_path):
@@ -95,21 +150,32 @@ def test_mistakes_are_told(tmp_path):
         ({1: array}, TypeError),
         ({"a": numpy.array(["x"], object)}, tensorferry.UnsupportedError),
         ({"a": torch.eye(2).to_sparse()}, tensorferry.UnsupportedError),
-        ({"a": torch.empty(2, device="meta")}, Exception),
+        ({"a": torch.empty(2, device="meta")}, tensorferry.UnsupportedError),
+        ({"a": numpy.ma.array([1.0, 2.0], mask=[0, 1])}, tensorferry.UnsupportedError),
+        ({"a\udc80": array}, tensorferry.UsageError),
         ({"a": {"b": array}}, TypeError),
         ([array], TypeError),
         (torch.nn.Linear(2, 2), TypeError),
     ]:
-        with pytest.raises(raised):
+        with pytest.raises(raised) as caught:
             tensorferry.save(tensors, tmp_path / "a.safetensors")
+        if issubclass(raised, tensorferry.Error):
+            assert caught.value.tensor in tensors
         assert not (tmp_path / "a.safetensors").exists()
     with pytest.raises(TypeError):
         tensorferry.save({"a": array}, tmp_path / "a.safetensors", {"n": 1})
     with pytest.raises(tensorferry.UsageError):
         tensorferry.save({"a": array}, tmp_path / "a.unheard_of")
     tensorferry.save({"a": array}, tmp_path / "a.safetensors")
-    with pytest.raises(tensorferry.UsageError, match="exists; use force=True"):
+    with pytest.raises(FileExistsError, match="exists; use force=True") as caught:
         tensorferry.save({"a": array}, tmp_path / "a.safetensors")
+    error = caught.value
+    assert isinstance(error, tensorferry.OutputExistsError) and isinstance(error, tensorferry.UsageError)
+    assert error.file == error.filename == str(tmp_path / "a.safetensors") and error.errno == errno.EEXIST
+    with pytest.raises(tensorferry.UsageError, match="parquet holds records.*a.parquet"):
+        tensorferry.save({"a": array}, tmp_path / "a.parquet")
+    with pytest.warns(UserWarning, match="no tensors"):
+        tensorferry.save({}, tmp_path / "none.safetensors")
     tensorferry.save({"a": array}, tmp_path / "a.safetensors", force=True)
 
 
@@ -166,3 +232,7 @@ def test_what_a_format_cannot_hold_is_warned_of(tmp_path):
     with pytest.warns(UserWarning, match="lacks tensor 'b'"):
         report = tensorferry.save({"a": torch.zeros(2), "b": torch.zeros(2, dtype=torch.bfloat16)}, tmp_path / "a.npz")
     assert [loss.what for loss in report.losses] == ["b"]
+    # A step is what another function takes.
+    assert 'convert(..., steps=["cast:f32"])' in report.losses[0].why
+    with pytest.raises(tensorferry.UsageError, match=r"convert\(\.\.\., steps="):
+        tensorferry.save({"a": torch.zeros(2), "b": torch.zeros(2)}, tmp_path / "a.npy")

@@ -145,6 +145,66 @@ def test_writing_refuses_what_is_no_table(tmp_path, rows):
     assert not (tmp_path / "a.parquet").exists()
 
 
+def test_dictionaries_stay_where_the_format_has_some(tmp_path):
+    import pandas
+
+    words = pandas.Categorical(["b", "a", None, "b"], categories=["a", "b"], ordered=True)
+    frame = pandas.DataFrame({"c": words})
+    tensorferry.write(frame, tmp_path / "a.arrow")
+    assert pandas.read_feather(tmp_path / "a.arrow")["c"].cat.ordered
+    table = pyarrow.table(
+        {
+            "d": pyarrow.array(["a", "b", "a", None]).dictionary_encode(),
+            "n": pyarrow.array([1.5, None, 2.5, 1.5]).dictionary_encode(),
+            "truth": pyarrow.array([True, None, False, True]).dictionary_encode(),
+            "v": pyarrow.array(["x", None, "z", "long enough to be no inline view"], pyarrow.string_view()),
+            "r": pyarrow.RunEndEncodedArray.from_arrays([2, 4], ["p", "q"]),
+            "l": pyarrow.array([["x"], ["y", "x"], None, []], pyarrow.list_(pyarrow.dictionary(pyarrow.int8(), pyarrow.string()))),
+        }
+    )
+    for name in ("a.parquet", "b.arrow", "a.jsonl"):
+        assert not tensorferry.write(table, tmp_path / name).losses
+        assert tensorferry.scan(tmp_path / name).to_pyarrow().read_all().to_pydict() == table.to_pydict(), name
+    for name in ("a.tfrecord", "a.csv"):
+        assert tensorferry.write(table, tmp_path / name).records == 4
+    with pyarrow.ipc.open_file(tmp_path / "b.arrow") as back:
+        assert back.schema.field("d").type == table.schema.field("d").type
+        assert back.schema.field("l").type.value_type == pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+        assert back.schema.field("v").type == back.schema.field("r").type == pyarrow.string()
+    # Each batch brings its own dictionary, and all of them have more words than its keys can tell apart.
+    narrow = pyarrow.dictionary(pyarrow.int8(), pyarrow.string())
+    words = [pyarrow.array([f"{letter}{n}" for n in range(100)]).dictionary_encode().cast(narrow) for letter in "ab"]
+    table = pyarrow.table({"w": pyarrow.chunked_array(words)})
+    for name in ("two.arrow", "two.arrows", "two.parquet"):
+        tensorferry.write(table, tmp_path / name)
+        assert tensorferry.scan(tmp_path / name).to_pyarrow().read_all()["w"].to_pylist() == table["w"].to_pylist()
+
+
+def test_what_a_stream_raises_is_told(tmp_path, rows):
+    path, table = rows
+
+    def batches():
+        yield table.to_batches()[0]
+        raise ZeroDivisionError("of the producer")
+
+    reader = pyarrow.RecordBatchReader.from_batches(table.schema, batches())
+    with pytest.raises(tensorferry.UsageError, match="stream of records failed.*of the producer"):
+        tensorferry.write(reader, tmp_path / "a.parquet")
+    (tmp_path / "bad.jsonl").write_text('{"a": 1}\n' * 3 + '{"a": \n')
+    scan = tensorferry.scan(tmp_path / "bad.jsonl", infer=2)
+    with pytest.raises(tensorferry.MalformedError) as caught:
+        tensorferry.write(scan, tmp_path / "a.parquet")
+    assert caught.value.file.endswith("bad.jsonl") and caught.value.offset == 27
+    # Not what another stream of it has raised.
+    with pytest.raises(tensorferry.UsageError, match="says no|does not say"):
+        tensorferry.write(scan, tmp_path / "a.unheard_of")
+    assert not (tmp_path / "a.parquet").exists()
+    reader = pyarrow.RecordBatchReader.from_batches(table.schema, table.to_batches())
+    tensorferry.write(reader, tmp_path / "a.parquet")
+    with pytest.warns(UserWarning, match="no records"):
+        tensorferry.write(reader, tmp_path / "b.parquet")
+
+
 def test_dictionaries_and_views_are_written_as_what_they_stand_for(tmp_path):
     table = pyarrow.table(
         {

@@ -22,6 +22,16 @@ def main() -> None:
     assert report.tensors == 2 and [loss.kind for loss in report.losses] is not None
     assert load_file("model.npz")["a.weight"].dtype == torch.float32
 
+    found = tensorferry.diff("model.safetensors", "model.npz")
+    for difference in found.differences:
+        print(difference.kind, difference.a, difference.b, difference.first, difference.records, found.tensors, found.columns)
+    for verdict in tensorferry.verify(b"model.npz"):
+        print(verdict.verdict, verdict.problems, verdict.error, verdict.files, verdict.bytes, verdict.receipt)
+    for known in tensorferry.formats().values():
+        assert known.library is None or known.plugin is not None, known.members
+    print([column.shape for column in tensorferry.inspect(b"model.npz").columns.values()])
+    tensorferry.save({"one": numpy.float32(1)}, "scalar.npz")
+
     try:
         tensorferry.open("absent.gguf")
     except tensorferry.NotFoundError as error:

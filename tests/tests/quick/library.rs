@@ -201,11 +201,14 @@ fn tensors_are_saved_whole_or_not_at_all() {
     let copies = model
         .tensors()
         .map(|tensor| NewTensor::new(tensor.name(), tensor.dtype(), tensor.shape(), tensor.read().unwrap()));
-    registry.save(folder.path().join("m.pt"), copies).unwrap();
-    assert_eq!(
-        registry.open(folder.path().join("m.pt")).unwrap().tensor("a").unwrap().read().unwrap(),
-        [7; 24]
-    );
+    // Or as they are read: what is one stays one, under whatever names.
+    let again = ["b", "c"].map(|name| NewTensor::opened(name, &model.tensor("a").unwrap()));
+    registry.save(folder.path().join("m.pt"), copies.chain(again)).unwrap();
+    let copied = registry.open(folder.path().join("m.pt")).unwrap();
+    assert!(copied.tensors().all(|tensor| tensor.read().unwrap() == [7; 24]));
+    assert_eq!(copied.catalog().ties().iter().map(|first| first.0).collect::<Vec<_>>(), [0, 1, 1]);
+    let rows = registry.save(folder.path().join("m.tfrecord"), [tensor("a", 24)]);
+    fails(rows, ErrorKind::Usage, "tfrecord holds records, and these are tensors: file");
     let (ferry, forced) = (Ferry::new(), SaveOptions::new().force(true));
     registry.save_with(&path, [tensor("b", 24)], &forced).unwrap();
     assert_eq!(ferry.tensors(&path).into_keys().collect::<Vec<_>>(), ["b"]);

@@ -13,7 +13,7 @@ use crate::read::source::FileSource;
 use crate::records::flow::{BATCH_ROWS, Flow, from_fn};
 use crate::records::steps::{FlowSource, Origin};
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tensorferry_sdk::records::{Batched, from_stream};
@@ -82,7 +82,7 @@ impl FlowSource for OneStream {
                     none => none.insert(self.take()?),
                 };
                 match batches.next() {
-                    Some(batch) => rest = Some(batch.map_err(from_stream)?),
+                    Some(batch) => rest = Some(batch.map_err(failed)?),
                     None => return Ok(None),
                 }
             }
@@ -99,7 +99,17 @@ impl OneStream {
     }
 }
 
-/// The columns, each of the type that files have for it: views, dictionaries and runs are ways to hold a value in memory.
+/// The error of a stream that failed: of one that came through C's interface nothing but a text is known, and nobody has
+/// read a file that is malformed.
+fn failed(error: ArrowError) -> Error {
+    match error {
+        ArrowError::CDataInterface(text) => Error::usage(format!("the stream of records failed: {text}")),
+        other => from_stream(other),
+    }
+}
+
+/// The columns, each of the type that files have for it: views and runs are ways to hold a value in memory. A dictionary
+/// is one of the column's own: of categories, say.
 fn plain_schema(schema: &Schema) -> SchemaRef {
     let fields: Vec<FieldRef> = schema.fields().iter().map(plain_field).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
@@ -115,7 +125,11 @@ fn plain_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Utf8View => DataType::Utf8,
         DataType::BinaryView => DataType::Binary,
-        DataType::Dictionary(_, values) => plain_type(values),
+        DataType::Dictionary(keys, values) => match plain_type(values) {
+            // Writers whose format has no dictionaries unfold these, and say what they cannot hold.
+            values if is_scalar(&values) => DataType::Dictionary(wide_enough(keys), Box::new(values)),
+            values => values,
+        },
         DataType::RunEndEncoded(_, values) => plain_type(values.data_type()),
         DataType::List(item) | DataType::ListView(item) => DataType::List(plain_field(item)),
         DataType::LargeList(item) | DataType::LargeListView(item) => DataType::LargeList(plain_field(item)),
@@ -123,6 +137,24 @@ fn plain_type(data_type: &DataType) -> DataType {
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_field).collect::<Fields>()),
         other => other.clone(),
     }
+}
+
+/// The type of a dictionary's keys, for values that many batches bring, each in a dictionary of its own.
+fn wide_enough(keys: &DataType) -> Box<DataType> {
+    let is_narrow = matches!(keys, DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16);
+    Box::new(if is_narrow { DataType::Int32 } else { keys.clone() })
+}
+
+fn is_scalar(data_type: &DataType) -> bool {
+    let is_of_bytes = matches!(
+        data_type,
+        DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::FixedSizeBinary(_)
+    );
+    is_of_bytes || data_type.is_primitive()
 }
 
 fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {

@@ -42,6 +42,18 @@ impl Model {
         Ok(())
     }
 
+    /// Compares the storages behind a tensor with their checksums, unless that was done before: in this thread.
+    ///
+    /// # Errors
+    /// Malformed, if a checksum is wrong; whatever reading gives.
+    pub(super) fn compare(&self, logical: &Logical<'_>, id: TensorId) -> Result<()> {
+        for storage in self.not_compared(logical, id)? {
+            logical.stored().check_digests(&[storage])?;
+            self.has_compared(vec![storage]);
+        }
+        Ok(())
+    }
+
     /// The storages behind a tensor that have a checksum, as far as they have not been compared. Those that are decoded
     /// are compared then.
     fn not_compared(&self, logical: &Logical<'_>, id: TensorId) -> Result<Vec<StorageId>> {

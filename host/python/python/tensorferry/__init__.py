@@ -47,6 +47,7 @@ _PLACES = {
     "PluginError": "_errors",
     "UsageError": "_errors",
     "NotFoundError": "_errors",
+    "OutputExistsError": "_errors",
     "TensorNotFoundError": "_errors",
     "VerificationError": "_errors",
     "CancelledError": "_errors",

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType
-from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias, TypeVar, overload
+from typing import Any, Literal, NoReturn, Protocol, SupportsIndex, TypeAlias, TypeVar, overload
 
 import jax as _jax
 import numpy as _numpy
@@ -15,11 +15,11 @@ __all__ = [
     "open", "convert", "inspect", "diff", "check", "verify", "formats", "save", "run", "scan", "write", "configure",
     "Model", "Tensor", "Scan", "Report", "Inspection", "TensorInfo", "Statistics", "Histogram", "ColumnInfo",
     "Difference", "Differences", "Verdict", "Format", "RunSummary", "Loss", "StateObject", "Error", "MalformedError", "UnsupportedError",
-    "LimitError", "SystemFault", "TransientError", "PluginError", "UsageError", "NotFoundError",
+    "LimitError", "SystemFault", "TransientError", "PluginError", "UsageError", "NotFoundError", "OutputExistsError",
     "TensorNotFoundError", "VerificationError", "CancelledError", "__version__",
 ]  # fmt: skip
 
-_Path: TypeAlias = str | os.PathLike[str]
+_Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 _Option: TypeAlias = str | int | float | bool | os.PathLike[str] | list[str] | tuple[str, ...] | None
 _Progress: TypeAlias = bool | Callable[[int, int, str], object] | None
 _Index: TypeAlias = SupportsIndex | slice | EllipsisType
@@ -91,7 +91,7 @@ def verify(
 ) -> list[Verdict]: ...
 def formats() -> dict[str, Format]: ...
 def save(
-    tensors: Mapping[str, _Array | Tensor | _numpy.ndarray[Any, Any]],
+    tensors: Mapping[str, _Array | Tensor | _numpy.ndarray[Any, Any] | _numpy.generic],
     path: _Path,
     metadata: Mapping[str, str] | None = None,
     *,
@@ -152,6 +152,9 @@ class Tensor:
     ) -> None: ...
     def __len__(self) -> int: ...
     __iter__: None
+    def __bool__(self) -> NoReturn: ...
+    def __eq__(self, other: object) -> NoReturn: ...
+    def __hash__(self) -> int: ...
     def __getitem__(self, index: _Index | tuple[_Index, ...]) -> Tensor: ...
     def bytes(self) -> bytes: ...
     def numpy(self) -> _numpy.ndarray[Any, Any]: ...
@@ -274,6 +277,8 @@ class TensorInfo(_Document):
 class ColumnInfo(_Document):
     name: str
     type: str
+    # Of each value, with `None` for a length that varies.
+    shape: list[int | None] | None
 
 class Report(_Document):
     input: str
@@ -303,28 +308,46 @@ class Inspection(_Document):
 class Difference(_Document):
     kind: str
     name: str
+    # What each side has, where it is a text: not of a tensor that one side lacks, or whose values differ.
     a: Any
     b: Any
+    # Whose it is, of the kind "attribute".
+    attribute: str | None
     # Where both sides have numbers and the same shape.
-    elements: int
-    of: int
-    nan: int
+    elements: int | None
+    of: int | None
+    nan: int | None
     largest: float | str | None
-    largest_at: list[int]
-    largest_values: list[float | str]
+    largest_at: list[int] | None
+    largest_values: list[float | str] | None
     relative: float | str | None
-    relative_at: list[int]
-    relative_values: list[float | str]
+    relative_at: list[int] | None
+    relative_values: list[float | str] | None
     cosine: float | None
+    # Of a column whose values differ.
+    records: int | None
+    first: int | None
 
 class Differences(_Document):
     equal: bool
     differences: list[Difference]
+    # Of tensors.
+    tensors: int | None
+    # Of records.
+    columns: int | None
+    records: dict[str, int] | None
     def __bool__(self) -> bool: ...
 
 class Verdict(_Document):
     verdict: Literal["ok", "no receipt", "unreadable", "missing", "changed"]
     output: str
+    receipt: str | None
+    problems: list[dict[str, Any]] | None
+    error: str | None
+    files: int | None
+    tensors: int | None
+    records: int | None
+    bytes: int | None
 
 class Format(_Document):
     id: str
@@ -334,16 +357,28 @@ class Format(_Document):
     writes: bool
     reads_records: bool
     writes_records: bool
+    indexes: bool
+    keeps: dict[str, bool]
+    members: list[str]
+    attributes: dict[str, Any]
+    output_revision: int
     options: list[dict[str, Any]]
+    plugin: dict[str, Any] | None
+    library: str | None
 
 class RunSummary(_Document):
+    manifest: str
+    ferry: str
+    started: str
+    budget: dict[str, Any]
     totals: dict[str, int]
     jobs: list[dict[str, Any]]
     interrupted: bool
     seconds: float
     report_page: str
     notes: list[str]
-    plan: dict[str, Any]
+    # Of a dry run, which has nothing else.
+    plan: dict[str, Any] | None
 
 class StateObject:
     kind: str
@@ -365,11 +400,17 @@ class Error(Exception):
 class MalformedError(Error, ValueError): ...
 class UnsupportedError(Error, NotImplementedError): ...
 class LimitError(Error, ValueError): ...
-class SystemFault(Error, OSError): ...
+class _SystemError(Error, OSError):
+    errno: int | None
+    strerror: str | None
+    filename: str | None
+
+class SystemFault(_SystemError): ...
 class TransientError(SystemFault): ...
 class PluginError(Error, RuntimeError): ...
 class UsageError(Error, ValueError): ...
-class NotFoundError(UsageError, FileNotFoundError): ...
+class NotFoundError(UsageError, _SystemError, FileNotFoundError): ...
+class OutputExistsError(UsageError, _SystemError, FileExistsError): ...
 class TensorNotFoundError(UsageError, KeyError): ...
 class VerificationError(Error, RuntimeError): ...
 class CancelledError(Error, RuntimeError): ...

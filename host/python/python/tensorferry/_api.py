@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ._engine import engine
-from ._errors import not_found, unsupported, usage
+from ._errors import Error, in_python, not_found, of_convert, reword, unsupported, usage
 from ._model import Model
 from ._progress import listener
 from ._results import (
@@ -32,17 +32,18 @@ def open(path, part=None, *, format=None, mmap=False, checksums=True, **options)
     - `format`: the format's id, instead of finding out
     - `mmap`: arrays of whole tensors are mappings of the file where it has their bytes as they are. Nothing is read
       before it is used; what is written to them stays in this process. A file that shrinks meanwhile may end the
-      process: not for network file systems. Otherwise every array is a copy
+      process, one that is written to changes the arrays: not for network file systems. Otherwise every array is a copy
     - `options`: of the format's reader, as `formats()` lists them
     - `checksums`: a whole tensor that is read for the first time is compared with the checksums that the format keeps of
       it, as `convert` does, and `MalformedError` says that one is wrong; parts of tensors and mappings are not compared.
       `False` saves the time, of torch's and TensorFlow's files
 
-    Raises `NotFoundError`, `MalformedError`, `UnsupportedError`, `LimitError`, `UsageError`.
+    Raises `NotFoundError`, `MalformedError`, `UnsupportedError`, `LimitError`, `UsageError`. Whatever reads a tensor
+    later raises `TransientError` if its file has been written to meanwhile.
     """
-    asked = _input(path, format, part, options)
-    again = (asked[0], part, format, mmap, checksums, options)
-    return Model(engine().open(asked, bool(checksums)), again, bool(mmap))
+    with _Place(path) as place:
+        opened = engine().open(_input(place.path, format, part, options), bool(checksums))
+    return Model(opened, (place.path, part, format, mmap, checksums, options), bool(mmap))
 
 
 def _reopen(path, part, format, mmap, checksums, options):  # type: ignore[no-untyped-def]
@@ -50,7 +51,7 @@ def _reopen(path, part, format, mmap, checksums, options):  # type: ignore[no-un
 
 
 def scan(path, steps=(), columns=None, *, part=None, format=None, **options):  # type: ignore[no-untyped-def]
-    """Opens a file or folder of records: TFRecord, Parquet, JSON lines.
+    """Opens a file or folder of records: TFRecord, WebDataset, MDS, JSON lines, Parquet, Arrow, CSV.
 
     - `steps`: on the records, as `ferry steps` lists them: `["filter:label<5", "take:100"]`
     - `columns`: only these, after the steps, in this order
@@ -59,9 +60,11 @@ def scan(path, steps=(), columns=None, *, part=None, format=None, **options):  #
 
     Raises `UsageError` for a step that cannot be done with these columns, and as `open` does.
     """
-    asked, texts, columns = _records(path, steps, columns, part, format, options)
-    again = (asked[0], tuple(steps), columns, part, format, options)
-    return Scan(engine().scan(asked, texts, columns), again)
+    steps = list(steps) if not isinstance(steps, str) else steps
+    with _Place(path) as place:
+        asked, texts, columns = _records(place.path, steps, columns, part, format, options)
+        opened = engine().scan(asked, texts, columns)
+    return Scan(opened, (place.path, tuple(steps), columns, part, format, options))
 
 
 def _rescan(path, steps, columns, part, format, options):  # type: ignore[no-untyped-def]
@@ -112,13 +115,14 @@ def convert(  # type: ignore[no-untyped-def]
 
     - `to`: the output's format, where its name does not say it; `format`: the input's
     - `part`: a branch of the input; `steps`: as `ferry steps` lists them, `["cast:bf16"]`
-    - `reader`, `writer`: options of the formats, `{"shard_size": "2GB"}`; of one that is given several times, a list
+    - `reader`, `writer`: options of the formats, `{"max_shard_size": "2GB"}`; of one that is given several times, a list
     - `verify`: reads the output back before it becomes visible, and compares every value
     - `strict`: a loss is an error, unless `allow` has its kind
     - `receipt`: writes one beside the output, for `verify()`
     - `force`: replaces what is there; `sync`: outlasts a power cut; `dry_run`: plans, and writes nothing
     - `progress`: `True` for a bar, or a function of bytes done, of how many, and `"read"`, `"copy"` or `"check"`.
-      What it raises ends the conversion, as Ctrl-C does, and nothing of the output is left
+      What it raises ends the conversion, as Ctrl-C does, and nothing of the output is left; the last call alone, which
+      says that all is done, comes when the output is there
     """
     how = (
         _texts(steps, "steps"),
@@ -223,13 +227,15 @@ def save(  # type: ignore[no-untyped-def]
     """Writes arrays of numpy, torch, jax, or of whoever has `__dlpack__`, under their names. Gives a `Report`.
 
     Nothing is copied but what does not lie side by side. Arrays that are the same memory are one tensor, if the format
-    can say so. Lazy tensors of an opened input may be among them.
+    can say so. Lazy tensors of an opened input may be among them: those that are one there are one again, and whole ones
+    are read as they are written, a window at a time; a part of one is read first. `save(model, path)` writes all of them.
 
     - `metadata`: texts by their keys
     - `to`, `writer`, `force`, `sync`, `progress`: as for `convert`
 
-    Raises `UsageError`, for a name that says no format or an output that is there already; `TypeError`, for what is no
-    array. What the format cannot hold is in the report's `losses`, and warned of.
+    Raises `UsageError`, for a name that says no format; `OutputExistsError`, for an output that is there already;
+    `UnsupportedError`, for an array that is more than its numbers, or has none; `TypeError`, for what is no array or no
+    name. What the format cannot hold is in the report's `losses`, and warned of.
     """
     if not hasattr(tensors, "items"):
         hint = ": state_dict() gives one" if hasattr(tensors, "state_dict") else ""
@@ -237,33 +243,56 @@ def save(  # type: ignore[no-untyped-def]
     arrays = [(_name(name), _array(name, array)) for name, array in tensors.items()]
     show, end = listener(progress)
     try:
-        return _told(engine().save(arrays, _output(path, to, writer, force, sync), _metadata(metadata), show))
+        done = _told(engine().save(arrays, _output(path, to, writer, force, sync), _metadata(metadata), show))
+    except Error as error:
+        reword(error, of_convert)
+        raise
     finally:
         end()
+    if not arrays:
+        _warn(f"{done.output} has no tensors: none were given")
+    return done
 
 
 def write(data, path, *, to=None, writer=None, force=False, sync=False, progress=False):  # type: ignore[no-untyped-def]
     """Writes the records of whoever has `__arrow_c_stream__`: tables of pyarrow, polars, pandas, duckdb, a `Scan`.
 
-    Gives a `Report`; the stream is pulled once, in bounded memory.
+    Gives a `Report`; the stream is pulled once, in bounded memory. Dictionaries, of a pandas `Categorical` say, stay
+    where the format has some. What a `Scan` raises is raised; of another stream that fails, `UsageError` has the text.
     """
     show, end = listener(progress)
+    before = data.error if isinstance(data, Scan) else None
     try:
-        return _told(engine().write(data, _output(path, to, writer, force, sync), show))
+        done = _told(engine().write(data, _output(path, to, writer, force, sync), show))
+    except Error as error:
+        # A stream hands on a text alone; a scan knows more.
+        cause = data.error if isinstance(data, Scan) else None
+        if cause is not None and str(cause) != str(before):
+            raise cause from None
+        reword(error, of_convert)
+        raise
     finally:
         end()
+    if not done.records and not hasattr(data, "__len__"):
+        _warn(f"{done.output} has no records: the stream gave none, or was read before")
+    return done
 
 
 def _told(found):  # type: ignore[no-untyped-def]
     """A report; what the format could not hold of what was given is warned of, since few look into reports."""
-    done = report(found)
+    losses = [{**loss, "why": of_convert(in_python(loss["why"]))} for loss in found["losses"]]
+    done = report({**found, "losses": losses})
     lost = [loss for loss in done.losses if loss.severity == "lost"]
     if lost:
-        from warnings import warn
-
         more = f", and {len(lost) - 1} more" if len(lost) > 1 else ""
-        warn(f"{done.output} lacks {lost[0].kind} {lost[0].what!r}: {lost[0].why}{more}", stacklevel=3)
+        _warn(f"{done.output} lacks {lost[0].kind} {lost[0].what!r}: {lost[0].why}{more}", stacklevel=4)
     return done
+
+
+def _warn(text, stacklevel=3):  # type: ignore[no-untyped-def]
+    from warnings import warn
+
+    warn(text, stacklevel=stacklevel)
 
 
 def run(  # type: ignore[no-untyped-def]
@@ -282,6 +311,26 @@ def run(  # type: ignore[no-untyped-def]
 
 def _path(path):  # type: ignore[no-untyped-def]
     return os.fsdecode(os.fspath(path))
+
+
+class _Place:
+    """Where an input that stays open lies: its path holds wherever this process, or the one that it is pickled to, works
+    later. Why it cannot be opened is told with the path as it was given."""
+
+    def __init__(self, path):  # type: ignore[no-untyped-def]
+        self.path = _path(path)
+        self._folder = ""
+        if self.path and not os.path.isabs(self.path) and "://" not in self.path:
+            self._folder = os.path.join(os.getcwd(), "")
+            # As the system follows it: `abspath` would leave out what `..` comes back from, which may be a link.
+            self.path = self._folder + self.path
+
+    def __enter__(self):  # type: ignore[no-untyped-def]
+        return self
+
+    def __exit__(self, _, error, __):  # type: ignore[no-untyped-def]
+        if self._folder and isinstance(error, Error):
+            reword(error, lambda text: text.replace(self._folder, ""))
 
 
 def _existing(path):  # type: ignore[no-untyped-def]
@@ -329,15 +378,21 @@ def _metadata(metadata):  # type: ignore[no-untyped-def]
 def _name(name):  # type: ignore[no-untyped-def]
     if not isinstance(name, str):
         raise TypeError(f"tensors go by names, and {name!r} is none")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise usage("the name is no text: it has half of a character", tensor=name) from None
     return name
 
 
 def _array(name, array):  # type: ignore[no-untyped-def]
-    """What the engine takes: an object with `__dlpack__`, or bytes with dtype and shape."""
+    """What the engine takes: its own tensor, bytes with dtype and shape, or an object with `__dlpack__`."""
     from ._dtypes import name_of
 
     module = type(array).__module__.partition(".")[0]
     if hasattr(array, "detach") and hasattr(array, "cpu"):
+        if getattr(array, "is_meta", False):
+            raise unsupported("a tensor of torch's device meta has no numbers", name)
         array = array.detach().cpu()
         # Conjugates and negatives that torch has not written out.
         array = array.resolve_conj().resolve_neg()
@@ -345,10 +400,14 @@ def _array(name, array):  # type: ignore[no-untyped-def]
             return _torch_array(name, array)
         raise unsupported("a sparse tensor has no memory of its own: to_dense() makes some", name)
     if hasattr(array, "_raw") and module == "tensorferry":
-        return array.bytes(), array.dtype, list(array.shape)
+        is_whole = array._part() is None and list(array.shape) == array._raw.shape
+        return array._raw if is_whole else (array.bytes(), array.dtype, list(array.shape))
     if hasattr(array, "__array_interface__") or module in ("jax", "jaxlib") or hasattr(array, "__array__"):
         import numpy
 
+        if isinstance(array, numpy.ma.MaskedArray):
+            hint = "filled(value) makes numbers of all of them, .mask is an array of its own"
+            raise unsupported("a masked array is more than its numbers", name, hint)
         array = numpy.asarray(array)
         dtype = name_of(array.dtype.name)
         if dtype is None:

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable
+
 
 class Error(Exception):
     """One cause, and where it lies.
@@ -40,8 +48,21 @@ class LimitError(Error, ValueError):
     """The input asks for more than one of the limits lets it have; `configure(limits=...)` raises them."""
 
 
-class SystemFault(Error, OSError):
-    """The operating system failed, for good: no space, no permission."""
+class _SystemError(Error, OSError):
+    """What Python's own errors of files say. The base class would have them in the message once more, and loses them
+    when it is pickled."""
+
+    errno: int | None = None
+    strerror: str | None = None
+    filename: str | None = None
+
+    def _of_system(self, number: int | None) -> None:
+        self.errno, self.filename = number, self.file
+        self.strerror = None if number is None else os.strerror(number)
+
+
+class SystemFault(_SystemError):
+    """The operating system failed, for good: no space, no permission. `errno` is its number, where it gave one."""
 
 
 class TransientError(SystemFault):
@@ -56,8 +77,12 @@ class UsageError(Error, ValueError):
     """Options or names that cannot work, an output that is there already, a model that is closed."""
 
 
-class NotFoundError(UsageError, FileNotFoundError):
+class NotFoundError(UsageError, _SystemError, FileNotFoundError):
     """There is no file or folder of this name."""
+
+
+class OutputExistsError(UsageError, _SystemError, FileExistsError):
+    """The output is there already, and `force=True` was not said."""
 
 
 class TensorNotFoundError(UsageError, KeyError):
@@ -93,6 +118,9 @@ _USAGE: tuple[tuple[str, type[Error]], ...] = (
     ("no tensor of this name", TensorNotFoundError),
 )
 
+# What follows the name of an output that is there.
+_EXISTS = " exists; use --force to replace it"
+
 _SIDES = {"i": "reader", "o": "writer"}
 
 # What the program's flags are called here.
@@ -111,27 +139,70 @@ _FLAGS = (
 )
 
 
-def in_python(text: str) -> str:
-    """A text of the engine that names the program's flags, with what they are called here."""
-    if "-" in text:
-        # It takes a millisecond, and is needed where something went wrong alone.
-        import re
+def in_python(text: str, *names: object) -> str:
+    """A text of the engine that names the program's flags, with what they are called here. What stands in quotes, and
+    `names`, are names: they stay as they are."""
+    if "-" not in text:
+        return text
+    # It takes a millisecond, and is needed where something went wrong alone.
+    import re
 
-        for flag, word in _FLAGS:
-            text = re.sub(flag, word, text)
-    return text
+    kept: list[str] = []
+
+    def keep(found: re.Match[str]) -> str:
+        kept.append(found[0])
+        return f"\ue000{len(kept) - 1}\ue001"
+
+    whole = [re.escape(name) for name in names if isinstance(name, str) and in_python(name) != name]
+    text = re.sub("|".join([*whole, r'"(?:[^"\\]|\\.)*"']), keep, text)
+    for flag, word in _FLAGS:
+        text = re.sub(flag, word, text)
+    return re.sub("\ue000([0-9]+)\ue001", lambda found: kept[int(found[1])] if int(found[1]) < len(kept) else found[0], text)
 
 
 def make(kind: str, text: str, message: str, details: dict[str, object]) -> Error:
     """The exception for an error of the engine."""
     made = _KINDS.get(kind, Error)
-    if made is UsageError:
+    if made is UsageError and message.endswith(_EXISTS):
+        made, details = OutputExistsError, {"file": message.removesuffix(_EXISTS), **details}
+    elif made is UsageError:
         made = next((fitting for words, fitting in _USAGE if message.startswith(words)), made)
-    error = made(in_python(text))
-    error.kind, error.message = kind, in_python(message)
+    names = [details.get(name) for name in ("file", "tensor", "column", "found")]
+    error = made(in_python(text, *names))
+    error.kind, error.message = kind, in_python(message, *names)
     for name, value in details.items():
         setattr(error, name, in_python(value) if name == "expected" and isinstance(value, str) else value)
+    if isinstance(error, _SystemError):
+        error._of_system(_number(error))
     return error
+
+
+def _number(error: Error) -> int | None:
+    """The operating system's number of an error, which ends the text of Rust's."""
+    if isinstance(error, NotFoundError):
+        return errno.ENOENT
+    if isinstance(error, OutputExistsError):
+        return errno.EEXIST
+    told = error.message.rpartition("(os error ")[2].partition(")")[0]
+    return int(told) if told.isascii() and told.isdigit() else None
+
+
+def of_convert(text: str) -> str:
+    """A text that advises a step, for a function that takes none."""
+    if "steps=[" not in text:
+        return text
+    import re
+
+    return re.sub(r'steps=\["[^"]*"\]', lambda step: f"convert(..., {step[0]})", text)
+
+
+def reword(error: Error, change: Callable[[str], str]) -> None:
+    """Changes the texts of an error."""
+    error.args = tuple(change(text) if isinstance(text, str) else text for text in error.args)
+    error.message = change(error.message)
+    error.file = None if error.file is None else change(error.file)
+    if isinstance(error, _SystemError):
+        error.filename = error.file
 
 
 def unsupported(message: str, tensor: str | None = None, hint: str | None = None) -> UnsupportedError:
@@ -144,7 +215,7 @@ def unsupported(message: str, tensor: str | None = None, hint: str | None = None
 
 def usage(message: str, **details: object) -> UsageError:
     """A mistake of the caller."""
-    told = "".join(f", {name} {value}" for name, value in details.items())
+    told = "".join(f", {name} {value!r}" if name == "tensor" else f", {name} {value}" for name, value in details.items())
     error = UsageError(f"usage: {message}{told}")
     error.kind, error.message = "usage", message
     for name, value in details.items():
@@ -156,4 +227,5 @@ def not_found(path: str) -> NotFoundError:
     """There is nothing at a path."""
     error = NotFoundError(f"usage: no such file or folder: {path!r}")
     error.kind, error.message, error.file = "usage", "no such file or folder", path
+    error._of_system(errno.ENOENT)
     return error

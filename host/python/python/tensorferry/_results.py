@@ -6,9 +6,11 @@ from ._errors import in_python
 
 
 class _Document:
-    """A document of the engine: its entries are attributes, and `as_dict()` gives them back."""
+    """A document of the engine: its entries are attributes, and `as_dict()` gives them back. What another document of its
+    kind has, and this one lacks, is `None`."""
 
     __slots__ = ("_entries",)
+    _optional: frozenset[str] = frozenset()
 
     def __init__(self, entries: dict[str, object]) -> None:
         self._entries = entries
@@ -18,11 +20,12 @@ class _Document:
             try:
                 return self._entries[name]
             except KeyError:
-                pass
+                if name in self._optional:
+                    return None
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *self._entries})
+        return sorted({*object.__dir__(self), *self._entries, *self._optional})
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other._entries == self._entries
@@ -84,6 +87,7 @@ class ColumnInfo(_Document):
     """A column of records: `name`, `type`, and `shape` where each value has one."""
 
     __slots__ = ()
+    _optional = frozenset(("shape",))
 
 
 class Report(_Document):
@@ -103,25 +107,35 @@ class Difference(_Document):
 
     Where both sides have numbers and the same shape: `elements` of `of` differ, by `largest` at `largest_at` (whose
     numbers are `largest_values`), and by `relative` at `relative_at` of the larger number; `nan` of them are NaN on one
-    side; `cosine` is that of the angle between the two.
+    side; `cosine` is that of the angle between the two. Where the values of a column differ: in how many `records`, and
+    the `first` of them, whose values are `a` and `b`. What a difference has nothing to say of is `None`.
     """
 
     __slots__ = ()
+    _optional = frozenset(
+        "a b attribute elements of nan largest largest_at largest_values relative relative_at relative_values cosine "
+        "records first".split()
+    )
 
 
 class Differences(_Document):
-    """What a comparison found: `equal`, `differences`, of tensors the worst first."""
+    """What a comparison found: `equal`, `differences`, of tensors the worst first; how many `tensors` were compared, or
+    how many `columns`, and the `records` of both sides."""
 
     __slots__ = ()
+    _optional = frozenset(("tensors", "columns", "records"))
 
     def __bool__(self) -> bool:
         raise TypeError("ask for .equal: whether differences are true, or their absence is, nobody remembers")
 
 
 class Verdict(_Document):
-    """What became of an output since its receipt was written."""
+    """What became of an output since its receipt was written: its `verdict`; what is wrong in `problems`, or why nobody can
+    say, in `error`; the `receipt`, and how many `files`, `tensors`, `records` and `bytes` were held against it, which are
+    `None` where there is none."""
 
     __slots__ = ()
+    _optional = frozenset(("receipt", "problems", "error", "files", "tensors", "records", "bytes"))
 
 
 class Format(_Document):
@@ -131,9 +145,10 @@ class Format(_Document):
 
 
 class RunSummary(_Document):
-    """What a run of a manifest came to; of a dry run, what it would do."""
+    """What a run of a manifest came to; of a dry run, what it would do: its `plan` alone."""
 
     __slots__ = ()
+    _optional = frozenset(("plan",))
 
 
 class StateObject:

@@ -76,6 +76,15 @@ class Tensor:
     # Without this, `for row in tensor` would read until an index fails, a file access a row.
     __iter__ = None
 
+    def __bool__(self) -> bool:
+        raise TypeError("a lazy tensor is neither true nor false: ask its numpy(), or whether it is None")
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("lazy tensors are not compared: their numpy() is, diff() compares files")
+
+    # By which object it is, as for arrays of torch.
+    __hash__ = object.__hash__
+
     def __getitem__(self, index: object) -> Tensor:
         """A part of it, still lazy. Raises `IndexError` for one that is not there."""
         axes, dims = _narrowed(self, index)
@@ -91,25 +100,29 @@ class Tensor:
 
         Raises `UnsupportedError` for a dtype that has no array: of 6 bits, blocks of a format's own.
         """
+        return self._array()[0]
+
+    def _array(self):  # type: ignore[no-untyped-def]
+        """An array of numpy, and whether it is a mapping of the file."""
         import numpy
 
         if self.dtype == "STR":
-            return _strings(self.bytes(), self.shape)
+            return _strings(self.bytes(), self.shape), False
         if self.dtype in _dtypes.PACKED:
             array = _dtypes.unpacked(self.bytes(), self.dtype)
             if array is None:
                 raise self._without("NumPy")
-            return array.reshape(self.shape)
+            return array.reshape(self.shape), False
         dtype = _dtypes.numpy_dtype(self.dtype)
         if dtype is None:
             raise self._without("NumPy")
         mapping = self._mapping()
         if mapping is not None:
-            return numpy.frombuffer(mapping, dtype=dtype).reshape(self.shape)
+            return numpy.frombuffer(mapping, dtype=dtype).reshape(self.shape), True
         array = numpy.empty(self.shape, dtype=dtype)
         if array.size:
             self._raw.read_into(array.reshape(-1).view(numpy.uint8), self._part())
-        return array
+        return array, False
 
     def torch(self, device: object = None):  # type: ignore[no-untyped-def]
         """A new tensor of torch, on a device.
@@ -141,11 +154,18 @@ class Tensor:
         return jax.numpy.asarray(array)
 
     def __array__(self, dtype=None, copy=None):  # type: ignore[no-untyped-def]
-        """For `numpy.asarray(tensor)`. It is always a copy of the file."""
+        """For `numpy.asarray(tensor)`, and `numpy.array(tensor)`, which is a copy whatever the model was opened with. A
+        mapping is no copy: `copy=False` asks for one, of a whole tensor in its own dtype."""
+        import numpy
+
+        refused = ValueError("the data lies in a file: an array of it is a copy")
         if copy is False and not self._model._mapped:
-            raise ValueError("the data lies in a file: an array of it is a copy")
-        array = self.numpy()
-        return array if dtype is None else array.astype(dtype)
+            raise refused
+        array, is_mapped = self._array()
+        dtype = array.dtype if dtype is None else numpy.dtype(dtype)
+        if copy is False and not (is_mapped and dtype == array.dtype):
+            raise refused
+        return array.astype(dtype, copy=bool(copy) and is_mapped)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):  # type: ignore[no-untyped-def]
         """For `from_dlpack(tensor)` of any framework: a new copy in memory that is aligned to 64 bytes."""

@@ -136,7 +136,7 @@ class TensorferryDatasink(Datasink):  # type: ignore[type-arg]
         return self._write(tables, name, int(ctx.task_idx))
 
     def _write(self, tables: list[Any], name: str, order: int) -> _Part:
-        schema = pyarrow.unify_schemas([table.schema for table in tables])
+        schema = pyarrow.unify_schemas([_without_dictionaries(table.schema) for table in tables])
         batches = (batch for table in tables for batch in table.cast(schema).to_batches())
         stream = pyarrow.RecordBatchReader.from_batches(schema, batches)
         output = (os.path.join(self._attempts, name), self._place.format, self._options, False, self._sync)
@@ -195,6 +195,14 @@ class TensorferryDatasink(Datasink):  # type: ignore[type-arg]
 
     def on_write_failed(self, error: Exception) -> None:
         shutil.rmtree(self._stage, ignore_errors=True)
+
+
+def _without_dictionaries(schema: Any) -> Any:
+    """The files of a data set have one schema, and a dictionary's keys are as wide as its own block needs."""
+    plain = [
+        field.with_type(field.type.value_type) if pyarrow.types.is_dictionary(field.type) else field for field in schema
+    ]
+    return pyarrow.schema(plain, schema.metadata)
 
 
 def _place(path: str, to: str | None) -> _Place:
