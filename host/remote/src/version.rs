@@ -196,11 +196,11 @@ fn limited(pieces: Pieces, bytes: u64) -> Pieces {
 fn http_date(text: &str) -> Option<i64> {
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     let mut parts = text.split_once(", ")?.1.split(' ');
-    let day: i64 = parts.next()?.parse().ok()?;
+    let day: i64 = parts.next()?.parse().ok().filter(|day| (1..=31).contains(day))?;
     let month = i64::try_from(MONTHS.find(parts.next().filter(|name| name.len() == 3)?)? / 3).ok()? + 1;
     let year: i64 = parts.next()?.parse().ok().filter(|year| (1970..10_000).contains(year))?;
     let mut clock = parts.next()?.split(':').map(str::parse::<i64>);
-    let mut next = || clock.next()?.ok();
+    let mut next = || clock.next()?.ok().filter(|part| (0..=60).contains(part));
     let seconds = next()? * 3600 + next()? * 60 + next()?;
     // Days from the civil calendar, with years that begin in March.
     let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
@@ -217,6 +217,13 @@ mod tests {
         assert_eq!(http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
         assert_eq!(http_date("Thu, 29 Feb 2024 00:00:00 GMT"), Some(1_709_164_800));
         assert_eq!(http_date("yesterday"), None);
+        for claimed in [
+            "Sun, 06 Nov 1994 9223372036854775807:00:00 GMT",
+            "Sun, 9223372036854775807 Nov 1994 08:49:37 GMT",
+            "Sun, -9223372036854775808 Jan 1970 00:00:00 GMT",
+        ] {
+            assert_eq!(http_date(claimed), None, "{claimed}");
+        }
     }
 
     #[test]

@@ -150,7 +150,9 @@ pub(crate) fn rank_folders(source: &dyn Source, folder: &str) -> Result<Vec<Rank
 /// # Errors
 /// Malformed: a rank that is missing, or there twice, or none of the grid's; a limit on ranks.
 pub(crate) fn grid(folders: Vec<RankFolder>, args: &Args) -> Result<(GridSize, BTreeMap<Rank, RankFolder>)> {
-    let most = |place: usize| folders.iter().filter_map(|f| f.numbers.get(place)).max().map_or(1, |n| n + 1);
+    let most = |place: usize| {
+        folders.iter().filter_map(|f| f.numbers.get(place)).max().map_or(1, |n| n.saturating_add(1))
+    };
     let said =
         |keys: &[&str], names: u64| keys.iter().find_map(|key| args.count(key)).unwrap_or(names).max(1);
     let experts = said(&["expert_model_parallel_size"], most(2));

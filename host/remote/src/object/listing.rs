@@ -6,6 +6,9 @@ use object_store::path::Path;
 use std::borrow::Cow;
 use tensorferry::engine::context::remote::RemoteEntry;
 
+/// Pages without an entry that may follow one another: Azure's have some, and a server could go on for ever.
+const MOST_EMPTY: u32 = 1_000;
+
 /// What lies directly behind a prefix; `None`, if that is more than `most` entries.
 pub(super) async fn entries(
     store: &dyn Store,
@@ -13,7 +16,7 @@ pub(super) async fn entries(
     most: u64,
 ) -> Result<Option<Vec<RemoteEntry>>, object_store::Error> {
     let mut entries: Vec<RemoteEntry> = Vec::new();
-    let mut token = None;
+    let (mut token, mut empty) = (None, 0);
     let name_of = |path: &Path| {
         let path = path.as_ref();
         let name = path.strip_prefix(prefix.unwrap_or_default())?;
@@ -26,6 +29,12 @@ pub(super) async fn entries(
             ..PaginatedListOptions::default()
         };
         let page = store.list_paginated(prefix, options).await?;
+        let is_empty = page.result.objects.is_empty() && page.result.common_prefixes.is_empty();
+        empty = if is_empty { empty + 1 } else { 0 };
+        if empty > MOST_EMPTY {
+            let source = format!("{MOST_EMPTY} pages of a list without an entry").into();
+            return Err(object_store::Error::Generic { store: "list", source });
+        }
         for object in &page.result.objects {
             entries
                 .extend(name_of(&object.location).map(|name| RemoteEntry { name, len: Some(object.size) }));

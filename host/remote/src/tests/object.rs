@@ -4,6 +4,7 @@ use super::{open, place, read, read_whole, remotes};
 use crate::testing::server::{Manner, Reply, Server, pattern};
 use crate::testing::store::{Objects, answer, start};
 use crate::{Remotes, Settings};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tensorferry::engine::context::remote::{Remote, RemoteEntry};
 use tensorferry_sdk::ErrorKind;
@@ -53,6 +54,24 @@ fn a_bucket_is_a_place_of_files_and_folders() {
     assert_eq!(place.list("folder", 2).unwrap_err().kind(), ErrorKind::Limit);
     assert_eq!(place.open("none").err().unwrap().kind(), ErrorKind::Malformed);
     assert_eq!(place.url("folder/z"), "s3://bucket/folder/z");
+}
+
+#[test]
+fn a_list_that_never_ends_is_given_up() {
+    let next = AtomicU64::new(0);
+    let server = start(objects(), move |request| {
+        request.target.contains("list-type=2").then(|| {
+            let next = next.fetch_add(1, Ordering::Relaxed);
+            let xml = format!(
+                "<ListBucketResult><NextContinuationToken>{next}</NextContinuationToken></ListBucketResult>"
+            );
+            Reply::new(200, xml).with("Content-Type", "application/xml")
+        })
+    });
+    let remotes = of(&server, &[]);
+    let (place, _) = place(&remotes, "s3://bucket/folder/");
+    let error = place.list("folder", 10).unwrap_err().to_string();
+    assert!(error.contains("1000 pages of a list without an entry"), "{error}");
 }
 
 #[test]

@@ -178,8 +178,9 @@ impl Contents {
             let none = || at(Error::malformed("a dictionary without values"));
             claims::check(dictionary.data().ok_or_else(none)?, &place).map_err(at)?;
             let (id, is_delta) = (dictionary.id(), dictionary.isDelta());
-            let is_known = self.dictionaries.iter().any(|known| known.id == id);
-            if kind.is_some() && is_known && !is_delta {
+            let is_known = || self.dictionaries.iter().any(|known| known.id == id);
+            // A stream may have a message for each batch: none is looked for among all before it.
+            if kind.is_some() && !is_delta && is_known() {
                 return Err(at(Error::malformed("a file that replaces a dictionary, as only a stream may"))
                     .found(format!("dictionary {id} twice")));
             }

@@ -28,6 +28,9 @@ fn grids_with_a_rank_too_few_or_too_many_are_refused() {
     refuses(run(&[("00", good()), ("00_000_000_000", good())]), &["mp_rank_00_000_000_000"]);
     let many = [("tensor_model_parallel_size", i64::MAX), ("pipeline_model_parallel_size", i64::MAX)];
     refuses(run(&[("00", rank(&many, &[NORM]))]), &["4096"]);
+    // Without arguments the names say how many there are.
+    let last = u64::MAX.to_string();
+    refuses(run(&[("00", rank(&[], &[NORM])), (&last, rank(&[], &[NORM]))]), &["4096"]);
     let mut files = run(&[("00", good()), ("01", good())]);
     files.remove("iter_0000005/mp_rank_01/model_optim_rng.pt");
     files.insert("iter_0000005/mp_rank_01/other.pt".to_owned(), Vec::new());
