@@ -4,7 +4,7 @@
 //! nor dropping it recurses. A node may be shared by several parents.
 
 use crate::{Dtype, DtypeInfo, Error, Limits, Result, TensorId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A node of a [`Tree`].
@@ -244,8 +244,8 @@ impl Tree {
     /// Adds a node whose children are there already.
     ///
     /// # Errors
-    /// A limit on nodes or nesting; a plugin error if a child is not there, or if the bytes are not
-    /// what the kind requires.
+    /// A limit on nodes or nesting; malformed, if a mapping has a text or an integer twice for a key; a plugin error if a
+    /// child is not there, or if the bytes are not what the kind requires.
     pub fn push(&mut self, node: Node, limits: &Limits) -> Result<NodeId> {
         if self.len() as u64 >= limits.nodes {
             return Err(Error::limit("too many nodes of non-tensor state")
@@ -261,11 +261,31 @@ impl Tree {
             return Err(Error::limit("non-tensor state is nested too deep")
                 .expected(format!("at most {} levels, or --bound nesting=N", limits.nesting)));
         }
+        self.check_keys(&node)?;
         let id = NodeId(u32::try_from(self.len()).map_err(|_| Error::limit("too many nodes"))?);
         let arena = Arc::make_mut(&mut self.arena);
         arena.nodes.push(node);
         arena.depths.push(depth);
         Ok(id)
+    }
+
+    /// Whoever loads a mapping that has a key twice has one of the two values.
+    fn check_keys(&self, mapping: &Node) -> Result<()> {
+        if mapping.kind != NodeKind::MAP || mapping.children.len() < 4 {
+            return Ok(());
+        }
+        let mut seen = HashSet::with_capacity(mapping.children.len() / 2);
+        let keys = mapping.entries().filter_map(|(key, _)| self.get(key));
+        // Other keys, NaN among them, may be as another is and still be another.
+        let named = keys.filter(|key| matches!(key.kind, NodeKind::TEXT | NodeKind::INT));
+        for key in named {
+            if !seen.insert(key) {
+                let text = key.as_text().map(|text| format!("{text:?}"));
+                let number = || key.as_wide_int().map_or_else(String::new, |number| number.to_string());
+                return Err(Error::malformed("a mapping has a key twice").found(text.unwrap_or_else(number)));
+            }
+        }
+        Ok(())
     }
 
     /// Names the root.
@@ -378,6 +398,27 @@ mod tests {
         let mut longer = tree.clone();
         longer.push(Node::none(), &limits).unwrap();
         assert_eq!((tree.len(), longer.len()), (2, 3));
+    }
+
+    #[test]
+    fn a_mapping_has_each_key_once() {
+        let limits = Limits::default();
+        let mut tree = Tree::default();
+        let mut mapping = |keys: [Node; 2]| {
+            let [a, b] = keys.map(|key| tree.push(key, &limits).unwrap());
+            tree.push(Node::map("", &[(a, a), (b, b)]), &limits).map_err(|error| error.to_string())
+        };
+        let number = Node { class: "numpy.int64".into(), ..Node::int(1) };
+        for keys in
+            [[Node::text("a"), Node::text("b")], [Node::int(1), Node::text("1")], [Node::int(1), number]]
+        {
+            mapping(keys).unwrap();
+        }
+        for (key, said) in [(Node::text("a"), "\"a\""), (Node::int(1), "1")] {
+            let error = mapping([key.clone(), key]).unwrap_err();
+            assert!(error.contains("key twice") && error.contains(said), "{error}");
+        }
+        mapping([Node::float(f64::NAN), Node::float(f64::NAN)]).unwrap();
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod sidecars;
 mod record_input;
 mod tensors;
 
+mod earlier;
 mod publication;
 pub mod receipts;
 
@@ -60,7 +61,7 @@ use context::ConversionContext;
 use report::Report;
 use std::time::Instant;
 use tensor_output::TensorOutput;
-use tensorferry_sdk::{Catalog, Result};
+use tensorferry_sdk::{Catalog, Error, Result, TensorDecoder};
 use watch::Watch;
 
 /// Converts. `watch` is told how many bytes there will be, before the first one moves, and asked before the
@@ -109,29 +110,50 @@ pub fn convert(
 
 /// Why a program that was built without the feature `records` takes none.
 #[cfg(not(feature = "records"))]
-pub(crate) fn without_records() -> tensorferry_sdk::Error {
-    tensorferry_sdk::Error::unsupported(
-        "records: this program was built without the feature that carries them",
-    )
+pub(crate) fn without_records() -> Error {
+    Error::unsupported("records: this program was built without the feature that carries them")
 }
 
-/// Writes tensors that are in memory, described by `catalog` as the input's reader would.
+/// Writes tensors that a program has, described by `catalog` as the input's reader would; `decoder` gives those that are
+/// not in memory.
 ///
 /// # Errors
-/// Whatever is wrong; nothing of the output is left then.
-pub fn save(request: &Request, catalog: Catalog, registry: &Registry, session: &Session) -> Result<Report> {
+/// Usage, for an output that holds records; whatever is wrong. Nothing of the output is left then.
+pub(crate) fn save(
+    request: &Request,
+    catalog: Catalog,
+    decoder: impl TensorDecoder + 'static,
+    registry: &Registry,
+    session: &Session,
+) -> Result<Report> {
     let started = Instant::now();
     let watch = |_| ();
     // No file: nothing is opened, and nothing goes along.
     let source = FileSource::of_files(request.output.path.clone(), vec![String::new()]);
     let context = ConversionContext::of(request, source.afresh(), registry, session, &watch, started)?;
-    let input = Input::in_memory(source, catalog);
+    let target = &context.target.format.description;
+    if holds_records(target) {
+        let problem = Error::usage(format!("{} holds records, and these are tensors", target.id));
+        return Err(problem.file(request.output.path.display().to_string()));
+    }
+    let input = Input::in_memory(source, catalog).decoded_by(decoder);
     let reading = context.reading(context.purpose(&input.format));
     write_tensors(&context, vec![InputModel { folder: String::new(), input, context: reading }], &[])
 }
 
 /// The way of tensors, once they have been read.
 fn write_tensors(
+    context: &ConversionContext<'_>,
+    models: Vec<InputModel<'_>>,
+    steps: &[Step<TensorAction>],
+) -> Result<Report> {
+    let sources: Vec<_> = models.iter().map(|model| model.input.source.clone()).collect();
+    let written = write_models(context, models, steps);
+    // What was read of a file that changes meanwhile may be anything.
+    written.map_err(|error| sources.iter().fold(error, |error, source| source.blame(error)))
+}
+
+fn write_models(
     context: &ConversionContext<'_>,
     models: Vec<InputModel<'_>>,
     steps: &[Step<TensorAction>],

@@ -51,6 +51,7 @@ mod ranks;
 mod selected;
 mod split_vector;
 mod stages;
+mod tags;
 mod universal;
 mod widened;
 

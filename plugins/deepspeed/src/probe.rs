@@ -1,11 +1,14 @@
 //! How sure this format is of an input: the names of the files say it.
 
-use crate::rank_files::{POINTERS, is_checkpoint, newest};
+use crate::rank_files::is_checkpoint;
+use crate::tags::{POINTERS, newest, steps};
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
 /// A training library may put the model beside the checkpoint, ready to be loaded: that is what the
 /// user means then. No other format is less sure of its own.
 const BESIDE_A_MODEL: Score = Score(20);
+/// How many steps of a run are looked into.
+const MOST_LISTED: usize = 16;
 
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     match source.entry() {
@@ -18,13 +21,14 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
         return Ok(Score::CERTAIN);
     }
     let tag = match newest(source) {
-        Ok(Some(tag)) => tag,
-        Ok(None) => return Ok(Score::NO),
-        Err(error) if error.kind() == ErrorKind::Malformed => return Ok(Score::NO),
+        Ok(tag) => tag,
+        Err(error) if error.kind() == ErrorKind::Malformed => None,
         Err(error) => return Err(error),
     };
     // Others have files of this name too; a folder that is not there cannot be listed.
-    if !source.list(&format!("{tag}/")).is_ok_and(|names| is_checkpoint(&names)) {
+    let is_step = |tag: &String| source.list(&format!("{tag}/")).is_ok_and(|names| is_checkpoint(&names));
+    // Without it an option may name the step.
+    if !tag.iter().any(is_step) && !steps(source)?.iter().take(MOST_LISTED).any(is_step) {
         return Ok(Score::NO);
     }
     let is_model = |name: &String| name.ends_with(".safetensors") || name.starts_with("pytorch_model");
@@ -52,6 +56,10 @@ mod tests {
         assert_eq!(of(Entry::Folder, &[("latest", "b"), states]), Score::NO);
         assert_eq!(of(Entry::Folder, &[("latest", "../a"), states]), Score::NO);
         assert_eq!(of(Entry::Folder, &[("model.pt", "")]), Score::NO);
+        let step = ("global_step2/mp_rank_00_model_states.pt", "");
+        assert_eq!(of(Entry::Folder, &[step]), Score::CERTAIN);
+        assert_eq!(of(Entry::Folder, &[("latest", "gone"), step]), Score::CERTAIN);
+        assert_eq!(of(Entry::Folder, &[("global_step2/model.pt", "")]), Score::NO);
         let beside = of(Entry::Folder, &[("latest", "a"), states, ("model.safetensors", "")]);
         assert!(beside > Score::NO && beside < Score::MAYBE);
     }

@@ -3,6 +3,7 @@
 //! What another kind of parallelism wrote is not a copy of rank 0's but a part that belongs beside it, so that nobody takes a
 //! part for the whole: it is joined with it, or refused by name.
 
+use crate::tags::{newest, only_step, say_tags};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Entry, Error, ErrorKind, Result, Source, check_name};
 
@@ -12,10 +13,6 @@ const OPTIMIZER: &str = "_optim_states.pt";
 const PREFIXES: [&str; 3] = ["", "bf16_", "fp16_"];
 /// What a universal checkpoint has.
 const UNIVERSAL: &str = "zero/optimizer_state.pt";
-/// Files that name the newest folder, the usual one first.
-pub(crate) const POINTERS: [&str; 2] = ["latest", "latest_universal"];
-/// A folder's name is short.
-const MOST_TAG_BYTES: u64 = 4096;
 /// How many names an error lists.
 const MOST_NAMED: usize = 20;
 
@@ -36,6 +33,8 @@ pub(crate) struct RankFiles {
     parts: BTreeMap<u64, String>,
     /// Of a pipeline, each layer's files by tensor rank.
     layers: BTreeMap<u64, BTreeMap<u64, String>>,
+    /// The vectors of further tensor ranks, which are not joined.
+    part_of_vectors: Vec<String>,
     /// Any file that says that there are other ranks than those of data.
     parallel: Option<String>,
 }
@@ -65,21 +64,36 @@ enum FileKind {
     Other,
 }
 
-/// Finds the files of the checkpoint that the user means: the folder itself, the one that `tag` names
-/// in it, or else the one that `latest` names.
+/// Finds the files of the checkpoint that the user means: the one that `tag` names in the folder, or that `latest` names;
+/// else the folder itself, or the only step that is in it.
 ///
 /// # Errors
-/// Malformed: no checkpoint there; two files for one rank; unsupported, naming a file of tensor,
-/// pipeline or expert parallelism; i/o.
+/// Malformed: no checkpoint there; two files for one rank; usage, for several steps of which none is named; unsupported,
+/// naming a file of tensor, pipeline or expert parallelism; i/o.
 pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> {
-    let folder = match tag.map(str::to_owned).or(newest(source)?) {
+    let tag = match (tag, newest(source)?) {
+        (Some(tag), _) => Some(tag.to_owned()),
+        (None, Some(newest)) => Some(newest),
+        (None, None) if *source.entry() == Entry::Folder && !is_checkpoint(&source.list("")?) => {
+            only_step(source)?
+        }
+        (None, None) => None,
+    };
+    let folder = match tag {
         Some(tag) => {
             check_name(&tag)?;
             format!("{tag}/")
         }
         None => String::new(),
     };
-    let names = list(source, &folder)?;
+    let names = match list(source, &folder) {
+        Ok(names) if !names.is_empty() || folder.is_empty() => names,
+        Err(error) if error.kind() != ErrorKind::Malformed => return Err(error),
+        _ => {
+            let error = no_folder(&folder);
+            return Err(say_tags(source).map_or(error.clone(), |tags| error.expected(tags)));
+        }
+    };
     let mut files = RankFiles {
         is_partitioned: false,
         is_universal: source.contains(&format!("{folder}{UNIVERSAL}"))?,
@@ -87,6 +101,7 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
         optimizer: BTreeMap::new(),
         parts: BTreeMap::new(),
         layers: BTreeMap::new(),
+        part_of_vectors: Vec::new(),
         parallel: None,
         folder,
     };
@@ -99,7 +114,11 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
         }
         let before = match kind {
             FileKind::Foreign(why) => return Err(Error::unsupported(why).file(path)),
-            FileKind::Other | FileKind::PartOfVectors => None,
+            FileKind::Other => None,
+            FileKind::PartOfVectors => {
+                files.part_of_vectors.push(path.clone());
+                None
+            }
             FileKind::Part { rank } => files.parts.insert(rank, path.clone()),
             FileKind::Layer { layer, rank } => {
                 files.layers.entry(layer).or_default().insert(rank, path.clone())
@@ -137,32 +156,18 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
 /// Malformed, if it is not; i/o.
 pub(crate) fn list(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
     source.list(folder).map_err(|error| match error.kind() {
-        ErrorKind::Io => Error::malformed("no such folder").file(folder.trim_end_matches('/')),
+        ErrorKind::Io => no_folder(folder),
         _ => error,
     })
+}
+
+fn no_folder(folder: &str) -> Error {
+    Error::malformed("no such folder").file(folder.trim_end_matches('/'))
 }
 
 /// Whether a folder's names are those of a checkpoint.
 pub(crate) fn is_checkpoint(names: &[String]) -> bool {
     names.iter().any(|path| kind(path.rsplit('/').next().unwrap_or_default()) != FileKind::Other)
-}
-
-/// The folder that `latest` names, if there is such a file.
-pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
-    let named = match source.entry() {
-        Entry::File(name) => Some(name.as_str()),
-        _ => source.first_of(POINTERS)?,
-    };
-    let Some(name) = named else { return Ok(None) };
-    let file = source.open(name)?;
-    let malformed = || Error::malformed("it does not hold the name of a folder").file(name);
-    if source.len(file) > MOST_TAG_BYTES {
-        return Err(malformed().found(format!("{} bytes", source.len(file))));
-    }
-    let mut bytes = vec![0; usize::try_from(source.len(file)).unwrap_or_default()];
-    source.read_at(file, 0, &mut bytes)?;
-    let tag = std::str::from_utf8(&bytes).ok().map(str::trim).filter(|tag| check_name(tag).is_ok());
-    Ok(Some(tag.ok_or_else(|| malformed().found(bytes.escape_ascii()))?.to_owned()))
 }
 
 impl RankFiles {
@@ -272,9 +277,8 @@ impl RankFiles {
     /// Every file of states.
     pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         let layers = self.layers.values().flat_map(BTreeMap::values);
-        let files =
-            self.model.values().chain(self.optimizer.values()).chain(self.parts.values()).chain(layers);
-        files.map(String::as_str)
+        let files = self.model.values().chain(self.optimizer.values()).chain(self.parts.values());
+        files.chain(layers).chain(&self.part_of_vectors).map(String::as_str)
     }
 
     fn complete<'f>(
@@ -402,6 +406,21 @@ mod tests {
     }
 
     #[test]
+    fn a_step_is_found_without_latest_where_it_is_the_only_one() {
+        let names = [
+            "global_step2/mp_rank_00_model_states.pt",
+            "global_step10/mp_rank_00_model_states.pt",
+            "latest=gone",
+        ];
+        assert_eq!(find(&source(&names[..1]), None).unwrap().folder, "global_step2/");
+        let several = refusal(&names[..2]);
+        assert!(several.contains("-i tag=global_step"), "{several}");
+        assert_eq!(find(&source(&names), Some("global_step10")).unwrap().folder, "global_step10/");
+        let gone = refusal(&names);
+        assert!(gone.contains("\"gone\"") && gone.contains("-i tag=global_step2"), "{gone}");
+    }
+
+    #[test]
     fn parts_of_other_parallelism_are_named() {
         let parts = [
             ("zero_pp_rank_1_mp_rank_12_model_states.pt", "tensor"),
@@ -431,6 +450,8 @@ mod tests {
                 files.is_parallel() && refusal.contains(part) && refusal.contains("what=model"),
                 "{refusal}"
             );
+            // What is not wanted of it is no file that was overlooked.
+            assert!(files.all().any(|file| file == part), "{part}");
         }
         let files = find(&source(&[first, "mp_rank_02_model_states.pt"]), None).unwrap();
         assert!(files.tensor_ranks().unwrap_err().to_string().contains("mp_rank_01"));

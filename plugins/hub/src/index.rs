@@ -51,7 +51,9 @@ impl Index {
         for (tensor, file) in &index.weight_map {
             if file.len() as u64 > limits.name_bytes {
                 let error = Error::limit("a file's name is too long").file(name).tensor(tensor);
-                return Err(error.expected(format!("at most {} bytes", limits.name_bytes)).found(file.len()));
+                return Err(error
+                    .expected(format!("at most {} bytes, or --bound name_bytes=N", limits.name_bytes))
+                    .found(file.len()));
             }
             check_name(file).map_err(|e| e.file(name).tensor(tensor))?;
         }

@@ -37,10 +37,10 @@ impl<'a> Scope<'a> {
         self.entries.set(entries);
         let Limits { tensors, name_bytes, .. } = *self.limits;
         let refusal = if entries > tensors {
-            Error::limit("too many entries").expected(format!("at most {tensors}"))
+            Error::limit("too many entries").expected(format!("at most {tensors}, or --bound tensors=N"))
         } else if key.len() as u64 > name_bytes {
             Error::limit("a name is too long")
-                .expected(format!("at most {name_bytes} bytes"))
+                .expected(format!("at most {name_bytes} bytes, or --bound name_bytes=N"))
                 .found(key.len())
         } else {
             return Ok(());

@@ -46,14 +46,11 @@ pub(crate) fn names() -> String {
     names.join(", ")
 }
 
-/// What would carry a dtype that safetensors does not have.
+/// What would carry a dtype that safetensors does not have. Complex numbers and elements of less than a byte have no cast.
 pub(crate) fn remedy(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::STR => "a format with strings holds it",
-        Dtype::C128 | Dtype::C32 | Dtype::BC32 => "cast it to C64",
-        Dtype::F8_E4M3B11FNUZ | Dtype::F4_UNPACKED => "cast it to BF16",
-        Dtype::I4 | Dtype::I2 | Dtype::I4_UNPACKED | Dtype::I2_UNPACKED => "cast it to I8",
-        Dtype::U4 | Dtype::U2 | Dtype::U4_UNPACKED | Dtype::U2_UNPACKED => "cast it to U8",
+        Dtype::F8_E4M3B11FNUZ => "cast it to BF16",
         Dtype::QI8 | Dtype::QU8 | Dtype::QI32 | Dtype::QU4X2 | Dtype::QU2X4 => {
             "-i dequantize=f32 gives the values that it stands for"
         }

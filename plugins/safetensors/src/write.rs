@@ -6,6 +6,7 @@
 use crate::encode::{Written, encode};
 use crate::options::{Tied, WriteOptions};
 use crate::{FRAMEWORK_KEY, METADATA_KEY, NAMING, dtype, header, tied};
+use globset::GlobMatcher;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_hub::{Index, Names, split};
@@ -41,7 +42,10 @@ impl TensorWriter for Writer {
         let mut metadata: BTreeMap<String, String> = catalog.metadata_texts().into_iter().collect();
         let dropped = match &self.options.tied {
             Tied::Keep => BTreeMap::new(),
-            Tied::Dedupe(prefer) => tied::dedupe(catalog, &tensors, prefer.as_ref(), &metadata),
+            Tied::Dedupe(prefer) => {
+                note_idle(prefer.as_ref(), catalog, &tensors, context);
+                tied::dedupe(catalog, &tensors, prefer.as_ref(), &metadata)
+            }
         };
         tensors.retain(|tensor| !dropped.contains_key(tensor));
         leave_out_seeming_ties(catalog, &tensors, &mut metadata, layout)?;
@@ -58,6 +62,19 @@ impl TensorWriter for Writer {
         let names = Names::of(&NAMING, target).tagged(self.options.shard_tag);
         write(catalog, &names, shards, &metadata, layout, context)?;
         Ok(Box::new(NothingToSeal))
+    }
+}
+
+/// A preference that fits no tensor is probably misspelt.
+fn note_idle(
+    prefer: Option<&GlobMatcher>,
+    catalog: &dyn CatalogView,
+    tensors: &[TensorId],
+    context: &dyn Context,
+) {
+    let Some(prefer) = prefer else { return };
+    if !tensors.iter().any(|&tensor| prefer.is_match(catalog.tensor(tensor).name)) {
+        context.note(&format!("-o prefer={} changed nothing: there is no such tensor", prefer.glob()));
     }
 }
 

@@ -128,9 +128,11 @@ fn push_scalar(name: &mut String, graph: &Graph, key: ValueId, value: &Value) {
         Value::Long(bytes) => bytes.iter().rev().try_fold((), |(), byte| write!(name, "{byte:02x}")),
         Value::Bytes(bytes) => write!(name, "b'{}'", bytes.escape_ascii()),
         Value::Global(_) => graph.global(key).map_or(Ok(()), |global| write!(name, "{}", global.path())),
-        Value::Call(_) => {
-            graph.called(key).map_or(Ok(()), |(global, _)| write!(name, "{}(...)", global.path()))
-        }
+        Value::Call(_) => match graph.bytes(key) {
+            // As protocol 2 has them.
+            Some(bytes) => write!(name, "b'{}'", bytes.escape_ascii()),
+            None => graph.called(key).map_or(Ok(()), |(global, _)| write!(name, "{}(...)", global.path())),
+        },
         _ => write!(name, "(...)"),
     };
 }

@@ -3,7 +3,7 @@
 
 use crate::SUFFIXES;
 use tensorferry_hub::{self as hub, Choice, Naming};
-use tensorferry_sdk::{Context, Entry, Error, Result, Source};
+use tensorferry_sdk::{Context, Entry, Error, Purpose, Result, Source};
 
 /// How the Hugging Face libraries name a model's files.
 pub(crate) const NAMING: Naming =
@@ -15,11 +15,19 @@ pub(crate) const NAMING: Naming =
 /// Malformed, if there is nothing to choose, or a shard is missing; usage, if the user has to choose;
 /// i/o.
 pub(crate) fn choose(shard_is_alone: bool, source: &dyn Source, context: &dyn Context) -> Result<Choice> {
+    match source.entry() {
+        Entry::File(name) if !shard_is_alone && is_of_a_rank(name) => refuse_rank(name, context)?,
+        _ => {}
+    }
     if *source.entry() != Entry::Folder {
         return hub::choose(&NAMING, shard_is_alone, source, context);
     }
     let names = source.list("")?;
-    let files: Vec<&String> = names.iter().filter(|name| is_candidate(name)).collect();
+    let (training, mut files): (Vec<&String>, Vec<&String>) =
+        names.iter().filter(|name| is_candidate(name)).partition(|name| is_training_state(name));
+    if files.is_empty() {
+        files = training;
+    }
     let usual = format!("{}{}", NAMING.stem, NAMING.suffix);
     let is_split = names.iter().any(|name| is_index(name));
     let is_set = files.iter().all(|name| NAMING.shard(name).is_some());
@@ -42,4 +50,82 @@ pub(crate) fn is_candidate(name: &str) -> bool {
 
 fn is_index(name: &str) -> bool {
     !name.starts_with('.') && NAMING.stem_of_index(name).is_some()
+}
+
+/// What trainers keep beside a model, as transformers and accelerate name it: `optimizer.pt`, `rng_state_0.pth`.
+pub(crate) fn is_training_state(name: &str) -> bool {
+    let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
+    let stem = stem.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '_');
+    ["optimizer", "scheduler", "scaler", "rng_state", "training_args"].contains(&stem)
+}
+
+/// Whether a file is one rank's of a checkpoint of DeepSpeed's ZeRO, or one layer's of its pipelines:
+/// `bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt`, `layer_03-model_00-model_states.pt`. Their tensors are pieces, or
+/// empty where the pieces lie in other files. `mp_rank_00_model_states.pt` may be a whole model.
+fn is_of_a_rank(name: &str) -> bool {
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let is_rank = ["", "bf16_", "fp16_"]
+        .iter()
+        .any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with("zero_pp_rank_")));
+    let is_layer = || name.starts_with("layer_") && name.contains("-model_");
+    (is_rank && name.ends_with("_states.pt")) || (is_layer() && name.ends_with("-model_states.pt"))
+}
+
+fn refuse_rank(name: &str, context: &dyn Context) -> Result<()> {
+    if context.purpose().has(Purpose::SHOW) {
+        context
+            .note(&format!("{name:?} is one rank's of a checkpoint of DeepSpeed: the folder is the whole"));
+        return Ok(());
+    }
+    Err(Error::usage("a file of one rank is named, and it is not said what is meant")
+        .file(name)
+        .expected("the folder for the whole checkpoint, or -i shard=alone for this file")
+        .found("a part of a checkpoint of DeepSpeed"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::{ErrorKind, MemoryContext, MemorySource};
+
+    #[test]
+    fn a_file_of_a_rank_is_not_taken_for_a_model() {
+        let chosen = |name: &str, is_alone, purpose| {
+            let mut context = MemoryContext::default();
+            context.purpose = purpose;
+            choose(is_alone, &MemorySource::file(name, []), &context)
+        };
+        for name in [
+            "zero_pp_rank_0_mp_rank_00_model_states.pt",
+            "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
+            "layer_03-model_00-model_states.pt",
+        ] {
+            let error = chosen(name, false, Purpose::FLAT).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Usage);
+            assert!(
+                error.to_string().contains("folder") && error.to_string().contains("shard=alone"),
+                "{error}"
+            );
+            chosen(name, true, Purpose::FLAT).unwrap();
+            chosen(name, false, Purpose::SHOW).unwrap();
+        }
+        for name in ["mp_rank_00_model_states.pt", "model.pt", "layer_states.pt"] {
+            chosen(name, false, Purpose::FLAT).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_trainers_keep_is_no_second_model() {
+        let chosen = |names: &[&str]| {
+            let files = names.iter().map(|name| (*name, Vec::<u8>::new()));
+            choose(false, &MemorySource::folder(files), &MemoryContext::default())
+        };
+        let beside = ["optimizer.pt", "rng_state_0.pth", "rng_state.pth", "training_args.bin"];
+        let one = |name: &str| Choice::Files(vec![name.to_owned()]);
+        assert_eq!(chosen(&[&beside[..], &["net.pt"]].concat()).unwrap(), one("net.pt"));
+        assert_eq!(chosen(&beside[..1]).unwrap(), one("optimizer.pt"));
+        assert!(chosen(&["net.pt", "other.pt"]).is_err());
+    }
 }

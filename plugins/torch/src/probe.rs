@@ -1,7 +1,7 @@
 //! How sure this format is of an input: the container says most, and of a zip archive its directory.
 
 use crate::SUFFIXES;
-use crate::choose::{NAMING, is_candidate};
+use crate::choose::{NAMING, is_candidate, is_training_state};
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 use tensorferry_torch_file::archive::{self, Directory};
 use tensorferry_torch_file::{Container, Extent};
@@ -45,7 +45,8 @@ fn in_folder(source: &dyn Source) -> Result<Score> {
     if names.iter().any(|name| NAMING.stem_of_index(name).is_some()) {
         return Ok(Score::MAYBE);
     }
-    for name in names.iter().take(MOST_OPENED) {
+    // Beside a model in another format they are none.
+    for name in names.iter().filter(|name| !is_training_state(name)).take(MOST_OPENED) {
         let extent = Extent::whole(source, source.open(name)?);
         if Container::detect(source, extent)? != Container::Unknown {
             return Ok(Score::MAYBE);

@@ -2,6 +2,7 @@
 //! catalog. Nothing that the pickle names is called.
 
 mod exported;
+mod joined;
 mod script;
 mod shards;
 

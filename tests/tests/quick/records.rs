@@ -88,8 +88,8 @@ fn sound_rows_pass_verification() {
         "rows.jsonl",
         "{\"f\": 0.1, \"s\": {\"a\": 1}, \"ll\": [[1], [2, 3]], \"l\": [1, null], \"o\": [{\"x\": 1}]}\n{\"f\": 1e300}\n",
     );
-    // A struct, lists in lists, a null in a list and a list of structs are not what a feature can hold.
-    assert_eq!(verified(&rows, "rows.tfrecord"), 4);
+    // A struct, lists in lists, a null in a list, a list of structs and 1e300 are not what a feature can hold.
+    assert_eq!(verified(&rows, "rows.tfrecord"), 5);
     assert_eq!(verified(&rows, "rows.parquet"), 0);
 }
 

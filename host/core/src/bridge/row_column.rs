@@ -6,6 +6,7 @@ use super::row_values::{Cursor, RowValues, ValueLayout, offsets};
 use super::tensor_windows::TensorWindows;
 use super::value_types;
 use crate::records::encoding::is_text;
+use crate::tensors::cast::is_castable;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, ListArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
@@ -74,10 +75,11 @@ impl RowColumn {
         let valid = found.valid.filter(|_| tensor.shape.len() < 2);
         let leaf = value_types::data_type(tensor.dtype).ok_or_else(|| {
             let name = tensor.dtype.info().map_or("this dtype", |info| info.name());
-            Error::unsupported(format!(
-                "records have no {name}: cast:f32 before records:row, or records:tensor, carries it"
-            ))
-            .tensor(&tensor.name)
+            let carries_it = match is_castable(tensor.dtype) {
+                true => "cast:f32 before records:row, or records:tensor, carries it",
+                false => "records:tensor carries it",
+            };
+            Error::unsupported(format!("records have no {name}: {carries_it}")).tensor(&tensor.name)
         })?;
         let known = kept.and_then(|kept| Some((kept, kept.leaf()?)));
         let mut values = RowValues::of(found.values, tensor.dtype, leaf.clone(), valid);

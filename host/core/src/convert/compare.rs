@@ -8,7 +8,7 @@ use crate::convert::inspect::{Inspected, Look, inspect_found, temporary};
 use crate::convert::sides::options_of;
 use crate::convert::steps;
 use crate::formats::registry::{Registry, holds_records};
-use crate::read::part::Part;
+use crate::read::part::{self, Part};
 use crate::read::record_files::{self, FoundInput, InputChoice};
 #[cfg(feature = "records")]
 use crate::records::diff::RecordDiff;
@@ -124,7 +124,11 @@ pub fn compare(request: &Compared<'_>, registry: &Registry, session: &Session) -
     }
     let steps = steps::on_tensors(steps::parse(request.steps)?)?;
     let [a, b] = &found;
-    let (mut a, mut b) = (open(a, request, session)?, open(b, request, session)?);
+    let ((mut a, a_has_part), (mut b, b_has_part)) = (open(a, request, session)?, open(b, request, session)?);
+    if !a_has_part && !b_has_part {
+        // What it says of a part that is not there.
+        part::take(a.input.catalog.clone(), request.part, true)?;
+    }
     // A format without a dtype has it packed, which is no difference.
     b.catalog = b.catalog.unpacked().0;
     let (catalog, effects) = apply(a.catalog.unpacked().0, &steps)?;
@@ -153,25 +157,18 @@ pub fn compare(request: &Compared<'_>, registry: &Registry, session: &Session) -
     Ok(Found { differences, losses: effects.losses, notes: effects.notes })
 }
 
-/// A part is taken where there is one: what was converted from a part has only that.
-fn open(found: &FoundInput<'_>, request: &Compared<'_>, session: &Session) -> Result<Inspected> {
-    let Compared { part, .. } = *request;
+/// A part is taken where there is one, and whether there is: what was converted from a part has only that.
+fn open(found: &FoundInput<'_>, request: &Compared<'_>, session: &Session) -> Result<(Inspected, bool)> {
     let look = |part| Look { from: None, options: &[], part, purpose: Purpose::COMPARE };
     if found.is_split {
-        return inspect_found(found, look(part), session);
+        return Ok((inspect_found(found, look(request.part), session)?, true));
     }
     let found = &found.with_options(options_of(&found.format.description, &found.options));
     let whole = inspect_found(found, look(&Part::Whole), session)?;
-    let has_tree = whole.catalog.tree().root().is_some();
-    let starts = |name: &str, path: &str| name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
-    match part {
-        Part::Path(prefix)
-            if !has_tree && !whole.catalog.tensors().iter().any(|t| starts(&t.name, prefix)) =>
-        {
-            Ok(whole)
-        }
-        Part::Whole => Ok(whole),
-        part => inspect_found(found, look(part), session),
+    match request.part {
+        Part::Path(path) if !part::has(&whole.input.catalog, path) => Ok((whole, false)),
+        Part::Whole => Ok((whole, true)),
+        part => Ok((inspect_found(found, look(part), session)?, true)),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::read::model::InputModel;
 use crate::read::part::Part;
 use crate::read::record_files::{self, InputChoice};
 use crate::read::source::FileSource;
+use crate::steps::cast::CAST;
 use crate::steps::dequantize::{READER_OPTION, asked};
 use crate::steps::model_config::ModelConfig;
 use crate::steps::{ModelFacts, Step, TensorAction};
@@ -114,10 +115,14 @@ impl<'a> ConversionContext<'a> {
     where
         'a: 'm,
     {
-        let goes_by_config = asked(steps.iter().map(|step| &step.spec))?.is_some();
-        let config = match goes_by_config {
-            true => ModelConfig::read(&model.input.source)?,
-            false => ModelConfig::default(),
+        let specs = || steps.iter().map(|step| &step.spec);
+        let config = if asked(specs())?.is_some() {
+            ModelConfig::read(&model.input.source)?
+        } else if specs().any(|spec| spec.name == CAST.name) {
+            // It asks what is quantised, and goes on where a configuration does not say it.
+            ModelConfig::read(&model.input.source).unwrap_or_default()
+        } else {
+            ModelConfig::default()
         };
         Ok(ModelFacts { config, input: &model.input, session: self.session })
     }

@@ -5,7 +5,7 @@ use crate::bridge;
 #[cfg(feature = "records")]
 use crate::bridge::crossing::TensorOf;
 use crate::context::session::Session;
-use crate::convert::models;
+use crate::convert::{models, steps};
 use crate::formats::registry::holds_records;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::context::ReadContext;
@@ -13,6 +13,7 @@ use crate::read::input::{self, Input};
 use crate::read::part::{self, Part};
 use crate::read::record_files::{self, FoundInput, InputChoice};
 use crate::read::source::FileSource;
+use crate::steps::apply;
 use crate::tensors::stored::Spill;
 use std::path::Path;
 use tensorferry_sdk::{Catalog, Error, Loss, Purpose, Result};
@@ -57,10 +58,11 @@ pub fn inspect(path: &Path, look: Look<'_>, registry: &Registry, session: &Sessi
     inspect_found(&record_files::find(path, look.choice(), registry, session)?, look, session)
 }
 
-/// Reads an input whose format and files are known, as [`inspect`] does.
+/// Reads an input whose format and files are known, as [`inspect`] does. It goes through the steps that its reader asks
+/// for, as in a conversion.
 ///
 /// # Errors
-/// As of [`inspect`].
+/// As of [`inspect`]; whatever such a step says.
 pub fn inspect_found(found: &FoundInput<'_>, look: Look<'_>, session: &Session) -> Result<Inspected> {
     let FoundInput { source, format, options, is_split } = found;
     let context = ReadContext::new(session, look.purpose);
@@ -70,8 +72,14 @@ pub fn inspect_found(found: &FoundInput<'_>, look: Look<'_>, session: &Session) 
         input::read(source, format, options, &context)?
     };
     let part = if *is_split { &Part::Whole } else { look.part };
-    let (catalog, left_out) = part::take(input.catalog.clone(), part, true)?;
-    let losses = input.catalog.losses().iter().cloned().chain(left_out).collect();
+    let (mut catalog, left_out) = part::take(input.catalog.clone(), part, true)?;
+    let mut losses: Vec<Loss> = input.catalog.losses().iter().cloned().chain(left_out).collect();
+    let of_reader = steps::of_format(input.catalog.steps())?;
+    if !of_reader.is_empty() {
+        let (stepped, effects) = apply(catalog.unpacked().0, &of_reader)?;
+        catalog = stepped;
+        losses.extend(effects.losses);
+    }
     Ok(Inspected { input, catalog, losses })
 }
 

@@ -35,7 +35,9 @@ pub(crate) fn convert(
         let reading = context.reading(purpose);
         let rows = rows::open(&context.source, format, &options, &reading)?;
         let bytes = rows.set.splits().iter().map(|split| split.bytes).sum();
-        let written = write_records(context, &reading, &RecordInput::of_rows(&rows, &steps, session), bytes)?;
+        let input = RecordInput::of_rows(&rows, &steps, session);
+        let written = write_records(context, &reading, &input, bytes);
+        let written = written.map_err(|error| rows.source.blame(error))?;
         rows.close()?;
         written.commit()
     };

@@ -79,7 +79,11 @@ impl Report {
             recovered.finished.iter().map(|path| format!("finished an earlier run's {}", path.display()));
         self.notes.extend(finished.chain(recovered.notes));
         if recovered.removed > 0 {
-            self.notes.push(format!("removed what {} earlier runs had left unfinished", recovered.removed));
+            let runs = match recovered.removed {
+                1 => "an earlier run".to_owned(),
+                count => format!("{count} earlier runs"),
+            };
+            self.notes.push(format!("removed what {runs} had left unfinished"));
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::context::session::Session;
 use crate::publish::commit::CommitOptions;
 use crate::read::file_group::FileGroup;
+use crate::read::identity::FileIdentity;
 use crate::read::losses::LossPolicy;
 use crate::read::part::Part;
 use crate::read::source::FileSource;
@@ -59,6 +60,9 @@ pub struct OutputRequest {
     pub receipt: Option<Algorithm>,
     /// `--force`, `--sync`.
     pub commit: CommitOptions,
+    /// Files that earlier runs have written for this output, and what they were then: those that the new one does not bring
+    /// go with the commit.
+    pub earlier: Vec<(PathBuf, FileIdentity)>,
 }
 
 impl InputRequest {

@@ -57,15 +57,27 @@ pub(crate) fn find(
     let weights = Weights::of(context.registry)?;
     let home = home(input.folder());
     let mut open = vec![String::new()];
+    let is_repository = std::fs::canonicalize(input.folder()).is_ok_and(|folder| is_repository(&folder));
     while let Some(folder) = open.pop() {
         let of_folder = models.iter().find(|model| model.folder == folder);
         let mut companions = Companions::of(context, &weights, input, &folder);
-        for FolderEntry { name, kind, is_link, .. } in entries(input, &folder)? {
-            let file = name.rsplit('/').next().unwrap_or_default();
+        let entries = entries(input, &folder)?;
+        let read = entries.iter().filter(|entry| models.iter().any(|model| model.has_read(&entry.name)));
+        let read: Vec<&str> = read.map(|entry| file_of(&entry.name)).collect();
+        for FolderEntry { name, kind, is_link, .. } in &entries {
+            let (name, kind, is_link, file) = (name.clone(), *kind, *is_link, file_of(name));
+            let is_weights = match of_folder {
+                Some(_) => weights.is_match_beside(file, &read),
+                None => weights.is_match(file),
+            };
             let lost = if models.iter().any(|model| model.has_read(&name)) {
                 continue;
             } else if receipt::is_name(file) && kind == EntryKind::File {
                 sidecars.notes.push(format!("{name:?} is left out: it is the receipt of the input"));
+                continue;
+            } else if is_repository && OF_CACHE.contains(&&*name) {
+                let why = "it is what huggingface_hub keeps its snapshots by";
+                sidecars.notes.push(format!("{name:?} is left out: {why}"));
                 continue;
             } else if kind == EntryKind::Folder {
                 if !is_link && !file.starts_with('.') && name.split('/').count() <= MOST_FOLDERS {
@@ -86,15 +98,16 @@ pub(crate) fn find(
             {
                 sidecars.names.push(name);
                 continue;
-            } else if of_folder
-                .is_some_and(|model| weights.are_of_another(file, &model.input.format.description))
+            } else if is_weights
+                && of_folder
+                    .is_some_and(|model| weights.are_of_another(file, &model.input.format.description))
             {
                 sidecars.notes.push(format!(
                     "{name:?} is left out: the folder's weights are read from the files in {}'s format",
                     of_folder.map_or("", |model| &model.input.format.description.id),
                 ));
                 continue;
-            } else if weights.is_match(file)
+            } else if is_weights
                 && !is_export(context, input, models.iter().map(|model| &*model.folder), &folder)
             {
                 "these are weights too, and were not read: convert them on their own"
@@ -157,14 +170,23 @@ impl<'a> Companions<'a> {
     }
 }
 
+fn file_of(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or_default()
+}
+
+/// What a repository in huggingface_hub's cache has beside its snapshots: the files that these link to, and their names.
+const OF_CACHE: [&str; 2] = ["blobs", "refs"];
+
+/// Whether a folder is a repository in huggingface_hub's cache.
+fn is_repository(folder: &Path) -> bool {
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    ["models--", "datasets--", "spaces--"].iter().any(|start| name.starts_with(start))
+}
+
 /// The folder in which links of a model's folder may end: it, or the repository that it is a snapshot of in
 /// huggingface_hub's cache, whose files are links (`models--ORG--NAME/snapshots/REVISION/NAME` to `blobs/`).
 fn home(input: &Path) -> PathBuf {
     let Ok(folder) = std::fs::canonicalize(input) else { return input.to_owned() };
-    let is_repository = |path: &Path| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        ["models--", "datasets--", "spaces--"].iter().any(|start| name.starts_with(start))
-    };
     let snapshots = folder.ancestors().find(|path| path.file_name().is_some_and(|name| name == "snapshots"));
     let repository = snapshots.and_then(Path::parent).filter(|path| is_repository(path));
     repository.map_or(folder.clone(), Path::to_owned)

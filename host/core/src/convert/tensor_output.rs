@@ -17,7 +17,7 @@ use crate::receipt::Receipt;
 use crate::tensors::tally;
 use crate::write::verify::{entry, verify};
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Layout, OutputFile, OutputId, Result, Role};
+use tensorferry_sdk::{Capabilities, Error, Layout, OutputFile, OutputId, Result, Role};
 
 /// All models, laid out, with the files that go along.
 pub(crate) struct TensorOutput<'a> {
@@ -59,7 +59,31 @@ impl<'a> TensorOutput<'a> {
         report.readers = UsedFormat::all(self.models.iter().map(|model| &model.model.input.format));
         report.files_read = self.models.iter().map(|model| model.model.input.source.opened().len()).sum();
         self.context.request.losses.check(&report.losses)?;
+        self.check_carried(&report)?;
         Ok(report)
+    }
+
+    /// An output without a tensor, made of an input that has some, is hardly what was meant, unless it has the state that is no
+    /// tensor.
+    ///
+    /// # Errors
+    /// Unsupported, with the first thing that is lost.
+    fn check_carried(&self, report: &Report) -> Result<()> {
+        let keeps_tree = self.context.target.format.description.capabilities.has(Capabilities::TREE);
+        let has_tree = |model: &PlannedModel<'_>| model.selected.catalog.tree().root().is_some();
+        let has_tensors = |model: &PlannedModel<'_>| !model.model.input.catalog.tensors().is_empty();
+        let is_carried = report.tensors > 0 || (keeps_tree && self.models.iter().any(has_tree));
+        let request = &self.context.request.input;
+        if is_carried || request.may_be_empty() || !self.models.iter().any(has_tensors) {
+            return Ok(());
+        }
+        let error = Error::unsupported("no tensor of the input would be in the output")
+            .file(self.context.source.entry_path().display().to_string())
+            .expected("at least one, or --allow-empty");
+        Err(match report.losses.first() {
+            Some(loss) => error.found(loss),
+            None => error,
+        })
     }
 
     /// The end of a dry run.

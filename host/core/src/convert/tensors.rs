@@ -19,7 +19,9 @@ use crate::write::plan::{self, Planned};
 use crate::write::seal::seal;
 use crate::write::shard_tag::with_tag;
 use std::collections::BTreeSet;
-use tensorferry_sdk::{CatalogView, Content, Description, Layout, Loss, OutputFile, OutputId, Result};
+use tensorferry_sdk::{
+    Capabilities, CatalogView, Content, Description, Layout, Loss, LossKind, OutputFile, OutputId, Result,
+};
 #[cfg(feature = "records")]
 use tensorferry_sdk::{Dtype, TensorId};
 
@@ -81,7 +83,10 @@ fn apply_steps_of_writer(
     }
     let (catalog, effects) = apply(selected.catalog.clone(), &steps::of_format(&texts)?)?;
     selected.catalog = catalog;
-    selected.losses.extend(effects.losses);
+    let has_tree = target.format.description.capabilities.has(Capabilities::TREE);
+    selected
+        .losses
+        .extend(effects.losses.into_iter().filter(|loss| has_tree || loss.kind != LossKind::State));
     selected.notes.extend(effects.notes);
     selected.notes.extend(texts.iter().map(|step| asked_by(&target.format.description, step)));
     Ok(())

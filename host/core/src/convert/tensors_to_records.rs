@@ -71,7 +71,8 @@ pub(crate) fn convert(
         session,
     };
     let bytes = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();
-    let written = write_records(context, &model.context, &input, bytes)?;
+    let written = write_records(context, &model.context, &input, bytes);
+    let written = written.map_err(|error| model.input.source.blame(error))?;
     drop(input);
     drop(made);
     drop(logical);

@@ -2,6 +2,7 @@
 
 use crate::formats::registry::{Registry, holds_records};
 use crate::read::folder::{EntryKind, FolderEntry};
+use crate::read::key_words::names_a_model;
 use crate::read::source::FileSource;
 use crate::receipt;
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -18,6 +19,8 @@ struct Known {
     id: String,
     is_built_in: bool,
     names: GlobSet,
+    /// Those that it declares for the files of a folder, if it declares any: others may end so.
+    members: GlobSet,
 }
 
 impl Weights {
@@ -26,8 +29,11 @@ impl Weights {
         // Records beside a model are no weights of it.
         let formats = registry.formats().iter().filter(|format| !holds_records(&format.description));
         let known = formats.map(|format| {
-            let names = names_of(&format.description)?;
-            Ok(Known { id: format.description.id.clone(), is_built_in: format.is_built_in(), names })
+            let Description { id, suffixes, members, .. } = &*format.description;
+            let endings: Vec<String> = suffixes.iter().map(|suffix| format!("*{suffix}")).collect();
+            let names = set_of(endings.iter().chain(members))?;
+            let members = set_of(if members.is_empty() { &endings } else { members })?;
+            Ok(Known { id: id.clone(), is_built_in: format.is_built_in(), names, members })
         });
         known.collect::<Result<_>>().map(Self)
     }
@@ -35,6 +41,16 @@ impl Weights {
     /// Whether some format knows a file by its name.
     pub(crate) fn is_match(&self, file: &str) -> bool {
         self.0.iter().any(|known| known.names.is_match(file))
+    }
+
+    /// Whether a file beside a model's weights, which have these names, is weights itself. Formats end many files alike:
+    /// what only ends as weights do, and is called neither a model nor as one of these, is what training keeps beside it
+    /// (`optimizer.pt`, `training_args.bin`).
+    pub(crate) fn is_match_beside(&self, file: &str, read: &[&str]) -> bool {
+        let stem = |name: &'_ str| name.split_once('.').map_or(name, |(stem, _)| stem).to_owned();
+        let is_member = || self.0.iter().any(|known| known.members.is_match(file));
+        let is_namesake = || read.iter().any(|name| stem(name) == stem(file));
+        self.is_match(file) && (is_member() || names_a_model(file) || is_namesake())
     }
 
     /// Whether a folder has nothing but files that some format knows by their names, and receipts.
@@ -62,16 +78,13 @@ impl Weights {
     }
 }
 
-fn names_of(description: &Description) -> Result<GlobSet> {
-    let mut patterns = GlobSetBuilder::new();
-    let suffixes = description.suffixes.iter().map(|suffix| format!("*{suffix}"));
-    for pattern in suffixes.chain(description.members.iter().cloned()) {
-        // A plugin's pattern that is none matches nothing.
-        if let Ok(glob) = Glob::new(&pattern) {
-            patterns.add(glob);
-        }
+fn set_of<'p>(patterns: impl IntoIterator<Item = &'p String>) -> Result<GlobSet> {
+    let mut set = GlobSetBuilder::new();
+    // A plugin's pattern that is none matches nothing.
+    for glob in patterns.into_iter().filter_map(|pattern| Glob::new(pattern).ok()) {
+        set.add(glob);
     }
-    patterns.build().map_err(|e| Error::plugin(format!("the formats' name patterns: {e}")))
+    set.build().map_err(|e| Error::plugin(format!("the formats' name patterns: {e}")))
 }
 
 /// A set of patterns of names.

@@ -9,6 +9,7 @@ use crate::read::entries::Entries;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::HashSet;
 use tensorferry_sdk::{self as sdk, Catalog, Error, Limits, Node, NodeId, NodeKind, Result, TensorId, Tree};
 
 /// The metadata key.
@@ -86,7 +87,8 @@ fn of_root(tree: &Tree) -> Option<(String, Value)> {
 
 fn from_json(json: &str) -> Option<Attributed> {
     let found: Attributed = serde_json::from_str(json).ok()?;
-    matches!(found.attributes, Value::Map(_) | Value::MapOfClass(..)).then_some(found)
+    let is_mapping = matches!(found.attributes, Value::Map(_) | Value::MapOfClass(..));
+    (is_mapping && found.attributes.has_each_key_once()).then_some(found)
 }
 
 impl Value {
@@ -108,6 +110,13 @@ impl Value {
             }
             _ => None,
         }
+    }
+
+    /// As the mappings of a tree do.
+    fn has_each_key_once(&self) -> bool {
+        let (Self::Map(entries) | Self::MapOfClass(_, entries)) = self else { return true };
+        let mut seen = HashSet::new();
+        entries.0.iter().all(|(key, value)| seen.insert(key) && value.has_each_key_once())
     }
 
     fn push(&self, tree: &mut Tree, limits: &Limits) -> Result<NodeId> {
@@ -239,5 +248,8 @@ mod tests {
         let back = unfold(flat).unwrap();
         assert_eq!(of_root(back.tree()).unwrap(), before);
         assert!(back.metadata().is_empty());
+        // No mapping of a tree has a key twice.
+        assert!(from_json(json).is_some());
+        assert!(from_json(&json.replace(r#""":{"#, r#""bn":{"#)).is_none());
     }
 }

@@ -68,10 +68,10 @@ impl FileGroup {
     pub fn differs_from(&self, old: &Self) -> Option<String> {
         let lacks = |of: &Self, name: &String| !of.files.contains(name);
         if let Some(name) = self.files.iter().find(|name| lacks(old, name)) {
-            return Some(format!("the unit has another file, {name:?}"));
+            return Some(format!("the file group has another file, {name:?}"));
         }
         if let Some(name) = old.files.iter().find(|name| lacks(self, name)) {
-            return Some(format!("the unit has a file less, {name:?}"));
+            return Some(format!("the file group has a file less, {name:?}"));
         }
         if self.folder != old.folder {
             return Some(format!("the data set was in {}", old.folder.display()));

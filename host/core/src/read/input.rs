@@ -50,10 +50,9 @@ pub fn read(
     let context = SourceContext::new(context, &source);
     format.tell(&context);
     let mut builder = CatalogBuilder::new(&description.id, &*source, context.limits());
-    let decoder = reader
-        .read(&*source, &mut builder, &context)
-        .map_err(|e| explain(&*source, e).file(source.entry_path().display().to_string()))?;
-    let catalog = builder.finish()?;
+    let decoder = reader.read(&*source, &mut builder, &context).map_err(|e| explain(&*source, e));
+    let decoder = decoder.map_err(|e| source.blame(e).file(source.entry_path().display().to_string()))?;
+    let catalog = builder.finish().map_err(|e| source.blame(e))?;
     Ok(Input { source, format: format.clone(), catalog, decoder: Some(decoder) })
 }
 
@@ -77,7 +76,6 @@ impl Input {
     }
 
     /// The same with a decoder.
-    #[cfg(test)]
     pub(crate) fn decoded_by(self, decoder: impl TensorDecoder + 'static) -> Self {
         Self { decoder: Some(Box::new(decoder)), ..self }
     }

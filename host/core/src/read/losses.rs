@@ -1,5 +1,6 @@
 //! Losses that the host sees: what a target's format has no place for, whatever its writer says.
 
+use crate::read::marks::Marks;
 use crate::read::part::{TreeWalk, join};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{
@@ -10,54 +11,81 @@ use tensorferry_sdk::{
 /// Losses of one kind that are listed one by one; the rest is counted.
 const MOST_LISTED: usize = 200;
 
+/// What a tree says, for a target that has none: [its values](of_values), and [what it says of tensors](of_marks).
+#[must_use]
+pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
+    let mut losses = of_values(catalog, folded);
+    losses.extend(of_marks(catalog));
+    losses
+}
+
 /// The non-tensor state below the root, for a target that has no tree: each branch without tensors
 /// is one loss. `folded`: the root's attributes went into the metadata.
 #[must_use]
-pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
-    let tree = catalog.tree();
-    let Some(root) = tree.root() else { return Vec::new() };
-    let walk = TreeWalk::new(catalog);
-    let (mut paths, mut sparse) = (Vec::new(), Vec::new());
-    let mut marked = 0_u64;
-    let mut open: Vec<(String, NodeId)> = vec![(String::new(), root)];
-    while let Some((path, id)) = open.pop() {
-        if walk.is_leaf(id) {
-            // Attributes or a wrapper around a tensor: how it is sparse, that it is a parameter, that it wants a gradient.
-            if walk.is_sparse(id) {
-                sparse.push(path);
-            } else {
-                marked += u64::from(tree.get(id).is_some_and(|node| node.as_tensor().is_none()));
-            }
-            continue;
+pub fn of_values(catalog: &Catalog, folded: bool) -> Vec<Loss> {
+    let mut paths = Vec::new();
+    walk_values(catalog, |walk, path, id| {
+        let is_root = catalog.tree().root() == Some(id);
+        if walk.value(id) != id && !walk.is_leaf(id) && !(folded && is_root) {
+            paths.push(join(path, "(attributes)"));
         }
-        if walk.value(id) != id && !(folded && id == root) {
-            paths.push(join(&path, "(attributes)"));
+        if walk.tensors_below(id) == 0 && !(is_root && walk.is_container(id)) {
+            paths.push(if path.is_empty() { "." } else { path }.to_owned());
         }
-        if walk.tensors_below(id) == 0 && !(id == root && walk.is_container(id)) {
-            paths.push(path);
-            continue;
+    });
+    listed(LossKind::State, &paths, "values", "the target holds tensors alone")
+}
+
+/// What the tree says of tensors, for a target that has none: attributes or a wrapper around a tensor.
+#[must_use]
+pub fn of_marks(catalog: &Catalog) -> Vec<Loss> {
+    let (mut attributes, mut composed, mut marked) = (Vec::new(), Vec::new(), 0_u64);
+    walk_values(catalog, |walk, path, id| {
+        if !walk.is_leaf(id) {
+            return;
         }
-        let children = walk.children(id);
-        open.extend(children.rev().map(|(key, child)| (join(&path, &key), child)));
-    }
-    let why = "the target holds tensors alone";
-    let listed = paths.iter().take(MOST_LISTED).map(|path| Loss::new(LossKind::State, path, why));
-    let mut losses: Vec<Loss> = listed.collect();
-    if paths.len() > MOST_LISTED {
-        let rest = paths.len() - MOST_LISTED;
-        losses.push(Loss::new(LossKind::State, format!("{rest} more values"), why));
-    }
-    let parts = "a sparse tensor is written as its parts, and nothing says that they are one";
-    losses.extend(sparse.iter().take(MOST_LISTED).map(|path| Loss::new(LossKind::Sparse, path, parts)));
-    if sparse.len() > MOST_LISTED {
-        let rest = format!("{} more tensors", sparse.len() - MOST_LISTED);
-        losses.push(Loss::new(LossKind::Sparse, rest, parts));
-    }
+        match Marks::of(walk, id) {
+            Marks::None => {}
+            Marks::Parameter => marked += 1,
+            Marks::Parts => composed.push(path.to_owned()),
+            Marks::Attributes(keys) => attributes.extend(keys.iter().map(|key| format!("{path}: {key}"))),
+        }
+    });
+    let why = "it was set on the tensor, and the target holds tensors alone";
+    let mut losses = listed(LossKind::State, &attributes, "values", why);
+    let parts =
+        "a sparse, nested or quantised tensor is written as its parts, and nothing says that they are one";
+    losses.extend(listed(LossKind::Sparse, &composed, "tensors", parts));
     if marked > 0 {
         let why = "the target cannot say that a tensor is a parameter or requires a gradient";
         let tensors = if marked == 1 { "a tensor".to_owned() } else { format!("{marked} tensors") };
         let marks = Loss::new(LossKind::State, format!("marks of {tensors}"), why);
         losses.push(marks.severity(Severity::Note));
+    }
+    losses
+}
+
+/// Visits the tree from its root down to tensors, and to branches without any.
+fn walk_values(catalog: &Catalog, mut visit: impl FnMut(&TreeWalk<'_>, &str, NodeId)) {
+    let Some(root) = catalog.tree().root() else { return };
+    let walk = TreeWalk::new(catalog);
+    let mut open: Vec<(String, NodeId)> = vec![(String::new(), root)];
+    while let Some((path, id)) = open.pop() {
+        visit(&walk, &path, id);
+        let is_end =
+            walk.is_leaf(id) || (walk.tensors_below(id) == 0 && !(id == root && walk.is_container(id)));
+        if !is_end {
+            let children = walk.children(id);
+            open.extend(children.rev().map(|(key, child)| (join(&path, &key), child)));
+        }
+    }
+}
+
+fn listed(kind: LossKind, what: &[String], rest: &str, why: &str) -> Vec<Loss> {
+    let mut losses: Vec<Loss> =
+        what.iter().take(MOST_LISTED).map(|what| Loss::new(kind, what, why)).collect();
+    if what.len() > MOST_LISTED {
+        losses.push(Loss::new(kind, format!("{} more {rest}", what.len() - MOST_LISTED), why));
     }
     losses
 }

@@ -2,6 +2,7 @@
 //! target holds a flat list) the one mapping of names to tensors that is not optimizer, scheduler or
 //! random state.
 
+use crate::read::key_words::{names_a_model, names_random_state, names_training_state};
 use std::fmt;
 use tensorferry_sdk::{
     Catalog, Dtype, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, Tensor, TensorId, Tree,
@@ -70,6 +71,16 @@ pub fn take(catalog: Catalog, part: &Part, flat: bool) -> Result<(Catalog, Vec<L
         .collect();
     let (catalog, root) = pruned(catalog, &branch)?;
     Ok((catalog.select(&kept, Some(root))?, branch.left_out))
+}
+
+/// Whether a catalog has the branch at a path.
+#[must_use]
+pub fn has(catalog: &Catalog, path: &str) -> bool {
+    let walk = TreeWalk::new(catalog);
+    match catalog.tree().root().filter(|root| walk.tensors_below(*root) > 0) {
+        Some(root) => walk.find(root, path).is_ok(),
+        None => by_prefix(catalog, path).is_ok(),
+    }
 }
 
 /// The branch without the children that are not taken: what else is in it is still the user's to know.
@@ -146,21 +157,30 @@ pub(crate) struct TreeWalk<'a> {
     below: Vec<u64>,
     /// Whether there is a mapping of names to tensors, or it is one.
     mapping: Vec<bool>,
+    /// Whether there is one whose names are paths of modules: a state dict.
+    state_dict: Vec<bool>,
 }
 
 impl<'a> TreeWalk<'a> {
     pub(crate) fn new(catalog: &'a Catalog) -> Self {
         let tree = catalog.tree();
-        let mut walk = Self { catalog, tree, below: Vec::with_capacity(tree.len()), mapping: Vec::new() };
+        let (below, mapping, state_dict) = (Vec::with_capacity(tree.len()), Vec::new(), Vec::new());
+        let mut walk = Self { catalog, tree, below, mapping, state_dict };
         for node in tree.nodes() {
             let own = u64::from(node.kind == NodeKind::TENSOR);
             let count = node.children.iter().fold(own, |sum, c| sum.saturating_add(walk.below[c.0 as usize]));
             walk.below.push(count);
-            let named =
-                |(key, value): (NodeId, NodeId)| walk.node(key).as_text().is_some() && walk.is_leaf(value);
-            let maps = node.entries().any(named) || node.children.iter().any(|c| walk.mapping[c.0 as usize]);
             // What an object of an unknown class holds is that class's own business.
-            walk.mapping.push(maps && node.kind != NodeKind::OBJECT);
+            let is_open = node.kind != NodeKind::OBJECT;
+            let any_below = |of: &[bool]| is_open && node.children.iter().any(|c| of[c.0 as usize]);
+            let (mut maps, mut has_paths) = (any_below(&walk.mapping), any_below(&walk.state_dict));
+            for (key, value) in node.entries() {
+                let Some(name) = walk.node(key).as_text().filter(|_| walk.is_leaf(value)) else { continue };
+                maps = true;
+                has_paths = has_paths || is_path(name);
+            }
+            walk.mapping.push(maps);
+            walk.state_dict.push(has_paths);
         }
         walk
     }
@@ -169,7 +189,7 @@ impl<'a> TreeWalk<'a> {
         self.below[id.0 as usize]
     }
 
-    fn node(&self, id: NodeId) -> &'a Node {
+    pub(crate) fn node(&self, id: NodeId) -> &'a Node {
         &self.tree.nodes()[id.0 as usize]
     }
 
@@ -213,24 +233,27 @@ impl<'a> TreeWalk<'a> {
             || (value.kind == NodeKind::OBJECT && self.tensors_below(id) == 1 && self.wraps_a_tensor(value))
     }
 
-    /// Whether what surrounds a tensor says how it is sparse: its parts' layout, and the shape that they have together.
-    pub(crate) fn is_sparse(&self, mut id: NodeId) -> bool {
-        while self.node(id).kind == NodeKind::ATTRIBUTED {
-            let [value, attributes] = [0, 1].map(|place| self.node(id).children[place]);
-            if ["layout", "shape"].iter().all(|wanted| self.has_child(attributes, wanted)) {
-                return true;
-            }
-            id = value;
-        }
-        false
-    }
-
     /// Whether an object's first argument is a tensor, as that of a parameter is.
     fn wraps_a_tensor(&self, object: &Node) -> bool {
+        let first = self.wrapped(object);
+        first.is_some_and(|first| self.node(self.value(first)).kind == NodeKind::TENSOR)
+    }
+
+    /// An object's first argument.
+    pub(crate) fn wrapped(&self, object: &Node) -> Option<NodeId> {
+        self.arguments(object).first().copied()
+    }
+
+    fn arguments(&self, object: &Node) -> &'a [NodeId] {
         let arguments = object.children.first().map(|&id| self.node(id));
-        let first =
-            arguments.filter(|node| node.kind == NodeKind::TUPLE).and_then(|node| node.children.first());
-        first.is_some_and(|&first| self.node(self.value(first)).kind == NodeKind::TENSOR)
+        arguments.filter(|node| node.kind == NodeKind::TUPLE).map_or(&[], |node| &node.children)
+    }
+
+    /// The keys of the mappings among an object's arguments.
+    pub(crate) fn said_beside(&self, object: &Node) -> impl Iterator<Item = String> {
+        let mappings =
+            self.arguments(object).iter().skip(1).filter(|id| self.node(**id).kind == NodeKind::MAP);
+        mappings.flat_map(|id| self.children(*id)).map(|(key, _)| key)
     }
 
     /// The tensors below a node.
@@ -262,7 +285,9 @@ impl<'a> TreeWalk<'a> {
             let (others, models): (Vec<_>, Vec<_>) =
                 mappings.iter().copied().partition(|(_, child)| self.holds_no_weights(*child));
             let models = if models.is_empty() { others } else { models };
-            if self.maps_names(branch.node, &children, !models.is_empty()) || models.is_empty() {
+            let is_model = self.is_model(branch.node, &rest, &models)
+                || (branch.node != root && self.are_layers(&models));
+            if models.is_empty() || is_model {
                 // Where there is nothing but training state, that is what the user means.
                 for (key, child) in training.into_iter().filter(|_| !rest.is_empty()) {
                     branch.left_out.push(self.left_out(&branch.path, key, *child));
@@ -290,14 +315,25 @@ impl<'a> TreeWalk<'a> {
         }
     }
 
-    /// Whether a node maps names to tensors itself. Beside a model, what is no weight does not count.
-    fn maps_names(&self, id: NodeId, children: &[(String, NodeId)], beside_a_model: bool) -> bool {
-        self.node(self.value(id)).kind == NodeKind::MAP
-            && children.iter().any(|(key, child)| {
-                self.is_leaf(*child)
-                    && !self.is_training_state(key, *child)
-                    && !(beside_a_model && self.holds_no_weights(*child))
-            })
+    /// Whether a mapping is a model itself, in which others lie: a state dict with state of a module's own, the layers of
+    /// a tree of parameters. A checkpoint may have a tensor beside its models just so (the weights of classes, a
+    /// history of losses), and is none: its models are state dicts, or are called models.
+    fn is_model(&self, id: NodeId, children: &[&(String, NodeId)], models: &[&(String, NodeId)]) -> bool {
+        let is_weight = |child: &&&(String, NodeId)| self.is_leaf(child.1) && !self.holds_no_weights(child.1);
+        let mut weights = children.iter().filter(is_weight).map(|(key, _)| key.as_str()).peekable();
+        if self.node(self.value(id)).kind != NodeKind::MAP || weights.peek().is_none() {
+            return false;
+        }
+        let is_beside =
+            models.iter().any(|(key, model)| self.state_dict[model.0 as usize] || names_a_model(key));
+        !is_beside || weights.any(|key| is_path(key) || OF_MODULES.contains(&key))
+    }
+
+    /// Whether several mappings within what was chosen are layers, a tree of parameters: none of them is a state dict, or is
+    /// called a model.
+    fn are_layers(&self, models: &[&(String, NodeId)]) -> bool {
+        models.len() > 1
+            && !models.iter().any(|(key, model)| self.state_dict[model.0 as usize] || names_a_model(key))
     }
 
     /// Whether no tensor below a node is one that a model could have.
@@ -319,17 +355,15 @@ impl<'a> TreeWalk<'a> {
     }
 
     /// Optimizers, schedulers, gradient scalers and random states go by these names everywhere; an
-    /// optimizer's state also shows by its shape, whatever it is called.
+    /// optimizer's state also shows by its shape, whatever it is called. A tensor of such a name may be a model's own:
+    /// only a random generator's state is known by its length.
     fn is_training_state(&self, key: &str, id: NodeId) -> bool {
-        // The path of a parameter: `scaler.weight` of a flat list is a part of the model.
-        if self.is_leaf(id) && key.contains(['.', '/']) {
-            return false;
+        if self.is_leaf(id) {
+            return names_random_state(key)
+                && !is_path(key)
+                && self.tensors(id, &[]).iter().all(|id| self.catalog.tensor(*id).is_some_and(is_generator));
         }
-        let key = key.to_lowercase();
-        let named = ["optim", "opt_state", "sched", "rng", "random_state", "scaler"]
-            .iter()
-            .any(|word| key.contains(word));
-        named || (self.has_child(id, "state") && self.has_child(id, "param_groups"))
+        names_training_state(key) || (self.has_child(id, "state") && self.has_child(id, "param_groups"))
     }
 
     fn has_child(&self, id: NodeId, name: &str) -> bool {
@@ -368,11 +402,23 @@ impl<'a> TreeWalk<'a> {
     }
 }
 
-/// Single numbers are steps and losses; bytes of these lengths are the states of torch's random
-/// generators (`torch.get_rng_state()`, `torch.cuda.get_rng_state()`), whatever they are called.
+/// Names of a module's own parameters, which a state dict of that module alone has without a path.
+const OF_MODULES: [&str; 4] = ["weight", "bias", "kernel", "embedding"];
+
+/// Whether a key is the path of a parameter: `fc.weight`, `dense/kernel`.
+fn is_path(key: &str) -> bool {
+    key.contains(['.', '/'])
+}
+
+/// Single numbers are steps and losses.
 fn may_be_a_weight(tensor: &Tensor) -> bool {
-    let is_generator = tensor.dtype == Dtype::U8 && matches!(*tensor.shape, [5056 | 16]);
-    tensor.shape.iter().product::<u64>() > 1 && !is_generator
+    tensor.shape.iter().product::<u64>() > 1 && !is_generator(tensor)
+}
+
+/// Bytes of these lengths are the states of torch's random generators (`torch.get_rng_state()`,
+/// `torch.cuda.get_rng_state()`), whatever they are called.
+fn is_generator(tensor: &Tensor) -> bool {
+    tensor.dtype == Dtype::U8 && matches!(*tensor.shape, [5056 | 16])
 }
 
 pub(crate) fn join(path: &str, key: &str) -> String {
@@ -388,129 +434,4 @@ fn several(path: &str, models: &[&(String, NodeId)]) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-    use super::*;
-    use tensorferry_sdk::{CatalogBuilder, CatalogSink, Dtype, Limits, MemorySource, Storage};
-
-    /// A catalog whose tree is written as JSON: a string is a tensor of as many elements as it has
-    /// letters, other values are state.
-    fn catalog(text: &str) -> Catalog {
-        fn add(builder: &mut CatalogBuilder<'_>, value: &serde_json::Value, path: &str) -> NodeId {
-            let node = match value {
-                serde_json::Value::Object(entries) => {
-                    let mut nodes = Vec::new();
-                    for (key, value) in entries {
-                        let key_node = builder.node(Node::text(key)).unwrap();
-                        nodes.push((key_node, add(builder, value, &join(path, key))));
-                    }
-                    Node::map("", &nodes)
-                }
-                serde_json::Value::Array(values) => {
-                    let places = values.iter().enumerate();
-                    let nodes: Vec<NodeId> =
-                        places.map(|(i, value)| add(builder, value, &join(path, &i.to_string()))).collect();
-                    Node::container(NodeKind::LIST, "", nodes)
-                }
-                serde_json::Value::String(text) => {
-                    let storage = builder.storage(Storage::inline(vec![0; text.len()])).unwrap();
-                    Node::tensor(builder.tensor(path, Dtype::U8, &[text.len() as u64], storage, 0).unwrap())
-                }
-                other => Node::int(other.as_i64().unwrap_or(0)),
-            };
-            builder.node(node).unwrap()
-        }
-        let source = MemorySource::file("x", Vec::new());
-        let limits = Limits::default();
-        let mut builder = CatalogBuilder::new("test", &source, &limits);
-        let root = add(&mut builder, &serde_json::from_str(text).unwrap(), "");
-        builder.root(root).unwrap();
-        builder.finish().unwrap()
-    }
-
-    fn names(catalog: &Catalog) -> Vec<&str> {
-        catalog.tensors().iter().map(|tensor| tensor.name.as_str()).collect()
-    }
-
-    #[test]
-    fn auto_takes_the_model_whatever_it_is_called() {
-        let text = r#"{"net_g": {"params": {"a": "T", "b.c": "T"}}, "opt": {"state": {"0": "T"}, "param_groups": 1}, "epoch": 3}"#;
-        let (part, left_out) = take(catalog(text), &Part::Auto, true).unwrap();
-        assert_eq!(names(&part), ["a", "b.c"]);
-        let what: Vec<&str> = left_out.iter().map(|loss| loss.what.as_str()).collect();
-        assert_eq!(what, ["epoch", "opt"]);
-        assert_eq!(part.tree().len(), 5);
-    }
-
-    #[test]
-    fn several_models_are_listed_with_their_commands() {
-        let text = r#"{"model": {"a": "T"}, "ema": {"a": "T"}, "optimizer": {"a": "T"}}"#;
-        let error = take(catalog(text), &Part::Auto, true).err().unwrap().to_string();
-        assert!(
-            error.contains("--part ema") && error.contains("--part model") && !error.contains("optimizer"),
-            "{error}"
-        );
-        let (part, _) = take(catalog(text), &Part::parse("ema"), true).unwrap();
-        assert_eq!(names(&part), ["a"]);
-        assert_eq!(names(&take(catalog(text), &Part::Whole, true).unwrap().0).len(), 3);
-        assert_eq!(names(&take(catalog(text), &Part::Auto, false).unwrap().0).len(), 3);
-    }
-
-    #[test]
-    fn a_mapping_has_names_and_more_than_numbers() {
-        let text = r#"{"state": {"a": "TT", "b": "TT"}, "step": "T", "views": ["TT", "TT"]}"#;
-        let (part, left_out) = take(catalog(text), &Part::Auto, true).unwrap();
-        assert_eq!(names(&part), ["a", "b"]);
-        assert_eq!(left_out.len(), 2);
-        assert_eq!(names(&take(catalog(r#"{"step": "T"}"#), &Part::Auto, true).unwrap().0), ["step"]);
-    }
-
-    #[test]
-    fn many_numbers_beside_a_model_are_counted() {
-        let numbers: Vec<String> = (0..1000).map(|n| format!(r#""n{n}": 1"#)).collect();
-        let text = format!(r#"{{"model": {{"a": "TT"}}, "z": {{"t": "T"}}, {}}}"#, numbers.join(", "));
-        let (part, left_out) = take(catalog(&text), &Part::Auto, true).unwrap();
-        assert_eq!(names(&part), ["a"]);
-        assert_eq!(left_out.len(), MOST_LISTED + 2);
-        assert!(left_out.iter().any(|loss| loss.what == "800 more values"));
-        assert!(left_out.iter().any(|loss| loss.what == "z" && loss.why.contains("took (1 tensor);")));
-    }
-
-    #[test]
-    fn numbers_of_callbacks_are_no_model() {
-        let text = r#"{"state_dict": {"a": "TT"}, "callbacks": {"early": {"best": "T"}}}"#;
-        let (part, left_out) = take(catalog(text), &Part::Auto, true).unwrap();
-        assert_eq!(names(&part), ["a"]);
-        assert_eq!(left_out[0].what, "callbacks");
-    }
-
-    #[test]
-    fn training_state_beside_plain_tensors_is_left_out() {
-        let text = r#"{"weight": "T", "scaler.mean": "T", "rng_state": "T", "epoch": 3}"#;
-        let (part, left_out) = take(catalog(text), &Part::Auto, true).unwrap();
-        assert_eq!(names(&part), ["scaler.mean", "weight"]);
-        assert_eq!(left_out.len(), 1);
-        // What is no tensor stays in the tree, where a target that cannot hold it says so.
-        let walk = TreeWalk::new(&part);
-        let keys: Vec<String> = walk.children(part.tree().root().unwrap()).map(|(key, _)| key).collect();
-        assert_eq!(keys, ["epoch", "scaler.mean", "weight"]);
-    }
-
-    #[test]
-    fn random_states_are_no_model_by_any_name() {
-        let state = "T".repeat(5056);
-        let text = format!(
-            r#"{{"net": {{"a": "TT"}}, "cpu": "{state}", "generators": {{"a": "{state}", "b": "T"}}}}"#
-        );
-        let (part, left_out) = take(catalog(&text), &Part::Auto, true).unwrap();
-        assert_eq!(names(&part), ["a"]);
-        assert_eq!(left_out.len(), 2);
-    }
-
-    #[test]
-    fn paths_go_through_keys_with_dots() {
-        let text = r#"{"a.b": {"c": {"x": "T"}}, "a": {"d": {"y": "T"}}}"#;
-        assert_eq!(names(&take(catalog(text), &Part::parse("a.b.c"), true).unwrap().0), ["x"]);
-        assert!(take(catalog(text), &Part::parse("a.c"), true).is_err());
-    }
-}
+mod tests;

@@ -340,6 +340,42 @@ impl FileSource {
         Ok(())
     }
 
+    /// Whether the files that are open have the content that they had at first. One whose name another file has taken
+    /// is still itself.
+    ///
+    /// # Errors
+    /// Transient, naming the file that was written to.
+    pub fn check_content(&self) -> Result<()> {
+        let open: Vec<_> = self.state().open.iter().map(|(&id, open)| (id, open.file.clone())).collect();
+        for (id, open) in open {
+            let file = self.get(FileId(id))?;
+            let FilePlace::Path(_, stamp) = &file.place else { continue };
+            let now = Stamp::of(&open.metadata().map_err(|e| Error::from(e).file(&file.name))?);
+            if (now.len, now.modified) != (stamp.len, stamp.modified) {
+                return Err(changed(file));
+            }
+        }
+        Ok(())
+    }
+
+    /// Why reading these files failed: that one of them was changed meanwhile, where that is so. Half of a new file is no
+    /// damaged one.
+    #[must_use]
+    pub fn blame(&self, error: Error) -> Error {
+        let may_follow = matches!(
+            error.kind(),
+            ErrorKind::Malformed
+                | ErrorKind::Unsupported
+                | ErrorKind::Limit
+                | ErrorKind::Verification
+                | ErrorKind::Plugin
+        );
+        match self.check_unchanged() {
+            Err(changed) if may_follow && changed.kind() == ErrorKind::Transient => changed,
+            _ => error,
+        }
+    }
+
     /// The descriptor of a file of this machine.
     ///
     /// # Errors
@@ -614,6 +650,37 @@ mod tests {
         let mut buffer = [0; 8];
         assert_eq!(source.read_at(id, 0, &mut buffer).unwrap_err().kind(), ErrorKind::Transient);
         assert_eq!(source.check_unchanged().unwrap_err().kind(), ErrorKind::Transient);
+    }
+
+    #[test]
+    fn a_file_that_was_written_to_is_told_and_one_that_lost_its_name_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("a"), folder.path().join("b"));
+        std::fs::write(&path, b"0123456789").unwrap();
+        let source = FileSource::open_path(&path, &Limits::default()).unwrap();
+        let id = source.open("a").unwrap();
+        source.read_at(id, 0, &mut [0; 4]).unwrap();
+        source.check_content().unwrap();
+        let mut writer = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        std::fs::write(&other, b"others").unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        source.check_content().unwrap();
+        std::io::Write::write_all(&mut writer, b"more").unwrap();
+        assert_eq!(source.check_content().unwrap_err().kind(), ErrorKind::Transient);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_that_changes_is_that_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, b"0123456789").unwrap();
+        let source = FileSource::open_path(&path, &Limits::default()).unwrap();
+        source.open("a").unwrap();
+        let blamed = |error: Error| source.blame(error).kind();
+        assert_eq!(blamed(Error::malformed("damaged")), ErrorKind::Malformed);
+        std::fs::write(&path, b"others").unwrap();
+        assert_eq!(blamed(Error::malformed("damaged")), ErrorKind::Transient);
+        assert_eq!(blamed(Error::cancelled("ended")), ErrorKind::Cancelled);
     }
 
     #[test]

@@ -35,18 +35,26 @@ pub fn select(
     let catalog = &model.input.catalog;
     let mut lost = catalog.losses().to_vec();
     let (catalog, left_out) = part::take(catalog.clone(), part, !keeps(Capabilities::TREE))?;
+    if keeps(Capabilities::TREE) && catalog.tree().nodes().iter().any(|node| node.as_tensor().is_some()) {
+        // There each tensor has the name that it has in its own mapping.
+        lost.retain(|loss| loss.kind != LossKind::Name);
+    }
     lost.extend(left_out);
     let (catalog, was_packed) = catalog.unpacked();
-    let (catalog, had_types) = value_types::unfold(catalog);
-    let (catalog, by_reader) = apply_to(catalog, model, of_reader)?;
+    let (before, had_types) = value_types::unfold(catalog);
+    let (catalog, by_reader) = apply_to(before.clone(), model, of_reader)?;
     let (mut catalog, effects) = apply_to(catalog, model, steps)?;
-    lost.extend(by_reader.losses.into_iter().chain(effects.losses));
+    // What steps do to a tree is nothing to a target that has none.
+    let by_steps = by_reader.losses.into_iter().chain(effects.losses);
+    lost.extend(by_steps.filter(|loss| keeps(Capabilities::TREE) || loss.kind != LossKind::State));
     let notes = by_reader.notes.into_iter().chain(effects.notes).collect();
     if keeps(Capabilities::TREE) {
         catalog = attributes::unfold(catalog)?;
     } else {
         let folded = if keeps(Capabilities::METADATA) { attributes::fold(&mut catalog) } else { false };
-        lost.extend(losses::of_state(&catalog, folded));
+        // A list whose tensors the user has left out is no value of the input.
+        lost.extend(losses::of_values(&before, folded));
+        lost.extend(losses::of_marks(&catalog));
     }
     if !keeps(Capabilities::METADATA) {
         lost.extend(losses::of_metadata(&catalog));

@@ -64,4 +64,8 @@ impl TensorStep for DropMetadata {
         effects.touched += catalog.metadata().len() - metadata.len();
         Ok(catalog.with_metadata(metadata))
     }
+
+    fn is_about(&self) -> &'static str {
+        "entry"
+    }
 }

@@ -14,6 +14,11 @@ pub trait TensorStep: fmt::Debug + Send + Sync {
     /// does not allow it.
     fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog>;
 
+    /// What it changes.
+    fn is_about(&self) -> &'static str {
+        "tensor"
+    }
+
     /// The same, for a step that has to know more of the model than its catalog.
     ///
     /// # Errors
@@ -84,7 +89,8 @@ fn apply_each(
         }
         if let (0, [first, ..]) = (effects.touched, steps) {
             let spec = first.recipe.as_deref().unwrap_or(&first.spec);
-            effects.notes.push(format!("step {spec} changed nothing: there is no such tensor"));
+            let about = first.action.is_about();
+            effects.notes.push(format!("step {spec} changed nothing: there is no such {about}"));
         }
     }
     Ok((catalog, effects))

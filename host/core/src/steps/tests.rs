@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{
     Catalog, CatalogBuilder, CatalogSink, Data, Dtype, Edges, Grid, Limits, Loss, LossKind, MemorySource,
-    Node, NodeId, NodeKind, Order, Place, Result, Storage, TensorId, Tiles, Value,
+    Node, NodeId, NodeKind, Order, Place, Result, Severity, Storage, TensorId, Tiles, Value,
 };
 
 /// What a builder is given.

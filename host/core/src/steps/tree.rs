@@ -5,18 +5,24 @@
 //!
 //! - a tensor that is left out leaves its mapping; in a list or a tuple `None` takes its place, so that the
 //!   others keep theirs;
-//! - one that gets another name keeps its place in its mapping under another key, if the new name begins
-//!   with that mapping's path; else it moves to the deepest mapping whose path the new name begins with;
+//! - one that gets another name goes to the deepest mapping whose path the new name begins with; where that is the mapping
+//!   that it is in, it keeps its place there under another key;
 //! - so does what a step adds;
+//! - a mapping whose tensors have all moved to others, and that holds nothing else, leaves its own mapping;
 //! - what marks a tensor alone (that it is a parameter, attributes that were set on it) goes where it goes;
 //! - an object that is made of several tensors (a sparse one, say) and loses one, or has one renamed,
 //!   leaves its mapping, and its other tensors go where their names lead.
 //!
 //! What that loses is a loss of the conversion. A tree that names no tensors stays as it is.
 
+mod homes;
+
 use crate::read::part::join;
-use std::collections::{BTreeSet, HashMap, HashSet};
-use tensorferry_sdk::{Error, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, TensorId, Tree};
+use homes::{Homes, key_of};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use tensorferry_sdk::{
+    Error, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity, TensorId, Tree,
+};
 
 /// What becomes of a tensor of the old catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,13 +48,14 @@ pub fn follow(
     limits: &Limits,
 ) -> Result<(Tree, Vec<Loss>)> {
     let Some(root) = tree.root() else { return Ok((Tree::default(), Vec::new())) };
-    let mut old = OldTree::of(tree, root, changes, names);
-    if old.mapping(root).is_none() {
+    let Some(homes) = Homes::of(tree, root) else {
         let why =
             "it is no mapping, so that other names have no place in it: the tensors are a flat list now";
         let loss = Loss::new(LossKind::State, "the tree of non-tensor state", why);
         return Ok((Tree::default(), vec![loss]));
-    }
+    };
+    let mut old = OldTree::of(tree, root, changes, names, homes);
+    old.leave_empty(root, added);
     old.keep(root);
     let losses = old.losses();
     Ok((old.build(root, added, limits)?, losses))
@@ -59,22 +66,33 @@ struct OldTree<'a> {
     tree: &'a Tree,
     changes: &'a [Change<'a>],
     names: &'a [&'a str],
+    homes: Homes,
     /// The first path of each node that holds others and is reached.
     paths: HashMap<NodeId, String>,
     /// How many tensors are below each node.
     below: Vec<u64>,
     /// Whether a tensor left a node, or has another name, so that the node is not what it was.
     broken: Vec<bool>,
+    /// Whether a node is a mapping whose tensors have all moved to others.
+    empty: Vec<bool>,
     kept: Vec<bool>,
     /// Whether a kept node is one that marks a tensor, or a part of such a mark that has the tensor in it.
     marks: Vec<bool>,
 }
 
 impl<'a> OldTree<'a> {
-    fn of(tree: &'a Tree, root: NodeId, changes: &'a [Change<'a>], names: &'a [&'a str]) -> Self {
+    fn of(
+        tree: &'a Tree,
+        root: NodeId,
+        changes: &'a [Change<'a>],
+        names: &'a [&'a str],
+        homes: Homes,
+    ) -> Self {
         let (below, broken) = (Vec::with_capacity(tree.len()), Vec::with_capacity(tree.len()));
-        let (kept, marks) = (vec![false; tree.len()], vec![false; tree.len()]);
-        let mut old = Self { tree, changes, names, paths: HashMap::new(), below, broken, kept, marks };
+        let no_node = || vec![false; tree.len()];
+        let (empty, kept, marks) = (no_node(), no_node(), no_node());
+        let paths = HashMap::new();
+        let mut old = Self { tree, changes, names, homes, paths, below, broken, empty, kept, marks };
         for node in tree.nodes() {
             let own = u64::from(node.kind == NodeKind::TENSOR);
             let add = |sum: u64, child: &NodeId| sum.saturating_add(old.below[child.0 as usize]);
@@ -121,14 +139,6 @@ impl<'a> OldTree<'a> {
         self.changes.get(node.as_tensor()?.0 as usize).copied()
     }
 
-    /// The mapping that a node is, attributes looked through.
-    fn mapping(&self, mut id: NodeId) -> Option<NodeId> {
-        while self.node(id).kind == NodeKind::ATTRIBUTED {
-            id = self.node(id).children[0];
-        }
-        (self.node(id).kind == NodeKind::MAP).then_some(id)
-    }
-
     /// Finds the paths of all that is reached.
     fn walk(&mut self, root: NodeId) {
         let mut open = vec![(root, String::new())];
@@ -155,8 +165,7 @@ impl<'a> OldTree<'a> {
     }
 
     fn key(&self, id: NodeId) -> String {
-        let number = || self.node(id).as_int().map(|number| number.to_string());
-        self.node(id).as_text().map(str::to_owned).or_else(number).unwrap_or_else(|| "?".to_owned())
+        key_of(self.node(id))
     }
 
     /// The one tensor that a value is, with whatever marks it. A tensor among the arguments of an object is
@@ -198,13 +207,53 @@ impl<'a> OldTree<'a> {
     }
 
     /// The key of a mapping's value after the step; `None` if it leaves.
-    fn new_key(&self, path: &str, key: NodeId, value: NodeId) -> Option<NewKey<'a>> {
-        let leaf = self.leaf(value, || self.place(path, Slot::Key(key)));
-        match leaf.and_then(|leaf| self.change(leaf)) {
-            _ if self.is_broken(key) => None,
-            Some(Change::Renamed(_, name)) => name_below(name, path).map(NewKey::New),
+    fn new_key(&self, mapping: NodeId, key: NodeId, value: NodeId) -> Option<NewKey<'a>> {
+        match self.leaf_change(mapping, key, value) {
+            _ if self.is_broken(key) || self.empty[value.0 as usize] => None,
+            Some(Change::Renamed(_, name)) => {
+                let (home, key) = self.homes.of_name(name);
+                (home == mapping).then_some(NewKey::New(key))
+            }
             _ if self.is_broken(value) => None,
             _ => Some(NewKey::Old(key)),
+        }
+    }
+
+    /// What becomes of the tensor that a mapping's value is, if it is one.
+    fn leaf_change(&self, mapping: NodeId, key: NodeId, value: NodeId) -> Option<Change<'a>> {
+        self.leaf(value, || self.place(self.path(mapping), Slot::Key(key))).and_then(|leaf| self.change(leaf))
+    }
+
+    fn path(&self, id: NodeId) -> &str {
+        self.paths.get(&id).map_or("", String::as_str)
+    }
+
+    /// The tensors that move from a mapping to another, each with the name that it has there.
+    fn moved(&self, mapping: NodeId) -> impl Iterator<Item = (NodeId, &'a str)> {
+        self.node(mapping).entries().filter_map(move |(key, value)| {
+            match self.leaf_change(mapping, key, value) {
+                Some(Change::Renamed(_, name)) if self.homes.of_name(name).0 != mapping => {
+                    Some((value, name))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// Finds the mappings that are left without anything, since their tensors move to others.
+    fn leave_empty(&mut self, root: NodeId, added: &[(TensorId, &str)]) {
+        let named = self.changes.iter().zip(self.names).filter_map(|(change, old)| match change {
+            Change::Removed => None,
+            Change::Kept(_) => Some(*old),
+            Change::Renamed(_, name) => Some(*name),
+        });
+        let names = named.chain(added.iter().map(|(_, name)| *name));
+        let homes: HashSet<NodeId> = names.map(|name| self.homes.of_name(name).0).collect();
+        for id in self.ids().filter(|id| *id != root && self.homes.are(*id) && !homes.contains(id)) {
+            let moved: HashSet<NodeId> = self.moved(id).map(|(value, _)| value).collect();
+            let goes = |value: NodeId| moved.contains(&value) || self.empty[value.0 as usize];
+            self.empty[id.0 as usize] =
+                self.below[id.0 as usize] > 0 && self.node(id).entries().all(|(_, value)| goes(value));
         }
     }
 
@@ -220,8 +269,7 @@ impl<'a> OldTree<'a> {
             let children: Vec<NodeId> = match node.kind {
                 _ if is_mark => node.children.to_vec(),
                 NodeKind::MAP => {
-                    let path = self.paths.get(&id).map_or("", String::as_str);
-                    let keys = node.entries().map(|(key, value)| (self.new_key(path, key, value), value));
+                    let keys = node.entries().map(|(key, value)| (self.new_key(id, key, value), value));
                     keys.flat_map(|(key, value)| match key {
                         Some(NewKey::Old(key)) => [Some(key), Some(value)],
                         Some(NewKey::New(_)) => [None, Some(value)],
@@ -248,12 +296,18 @@ impl<'a> OldTree<'a> {
         let mut losses = Vec::new();
         for id in self.ids() {
             let (node, Some(path)) = (self.node(id), self.paths.get(&id)) else { continue };
+            if self.homes.are(id) {
+                losses.extend(self.moves(id));
+            }
             let is_kept = self.kept[id.0 as usize] && !self.marks[id.0 as usize];
             let why = match node.kind {
                 NodeKind::LIST | NodeKind::TUPLE
                     if is_kept && node.children.iter().any(|child| self.is_broken(*child)) =>
                 {
-                    "a tensor in it was left out or renamed: None has its place"
+                    let why = "a tensor in it was left out or renamed: None has its place";
+                    let hole = Loss::new(LossKind::State, path, why);
+                    losses.push(hole.severity(Severity::Changed).asked_for());
+                    continue;
                 }
                 NodeKind::MAP | NodeKind::LIST | NodeKind::TUPLE => continue,
                 _ if self.is_broken(id) && self.below[id.0 as usize] > 1 => {
@@ -266,9 +320,35 @@ impl<'a> OldTree<'a> {
         losses
     }
 
+    /// What moves from a mapping to others, as one loss for each of these.
+    fn moves(&self, from: NodeId) -> impl Iterator<Item = Loss> {
+        let mut by_home: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        for (value, name) in self.moved(from) {
+            by_home.entry(self.homes.of_name(name).0).or_default().push(value);
+        }
+        by_home.into_iter().map(move |(home, values)| {
+            let name_of = |value: &NodeId| {
+                let keys = self.node(from).entries();
+                let key = keys.filter(|(_, other)| other == value).map(|(key, _)| self.key(key)).next();
+                join(self.path(from), &key.unwrap_or_default())
+            };
+            let what = match &*values {
+                [value] => name_of(value),
+                [first, more @ ..] => format!("{} and {} more", name_of(first), more.len()),
+                [] => String::new(),
+            };
+            let home = match self.path(home) {
+                "" => "the outermost mapping".to_owned(),
+                path => format!("{path:?}"),
+            };
+            let loss = Loss::new(LossKind::State, what, format!("its new name puts it into {home}"));
+            loss.severity(Severity::Changed).asked_for()
+        })
+    }
+
     /// The new tree.
     fn build(&self, root: NodeId, added: &[(TensorId, &'a str)], limits: &Limits) -> Result<Tree> {
-        let mut coming = self.coming(root, added);
+        let mut coming = self.coming(added);
         let mut tree = Tree::default();
         let mut at = vec![NodeId(0); self.tree.len()];
         let mut marks = HashMap::new();
@@ -276,10 +356,10 @@ impl<'a> OldTree<'a> {
             let node = self.node(id);
             let new = match (node.kind, self.change(node)) {
                 (NodeKind::MAP, _) => {
-                    let path = self.paths.get(&id).map_or("", String::as_str);
+                    let path = self.path(id);
                     let mut entries = Vec::with_capacity(node.children.len() / 2);
                     for (key, value) in node.entries() {
-                        let key = match self.new_key(path, key, value) {
+                        let key = match self.new_key(id, key, value) {
                             Some(NewKey::Old(key)) => at[key.0 as usize],
                             Some(NewKey::New(key)) => tree.push(Node::text(key), limits)?,
                             None => continue,
@@ -362,13 +442,8 @@ impl<'a> OldTree<'a> {
 
     /// The tensors that come into each mapping: those that are new, and those that the old tree names and
     /// whose place in it is not kept.
-    fn coming(
-        &self,
-        root: NodeId,
-        added: &[(TensorId, &'a str)],
-    ) -> HashMap<NodeId, Vec<(&'a str, Arrival)>> {
+    fn coming(&self, added: &[(TensorId, &'a str)]) -> HashMap<NodeId, Vec<(&'a str, Arrival)>> {
         let marked = self.marked();
-        let mut mappings: HashMap<&str, NodeId> = HashMap::new();
         let mut has_place: HashSet<TensorId> = HashSet::new();
         let mut without_place: Vec<TensorId> = Vec::new();
         for id in self.ids() {
@@ -376,18 +451,12 @@ impl<'a> OldTree<'a> {
             match node.as_tensor() {
                 Some(tensor) if is_kept => drop(has_place.insert(tensor)),
                 Some(tensor) => without_place.push(tensor),
-                None if is_kept && node.kind == NodeKind::MAP => {
-                    mappings.entry(self.paths.get(&id).map_or("", String::as_str)).or_insert(id);
-                }
                 None => {}
             }
         }
         let mut coming: HashMap<NodeId, Vec<(&'a str, Arrival)>> = HashMap::new();
         let mut put = |name: &'a str, arrival: Arrival| {
-            // From the longest path to the shortest.
-            let ends = name.rmatch_indices('.').map(|(end, _)| (&name[..end], &name[end + 1..]));
-            let found = ends.filter_map(|(path, key)| Some((*mappings.get(path)?, key))).next();
-            let (mapping, key) = found.or_else(|| Some((self.mapping(root)?, name))).unwrap_or((root, name));
+            let (mapping, key) = self.homes.of_name(name);
             coming.entry(mapping).or_default().push((key, arrival));
         };
         for tensor in without_place {
@@ -424,11 +493,6 @@ enum Slot {
 enum NewKey<'a> {
     Old(NodeId),
     New(&'a str),
-}
-
-/// The rest of a name in the mapping at `path`.
-fn name_below<'a>(name: &'a str, path: &str) -> Option<&'a str> {
-    if path.is_empty() { Some(name) } else { name.strip_prefix(path)?.strip_prefix('.') }
 }
 
 fn check_keys(tree: &Tree, entries: &[(NodeId, NodeId)], path: &str) -> Result<()> {

@@ -93,11 +93,16 @@ fn limits_hold() {
         let context = MemoryContext::new(limits);
         MemoryView::read(&tensorferry_safetensors::Safetensors, &[], &source, &context).map(drop)
     };
-    let limited = |bytes, set| assert_eq!(read(bytes, set).unwrap_err().kind(), ErrorKind::Limit);
-    limited(good(), |limits| limits.header_bytes = 100);
-    limited(good(), |limits| limits.tensors = 2);
-    limited(bytes_file("{}", &[("long name", b"x")]), |limits| limits.name_bytes = 8);
-    limited(bytes_file(r#"{"long key":""}"#, &[]), |limits| limits.name_bytes = 7);
+    let limited = |bytes, set, bound: &str| {
+        let error = read(bytes, set).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        assert!(error.to_string().contains(bound), "{bound}: {error}");
+    };
+    limited(good(), |limits| limits.header_bytes = 100, "");
+    limited(good(), |limits| limits.tensors = 2, "--bound tensors=N");
+    let name = "--bound name_bytes=N";
+    limited(bytes_file("{}", &[("long name", b"x")]), |limits| limits.name_bytes = 8, name);
+    limited(bytes_file(r#"{"long key":""}"#, &[]), |limits| limits.name_bytes = 7, name);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use crate::common::{bytes_file, contents, convert, folder, refusal, reopen, with_view, write};
 use std::collections::BTreeMap;
-use tensorferry_sdk::memory::{MemoryOutput, MemoryView};
+use tensorferry_safetensors::Safetensors;
+use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::{
     CatalogSink, CatalogView, Dtype, Entry, LossKind, MemoryContext, MemorySource, Result, Role, Storage,
     Target,
@@ -158,6 +159,18 @@ fn tied_tensors_are_each_written_or_tied_again() {
     );
 
     let preferred = convert(&tied(), &[("tied", "dedupe"), ("prefer", "[bc]")]).unwrap();
+    for (prefer, notes) in [("x*", 1), ("[bc]", 0)] {
+        let context = MemoryContext::default();
+        let options = memory::pairs(&[("tied", "dedupe"), ("prefer", prefer)]);
+        let target = Target::Folder;
+        with_view(&tied(), |view, _| {
+            memory::write(&Safetensors, &options, view, &target, &context).map(drop)
+        })
+        .unwrap()
+        .unwrap();
+        let said = context.notes();
+        assert_eq!(said.iter().filter(|note| note.contains(prefer)).count(), notes, "{said:?}");
+    }
     assert_eq!(ties(&preferred).0, ["b", "a", "c", "d"]);
     let text = String::from_utf8_lossy(&preferred.files["model.safetensors"]).into_owned();
     assert!(text.contains(r#""__metadata__":{"a":"b","c":"b"}"#), "{text}");
@@ -207,7 +220,10 @@ fn what_safetensors_cannot_hold_is_a_loss() {
     );
     let lost: Vec<String> = output.layout.losses().iter().map(ToString::to_string).collect();
     assert_eq!(lost.len(), 5, "{lost:?}");
-    assert_eq!(lost[0], r#"tensor "c": safetensors has no dtype C128: cast it to C64"#);
+    assert_eq!(
+        lost[0],
+        r#"tensor "c": safetensors has no dtype C128: the format that it came from holds it"#
+    );
     assert!(lost[4].starts_with(r#"metadata "note": "#), "{lost:?}");
     let text = String::from_utf8_lossy(&output.files["out.safetensors"]).into_owned();
     assert!(text[8..].starts_with(r#"{"__metadata__":{"format":"pt","plain":"text"},"i":{"#), "{text}");

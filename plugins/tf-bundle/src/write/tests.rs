@@ -127,7 +127,8 @@ fn what_tensorflow_has_no_place_for_is_omitted() {
     assert_eq!(losses.len(), 8, "{losses:?}");
     assert!(losses.iter().all(|loss| loss.kind == LossKind::Tensor));
     let why = losses.iter().find(|loss| loss.what == "i4").unwrap();
-    assert!(why.why.contains("I4_UNPACKED"), "{why}");
+    // There is no cast of elements of less than a byte.
+    assert!(!why.why.contains("cast"), "{why}");
 }
 
 #[test]

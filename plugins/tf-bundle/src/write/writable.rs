@@ -63,16 +63,7 @@ fn reserved(name: &str) -> Option<&'static str> {
 /// What would carry tensors of such a dtype.
 fn remedy(dtype: Dtype) -> &'static str {
     match dtype {
-        Dtype::I4 => "it has one element a byte there, so cast it to I4_UNPACKED",
-        Dtype::U4 => "it has one element a byte there, so cast it to U4_UNPACKED",
-        Dtype::I2 => "it has one element a byte there, so cast it to I2_UNPACKED",
-        Dtype::U2 => "it has one element a byte there, so cast it to U2_UNPACKED",
-        Dtype::F4 => "it has one element a byte there, so cast it to F4_UNPACKED",
-        Dtype::C32 | Dtype::BC32 => "cast it to C64",
         Dtype::F8_E8M0 => "cast it to F32",
-        Dtype::F6_E2M3 | Dtype::F6_E3M2 => "cast it to BF16",
-        Dtype::BITS8 | Dtype::BITS1X8 | Dtype::BITS2X4 | Dtype::BITS4X2 => "cast it to U8",
-        Dtype::BITS16 => "cast it to U16",
         _ => "the format that it came from holds it",
     }
 }

@@ -315,3 +315,12 @@ fn any_truncation_and_any_flipped_bit_is_survived() {
     // Most flips hit values, names or padding.
     assert!(read > 100, "{read}");
 }
+
+#[test]
+fn a_key_of_bytes_is_named_as_python_shows_it() {
+    let key = call(&global("_codecs", "encode"), &[text("a.b"), text("latin1")]);
+    let value = tensor(storage("FloatStorage", "0", 1), 0, &[1], &[1]);
+    let file = Zip::torch(&pickle(&dict(&[(key, value)])), &[&[0; 4]]).bytes();
+    let catalog = catalog(&file).unwrap();
+    assert_eq!(catalog.tensors()[0].name, "b'a.b'");
+}

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use tensorferry_sdk::memory::{self, MemoryView};
 use tensorferry_sdk::{
-    CatalogSink, CatalogView, Dtype, Entry, ErrorKind, Format, LossKind, MemoryContext, MemorySource, Node,
-    Result, Score, Storage, Target,
+    Catalog, CatalogSink, CatalogView, Dtype, Entry, ErrorKind, Format, LossKind, MemoryContext,
+    MemorySource, Node, NodeKind, Result, Score, Storage, Target,
 };
 use tensorferry_torch::Torch;
 
@@ -133,4 +133,56 @@ fn what_shards_have_no_place_for_is_a_loss() {
     let output = write(&[("max_shard_size", "32")], &Target::Folder, true);
     let losses: Vec<_> = output.layout.losses().iter().map(|loss| (loss.kind, &*loss.what)).collect();
     assert_eq!(losses, [(LossKind::State, ".")]);
+}
+
+/// A shard whose tensor of this name lies in `state_dict`, beside a number that shards have in common.
+fn nested_shard(tensor: &str, epoch: i64) -> Vec<u8> {
+    let (source, context) = (MemorySource::file("model", []), MemoryContext::default());
+    let fill = |catalog: &mut dyn CatalogSink| {
+        let storage = catalog.storage(Storage::inline([1; 4]))?;
+        let id = catalog.tensor(&format!("state_dict.{tensor}"), Dtype::F32, &[1], storage, 0)?;
+        let mut map = |entries: &[(&str, Node)]| {
+            let mut children = Vec::new();
+            for (key, value) in entries {
+                children.extend([catalog.node(Node::text(key))?, catalog.node(value.clone())?]);
+            }
+            Ok::<_, tensorferry_sdk::Error>(Node::container(NodeKind::MAP, "", children))
+        };
+        let state_dict = map(&[(tensor, Node::tensor(id))])?;
+        let config = map(&[("epoch", Node::int(epoch))])?;
+        let root = map(&[("state_dict", state_dict), ("config", config)])?;
+        let root = catalog.node(root)?;
+        catalog.root(root)
+    };
+    let view = MemoryView::made("model", &source, &context, fill).unwrap();
+    let target = Target::File("shard.bin".to_owned());
+    memory::write(&Torch, &[], &view, &target, &context).unwrap().files.remove("shard.bin").unwrap()
+}
+
+fn nested(parts: [(&str, i64); 2]) -> Result<Catalog> {
+    let shard = |(number, (tensor, epoch))| {
+        (format!("pytorch_model-0000{number}-of-00002.bin"), nested_shard(tensor, epoch))
+    };
+    let (source, context) = (MemorySource::folder((1..).zip(parts).map(shard)), MemoryContext::default());
+    MemoryView::read(&Torch, &[], &source, &context).map(|view| view.catalog().clone())
+}
+
+#[test]
+fn mappings_of_shards_are_joined() {
+    let catalog = nested([("a", 7), ("b", 7)]).unwrap();
+    let names: Vec<&str> = catalog.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
+    assert_eq!(names, ["state_dict.a", "state_dict.b"]);
+    let tree = catalog.tree();
+    let root = tree.get(tree.root().unwrap()).unwrap();
+    let keys = |node: &Node| -> Vec<String> {
+        node.entries().map(|(key, _)| tree.get(key).unwrap().as_text().unwrap().to_owned()).collect()
+    };
+    assert_eq!(keys(root), ["state_dict", "config"]);
+    let (_, state_dict) = root.entries().next().unwrap();
+    assert_eq!(keys(tree.get(state_dict).unwrap()), ["a", "b"]);
+    for (parts, said) in [([("a", 7), ("b", 8)], "config.epoch"), ([("a", 7), ("a", 7)], "state_dict.a")] {
+        let error = nested(parts).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+        assert!(error.to_string().contains(said), "{error}");
+    }
 }

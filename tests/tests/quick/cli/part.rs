@@ -62,3 +62,38 @@ fn inspect_and_copies_take_all() {
     assert_eq!(names(&ferry, &copy).len(), 44);
     assert!(ferry.equal(&input, &copy));
 }
+
+#[test]
+fn a_part_is_compared_with_what_was_made_of_it() {
+    let ferry = Ferry::new();
+    let input = case("zip_training_checkpoint_plain");
+    let part = ferry.at("part.pt");
+    ferry.convert(&input, &part, &["--part", "model"]);
+    ferry.diff(&input, &part, &["--part", "model"]).expect(0);
+    ferry.diff(&part, &input, &["--part", "model"]).expect(0);
+    ferry.diff(&part, &part, &["--part", "model"]).expect(2).says(&["no such part"]);
+}
+
+#[test]
+fn what_the_user_leaves_out_of_a_list_is_no_loss() {
+    let ferry = Ferry::new();
+    let output = ferry.at("out.safetensors");
+    let options = ["--part", ".", "--step", "select:model.*", "--json"];
+    let report = ferry.convert(&case("zip_training_checkpoint_plain"), &output, &options).json();
+    let lost = report["losses"].to_string();
+    assert!(lost.contains("\"epoch\"") && !lost.contains("left out or renamed"), "{lost}");
+    assert!(!lost.contains("\"mixed\""), "{lost}");
+}
+
+#[test]
+fn a_part_without_tensors_is_no_model() {
+    let ferry = Ferry::new();
+    let input = case("zip_training_checkpoint_plain");
+    let output = ferry.at("out.safetensors");
+    let refused = ferry.try_convert(&input, &output, &["--part", "epoch"]).expect(3);
+    refused.says(&["no tensor of the input", "--allow-empty"]);
+    assert!(ferry.names().is_empty());
+    ferry.convert(&input, &output, &["--part", "epoch", "--allow-empty"]);
+    // Formats with a tree have what it says.
+    ferry.convert(&input, &ferry.at("out.pt"), &["--part", "epoch"]);
+}

@@ -1,0 +1,106 @@
+//! The words in a key: `grad_scaler` and `gradScaler` have `scaler` among them, `upscaler` has not. They say what a branch of
+//! a checkpoint is for, or a file beside a model.
+
+/// Words of what only training needs: optimizers, schedulers, gradient scalers.
+const OF_TRAINING: [&str; 12] = [
+    "optim",
+    "optims",
+    "optimizer",
+    "optimizers",
+    "optimiser",
+    "optimisers",
+    "sched",
+    "scheduler",
+    "schedulers",
+    "scaler",
+    "scalers",
+    "gradscaler",
+];
+
+/// Words of models, as checkpoints and files have them.
+const OF_MODELS: [&str; 9] =
+    ["model", "models", "module", "modules", "net", "network", "ema", "params", "weights"];
+
+/// Whether a key says that it has what only training needs, a random state among it.
+pub(crate) fn names_training_state(key: &str) -> bool {
+    let words = words(key);
+    words.iter().any(|word| OF_TRAINING.contains(&&**word))
+        || has_run(&words, ["opt", "state"])
+        || names_random_state(key)
+}
+
+/// Whether a key says that it has the state of a random generator.
+pub(crate) fn names_random_state(key: &str) -> bool {
+    let words = words(key);
+    words.iter().any(|word| matches!(&**word, "rng" | "rngs"))
+        || has_run(&words, ["random", "state"])
+        || has_run(&words, ["random", "states"])
+}
+
+/// Whether a key says that it has a model.
+pub(crate) fn names_a_model(key: &str) -> bool {
+    let words = words(key);
+    words.iter().any(|word| OF_MODELS.contains(&&**word)) || has_run(&words, ["state", "dict"])
+}
+
+fn has_run(words: &[String], run: [&str; 2]) -> bool {
+    words.windows(2).any(|pair| pair == run)
+}
+
+/// Runs of letters in lower case, cut where a capital begins another word: `LRScheduler2` is `lr` and `scheduler`.
+fn words(key: &str) -> Vec<String> {
+    let letters: Vec<char> = key.chars().collect();
+    let mut words = vec![String::new()];
+    for (place, &letter) in letters.iter().enumerate() {
+        let is_lower = |place: Option<usize>| {
+            place.and_then(|place| letters.get(place)).is_some_and(|letter| letter.is_lowercase())
+        };
+        let begins = letter.is_uppercase() && (is_lower(place.checked_sub(1)) || is_lower(Some(place + 1)));
+        if begins || !letter.is_alphabetic() {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| letter.is_alphabetic()) {
+            word.extend(letter.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_words_count() {
+        for key in [
+            "optimizer",
+            "optimizer_states",
+            "optimizerG",
+            "optim_g",
+            "opt_state",
+            "lr_schedulers",
+            "LRScheduler",
+            "grad_scaler",
+            "GradScaler",
+            "scaler",
+            "rng_state_0",
+            "cuda_rng_state",
+            "random_states_0",
+            "optimizer2",
+        ] {
+            assert!(names_training_state(key), "{key}");
+        }
+        for key in
+            ["upscaler", "optimal_weights", "noise_schedule", "strong", "optics", "random", "opt", "state"]
+        {
+            assert!(!names_training_state(key), "{key}");
+        }
+        for key in ["model", "model_state", "netG", "EMA", "generator_state_dict", "pytorch_model.bin"] {
+            assert!(names_a_model(key), "{key}");
+        }
+        for key in ["class_weight", "losses", "remodelled", "stats", "optimizer_state"] {
+            assert!(!names_a_model(key), "{key}");
+        }
+    }
+}
