@@ -40,10 +40,10 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
             (is_bytes as fn(&DataType) -> bool, "bytes", "as base64", strings),
             (is_time, "times", "as text", strings),
             (
-                DataType::is_decimal,
+                has_fractions,
                 "decimals",
                 "as numbers",
-                "and are read as floats, or as integers, unless the schema says otherwise",
+                "and are read as floats unless the schema says otherwise",
             ),
             (is_map, "maps", "as objects", "and are read as structs with the keys of all rows"),
             (is_union, "unions", "as their values", "which may be read as another type"),
@@ -75,6 +75,12 @@ fn is_bytes(data_type: &DataType) -> bool {
 
 fn is_time(data_type: &DataType) -> bool {
     data_type.is_temporal()
+}
+
+/// Whether a type's numbers are decimals with digits behind the point. Whole ones of any length are read as what they are.
+fn has_fractions(data_type: &DataType) -> bool {
+    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
+    matches!(data_type, Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) if *scale > 0)
 }
 
 fn is_map(data_type: &DataType) -> bool {

@@ -67,8 +67,9 @@ fn what_values_lose_is_said_however_deep_they_lie() {
     let deep = losses("deep", inside(floats([f64::NAN, f64::INFINITY])));
     assert_eq!((deep[0].0, deep[0].1.as_str()), (LossKind::Metadata, "deep"));
     assert!(deep[0].2.contains("unless the schema says otherwise"), "{deep:?}");
-    let decimals = Decimal128Array::from(vec![1]).with_precision_and_scale(10, 2).unwrap();
-    assert!(losses("price", inside(Arc::new(decimals)))[0].2.contains("JSON has no decimals"));
+    let decimals = |scale| Decimal128Array::from(vec![1]).with_precision_and_scale(30, scale).unwrap();
+    assert!(losses("price", inside(Arc::new(decimals(2))))[0].2.contains("JSON has no decimals"));
+    assert_eq!(losses("whole", inside(Arc::new(decimals(0)))), []);
 
     let maps = |keys: [&str; 2]| {
         let mut maps = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
