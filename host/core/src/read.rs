@@ -14,6 +14,7 @@ pub mod losses;
 pub(crate) mod marks;
 pub mod model;
 pub mod outline;
+pub mod own_files;
 pub mod part;
 pub(crate) mod pattern;
 pub mod record_files;

@@ -34,8 +34,7 @@ use tensorferry_sdk::{CatalogView, Error, Limits, Result, Source, TensorId};
 /// The layout of the document. It changes when a field changes its meaning; a field more is no change.
 pub const VERSION: u32 = 3;
 
-/// What a receipt's name ends in.
-pub const SUFFIX: &str = ".ferry.json";
+pub use crate::read::own_files::RECEIPT as SUFFIX;
 
 /// A receipt's name in a folder that is the output's own.
 const IN_FOLDER: &str = "receipt.ferry.json";

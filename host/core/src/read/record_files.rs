@@ -9,7 +9,6 @@
 //! Names that count (`train-00000-of-00002.parquet`) say how many files a set has: one that lacks some is refused, but for
 //! files that the user lists.
 
-mod own_files;
 mod sets;
 mod shards;
 mod unknown;
@@ -18,10 +17,10 @@ use crate::context::session::Session;
 use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry, holds_records};
 use crate::read::file_group::{FILES, files_alone};
+use crate::read::own_files::is_own;
 use crate::read::part::Part;
 use crate::read::pattern::FilePattern;
 use crate::read::source::FileSource;
-use own_files::is_own;
 use sets::{Set, Splits, no_such_split, several};
 use shards::check_whole;
 use std::path::Path;
@@ -185,10 +184,11 @@ fn choose_among<'r>(
         }
         None => {
             let names = sets.first().map(names_of).transpose()?;
-            if !takes_own(&listed, format) {
+            if !takes_own(&all.source, &listed, format) {
                 return Ok(all);
             }
-            let is_visible = |name: &&String| !name.starts_with(['.', '_']) && !is_own(name);
+            let is_visible =
+                |name: &&String| !name.starts_with(['.', '_']) && !is_own(all.source.folder(), name);
             let names = names.unwrap_or_else(|| listed.iter().filter(is_visible).cloned().collect());
             Ok(if names.is_empty() { all } else { all.only(names) })
         }
@@ -197,8 +197,9 @@ fn choose_among<'r>(
 
 /// Whether a reader that lists the files itself would take some for data that the program has left beside them: a journal
 /// among JSON lines, or a receipt where no file is called as the format's are.
-fn takes_own(listed: &[String], format: &RegisteredFormat) -> bool {
-    let (own, others): (Vec<&String>, Vec<&String>) = listed.iter().partition(|name| is_own(name));
+fn takes_own(source: &FileSource, listed: &[String], format: &RegisteredFormat) -> bool {
+    let (own, others): (Vec<&String>, Vec<&String>) =
+        listed.iter().partition(|name| is_own(source.folder(), name));
     let are_called = |names: &[&String]| names.iter().any(|name| format_calls(format, name));
     // Of a format without endings an index says which files are data.
     let has_endings = !format.description.suffixes.is_empty();
@@ -230,7 +231,10 @@ fn note_others(found: &FoundInput<'_>, registry: &Registry, session: &Session) {
     let is_other = |name: &String| {
         let mut formats = registry.formats().iter().filter(|of| holds_records(&of.description));
         let is_hidden = name.starts_with(['.', '_']);
-        !is_hidden && !is_own(name) && !format_calls(format, name) && formats.any(|of| format_calls(of, name))
+        !is_hidden
+            && !is_own(source.folder(), name)
+            && !format_calls(format, name)
+            && formats.any(|of| format_calls(of, name))
     };
     let others: Vec<String> = source.list("").unwrap_or_default().into_iter().filter(is_other).collect();
     if others.is_empty() || files_alone(format, &[]).iter().any(|(key, _)| key == FILES) {
@@ -274,7 +278,7 @@ fn matching(source: &FileSource, pattern: &str) -> Result<Vec<String>> {
 /// Adds the visible files of a folder, and those below it, but for what the program itself leaves beside data.
 fn walk(source: &FileSource, folder: &str, names: &mut Vec<String>, depth: usize) -> Result<()> {
     let is_visible = |name: &String| !name.rsplit('/').next().unwrap_or(name).starts_with(['.', '_']);
-    let is_data = |name: &String| is_visible(name) && !is_own(name);
+    let is_data = |name: &String| is_visible(name) && !is_own(source.folder(), name);
     let mut open = vec![(folder.to_owned(), depth)];
     let mut folders = 0;
     while let Some((folder, depth)) = open.pop() {

@@ -2,13 +2,9 @@
 //! are not looked at anyway.
 
 use super::folder_names::FolderNames;
-use std::io::Read;
-use tensorferry::engine::context::regular_file;
 use tensorferry::engine::read::folder::InputFolder;
+use tensorferry::engine::read::own_files::is_journal;
 use tensorferry::engine::receipt;
-
-/// What the first record of every journal begins with.
-const BEGINS: &[u8] = b"{\"event\":\"begin\",\"at\":\"";
 
 /// Takes the receipts out of a folder's names, and gives those that they are named after.
 pub(super) fn take_receipts(names: &mut FolderNames) -> impl Iterator<Item = String> {
@@ -27,18 +23,7 @@ pub(super) fn leave_out(folder: &InputFolder, names: &mut FolderNames) {
     if is_report && has(names, "report.json") && has(names, "report.html") {
         names.files.clear();
     }
-    names.files.retain(|name| !is_journal(folder, name));
-}
-
-/// `NAME.journal.jsonl`, and of a shard `NAME.journal.1-of-2.jsonl`. Data may be called so, and begins otherwise; plans alone
-/// have journals in a store.
-fn is_journal(folder: &InputFolder, name: &str) -> bool {
-    if !name.contains(".journal.") || !name.ends_with(".jsonl") || !folder.is_local() {
-        return false;
-    }
-    let mut start = [0; BEGINS.len()];
-    let read = regular_file::open(&folder.path_of(name)).and_then(|mut file| file.read_exact(&mut start));
-    read.is_ok() && start == BEGINS
+    names.files.retain(|name| !is_journal(folder.path(), name));
 }
 
 #[cfg(test)]

@@ -127,9 +127,15 @@ fn a_set_with_a_hole_is_no_smaller_set() {
     // Its own files are among those that a reader would take, or beside an index.
     ferry.convert(&rows, &ferry.at("mds/"), &["--to", "mds", "-o", "lists=json", "--receipt"]);
     numbered(&ferry, "runs/rows.jsonl", 0..30);
-    numbered(&ferry, "runs/zoo.journal.jsonl", 0..7);
-    for folder in ["mds", "runs"] {
-        assert_eq!(ferry.on("cat", ferry.at(folder), &[]).expect(0).stdout.lines().count(), 30, "{folder}");
+    ferry.write(
+        "runs/zoo.journal.jsonl",
+        "{\"event\":\"begin\",\"at\":\"2026-01-01T00:00:00Z\",\"ferry\":\"1\"}\n",
+    );
+    // Data of such a name is data.
+    ferry.write("diary/my.journal.jsonl", "{\"day\":1}\n");
+    ferry.write("diary/rest.jsonl", "{\"day\":2}\n{\"day\":3}\n");
+    for (folder, rows) in [("mds", 30), ("runs", 30), ("diary", 3)] {
+        assert_eq!(ferry.on("cat", ferry.at(folder), &[]).expect(0).stdout.lines().count(), rows, "{folder}");
     }
 }
 

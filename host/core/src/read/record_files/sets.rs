@@ -1,11 +1,12 @@
 //! A set is the files of a folder that belong together, by their names: those of a split, the shards of one name, or all
 //! that are told apart by nothing.
 
-use super::own_files::is_own;
 use super::shards::shard_of;
 use crate::formats::registry::RegisteredFormat;
+use crate::read::own_files::is_own;
 use crate::read::source::FileSource;
 use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 use tensorferry_sdk::{Description, Error, Limits, Source};
 
 /// The splits that everybody has, and the words for each.
@@ -67,13 +68,14 @@ fn listed(sets: &[Set<'_>], of: &dyn Fn(&Set<'_>) -> Option<String>) -> String {
 pub(super) struct Splits {
     /// Those that the data set lists for itself, the longest first.
     own: Vec<String>,
+    folder: PathBuf,
 }
 
 impl Splits {
     pub(super) fn of(source: &FileSource) -> Self {
         let mut own = listed_splits(source).unwrap_or_default();
         own.sort_by_key(|name| std::cmp::Reverse(name.len()));
-        Self { own }
+        Self { own, folder: source.folder().to_owned() }
     }
 
     /// The split that a file is of, by its name or that of a folder above it.
@@ -101,7 +103,7 @@ impl Splits {
         let all: HashSet<&str> = listed.iter().map(String::as_str).collect();
         let is_index =
             |name: &str| INDEXES.iter().any(|end| name.strip_suffix(end).is_some_and(|of| all.contains(of)));
-        let is_data = |name: &&str| is_visible(name) && !is_index(name) && !is_own(name);
+        let is_data = |name: &&str| is_visible(name) && !is_index(name) && !is_own(&self.folder, name);
         let visible: Vec<&str> = listed.iter().map(String::as_str).filter(is_data).collect();
         let called: Vec<&str> = visible
             .iter()

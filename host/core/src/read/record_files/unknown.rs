@@ -1,10 +1,10 @@
 //! What is said of a folder that no format knows as a whole: the folders below it that are data sets, and the files that
 //! are known alone.
 
-use super::own_files::is_own;
 use crate::context::session::Session;
 use crate::formats::probe::probe;
 use crate::formats::registry::{Registry, holds_records};
+use crate::read::own_files::is_own;
 use crate::read::source::FileSource;
 use std::collections::VecDeque;
 use tensorferry_sdk::{Entry, Error, Result, Source};
@@ -64,7 +64,8 @@ fn data_sets_below(source: &FileSource, registry: &Registry, session: &Session) 
 /// The files that are records by themselves, all of one format, and which.
 fn files_alone(source: &FileSource, registry: &Registry, session: &Session) -> Result<Vec<(String, String)>> {
     let mut found: Vec<(String, String)> = Vec::new();
-    for name in source.list("")?.into_iter().filter(|name| !is_own(name)).take(MOST_LOOKED_AT) {
+    let is_data = |name: &String| !is_own(source.folder(), name);
+    for name in source.list("")?.into_iter().filter(is_data).take(MOST_LOOKED_AT) {
         let alone = source.with_files(vec![name.clone()]);
         let Ok(format) = probe(registry, &alone, None, session) else { continue };
         let id = &format.description.id;

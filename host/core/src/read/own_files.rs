@@ -1,0 +1,54 @@
+//! Own files are what the program leaves beside data, and is none of it: receipts, and the journals of runs.
+
+use crate::context::regular_file;
+use crate::read::folder::is_url;
+use std::io::Read;
+use std::path::Path;
+
+/// What a receipt's name ends in.
+pub const RECEIPT: &str = ".ferry.json";
+
+/// What the first record of every journal begins with.
+const JOURNAL_BEGINS: &[u8] = b"{\"event\":\"begin\",\"at\":\"";
+
+/// Whether a file of a folder is one.
+pub(crate) fn is_own(folder: &Path, name: &str) -> bool {
+    name.ends_with(RECEIPT) || is_journal(folder, name)
+}
+
+/// Whether a file of a folder is a journal: `NAME.journal.jsonl`, of a shard `NAME.journal.1-of-2.jsonl`. Data may be called so,
+/// and begins otherwise; plans alone have journals in a store.
+#[must_use]
+pub fn is_journal(folder: &Path, name: &str) -> bool {
+    if !name.contains(".journal.") || !name.ends_with(".jsonl") || folder.to_str().is_some_and(is_url) {
+        return false;
+    }
+    let mut start = [0; JOURNAL_BEGINS.len()];
+    let read = regular_file::open(&folder.join(name)).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == JOURNAL_BEGINS
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_journal_is_told_from_data_of_such_a_name() {
+        let home = tempfile::tempdir().unwrap();
+        let record = "{\"event\":\"begin\",\"at\":\"2026-01-01T00:00:00Z\",\"ferry\":\"1\"}\n";
+        for (name, text, is_ours) in [
+            ("zoo.journal.jsonl", record, true),
+            ("zoo.journal.1-of-2.jsonl", record, true),
+            ("my.journal.jsonl", "{\"text\":\"dear diary\"}\n", false),
+            ("empty.journal.jsonl", "", false),
+            ("begin.jsonl", record, false),
+            ("p.parquet.ferry.json", "", true),
+            ("ferry.json", "", false),
+        ] {
+            std::fs::write(home.path().join(name), text).unwrap();
+            assert_eq!(is_own(home.path(), name), is_ours, "{name}");
+        }
+    }
+}
