@@ -233,11 +233,13 @@ impl Session {
     }
 
     /// Says that so many bytes more of files will be read as rows.
+    #[cfg(feature = "records")]
     pub(crate) fn will_read(&self, bytes: u64) {
         self.reads.expected.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts bytes of files whose rows have been read.
+    #[cfg(feature = "records")]
     pub(crate) fn has_read(&self, bytes: u64) {
         self.reads.done.fetch_add(bytes, Ordering::Relaxed);
     }

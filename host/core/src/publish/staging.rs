@@ -10,8 +10,7 @@ use crate::publish::stage::{Destination, Stage, StagedFile};
 use crate::read::identity::FileIdentity;
 use crate::read::source::FileSource;
 use std::path::PathBuf;
-use tempfile::TempDir;
-use tensorferry_sdk::{Entry, Error, Result};
+use tensorferry_sdk::{Entry, Result};
 
 /// Where an output goes.
 pub(crate) enum OutputPlace<'a> {
@@ -103,6 +102,7 @@ impl Staging {
     ///
     /// # Errors
     /// As of [`Stage::rename`].
+    #[cfg(feature = "records")]
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
         match self {
             Self::Local(stage) => stage.rename(from, to),
@@ -178,12 +178,13 @@ impl Staging {
     ///
     /// # Errors
     /// I/o.
-    pub(crate) fn scratch(&self) -> Result<TempDir> {
+    #[cfg(feature = "records")]
+    pub(crate) fn scratch(&self) -> Result<tempfile::TempDir> {
         match self {
             Self::Local(stage) => tempfile::tempdir_in(&stage.root),
             Self::Remote(..) => tempfile::tempdir(),
         }
-        .map_err(Error::from)
+        .map_err(Into::into)
     }
 
     /// The files under the names that they will have, and what tells them from any others; of objects their lengths alone:

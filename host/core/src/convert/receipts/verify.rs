@@ -133,7 +133,13 @@ impl Checked {
     }
 
     #[cfg(not(feature = "records"))]
-    fn rows(&mut self, _: &FileSource, _: &RecordsRecord, _: &RegisteredFormat, _: &Session) -> Result<()> {
+    fn rows(
+        &mut self,
+        _: &FileSource,
+        _: (&RecordsRecord, &[crate::engine::context::loss::LossRecord]),
+        _: &RegisteredFormat,
+        _: &Session,
+    ) -> Result<()> {
         Err(crate::convert::without_records())
     }
 

@@ -127,6 +127,7 @@ impl RemoteStage {
     ///
     /// # Errors
     /// Usage, if the name leaves the folder; a plugin error, if another has it.
+    #[cfg(feature = "records")]
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_relative(to)?;
         let mut objects = self.objects();
