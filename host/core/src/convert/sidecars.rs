@@ -4,7 +4,7 @@
 use crate::context::session::Session;
 use crate::context::windows::{WINDOW_BYTES, windows};
 use crate::convert::context::ConversionContext;
-use crate::convert::models::is_export;
+use crate::convert::models::{is_export, is_other_step};
 use crate::convert::weights::{MOST_FOLDERS, Weights, globs};
 use crate::formats::probe::is_beside;
 use crate::publish::output_bytes::FileShape;
@@ -79,6 +79,8 @@ pub(crate) fn find(
                 let why = "it is what huggingface_hub keeps its snapshots by";
                 sidecars.notes.push(format!("{name:?} is left out: {why}"));
                 continue;
+            } else if kind == EntryKind::Folder && is_other_step(models.iter().copied(), &name) {
+                "another step of the run than the one that was read: convert it on its own"
             } else if kind == EntryKind::Folder {
                 if !is_link && !file.starts_with('.') && name.split('/').count() <= MOST_FOLDERS {
                     open.push(name);

@@ -54,6 +54,23 @@ fn a_model_keeps_the_modules_beside_it() {
 }
 
 #[test]
+fn of_a_run_one_step_is_converted_and_the_others_are_told_of() {
+    let ferry = Ferry::new();
+    let (older, newer, output) = (ferry.at("run/100"), ferry.at("run/200"), ferry.at("out"));
+    for (name, folder) in [("older", &older), ("newer", &newer)] {
+        let source = ferry.write(&format!("{name}.safetensors"), model(name));
+        ferry.convert(&source, folder, &["--to", "orbax"]);
+    }
+    let command = ["--to", "safetensors", "--json"];
+    let report = ferry.convert(&ferry.at("run"), &output, &command).json();
+    assert_eq!(report["tensors"], 1, "{report}");
+    assert_eq!(report["losses"][0]["what"], "100", "{report}");
+    assert!(report["losses"][0]["why"].as_str().unwrap_or_default().contains("another step"), "{report}");
+    assert_eq!(names(&output), ["model.safetensors"]);
+    assert!(ferry.equal(&ferry.at("newer.safetensors"), &output));
+}
+
+#[test]
 fn a_broken_model_in_a_sub_folder_leaves_nothing() {
     let ferry = Ferry::new();
     let (input, output) = (ferry.at("in"), ferry.at("out"));
