@@ -275,6 +275,9 @@ fn columns_are_mapped() {
     let refused =
         ferry.on("convert", &input, &[never.to_str().unwrap(), "--step", "map:cast,columns=id,to=int8"]);
     refused.expect(3).says(&["128", "column \"id\""]);
+    let cut = ["--step", "map:cast,columns=half,to=int32"];
+    let refused = ferry.on("convert", &input, &[&[never.to_str().unwrap()][..], &cut].concat());
+    refused.expect(3).says(&["fraction", "found 0.5", "column \"half\""]);
     let batches = through(&ferry, &input, &["map:select,columns=id", "take:5", "batch:2"], &[]);
     assert_eq!(batches, [json!({"id": [0, 1]}), json!({"id": [2, 3]}), json!({"id": [4]})]);
     let even = [

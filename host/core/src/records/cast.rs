@@ -1,6 +1,7 @@
 //! Casts of columns to other types. Numbers, also those in lists, and texts are cast here. arrow-cast does the rest:
 //! it has every pair of types that there is, and is compiled without optimisation for that.
 
+use crate::records::encoding::lists;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
@@ -10,6 +11,7 @@ use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryArray, LargeBinaryArray, PrimitiveArray, make_array,
 };
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
+use arrow_cast::display::array_value_to_string;
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType};
 use std::sync::Arc;
@@ -26,6 +28,54 @@ pub(crate) fn cast(array: &ArrayRef, to: &DataType, strict: bool) -> Result<Arra
     match large_bytes(array, to).or_else(|| numbers(array, to)) {
         Some(cast) => Ok(cast),
         None => cast_with_options(array, to, &CastOptions { safe: !strict, ..CastOptions::default() }),
+    }
+}
+
+/// A value whose fraction a cast to `to` would cut off: the first one, also in lists.
+pub(crate) fn fraction(array: &ArrayRef, to: &DataType) -> Option<String> {
+    if let (Some((begins, items)), Some(to)) = (lists(array), item_type(to)) {
+        let within = |from: usize, until: usize| fraction(&items.slice(from, until - from), to);
+        return match begins.as_slice() {
+            // Of lists that are null nothing counts.
+            rows if array.null_count() > 0 => rows
+                .windows(2)
+                .enumerate()
+                .filter(|(row, _)| array.is_valid(*row))
+                .find_map(|(_, row)| within(row[0], row[1])),
+            [first, .., last] => within(*first, *last),
+            _ => None,
+        };
+    }
+    if !to.is_integer() {
+        return None;
+    }
+    let found = match array.data_type() {
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => match Wide::of(array)? {
+            Wide::Floats(values) => {
+                let has_one = |&row: &usize| array.is_valid(row) && values[row].fract() != 0.0;
+                (0..array.len()).find(has_one)
+            }
+            Wide::Integers(_) => None,
+        },
+        from if from.is_decimal() => {
+            let back = cast(array, to, false).and_then(|whole| cast(&whole, from, false)).ok()?;
+            let has_one = |&row: &usize| {
+                array.is_valid(row) && back.is_valid(row) && array.slice(row, 1) != back.slice(row, 1)
+            };
+            if array.as_ref() == back.as_ref() { None } else { (0..array.len()).find(has_one) }
+        }
+        _ => None,
+    };
+    let text = |row| array_value_to_string(array, row).unwrap_or_default();
+    found.map(text)
+}
+
+fn item_type(list: &DataType) -> Option<&DataType> {
+    match list {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            Some(item.data_type())
+        }
+        _ => None,
     }
 }
 
@@ -145,7 +195,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use arrow_array::{Float64Array, Int64Array, ListArray, UInt64Array};
+    use arrow_array::{Decimal128Array, Float64Array, Int64Array, ListArray, UInt64Array};
 
     const NUMBERS: [DataType; 11] = [
         DataType::Int8,
@@ -199,6 +249,28 @@ mod tests {
                 NUMBERS.iter().for_each(|to| agrees(&array, to));
             }
         }
+    }
+
+    #[test]
+    fn fractions_are_found_where_they_count() {
+        let whole = DataType::Int32;
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![Some(1.0), None, Some(-0.0), Some(2.5)]));
+        assert_eq!(fraction(&floats, &whole).as_deref(), Some("2.5"));
+        assert_eq!(fraction(&floats.slice(0, 3), &whole), None);
+        assert_eq!(fraction(&floats, &DataType::Float32), None);
+
+        let decimals = Decimal128Array::from(vec![Some(100), None, Some(150)]).with_precision_and_scale(9, 2);
+        let decimals: ArrayRef = Arc::new(decimals.unwrap());
+        assert_eq!(fraction(&decimals, &whole).as_deref(), Some("1.50"));
+        assert_eq!(fraction(&decimals.slice(0, 2), &whole), None);
+
+        let lists = [Some(vec![Some(1.0)]), None, Some(vec![None, Some(0.25)])];
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(lists));
+        let to = DataType::new_list(whole.clone(), true);
+        assert_eq!(fraction(&lists, &to).as_deref(), Some("0.25"));
+        assert_eq!(fraction(&lists.slice(0, 2), &to), None);
+        let hidden = lists.to_data().into_builder().null_bit_buffer(Some([0b001_u8].into()));
+        assert_eq!(fraction(&make_array(hidden.build().unwrap()), &to), None);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, arrow_ar
 /// asked for seldom enough.
 const WORTH_WRITING: usize = 128 << 10;
 
-/// Bytes of an encoder's stack: libraries follow types by recursion, and what may nest 64 levels deep takes more than the 2 MiB
+/// Bytes of an encoder's stack: libraries follow types by recursion, and what may nest 60 levels deep takes more than the 2 MiB
 /// that are usual where Parquet's is not optimized. What is not used takes no memory.
 const ENCODER_STACK: usize = 16 << 20;
 

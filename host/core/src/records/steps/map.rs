@@ -1,7 +1,7 @@
 //! `map` changes the columns of every record: which there are, what they are called, their type or shape.
 
 use super::{Narrows, RecordAction, RecordStep, Upstream};
-use crate::records::cast::cast;
+use crate::records::cast::{cast, fraction};
 use crate::records::encoding::{leaf_type, lists};
 use crate::records::flow::{self, Flow};
 use crate::records::nested;
@@ -18,8 +18,8 @@ pub(super) static MAP: Signature = Signature {
     details: "map:select and map:drop take columns=, several with spaces between, and one that has spaces in\n\
               double quotes; select takes fields of structs too (person.name); map:rename one column and\n\
               to=NAME; map:cast columns= and to=TYPE (int8 to int64, uint8 to uint64, float16, float32,\n\
-              float64, bool, utf8, binary), where a value that does not fit is an error; map:reshape columns=\n\
-              and shape=, for values of as many numbers in each record.",
+              float64, bool, utf8, binary), where a value that does not fit, or a fraction that would be cut\n\
+              off, is an error; map:reshape columns= and shape=, for values of as many numbers in each record.",
     argument: Argument::Required("select|drop|rename|cast|reshape", "what to do"),
     keys: &[
         Key::some("columns", "NAMES", "the columns; may be there more than once"),
@@ -184,8 +184,7 @@ impl Map {
         for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
             let changed = match (&self.change, self.has(field.name())) {
                 (ColumnChange::Drop, true) => continue,
-                (ColumnChange::Cast(to), true) => cast(column, &with_leaf(column.data_type(), to), true)
-                    .map_err(|e| Error::unsupported(format!("a value that cannot be cast: {e}"))),
+                (ColumnChange::Cast(to), true) => cast_exactly(column, &with_leaf(column.data_type(), to)),
                 (ColumnChange::Reshape(shape), true) => reshape(column, shape),
                 _ => Ok(column.clone()),
             };
@@ -194,6 +193,15 @@ impl Map {
         RecordBatch::try_new(schema.clone(), columns)
             .map_err(|e| Error::unsupported(format!("columns that do not fit together: {e}")))
     }
+}
+
+/// Numbers may lose precision as floats of fewer bits, and nothing else.
+fn cast_exactly(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    if let Some(fraction) = fraction(column, to) {
+        let error = Error::unsupported("a cast would cut off a fraction");
+        return Err(error.expected(format!("whole numbers, for {}", type_text(to))).found(fraction));
+    }
+    cast(column, to, true).map_err(|e| Error::unsupported(format!("a value that cannot be cast: {e}")))
 }
 
 /// Checks that there are columns, and that none has the name of another.
