@@ -36,7 +36,7 @@ use tensorferry_sdk::{
 use tensorferry_torch_file::{Decoding, archive};
 
 /// File name endings; the first one names outputs.
-const SUFFIXES: [&str; 4] = [".pt", ".pth", ".bin", ".ckpt"];
+const SUFFIXES: [&str; 5] = [".pt", ".pth", ".bin", ".ckpt", ".pth.tar"];
 
 /// The archive's record for what a torch file has no place for, in a folder that torch keeps for its own
 /// notes and never lists.

@@ -142,12 +142,16 @@ fn writers(registry: &Registry) -> impl Iterator<Item = &RegisteredFormat> {
     registry.formats().iter().filter(|format| format.description.writes())
 }
 
+/// The writers whose ending a name has; where one has a longer one than others, it says more: `best.pth.tar`.
 fn writers_of<'a>(registry: &'a Registry, name: &str) -> Vec<&'a RegisteredFormat> {
     // Whoever writes MODEL.PT means the same.
     let name = name.to_ascii_lowercase();
-    writers(registry)
-        .filter(|format| format.description.suffixes.iter().any(|suffix| name.ends_with(suffix.as_str())))
-        .collect()
+    let ending = |format: &RegisteredFormat| {
+        let endings = format.description.suffixes.iter().filter(|suffix| name.ends_with(suffix.as_str()));
+        endings.map(String::len).max()
+    };
+    let longest = writers(registry).filter_map(ending).max();
+    writers(registry).filter(|format| longest.is_some() && ending(format) == longest).collect()
 }
 
 fn undecided(registry: &Registry, output: &str) -> Error {
@@ -171,12 +175,13 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{Description, Format};
 
-    /// A format that writes files with the ending `.x`.
+    /// A format that writes files with the ending `.x`, and the longer one that its id has.
     struct Writer(&'static str);
 
     impl Format for Writer {
         fn describe(&self) -> Description {
-            Description::new(self.0, "").suffixes([".x"]).capabilities(Capabilities::WRITE)
+            let longer = format!(".{}.x", self.0);
+            Description::new(self.0, "").suffixes([".x", &longer]).capabilities(Capabilities::WRITE)
         }
     }
 
@@ -225,10 +230,12 @@ mod tests {
         assert_eq!(id(&both, Some("a")).unwrap(), "a");
         let alone = Registry::new().with_foreign(Box::new(Writer("a")));
         assert_eq!(id(&alone, None).unwrap(), "a");
-        for tie in [alone.with_foreign(Box::new(Writer("c"))), own("b").with(Box::new(Writer("d")))] {
-            let error = id(&tie, None).unwrap_err();
+        for tie in &[alone.with_foreign(Box::new(Writer("c"))), own("b").with(Box::new(Writer("d")))] {
+            let error = id(tie, None).unwrap_err();
             assert_eq!(error.kind(), tensorferry_sdk::ErrorKind::Usage);
             assert!(error.to_string().contains("--to"), "{error}");
+            let longer = resolve(tie, Path::new("out.C.x"), None, &OneFile);
+            assert_eq!(longer.is_ok(), tie.format("c", Side::Writer).is_ok());
         }
     }
 }
