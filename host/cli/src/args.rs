@@ -24,7 +24,7 @@ const LEAST_MEMORY: u64 = 128 << 20;
 /// inspected and of what is converted: a value of a pickle, a tensor of many that are small, an entry of an archive.
 const BYTES_OF_EACH: [(&str, u64); 3] = [("nodes", 320), ("tensors", 1536), ("entries", 256)];
 
-/// Moves tensors from one file format to another: at the disk's speed, in bounded memory, without
+/// Converts files of tensors and of records from one format to another: at the disk's speed, in bounded memory, without
 /// running a pickle, and saying what could not be carried.
 #[derive(Debug, Parser)]
 #[command(name = "ferry", version, propagate_version = true, max_term_width = 100)]

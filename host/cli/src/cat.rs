@@ -3,7 +3,8 @@
 use super::args::Cat;
 use super::losses;
 use super::pipes;
-use std::io::{BufWriter, Write};
+use super::terminal;
+use std::io::{BufWriter, IsTerminal, Write};
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::formats::registry::holds_records;
@@ -23,7 +24,11 @@ pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Resu
         return Err(Error::usage("cat is for records: `ferry inspect` shows tensors").file(input));
     }
     let rows = rows::open(&source, format, &options, &ReadContext::new(session, Purpose::LINES))?;
-    let mut output = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    // A file or another program gets the bytes that `convert` writes.
+    let stdout = std::io::stdout();
+    let to: Box<dyn Write> =
+        if stdout.is_terminal() { Box::new(terminal::JsonLines::default()) } else { Box::new(stdout.lock()) };
+    let mut output = BufWriter::with_capacity(1 << 16, to);
     let written = write_lines(&rows, command.limit, &mut output, session);
     // What was read before an error is shown.
     let flushed = output.flush().map_err(Error::from);

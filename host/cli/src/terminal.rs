@@ -3,6 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -42,9 +43,10 @@ pub(super) fn message(word: &str, text: &dyn Display) {
     let _ = writeln!(anstream::stderr(), "{style}{word}:{style:#} {}", lines.join("\n"));
 }
 
-/// The answer, as text.
+/// The answer, as text or JSON: what steers a terminal beyond the lines of the layout is written as JSON escapes it,
+/// which changes no value.
 pub(super) fn print(text: &str) -> Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()) {
+    match std::io::stdout().write_all(escaped(text).as_bytes()).and_then(|()| std::io::stdout().flush()) {
         // `ferry inspect ... | head`
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(Error::from),
@@ -97,6 +99,42 @@ pub(super) fn print_document(text: &str) -> Result<()> {
 /// reader see another text.
 pub(super) fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if steers(c) { c.escape_default().collect() } else { vec![c] }).collect()
+}
+
+/// The same JSON in which all that steers is an escape, as serde_json writes the controls below U+0020.
+fn escaped(json: &str) -> Cow<'_, str> {
+    let is_raw = |c: char| c >= '\u{7f}' && steers(c);
+    if !json.contains(is_raw) {
+        return Cow::Borrowed(json);
+    }
+    let mut text = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if is_raw(c) {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            text.push(c);
+        }
+    }
+    Cow::Owned(text)
+}
+
+/// Lines of JSON for a terminal, as [`print`] prints them.
+#[derive(Default)]
+pub(super) struct JsonLines(Vec<u8>);
+
+impl Write for JsonLines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.extend_from_slice(bytes);
+        if let Some(end) = self.0.iter().rposition(|&byte| byte == b'\n') {
+            let lines: Vec<u8> = self.0.drain(..=end).collect();
+            std::io::stdout().write_all(escaped(&String::from_utf8_lossy(&lines)).as_bytes())?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stdout().flush()
+    }
 }
 
 /// Whether a character is a command, or changes how others are shown: controls, marks of direction, what is

@@ -80,7 +80,9 @@ fn names_of_strangers_do_not_steer_the_terminal() {
     let header = format!("{{\"{long}\":{{\"dtype\":\"F99\",\"shape\":[1],\"data_offsets\":[0,4]}}}}");
     let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat();
     let odd = ferry.write("odd.safetensors", bytes);
-    for outcome in [ferry.on("inspect", &model, &[]), ferry.on("inspect", &odd, &[])] {
+    let json = ferry.on("inspect", &model, &["--json"]);
+    assert_eq!(json.json()["tensors"][0]["name"], name, "{json}");
+    for outcome in [ferry.on("inspect", &model, &[]), ferry.on("inspect", &odd, &[]), json] {
         let said = outcome.said() + &outcome.stdout;
         assert!(!said.contains(['\u{202e}', '\u{2028}', '\u{9b}']), "{said:.200}");
         assert!(said.len() < 10_000, "{} bytes", said.len());
