@@ -48,13 +48,14 @@ fn of_file() -> Result<Vec<String>> {
     let folder =
         |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
-    let Some(path) = folder.map(|folder| folder.join(FILE)) else { return Ok(Vec::new()) };
+    let path = folder.map(|folder| folder.join(FILE));
+    // A home that this user may not enter, of a service say, holds no settings.
+    let Some(path) = path.filter(|path| path.symlink_metadata().is_ok()) else { return Ok(Vec::new()) };
     match std::fs::read_to_string(&path) {
         Ok(text) => {
             let is_setting = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
             Ok(text.lines().filter(is_setting).map(str::to_owned).collect())
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(tensorferry_sdk::Error::from(error).file(path.display().to_string())),
     }
 }

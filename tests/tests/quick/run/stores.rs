@@ -307,6 +307,11 @@ fn no_secret_is_in_what_a_run_leaves() {
     shop.zoo.write("config/ferry/stores", settings.as_bytes());
     let told = shop.zoo.command(&[]).env("XDG_CONFIG_HOME", shop.zoo.path("config")).output().unwrap();
     assert!(String::from_utf8_lossy(&told.stdout).contains("1 unchanged"), "{told:?}");
+    // Where the user's folder cannot be entered, none are kept.
+    let mut closed = shop.zoo.command(&[]);
+    closed.env("XDG_CONFIG_HOME", shop.zoo.path("config/ferry/stores"));
+    let told = closed.env("FERRY_STORE", shop.settings().join("\n")).output().unwrap();
+    assert!(String::from_utf8_lossy(&told.stdout).contains("1 unchanged"), "{told:?}");
 }
 
 #[test]
