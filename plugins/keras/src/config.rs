@@ -1,7 +1,7 @@
 //! JSON as nodes of the tree: a configuration is carried along as it stands, and nothing that it names is looked for.
 
 use serde_json::Value;
-use tensorferry_sdk::{CatalogSink, Error, Node, NodeId, NodeKind, Result};
+use tensorferry_sdk::{CatalogSink, Error, Limits, Node, NodeId, NodeKind, Result};
 
 /// How deep a configuration may nest.
 const MOST_DEPTH: usize = 64;
@@ -9,8 +9,15 @@ const MOST_DEPTH: usize = 64;
 /// Parses a configuration.
 ///
 /// # Errors
-/// Malformed, if it is not JSON or nests too deep.
-pub(crate) fn parse(bytes: &[u8], what: &str) -> Result<Value> {
+/// Malformed, if it is not JSON; a limit, if it has too many values or nests too deep.
+pub(crate) fn parse(bytes: &[u8], what: &str, limits: &Limits) -> Result<Value> {
+    // Parsed values take a hundred times their text.
+    let nodes = nodes(bytes);
+    if nodes > limits.nodes {
+        return Err(Error::limit(format!("{what} has too many values"))
+            .expected(format!("at most {}, or --bound nodes=N", limits.nodes))
+            .found(nodes));
+    }
     let value: Value = serde_json::from_slice(bytes)
         .map_err(|error| Error::malformed(format!("{what} is not JSON")).found(error))?;
     let mut level = vec![&value];
@@ -21,6 +28,21 @@ pub(crate) fn parse(bytes: &[u8], what: &str) -> Result<Value> {
         }
     }
     Err(Error::limit(format!("{what} nests too deep")).expected(format!("at most {MOST_DEPTH}")))
+}
+
+/// At most how many values and keys a JSON text has: each but the first stands behind one of these marks.
+fn nodes(bytes: &[u8]) -> u64 {
+    let (mut count, mut in_text, mut is_escaped) = (1, false, false);
+    for &byte in bytes {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_text,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' | b',' | b':' if !in_text => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 fn children(value: &Value) -> Vec<&Value> {
@@ -58,4 +80,27 @@ pub(crate) fn add(catalog: &mut dyn CatalogSink, value: &Value) -> Result<NodeId
         }
     };
     catalog.node(node)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::ErrorKind;
+
+    #[test]
+    fn values_are_counted_before_they_are_made() {
+        for (text, most) in
+            [("1", 1), ("[1, 2, 3]", 4), (r#"{"a": [], "b,\":[": {"c": "\\"}}"#, 8), ("[[[[1],[2]]]]", 7)]
+        {
+            assert_eq!(nodes(text.as_bytes()), most, "{text}");
+        }
+        let mut limits = Limits::default();
+        limits.nodes = 4;
+        assert!(parse(b"[1, 2, 3]", "it", &limits).is_ok());
+        let error = parse(b"[1, 2, 3, 4]", "it", &limits).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        assert!(error.to_string().contains("nodes"), "{error}");
+    }
 }

@@ -1,11 +1,12 @@
 //! Which files an input is: an HDF5 file, one in an archive or a folder with the configuration beside it, or shards and
 //! their map.
 
+use crate::config;
 use crate::{ARCHIVE_SUFFIX, CONFIG, MAP_SUFFIX, METADATA, WEIGHTS, WEIGHTS_SUFFIX};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use tensorferry_hub::only_file;
-use tensorferry_sdk::{Context, Entry, Error, Limits, Result, Source, check_name};
+use tensorferry_sdk::{Context, Entry, Error, Limits, Purpose, Result, Source, check_name};
 use tensorferry_zip::{Archive, Extent, MAGIC, Member, Method, Names};
 
 /// Deflated members longer than this are refused where they are a hundred times what is stored, as Keras refuses them.
@@ -22,6 +23,8 @@ pub(crate) struct Input {
     pub(crate) map: Option<Vec<(String, Vec<String>)>>,
     /// The archive that it lies in.
     pub(crate) archive: Option<Archive>,
+    /// The files of the archive that are none of these.
+    pub(crate) others: Vec<String>,
 }
 
 /// An HDF5 file.
@@ -41,22 +44,31 @@ pub(crate) fn is_ours(name: &str) -> bool {
 
 /// Whether a file is named as Keras names shards: `x_00000.weights.h5`.
 pub(crate) fn is_shard(name: &str) -> bool {
-    let number = name.strip_suffix(WEIGHTS_SUFFIX).and_then(|stem| stem.rsplit_once('_'));
-    number.is_some_and(|(_, number)| number.len() == 5 && number.bytes().all(|b| b.is_ascii_digit()))
+    stem_of_shard(name).is_some()
+}
+
+/// What a shard's name has before its number, as the name of the map of its set has.
+fn stem_of_shard(name: &str) -> Option<&str> {
+    let (stem, number) = name.strip_suffix(WEIGHTS_SUFFIX)?.rsplit_once('_')?;
+    (number.len() == 5 && number.bytes().all(|b| b.is_ascii_digit())).then_some(stem)
 }
 
 impl Input {
-    /// Finds the files of an input.
+    /// Finds the files of an input. A shard is one by itself only where that was said (`shard_is_alone`).
     ///
     /// # Errors
-    /// Malformed, if what a model needs is not there; unsupported; usage, if a folder holds several models; i/o.
-    pub(crate) fn find(source: &dyn Source, context: &dyn Context) -> Result<Self> {
+    /// Malformed, if what a model needs is not there; unsupported; usage, if a folder holds several models, or a shard is
+    /// named; i/o.
+    pub(crate) fn find(source: &dyn Source, shard_is_alone: bool, context: &dyn Context) -> Result<Self> {
         let limits = context.limits();
         let name = match source.entry() {
             Entry::Folder if source.contains(WEIGHTS)? => return folder(source, limits),
             Entry::Folder => only_in_folder(source)?,
             _ => only_file(source, &[])?,
         };
+        if !shard_is_alone {
+            refuse_shard(source, &name, context)?;
+        }
         let extent = Extent::whole(source, source.open(&name)?);
         let mut start = [0; 4];
         if extent.read_start(source, &mut start)? == MAGIC || name.ends_with(ARCHIVE_SUFFIX) {
@@ -69,8 +81,22 @@ impl Input {
     }
 
     fn of(weights: Vec<Weights>) -> Self {
-        Self { weights, config: None, metadata: None, map: None, archive: None }
+        Self { weights, config: None, metadata: None, map: None, archive: None, others: Vec::new() }
     }
+}
+
+/// A shard that is named may be meant for the whole model or for itself: only looking at it harms nobody. Its set is known by
+/// the map alone, since the weights of an epoch may have such a name too.
+fn refuse_shard(source: &dyn Source, name: &str, context: &dyn Context) -> Result<()> {
+    let map = stem_of_shard(name).map(|stem| format!("{stem}{MAP_SUFFIX}"));
+    let Some(map) = source.first_of(map)? else { return Ok(()) };
+    if context.purpose().has(Purpose::SHOW) {
+        context.note(&format!("{name:?} is one of several shards: {map:?} or the folder is the whole model"));
+        return Ok(());
+    }
+    Err(Error::usage("one shard of a model is named, and it is not said what is meant")
+        .file(name)
+        .expected(format!("{map:?} or the folder for the whole model, or -i shard=alone for this file")))
 }
 
 fn only_in_folder(source: &dyn Source) -> Result<String> {
@@ -95,6 +121,7 @@ fn folder(source: &dyn Source, limits: &Limits) -> Result<Input> {
 fn archive(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Input> {
     let archive = Archive::open(source, extent, Names::Any, limits)?;
     let (mut weights, mut config, mut metadata, mut is_npz) = (None, None, None, false);
+    let mut others = Vec::new();
     for (index, entry) in archive.entries().iter().enumerate() {
         let at = |error: Error| archive.at(error, entry.header_offset());
         check_name(entry.name.strip_suffix('/').unwrap_or(&entry.name))
@@ -122,7 +149,8 @@ fn archive(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Input
             CONFIG => config = Some(small().map_err(at)?),
             METADATA => metadata = Some(small().map_err(at)?),
             "model.weights.npz" => is_npz = true,
-            _ => {}
+            name if name.ends_with('/') && entry.len == 0 => {}
+            name => others.push(name.to_owned()),
         }
     }
     let weights = match weights {
@@ -136,7 +164,7 @@ fn archive(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Input
     if config.is_none() {
         return Err(Error::malformed(format!("the archive has no {CONFIG}")));
     }
-    Ok(Input { config, metadata, archive: Some(archive), ..Input::of(vec![weights]) })
+    Ok(Input { config, metadata, archive: Some(archive), others, ..Input::of(vec![weights]) })
 }
 
 /// A context for reading a member without the user's.
@@ -157,7 +185,7 @@ impl Context for Quiet<'_> {
 fn shards(source: &dyn Source, name: &str, extent: Extent, limits: &Limits) -> Result<Input> {
     let wrong = |why: &str| Error::malformed(format!("the map of shards: {why}"));
     let bytes = extent.read(source, limits)?;
-    let map: Value = serde_json::from_slice(&bytes).map_err(|e| wrong("not JSON").found(e))?;
+    let map = config::parse(&bytes, "the map of shards", limits)?;
     let map = map.get("weight_map").and_then(Value::as_object).ok_or_else(|| wrong("no weight_map"))?;
     let mut files = BTreeSet::new();
     let mut groups = Vec::new();

@@ -2,17 +2,23 @@
 //! are: the structure of HDF5 around the weights, the configuration, the assets.
 
 use crate::config;
-use crate::hdf5::{Dataset, Element, File, Header, Place};
+use crate::hdf5::{Dataset, Element, File, Header, Held, Place};
 use crate::input::{Input, Weights};
-use crate::model::Model;
+use crate::model::{Model, part};
+use crate::options::Missing;
 use crate::{ARCHIVE_SUFFIX, CONFIG, METADATA, WEIGHTS};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use tensorferry_hub::list;
 use tensorferry_sdk::{
-    ByteOrder, CatalogView, Context, Digests, Dtype, Error, LayoutSink, NothingToSeal, OutputId, Result,
-    Role, SealSink, Source, SourceRange, Target, TensorId, TensorPart, TensorPlan,
+    ByteOrder, CatalogView, Context, Digests, Dtype, Entry, Error, LayoutSink, Loss, LossKind, NothingToSeal,
+    OutputId, Result, Role, SealSink, Severity, Source, SourceRange, Target, TensorId, TensorPart,
+    TensorPlan,
 };
-use tensorferry_zip::{Extent, ZipLayout, ZipPlan};
+use tensorferry_zip::{Archive, Extent, ZipLayout, ZipPlan};
+
+/// The folder of files that layers load by themselves.
+const ASSETS: &str = "assets";
 
 /// The file that is written again.
 pub(crate) struct Template {
@@ -38,8 +44,9 @@ struct Slot {
 }
 
 /// A tensor and where it goes.
-struct Chosen {
+struct Chosen<'a> {
     tensor: TensorId,
+    path: &'a str,
     order: ByteOrder,
     extent: Extent,
 }
@@ -51,17 +58,19 @@ impl Template {
     /// As of reading it.
     pub(crate) fn open(like: &str, context: &dyn Context) -> Result<Self> {
         let source = context.open(like)?;
-        let input = Input::find(&*source, context)?;
+        // Shards are not written again, so that one that is named is meant by itself.
+        let input = Input::find(&*source, true, context)?;
         let [Weights::At(weights)] = &*input.weights else {
             let why = "-o like= takes one file of weights, or an archive in which they are stored: shards and compressed \
                        ones are not written again";
             return Err(Error::unsupported(why));
         };
         let weights = *weights;
-        let file = File::open(&*source, weights, context.limits())?;
+        let held = Held::new(context.limits());
+        let file = File::open(&*source, weights, &held, context.limits())?;
         let mut model = Model::default();
         if let Some(bytes) = &input.config {
-            model.parts.push(("config", config::parse(bytes, "the configuration")?));
+            model.parts.push(("config", config::parse(bytes, "the configuration", context.limits())?));
         }
         model.look(&file, 0, context)?;
         let own_names = model.names(true);
@@ -79,25 +88,27 @@ impl Template {
     /// Lays the file out again.
     ///
     /// # Errors
-    /// Usage, if the target's name is of a form that it has not; what the layout says.
+    /// Usage, if the target's name is of a form that it has not, or there is no tensor for a variable that may not be
+    /// missing; what the layout says.
     pub(crate) fn write(
         &self,
         catalog: &dyn CatalogView,
         target: &Target,
+        missing: Missing,
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
-        let chosen = self.choose(catalog, layout)?;
+        let (chosen, unmatched) = self.choose(catalog, missing, layout)?;
+        self.check_rest(&chosen, &unmatched, missing, layout, context)?;
         if let (true, Some(first)) = (chosen.is_empty(), catalog.tensor_ids().next()) {
-            let problem = "no tensor has the path or name of a variable of the file of -o like=, or its dtype and shape";
-            let expected =
-                self.slots.keys().min().map_or("variables".to_owned(), |path| format!("{path:?} or others"));
-            let found = format!("{:?}", catalog.tensor(first).name);
+            let problem = "no tensor takes the place of a variable of the file of -o like=";
+            let variable = self.slots.iter().min_by_key(|(path, _)| *path);
+            let expected = variable.map_or("variables".to_owned(), |(path, slot)| {
+                format!("{path:?} or others, {}", slot.form())
+            });
+            let view = catalog.tensor(first);
+            let found = format!("{:?}, {}", view.name, form(Some(view.dtype), view.shape));
             return Err(Error::usage(problem).file(&self.like).expected(expected).found(found));
-        }
-        let kept = self.slots.len().saturating_sub(chosen.len());
-        if kept > 0 {
-            context.note(&format!("{kept} variables of {:?} stay as they are", self.like));
         }
         match target {
             Target::File(path) if path.ends_with(ARCHIVE_SUFFIX) => {
@@ -118,14 +129,20 @@ impl Template {
                         layout.bytes(file, bytes)?;
                     }
                 }
+                self.other_files(layout, context)?;
                 Ok(Box::new(NothingToSeal))
             }
         }
     }
 
-    /// Which tensors take the place of the file's own, in the order of the file.
-    fn choose(&self, catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<Chosen>> {
-        let mut chosen: Vec<Chosen> = Vec::new();
+    /// Which tensors take the place of the file's own, in the order of the file; and the names of those that have no place.
+    fn choose<'a>(
+        &'a self,
+        catalog: &'a dyn CatalogView,
+        missing: Missing,
+        layout: &mut dyn LayoutSink,
+    ) -> Result<(Vec<Chosen<'a>>, Vec<&'a str>)> {
+        let (mut chosen, mut unmatched): (Vec<Chosen<'_>>, Vec<&str>) = (Vec::new(), Vec::new());
         let mut taken: HashMap<u64, TensorId> = HashMap::new();
         for tensor in catalog.tensor_ids() {
             let view = catalog.tensor(tensor);
@@ -133,20 +150,28 @@ impl Template {
             let Some((path, slot)) = self.slots.get_key_value(view.name).or_else(by_own_name) else {
                 layout
                     .omit(tensor, "the file of -o like= has no variable of this path or name: rename it")?;
+                unmatched.push(view.name);
                 continue;
             };
-            let dtype = slot.number.map(|(dtype, _)| dtype);
-            if dtype != Some(view.dtype) || slot.shape != view.shape {
-                let dtype = dtype.and_then(Dtype::info).map_or("another dtype", |info| info.name());
-                layout.omit(tensor, &format!("the file of -o like= has {dtype} {:?} there", slot.shape))?;
+            // Where no variable may be missing, one whose tensor cannot be written may not either.
+            let mut leave = |error: Error| match missing {
+                Missing::Refused => {
+                    let found = format!("{}, as {:?}", form(Some(view.dtype), view.shape), view.name);
+                    let expected =
+                        "a tensor that can take its place, or -o missing=keep, which takes its values";
+                    Err(error.file(&self.like).tensor(path).expected(expected).found(found))
+                }
+                Missing::Kept => layout.omit(tensor, error.message()),
+            };
+            if slot.number.map(|(dtype, _)| dtype) != Some(view.dtype) || slot.shape != view.shape {
+                leave(Error::usage(format!("the file of -o like= has {} there", slot.form())))?;
                 continue;
             }
             let (Some((_, order)), Some(extent)) = (slot.number, slot.extent) else {
-                layout.omit(
-                    tensor,
+                leave(Error::unsupported(
                     "the file of -o like= has it in chunks or in a header, or never wrote it: h5repack -l CONTI makes it one \
                      that can be written again",
-                )?;
+                ))?;
                 continue;
             };
             match taken.get(&extent.offset).filter(|_| extent.len > 0) {
@@ -162,7 +187,7 @@ impl Template {
                         layout.written_as(tensor, path)?;
                     }
                     taken.insert(extent.offset, tensor);
-                    chosen.push(Chosen { tensor, order, extent });
+                    chosen.push(Chosen { tensor, path, order, extent });
                 }
             }
         }
@@ -176,11 +201,54 @@ impl Template {
                     .offset(second.extent.offset));
             }
         }
-        Ok(chosen)
+        Ok((chosen, unmatched))
+    }
+
+    /// Says what values stay those of the file: the state of optimizers and metrics, and variables if they may be kept.
+    fn check_rest(
+        &self,
+        chosen: &[Chosen<'_>],
+        unmatched: &[&str],
+        missing: Missing,
+        layout: &mut dyn LayoutSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let paths: HashSet<&str> = chosen.iter().map(|chosen| chosen.path).collect();
+        // What two links lead to is one variable.
+        let offsets: HashSet<u64> =
+            chosen.iter().filter(|c| c.extent.len > 0).map(|c| c.extent.offset).collect();
+        let is_written = |path: &str, slot: &Slot| {
+            paths.contains(path) || slot.extent.is_some_and(|e| e.len > 0 && offsets.contains(&e.offset))
+        };
+        let rest = self.slots.iter().filter(|(path, slot)| !is_written(path, slot));
+        let mut rest: Vec<&str> = rest.map(|(path, _)| &**path).collect();
+        rest.sort_unstable();
+        let (variables, state): (Vec<&str>, Vec<&str>) =
+            rest.into_iter().partition(|path| part(path) == "model");
+        for what in ["optimizer", "metrics"] {
+            let count = state.iter().filter(|path| part(path) == what).count();
+            if count > 0 {
+                let why = format!("its {count} tensors are those of the file that is written again");
+                layout.loss(Loss::new(LossKind::State, what, why).severity(Severity::Changed))?;
+            }
+        }
+        let listed = |names: &[&str]| list(names.iter().map(|name| format!("{name:?}")));
+        let Some(names) = listed(&variables) else { return Ok(()) };
+        if missing == Missing::Refused {
+            let error = Error::usage("no tensor for some of the variables of what -o like= names")
+                .file(&self.like)
+                .expected(format!("tensors for {names}, or -o missing=keep, which takes its values"));
+            return Err(match listed(unmatched) {
+                None => error,
+                Some(names) => error.found(format!("tensors that match none: {names}")),
+            });
+        }
+        context.note(&format!("{} values are those of the like: {names}", variables.len()));
+        Ok(())
     }
 
     /// Appends the HDF5 file; gives where it begins.
-    fn weights(&self, file: OutputId, chosen: &[Chosen], layout: &mut dyn LayoutSink) -> Result<u64> {
+    fn weights(&self, file: OutputId, chosen: &[Chosen<'_>], layout: &mut dyn LayoutSink) -> Result<u64> {
         let name = self.source.name(self.weights.file);
         let mut at = self.weights.offset;
         let mut start = None;
@@ -191,7 +259,7 @@ impl Template {
             let from = SourceRange { source: self.like.clone(), file: name.to_owned(), range };
             layout.copy(file, from).map(Some)
         };
-        for Chosen { tensor, order, extent } in chosen {
+        for Chosen { tensor, order, extent, .. } in chosen {
             let copied = copy(layout, at..extent.offset.max(at))?;
             let part = TensorPart { byte_order: *order, ..TensorPart::whole(*tensor) };
             let placed = layout.tensor(file, part)?;
@@ -202,10 +270,44 @@ impl Template {
         Ok(start.or(copied).unwrap_or(0))
     }
 
+    /// Appends the files of the archive that are neither weights nor read.
+    fn other_files(&self, layout: &mut dyn LayoutSink, context: &dyn Context) -> Result<()> {
+        let Some(archive) = &self.input.archive else { return self.lose_assets(layout) };
+        for (index, entry) in archive.entries().iter().enumerate() {
+            if ![WEIGHTS, CONFIG, METADATA].contains(&&*entry.name) && !entry.name.ends_with('/') {
+                let file = layout.file(&entry.name, Role::Data)?;
+                layout.bytes(file, &self.member(archive, index, context)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lose_assets(&self, layout: &mut dyn LayoutSink) -> Result<()> {
+        let is_folder = *self.source.entry() == Entry::Folder;
+        if is_folder && self.source.folders("")?.iter().any(|name| name == ASSETS) {
+            let why = "the files of a folder that -o like= names are not carried: zip it as a .keras file, whose files are";
+            layout.loss(Loss::new(LossKind::Sidecar, ASSETS, why))?;
+        }
+        Ok(())
+    }
+
+    fn member(&self, archive: &Archive, index: usize, context: &dyn Context) -> Result<Vec<u8>> {
+        let (member, most) = (archive.member(index)?, context.limits().header_bytes);
+        if member.len > most {
+            let name = &archive.entries()[index].name;
+            return Err(Error::limit(format!("zip entry {name:?} is too long to hold in memory"))
+                .expected(format!("at most {most} bytes"))
+                .found(member.len));
+        }
+        let mut bytes = Vec::new();
+        member.write(&*self.source, &mut bytes, context)?;
+        Ok(bytes)
+    }
+
     fn archive(
         &self,
         path: &str,
-        chosen: &[Chosen],
+        chosen: &[Chosen<'_>],
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
     ) -> Result<ArchivePlan> {
@@ -224,25 +326,16 @@ impl Template {
             }
             zip.bytes(CONFIG, config)?;
             zip.data(WEIGHTS, len, |layout, file| self.weights(file, chosen, layout))?;
-            return zip.finish().map(ArchivePlan);
+            let plan = zip.finish()?;
+            self.lose_assets(layout)?;
+            return Ok(ArchivePlan(plan));
         };
         for (index, entry) in archive.entries().iter().enumerate() {
             if &*entry.name == WEIGHTS {
                 zip.data(WEIGHTS, len, |layout, file| self.weights(file, chosen, layout))?;
                 continue;
             }
-            let most = context.limits().header_bytes;
-            if entry.len > most {
-                return Err(Error::limit(format!(
-                    "zip entry {:?} is too long to hold in memory",
-                    entry.name
-                ))
-                .expected(format!("at most {most} bytes"))
-                .found(entry.len));
-            }
-            let mut bytes = Vec::new();
-            archive.member(index)?.write(&*self.source, &mut bytes, context)?;
-            zip.bytes(&entry.name, &bytes)?;
+            zip.bytes(&entry.name, &self.member(archive, index, context)?)?;
         }
         zip.finish().map(ArchivePlan)
     }
@@ -272,6 +365,16 @@ impl Slot {
         };
         Ok(Self { number, shape: dataset.shape, extent })
     }
+
+    fn form(&self) -> String {
+        form(self.number.map(|(dtype, _)| dtype), &self.shape)
+    }
+}
+
+/// A dtype and a shape, for messages.
+fn form(dtype: Option<Dtype>, shape: &[u64]) -> String {
+    let dtype = dtype.and_then(Dtype::info).map_or("elements without a dtype", |info| info.name());
+    format!("{dtype} of shape {shape:?}")
 }
 
 /// An archive whose checksums are still to be said.

@@ -4,8 +4,10 @@ use crate::config;
 use crate::hdf5::{Attributes, File, walk};
 use crate::names::OwnNames;
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
-use tensorferry_sdk::{CatalogSink, Context, Error, Node, NodeId, Result, TensorId};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
+use tensorferry_sdk::{CatalogSink, Context, Error, Limits, Node, NodeId, Result, TensorId};
 
 /// A dataset of a file, by the file's number.
 #[derive(Debug)]
@@ -29,18 +31,23 @@ pub(crate) struct Model {
     pub(crate) parts: Vec<(&'static str, Value)>,
 }
 
+/// The part of a model's state that a dataset is of.
+pub(crate) fn part(path: &str) -> &'static str {
+    match path.split('/').next() {
+        Some("optimizer" | "optimizer_weights") => "optimizer",
+        Some("metrics") => "metrics",
+        _ => "model",
+    }
+}
+
 impl Model {
     /// Finds the datasets of a file, and what its attributes say.
     pub(crate) fn look(&mut self, file: &File<'_>, number: usize, context: &dyn Context) -> Result<()> {
-        let mut lists: HashMap<String, Vec<String>> = HashMap::new();
+        let mut lists: HashMap<String, Rc<Vec<String>>> = HashMap::new();
+        // A group that many links lead to has its list once.
+        let mut list_of: HashMap<u64, Option<Rc<Vec<String>>>> = HashMap::new();
         let mut order: Option<(String, Vec<String>)> = None;
-        let mut held = 0_u64;
         walk(file, context, &mut |object| {
-            held += object.path.len() as u64 + 64;
-            if held > context.limits().header_bytes {
-                return Err(Error::limit("the paths of a file's objects are too long to hold")
-                    .expected(format!("at most {} bytes", context.limits().header_bytes)));
-            }
             if !object.is_group {
                 let (path, address) = (object.path, object.header.address);
                 self.datasets.push(Found { file: number, path, address });
@@ -64,10 +71,14 @@ impl Model {
                 }
             }
             if object.path.is_empty() {
-                self.root_attributes(file, &attributes)?;
+                self.root_attributes(file, &attributes, context.limits())?;
             }
-            if let Some(names) = attributes.list(file, "weight_names")? {
-                lists.insert(object.path, names);
+            let names = match list_of.entry(object.header.address) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(attributes.list(file, "weight_names")?.map(Rc::new)),
+            };
+            if let Some(names) = names {
+                lists.insert(object.path, names.clone());
             }
             Ok(())
         })?;
@@ -78,7 +89,7 @@ impl Model {
     }
 
     /// What a whole model of Keras 1 and 2 says of itself.
-    fn root_attributes(&mut self, file: &File<'_>, attributes: &Attributes) -> Result<()> {
+    fn root_attributes(&mut self, file: &File<'_>, attributes: &Attributes, limits: &Limits) -> Result<()> {
         for name in ["keras_version", "backend"] {
             if let Some(text) = attributes.text(file, name)? {
                 self.metadata.push((name, text));
@@ -86,23 +97,29 @@ impl Model {
         }
         for name in ["model_config", "training_config"] {
             if let Some(text) = attributes.text(file, name)? {
-                self.parts.push((name, config::parse(text.as_bytes(), name)?));
+                self.parts.push((name, config::parse(text.as_bytes(), name, limits)?));
             }
         }
         Ok(())
     }
 
     /// Holds the lists of layers and weights against what is there.
-    fn legacy(&mut self, root: &str, layers: &[String], lists: &HashMap<String, Vec<String>>) -> Result<()> {
+    fn legacy(
+        &mut self,
+        root: &str,
+        layers: &[String],
+        lists: &HashMap<String, Rc<Vec<String>>>,
+    ) -> Result<()> {
         self.is_legacy = true;
         let there: HashSet<&str> = self.datasets.iter().map(|found| &*found.path).collect();
-        for layer in layers {
+        // One that is named again has nothing more to say.
+        for layer in layers.iter().collect::<BTreeSet<_>>() {
             let group = if root.is_empty() { layer.clone() } else { format!("{root}/{layer}") };
             let names = lists.get(&group).ok_or_else(|| {
                 Error::malformed("a layer of layer_names has no group with weight_names")
                     .found(format!("{group:?}"))
             })?;
-            for name in names {
+            for name in names.iter().collect::<BTreeSet<_>>() {
                 let path = format!("{group}/{name}");
                 if !there.contains(&*path) {
                     return Err(Error::malformed("a weight of weight_names is not there").tensor(path));
@@ -135,10 +152,11 @@ impl Model {
             .iter()
             .filter_map(|found| Some((found.path.rsplit_once('/')?.0, found.file)))
             .collect();
+        let numbers: HashMap<&str, usize> = files.iter().copied().zip(0..).collect();
         for (group, names) in map {
             for name in names {
-                let number = files.iter().position(|file| file == name);
-                if !number.is_some_and(|number| there.contains(&(&**group, number))) {
+                let number = numbers.get(&**name);
+                if !number.is_some_and(|&number| there.contains(&(&**group, number))) {
                     return Err(Error::malformed("a shard does not have what the map says")
                         .file(name)
                         .expected(format!("{group:?}")));
@@ -181,11 +199,6 @@ impl Model {
         ids: &[Option<TensorId>],
         catalog: &mut dyn CatalogSink,
     ) -> Result<()> {
-        let part = |path: &str| match path.split('/').next() {
-            Some("optimizer" | "optimizer_weights") => "optimizer",
-            Some("metrics") => "metrics",
-            _ => "model",
-        };
         let is_plain = self.datasets.iter().all(|found| part(&found.path) == "model");
         if is_plain && self.parts.is_empty() {
             return Ok(());

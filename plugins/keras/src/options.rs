@@ -1,7 +1,8 @@
 //! Options: what a user may tell the reader and the writer.
 
+use tensorferry_hub::SHARD_IS_ALONE;
 use tensorferry_sdk::Side::{Reader, Writer};
-use tensorferry_sdk::{Dtype, OptionSpec, Options, Result, TypedOption};
+use tensorferry_sdk::{Dtype, Error, OptionSpec, Options, Result, TypedOption};
 
 /// What elements are of which the file says nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +39,25 @@ const LIKE: TypedOption<Option<String>> = TypedOption::source(
      of its own; .keras and .h5 need it, since a configuration is not made of weights",
 );
 
+const MISSING: TypedOption<Missing> = TypedOption::choice(
+    Writer,
+    "missing",
+    &[("refuse", Missing::Refused), ("keep", Missing::Kept)],
+    "variables of like that no tensor is for: keep takes the values that like has, and lists them",
+);
+
+/// What becomes of variables that no tensor is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// They are an error.
+    Refused,
+    /// They keep their values.
+    Kept,
+}
+
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    vec![NAMES.spec(), OPAQUE.spec(), LIKE.spec()]
+    vec![NAMES.spec(), OPAQUE.spec(), SHARD_IS_ALONE.spec(), LIKE.spec(), MISSING.spec()]
 }
 
 /// What the reader was told.
@@ -49,11 +66,17 @@ pub(crate) struct ReadOptions {
     /// Whether tensors have the names of layers.
     pub(crate) own_names: bool,
     pub(crate) opaque: Opaque,
+    /// Whether a shard that is named is meant by itself.
+    pub(crate) shard_is_alone: bool,
 }
 
 impl ReadOptions {
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { own_names: NAMES.get(options)?, opaque: OPAQUE.get(options)? })
+        Ok(Self {
+            own_names: NAMES.get(options)?,
+            opaque: OPAQUE.get(options)?,
+            shard_is_alone: SHARD_IS_ALONE.get(options)?,
+        })
     }
 }
 
@@ -62,10 +85,18 @@ impl ReadOptions {
 pub(crate) struct WriteOptions {
     /// The file that is written again.
     pub(crate) like: Option<String>,
+    /// What becomes of its variables that no tensor is for.
+    pub(crate) missing: Missing,
 }
 
 impl WriteOptions {
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { like: LIKE.get(options)? })
+        let (like, missing) = (LIKE.get(options)?, MISSING.get(options)?);
+        if like.is_none() && missing == Missing::Kept {
+            return Err(Error::usage(format!(
+                "{MISSING}=keep takes values of what {LIKE} names: give that too"
+            )));
+        }
+        Ok(Self { like, missing })
     }
 }

@@ -1,7 +1,7 @@
 //! The reader: every dataset of the file is a tensor, under its path. What lies in the file as the host can copy it stays
 //! there; compressed chunks are decoded one by one.
 
-use crate::hdf5::{Chunks, Dataset, Element, EncodedChunk, File, Place};
+use crate::hdf5::{Chunks, Dataset, Element, EncodedChunk, File, Header, Held, Place};
 use crate::input::{Input, Weights};
 use crate::model::{Found, Model};
 use crate::options::{Opaque, ReadOptions};
@@ -19,6 +19,8 @@ use tensorferry_zip::Extent;
 /// The marks of elements that HDF5 has no type for, in the attribute `dtype`.
 const MARKS: &[(&str, Dtype)] =
     &[("bfloat16", Dtype::BF16), ("float8_e4m3fn", Dtype::F8_E4M3), ("float8_e5m2", Dtype::F8_E5M2)];
+/// Absent chunks for each that is there; so many are free that there is one for each 64 of `entries`.
+const ABSENT: (u64, u64) = (16, 64);
 /// Bytes that are given on at once.
 const PIECE: usize = 64 << 10;
 
@@ -34,13 +36,13 @@ impl TensorReader for Reader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
-        let input = Input::find(source, context)?;
+        let input = Input::find(source, self.options.shard_is_alone, context)?;
         let mut model = Model::default();
         if let Some(bytes) = &input.config {
-            model.parts.push(("config", config::parse(bytes, "the configuration")?));
+            model.parts.push(("config", config::parse(bytes, "the configuration", context.limits())?));
         }
         if let Some(bytes) = &input.metadata {
-            let metadata = config::parse(bytes, "the metadata")?;
+            let metadata = config::parse(bytes, "the metadata", context.limits())?;
             if let Some(version) = metadata.get("keras_version").and_then(Value::as_str) {
                 model.metadata.push(("keras_version", version.to_owned()));
             }
@@ -61,10 +63,11 @@ impl TensorReader for Reader {
             Some(memory) => (&**memory, vec![Extent::whole(&**memory, memory.open(WEIGHTS)?)]),
             None => (source, input.weights.iter().filter_map(Weights::extent).collect()),
         };
+        let held = Held::new(context.limits());
         let mut files = Vec::with_capacity(extents.len());
         for &extent in &extents {
             let named = |error: Error| error.file(source.name(extent.file));
-            let file = File::open(source, extent, context.limits()).map_err(named)?;
+            let file = File::open(source, extent, &held, context.limits()).map_err(named)?;
             model.look(&file, files.len(), context).map_err(named)?;
             files.push(file);
         }
@@ -73,7 +76,18 @@ impl TensorReader for Reader {
             model.check_map(map, &names)?;
         }
         model.metadata.iter().try_for_each(|(name, text)| catalog.metadata_text(name, text))?;
+        for name in &input.others {
+            let why = "of an archive only the weights, the configuration and the metadata are read; -o like= carries the other \
+                       files of the one that it names";
+            catalog.loss(Loss::new(LossKind::Sidecar, name, why))?;
+        }
         let names = model.names(self.options.own_names);
+        let mut named = names.iter().zip(&model.datasets).filter(|(name, found)| **name != found.path);
+        if self.options.own_names && !names.is_empty() && named.next().is_none() {
+            context.note(
+                "-i names=name changed nothing: no layer or variable here has a name that tells it apart",
+            );
+        }
         let mut tensors = Tensors {
             catalog,
             context,
@@ -81,8 +95,10 @@ impl TensorReader for Reader {
             bf16: model.is_legacy && model.says_bfloat16(),
             memory: memory.clone(),
             encoded: Vec::new(),
-            placed: HashMap::new(),
+            known: HashMap::new(),
             expanded: 0,
+            chunks: 0,
+            absent: 0,
         };
         let mut ids = Vec::with_capacity(names.len());
         for (found, name) in model.datasets.iter().zip(&names) {
@@ -116,41 +132,90 @@ struct Tensors<'a> {
     memory: Option<Arc<MemorySource>>,
     /// What has to be decoded, by handle.
     encoded: Vec<Encoded>,
-    /// What two links lead to has its bytes once.
-    placed: HashMap<(usize, u64), Placed>,
+    /// What two links lead to is read once.
+    known: HashMap<(usize, u64), Known>,
     /// Bytes that chunks have beyond those that are stored.
     expanded: u64,
+    /// Chunks that are there.
+    chunks: u64,
+    /// Places for chunks that are not, of all tensors.
+    absent: u64,
+}
+
+/// A dataset that was read.
+enum Known {
+    /// There is no dtype for it.
+    Lost(String),
+    Data {
+        dtype: Dtype,
+        shape: Vec<u64>,
+        has_names: bool,
+        placed: Placed,
+    },
 }
 
 /// Where a dataset's bytes are in the catalog.
-#[derive(Clone)]
 enum Placed {
     Nowhere,
     Whole(StorageId),
     Fill(StorageId),
-    Grid(Grid),
+    Grid { grid: Grid, absent: u64 },
 }
 
 impl Tensors<'_> {
     /// Adds a dataset; `None`, if there is no dtype for it, which is a loss.
     fn add(&mut self, file: &File<'_>, found: &Found, name: &str) -> Result<Option<TensorId>> {
-        let header = crate::hdf5::Header::read(file, found.address)?;
+        let key = (found.file, found.address);
+        let known = match self.known.remove(&key) {
+            Some(known) => known,
+            None => self.read(file, found.address)?,
+        };
+        let id = self.tensor(&known, name);
+        self.known.insert(key, known);
+        id
+    }
+
+    fn tensor(&mut self, known: &Known, name: &str) -> Result<Option<TensorId>> {
+        let (dtype, shape, placed) = match known {
+            Known::Lost(why) => {
+                self.catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
+                return Ok(None);
+            }
+            Known::Data { dtype, shape, has_names, placed } => {
+                if *has_names {
+                    let why = "an enumeration: its numbers are read, their names are not";
+                    self.catalog.loss(Loss::new(LossKind::Precision, name, why).severity(Severity::Note))?;
+                }
+                (*dtype, shape, placed)
+            }
+        };
+        let id = match placed {
+            Placed::Nowhere => self.catalog.tensor_of_blocks(name, dtype, shape, Vec::new())?,
+            Placed::Whole(storage) => self.catalog.tensor(name, dtype, shape, *storage, 0)?,
+            Placed::Grid { grid, absent } => {
+                self.count_absent(*absent)?;
+                self.catalog.tensor_of_tiles(name, dtype, shape, grid.clone())?
+            }
+            Placed::Fill(storage) => {
+                let region = Region { origin: vec![0; shape.len()], shape: shape.clone() };
+                let block = Block { region, storage: *storage, offset: 0, strides: vec![0; shape.len()] };
+                self.catalog.tensor_of_blocks(name, dtype, shape, vec![block])?
+            }
+        };
+        Ok(Some(id))
+    }
+
+    fn read(&mut self, file: &File<'_>, address: u64) -> Result<Known> {
+        let header = Header::read(file, address)?;
         let mut dataset = match Dataset::read(file, &header, self.context.limits()) {
             Ok(dataset) => dataset,
             // A table beside the weights does not keep these from being read; data elsewhere and filters do.
-            Err(fault) if fault.is_datatype => {
-                self.catalog.loss(Loss::new(LossKind::Tensor, name, fault.error.message()))?;
-                return Ok(None);
-            }
+            Err(fault) if fault.is_datatype => return Ok(Known::Lost(fault.error.message().to_owned())),
             Err(fault) => return Err(fault.error),
         };
-        if dataset.datatype.has_names {
-            let why = "an enumeration: its numbers are read, their names are not";
-            self.catalog.loss(Loss::new(LossKind::Precision, name, why).severity(Severity::Note))?;
-        }
         let (dtype, order) = match dataset.datatype.element {
             Element::Number(dtype, order) => (dtype, order),
-            Element::FixedText(_) | Element::VariableText => return self.add_strings(file, &dataset, name),
+            Element::FixedText(_) | Element::VariableText => return self.strings(file, dataset),
             Element::Opaque => match self.opaque(file, &dataset)? {
                 Some(Opaque::Is(dtype)) => (dtype, ByteOrder::Little),
                 Some(Opaque::Bytes) => {
@@ -162,32 +227,13 @@ impl Tensors<'_> {
                     let width = dataset.datatype.width;
                     let why =
                         format!("elements of {width} bytes of which the file says nothing: see -i opaque");
-                    self.catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
-                    return Ok(None);
+                    return Ok(Known::Lost(why));
                 }
             },
         };
-        let key = (found.file, found.address);
-        let placed = match self.placed.get(&key) {
-            Some(placed) => placed.clone(),
-            None => {
-                let placed = self.place(&dataset, dtype, order)?;
-                self.placed.insert(key, placed.clone());
-                placed
-            }
-        };
-        let shape = &dataset.shape;
-        let id = match placed {
-            Placed::Nowhere => self.catalog.tensor_of_blocks(name, dtype, shape, Vec::new())?,
-            Placed::Whole(storage) => self.catalog.tensor(name, dtype, shape, storage, 0)?,
-            Placed::Grid(grid) => self.catalog.tensor_of_tiles(name, dtype, shape, grid)?,
-            Placed::Fill(storage) => {
-                let region = Region { origin: vec![0; shape.len()], shape: shape.clone() };
-                let block = Block { region, storage, offset: 0, strides: vec![0; shape.len()] };
-                self.catalog.tensor_of_blocks(name, dtype, shape, vec![block])?
-            }
-        };
-        Ok(Some(id))
+        let placed = self.place(&dataset, dtype, order)?;
+        let has_names = dataset.datatype.has_names;
+        Ok(Known::Data { dtype, shape: dataset.shape, has_names, placed })
     }
 
     /// What elements are that HDF5 says nothing of: what the attribute `dtype` says, or the configuration, or the user.
@@ -212,22 +258,27 @@ impl Tensors<'_> {
         })
     }
 
-    fn add_strings(&mut self, file: &File<'_>, dataset: &Dataset, name: &str) -> Result<Option<TensorId>> {
-        let texts = match dataset.strings(file) {
-            Ok(texts) => texts,
-            Err(error) if error.kind() == ErrorKind::Unsupported => {
-                self.catalog.loss(Loss::new(LossKind::Tensor, name, error.message()))?;
-                return Ok(None);
+    fn strings(&mut self, file: &File<'_>, dataset: Dataset) -> Result<Known> {
+        let mut logical: Vec<u8> = Vec::new();
+        let most = self.context.limits().header_bytes;
+        let read = dataset.strings(file, &mut |text| {
+            if (logical.len() + text.len()) as u64 > most {
+                return Err(Error::limit("the strings of a dataset are too long to hold")
+                    .expected(format!("at most {most} bytes, or --bound header_bytes=N")));
             }
-            Err(error) => return Err(error),
-        };
-        let mut logical = Vec::new();
-        for text in texts {
             logical.extend((text.len() as u64).to_le_bytes());
             logical.extend(text);
+            Ok(())
+        });
+        match read {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                return Ok(Known::Lost(error.message().to_owned()));
+            }
+            Err(error) => return Err(error),
         }
-        let storage = self.catalog.storage(Storage::inline(logical))?;
-        self.catalog.tensor(name, Dtype::STR, &dataset.shape, storage, 0).map(Some)
+        let placed = Placed::Whole(self.catalog.storage(Storage::inline(logical))?);
+        Ok(Known::Data { dtype: Dtype::STR, shape: dataset.shape, has_names: false, placed })
     }
 
     fn place(&mut self, dataset: &Dataset, dtype: Dtype, order: ByteOrder) -> Result<Placed> {
@@ -241,7 +292,7 @@ impl Tensors<'_> {
                 Placed::Whole(self.catalog.storage(Storage::inline(bytes.clone()).byte_order(order))?)
             }
             Place::Fill(fill) => Placed::Fill(self.fill(fill, dtype, order)?),
-            Place::Chunks(chunks) => Placed::Grid(self.chunks(dataset, chunks, dtype, order)?),
+            Place::Chunks(chunks) => self.chunks(dataset, chunks, dtype, order)?,
         })
     }
 
@@ -268,13 +319,19 @@ impl Tensors<'_> {
         self.catalog.storage(Storage::inline(first).byte_order(order))
     }
 
-    fn chunks(&mut self, dataset: &Dataset, chunks: &Chunks, dtype: Dtype, order: ByteOrder) -> Result<Grid> {
-        let mut tiles = Vec::with_capacity(chunks.found.len());
-        for chunk in &chunks.found {
-            let Some(chunk) = chunk else {
-                tiles.push(None);
-                continue;
-            };
+    fn chunks(
+        &mut self,
+        dataset: &Dataset,
+        chunks: &Chunks,
+        dtype: Dtype,
+        order: ByteOrder,
+    ) -> Result<Placed> {
+        let found = chunks.found.len() as u64;
+        let absent = chunks.count.saturating_sub(found);
+        self.chunks = self.chunks.saturating_add(found);
+        self.check_absent(self.absent.saturating_add(absent))?;
+        let mut tiles = vec![None; usize::try_from(chunks.count).unwrap_or(0)];
+        for (place, chunk) in &chunks.found {
             let storage = if chunks.filters.are_skipped(chunk.mask) {
                 self.range(chunk.stored)
             } else {
@@ -283,14 +340,35 @@ impl Tensors<'_> {
                 let (stored, mask, width, len) = (chunk.stored, chunk.mask, chunks.width, chunks.len);
                 self.encode(Bytes::Chunk(EncodedChunk { stored, filters, mask, width, len }), len)
             };
-            tiles.push(Some(self.catalog.storage(storage.byte_order(order))?));
+            let storage = self.catalog.storage(storage.byte_order(order))?;
+            let tile = usize::try_from(*place).ok().and_then(|place| tiles.get_mut(place));
+            *tile.ok_or_else(|| Error::malformed("a chunk outside of its dataset"))? = Some(storage);
         }
-        let fill = match tiles.contains(&None) {
-            true => Some(self.fill(&chunks.fill, dtype, order)?),
-            false => None,
+        let fill = match absent {
+            0 => None,
+            _ => Some(self.fill(&chunks.fill, dtype, order)?),
         };
         let tile = [&chunks.tile[..], &dataset.datatype.inner].concat();
-        Ok(Grid { tile, order: Order::C, edges: Edges::Padded, tiles: Tiles::Listed(tiles), fill })
+        let tiles = Tiles::Listed(tiles);
+        let grid = Grid { tile, order: Order::C, edges: Edges::Padded, tiles, fill };
+        Ok(Placed::Grid { grid, absent })
+    }
+
+    /// Counts the chunks of one more tensor that are not there: a few bytes claim millions of them.
+    fn count_absent(&mut self, count: u64) -> Result<()> {
+        self.absent = self.absent.saturating_add(count);
+        self.check_absent(self.absent)
+    }
+
+    fn check_absent(&self, absent: u64) -> Result<()> {
+        let (times, share) = ABSENT;
+        let free = self.context.limits().entries / share;
+        let most = free.saturating_add(times.saturating_mul(self.chunks));
+        if absent <= most {
+            return Ok(());
+        }
+        let error = Error::limit("far more chunks are not there than are");
+        Err(error.expected(format!("at most {most}, or --bound entries=N")).found(absent))
     }
 
     /// Bounds what all chunks together are longer than what is stored of them.

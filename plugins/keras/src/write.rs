@@ -29,7 +29,7 @@ impl TensorWriter for Writer {
     ) -> Result<Box<dyn TensorPlan>> {
         if let Some(like) = &self.options.like {
             let template = Template::open(like, context).map_err(|error| error.file(like))?;
-            return template.write(catalog, target, layout, context);
+            return template.write(catalog, target, self.options.missing, layout, context);
         }
         let path = match target {
             Target::File(path) => path,

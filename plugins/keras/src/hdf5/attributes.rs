@@ -9,10 +9,9 @@ use super::datatype::{Datatype, Element};
 use super::file::File;
 use super::header::{ATTRIBUTE, ATTRIBUTE_INFO, Header};
 use super::links::heap_objects;
-use hdf5_reader::global_heap::GlobalHeapCollection;
 use hdf5_reader::io::Cursor;
 use hdf5_reader::messages::{attribute_info, dataspace};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result};
 
 /// The attributes of an object.
@@ -69,7 +68,7 @@ impl Attributes {
     /// Malformed, if its bytes are not there.
     pub(crate) fn text(&self, file: &File<'_>, name: &str) -> Result<Option<String>> {
         let Some(attribute) = self.get(name) else { return Ok(None) };
-        Ok(attribute.texts(file)?.and_then(|texts| texts.into_iter().next()))
+        Ok(attribute.texts(file, 1)?.and_then(|texts| texts.into_iter().next()))
     }
 
     /// The texts of `name`, or of `name0`, `name1`, ...: an attribute has at most 64 KiB, so that Keras cuts long lists.
@@ -78,7 +77,7 @@ impl Attributes {
     /// As of [`text`](Self::text); malformed, if it is no list of texts.
     pub(crate) fn list(&self, file: &File<'_>, name: &str) -> Result<Option<Vec<String>>> {
         let texts = |attribute: &Attribute| -> Result<Vec<String>> {
-            attribute.texts(file)?.ok_or_else(|| {
+            attribute.texts(file, u64::MAX)?.ok_or_else(|| {
                 let error =
                     Error::malformed(format!("the attribute {:?} is no list of texts", attribute.name));
                 file.at(error, attribute.address)
@@ -113,11 +112,11 @@ impl Attributes {
 }
 
 impl Attribute {
-    /// The texts that it holds; `None`, if it holds something else.
+    /// The first texts that it holds, at most so many; `None`, if it holds something else.
     ///
     /// # Errors
-    /// Malformed, if they are not there.
-    pub(crate) fn texts(&self, file: &File<'_>) -> Result<Option<Vec<String>>> {
+    /// Malformed, if they are not there; a limit.
+    fn texts(&self, file: &File<'_>, most: u64) -> Result<Option<Vec<String>>> {
         let parsed = dataspace::parse(
             &mut Cursor::new(&self.dataspace),
             file.offset_size,
@@ -134,67 +133,53 @@ impl Attribute {
         if !matches!(datatype.element, Element::FixedText(_) | Element::VariableText) {
             return Ok(None);
         }
-        let texts = texts(file, &self.data, &datatype, count).map_err(|error| {
+        let mut found = Vec::new();
+        let mut each = |text: &[u8]| {
+            file.held.add(text.len())?;
+            found.push(String::from_utf8_lossy(text).into_owned());
+            Ok(())
+        };
+        texts(file, &self.data, &datatype, count.min(most), &mut each).map_err(|error| {
             file.at(error.context(format!("the attribute {:?}", self.name)), self.address)
         })?;
-        Ok(Some(texts.into_iter().map(|text| String::from_utf8_lossy(&text).into_owned()).collect()))
+        Ok(Some(found))
     }
 }
 
-/// The strings that a run of elements holds.
+/// Gives the strings that a run of elements holds to `each`.
 ///
 /// # Errors
-/// Malformed, if they are not there.
-pub(crate) fn texts(file: &File<'_>, data: &[u8], datatype: &Datatype, count: u64) -> Result<Vec<Vec<u8>>> {
+/// Malformed, if they are not there; a limit; what `each` gives.
+pub(crate) fn texts(
+    file: &File<'_>,
+    data: &[u8],
+    datatype: &Datatype,
+    count: u64,
+    each: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
     let width = usize::try_from(datatype.width).unwrap_or(0).max(1);
     let all = count.checked_mul(width as u64);
     let data = all.and_then(|len| data.get(..usize::try_from(len).ok()?));
     let data = data.ok_or_else(|| Error::malformed("its strings are not all there").expected(count))?;
-    let mut heaps: HashMap<u64, GlobalHeapCollection> = HashMap::new();
-    let mut texts = Vec::with_capacity(data.len() / width);
-    for element in data.chunks_exact(width) {
-        texts.push(match datatype.element {
-            Element::FixedText(padding) => padding.trim(element).to_vec(),
-            _ => variable(file, element, &mut heaps)?,
-        });
-    }
-    Ok(texts)
+    data.chunks_exact(width).try_for_each(|element| match datatype.element {
+        Element::FixedText(padding) => each(padding.trim(element)),
+        _ => variable(file, element, each),
+    })
 }
 
 /// A string in a global heap: its length, the heap's address, its number there.
-fn variable(
-    file: &File<'_>,
-    element: &[u8],
-    heaps: &mut HashMap<u64, GlobalHeapCollection>,
-) -> Result<Vec<u8>> {
+fn variable(file: &File<'_>, element: &[u8], each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let mut cursor = Cursor::new(element);
     let place = cursor
         .read_u32_le()
         .and_then(|len| Ok((len, cursor.read_offset(file.offset_size)?, cursor.read_u32_le()?)));
     let (len, address, index) = file.parsed(place, "a string", 0)?;
     if len == 0 || file.is_undefined(address) || address == 0 {
-        return Ok(Vec::new());
+        return each(&[]);
     }
-    if !heaps.contains_key(&address) {
-        let heap = GlobalHeapCollection::parse_at_storage(
-            file.storage(),
-            address,
-            file.offset_size,
-            file.length_size,
-        );
-        // A few at a time: a file's heaps have 4 KiB each, and strings that follow one another lie in one.
-        if heaps.len() >= 64 {
-            heaps.clear();
-        }
-        heaps.insert(address, file.parsed(heap, "a global heap", address)?);
-    }
-    let object = u16::try_from(index).ok().and_then(|index| heaps.get(&address)?.get_object(index));
-    let text = object.and_then(|object| object.data.get(..usize::try_from(len).ok()?));
-    let text = text.ok_or_else(|| {
-        let error = Error::malformed("a string is not in its global heap");
-        file.at(error.expected(format!("{len} bytes, number {index}")), address)
-    })?;
-    Ok(text.split(|&byte| byte == 0).next().unwrap_or_default().to_vec())
+    file.heap_object(address, index, len, &mut |text| {
+        each(text.split(|&byte| byte == 0).next().unwrap_or_default())
+    })
 }
 
 fn parse(message: &[u8], address: u64) -> Result<Attribute> {

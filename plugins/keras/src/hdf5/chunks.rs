@@ -16,6 +16,8 @@ use tensorferry_zip::Extent;
 
 /// The longest chunk. Real ones have a few megabytes.
 const MOST_CHUNK: u64 = 256 << 20;
+/// Chunks of a dataset that may be however short they are.
+const FEW_CHUNKS: u64 = 1 << 18;
 /// The most dimensions that HDF5 has.
 const MOST_RANK: usize = 32;
 
@@ -30,8 +32,10 @@ pub(crate) struct Chunks {
     pub(crate) len: u64,
     pub(crate) fill: Vec<u8>,
     pub(crate) filters: Arc<Filters>,
-    /// In row-major order of the tiles; none for one that is not there.
-    pub(crate) found: Vec<Option<Chunk>>,
+    /// How many there would be if all were written.
+    pub(crate) count: u64,
+    /// Those that are there, each with its place among all in row-major order of the tiles; sorted by it.
+    pub(crate) found: Vec<(u64, Chunk)>,
 }
 
 /// One chunk.
@@ -83,18 +87,17 @@ impl Chunks {
         })?;
         let counts: Vec<u64> = shape.iter().zip(&self.tile).map(|(len, tile)| len.div_ceil(*tile)).collect();
         let count = counts.iter().try_fold(1_u64, |count, &more| count.checked_mul(more));
-        let count = count.filter(|&count| count <= limits.entries).ok_or_else(|| {
+        // Each is found through an address; those of an index that has none are longer than that in all real files.
+        let most = match index.indexing {
+            Some(ChunkIndexing::Implicit) => limits.entries.min(FEW_CHUNKS.saturating_add(file.len() / 8)),
+            _ => limits.entries,
+        };
+        self.count = count.filter(|&count| count <= most).ok_or_else(|| {
             Error::limit("too many chunks")
-                .expected(format!("at most {}, or --bound entries=N", limits.entries))
+                .expected(format!("at most {most}, or --bound entries=N"))
                 .found(format!("{counts:?}"))
         })?;
-        if file.is_undefined(index.address) {
-            self.found = vec![None; usize::try_from(count).unwrap_or(0)];
-            return Ok(self);
-        }
-        let entries = self.entries(file, shape, index)?;
-        self.found = vec![None; usize::try_from(count).unwrap_or(0)];
-        for entry in entries {
+        for entry in self.entries(file, shape, index)? {
             let malformed = |why: &str| {
                 let error = Error::malformed(format!("a chunk {why}")).found(format!("{:?}", entry.offsets));
                 file.at(error, entry.address)
@@ -114,8 +117,6 @@ impl Chunks {
                 }
                 place = place * count + offset / tile;
             }
-            let slot = usize::try_from(place).ok().and_then(|place| self.found.get_mut(place));
-            let slot = slot.ok_or_else(|| malformed("outside of its dataset"))?;
             if file.is_undefined(entry.address) {
                 continue;
             }
@@ -131,9 +132,12 @@ impl Chunks {
                     .found(format!("{} bytes", entry.size)));
             }
             let chunk = Chunk { stored: file.extent(entry.address, stored)?, mask };
-            if slot.replace(chunk).is_some() {
-                return Err(malformed("is there twice"));
-            }
+            self.found.push((place, chunk));
+        }
+        self.found.sort_unstable_by_key(|(place, _)| *place);
+        if let Some(twice) = self.found.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            let error = Error::malformed("a chunk is there twice").found(format!("number {}", twice[0].0));
+            return Err(file.at(error, index.address));
         }
         Ok(self)
     }

@@ -110,16 +110,16 @@ impl Dataset {
         Ok(Self { datatype, shape: shape.dims, place, attributes })
     }
 
-    /// The strings of a dataset of them.
+    /// Gives the strings of a dataset of them to `each`.
     ///
     /// # Errors
-    /// Malformed, if they are not all there; unsupported, if they lie in chunks; a limit.
-    pub(crate) fn strings(&self, file: &File<'_>) -> Result<Vec<Vec<u8>>> {
+    /// Malformed, if they are not all there; unsupported, if they lie in chunks; a limit; what `each` gives.
+    pub(crate) fn strings(&self, file: &File<'_>, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         // A shape's elements fit 64 bits.
         let count: u64 = self.shape.iter().product();
         let read;
         let data = match &self.place {
-            Place::Nowhere => return Ok(Vec::new()),
+            Place::Nowhere => return Ok(()),
             Place::Inline(bytes) => bytes,
             Place::File(extent) => {
                 read = file.bytes(file.address(*extent), extent.len, "strings")?;
@@ -129,7 +129,7 @@ impl Dataset {
                 return Err(Error::unsupported("strings in chunks, or that were never written"));
             }
         };
-        texts(file, data, &self.datatype, count)
+        texts(file, data, &self.datatype, count, each)
     }
 }
 
@@ -168,7 +168,9 @@ impl Layout<'_> {
                 let wanted = usize::try_from(self.bytes).ok().and_then(|bytes| data.get(..bytes));
                 wanted.map(|data| Place::Inline(data.to_vec())).ok_or_else(|| short(len))
             }
-            DataLayout::Contiguous { address, .. } if file.is_undefined(address) => {
+            DataLayout::Contiguous { address, .. } | DataLayout::Chunked { address, .. }
+                if file.is_undefined(address) =>
+            {
                 Ok(Place::Fill(self.fill))
             }
             DataLayout::Contiguous { address, size } => {
@@ -190,6 +192,7 @@ impl Layout<'_> {
                     len: 0,
                     fill: self.fill,
                     filters: Arc::new(filters),
+                    count: 0,
                     found: Vec::new(),
                 };
                 let shape = &self.shape.dims[..self.outer];

@@ -1,10 +1,12 @@
 //! A file is its superblock, and reads that are bounded: each by what is there, all together by a budget, so that
-//! structures that overlap cannot ask for more work than the file is long.
+//! structures that overlap cannot ask for more work than the file is long. What is copied out of what was read, such as a
+//! text in a heap, counts as read again.
 //!
 //! ```text
 //! 0, 512, 1024, 2048, ...   89 "HDF" 0d 0a 1a 0a: the superblock; all addresses count from it
 //! ```
 
+use super::heaps::Heaps;
 use hdf5_reader::error::Error as Fault;
 use hdf5_reader::io::Cursor;
 use hdf5_reader::storage::{Storage, StorageBuffer};
@@ -19,10 +21,41 @@ pub(crate) const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
 /// The longest structure that is read at once; real ones have a few kilobytes.
 const MOST_AT_ONCE: u64 = 64 << 20;
+/// Bytes that may be read beside eight times the file.
+const MOST_AGAIN: u64 = 64 << 20;
+/// What a text or a path takes in memory beside its bytes.
+const OVERHEAD: u64 = 64;
+
+/// Paths and texts that are held of all files of a model.
+pub(crate) struct Held {
+    most: u64,
+    bytes: AtomicU64,
+}
+
+impl Held {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self { most: limits.header_bytes, bytes: AtomicU64::new(0) }
+    }
+
+    /// Counts a text of `len` bytes.
+    ///
+    /// # Errors
+    /// A limit.
+    pub(crate) fn add(&self, len: usize) -> Result<()> {
+        let len = OVERHEAD.saturating_add(len as u64);
+        if self.bytes.fetch_add(len, Ordering::Relaxed).saturating_add(len) <= self.most {
+            return Ok(());
+        }
+        Err(Error::limit("the paths and texts of the file's objects are too long to hold")
+            .expected(format!("at most {} bytes, or --bound header_bytes=N", self.most)))
+    }
+}
 
 /// An HDF5 file, which may lie in another one.
 pub(crate) struct File<'s> {
     part: Part<'s>,
+    heaps: Mutex<Heaps>,
+    pub(crate) held: &'s Held,
     pub(crate) offset_size: u8,
     pub(crate) length_size: u8,
     /// The root group's object header.
@@ -34,7 +67,12 @@ impl<'s> File<'s> {
     ///
     /// # Errors
     /// Malformed, if it is none or the file ends before it says; unsupported; i/o.
-    pub(crate) fn open(source: &'s dyn Source, extent: Extent, limits: &Limits) -> Result<Self> {
+    pub(crate) fn open(
+        source: &'s dyn Source,
+        extent: Extent,
+        held: &'s Held,
+        limits: &Limits,
+    ) -> Result<Self> {
         let name = source.name(extent.file);
         let start = find_signature(source, extent)?.ok_or_else(|| {
             Error::malformed("not an HDF5 file: no signature at 0, 512, 1024, ...")
@@ -56,12 +94,44 @@ impl<'s> File<'s> {
         let root = superblock
             .root_object_header_address()
             .map_err(|fault| part.told(&fault, "the superblock", 0))?;
-        Ok(Self { part, offset_size, length_size, root })
+        Ok(Self { part, heaps: Mutex::default(), held, offset_size, length_size, root })
     }
 
     /// Bytes at an address.
     pub(crate) fn bytes(&self, address: u64, len: u64, what: &str) -> Result<Vec<u8>> {
         self.part.read(address, len).map_err(|error| error.context(what))
+    }
+
+    /// Counts bytes that are copied out of what was read.
+    ///
+    /// # Errors
+    /// A limit.
+    pub(crate) fn copied(&self, address: u64, len: usize) -> Result<()> {
+        self.part.spend(address, len as u64)
+    }
+
+    /// Gives the first `len` bytes of an object of the global heap at `address` to `each`.
+    ///
+    /// # Errors
+    /// Malformed, if they are not there; a limit, if too much is copied; what `each` gives.
+    pub(crate) fn heap_object(
+        &self,
+        address: u64,
+        index: u32,
+        len: u32,
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut heaps = self.heaps.lock().unwrap_or_else(PoisonError::into_inner);
+        let objects = heaps.objects(&self.part, address, self.offset_size, self.length_size);
+        let objects = self.parsed(objects, "a global heap", address)?;
+        let object = u16::try_from(index).ok().and_then(|index| objects.get(&index));
+        let bytes = object.and_then(|object| object.get(..usize::try_from(len).ok()?));
+        let bytes = bytes.ok_or_else(|| {
+            let error = Error::malformed("a string is not in its global heap");
+            self.at(error.expected(format!("{len} bytes, number {index}")), address)
+        })?;
+        self.copied(address, bytes.len())?;
+        each(bytes)
     }
 
     /// The address of a part of this file.
@@ -132,7 +202,7 @@ struct Part<'s> {
 
 impl<'s> Part<'s> {
     fn new(source: &'s dyn Source, extent: Extent, limits: &Limits) -> Self {
-        let left = limits.header_bytes.saturating_add(extent.len.saturating_mul(8));
+        let left = limits.header_bytes.min(MOST_AGAIN).saturating_add(extent.len.saturating_mul(8));
         Self {
             source,
             extent,
@@ -156,21 +226,26 @@ impl<'s> Part<'s> {
                 .expected(format!("{len} bytes"))
                 .found(format!("{there} bytes")));
         }
-        let is_spent = |left: u64| left.checked_sub(len);
-        let spent = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_spent);
-        if len > self.most_at_once || spent.is_err() {
-            let error = match spent {
-                Ok(_) => Error::limit("an HDF5 structure is too long to hold in memory")
-                    .expected(format!("at most {} bytes", self.most_at_once)),
-                Err(_) => Error::limit("the file's structures lead to the same bytes again and again")
-                    .expected("no more to read than --bound header_bytes=N and eight times the file"),
-            };
+        self.spend(address, len)?;
+        if len > self.most_at_once {
+            let error = Error::limit("an HDF5 structure is too long to hold in memory")
+                .expected(format!("at most {} bytes", self.most_at_once));
             return Err(self.at(error.found(len), address));
         }
         // At most what the file has, and 64 MiB.
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
         self.source.read_at(self.extent.file, self.extent.offset + address, &mut bytes)?;
         Ok(bytes)
+    }
+
+    fn spend(&self, address: u64, len: u64) -> Result<()> {
+        let is_spent = |left: u64| left.checked_sub(len);
+        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_spent).is_ok() {
+            return Ok(());
+        }
+        let error = Error::limit("the file's structures lead to the same bytes again and again")
+            .expected("no more to read than 64 MiB (or --bound header_bytes=N) and eight times the file");
+        Err(self.at(error.found(format!("{len} bytes more")), address))
     }
 
     /// A fault of the crate as an error: the read's own, if one failed.

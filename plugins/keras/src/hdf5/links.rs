@@ -98,9 +98,11 @@ fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, 
         let start = usize::try_from(offset).ok().and_then(|start| names.get(start..));
         let text = start.and_then(|start| start.split(|&byte| byte == 0).next());
         let text = text.and_then(|text| std::str::from_utf8(text).ok());
-        text.map(str::to_owned).ok_or_else(|| {
+        let text = text.ok_or_else(|| {
             file.at(Error::malformed("a link's name is not among its group's names").found(offset), heap)
-        })
+        })?;
+        file.copied(heap, text.len())?;
+        Ok(text.to_owned())
     };
     let entry_len = 2 * u64::from(os) + 24;
     for (_, node) in leaves {
@@ -145,7 +147,9 @@ pub(crate) fn heap_objects(file: &File<'_>, heap: u64, tree: u64) -> Result<Vec<
             _ => return Err(file.at(Error::malformed("not an index of names"), tree)),
         };
         let object = fractal.get_object_storage_cached(&id, file.storage(), os, ls, &mut cache);
-        objects.push(file.parsed(object, WHAT, heap)?);
+        let object = file.parsed(object, WHAT, heap)?;
+        file.copied(heap, object.len())?;
+        objects.push(object);
     }
     Ok(objects)
 }

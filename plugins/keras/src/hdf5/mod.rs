@@ -6,6 +6,7 @@
 //! | `header.rs` | an object's messages |
 //! | `links.rs` | a group's children |
 //! | `attributes.rs` | an object's attributes |
+//! | `heaps.rs` | texts of variable length |
 //! | `datatype.rs` | what an element is |
 //! | `dataset.rs` | [`Dataset`]: shape, elements, and where they lie |
 //! | `chunks.rs` | the chunks of a dataset |
@@ -24,6 +25,7 @@ mod datatype;
 mod file;
 mod filters;
 mod header;
+mod heaps;
 mod links;
 mod walk;
 pub(crate) mod write;
@@ -32,7 +34,7 @@ pub(crate) use attributes::Attributes;
 pub(crate) use chunks::Chunks;
 pub(crate) use dataset::{Dataset, Place};
 pub(crate) use datatype::Element;
-pub(crate) use file::{File, SIGNATURE, find_signature};
+pub(crate) use file::{File, Held, SIGNATURE, find_signature};
 pub(crate) use filters::EncodedChunk;
 pub(crate) use header::Header;
 pub(crate) use walk::walk;

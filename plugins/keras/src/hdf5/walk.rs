@@ -57,6 +57,7 @@ pub(crate) fn walk(
             let above = Rc::new(Above { depth: above.depth + 1, address, above: Some(above) });
             for (name, address) in children.into_iter().rev() {
                 let path = if path.is_empty() { name } else { format!("{path}/{name}") };
+                file.held.add(path.len())?;
                 open.push((path, address, above.clone()));
                 if open.len() as u64 > limits.entries {
                     return Err(Error::limit("too many links")

@@ -9,6 +9,24 @@ use tensorferry_sdk::{Entry, MemoryContext, MemorySource, Result, Source};
 
 #[path = "../../../torch-file/tests/common/facts.rs"]
 pub(crate) mod facts;
+#[path = "../../../torch/tests/common/zip.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod zip;
+
+/// A `.keras` archive of these files.
+pub(crate) fn archive(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut zip = zip::Zip::default();
+    for (name, bytes) in files {
+        let entry = zip.add(name, bytes);
+        let mut crc = flate2::Crc::new();
+        crc.update(bytes);
+        for header in [&mut entry.local, &mut entry.central] {
+            header.name = name.as_bytes().to_vec();
+            header.crc = crc.sum();
+        }
+    }
+    zip.bytes()
+}
 
 /// Reads a source under these options, and hands it on.
 pub(crate) fn with_view<T>(

@@ -1,10 +1,12 @@
 //! Files that Keras and h5py wrote, and files that they or this format refuse.
 
 use crate::common::facts::{cases, expected, facts, facts_of};
-use crate::common::{source, with_view};
+use crate::common::{archive, source, with_view};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use tensorferry_sdk::{CatalogView, ErrorKind, MemorySource, Result};
+use tensorferry_keras::Keras;
+use tensorferry_sdk::memory::{self, MemoryView};
+use tensorferry_sdk::{CatalogView, Entry, ErrorKind, MemoryContext, MemorySource, Purpose, Result};
 
 /// The facts of every tensor that is read, by its name, and the losses.
 fn read(source: &MemorySource) -> Result<(BTreeMap<String, Value>, Vec<String>)> {
@@ -44,4 +46,57 @@ fn every_case_is_read_or_refused() {
     }
     println!("{}", refused.join("\n"));
     assert_eq!((ok, refused.len()), (16, 15), "{refused:#?}");
+}
+
+/// Reads one of the files of a case for a purpose; gives how many tensors it has, and the notes.
+fn read_for(
+    purpose: Purpose,
+    options: &[(&str, &str)],
+    entry: Entry,
+    files: &[&str],
+) -> Result<(usize, Vec<String>)> {
+    let folder = cases("keras", "weights_sharded").remove(0);
+    let files =
+        files.iter().map(|&name| (name.to_owned(), std::fs::read(folder.join(name)).unwrap())).collect();
+    let mut context = MemoryContext::default();
+    context.purpose = purpose;
+    let source = MemorySource::new(entry, files);
+    let view = MemoryView::read(&Keras, &memory::pairs(options), &source, &context)?;
+    Ok((view.catalog().tensors().len(), context.notes()))
+}
+
+/// Both ways to say what is meant are named.
+#[test]
+fn a_shard_is_not_taken_for_its_set() {
+    let (map, shard) = ("model.weights.json", "model_00001.weights.h5");
+    let all = [map, "model_00000.weights.h5", shard];
+    let named = || Entry::File(shard.to_owned());
+    for purpose in [Purpose::FLAT, Purpose::COMPARE, Purpose::COPY] {
+        let error = read_for(purpose, &[], named(), &all).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains(map) && error.to_string().contains("shard=alone"), "{error}");
+    }
+    let (whole, _) = read_for(Purpose::FLAT, &[], Entry::Folder, &all).unwrap();
+    let (count, notes) = read_for(Purpose::FLAT, &[("shard", "alone")], named(), &all).unwrap();
+    assert!(count < whole && notes.is_empty(), "{count} of {whole}, {notes:?}");
+    let (shown, notes) = read_for(Purpose::SHOW, &[], named(), &all).unwrap();
+    assert!(shown == count && notes[0].contains(map), "{notes:?}");
+    // Without a map it may be the weights of an epoch.
+    assert_eq!(read_for(Purpose::FLAT, &[], named(), &[shard]).unwrap(), (count, Vec::new()));
+}
+
+/// `TextVectorization` saves its vocabulary so.
+#[test]
+fn files_of_an_archive_that_are_not_read_are_losses() {
+    let weights = cases("keras", "h5_minimal_writer").remove(0).join("min.weights.h5");
+    let vocabulary = "assets/layers/text/vocabulary.txt";
+    let archive = archive(&[
+        ("config.json", b"{}"),
+        ("model.weights.h5", &std::fs::read(weights).unwrap()),
+        ("assets/", b""),
+        (vocabulary, b"the\nof\n"),
+    ]);
+    let (_, losses) = read(&MemorySource::file("model.keras", archive)).unwrap();
+    assert_eq!(losses.len(), 1, "{losses:?}");
+    assert!(losses[0].contains(vocabulary), "{losses:?}");
 }

@@ -4,4 +4,5 @@
 mod common;
 mod conformance;
 mod fixtures;
+mod hostile;
 mod written;

@@ -1,11 +1,11 @@
 //! What is written is read again: as a file of its own, and like another one.
 
 use crate::common::facts::{cases, expected, facts};
-use crate::common::{source, with_view};
+use crate::common::{archive, source, with_view};
 use std::sync::Arc;
 use tensorferry_keras::Keras;
 use tensorferry_sdk::memory::{self, MemoryView};
-use tensorferry_sdk::{Dtype, ErrorKind, MemoryContext, MemorySource, Storage, Target};
+use tensorferry_sdk::{Dtype, ErrorKind, MemoryContext, MemorySource, Result, Storage, Target};
 
 const WRITTEN: [Dtype; 15] = [
     Dtype::BOOL,
@@ -111,23 +111,74 @@ fn another_file_is_written_again() {
     }
 }
 
-#[test]
-fn another_file_that_has_none_of_the_tensors_is_refused() {
-    let folder = cases("keras", "weights_h5").remove(0);
+/// Writes tensors of zeros like the file of a case; gives the losses and notes.
+fn like(case: &str, options: &[(&str, &str)], tensors: &[(&str, Dtype, &[u64])]) -> Result<Vec<String>> {
+    let folder = cases("keras", case).remove(0);
     let like = source(&folder, expected(&folder)["entry"].as_str().unwrap());
     let mut context = MemoryContext::default();
     context.sources.insert("like".to_owned(), Arc::new(like));
     let none = MemorySource::file("model", []);
     let view = MemoryView::made("model", &none, &context, |catalog| {
-        let storage = catalog.storage(Storage::inline(vec![0; 4]))?;
-        catalog.tensor("nothing/like/it", Dtype::F32, &[1], storage, 0).map(|_| ())
+        for (name, dtype, shape) in tensors {
+            let bytes =
+                shape.iter().product::<u64>() * u64::from(dtype.info().unwrap().element_bytes().unwrap());
+            let storage = catalog.storage(Storage::inline(vec![0; usize::try_from(bytes).unwrap()]))?;
+            catalog.tensor(name, *dtype, shape, storage, 0)?;
+        }
+        Ok(())
     })
     .unwrap();
     let target = Target::File("m.weights.h5".to_owned());
-    let error = memory::write(&Keras, &memory::pairs(&[("like", "like")]), &view, &target, &context);
-    let error = error.map(|_| ()).unwrap_err();
+    let options = memory::pairs(&[&[("like", "like")], options].concat());
+    let output = memory::write(&Keras, &options, &view, &target, &context)?;
+    Ok(output.layout.losses().iter().map(ToString::to_string).chain(context.notes()).collect())
+}
+
+const KEPT: &[(&str, &str)] = &[("missing", "keep")];
+const KERNEL: (&str, Dtype, &[u64]) = ("layers/dense/vars/0", Dtype::F32, &[6, 5]);
+
+#[test]
+fn another_file_that_has_none_of_the_tensors_is_refused() {
+    for options in [&[][..], KEPT] {
+        let error = like("weights_h5", options, &[("nothing/like/it", Dtype::F32, &[1])]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains("nothing/like/it"), "{error}");
+    }
+}
+
+/// Old values would stand among new ones.
+#[test]
+fn variables_without_tensors_are_refused_or_kept() {
+    let error = like("sequential_compiled", &[], &[KERNEL]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
-    assert!(error.to_string().contains("nothing/like/it"), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("\"layers/dense/vars/1\"") && text.contains("-o missing=keep"), "{text}");
+    assert!(!text.contains("optimizer") && !text.contains("\"layers/dense/vars/0\""), "{text}");
+    let said = like("sequential_compiled", KEPT, &[KERNEL]).unwrap();
+    assert!(said.iter().any(|said| said.starts_with("7 values are those of the like")), "{said:?}");
+    assert!(said.iter().any(|said| said.contains("optimizer")), "{said:?}");
+    let error = memory::write(
+        &Keras,
+        &memory::pairs(KEPT),
+        &MemoryView::made("model", &MemorySource::file("model", []), &MemoryContext::default(), |_| Ok(()))
+            .unwrap(),
+        &Target::File("m.weights.h5".to_owned()),
+        &MemoryContext::default(),
+    );
+    assert_eq!(error.map(|_| ()).unwrap_err().kind(), ErrorKind::Usage);
+}
+
+/// A tensor that was cast has the name of a variable, and not its dtype.
+#[test]
+fn tensors_that_do_not_fit_say_both_forms() {
+    let cast = (KERNEL.0, Dtype::F16, KERNEL.2);
+    let text = like("sequential_compiled", &[], &[cast]).unwrap_err().to_string();
+    assert!(text.contains("F32 of shape [6, 5]") && text.contains("found F16 of shape [6, 5]"), "{text}");
+    let text = like("sequential_compiled", KEPT, &[cast]).unwrap_err().to_string();
+    assert!(text.contains("F16 of shape [6, 5]"), "{text}");
+    // A file of Keras 2's form says of no element that it is BF16.
+    let path = "model_weights/first/first/kernel:0";
+    assert!(like("legacy_h5_model", &[], &[(path, Dtype::BF16, &[6, 5])]).is_err());
 }
 
 #[test]
@@ -138,4 +189,47 @@ fn what_needs_a_model_says_so() {
         let error = memory::write(&Keras, &[], &view, &Target::File(name.to_owned()), &context);
         assert_eq!(error.map(|_| ()).unwrap_err().kind(), ErrorKind::Usage, "{name}");
     }
+}
+
+/// Paths that are no variables of layers have no other names.
+#[test]
+fn names_that_change_nothing_are_noted() {
+    for (path, is_noted) in [("a/b", true), ("layers/dense/vars/0", false)] {
+        let (none, context) = (MemorySource::file("model", []), MemoryContext::default());
+        let view = MemoryView::made("model", &none, &context, |catalog| {
+            let storage = catalog.storage(Storage::inline(vec![0; 4]))?;
+            catalog.tensor(path, Dtype::F32, &[1], storage, 0).map(drop)
+        })
+        .unwrap();
+        let target = Target::File("m.weights.h5".to_owned());
+        let output = memory::write(&Keras, &[], &view, &target, &context).unwrap();
+        let again = MemorySource::file("m.weights.h5", output.files["m.weights.h5"].clone());
+        let context = MemoryContext::default();
+        MemoryView::read(&Keras, &memory::pairs(&[("names", "name")]), &again, &context).unwrap();
+        assert_eq!(context.notes().iter().any(|note| note.contains("changed nothing")), is_noted, "{path}");
+    }
+}
+
+/// An archive's assets go along, whether an archive or a folder is written.
+#[test]
+fn assets_of_another_file_go_along() {
+    let vocabulary = "assets/layers/text/vocabulary.txt";
+    let weights = cases("keras", "h5_minimal_writer").remove(0).join("min.weights.h5");
+    let like = archive(&[
+        ("config.json", b"{}"),
+        ("model.weights.h5", &std::fs::read(weights).unwrap()),
+        (vocabulary, b"the\nof\n"),
+    ]);
+    let like = MemorySource::file("like.keras", like);
+    let mut context = MemoryContext::default();
+    context.sources.insert("like".to_owned(), Arc::new(like.clone()));
+    let view = MemoryView::read(&Keras, &memory::pairs(&[]), &like, &context).unwrap();
+    let write = |target: &Target| {
+        memory::write(&Keras, &memory::pairs(&[("like", "like")]), &view, target, &context).unwrap().files
+    };
+    assert_eq!(write(&Target::Folder)[vocabulary], b"the\nof\n");
+    let again = write(&Target::File("m.keras".to_owned())).remove("m.keras").unwrap();
+    let losses =
+        with_view(&MemorySource::file("m.keras", again), &[], |read| read.catalog().losses().to_vec());
+    assert_eq!(losses.unwrap()[0].what, vocabulary);
 }

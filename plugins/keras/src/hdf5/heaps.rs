@@ -1,0 +1,52 @@
+//! Global heaps hold the texts of variable length. A few are kept, since texts that follow one another lie in one, and those of
+//! all attributes often do.
+
+use hdf5_reader::error::Error as Fault;
+use hdf5_reader::global_heap::GlobalHeapCollection;
+use hdf5_reader::storage::Storage;
+use std::collections::HashMap;
+
+/// Bytes that are kept. Most heaps have 4 KiB.
+const MOST_KEPT: usize = 16 << 20;
+/// What an object takes in memory beside its bytes.
+const OVERHEAD: usize = 64;
+
+/// The objects of a heap, by their numbers.
+type Objects = HashMap<u16, Vec<u8>>;
+
+/// The heaps that were read last, by their addresses.
+#[derive(Default)]
+pub(super) struct Heaps {
+    kept: HashMap<u64, Objects>,
+    bytes: usize,
+}
+
+impl Heaps {
+    /// The objects of the heap at an address.
+    ///
+    /// # Errors
+    /// The crate's.
+    pub(super) fn objects(
+        &mut self,
+        storage: &dyn Storage,
+        address: u64,
+        offset_size: u8,
+        length_size: u8,
+    ) -> Result<&Objects, Fault> {
+        if !self.kept.contains_key(&address) {
+            let heap = GlobalHeapCollection::parse_at_storage(storage, address, offset_size, length_size)?;
+            let mut objects = Objects::new();
+            for object in heap.objects {
+                objects.entry(object.index).or_insert(object.data);
+            }
+            let bytes = objects.values().map(|object| object.len() + OVERHEAD).sum();
+            if self.bytes.saturating_add(bytes) > MOST_KEPT {
+                self.kept.clear();
+                self.bytes = 0;
+            }
+            self.bytes = self.bytes.saturating_add(bytes);
+            self.kept.insert(address, objects);
+        }
+        Ok(&self.kept[&address])
+    }
+}
