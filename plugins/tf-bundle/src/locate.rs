@@ -50,7 +50,10 @@ pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, 
         Entry::Folder => return in_folder(source, limits),
         Entry::File(name) if name == STATE_FILE => return in_folder(source, limits),
         Entry::File(name) => of_file(source, name)?,
-        Entry::Prefix(prefix) => of_prefix(source, prefix)?.ok_or_else(|| nothing(prefix))?,
+        Entry::Prefix(prefix) => match of_prefix(source, prefix)? {
+            Some(checkpoint) => checkpoint,
+            None => return Err(no_such_prefix(source, prefix)?),
+        },
     };
     Ok((checkpoint, None))
 }
@@ -225,13 +228,29 @@ pub(crate) fn is_bundle(source: &dyn Source, prefix: &str) -> Result<bool> {
 }
 
 fn several(found: &[(String, Checkpoint)]) -> Error {
+    Error::usage("the folder holds several checkpoints: name one of them").found(listed(found))
+}
+
+/// Files begin with a prefix that is no checkpoint's: the folder's checkpoints are listed. That the user
+/// means one of them is certain where one begins with the other.
+fn no_such_prefix(source: &dyn Source, prefix: &str) -> Result<Error> {
+    let found = candidates(source)?;
+    if found.is_empty() {
+        return Ok(nothing(prefix));
+    }
+    let is_begun = found.iter().any(|(name, _)| name.starts_with(prefix) || prefix.starts_with(name));
+    let error = if is_begun { Error::usage } else { Error::malformed };
+    let error = error("no checkpoint of the folder has this prefix").file(prefix);
+    Ok(error.expected(format!("one of {}", listed(&found))))
+}
+
+fn listed(found: &[(String, Checkpoint)]) -> String {
     let listed: Vec<String> = found.iter().take(MOST_LISTED).map(|(name, _)| format!("{name:?}")).collect();
     let more = match found.len().checked_sub(MOST_LISTED) {
         Some(more @ 1..) => format!(" and {more} more"),
         _ => String::new(),
     };
-    Error::usage("the folder holds several checkpoints: name one of them")
-        .found(format!("{}{more}", listed.join(", ")))
+    format!("{}{more}", listed.join(", "))
 }
 
 fn nothing(name: &str) -> Error {

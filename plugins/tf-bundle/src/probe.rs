@@ -106,6 +106,8 @@ mod tests {
         assert_eq!(score(Entry::Folder, &[("a.index", b"faiss"), ("b.index", b"faiss")]), Score::NO);
         // The data file of a bundle whose index is not there.
         assert_eq!(score(Entry::Prefix("m".into()), &set[..1]), Score::NO);
+        // A part of a prefix: the reader says which there are.
+        assert_eq!(score(Entry::Prefix("m".into()), &[("m-1.index", &table)]), IN_A_FOLDER);
         assert_eq!(score(Entry::Folder, &[("model.safetensors", b"")]), Score::NO);
     }
     #[test]

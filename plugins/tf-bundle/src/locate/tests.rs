@@ -79,6 +79,31 @@ fn the_user_chooses_among_several() {
 }
 
 #[test]
+fn a_prefix_that_is_none_is_answered_with_those_that_are() {
+    let names = [
+        "model.ckpt-1000.index",
+        "model.ckpt-1000.data-00000-of-00001",
+        "model.ckpt-2000.index",
+        "notes.txt",
+    ];
+    for (prefix, kind) in [
+        ("model.ckpt", ErrorKind::Usage),
+        ("model.ckpt-1000.ind", ErrorKind::Usage),
+        ("model.ckpt-1000.dat", ErrorKind::Usage),
+        // Another format may know it.
+        ("note", ErrorKind::Malformed),
+    ] {
+        let error = found(Entry::Prefix(prefix.into()), &names).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        let said = error.to_string();
+        assert!(
+            said.contains(r#"one of "model.ckpt-1000", "model.ckpt-2000""#) && said.contains(prefix),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn what_is_not_there_is_said() {
     for (entry, names) in [
         (Entry::Folder, &["weights.bin"][..]),

@@ -10,6 +10,7 @@ pub(crate) mod listed;
 pub(crate) mod naming;
 pub(crate) mod object_graph;
 mod optimizer;
+mod ordinal;
 pub(crate) mod path;
 pub(crate) mod rebuild;
 pub(crate) mod resolve;

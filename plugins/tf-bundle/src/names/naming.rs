@@ -18,7 +18,7 @@ use tensorferry_sdk::{Error, Result};
 /// How many colliding names an error lists.
 const LISTED: usize = 10;
 /// What TensorFlow calls a variable that nobody named.
-const UNNAMED: &str = "Variable";
+pub(super) const UNNAMED: &str = "Variable";
 
 /// One entry of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]

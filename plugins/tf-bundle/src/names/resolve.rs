@@ -8,11 +8,16 @@
 //! 5. among its paths.
 //!
 //! What is followed is another checkpoint (`-o like=`), or the object graph that the tensors came with.
+//!
+//! A key with an [ordinal](super::ordinal) may be another variable's in another checkpoint. Where both sides
+//! have full names, these decide; where they do not tell, the tensor is refused.
 
 use super::key_map::KeyMap;
 use super::key_text::key_text;
-use super::naming::{NamedTensor, Variable};
-use super::object_graph::ObjectGraph;
+use super::listed::{listed, sentences};
+use super::naming::{NamedTensor, UNNAMED, Variable};
+use super::object_graph::{ObjectGraph, SavedValue};
+use super::ordinal::{has_ordinal, is_in_mixed_list, pattern};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::slice;
@@ -27,8 +32,44 @@ pub(crate) struct Followed<'a> {
     /// None where several tensors have the name.
     by_full_name: HashMap<&'a str, Option<Cow<'a, [usize]>>>,
     by_path: HashMap<Cow<'a, str>, usize>,
+    /// The full name of each key's variable, if somebody gave it one.
+    full_names: Vec<Option<&'a str>>,
+    /// The keys with ordinals, by pattern and full name.
+    by_pattern: HashMap<(String, &'a str), Vec<usize>>,
+    origin: Origin<'a>,
     /// Whether it has no keys but these.
     is_complete: bool,
+}
+
+/// What tells which variables the tensors were in the checkpoint that they come from.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Origin<'a> {
+    /// The object graph that is followed: a key is the same variable's.
+    #[default]
+    Same,
+    /// Another object graph.
+    Graph(&'a ObjectGraph<'a>),
+    /// Nothing.
+    Unknown,
+}
+
+/// What became of names.
+#[derive(Debug)]
+pub(crate) struct Resolved<'a> {
+    /// The keys of each tensor; none for one that is not known.
+    pub(crate) keys: Vec<Vec<Vec<u8>>>,
+    /// The names that stand for variables by their places, since no full name came with them.
+    pub(crate) unconfirmed: Vec<&'a str>,
+}
+
+/// What a name stands for in another checkpoint.
+enum Match {
+    /// These keys.
+    Keys(Vec<usize>),
+    /// These keys, whose variables have full names that nothing confirms.
+    Unconfirmed(Vec<usize>),
+    /// Nobody knows, and why.
+    Unclear(String),
 }
 
 impl<'a> Followed<'a> {
@@ -37,10 +78,11 @@ impl<'a> Followed<'a> {
         variables: &'a [Variable],
         tensors: &'a [NamedTensor],
         graph: Option<&'a ObjectGraph<'_>>,
+        origin: Origin<'a>,
     ) -> Self {
-        let mut followed = Self { is_complete: true, ..Self::default() };
+        let mut followed = Self { is_complete: true, origin, ..Self::default() };
         for Variable { key, .. } in variables {
-            followed.add(key, graph.and_then(|graph| graph.find(key)?.path(key)));
+            followed.add(key, graph.and_then(|graph| graph.find(key)));
         }
         for tensor in tensors {
             followed.by_name.insert(&tensor.name, &tensor.keys);
@@ -55,7 +97,7 @@ impl<'a> Followed<'a> {
     pub(crate) fn graph(graph: &'a ObjectGraph<'_>) -> Self {
         let mut followed = Self::default();
         for (place, value) in graph.values().iter().enumerate() {
-            followed.add(value.key.as_bytes(), value.path(value.key.as_bytes()));
+            followed.add(value.key.as_bytes(), Some(value));
             if let Some(name) = value.full_name {
                 followed.add_full_name(name, Cow::Owned(vec![place]));
             }
@@ -63,12 +105,19 @@ impl<'a> Followed<'a> {
         followed
     }
 
-    fn add(&mut self, key: &'a [u8], path: Option<Cow<'a, str>>) {
+    fn add(&mut self, key: &'a [u8], value: Option<&'a SavedValue<'_>>) {
         let place = self.keys.len();
         self.keys.push(key);
         self.by_key.insert(key_text(key), place);
-        if let Some(path) = path {
+        if let Some(path) = value.and_then(|value| value.path(key)) {
             self.by_path.entry(path).or_insert(place);
+        }
+        let full_name = value.and_then(given_name);
+        self.full_names.push(full_name);
+        if let Some(full_name) = full_name.filter(|_| self.is_complete && has_ordinal(key))
+            && let Some(pattern) = pattern(key)
+        {
+            self.by_pattern.entry((pattern, full_name)).or_default().push(place);
         }
     }
 
@@ -78,38 +127,107 @@ impl<'a> Followed<'a> {
     }
 
     /// The keys of a tensor by its name alone.
-    fn named(&self, name: &str) -> Vec<Vec<u8>> {
+    fn named(&self, name: &str) -> Vec<usize> {
         let by_full_name = || self.by_full_name.get(name).and_then(Option::as_deref);
         let by_path = || self.by_path.get(name).map(slice::from_ref);
         let places = self.by_key.get(name).map(slice::from_ref);
         let places =
             places.or_else(|| self.by_name.get(name).copied()).or_else(by_full_name).or_else(by_path);
-        places.unwrap_or_default().iter().map(|&place| self.keys[place].to_vec()).collect()
+        places.unwrap_or_default().to_vec()
     }
 
-    fn allows(&self, key: &[u8]) -> bool {
-        !self.is_complete || self.by_key.contains_key(&key_text(key))
+    /// The keys of a tensor in another checkpoint: by its name, or by the keys that it had.
+    fn find(&self, name: &str, own_keys: &[Vec<u8>]) -> Match {
+        let mut found = self.named(name);
+        if found.is_empty() {
+            found = own_keys.iter().filter_map(|key| self.by_key.get(&key_text(key)).copied()).collect();
+        }
+        let is_full_name =
+            |name| !found.is_empty() && found.iter().all(|&at| self.full_names[at] == Some(name));
+        let own_keys: Vec<&[u8]> = match own_keys {
+            [] => vec![name.as_bytes()],
+            keys => keys.iter().map(Vec::as_slice).collect(),
+        };
+        let mut keys = own_keys.iter().copied().chain(found.iter().map(|&at| self.keys[at]));
+        if is_full_name(name) || !keys.any(has_ordinal) {
+            return Match::Keys(found);
+        }
+
+        let theirs: Vec<&str> = found.iter().filter_map(|&at| self.full_names[at]).collect();
+        let full_name = match self.origin {
+            Origin::Same => return Match::Keys(found),
+            Origin::Graph(graph) => own_keys.iter().find_map(|key| given_name(graph.find(key)?)),
+            Origin::Unknown => None,
+        };
+        let Some(full_name) = full_name else {
+            return if theirs.is_empty() { Match::Keys(found) } else { Match::Unconfirmed(found) };
+        };
+        // A list that the program itself has is in the program's order.
+        if is_full_name(full_name) && !found.iter().any(|&at| is_in_mixed_list(self.keys[at])) {
+            return Match::Keys(found);
+        }
+        let alike = own_keys.iter().filter_map(|key| self.by_pattern.get(&(pattern(key)?, full_name)));
+        let mut alike: Vec<&[usize]> = alike.map(Vec::as_slice).collect();
+        alike.sort_unstable();
+        alike.dedup();
+        if !alike.is_empty() && alike.iter().all(|keys| keys.len() == 1) {
+            return Match::Keys(alike.concat());
+        }
+        match self.by_full_name.get(full_name) {
+            Some(Some(keys)) if alike.is_empty() => Match::Keys(keys.to_vec()),
+            Some(_) => {
+                let several = self.keys.iter().zip(&self.full_names);
+                let several = several.filter(|(_, other)| **other == Some(full_name));
+                let several: Vec<_> = several.map(|(key, _)| key_text(key)).collect();
+                Match::Unclear(format!("{name:?} is {full_name:?}, as are {} there", listed(&several)))
+            }
+            None if theirs.is_empty() => Match::Keys(found),
+            None => Match::Unclear(format!("{name:?} is {full_name:?}, and {} there", listed(&theirs))),
+        }
     }
 }
 
-/// The keys of each tensor; none for one that is not known. No two tensors have a key in common.
+/// The full name of a value's variable, if somebody gave it one.
+fn given_name<'a>(value: &SavedValue<'a>) -> Option<&'a str> {
+    value.full_name.filter(|&name| name != UNNAMED)
+}
+
+/// The keys of each tensor. No two tensors have a key in common.
 ///
 /// # Errors
-/// Usage, if two names lead to one key.
-pub(crate) fn resolve(names: &[&str], map: &KeyMap, followed: &Followed<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
-    let find = |name: &&str| {
-        let mapped = map.keys_of(name).unwrap_or_default().iter();
-        let mapped = || mapped.filter(|key| followed.allows(key)).cloned().collect::<Vec<_>>();
-        // A checkpoint that is followed goes by its own names: `model.export()` of Keras 3 numbers the
-        // variables anew each time, so that the same key may be another variable's.
-        let [first, then] = if followed.is_complete {
-            [followed.named(name), mapped()]
+/// Usage, if two names lead to one key, or nothing tells which one a name leads to.
+pub(crate) fn resolve<'a>(names: &[&'a str], map: &KeyMap, followed: &Followed<'_>) -> Result<Resolved<'a>> {
+    let keys_at = |places: &[usize]| places.iter().map(|&at| followed.keys[at].to_vec()).collect::<Vec<_>>();
+    let mut resolved: Vec<Vec<Vec<u8>>> = Vec::with_capacity(names.len());
+    let (mut unconfirmed, mut unclear) = (Vec::new(), Vec::new());
+    for &name in names {
+        let own_keys = map.keys_of(name).unwrap_or_default();
+        resolved.push(if followed.is_complete {
+            match followed.find(name, own_keys) {
+                Match::Keys(places) => keys_at(&places),
+                Match::Unconfirmed(places) => {
+                    unconfirmed.push(name);
+                    keys_at(&places)
+                }
+                Match::Unclear(why) => {
+                    unclear.push(why);
+                    Vec::new()
+                }
+            }
+        } else if own_keys.is_empty() {
+            keys_at(&followed.named(name))
         } else {
-            [mapped(), followed.named(name)]
-        };
-        if first.is_empty() { then } else { first }
-    };
-    let resolved: Vec<Vec<Vec<u8>>> = names.iter().map(find).collect();
+            own_keys.to_vec()
+        });
+    }
+    if !unclear.is_empty() {
+        return Err(Error::usage(
+            "keys that are places in lists do not tell which variables of what -o like= names the tensors are, and \
+             neither do their full names",
+        )
+        .expected("tensors that are called by the full names of its variables, where these are unique")
+        .found(sentences(&unclear)));
+    }
     let mut claimed: HashMap<&[u8], &str> = HashMap::with_capacity(names.len());
     for (name, keys) in names.iter().zip(&resolved) {
         for key in keys {
@@ -123,7 +241,7 @@ pub(crate) fn resolve(names: &[&str], map: &KeyMap, followed: &Followed<'_>) -> 
             }
         }
     }
-    Ok(resolved)
+    Ok(Resolved { keys: resolved, unconfirmed })
 }
 
 #[cfg(test)]
@@ -133,7 +251,7 @@ mod tests {
     use super::super::naming::{Scheme, name};
     use super::*;
     use crate::testing::{Objects, variables};
-    use tensorferry_sdk::Limits;
+    use tensorferry_sdk::{ErrorKind, Limits};
 
     fn exported() -> Objects {
         let mut objects = Objects::new();
@@ -157,18 +275,18 @@ mod tests {
         let mut variables = variables(&keys);
         variables[1].checksum = 7;
         let tensors = name(&variables, Some(&graph), Scheme::Auto, &mut |_, _| Ok(true)).unwrap();
-        let followed = Followed::checkpoint(&variables, &tensors, Some(&graph));
+        let followed = Followed::checkpoint(&variables, &tensors, Some(&graph), Origin::Same);
         let mut map = KeyMap::default();
         map.add("renamed", [keys[1].as_bytes(), b"gone"]);
         map.add("lost", [&b"gone"[..]]);
         let names = ["renamed", "lost", "dense/kernel", "_all_variables/1", "total"];
-        let resolved = resolve(&names, &map, &followed).unwrap();
+        let resolved = resolve(&names, &map, &followed).unwrap().keys;
         let resolved: Vec<Vec<String>> = resolved.iter().map(|keys| texts(keys)).collect();
         let expected: [&[&str]; 5] = [&[keys[1]], &[], &[keys[0], keys[2]], &[keys[3]], &[]];
         assert_eq!(resolved, expected);
 
         let followed = Followed::graph(&graph);
-        let resolved = resolve(&["lost", keys[3], "dense/kernel"], &map, &followed).unwrap();
+        let resolved = resolve(&["lost", keys[3], "dense/kernel"], &map, &followed).unwrap().keys;
         assert_eq!(
             resolved.iter().map(|keys| texts(keys)).collect::<Vec<_>>(),
             [vec!["gone"], vec![keys[3]], vec![]]
@@ -179,10 +297,123 @@ mod tests {
     fn two_tensors_with_one_key_are_named() {
         let variables = variables(&["w"]);
         let tensors = name(&variables, None, Scheme::Auto, &mut |_, _| Ok(true)).unwrap();
-        let followed = Followed::checkpoint(&variables, &tensors, None);
+        let followed = Followed::checkpoint(&variables, &tensors, None, Origin::Same);
         let mut map = KeyMap::default();
         map.add("v", [&b"w"[..]]);
         let error = resolve(&["v", "w"], &map, &followed).unwrap_err().to_string();
         assert!(error.contains("tensor \"w\"") && error.contains("\"v\" too"), "{error}");
+    }
+
+    /// The objects of a program that trains variables of these full names, whose key is a place.
+    fn trained(full_names: &[&str]) -> Objects {
+        let mut objects = Objects::new();
+        let optimizer = objects.child(0, "optimizer");
+        let list = objects.child(optimizer, "_trainable_variables");
+        for (place, full_name) in full_names.iter().enumerate() {
+            let node = objects.child(list, &place.to_string());
+            objects.value(node, &trained_key(place), full_name);
+        }
+        objects
+    }
+
+    fn trained_key(place: usize) -> String {
+        format!("optimizer/_trainable_variables/{place}/.ATTRIBUTES/VARIABLE_VALUE")
+    }
+
+    /// The keys in `like` of tensors that are called by these keys of `own`, and what is not confirmed.
+    fn followed(
+        own: Option<&Objects>,
+        like: &Objects,
+        names: &[&str],
+        map: &KeyMap,
+    ) -> Result<(Vec<Vec<String>>, Vec<String>)> {
+        let limits = Limits::default();
+        let graph = ObjectGraph::new(&like.0, &limits)?;
+        let own = own.map(|own| ObjectGraph::new(&own.0, &limits)).transpose()?;
+        let keys: Vec<&str> = graph.values().iter().map(|value| value.key).collect();
+        let variables = variables(&keys);
+        let tensors = name(&variables, Some(&graph), Scheme::Auto, &mut |_, _| Ok(false))?;
+        let origin = own.as_ref().map_or(Origin::Unknown, Origin::Graph);
+        let followed = Followed::checkpoint(&variables, &tensors, Some(&graph), origin);
+        let resolved = resolve(names, map, &followed)?;
+        let unconfirmed = resolved.unconfirmed.iter().map(|&name| name.to_owned()).collect();
+        Ok((resolved.keys.iter().map(|keys| texts(keys)).collect(), unconfirmed))
+    }
+
+    #[test]
+    fn a_place_is_another_variables_where_the_order_is_another() {
+        let (own, like) = (trained(&["b/w", "a/w", "Variable"]), trained(&["a/w", "b/w", "Variable"]));
+        let keys: Vec<String> = (0..3).map(trained_key).collect();
+        let (zero, one) = (vec![keys[0].clone()], vec![keys[1].clone()]);
+        let names: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let expected = vec![one.clone(), zero.clone(), vec![keys[2].clone()]];
+        let found = followed(Some(&own), &like, &names, &KeyMap::default()).unwrap();
+        assert_eq!(found, (expected, Vec::new()));
+        // Names that somebody gave, whose keys are in the map.
+        let mut map = KeyMap::default();
+        map.add("mine", [keys[0].as_bytes()]);
+        let (found, _) = followed(Some(&own), &like, &["mine", "a/w"], &map).unwrap();
+        assert_eq!(found, [one.clone(), zero.clone()]);
+        // Nothing says what they were.
+        let (found, unconfirmed) = followed(None, &like, &names, &KeyMap::default()).unwrap();
+        assert_eq!((&found[0], &*unconfirmed), (&zero, &keys[..2]));
+    }
+
+    #[test]
+    fn a_variable_that_is_listed_twice_keeps_its_lists() {
+        let exported = |lists: [[&str; 2]; 2]| {
+            let mut objects = Objects::new();
+            for (list, names) in ["variables", "_all_variables"].into_iter().zip(lists) {
+                let node = objects.child(0, list);
+                for (place, full_name) in names.into_iter().enumerate() {
+                    let node = objects.child(node, &place.to_string());
+                    objects.value(node, &format!("{list}/{place}/.ATTRIBUTES/VARIABLE_VALUE"), full_name);
+                }
+            }
+            objects
+        };
+        let (own, like) = (exported([["a", "b"], ["a", "b"]]), exported([["a", "b"], ["b", "a"]]));
+        let key = |list: &str, place: u32| format!("{list}/{place}/.ATTRIBUTES/VARIABLE_VALUE");
+        let names = [key("variables", 0), key("_all_variables", 0), key("_all_variables", 1)];
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (found, _) = followed(Some(&own), &like, &names, &KeyMap::default()).unwrap();
+        assert_eq!(found, [[names[0]], [names[2]], [names[1]]]);
+    }
+
+    #[test]
+    fn what_full_names_do_not_tell_is_refused() {
+        let refused = |own: &[&str], like: &[&str]| {
+            let names = [trained_key(0)];
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let error =
+                followed(Some(&trained(own)), &trained(like), &names, &KeyMap::default()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Usage);
+            error.to_string()
+        };
+        let other = refused(&["b/w"], &["a/w"]);
+        assert!(other.contains(&format!(r#"{:?} is "b/w", and "a/w" there"#, trained_key(0))), "{other}");
+        let several = refused(&["m/w", "x"], &["m/w", "m/w"]);
+        assert!([0, 1].iter().all(|&place| several.contains(&trained_key(place))), "{several}");
+        assert!(several.contains(r#"is "m/w", as are"#), "{several}");
+    }
+
+    #[test]
+    fn lists_of_the_program_itself_have_its_order() {
+        let layers = |full_names: [&str; 2]| {
+            let mut objects = Objects::new();
+            let list = objects.child(0, "layers");
+            for (place, full_name) in full_names.into_iter().enumerate() {
+                let layer = objects.child(list, &place.to_string());
+                let node = objects.child(layer, "w");
+                objects.value(node, &format!("layers/{place}/w/.ATTRIBUTES/VARIABLE_VALUE"), full_name);
+            }
+            objects
+        };
+        let name = "layers/1/w/.ATTRIBUTES/VARIABLE_VALUE";
+        let find = |own, like| followed(Some(&layers(own)), &layers(like), &[name], &KeyMap::default());
+        assert_eq!(find(["w", "w"], ["w", "w"]).unwrap().0, [[name]]);
+        // The program has another layer before it now.
+        let first = "layers/0/w/.ATTRIBUTES/VARIABLE_VALUE";
+        assert_eq!(find(["x/w", "y/w"], ["y/w", "z/w"]).unwrap().0, [[first]]);
     }
 }

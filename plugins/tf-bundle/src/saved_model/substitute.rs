@@ -9,12 +9,11 @@
 
 use super::VARIABLES;
 use super::open::open;
-use crate::bundle::{BundleEntry, shape_of};
+use crate::bundle::OBJECT_GRAPH_KEY;
 use crate::document::Document;
-use crate::dtype;
 use crate::names::key_map::KeyMap;
 use crate::options::{MissingValues, Sharding, WriteOptions};
-use crate::side_entry::other_metadata;
+use crate::side_entry::{SIDE_ENTRY_KEY, other_metadata};
 use crate::write::{Entry, Prefix, Template, Writable, entries_of_tensors, plan_bundle, writable};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -99,23 +98,15 @@ fn substitute(
     let metadata: BTreeMap<String, String> = catalog.metadata_texts().into_iter().collect();
     let (map, losses) = KeyMap::from_metadata(&metadata);
     losses.into_iter().try_for_each(|loss| layout.loss(loss))?;
-    let names: Vec<&str> = tensors.iter().map(|writable| catalog.tensor(writable.tensor).name).collect();
-    let keys = template.resolve(&names, &map, context)?;
+    let keys = template.resolve(tensors, &map, catalog, layout, context)?;
 
-    let mut taken: HashSet<&[u8]> = HashSet::new();
-    for (&writable, keys) in tensors.iter().zip(&keys) {
-        if keys.is_empty() {
-            layout.omit(writable.tensor, "no variable of the SavedModel has this name")?;
-        }
-        for key in keys {
-            let entry = template.index.find(key).ok_or_else(|| Error::plugin("a key that is not there"))?;
-            check(entry, writable, catalog)?;
-            taken.insert(key);
-        }
+    let mut unmatched: Vec<&str> = Vec::new();
+    for (writable, _) in tensors.iter().zip(&keys).filter(|(_, keys)| keys.is_empty()) {
+        layout.omit(writable.tensor, "no variable of the SavedModel has this name")?;
+        unmatched.push(catalog.tensor(writable.tensor).name);
     }
+    let taken: HashSet<&[u8]> = keys.iter().flatten().map(Vec::as_slice).collect();
     let mut entries = entries_of_tensors(tensors, &keys, catalog, layout)?;
-    let unmatched: Vec<&str> =
-        names.iter().zip(&keys).filter(|(_, keys)| keys.is_empty()).map(|(name, _)| *name).collect();
     let rest = template.rest(&taken, context)?;
     let mut kept = rest.kept_variables(missing, &unmatched, context)?.to_vec();
     for (optimizer, state) in &rest.state {
@@ -123,24 +114,14 @@ fn substitute(
         layout.loss(Loss::new(LossKind::State, optimizer, why).severity(Severity::Changed))?;
         kept.extend(state);
     }
-    for entry in kept.into_iter().chain(rest.others) {
+    kept.extend(rest.kept_others(context));
+    kept.extend(
+        [OBJECT_GRAPH_KEY, SIDE_ENTRY_KEY].into_iter().filter_map(|key| template.index.find(key.as_bytes())),
+    );
+    for entry in kept {
         entries.push(template.carry(entry, context)?);
     }
     Ok(entries)
-}
-
-/// Whether a tensor can stand in a variable's place.
-fn check(entry: &BundleEntry, writable: Writable, catalog: &dyn CatalogView) -> Result<()> {
-    let tensor = catalog.tensor(writable.tensor);
-    let shape = shape_of(&entry.proto).map_err(|error| error.tensor(entry.name()))?;
-    if (entry.proto.dtype, &*shape) == (writable.dtype, tensor.shape) {
-        return Ok(());
-    }
-    let text = |number, shape: &[u64]| format!("{} of shape {shape:?}", dtype::word(number));
-    Err(Error::usage("a tensor does not fit the SavedModel's variable")
-        .tensor(entry.name())
-        .expected(text(entry.proto.dtype, &shape))
-        .found(format!("{}, as {:?}", text(writable.dtype, tensor.shape), tensor.name)))
 }
 
 /// Plans all files but the variables, which are copied.

@@ -30,6 +30,11 @@ impl Graph {
         Self { bytes: proto.encode_to_vec(), proto }
     }
 
+    /// Whether it was decoded from these bytes.
+    pub(crate) fn is(&self, bytes: &[u8]) -> bool {
+        self.bytes == bytes
+    }
+
     /// The graph as it is for these entries: values that are not there are left out. One that nothing
     /// changes keeps its bytes.
     pub(crate) fn pruned(self, entries: &[Entry]) -> Self {

@@ -63,7 +63,7 @@ pub(super) fn assign(
     context: &dyn Context,
 ) -> Result<Vec<Entry>> {
     let names: Vec<&str> = tensors.iter().map(|writable| catalog.tensor(writable.tensor).name).collect();
-    let choice = choose(&names, options, catalog, layout, context)?;
+    let choice = choose(tensors, &names, options, catalog, layout, context)?;
     let mut entries = entries_of_tensors(tensors, &choice.keys, catalog, layout)?;
     let taken: HashSet<&[u8]> = choice.keys.iter().flatten().map(Vec::as_slice).collect();
     let texts = choice.texts.into_iter().filter(|(key, _)| !taken.contains(&**key));
@@ -121,6 +121,7 @@ pub(crate) fn entries_of_tensors(
 }
 
 fn choose(
+    tensors: &[Writable],
     names: &[&str],
     options: &WriteOptions,
     catalog: &dyn CatalogView,
@@ -135,7 +136,9 @@ fn choose(
     let (mut map, losses) = KeyMap::from_metadata(&catalog.metadata_texts().into_iter().collect());
     losses.into_iter().try_for_each(|loss| layout.loss(loss))?;
     if let Some(path) = &options.like {
-        return from_like(names, &map, path, options.missing, context);
+        let template = Template::checkpoint(path, context)?;
+        let keys = template.resolve(tensors, &map, catalog, layout, context)?;
+        return from_like(names, keys, &map, template, options.missing, layout, context);
     }
     if let Some(bytes) = map.object_graph.take() {
         match from_metadata(names, &map, bytes, context.limits()) {
@@ -150,7 +153,7 @@ fn choose(
     }
     let has_none_to_lose = names.is_empty() || context.purpose().has(Purpose::COPY);
     let source = if has_none_to_lose { GraphSource::NotMissed } else { GraphSource::Missing };
-    let keys = resolve(names, &map, &Followed::default())?;
+    let keys = resolve(names, &map, &Followed::default())?.keys;
     Ok(KeyChoice { texts: map.strings, ..found(names, keys, source) })
 }
 
@@ -190,13 +193,13 @@ fn found(names: &[&str], mut keys: Vec<Vec<Vec<u8>>>, source: GraphSource) -> Ke
 
 fn from_like(
     names: &[&str],
+    keys: Vec<Vec<Vec<u8>>>,
     map: &KeyMap,
-    path: &str,
+    template: Template,
     missing: MissingValues,
+    layout: &mut dyn LayoutSink,
     context: &dyn Context,
 ) -> Result<KeyChoice> {
-    let template = Template::checkpoint(path, context)?;
-    let keys = template.resolve(names, map, context)?;
     let source = if template.graph.is_some() { GraphSource::Program } else { GraphSource::NotMissed };
     let texts = map.strings.iter().filter(|(key, _)| template.index.find(key).is_some());
     let texts: BTreeMap<_, _> = texts.map(|(key, text)| (key.clone(), text.clone())).collect();
@@ -209,8 +212,9 @@ fn from_like(
         names.iter().zip(&keys).filter(|(_, keys)| keys.is_empty()).map(|(name, _)| *name).collect();
     let mut entries = rest.kept_variables(missing, &unmatched, context)?.to_vec();
     if missing == MissingValues::Kept {
-        entries.extend(rest.state.iter().flat_map(|(_, state)| state));
-        entries.extend(&rest.others);
+        entries.extend(rest.kept_state(context));
+    } else {
+        rest.losses().try_for_each(|loss| layout.loss(loss))?;
     }
     let kept = entries.into_iter().map(|entry| template.carry(entry, context)).collect::<Result<_>>()?;
     Ok(KeyChoice { graph: template.graph, texts, kept, ..found(names, keys, source) })
@@ -218,7 +222,7 @@ fn from_like(
 
 fn from_metadata(names: &[&str], map: &KeyMap, bytes: Vec<u8>, limits: &Limits) -> Result<KeyChoice> {
     let graph = Graph::decode(bytes, limits)?;
-    let keys = resolve(names, map, &Followed::graph(&ObjectGraph::new(&graph.proto, limits)?))?;
+    let keys = resolve(names, map, &Followed::graph(&ObjectGraph::new(&graph.proto, limits)?))?.keys;
     Ok(KeyChoice { graph: Some(graph), ..found(names, keys, GraphSource::Program) })
 }
 

@@ -47,6 +47,12 @@ fn variables_are_new_and_all_else_is_as_it_was() {
     assert_eq!(files, ["assets/vocab.txt", "saved_model.pb", "variables/variables.index"]);
     assert_eq!(output.files["saved_model.pb"], [8, 1, 0x12, 0]);
     assert!(context.notes().iter().any(|note| note.contains("fingerprint.pb")));
+    assert!(
+        context
+            .notes()
+            .iter()
+            .any(|note| note.starts_with("1 strings are those of the like: ") && note.contains(TEXT))
+    );
 
     let (header, entries) = index(&output, "variables/variables.index");
     let keys: Vec<&str> = entries.iter().map(|(key, _)| &**key).collect();

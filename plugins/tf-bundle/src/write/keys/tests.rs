@@ -163,3 +163,103 @@ fn one_key_is_for_one_tensor() {
     let error = sample.write(&[], &target, &MemoryContext::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
 }
+
+/// Tensors under keys that are places, as a copy of a checkpoint has them, whose variables have these full names.
+fn places(full_names: &[&str]) -> Sample {
+    const KEYS: [&str; 2] = [
+        "optimizer/_trainable_variables/0/.ATTRIBUTES/VARIABLE_VALUE",
+        "optimizer/_trainable_variables/1/.ATTRIBUTES/VARIABLE_VALUE",
+    ];
+    let mut graph = from_keys(&KEYS).unwrap();
+    let values = graph.nodes.iter_mut().flat_map(|node| &mut node.attributes);
+    values.zip(full_names).for_each(|(value, name)| value.full_name = (*name).to_owned());
+    with_metadata(sample(&KEYS), graph.encode_to_vec())
+}
+
+/// The first bytes of the data file, where values lie in the order of their keys.
+fn data(output: &MemoryOutput) -> &[u8] {
+    &output.files["m.data-00000-of-00001"]
+}
+
+#[test]
+fn places_in_another_checkpoint_are_told_by_full_names() {
+    let target = Target::File("m".to_owned());
+    let like = places(&["a/w", "b/w"]).write_file(&[]);
+    let context = context_with("like", Entry::Prefix("m".to_owned()), like.files);
+    let write = |sample: Sample| sample.write(&[("like", "like")], &target, &context);
+    let output = write(places(&["a/w", "b/w"])).unwrap();
+    let values = |output: &MemoryOutput| data(output)[data(output).len() - 2..].to_vec();
+    assert_eq!(values(&output), [1, 2]);
+    assert_eq!(values(&write(places(&["b/w", "a/w"])).unwrap()), [2, 1]);
+    assert_eq!(context.notes(), Vec::<String>::new());
+
+    let error = write(places(&["c/w", "a/w"])).unwrap_err();
+    assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("\"c/w\""), "{error}");
+    let mut broken = places(&["b/w", "a/w"]);
+    broken.metadata.retain(|(key, _)| *key != "ferry.tf.object_graph");
+    broken.metadata.push(("ferry.tf.object_graph", "/w==".to_owned()));
+    let output = write(broken).unwrap();
+    assert_eq!(output.layout.losses()[0].kind, LossKind::Metadata);
+    assert!(context.notes()[0].starts_with("2 tensors are told by their places"), "{:?}", context.notes());
+}
+
+#[test]
+fn names_that_are_not_unique_need_the_same_graph() {
+    let target = Target::File("m".to_owned());
+    let like = places(&["m/w", "m/w"]).write_file(&[]);
+    let context = context_with("like", Entry::Prefix("m".to_owned()), like.files);
+    let write = |sample: Sample| sample.write(&[("like", "like")], &target, &context);
+    assert!(write(places(&["m/w", "m/w"])).is_ok());
+    assert_eq!(write(places(&["m/w", "x"])).unwrap_err().kind(), ErrorKind::Usage);
+}
+
+#[test]
+fn a_tensor_has_to_fit_the_variable_of_another_checkpoint() {
+    let like = sample(&[W]).write_file(&[]);
+    let context = context_with("like", Entry::Prefix("m".to_owned()), like.files);
+    let target = Target::File("m".to_owned());
+    for (dtype, shape, bytes, found) in [
+        (Dtype::U8, vec![2], 2, "DT_UINT8 of shape [2], as \"model/w\""),
+        (Dtype::U8, vec![], 1, "DT_UINT8 of shape []"),
+        (Dtype::I32, vec![1], 4, "DT_INT32 of shape [1]"),
+    ] {
+        let sample = Sample::of(&[("model/w", dtype, shape, vec![0; bytes])]);
+        let error = sample.write(&[("like", "like")], &target, &context).unwrap_err();
+        let said = error.to_string();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!([W, "DT_UINT8 of shape [1]", found].iter().all(|text| said.contains(text)), "{said}");
+    }
+}
+
+#[test]
+fn what_another_checkpoint_has_beside_variables_is_lost_or_kept_and_said() {
+    const STEP: &str = "optimizer/beta1_power/.ATTRIBUTES/VARIABLE_VALUE";
+    const COUNTER: &str = "save_counter/.ATTRIBUTES/VARIABLE_VALUE";
+    const TEXT: &str = "text/.ATTRIBUTES/VARIABLE_VALUE";
+    let mut like = sample(&[W, STEP, COUNTER]);
+    for key in [TEXT, CONFIG] {
+        like.tensors.push((key, Dtype::STR, vec![], crate::testing::strings(&["x"])));
+    }
+    let like = like.write_file(&[]);
+    let context = context_with("like", Entry::Prefix("m".to_owned()), like.files);
+    let target = Target::File("m".to_owned());
+    let output = sample(&[W]).write(&[("like", "like")], &target, &context).unwrap();
+    let losses: Vec<_> = output.layout.losses().iter().map(|loss| (loss.kind, &*loss.what)).collect();
+    let expected = [
+        (LossKind::State, "optimizer"),
+        (LossKind::State, COUNTER),
+        (LossKind::Metadata, CONFIG),
+        (LossKind::Tensor, TEXT),
+    ];
+    assert_eq!(losses, expected);
+    assert_eq!(keys(&output), [OBJECT_GRAPH_KEY, W]);
+
+    let output = sample(&[W]).write(&[("like", "like"), ("missing", "keep")], &target, &context).unwrap();
+    assert_eq!(output.layout.losses(), []);
+    assert_eq!(keys(&output).len(), 6);
+    let notes = context.notes();
+    let said = ["1 values of \"optimizer\"", "1 counters", "1 texts of objects", "1 strings"];
+    for (said, key) in said.into_iter().zip([STEP, COUNTER, CONFIG, TEXT]) {
+        assert!(notes.iter().any(|note| note.starts_with(said) && note.contains(key)), "{notes:?}");
+    }
+}
