@@ -3,7 +3,7 @@
 use crate::cursor::Cursor;
 use crate::metadata::{self, Budget};
 use crate::types::GgmlType;
-use crate::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MOST_DIMS};
+use crate::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MOST_ALIGNMENT, MOST_DIMS};
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_sdk::{ByteOrder, Error, FileId, Limits, Result, Source, Value};
 
@@ -143,7 +143,7 @@ fn alignment(metadata: &BTreeMap<String, Value>) -> Result<u64> {
     let Some(value) = metadata.get(ALIGNMENT_KEY) else { return Ok(DEFAULT_ALIGNMENT.into()) };
     valid_alignment(value).map(u64::from).ok_or_else(|| {
         Error::malformed(format!("{ALIGNMENT_KEY} is no alignment"))
-            .expected("a power of two, of 32 bits and unsigned")
+            .expected(format!("a power of two of at most {MOST_ALIGNMENT}, of 32 bits and unsigned"))
             .found(format!("{} {value:?}", value.root().class))
     })
 }
@@ -151,7 +151,7 @@ fn alignment(metadata: &BTreeMap<String, Value>) -> Result<u64> {
 /// The alignment that a value says, if it is one.
 pub(crate) fn valid_alignment(value: &Value) -> Option<u32> {
     let number = (&*value.root().class == "U32").then(|| value.root().as_int())?;
-    u32::try_from(number?).ok().filter(|number| number.is_power_of_two())
+    u32::try_from(number?).ok().filter(|number| number.is_power_of_two() && *number <= MOST_ALIGNMENT)
 }
 
 fn read_tensors(cursor: &mut Cursor<'_>, count: u64) -> Result<Vec<Entry>> {

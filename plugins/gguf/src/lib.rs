@@ -64,6 +64,9 @@ const SUFFIX: &str = ".gguf";
 /// The key for what the offsets of tensors are multiples of, and what they are where it is not there.
 const ALIGNMENT_KEY: &str = "general.alignment";
 const DEFAULT_ALIGNMENT: u32 = 32;
+/// The largest page that tensors are mapped by, of 64-bit Arm. ggml takes every power of two, but each tensor has so
+/// many bytes of padding.
+const MOST_ALIGNMENT: u32 = 64 << 10;
 /// The key for what a model is, without which llama.cpp loads none.
 const ARCHITECTURE_KEY: &str = "general.architecture";
 /// The key for which type most of a model is of.

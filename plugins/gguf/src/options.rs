@@ -4,7 +4,7 @@ use crate::dequantize::Float;
 use crate::header::valid_alignment;
 use crate::quantize::Rules;
 use crate::set::SPLIT_KEYS;
-use crate::{ALIGNMENT_KEY, metadata};
+use crate::{ALIGNMENT_KEY, MOST_ALIGNMENT, metadata};
 use std::collections::BTreeMap;
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption, Value};
@@ -116,7 +116,8 @@ fn entry(text: &str) -> Result<(String, Value)> {
         return Err(SET.refuse("a key that does not say how files are split", key));
     }
     if key == ALIGNMENT_KEY && valid_alignment(&value).is_none() {
-        return Err(SET.refuse(format!("{ALIGNMENT_KEY}=u32: and a power of two"), typed));
+        let expected = format!("{ALIGNMENT_KEY}=u32: and a power of two of at most {MOST_ALIGNMENT}");
+        return Err(SET.refuse(expected, typed));
     }
     Ok((key.to_owned(), value))
 }
@@ -140,8 +141,16 @@ mod tests {
         assert_eq!(&*given["general.alignment"].root().class, "U32");
         let error = set(&["a=u8:1", "b=u8:1", "a=u8:2"]).unwrap_err().to_string();
         assert!(error.contains("a twice"), "{error}");
-        for wrong in ["a", "=u32:1", "a=1", "a=u32:-1", "a=u9:1", "split.no=u16:0", "general.alignment=u32:3"]
-        {
+        for wrong in [
+            "a",
+            "=u32:1",
+            "a=1",
+            "a=u32:-1",
+            "a=u9:1",
+            "split.no=u16:0",
+            "general.alignment=u32:3",
+            "general.alignment=u32:131072",
+        ] {
             assert_eq!(set(&[wrong]).unwrap_err().kind(), ErrorKind::Usage, "{wrong}");
         }
     }

@@ -101,7 +101,6 @@ impl Streamed {
     }
 }
 
-/// An alignment may be of gigabytes.
 fn write_zeros(mut count: u64, output: &mut dyn ByteSink) -> Result<()> {
     let zeros = [0; 4096];
     while count > 0 {

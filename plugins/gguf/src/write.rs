@@ -394,7 +394,9 @@ impl Metadata {
         }
         if key == ALIGNMENT_KEY {
             let Some(alignment) = valid_alignment(value) else {
-                return lost("it is no alignment that GGUF can have: 32 bits, unsigned, a power of two");
+                return lost(
+                    "it is no alignment that is written: 32 bits, unsigned, a power of two of at most 65,536",
+                );
             };
             self.alignment = alignment.into();
         }

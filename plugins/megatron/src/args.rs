@@ -62,6 +62,16 @@ impl Args {
         u64::try_from(self.0.get(key)?.root().as_int()?).ok()
     }
 
+    /// Whether they say that a run has one rank of each kind.
+    pub(crate) fn say_one_rank(&self) -> bool {
+        let is_one = |key, unsaid| self.count(key).or(unsaid) == Some(1);
+        let tensor = ["tensor_model_parallel_size", "model_parallel_size"];
+        tensor.into_iter().any(|key| is_one(key, None))
+            && ["pipeline_model_parallel_size", "expert_model_parallel_size"]
+                .into_iter()
+                .all(|key| is_one(key, Some(1)))
+    }
+
     /// A flag; `None`, if it is not there.
     pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         self.0.get(key)?.root().as_bool()

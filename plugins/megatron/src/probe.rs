@@ -1,7 +1,10 @@
 //! How sure this format is of an input: the names of files and folders say it.
 
-use crate::run_folder::{TRACKER, distributed, newest, rank_folders};
+use crate::run_folder::{TRACKER, distributed, newest, one_rank, rank_folders};
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
+
+/// A rank's folder, which torch would read as a model. Beside a model of transformers it is none.
+const ONE_RANK: Score = Score(40);
 
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     match source.entry() {
@@ -16,6 +19,9 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
         Err(error) if error.kind() == ErrorKind::Malformed => return Ok(Score::CERTAIN),
         Err(error) => return Err(error),
     };
+    if one_rank(source)?.is_some() {
+        return Ok(ONE_RANK);
+    }
     if !folder.is_empty() && distributed(source, None)?.is_some() {
         return Ok(Score::CERTAIN);
     }

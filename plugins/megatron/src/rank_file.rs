@@ -25,6 +25,13 @@ pub(crate) struct RankFile {
     pub(crate) chunks: Vec<Vec<(String, Location)>>,
 }
 
+impl RankFile {
+    /// The names of its parameters.
+    pub(crate) fn names(&self) -> BTreeSet<&str> {
+        self.chunks.iter().flatten().map(|(name, _)| &**name).collect()
+    }
+}
+
 /// Reads the files of all ranks; their pickles are dropped as soon as they are read.
 pub(crate) struct RankReader<'s> {
     source: &'s dyn Source,

@@ -13,7 +13,7 @@ use tensorferry_megatron_model::{
 };
 use tensorferry_sdk::{
     Catalog, CatalogSink, Context, Error, Format, Loss, LossKind, NothingEncoded, OptionSpec, Options,
-    Result, Side, Source, TensorDecoder, TensorReader, TypedOption, Value,
+    Purpose, Result, Side, Source, TensorDecoder, TensorReader, TypedOption, Value,
 };
 use tensorferry_torch_dcp::TorchDcp;
 use tensorferry_torch_file::{Budget, Extent, Location, ObjectFile};
@@ -55,13 +55,19 @@ const ITERATION: TypedOption<Option<String>> = TypedOption::text(
     "iteration",
     "the iteration to read, if not the newest; a number, or release",
 );
+const SHARD_IS_ALONE: TypedOption<bool> = TypedOption::choice(
+    Side::Reader,
+    "shard",
+    &[("refuse", false), ("alone", true)],
+    "what to do about the folder of one rank that is named: refuse it, or read that rank's part alone",
+);
 
 /// Why what is beside the model is left out.
 const OF_TRAINING: &str = "the state of training, which is no part of the model";
 
 /// What the format declares.
 pub(crate) fn options() -> Vec<OptionSpec> {
-    vec![REPLICATED.spec(), QKV.spec(), VOCABULARY.spec(), ITERATION.spec()]
+    vec![REPLICATED.spec(), QKV.spec(), VOCABULARY.spec(), ITERATION.spec(), SHARD_IS_ALONE.spec()]
 }
 
 /// Reads Megatron's checkpoints.
@@ -71,6 +77,7 @@ pub(crate) struct Reader {
     order: FusedOrder,
     vocabulary: Option<u64>,
     iteration: Option<String>,
+    shard_is_alone: bool,
 }
 
 impl Reader {
@@ -84,7 +91,28 @@ impl Reader {
             order: QKV.get(options)?,
             vocabulary: VOCABULARY.get(options)?.map(u64::from),
             iteration: ITERATION.get(options)?,
+            shard_is_alone: SHARD_IS_ALONE.get(options)?,
         })
+    }
+
+    /// Settles what one rank's part of a model is read for.
+    ///
+    /// # Errors
+    /// Usage: it was not said that it is meant alone, or it cannot be read as is asked.
+    fn settle_part(&self, context: &dyn Context) -> Result<()> {
+        if !self.shard_is_alone && context.purpose().has(Purpose::SHOW) {
+            context.note("this is one rank's part of a model: the folder around it is the whole model");
+        } else if !self.shard_is_alone {
+            return Err(Error::usage("the folder of one rank is named, and it is not said what is meant")
+                .expected("the folder around it for the whole model, or -i shard=alone for this rank's part")
+                .found("arguments that do not say that the run has one rank"));
+        }
+        if self.order == FusedOrder::Today || self.vocabulary.is_some() {
+            return Err(Error::usage(format!(
+                "{QKV} and {VOCABULARY} are for whole models: one rank's part is read as it is"
+            )));
+        }
+        Ok(())
     }
 }
 
@@ -103,7 +131,18 @@ impl TensorReader for Reader {
                 context,
             );
         }
-        let run = Run::read(source, self.iteration.as_deref(), context)?;
+        let rank = if self.iteration.is_none() { run_folder::one_rank(source)? } else { None };
+        let is_alone = rank.is_some();
+        let folders = match rank {
+            Some(rank) => vec![rank],
+            None => run_folder::find(source, self.iteration.as_deref())?,
+        };
+        let run = Run::read(source, folders, is_alone, context)?;
+        if is_alone && !run.args().say_one_rank() {
+            self.settle_part(context)?;
+            run.report(catalog)?;
+            return run.add_part(catalog);
+        }
         run.report(catalog)?;
         let parameters = parameters(run.size, &run.files, run.args())?;
         let output = Output::new(&run.collected, catalog);
@@ -173,21 +212,35 @@ struct Run {
 }
 
 impl Run {
-    fn read(source: &dyn Source, iteration: Option<&str>, context: &dyn Context) -> Result<Self> {
-        let folders = run_folder::find(source, iteration)?;
+    /// Reads the ranks of these folders; if `is_alone`, the one there is, whatever its arguments say of others.
+    fn read(
+        source: &dyn Source,
+        folders: Vec<RankFolder>,
+        is_alone: bool,
+        context: &dyn Context,
+    ) -> Result<Self> {
         let mut reader = RankReader::new(source, context);
         // Any rank's arguments say how many there are.
         let (any, first) = match folders.first() {
             Some(folder) => (folder.path.clone(), reader.read(&folder.file(source)?)?),
             None => return Err(Error::plugin("a run without ranks")),
         };
-        let (size, folders) = run_folder::grid(folders, &first.args)?;
-        let mut known = Some(first);
+        let args = if is_alone { &Args::NONE } else { &first.args };
+        let mut known = BTreeMap::new();
+        let mut second_is_expert = false;
+        if let Some(last) = run_folder::last_of_unclear(&folders, args) {
+            // The first stage has what goes in and the last what comes out, expert ranks have the same names.
+            let file = reader.read(&last.file(source)?)?;
+            second_is_expert = file.names() == first.names();
+            known.insert(last.path.clone(), file);
+        }
+        let (size, folders) = run_folder::grid(folders, args, second_is_expert)?;
+        known.insert(any, first);
         let mut files: BTreeMap<Rank, RankFile> = BTreeMap::new();
         let mut others = Vec::new();
         for (&rank, folder) in &folders {
             let file = folder.file(source)?;
-            let read = match known.take_if(|_| folder.path == any) {
+            let read = match known.remove(&folder.path) {
                 Some(read) => read,
                 None => reader.read(&file)?,
             };
@@ -212,6 +265,17 @@ impl Run {
 
     fn path(&self, rank: Rank) -> &str {
         self.folders.get(&rank).map_or("", |folder| &folder.path)
+    }
+
+    /// Adds what the one rank has, as it has it.
+    fn add_part(&self, catalog: &mut dyn CatalogSink) -> Result<Box<dyn TensorDecoder>> {
+        let mut output = Output::new(&self.collected, catalog);
+        for parameter in parameters(self.size, &self.files, &Args::NONE)? {
+            for (_, parts) in parameter.groups() {
+                output.whole(&parameter.name, parts[0])?;
+            }
+        }
+        Ok(Box::new(NothingEncoded))
     }
 
     /// Says what was found beside the parameters.

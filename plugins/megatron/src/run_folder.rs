@@ -3,7 +3,7 @@
 use crate::args::Args;
 use std::collections::BTreeMap;
 use tensorferry_megatron_model::{GridSize, Rank};
-use tensorferry_sdk::{Error, ErrorKind, Result, Source};
+use tensorferry_sdk::{Entry, Error, ErrorKind, Result, Source};
 
 /// Names the newest iteration.
 pub(crate) const TRACKER: &str = "latest_checkpointed_iteration.txt";
@@ -16,6 +16,8 @@ pub(crate) const RELEASE: &str = "release";
 const MOST_RANKS: u64 = 4096;
 /// How many names an error lists.
 const MOST_NAMED: usize = 20;
+/// What the names of ranks' folders begin with.
+const RANK: &str = "mp_rank_";
 /// A rank's file; the second, where the optimizer has one of its own.
 const FILES: [&str; 2] = ["model_optim_rng.pt", "model_rng.pt"];
 
@@ -33,7 +35,7 @@ impl RankFolder {
     /// Malformed, if there is none; i/o.
     pub(crate) fn file(&self, source: &dyn Source) -> Result<String> {
         for name in FILES {
-            let path = format!("{}/{name}", self.path);
+            let path = format!("{}{name}", self.prefix());
             if source.contains(&path)? {
                 return Ok(path);
             }
@@ -41,15 +43,34 @@ impl RankFolder {
         Err(Error::malformed("a rank's folder has no file of the model").file(&self.path).expected(FILES[0]))
     }
 
+    /// What the names of its files begin with.
+    fn prefix(&self) -> String {
+        if self.path.is_empty() { String::new() } else { format!("{}/", self.path) }
+    }
+
     /// Files in it that hold no part of the model: the sharded optimizer's.
     ///
     /// # Errors
     /// I/o.
     pub(crate) fn others(&self, source: &dyn Source) -> Result<Vec<String>> {
-        let names = source.list(&format!("{}/", self.path))?;
+        let names = source.list(&self.prefix())?;
         let is_other = |name: &String| !FILES.contains(&name.rsplit('/').next().unwrap_or_default());
         Ok(names.into_iter().filter(is_other).collect())
     }
+}
+
+/// The folder of one rank that the user means by itself: a rank's file lies in it, and nothing of a run. The name of
+/// such a folder is not known here.
+///
+/// # Errors
+/// I/o.
+pub(crate) fn one_rank(source: &dyn Source) -> Result<Option<RankFolder>> {
+    // The folder is listed first: a place beyond a network is then not asked for each name.
+    let is_one = *source.entry() == Entry::Folder
+        && !source.folders("")?.iter().any(|name| name.starts_with(RANK))
+        && !source.contains(TRACKER)?
+        && source.first_of(FILES.map(str::to_owned))?.is_some();
+    Ok(is_one.then(|| RankFolder { path: String::new(), numbers: vec![0] }))
 }
 
 /// The rank folders of the iteration that the user means: the folder itself, or the iteration that is asked for in it, or
@@ -132,7 +153,7 @@ pub(crate) fn rank_folders(source: &dyn Source, folder: &str) -> Result<Vec<Rank
     let mut folders = Vec::new();
     for path in paths {
         let name = path.rsplit('/').next().unwrap_or_default();
-        let Some(numbers) = name.strip_prefix("mp_rank_") else { continue };
+        let Some(numbers) = name.strip_prefix(RANK) else { continue };
         let numbers: Option<Vec<u64>> = numbers.split('_').map(number).collect();
         let numbers = numbers.filter(|numbers| numbers.len() <= 3);
         let numbers = numbers.ok_or_else(|| {
@@ -145,20 +166,35 @@ pub(crate) fn rank_folders(source: &dyn Source, folder: &str) -> Result<Vec<Rank
     Ok(folders)
 }
 
-/// The grid, as the arguments of one of its ranks have it, or else the names; and each rank's folder.
+/// Of folders whose second number may be a stage's or an expert rank's, the last: its names tell. `None`, if there are
+/// no such numbers, or the arguments say what they are.
+pub(crate) fn last_of_unclear<'f>(folders: &'f [RankFolder], args: &Args) -> Option<&'f RankFolder> {
+    let is_said = ["pipeline_model_parallel_size", "expert_model_parallel_size"]
+        .into_iter()
+        .any(|key| args.count(key).is_some());
+    let are_two = folders.iter().all(|folder| folder.numbers.len() == 2);
+    let last = folders.iter().max_by_key(|folder| folder.numbers.get(1));
+    last.filter(|folder| !is_said && are_two && folder.numbers[1] > 0)
+}
+
+/// The grid, as the arguments of one of its ranks have it, or else the names; and each rank's folder. Where arguments do
+/// not say what a second number is, `second_is_expert` does.
 ///
 /// # Errors
 /// Malformed: a rank that is missing, or there twice, or none of the grid's; a limit on ranks.
-pub(crate) fn grid(folders: Vec<RankFolder>, args: &Args) -> Result<(GridSize, BTreeMap<Rank, RankFolder>)> {
+pub(crate) fn grid(
+    folders: Vec<RankFolder>,
+    args: &Args,
+    second_is_expert: bool,
+) -> Result<(GridSize, BTreeMap<Rank, RankFolder>)> {
     let most = |place: usize| {
         folders.iter().filter_map(|f| f.numbers.get(place)).max().map_or(1, |n| n.saturating_add(1))
     };
     let said =
         |keys: &[&str], names: u64| keys.iter().find_map(|key| args.count(key)).unwrap_or(names).max(1);
-    let experts = said(&["expert_model_parallel_size"], most(2));
+    let experts = said(&["expert_model_parallel_size"], most(if second_is_expert { 1 } else { 2 }));
     let size = GridSize {
         tensor: said(&["tensor_model_parallel_size", "model_parallel_size"], most(0)),
-        // Without arguments, a second number is a stage's.
         stages: said(
             &["pipeline_model_parallel_size"],
             if experts > 1 && most(2) == 1 { 1 } else { most(1) },

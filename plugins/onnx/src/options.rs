@@ -8,6 +8,12 @@ const LIKE: TypedOption<Option<String>> = TypedOption::source(
     "like",
     "the model whose tensors are to be replaced: those of equal name, dtype and shape; all else of it stays as it is",
 );
+const MISSING: TypedOption<MissingValues> = TypedOption::choice(
+    Writer,
+    "missing",
+    &[("refuse", MissingValues::Refused), ("keep", MissingValues::Kept)],
+    "tensors of like that the input has none for: keep takes the values that like has, and lists them",
+);
 const EXTERNAL: TypedOption<External> = TypedOption::choice(
     Writer,
     "external",
@@ -18,7 +24,16 @@ const EXTERNAL: TypedOption<External> = TypedOption::choice(
 
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    vec![LIKE.spec(), EXTERNAL.spec()]
+    vec![LIKE.spec(), MISSING.spec(), EXTERNAL.spec()]
+}
+
+/// What becomes of the other model's tensors that none takes the place of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MissingValues {
+    /// They are an error.
+    Refused,
+    /// They keep their values.
+    Kept,
 }
 
 /// Which elements lie outside of the model.
@@ -34,11 +49,16 @@ pub(crate) enum External {
 pub(crate) struct WriteOptions {
     /// The model that is written again.
     pub(crate) like: Option<String>,
+    pub(crate) missing: MissingValues,
     pub(crate) external: External,
 }
 
 impl WriteOptions {
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { like: LIKE.get(options)?, external: EXTERNAL.get(options)? })
+        Ok(Self {
+            like: LIKE.get(options)?,
+            missing: MISSING.get(options)?,
+            external: EXTERNAL.get(options)?,
+        })
     }
 }

@@ -8,13 +8,16 @@ use crate::sparse::Sparse;
 use crate::tensor_proto::{Elements, TensorProto};
 use crate::values::{Values, count_texts};
 use crate::walk::{Found, Item, each_tensor};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tensorferry_hub::only_file;
 use tensorferry_proto_file::{Names, Wire};
 use tensorferry_sdk::{
-    CatalogSink, Context, Dtype, FileId, Loss, LossKind, Result, Source, Storage, StorageId, TensorDecoder,
-    TensorReader, element_count,
+    CatalogSink, Context, Dtype, Error, FileId, Loss, LossKind, Result, Source, Storage, StorageId,
+    TensorDecoder, TensorReader, element_count,
 };
+
+/// How often all bytes of the files may be tensors' for nothing: branches of a graph may each have the weights.
+const TIES: u64 = 4;
 
 /// Reads models.
 pub(crate) struct Reader;
@@ -37,6 +40,9 @@ impl TensorReader for Reader {
             names: Names::default(),
             values: Vec::new(),
             storages: HashMap::new(),
+            files: HashSet::new(),
+            stored_bytes: 0,
+            tensor_bytes: 0,
         };
         reading.model().map_err(|error| error.file(name))?;
         Ok(Box::new(reading.values))
@@ -55,21 +61,38 @@ struct Reading<'a> {
     values: Vec<Values>,
     /// Tensors may share bytes: those are one storage, so that they stay tied.
     storages: HashMap<(FileId, u64, u64), StorageId>,
+    /// Files with elements.
+    files: HashSet<FileId>,
+    /// Bytes of them.
+    stored_bytes: u64,
+    /// Bytes of the tensors in them.
+    tensor_bytes: u64,
 }
 
 impl Reading<'_> {
     fn model(&mut self) -> Result<()> {
         let mut wire = Wire::of_file(self.source, self.file);
         let context = self.context;
-        let mut tensors = 0_u64;
+        let (mut tensors, mut plain, mut plains) = (0_u64, None, 0_u64);
         let counts = each_tensor(&mut wire, context, &mut |wire, item| {
-            tensors += 1;
             match item {
-                Item::Dense(found) => self.add(wire, &found).map(drop),
-                Item::Sparse { name, message } => self.add_sparse(wire, &name, &message),
+                Item::Dense(found) => self.add(wire, &found).map(drop)?,
+                Item::Sparse { name, message } => self.add_sparse(wire, &name, &message)?,
+                Item::Plain { name, attribute } => {
+                    plain.get_or_insert((name, attribute));
+                    plains += 1;
+                    return Ok(());
+                }
             }
+            tensors += 1;
+            Ok(())
         })?;
         self.metadata(&mut wire)?;
+        if let Some((name, attribute)) = plain {
+            let why =
+                format!("the {attribute} of a Constant node, which is no tensor of the file: {plains} such");
+            self.catalog.loss(Loss::new(LossKind::Graph, name, why))?;
+        }
         let why = format!(
             "{} nodes, {} functions: the graph itself; its {tensors} constants are tensors",
             counts.nodes, counts.functions
@@ -128,12 +151,31 @@ impl Reading<'_> {
         if len == 0 {
             return Ok(None);
         }
+        self.count_bytes(file, len)?;
         if let Some(&known) = self.storages.get(&(file, offset, len)) {
             return Ok(Some(known));
         }
         let storage = self.catalog.storage(Storage::file(file, offset, len))?;
         self.storages.insert((file, offset, len), storage);
         Ok(Some(storage))
+    }
+
+    /// Bounds what tensors that share bytes are longer than the files.
+    fn count_bytes(&mut self, file: FileId, len: u64) -> Result<()> {
+        if self.files.insert(file) {
+            self.stored_bytes = self.stored_bytes.saturating_add(self.source.len(file));
+        }
+        self.tensor_bytes = self.tensor_bytes.saturating_add(len);
+        let more = self.tensor_bytes.saturating_sub(self.stored_bytes.saturating_mul(TIES));
+        let most = self.context.limits().expanded_bytes;
+        if more <= most {
+            return Ok(());
+        }
+        Err(Error::limit("tensors share stored bytes too often")
+            .expected(format!(
+                "at most {most} bytes more than {TIES} x the files, or --bound expanded_bytes=N"
+            ))
+            .found(more))
     }
 
     fn external(&mut self, location: &Location, len: u64) -> Result<Option<StorageId>> {

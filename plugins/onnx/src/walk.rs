@@ -14,6 +14,7 @@
 //! |---|---|
 //! | initializer of the main graph | its own |
 //! | `value` of a Constant node | the node's output; in a function `function/output` |
+//! | `value_ints` and the like of a Constant node | the node's output; no tensor, but numbers and texts of the graph |
 //! | attribute of another node | `node/attribute`, of several `node/attribute/0` |
 //! | initializer of a graph in an attribute | `node/attribute/name` |
 //! | `training_info` | `training_info.0.initialization/name`, `training_info.0.algorithm/name` |
@@ -24,11 +25,17 @@
 use crate::message::{Message, content};
 use std::collections::HashSet;
 use tensorferry_proto_file::{Names, Wire};
-use tensorferry_sdk::{Context, Result};
+use tensorferry_sdk::{Context, Error, Result};
 
 /// How deep graphs may lie in each other: each is three messages below the one that it is in, and protobuf's own
 /// readers take a hundred.
 const MOST_GRAPHS: usize = 32;
+/// Bytes of paths for each byte of the model, and beside: a tensor in a graph has the names of all graphs around it.
+const PATH_BYTES: u64 = 64;
+const FREE_PATH_BYTES: u64 = 1 << 20;
+/// Attributes of a Constant node that hold numbers or texts by themselves.
+const PLAIN: [&str; 6] =
+    ["value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings"];
 
 /// A tensor of a model.
 #[derive(Debug, Clone)]
@@ -46,6 +53,8 @@ pub(crate) enum Item {
     Dense(Found),
     /// A sparse one: the path that it is called by, and its `SparseTensorProto`.
     Sparse { name: String, message: Message },
+    /// What a Constant node has in an attribute that is no tensor: the path that it is called by, and the attribute.
+    Plain { name: String, attribute: String },
 }
 
 /// What a model has besides its tensors.
@@ -58,7 +67,8 @@ pub(crate) struct Counts {
 /// Gives every tensor of the model that `wire` holds.
 ///
 /// # Errors
-/// Malformed: no model, names that are there twice, graphs too deep in each other; whatever `visit` gives.
+/// Malformed: no model, names that are there twice, graphs too deep in each other; a limit, if the names of graphs
+/// unfold into too many bytes; whatever `visit` gives.
 pub(crate) fn each_tensor(
     wire: &mut Wire<'_>,
     context: &dyn Context,
@@ -69,7 +79,7 @@ pub(crate) fn each_tensor(
     if !graph.is_there() {
         return Err(wire.malformed(0, "not an ONNX model: it has no graph"));
     }
-    let mut walk = Walk { context, visit, counts: Counts::default() };
+    let mut walk = Walk { context, visit, counts: Counts::default(), path_bytes: 0 };
     walk.graph(wire, &graph, "", 0)?;
     let mut number = 0_u64;
     model.each(wire, 20, &mut |wire, training| {
@@ -90,9 +100,24 @@ struct Walk<'a> {
     context: &'a dyn Context,
     visit: &'a mut dyn FnMut(&mut Wire<'_>, Item) -> Result<()>,
     counts: Counts,
+    /// Bytes of the paths that were made.
+    path_bytes: u64,
 }
 
 impl Walk<'_> {
+    /// Counts a path that is made: a file has the name of a graph once, and each tensor in it gets a copy.
+    fn count_path(&mut self, wire: &Wire<'_>, at: u64, path: &str) -> Result<()> {
+        let paid = wire.whole().end.saturating_mul(PATH_BYTES).saturating_add(FREE_PATH_BYTES);
+        let most = self.context.limits().header_bytes.min(paid);
+        self.path_bytes = self.path_bytes.saturating_add(path.len() as u64);
+        if self.path_bytes <= most {
+            return Ok(());
+        }
+        let error =
+            wire.located(Error::limit("the names of graphs in each other unfold into too many bytes"), at);
+        Err(error.expected(format!("at most {most} bytes")).found(self.path_bytes))
+    }
+
     fn text(&self, wire: &mut Wire<'_>, message: &Message, number: u32) -> Result<String> {
         message.text(wire, number, self.context.limits().name_bytes)
     }
@@ -103,6 +128,7 @@ impl Walk<'_> {
             let error = wire.malformed(graph.start(), "graphs lie too deep in each other");
             return Err(error.expected(format!("at most {MOST_GRAPHS} levels")));
         }
+        self.count_path(wire, graph.start(), prefix)?;
         let mut seen = HashSet::new();
         let mut rest = graph.clone();
         while let Some(field) = rest.next(wire)? {
@@ -170,6 +196,15 @@ impl Walk<'_> {
         // Counted only where something is called by it.
         let mut path = None;
         node.each(wire, 5, &mut |wire, attribute| {
+            let attribute = Message::at(attribute);
+            if let Some(output) = &output {
+                let word = self.text(wire, &attribute, 1)?;
+                if PLAIN.contains(&&*word) {
+                    let name = format!("{prefix}{output}");
+                    self.count_path(wire, attribute.start(), &name)?;
+                    return (self.visit)(wire, Item::Plain { name, attribute: word });
+                }
+            }
             let mut name_of = |attribute: &str| match &output {
                 Some(output) if matches!(attribute, "value" | "sparse_value") => format!("{prefix}{output}"),
                 _ => {
@@ -177,7 +212,7 @@ impl Walk<'_> {
                     format!("{prefix}{node}/{attribute}")
                 }
             };
-            self.attribute(wire, &Message::at(attribute), &mut name_of, depth)
+            self.attribute(wire, &attribute, &mut name_of, depth)
         })
     }
 
@@ -231,6 +266,7 @@ impl Walk<'_> {
     }
 
     fn give(&mut self, wire: &mut Wire<'_>, name: String, message: Message, is_sparse: bool) -> Result<()> {
+        self.count_path(wire, message.start(), &name)?;
         let item = match is_sparse {
             true => Item::Sparse { name, message },
             false => Item::Dense(Found { name, message }),

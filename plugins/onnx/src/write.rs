@@ -6,14 +6,14 @@
 
 use crate::SUFFIX;
 use crate::message::Message;
-use crate::options::{External, WriteOptions};
+use crate::options::{External, MissingValues, WriteOptions};
 use crate::sparse::Sparse;
 use crate::splice::{Edit, Piece, Pieces, splice};
 use crate::tensor_proto::{DATA_LOCATION, ELEMENT_FIELDS, EXTERNAL_DATA, Elements, RAW_DATA, TensorProto};
 use crate::walk::{Found, Item, each_tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tensorferry_hub::only_file;
+use tensorferry_hub::{list, only_file};
 use tensorferry_proto::wire::put_varint;
 use tensorferry_proto_file::{Names, Wire};
 use tensorferry_sdk::{
@@ -52,9 +52,13 @@ impl TensorWriter for Writer {
         };
         let template = Template::open(context.open(like)?, context).map_err(|error| error.file(like))?;
         let chosen = template.choose(catalog, layout)?;
-        let kept = chosen.iter().filter(|tensor| tensor.is_none()).count();
-        if kept > 0 {
-            context.note(&format!("{kept} tensors of {like:?} stay as they are"));
+        if let Some((count, names)) = template.kept(&chosen) {
+            if self.options.missing == MissingValues::Refused {
+                return Err(Error::usage("no tensor for some of those of the model of -o like=")
+                    .file(like)
+                    .expected(format!("tensors for {names}, or -o missing=keep, which takes its values")));
+            }
+            context.note(&format!("{count} tensors stay as {like:?} has them: {names}"));
         }
         let path = match target {
             Target::File(path) => path,
@@ -119,6 +123,7 @@ impl Template {
                 add(wire, sparse.values)?;
                 add(wire, sparse.indices)
             }
+            Item::Plain { .. } => Ok(()),
         })?;
         Ok(Self { source, name, file, slots, shapes })
     }
@@ -158,6 +163,16 @@ impl Template {
             layout.omit(tensor, &why)?;
         }
         Ok(chosen)
+    }
+
+    /// How many tensors keep their values, and their names; `None`, if all are replaced. What has no values, or
+    /// strings, which cannot be replaced, belongs to the graph.
+    fn kept(&self, chosen: &[Option<TensorId>]) -> Option<(usize, String)> {
+        let kept = || {
+            let slots = self.slots.iter().zip(chosen);
+            slots.filter(|(slot, tensor)| tensor.is_none() && slot.tensor.len > 0)
+        };
+        list(kept().map(|(slot, _)| format!("{:?}", slot.name))).map(|names| (kept().count(), names))
     }
 
     /// The shape of a sparse tensor stands in the model already, or cannot be put there.

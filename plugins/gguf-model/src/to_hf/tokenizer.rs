@@ -10,6 +10,12 @@ const TOKENS: &str = "tokenizer.ggml.tokens";
 const TYPES: &str = "tokenizer.ggml.token_type";
 const SCORES: &str = "tokenizer.ggml.scores";
 const MERGES: &str = "tokenizer.ggml.merges";
+/// What the squares of the lengths of all tokens may add up to where each is cut at every place: of sentencepiece's
+/// longest, 16 characters of three bytes, as many as Gemma has (262,144) come to 600 MB.
+const MOST_CUT_BYTES: usize = 1 << 30;
+/// Merges for each token, which are two to three in Llama's and Gemma's, and those of short lists.
+const MOST_MERGES: usize = 16;
+const FREE_MERGES: usize = 64 << 10;
 
 /// Whether the files have what a key says.
 pub(super) fn holds(key: &str) -> bool {
@@ -121,14 +127,14 @@ impl Tokenizer<'_> {
                 "byte_fallback": true,
                 "ignore_merges": false,
                 "vocab": self.vocab(),
-                "merges": self.merges_by(&scores),
+                "merges": self.merges_by(&scores)?,
             },
         }))
     }
 
     /// Each pair of tokens that makes a token, those of the highest score first: as transformers converts models of
     /// sentencepiece.
-    fn merges_by(&self, scores: &[f32]) -> Vec<Json> {
+    fn merges_by(&self, scores: &[f32]) -> Result<Vec<Json>, String> {
         let is_piece = |id: usize| ![CONTROL, UNKNOWN, UNUSED, USER_DEFINED].contains(&self.types[id]);
         let ids: HashMap<&str, usize> = self
             .tokens
@@ -137,6 +143,11 @@ impl Tokenizer<'_> {
             .filter(|(id, _)| is_piece(*id))
             .map(|(id, token)| (*token, id))
             .collect();
+        let squares = ids.keys().map(|token| token.len().saturating_mul(token.len()));
+        if squares.fold(0, usize::saturating_add) > MOST_CUT_BYTES {
+            return Err("tokens are too long to find the merges that make them".to_owned());
+        }
+        let most = self.tokens.len().saturating_mul(MOST_MERGES).saturating_add(FREE_MERGES);
         let mut pairs: Vec<(usize, usize, usize)> = Vec::new();
         for (id, token) in self.tokens.iter().enumerate().filter(|(id, _)| is_piece(*id)) {
             let cuts = token.char_indices().skip(1).map(|(at, _)| token.split_at(at));
@@ -144,9 +155,12 @@ impl Tokenizer<'_> {
                 cuts.filter_map(|(one, other)| Some((id, *ids.get(one)?, *ids.get(other)?))).collect();
             own.sort_unstable();
             pairs.extend(own);
+            if pairs.len() > most {
+                return Err(format!("there are more than {most} merges that make its tokens"));
+            }
         }
         pairs.sort_by(|a, b| scores[b.0].total_cmp(&scores[a.0]));
-        pairs.iter().map(|(_, one, other)| json!([self.tokens[*one], self.tokens[*other]])).collect()
+        Ok(pairs.iter().map(|(_, one, other)| json!([self.tokens[*one], self.tokens[*other]])).collect())
     }
 
     fn vocab(&self) -> Map<String, Json> {
@@ -222,5 +236,42 @@ impl Tokenizer<'_> {
         settings.insert("clean_up_tokenization_spaces".to_owned(), json!(false));
         settings.insert("tokenizer_class".to_owned(), json!("PreTrainedTokenizerFast"));
         Json::Object(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn merges(tokens: &[String]) -> Result<Vec<Json>, String> {
+        let metadata = BTreeMap::new();
+        let tokenizer = Tokenizer {
+            read: &Read(&metadata),
+            tokens: tokens.iter().map(String::as_str).collect(),
+            types: vec![1; tokens.len()],
+        };
+        tokenizer.merges_by(&vec![0.0; tokens.len()])
+    }
+
+    #[test]
+    fn merges_are_the_pairs_that_make_tokens() {
+        let tokens = ["a", "b", "ab", "aab"].map(str::to_owned);
+        assert_eq!(merges(&tokens).unwrap(), [json!(["a", "b"]), json!(["a", "ab"])]);
+        // A run of spaces is made in many ways.
+        let runs: Vec<String> = (1..=64).map(|len| SPACE.repeat(len)).collect();
+        assert_eq!(merges(&runs).unwrap().len(), 63 * 64 / 2);
+    }
+
+    /// Each of these takes seconds and gigabytes of what a few megabytes say.
+    #[test]
+    fn tokens_that_are_cut_too_often_are_refused() {
+        assert!(merges(&["a".repeat(80_000)]).unwrap_err().contains("too long"));
+        let grid: Vec<String> = (0..200)
+            .flat_map(|one| (0..200 - one).map(move |other| "a".repeat(one) + &"b".repeat(other)))
+            .collect();
+        assert!(merges(&grid).unwrap_err().contains("merges"));
     }
 }

@@ -24,7 +24,7 @@ fn what_ggml_has_no_room_for_is_refused() {
     assert!(one(&[1, 1, 1, 1, 1], 0).contains("too many dimensions"));
     assert!(one(&[32], 9).contains("Q8_1"));
     assert!(one(&[1 << 62, 0], 0).contains("63 bits"));
-    for alignment in [0_u32, 3, 48] {
+    for alignment in [0_u32, 3, 48, 128 << 10, 1 << 31] {
         let key = key("general.alignment", 4, &alignment.to_le_bytes());
         assert!(refusal(&file(&[key], &[], &[])).contains("no alignment"));
     }

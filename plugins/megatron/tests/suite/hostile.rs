@@ -1,7 +1,9 @@
 //! Runs that are not what Megatron writes: each is refused with what is wrong, and where.
 
-use crate::common::{Files, Rank, error, limited, one, run};
-use tensorferry_sdk::{ErrorKind, Limits};
+use crate::common::{Files, Rank, catalog, error, limited, one, options, run, tensors};
+use tensorferry_megatron::Megatron;
+use tensorferry_sdk::memory::MemoryView;
+use tensorferry_sdk::{ErrorKind, Format, Limits, MemoryContext, MemorySource, Purpose};
 
 const NORM: &str = "decoder.layers.0.input_layernorm.weight";
 
@@ -92,4 +94,56 @@ fn names_are_bounded() {
     let mut limits = Limits::default();
     limits.name_bytes = 99;
     assert_eq!(limited(files, limits).unwrap_err().kind(), ErrorKind::Limit);
+}
+
+/// A rank's folder by itself is a part of a model; only where it is all of it, it is read without a word.
+#[test]
+fn one_rank_is_not_taken_for_the_model() {
+    let alone = |args: &[(&'static str, i64)]| {
+        let bytes = rank(args, &["embedding.word_embeddings.weight", NORM]).bytes();
+        Files::from([("model_optim_rng.pt".to_owned(), bytes), ("distrib_optim.pt".to_owned(), Vec::new())])
+    };
+    let two = [("tensor_model_parallel_size", 2), ("num_layers", 4), ("padded_vocab_size", 9)];
+    let stage = [("tensor_model_parallel_size", 1), ("pipeline_model_parallel_size", 2)];
+    for args in [&two[..], &stage, &[]] {
+        let source = MemorySource::folder(alone(args));
+        let mut context = MemoryContext::default();
+        assert_eq!(Megatron.probe(&source, &context).unwrap().unwrap().0, 40);
+        let read = |given: &[(&str, &str)], context: &MemoryContext| {
+            let view = MemoryView::read(&Megatron, &options(given), &source, context);
+            view.map(|view| view.catalog().tensors().len())
+        };
+        assert_eq!(read(&[], &context).unwrap(), 2);
+        assert!(context.notes()[0].contains("one rank's part"), "{:?}", context.notes());
+        context.purpose = Purpose::FLAT;
+        let error = read(&[], &context).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains("folder around it") && error.to_string().contains("shard=alone"));
+        assert_eq!(read(&[("shard", "alone")], &context).unwrap(), 2);
+        assert_eq!(
+            read(&[("shard", "alone"), ("vocab_size", "1")], &context).unwrap_err().kind(),
+            ErrorKind::Usage
+        );
+    }
+    let whole = [("tensor_model_parallel_size", 1), ("num_layers", 1)];
+    assert_eq!(catalog(alone(&whole), &[]).unwrap().tensors().len(), 2);
+    // The folder around it is a run of two ranks, one of which is missing.
+    refuses(run(&[("00", rank(&two, &[NORM]))]), &["mp_rank_01", "missing"]);
+}
+
+/// Without arguments, a second number is an expert rank's where all ranks have the same names, else a stage's.
+#[test]
+fn second_numbers_are_told_by_names() {
+    let expert = "decoder.layers.0.mlp.experts.local_experts.0.linear_fc2.weight";
+    let of_expert = |value: f32| Rank {
+        chunks: vec![vec![one(NORM, &[1], &[1.0]), one(expert, &[1, 1], &[value])]],
+        ..Rank::default()
+    };
+    let read = tensors(run(&[("00_000", of_expert(5.0)), ("00_001", of_expert(6.0))]), &[]);
+    let second = expert.replace("local_experts.0", "local_experts.1");
+    assert_eq!(read.keys().collect::<Vec<_>>(), [NORM, expert, &second]);
+    assert_eq!((&*read[expert].1, &*read[&second].1), (&[5.0][..], &[6.0][..]));
+    let stages = [rank(&[], &[NORM, "embedding.word_embeddings.weight"]), rank(&[], &[NORM])];
+    let read = tensors(run(&[("00_000", stages[0].clone()), ("00_001", stages[1].clone())]), &[]);
+    assert!(read.contains_key("decoder.layers.1.input_layernorm.weight"), "{:?}", read.keys());
 }

@@ -1,7 +1,9 @@
 //! Models that are broken or ask for what they should not: each is a typed error that names the tensor.
 
 use crate::common::{field, model, number, outside, source, tensor, with_view};
-use tensorferry_sdk::{Error, ErrorKind};
+use tensorferry_onnx::Onnx;
+use tensorferry_sdk::memory::MemoryView;
+use tensorferry_sdk::{Error, ErrorKind, Limits, MemoryContext};
 
 fn refusal(initializer: &[u8], others: &[(&str, &[u8])]) -> Error {
     let source = source(&model(&[initializer.to_vec()], &[]), others);
@@ -112,4 +114,64 @@ fn names_that_repeat_are_numbered_and_initializers_are_refused() {
     assert_eq!(names.unwrap(), ["a/k", "a_1/k", "Scale/k", "Scale_1/k"]);
     let twice = with_view(&source(&model(&[tensor(), tensor()], &[]), &[]), |_| ()).unwrap_err();
     assert!(twice.to_string().contains("two initializers of one name"), "{twice}");
+}
+
+/// Reads a model within limits.
+fn limited(model: &[u8], others: &[(&str, &[u8])], bound: impl Fn(&mut Limits)) -> Result<usize, Error> {
+    let mut limits = Limits::default();
+    bound(&mut limits);
+    let context = MemoryContext::new(limits);
+    MemoryView::read(&Onnx, &[], &source(model, others), &context).map(|view| view.catalog().tensors().len())
+}
+
+/// A graph's name is in the file once, and in the path of every tensor in it.
+#[test]
+fn paths_are_bounded() {
+    let in_graph = |name: usize| {
+        let tensors: Vec<u8> =
+            (0..1000).flat_map(|number| field(5, &tensor(&number.to_string(), 2, &[0], &[]))).collect();
+        let attribute = [field(1, b"body"), field(6, &tensors)].concat();
+        let node = [field(3, &vec![b'n'; name]), field(4, b"Loop"), field(5, &attribute)].concat();
+        model(&[], &field(1, &node))
+    };
+    assert_eq!(limited(&in_graph(1000), &[], |_| {}).unwrap(), 1000);
+    let bytes = in_graph(10_000);
+    let error = limited(&bytes, &[], |_| {}).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert!(error.to_string().contains("unfold"), "{error}");
+}
+
+#[test]
+fn tensors_on_one_range_are_counted() {
+    let at = |name: usize| tensor(&name.to_string(), 2, &[1000], &outside(&[("location", "data")]));
+    let bytes = model(&(0..100).map(at).collect::<Vec<_>>(), &[]);
+    let read = |most| limited(&bytes, &[("data", &[7; 1000])], |limits| limits.expanded_bytes = most);
+    assert_eq!(read(96_000).unwrap(), 100);
+    let error = read(95_000).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert!(error.to_string().contains("--bound expanded_bytes=N"), "{error}");
+}
+
+/// What a Constant node has in other attributes than `value` is no tensor, and is not passed over in silence.
+#[test]
+fn constants_without_a_tensor_are_lost_by_name() {
+    let constant = |output: &str, attribute: &[u8]| {
+        let node = [field(2, output.as_bytes()), field(4, b"Constant"), field(5, attribute)];
+        field(1, &node.concat())
+    };
+    let tensor = tensor("", 7, &[], &field(9, &[1; 8]));
+    let nodes = [
+        constant("t", &[field(1, b"value"), field(5, &tensor)].concat()),
+        constant("axes", &[field(1, b"value_ints"), number(8, 1), number(8, 2)].concat()),
+        constant("text", &[field(1, b"value_string"), field(4, b"x")].concat()),
+    ];
+    let (names, losses) = with_view(&source(&model(&[], &nodes.concat()), &[]), |view| {
+        let names: Vec<String> = view.catalog().tensors().iter().map(|tensor| tensor.name.clone()).collect();
+        (names, view.catalog().losses().to_vec())
+    })
+    .unwrap();
+    assert_eq!(names, ["t"]);
+    assert_eq!(losses[0].what, "axes");
+    assert!(losses[0].why.contains("value_ints") && losses[0].why.contains("2 such"), "{losses:?}");
+    assert!(losses[1].why.contains("its 1 constants"), "{losses:?}");
 }

@@ -75,20 +75,24 @@ fn others(catalog: &mut dyn CatalogSink) -> Result<()> {
     Ok(())
 }
 
-fn with_others(external: &str, fill: impl FnOnce(&mut dyn CatalogSink) -> Result<()>) -> MemoryOutput {
+/// Writes the model of `forms` with other tensors under these options.
+fn with_others(
+    options: &[(&str, &str)],
+    fill: impl FnOnce(&mut dyn CatalogSink) -> Result<()>,
+) -> Result<MemoryOutput> {
     let (like, _) = forms();
     let mut context = MemoryContext::default();
     context.sources.insert("like".to_owned(), Arc::new(like));
     let none = MemorySource::file("none", []);
     let view = MemoryView::made("torch", &none, &context, fill).unwrap();
-    let options = pairs(&[("like", "like"), ("external", external)]);
-    memory::write(&Onnx, &options, &view, &Target::File("out.onnx".to_owned()), &context).unwrap()
+    let options = [&[("like", "like")], options].concat();
+    memory::write(&Onnx, &pairs(&options), &view, &Target::File("out.onnx".to_owned()), &context)
 }
 
 #[test]
 fn other_tensors_take_the_places_of_a_models_own() {
     for (external, outside) in [("auto", true), ("all", true), ("none", false)] {
-        let output = with_others(external, others);
+        let output = with_others(&[("external", external)], others).unwrap();
         let tensors = read(&output);
         assert_eq!(tensors["raw"].2, [8; 3]);
         assert_eq!(tensors["listed"].2, [9; 3]);
@@ -104,13 +108,18 @@ fn other_tensors_take_the_places_of_a_models_own() {
 }
 
 #[test]
-fn what_no_tensor_replaces_comes_along() {
+fn what_no_tensor_replaces_comes_along_on_request() {
+    let only = |catalog: &mut dyn CatalogSink| {
+        let storage = catalog.storage(Storage::inline([8; 3]))?;
+        catalog.tensor("raw", Dtype::U8, &[3], storage, 0).map(drop)
+    };
+    let refused = with_others(&[], only).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Usage);
+    let said = refused.to_string();
+    assert!(said.contains("\"listed\", \"beside\", or -o missing=keep"), "{said}");
     for external in ["auto", "all", "none"] {
-        let only = |catalog: &mut dyn CatalogSink| {
-            let storage = catalog.storage(Storage::inline([8; 3]))?;
-            catalog.tensor("raw", Dtype::U8, &[3], storage, 0).map(drop)
-        };
-        let tensors = read(&with_others(external, only));
+        let options = [("external", external), ("missing", "keep")];
+        let tensors = read(&with_others(&options, only).unwrap());
         assert_eq!((&*tensors["raw"].2, &*tensors["listed"].2), (&[8; 3][..], &[4, 5, 6][..]));
         assert_eq!(tensors["beside"].2, [7; 2000], "{external}");
     }
@@ -118,11 +127,13 @@ fn what_no_tensor_replaces_comes_along() {
 
 #[test]
 fn tensors_of_another_shape_or_dtype_are_left_out() {
-    let output = with_others("auto", |catalog| {
+    let unlike = |catalog: &mut dyn CatalogSink| {
         let storage = catalog.storage(Storage::inline([1; 64]))?;
         catalog.tensor("raw", Dtype::U8, &[1, 3], storage, 0)?;
         catalog.tensor("listed", Dtype::I8, &[3], storage, 0).map(drop)
-    });
+    };
+    assert_eq!(with_others(&[], unlike).unwrap_err().kind(), ErrorKind::Usage);
+    let output = with_others(&[("missing", "keep")], unlike).unwrap();
     let said: Vec<&str> = output.layout.losses().iter().map(|loss| &*loss.why).collect();
     assert!(said[0].contains("has U8 [3] of this name") && said.len() == 2, "{said:?}");
 }
