@@ -11,6 +11,7 @@ mod numbers;
 mod schema_file;
 mod stream;
 mod value_type;
+mod values_seen;
 
 use crate::options::ReadOptions;
 use crate::{LOOSE_SUFFIX, SUFFIXES};
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split};
 use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Options, Result, Source};
+use values_seen::ValuesSeen;
 
 /// Reads files and folders of files.
 pub(crate) struct Reader(ReadOptions);
@@ -50,15 +52,15 @@ impl RecordReader for Reader {
             }
         };
         let splits = ranges.iter().map(LineRange::split).collect();
-        let (is_given, limits) = (self.0.schema.is_some(), context.limits().clone());
-        Ok(Box::new(Set { schema, is_given, ranges, splits, limits }))
+        let given = self.0.schema.is_some().then(|| ValuesSeen::new(&schema));
+        Ok(Box::new(Set { schema, given, ranges, splits, limits: context.limits().clone() }))
     }
 }
 
 struct Set {
     schema: SchemaRef,
-    /// Whether the user gave it: then other keys are left out, and no loss.
-    is_given: bool,
+    /// Of one that the user gave: then other keys are left out, and no loss.
+    given: Option<ValuesSeen>,
     ranges: Vec<LineRange>,
     splits: Vec<Split>,
     limits: Limits,
@@ -81,8 +83,12 @@ impl RecordSet for Set {
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let range = self.ranges.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         // A key that the schema lacks would be lost; one that nobody asked for is not.
-        let is_strict = !self.is_given && scan.columns.is_none();
-        stream::open(range, &self.schema, scan, is_strict, &self.limits)
+        let is_strict = self.given.is_none() && scan.columns.is_none();
+        stream::open(range, &self.schema, scan, is_strict, self.given.clone(), &self.limits)
+    }
+
+    fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
+        self.given.iter().try_for_each(|given| given.losses(losses))
     }
 }
 

@@ -4,6 +4,7 @@ use super::blocks::{Block, Blocks};
 use super::decode::ExactDecoders;
 use super::fault::{LineError, Place, not_an_object, of_json, one_line};
 use super::line_range::LineRange;
+use super::values_seen::ValuesSeen;
 use arrow_json::ReaderBuilder;
 use arrow_json::reader::Decoder;
 use serde::de::IgnoredAny;
@@ -26,6 +27,7 @@ pub(super) fn open(
     schema: &SchemaRef,
     scan: &Scan,
     is_strict: bool,
+    seen: Option<ValuesSeen>,
     limits: &Limits,
 ) -> Result<Batched> {
     let wanted = match &scan.columns {
@@ -40,6 +42,7 @@ pub(super) fn open(
         blocks: Some(Blocks::new(range, limits)?),
         range: range.clone(),
         decoding: Decoding { wanted, is_strict, decoder: None },
+        seen,
         rows,
         bytes: scan.bytes,
         skip: scan.first_row,
@@ -52,6 +55,7 @@ struct Stream {
     /// None when it has ended.
     blocks: Option<Blocks>,
     decoding: Decoding,
+    seen: Option<ValuesSeen>,
     /// Rows and bytes of a batch.
     rows: usize,
     bytes: u64,
@@ -80,7 +84,11 @@ impl Stream {
         }
         self.left -= block.rows as u64;
         let batch = self.decoding.batch(block.text, block.rows);
-        batch.map(Some).map_err(|error| self.decoding.culprit(&self.range, &block, &error))
+        let batch = batch.map_err(|error| self.decoding.culprit(&self.range, &block, &error))?;
+        if let Some(seen) = &self.seen {
+            seen.look(&batch);
+        }
+        Ok(Some(batch))
     }
 }
 

@@ -47,13 +47,13 @@ impl ValueLosses {
             }
             if seen.strings {
                 // Where a column has no other numbers, nothing shows that the strings are some.
-                let how = if seen.numbers {
-                    "beside numbers, which ferry reads as floats"
+                let (how, severity) = if seen.numbers {
+                    ("beside numbers, which ferry reads as floats", Severity::Note)
                 } else {
-                    "and are read so unless the schema says otherwise"
+                    ("and are read so unless the schema says otherwise", Severity::Changed)
                 };
                 let why = format!("JSON has no NaN and no infinity: they are written as strings, {how}");
-                losses.push(changed(name, why));
+                losses.push(changed(name, why).severity(severity));
             }
         }
         losses

@@ -260,6 +260,21 @@ fn a_schema_says_what_is_read() {
 }
 
 #[test]
+fn a_column_of_the_schema_that_no_line_has_is_said() {
+    let schema = r#"{"columns": [{"name": "lable", "type": "int64"}, {"name": "x", "type": "int64"}]}"#;
+    let mut context = MemoryContext::default();
+    context.sources.insert("schema.json".to_owned(), Arc::new(MemorySource::file("schema.json", schema)));
+    let text = "{\"label\": 1}\n{\"label\": 2, \"x\": 3}\n";
+    let set =
+        open_beside(MemorySource::file("in.jsonl", text), &[("schema", "schema.json")], &context).unwrap();
+    assert_eq!(set.losses().unwrap(), []);
+    for _ in batches(&*set, &Batches { rows: 1, ..Batches::default() }).unwrap() {}
+    let losses = set.losses().unwrap();
+    assert_eq!(losses.iter().map(|loss| loss.what.as_str()).collect::<Vec<_>>(), ["lable"]);
+    assert!(losses[0].why.contains("no line that was read has a value"), "{losses:?}");
+}
+
+#[test]
 fn a_type_that_does_not_hold_a_value_is_an_error() {
     let with = |data_type: &str, value: &str| {
         let schema = format!(r#"{{"columns": [{{"name": "v", "type": "{data_type}"}}]}}"#);

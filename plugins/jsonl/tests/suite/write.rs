@@ -10,7 +10,7 @@ use tensorferry_sdk::arrow_array::{
     StringArray, StructArray, TimestampMillisecondArray, UInt64Array, UnionArray, new_null_array,
 };
 use tensorferry_sdk::arrow_schema::{DataType, Field};
-use tensorferry_sdk::{ErrorKind, LossKind};
+use tensorferry_sdk::{ErrorKind, LossKind, Severity};
 
 #[test]
 fn what_json_cannot_say_is_said_in_strings() {
@@ -54,7 +54,7 @@ fn what_is_lost_is_said() {
 fn what_values_lose_is_said_however_deep_they_lie() {
     let losses = |name: &str, column: ArrayRef| {
         let (_, losses) = write(&[rows(vec![(name, column)])], "out.jsonl", &[]).unwrap();
-        losses.into_iter().map(|loss| (loss.kind, loss.what, loss.why)).collect::<Vec<_>>()
+        losses.into_iter().map(|loss| (loss.kind, loss.what, loss.why, loss.severity)).collect::<Vec<_>>()
     };
     let floats = |values: [f64; 2]| Arc::new(Float64Array::from(values.to_vec())) as ArrayRef;
     let inside = |values: ArrayRef| {
@@ -64,6 +64,7 @@ fn what_values_lose_is_said_however_deep_they_lie() {
     assert_eq!(losses("plain", inside(floats([1.0, 2.0]))), []);
     let of_numbers = losses("some", floats([1.5, f64::NAN]));
     assert!(of_numbers[0].2.contains("beside numbers"), "{of_numbers:?}");
+    assert_eq!(of_numbers[0].3, Severity::Note);
     let deep = losses("deep", inside(floats([f64::NAN, f64::INFINITY])));
     assert_eq!((deep[0].0, deep[0].1.as_str()), (LossKind::Metadata, "deep"));
     assert!(deep[0].2.contains("unless the schema says otherwise"), "{deep:?}");

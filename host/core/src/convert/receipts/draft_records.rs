@@ -14,7 +14,7 @@ use crate::records::schema_file::type_and_shape;
 use crate::tensors::stored::hex;
 use arrow_schema::{FieldRef, Schema};
 use std::sync::Arc;
-use tensorferry_sdk::{Result, arrow_schema};
+use tensorferry_sdk::{Result, Severity, arrow_schema};
 
 /// Records that have been written.
 pub(crate) struct WrittenRecords<'a> {
@@ -65,7 +65,8 @@ fn records(
     let WrittenRecords { format, schema, files, .. } = written;
     let found = hasher.finish();
     // What is written of a column that a loss names is less than was read of it.
-    let is_lost = |name: &str| report.losses.iter().any(|loss| loss.what == name);
+    let is_lost =
+        |name: &str| report.losses.iter().any(|loss| loss.what == name && loss.severity != Severity::Note);
     let digest = |of: &FileRows, field: &FieldRef| {
         let place = hasher.columns().iter().position(|column| column.name == *field.name())?;
         (!is_lost(field.name())).then(|| of.columns[place])

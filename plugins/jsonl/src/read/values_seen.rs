@@ -1,0 +1,56 @@
+//! Which columns of a schema that the user gave have had a value: one that never has is mostly a name with a typo, and
+//! the key that was meant is left out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tensorferry_sdk::arrow_array::{Array, RecordBatch};
+use tensorferry_sdk::arrow_schema::Schema;
+use tensorferry_sdk::{Loss, LossKind, LossSink, Result, Severity};
+
+/// Shared by all streams of a set.
+#[derive(Debug, Clone)]
+pub(super) struct ValuesSeen(Arc<[Column]>);
+
+#[derive(Debug)]
+struct Column {
+    name: String,
+    is_asked: AtomicBool,
+    has_value: AtomicBool,
+}
+
+impl ValuesSeen {
+    /// None so far.
+    pub(super) fn new(schema: &Schema) -> Self {
+        let column = |name: &String| Column {
+            name: name.clone(),
+            is_asked: AtomicBool::new(false),
+            has_value: AtomicBool::new(false),
+        };
+        Self(schema.fields().iter().map(|field| column(field.name())).collect())
+    }
+
+    /// Looks at a batch of some columns.
+    pub(super) fn look(&self, batch: &RecordBatch) {
+        for column in self.0.iter().filter(|column| !column.has_value.load(Ordering::Relaxed)) {
+            let Some(values) = batch.column_by_name(&column.name) else { continue };
+            column.is_asked.store(true, Ordering::Relaxed);
+            if values.null_count() < values.len() {
+                column.has_value.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Says which columns that were read had none.
+    ///
+    /// # Errors
+    /// As of the sink.
+    pub(super) fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
+        let is_empty = |column: &&Column| {
+            column.is_asked.load(Ordering::Relaxed) && !column.has_value.load(Ordering::Relaxed)
+        };
+        self.0.iter().filter(is_empty).try_for_each(|column| {
+            let why = "the schema names this column, and no line that was read has a value for it";
+            losses.loss(Loss::new(LossKind::Record, &column.name, why).severity(Severity::Note))
+        })
+    }
+}
