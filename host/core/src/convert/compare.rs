@@ -5,11 +5,14 @@ mod records;
 
 use crate::context::session::Session;
 use crate::convert::inspect::{Inspected, Look, inspect_found, temporary};
+use crate::convert::models;
 use crate::convert::sides::options_of;
 use crate::convert::steps;
 use crate::formats::registry::{Registry, holds_records};
+use crate::read::folder::shown;
 use crate::read::part::{self, Part};
 use crate::read::record_files::{self, FoundInput, InputChoice};
+use crate::read::source::FileSource;
 #[cfg(feature = "records")]
 use crate::records::diff::RecordDiff;
 use crate::steps::apply;
@@ -101,13 +104,24 @@ pub fn json(differences: &[Difference], tensors: usize) -> serde_json::Value {
     serde_json::json!({ "equal": differences.is_empty(), "tensors": tensors, "differences": list })
 }
 
+/// What is said of a folder that holds no model itself, if its sub-folders do.
+fn of_several(path: &Path, registry: &Registry, session: &Session) -> Option<Error> {
+    let root = path.is_dir().then(|| FileSource::open(path, session))?.ok()?;
+    let folders = models::folders(&root, registry, session).ok()?;
+    let error = Error::usage("a folder of several models: compare them one by one").file(shown(path));
+    (!folders.is_empty()).then(|| error.found(folders.join(", ")))
+}
+
 /// Compares two inputs.
 ///
 /// # Errors
 /// Usage, for options, parts or steps that neither input can have; whatever is wrong with either.
 pub fn compare(request: &Compared<'_>, registry: &Registry, session: &Session) -> Result<Found> {
     let choice = InputChoice { from: None, options: request.options, part: request.part };
-    let found = |path: &Path| record_files::find(path, choice, registry, session);
+    let found = |path: &Path| {
+        record_files::find(path, choice, registry, session)
+            .map_err(|error| of_several(path, registry, session).unwrap_or(error))
+    };
     let found = [found(request.a)?, found(request.b)?];
     // Beside tensors, and where a part or a tolerance is asked for, records are the tensors that they become.
     #[cfg(feature = "records")]

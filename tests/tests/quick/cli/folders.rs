@@ -37,6 +37,8 @@ fn a_pipeline_has_one_model_a_sub_folder() {
     ferry.convert(&output, &back, &["--to", "safetensors", "--strict"]);
     assert!(ferry.equal(&input.join("unet/diffusion_model.safetensors"), &back.join("unet")));
     assert!(ferry.equal(&input.join("text/encoder"), &back.join("text/encoder/model.safetensors")));
+    let both = ferry.on("diff", &input, &[back.to_str().unwrap()]).expect(2);
+    both.says(&["several models", "found text/encoder, unet"]);
 }
 
 #[test]

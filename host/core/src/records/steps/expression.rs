@@ -181,8 +181,15 @@ fn not_a_truth(found: &str) -> Error {
     Error::usage("expected a comparison").found(found)
 }
 
+/// A column's values as they are, however they are stored.
 fn column(batch: &RecordBatch, name: &str) -> Result<ArrayRef> {
-    nested::values(batch, &nested::find(batch.schema_ref(), name)?)
+    let values = nested::values(batch, &nested::find(batch.schema_ref(), name)?)?;
+    let unfolded = match values.data_type() {
+        DataType::Dictionary(_, unfolded) => &**unfolded,
+        DataType::RunEndEncoded(_, unfolded) => unfolded.data_type(),
+        _ => return Ok(values),
+    };
+    cast(&values, unfolded, true).map_err(|error| failed(&error).column(name))
 }
 
 impl Operator {
@@ -255,12 +262,6 @@ impl Operand {
 
 /// How many values or bytes each row of a column has.
 fn lengths(column: &ArrayRef) -> Result<ArrayRef> {
-    if let Some(dictionary) = column.as_any_dictionary_opt() {
-        return Ok(dictionary.with_values(lengths(dictionary.values())?));
-    }
-    if let Some(runs) = column.as_any_ree_opt() {
-        return Ok(runs.with_values(lengths(runs.values())?));
-    }
     let len = |len: usize| i64::try_from(len).unwrap_or(i64::MAX);
     let each = |length: &dyn Fn(usize) -> i64| -> Result<ArrayRef> {
         let lengths = (0..column.len()).map(length).collect();
@@ -517,7 +518,7 @@ impl Parser {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use arrow_array::{Float32Array, ListArray, UInt64Array, types::Int32Type};
+    use arrow_array::{DictionaryArray, Float32Array, ListArray, UInt64Array, types::Int32Type};
 
     fn batch() -> RecordBatch {
         let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(vec![
@@ -532,6 +533,7 @@ mod tests {
             ("t", Arc::new(StringArray::from(vec!["a", "b", "ab"]))),
             ("b", Arc::new(BooleanArray::from(vec![true, false, true]))),
             ("a b", Arc::new(lists)),
+            ("d", Arc::new(DictionaryArray::<Int32Type>::from_iter([Some("a"), None, Some("b")]))),
         ])
         .unwrap()
     }
@@ -558,6 +560,9 @@ mod tests {
         assert_eq!(rows("b or n = 1"), [yes, no, yes]);
         assert_eq!(rows("not (b and n = 1)"), [no, yes, yes]);
         assert_eq!(rows("1 is null"), [no, no, no]);
+        assert_eq!(rows("d = 'a' or d is null"), [yes, yes, no]);
+        assert_eq!(rows("d < t"), [no, no, no]);
+        assert_eq!(rows("len(d) = 1"), [yes, no, yes]);
     }
 
     #[test]
