@@ -4,7 +4,7 @@
 //!
 //! - A folder is a model if it holds a file whose very name some format declares (`saved_model.pb`,
 //!   `.metadata`), or a file of a format that has no endings of its own, or one of `MARKS` beside weights.
-//! - An index is a model, and the shards that it names are none. Shards without one are a model together, in formats that
+//! - An index or map is a model, and the shards that it names are none. Shards without one are a model together, in formats that
 //!   have such sets; in others, each is one.
 //! - Any other file is a model if it ends as files of a format do.
 
@@ -124,6 +124,9 @@ impl<'n> Among<'n> {
         }
         for name in others.into_iter().filter(|name| names.has_suffix(name)) {
             let Some(shard) = ShardName::parse(name) else {
+                if map_of(name).is_some_and(|map| files.contains(&map) && names.is_weight(&map)) {
+                    continue;
+                }
                 let bare = names.without_suffix(name).to_owned();
                 among.models.push(InputPath::file(name.to_owned(), bare));
                 continue;
@@ -145,6 +148,15 @@ impl<'n> Among<'n> {
         among.torn = indexes.into_values().filter(is_torn).map(|indexed| indexed.index).collect();
         among
     }
+}
+
+/// The map beside which a file would be one of Keras' shards: `m.weights.json` of `m_00003.weights.h5`.
+fn map_of(name: &str) -> Option<String> {
+    let (stem, rest) = name.rsplit_once('_')?;
+    let (number, ending) = rest.split_once('.')?;
+    let is_number = number.len() >= 5 && number.bytes().all(|c| c.is_ascii_digit());
+    let (ending, _) = ending.rsplit_once('.').filter(|_| is_number)?;
+    Some(format!("{stem}.{ending}.json"))
 }
 
 /// The sets that lie beside an index, by the stem and the count of their shards' names.
@@ -195,7 +207,7 @@ mod tests {
 
     fn names() -> NamePatterns {
         NamePatterns::for_tests(
-            &[".tensors", ".distcp", ".metadata", ".index", ".npz", ".pt"],
+            &[".tensors", ".distcp", ".metadata", ".index", ".npz", ".pt", ".weights.h5", ".weights.json"],
             &[
                 "*.tensors",
                 "*.tensors.index.json",
@@ -253,6 +265,15 @@ mod tests {
                 pair("ckpt-1.index", "ckpt-1"),
             ]
         );
+    }
+
+    #[test]
+    fn shards_beside_their_map_are_no_models() {
+        let files = ["m.weights.json", "m_00000.weights.h5", "m_00001.weights.h5", "epoch_00010.weights.h5"];
+        let expected = ["epoch_00010.weights.h5", "m.weights.json"];
+        assert_eq!(paths(&files, ModelDetection::Auto), expected);
+        let files = ["m.a.json", "m_00000.a.tensors"];
+        assert_eq!(paths(&files, ModelDetection::Auto), ["m_00000.a.tensors"]);
     }
 
     #[test]
