@@ -43,17 +43,28 @@ pub(crate) enum Found {
     Row(usize),
     /// A row of which the end is not there yet.
     Cut,
+    /// A row of more fields than are looked at.
+    TooMany,
     /// A field in quotes with more behind them, at this place.
     BehindQuote(usize),
     /// A field in quotes that never ends, from this place on.
     Unended(usize),
 }
 
-/// The fields of the row that a text begins with; `is_all`: nothing comes behind the text.
-pub(crate) fn row(text: &[u8], is_all: bool, dialect: Dialect, fields: &mut Vec<Field>) -> Found {
+/// The fields of the row that a text begins with, if these are at most so many; `is_all`: nothing comes behind the text.
+pub(crate) fn row(
+    text: &[u8],
+    is_all: bool,
+    dialect: Dialect,
+    most: usize,
+    fields: &mut Vec<Field>,
+) -> Found {
     fields.clear();
     let mut at = 0;
     loop {
+        if fields.len() == most {
+            return Found::TooMany;
+        }
         let quote = dialect.quote.filter(|quote| text.get(at) == Some(quote));
         let end = if let Some(quote) = quote {
             let start = at + 1;
@@ -114,7 +125,7 @@ mod tests {
 
     fn fields(text: &str) -> (Found, Vec<(&str, bool)>) {
         let mut fields = Vec::new();
-        let found = row(text.as_bytes(), true, COMMAS, &mut fields);
+        let found = row(text.as_bytes(), true, COMMAS, 3, &mut fields);
         (found, fields.into_iter().map(|field| (&text[field.text], field.is_quoted)).collect())
     }
 
@@ -127,16 +138,18 @@ mod tests {
         assert_eq!(fields("a\"b\""), (Found::Row(4), vec![("a\"b\"", false)]));
         assert_eq!(fields("\"a\"b").0, Found::BehindQuote(3));
         assert_eq!(fields("x,\"a").0, Found::Unended(2));
+        assert_eq!(fields("a,b,c"), (Found::Row(5), vec![("a", false), ("b", false), ("c", false)]));
+        assert_eq!(fields("a,b,\"\",").0, Found::TooMany);
     }
 
     #[test]
     fn a_row_is_the_same_wherever_the_text_is_cut() {
         let text = b"a,\"b\"\"\r\n\",c\r\nd";
         let mut whole = Vec::new();
-        assert_eq!(row(text, false, COMMAS, &mut whole), Found::Row(13));
+        assert_eq!(row(text, false, COMMAS, 3, &mut whole), Found::Row(13));
         for cut in 0..13 {
             let mut part = Vec::new();
-            let found = row(&text[..cut], false, COMMAS, &mut part);
+            let found = row(&text[..cut], false, COMMAS, 3, &mut part);
             assert!(found == Found::Cut, "{cut}: {found:?}");
         }
         assert_eq!(lines(&text[..13]), 2);

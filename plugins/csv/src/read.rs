@@ -92,7 +92,7 @@ const NO_TABLES: [&str; 4] = ["version https://git-lfs.github.com/spec/", "<!doc
 
 /// The names of a file's columns; none, if it has no line.
 fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
-    let mut rows = Rows::new(run, limits)?;
+    let mut rows = Rows::new(run, None, limits)?;
     if !rows.advance()? {
         return Ok(None);
     }
@@ -103,13 +103,6 @@ fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
         );
     }
     let count = rows.fields().len();
-    if count as u64 > limits.columns {
-        let expected = format!("at most {}, or --bound columns=N", limits.columns);
-        return Err(Error::limit("too many columns")
-            .file(run.file().text.name())
-            .expected(expected)
-            .found(count));
-    }
     if !run.file().has_header {
         return Ok(Some((0..count).map(|place| format!("f{place}")).collect()));
     }
@@ -154,8 +147,8 @@ impl RecordSet for Set {
     /// Fields that are not wanted are not parsed.
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let run = self.runs.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
-        let rows = Rows::new(run, &self.limits)?;
-        stream::open(rows, &self.schema, &self.places, self.count, &self.nulls, scan)
+        let rows = Rows::new(run, Some(self.count), &self.limits)?;
+        stream::open(rows, &self.schema, &self.places, &self.nulls, scan)
     }
 }
 

@@ -57,15 +57,17 @@ impl Codec {
         Self::ALL.into_iter().find(|codec| codec.word() == word).ok_or_else(unknown)
     }
 
-    /// What `input` is the compressed form of; `most`: what the index says that it comes to, and no more is read.
+    /// What `input` is the compressed form of; `most`: what the index says that it comes to, and no more is read;
+    /// `held`: how many bytes may be held in memory.
     ///
     /// # Errors
-    /// I/o; of snappy, what is wrong with its block.
+    /// I/o; of snappy, what is wrong with its block, or a limit.
     pub(crate) fn decompressed(
         self,
         input: impl Read + Send + 'static,
         len: u64,
         most: u64,
+        held: u64,
     ) -> io::Result<Box<dyn Read + Send>> {
         let input = BufReader::with_capacity(256 << 10, input);
         Ok(match self {
@@ -73,7 +75,7 @@ impl Codec {
             Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
             Self::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(input)),
             Self::Brotli => Box::new(brotli::Decompressor::new(input, 64 << 10)),
-            Self::Snappy => Box::new(io::Cursor::new(snappy_block(input, len, most)?)),
+            Self::Snappy => Box::new(io::Cursor::new(snappy_block(input, len, most, held)?)),
         })
     }
 
@@ -108,11 +110,22 @@ impl Codec {
     }
 }
 
-/// A block has no end before its end: it is there as a whole. What it claims is compared with what it can be first.
-fn snappy_block(mut input: impl Read, len: u64, most: u64) -> io::Result<Vec<u8>> {
+/// A block has no end before its end: it is there as a whole, and so are its bytes. What it claims is compared with what
+/// it can be first, and with what may be held.
+fn snappy_block(mut input: impl Read, len: u64, most: u64, held: u64) -> io::Result<Vec<u8>> {
+    let check = |together: u64| {
+        if together <= held {
+            return Ok(());
+        }
+        let error = Error::limit("a block of snappy is too long to hold in memory, where it is whole");
+        let expected = format!("at most {held} bytes with what it holds, or --bound header_bytes=N");
+        Err(io::Error::other(error.expected(expected).found(together)))
+    };
+    check(len)?;
     let mut block = Vec::new();
     input.read_to_end(&mut block)?;
     let claimed = snap::raw::decompress_len(&block).map_err(io::Error::other)? as u64;
+    check(len.saturating_add(claimed))?;
     if claimed > most || claimed > len.saturating_mul(MOST_SNAPPY) {
         return Err(io::Error::other("a block that says that it holds more than it can"));
     }

@@ -63,8 +63,8 @@ impl Format for WebDataset {
             .output_revision(1)
     }
 
-    fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
-        probe::score(source).map(Some)
+    fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
+        probe::score(source, context.limits()).map(Some)
     }
 
     fn record_reader(&self, options: &Options) -> Result<Box<dyn RecordReader>> {

@@ -5,15 +5,15 @@ use crate::input::{Codec, Input};
 use crate::read::{is_called, is_member};
 use crate::tar::{self, Entry as TarEntry};
 use std::io::Read;
-use tensorferry_sdk::{Entry, Result, Score, Source};
+use tensorferry_sdk::{Entry, Limits, Result, Score, Source};
 
 /// A tar beside a model's weights is a companion of the model.
 const IN_A_FOLDER: Score = Score(8);
 
 /// Whether the first blocks are those of a tar of samples.
-pub(crate) fn score(source: &dyn Source) -> Result<Score> {
+pub(crate) fn score(source: &dyn Source, limits: &Limits) -> Result<Score> {
     let prefix = match source.entry() {
-        Entry::File(name) => return of_file(source, name),
+        Entry::File(name) => return of_file(source, name, limits),
         Entry::Folder => "",
         Entry::Prefix(prefix) => prefix,
     };
@@ -22,7 +22,7 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     Ok(if any { found } else { Score::NO })
 }
 
-fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
+fn of_file(source: &dyn Source, name: &str, limits: &Limits) -> Result<Score> {
     let file = source.open(name)?;
     let len = source.len(file).min(64 << 10);
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
@@ -44,7 +44,7 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     }
     let Some(mut input) = Input::of_memory(text) else { return Ok(otherwise) };
     loop {
-        match tar::next(&mut input) {
+        match tar::next(&mut input, limits) {
             Ok(Some(TarEntry::File(member))) => {
                 return Ok(match tar::split(&member.path) {
                     Some(_) if named => Score::LIKELY,

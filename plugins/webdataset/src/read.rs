@@ -19,6 +19,8 @@ use tensorferry_sdk::{
 
 /// Bytes of one split, at least.
 const SPLIT: u64 = 8 << 20;
+/// How often a column's name is held, here and by who reads the columns.
+const COPIES_OF_A_NAME: u64 = 8;
 
 /// Reads files and folders of files.
 pub(crate) struct Reader {
@@ -48,12 +50,7 @@ impl RecordReader for Reader {
         let of = |member: &String| Field::new(member, self.type_of(member), true);
         let key = Field::new(&self.key, DataType::Utf8, false);
         let schema =
-            Schema::new(std::iter::once(key).chain(found.members.iter().map(of)).collect::<Vec<_>>());
-        let columns = schema.fields().len() as u64;
-        if columns > context.limits().columns {
-            let expected = format!("at most {}, or --bound columns=N", context.limits().columns);
-            return Err(Error::limit("too many columns").expected(expected).found(columns));
-        }
+            Schema::new(std::iter::once(key).chain(found.members.names.iter().map(of)).collect::<Vec<_>>());
         if let Some(key) = found.apart {
             let why = "its members lie apart from each other: each run of them is a sample of its own";
             losses.loss(Loss::new(LossKind::Record, format!("sample {key:?}"), why))?;
@@ -94,7 +91,7 @@ impl Reader {
 #[derive(Default)]
 struct Found {
     key_column: String,
-    members: BTreeSet<String>,
+    members: Members,
     splits: Vec<Split>,
     codecs: Vec<Codec>,
     /// Digests of the keys so far, and the first one that returned.
@@ -124,7 +121,7 @@ impl Found {
             self.codecs.push(codec);
         };
         let (mut any, mut end) = (false, 0);
-        while let Some(entry) = tar::next(&mut input)? {
+        while let Some(entry) = tar::next(&mut input, limits)? {
             context.check_cancelled()?;
             let member = match entry {
                 TarEntry::File(member) => member,
@@ -170,7 +167,7 @@ impl Found {
                         .expected(format!("one {ending:?} of {of:?}"))
                         .found(format!("{:?}", member.path)));
                 }
-                self.members.insert(ending);
+                self.members.add(ending, limits).map_err(|error| error.file(name).offset(member.offset))?;
             } else if !member.path.starts_with("__") {
                 self.others.get_or_insert((member.path.clone(), 0)).1 += 1;
             }
@@ -187,6 +184,38 @@ impl Found {
             let end = if codec == Codec::Plain { input.offset() } else { source.len(source.open(name)?) };
             add(start, end, samples);
         }
+        Ok(())
+    }
+}
+
+/// The members of all samples, which are columns.
+#[derive(Default)]
+struct Members {
+    names: BTreeSet<String>,
+    /// Bytes of the names together.
+    bytes: u64,
+}
+
+impl Members {
+    /// Adds one, if it is not there yet: a file can name others without end.
+    fn add(&mut self, name: String, limits: &Limits) -> Result<()> {
+        if self.names.contains(&name) {
+            return Ok(());
+        }
+        // The keys are a column too.
+        let columns = self.names.len() as u64 + 2;
+        if columns > limits.columns {
+            let expected = format!("at most {}, or --bound columns=N", limits.columns);
+            return Err(Error::limit("too many columns").expected(expected).found(columns));
+        }
+        self.bytes += name.len() as u64;
+        let most = limits.header_bytes / COPIES_OF_A_NAME;
+        if self.bytes > most {
+            let error = Error::limit("the names of columns are too long to hold in memory");
+            let expected = format!("at most {most} bytes together (--bound header_bytes=N allows more)");
+            return Err(error.expected(expected).found(self.bytes));
+        }
+        self.names.insert(name);
         Ok(())
     }
 }
@@ -222,7 +251,7 @@ impl RecordSet for Set {
         if let Input::Plain(file) = &input {
             input = Input::Plain(file.part(of.offset, of.offset + of.bytes));
         }
-        let rows = stream::open(input, &self.schema, scan, self.zeros.clone())?;
+        let rows = stream::open(input, &self.schema, scan, self.zeros.clone(), &self.limits)?;
         narrowed(rows, &self.schema, &Scan { first_row: 0, limit: None, ..scan.clone() })
     }
 

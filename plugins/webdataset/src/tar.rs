@@ -13,11 +13,11 @@
 //! | 345 | 155 | what comes before the name and a slash, in ustar |
 
 use crate::input::Input;
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::{Error, Limits, Result};
 
 /// Bytes of a block.
 pub(crate) const BLOCK: u64 = 512;
-/// The longest name that is believed.
+/// The longest records of pax that are believed: they may hold more than a name.
 const LONGEST: u64 = 1 << 20;
 
 /// A plain file of a tar. The input stands at its first byte.
@@ -42,14 +42,14 @@ pub(crate) enum Entry {
 /// The next entry; none at the end.
 ///
 /// # Errors
-/// Malformed, with the place.
-pub(crate) fn next(input: &mut Input) -> Result<Option<Entry>> {
+/// Malformed, with the place; a limit: a name that is too long.
+pub(crate) fn next(input: &mut Input, limits: &Limits) -> Result<Option<Entry>> {
     let offset = input.offset();
     let name = input.file_name().to_owned();
-    next_at(input, offset).map_err(|error| error.file(name).offset(offset))
+    next_at(input, offset, limits).map_err(|error| error.file(name).offset(offset))
 }
 
-fn next_at(input: &mut Input, offset: u64) -> Result<Option<Entry>> {
+fn next_at(input: &mut Input, offset: u64, limits: &Limits) -> Result<Option<Entry>> {
     let (mut long_name, mut long_size) = (None, None);
     loop {
         let Some(header) = input.block()? else {
@@ -70,7 +70,7 @@ fn next_at(input: &mut Input, offset: u64) -> Result<Option<Entry>> {
                 let records = extra(input, size)?;
                 for (key, value) in pax(&records)? {
                     match key {
-                        "path" => long_name = Some(value.to_owned()),
+                        "path" => long_name = Some(bounded(value, limits)?),
                         "size" => {
                             let wrong =
                                 || Error::malformed("a size in pax records that is no number").found(value);
@@ -86,7 +86,7 @@ fn next_at(input: &mut Input, offset: u64) -> Result<Option<Entry>> {
             b'g' => pax(&extra(input, size)?).map(drop)?,
             b'L' => {
                 let bytes = extra(input, size)?;
-                long_name = Some(text(&bytes)?.to_owned());
+                long_name = Some(bounded(text(&bytes)?, limits)?);
             }
             b'K' => drop(extra(input, size)?),
             b'S' => return Err(Error::unsupported("a sparse member")),
@@ -132,9 +132,18 @@ fn check_end(input: &mut Input) -> Result<()> {
     Ok(())
 }
 
+/// A name, if it is not too long.
+fn bounded(name: &str, limits: &Limits) -> Result<String> {
+    if name.len() as u64 <= limits.name_bytes {
+        return Ok(name.to_owned());
+    }
+    let expected = format!("at most {} bytes, or --bound name_bytes=N", limits.name_bytes);
+    Err(Error::limit("a member's name is too long").expected(expected).found(name.len()))
+}
+
 fn extra(input: &mut Input, size: u64) -> Result<Vec<u8>> {
     if size > LONGEST {
-        return Err(Error::malformed("a name that is too long").expected(LONGEST).found(size));
+        return Err(Error::malformed("a header that is too long").expected(LONGEST).found(size));
     }
     let bytes = input.take(size)?.to_vec();
     input.skip(padding(size))?;

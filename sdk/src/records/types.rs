@@ -30,10 +30,16 @@ static WORDS: [(&str, DataType); 21] = [
 static OTHERS: [(&str, &str); 4] =
     [("float", "float32"), ("double", "float64"), ("bytes", "binary"), ("string", "utf8")];
 
-/// The type of a word: `int64`, `utf8`, `timestamp[us]`, `timestamp[us, UTC]`, `decimal128(10, 2)`, or any as Arrow's
-/// Rust library writes it.
+/// How many brackets a word opens, at most: Arrow's parser calls itself for each, on a stack that has an end.
+const MOST_BRACKETS: usize = 256;
+
+/// The type of a word: `int64`, `utf8`, `timestamp[us]`, `timestamp[us, UTC]`, `decimal128(10, 2)`, or any of at most 256
+/// brackets as Arrow's Rust library writes it.
 #[must_use]
 pub fn type_named(word: &str) -> Option<DataType> {
+    if word.matches(['(', '[', '{']).count() > MOST_BRACKETS {
+        return None;
+    }
     let plain = OTHERS.iter().find(|(other, _)| *other == word).map_or(word, |(_, plain)| plain);
     if let Some((_, data_type)) = WORDS.iter().find(|(known, _)| *known == plain) {
         return Some(data_type.clone());
@@ -158,6 +164,9 @@ mod tests {
         assert_eq!(type_named("string"), Some(DataType::Utf8));
         assert_eq!(type_word(&DataType::LargeUtf8), "utf8");
         assert_eq!([type_named("int65"), type_named(""), type_named("timestamp[us, ")], [None, None, None]);
+        let nested = |depth| "List(".repeat(depth) + "Int64" + &")".repeat(depth);
+        assert!(type_named(&nested(MOST_BRACKETS)).is_some());
+        assert_eq!(type_named(&nested(100_000)), None);
     }
 
     #[test]

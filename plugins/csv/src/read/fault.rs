@@ -1,5 +1,6 @@
 //! Errors about a row.
 
+use std::fmt::Display;
 use tensorferry_sdk::Error;
 
 /// What to do where a guess at types was wrong.
@@ -11,7 +12,7 @@ pub(super) fn shown(value: &str) -> String {
 }
 
 /// The error for a row of another number of fields than there are columns.
-pub(super) fn ragged(expected: usize, found: usize) -> Error {
+pub(super) fn ragged(expected: usize, found: impl Display) -> Error {
     Error::malformed("a row with another number of fields than there are columns")
         .expected(format!("{expected} fields"))
         .found(found)

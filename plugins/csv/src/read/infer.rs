@@ -1,6 +1,5 @@
 //! Finds the types of columns in the rows of all files, and where runs of rows begin on the way.
 
-use super::fault::ragged;
 use super::rows::{Rows, Run};
 use crate::kind::Kind;
 use crate::options::ReadOptions;
@@ -84,7 +83,7 @@ fn scan(
     context: &dyn Context,
 ) -> Result<(Vec<Kind>, Vec<Run>)> {
     let mut kinds = vec![Kind::None; columns];
-    let mut rows = Rows::new(run, context.limits())?;
+    let mut rows = Rows::new(run, Some(columns), context.limits())?;
     rows.skip_header()?;
     let most = options.infer.unwrap_or(u64::MAX);
     let is_plain = run.file().text.is_plain();
@@ -93,9 +92,6 @@ fn scan(
     while read < most && rows.advance()? {
         if read.is_multiple_of(PAUSE) {
             context.check_cancelled()?;
-        }
-        if rows.fields().len() != columns {
-            return Err(rows.at(ragged(columns, rows.fields().len())));
         }
         for (place, kind) in kinds.iter_mut().enumerate() {
             // Of text nothing more can be learnt.

@@ -1,5 +1,6 @@
 //! The rows of a part of a file, one after the other: only one is in memory, and what was read ahead.
 
+use super::fault::ragged;
 use crate::dialect::{self, Dialect, Field, Found};
 use std::borrow::Cow;
 use std::io::Read;
@@ -80,15 +81,17 @@ pub(super) struct Rows {
     lines: u64,
     is_first: bool,
     most: u64,
-    columns: u64,
+    /// How many fields each row has, where that is known already, and how many it may have.
+    count: Option<usize>,
+    columns: usize,
 }
 
 impl Rows {
-    /// The rows of a run, its header among them.
+    /// The rows of a run, its header among them. `count`: how many fields each has, where that is known already.
     ///
     /// # Errors
     /// I/o.
-    pub(super) fn new(run: &Run, limits: &Limits) -> Result<Self> {
+    pub(super) fn new(run: &Run, count: Option<usize>, limits: &Limits) -> Result<Self> {
         Ok(Self {
             file: run.file.clone(),
             input: run.file.text.bytes(run.start, run.end, limits)?,
@@ -103,7 +106,8 @@ impl Rows {
             lines: 0,
             is_first: run.start == 0,
             most: limits.header_bytes,
-            columns: limits.columns,
+            count,
+            columns: usize::try_from(limits.columns).unwrap_or(usize::MAX),
         })
     }
 
@@ -121,7 +125,8 @@ impl Rows {
     /// Goes to the next row that is not an empty line; whether there is one.
     ///
     /// # Errors
-    /// Malformed: a field in quotes that does not end as one; a limit, for a row that is too long; i/o.
+    /// Malformed: a field in quotes that does not end as one, another number of fields; a limit, for a row that is too
+    /// long; i/o.
     pub(super) fn advance(&mut self) -> Result<bool> {
         if self.is_first {
             self.skip_mark()?;
@@ -135,9 +140,11 @@ impl Rows {
                 if text.is_empty() && self.is_at_end {
                     return Ok(false);
                 }
-                match dialect::row(text, self.is_at_end, self.file.dialect, &mut self.fields) {
+                let dialect = self.file.dialect;
+                match dialect::row(text, self.is_at_end, dialect, self.columns, &mut self.fields) {
                     Found::Row(len) => break len,
                     Found::Cut => self.fill()?,
+                    Found::TooMany => return Err(self.too_many()),
                     Found::BehindQuote(place) => {
                         let found =
                             String::from_utf8_lossy(&text[place..text.len().min(place + 10)]).into_owned();
@@ -159,16 +166,13 @@ impl Rows {
             if memory > self.most {
                 return Err(self.too_long());
             }
-            if self.fields.len() as u64 > self.columns {
-                let expected = format!("at most {}, or --bound columns=N", self.columns);
-                return Err(
-                    self.at(Error::limit("too many fields").expected(expected).found(self.fields.len()))
-                );
+            if matches!(&*self.fields, [only] if !only.is_quoted && only.text.is_empty()) {
+                continue;
             }
-            let is_blank = matches!(&*self.fields, [only] if !only.is_quoted && only.text.is_empty());
-            if !is_blank {
-                return Ok(true);
-            }
+            return match self.count {
+                Some(count) if count != self.fields.len() => Err(self.at(ragged(count, self.fields.len()))),
+                _ => Ok(true),
+            };
         }
     }
 
@@ -229,6 +233,18 @@ impl Rows {
         error.context(format!("line {}", self.line)).file(self.file.text.name()).offset(self.offset)
     }
 
+    fn too_many(&self) -> Error {
+        let found = format!("more than {}", self.columns);
+        let error = match self.count {
+            Some(count) => ragged(count, found),
+            None => {
+                let expected = format!("at most {}, or --bound columns=N", self.columns);
+                Error::limit("too many columns").expected(expected).found(found)
+            }
+        };
+        self.at(error)
+    }
+
     fn too_long(&self) -> Error {
         let error = Error::limit("a row is too long to hold in memory (--bound header_bytes=N allows more)");
         self.at(error.expected(format!("one that takes at most {} bytes", self.most)))
@@ -262,14 +278,14 @@ impl Rows {
             }
             self.buffer.resize(self.buffer.len() * 2, 0);
         }
-        let len = loop {
+        // All of it: what is looked at again behind each short read of a decoder is a long row from its beginning.
+        while self.filled < self.buffer.len() && !self.is_at_end {
             match self.input.read(&mut self.buffer[self.filled..]) {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                result => break result.map_err(|error| self.file.text.failed(error).offset(self.offset))?,
+                Err(error) => return Err(self.file.text.failed(error).offset(self.offset)),
+                Ok(len) => (self.filled, self.is_at_end) = (self.filled + len, len == 0),
             }
-        };
-        self.filled += len;
-        self.is_at_end = len == 0;
+        }
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Streams rows in batches: the texts of each column, cast to its type.
 
-use super::fault::{HINT, ragged, shown};
+use super::fault::{HINT, shown};
 use super::rows::Rows;
 use arrow_cast::CastOptions;
 use base64::Engine as _;
@@ -17,7 +17,7 @@ use tensorferry_sdk::{Error, Result};
 /// Bytes of a batch, at most: the offsets of a column have 31 bits.
 const LONGEST: u64 = 1 << 30;
 
-/// Streams the columns and rows that are asked for. `places`: which field of a row each column is; `count`: how many a row has.
+/// Streams the columns and rows that are asked for. `places`: which field of a row each column is.
 ///
 /// # Errors
 /// What is wrong with the header; a plugin error, for columns that are not there.
@@ -25,7 +25,6 @@ pub(super) fn open(
     mut rows: Rows,
     schema: &SchemaRef,
     places: &[usize],
-    count: usize,
     nulls: &[String],
     scan: &Scan,
 ) -> Result<Batched> {
@@ -35,9 +34,8 @@ pub(super) fn open(
     rows.skip_header()?;
     Ok(Box::new(Stream {
         rows,
-        columns: wanted.iter().map(|place| (places[*place], StringBuilder::new())).collect(),
+        columns: wanted.iter().map(|place| (places[*place], StringBuilder::with_capacity(0, 0))).collect(),
         schema,
-        count,
         nulls: nulls.to_vec(),
         lines: Vec::new(),
         skip: scan.first_row,
@@ -52,7 +50,6 @@ struct Stream {
     schema: SchemaRef,
     /// Of each column the field, and the texts.
     columns: Vec<(usize, StringBuilder)>,
-    count: usize,
     nulls: Vec<String>,
     /// In which line each row begins, and where.
     lines: Vec<(u64, u64)>,
@@ -64,19 +61,9 @@ struct Stream {
 }
 
 impl Stream {
-    fn advance(&mut self) -> Result<bool> {
-        if !self.rows.advance()? {
-            return Ok(false);
-        }
-        match self.rows.fields().len() {
-            found if found == self.count => Ok(true),
-            found => Err(self.rows.at(ragged(self.count, found))),
-        }
-    }
-
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
         while self.skip > 0 {
-            if !self.advance()? {
+            if !self.rows.advance()? {
                 return Ok(None);
             }
             self.skip -= 1;
@@ -84,7 +71,7 @@ impl Stream {
         self.lines.clear();
         let mut bytes = 0;
         while self.lines.len() < self.most_rows && bytes < self.most_bytes && self.left > 0 {
-            if !self.advance()? {
+            if !self.rows.advance()? {
                 break;
             }
             let (offset, line, len) = self.rows.place();

@@ -263,3 +263,26 @@ fn a_name_and_text_are_asked_for() {
     assert_eq!(score("a.csv", b"{\"a\": 1}\n{\"a\": 2}\n"), Score::NO);
     assert_eq!(score("a.csv", b"{\"a\": 1}\n"), Score::LIKELY);
 }
+
+#[test]
+fn fields_without_end_are_not_held() {
+    let commas = ",".repeat(100_000);
+    for given in [&[][..], &[("infer", "1")]] {
+        let said = refusal(format!("a,b\n1,2\n{commas}\n"), given, "{}");
+        let expected = "expected 2 fields, found more than 16384";
+        assert!(said.contains("line 3") && said.contains(expected), "{said}");
+    }
+    for given in [&[][..], &[("header", "false")]] {
+        let said = refusal(&commas, given, "{}");
+        assert!(said.contains("line 1") && said.contains("columns=N"), "{said}");
+    }
+}
+
+#[test]
+fn a_schema_that_nests_is_refused_as_one() {
+    let deep = format!("{{\"a\": \"{}Int64{}\"}}", "List(".repeat(100_000), ")".repeat(100_000));
+    for schema in [&*deep, r#"{"a": "List(Int64)"}"#, r#"{"a": {"b": "int64"}}"#] {
+        let error = read_with("a\n1\n", &[("schema", "schema.json")], schema).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage, "{error:.200}");
+    }
+}

@@ -38,7 +38,7 @@ impl Decompressed {
         limits: &Limits,
     ) -> Result<Self> {
         let most = len.saturating_mul(MOST_EXPANSION).saturating_add(limits.expanded_bytes);
-        let reader = codec.decompressed(bytes, len, said.min(most));
+        let reader = codec.decompressed(bytes, len, said.min(most), limits.header_bytes);
         let reader = reader.map_err(|error| damaged(error).file(name))?;
         Ok(Self {
             name: name.to_owned(),

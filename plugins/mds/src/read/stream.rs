@@ -14,6 +14,8 @@ use tensorferry_sdk::{Error, Limits, Result};
 
 /// Bytes of a batch, at most: the offsets of a column have 31 bits.
 const LONGEST: u64 = 1 << 30;
+/// Bytes of a row beside its values, for each column: an offset, also of an empty text.
+const BESIDE: u64 = 4;
 
 /// The columns of a set, and what those of arrays are read as.
 pub(super) struct Layout {
@@ -90,6 +92,7 @@ impl Stream {
                 column.push(value).map_err(named)?;
                 bytes += value.len() as u64;
             }
+            bytes += BESIDE * self.places.len() as u64;
             (rows, self.left) = (rows + 1, self.left - 1);
         }
         if rows == 0 {

@@ -94,3 +94,35 @@ fn shards_of_other_columns_are_no_set() {
     assert_eq!(kind, ErrorKind::Malformed);
     assert!(text.contains("shard 1") && text.contains("other columns"), "{text}");
 }
+
+#[test]
+fn a_block_of_snappy_is_held_as_a_whole_or_refused() {
+    let texts: ArrayRef = Arc::new(BinaryArray::from_vec(vec![&[7; 1000]; 1000]));
+    let files = files(&[rows(vec![("a", texts)])], &[("compression", "snappy")]);
+    let opened = |most: u64| {
+        let mut limits = Limits::default();
+        limits.header_bytes = most;
+        let context = MemoryContext::new(limits);
+        records::open(&Mds, &[], Arc::new(folder(&files)), &context)
+            .and_then(|set| records::read(&*set, &tensorferry_sdk::records::Batches::default()))
+    };
+    // Each sample has a thousand bytes, and all of them a million.
+    let error = opened(500_000).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+    let said = error.to_string();
+    assert!(said.contains("shard.00000.mds.snappy") && said.contains("header_bytes=N"), "{said}");
+    opened(2_000_000).unwrap();
+}
+
+#[test]
+fn rows_of_empty_texts_count() {
+    let empty: ArrayRef = Arc::new(BinaryArray::from_vec(vec![&[]; 5000]));
+    let names: Vec<String> = (0..100).map(|n| format!("c{n}")).collect();
+    let columns = names.iter().map(|name| (&**name, empty.clone())).collect();
+    let files = files(&[rows(columns)], &[("compression", "zstd")]);
+    let set = records::open(&Mds, &[], Arc::new(folder(&files)), &MemoryContext::default()).unwrap();
+    let request = tensorferry_sdk::records::Batches { bytes: 100_000, ..Default::default() };
+    let batches = records::read(&*set, &request).unwrap().concat();
+    assert!(batches.iter().all(|batch| batch.num_rows() <= 250), "{}", batches[0].num_rows());
+    assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 5000);
+}

@@ -9,10 +9,13 @@ use tensorferry_sdk::arrow_array::builder::{BinaryBuilder, Int64Builder, StringB
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef};
 use tensorferry_sdk::records::{Batched, Scan, stream_error};
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::{Error, Limits, Result};
 
 /// Bytes of a batch's column, at most: its offsets have 31 bits.
 const LONGEST: u64 = 1 << 30;
+/// What a row counts for each column, whether it has the member or not. It is half of an offset: the arrays of a batch cost
+/// time and memory too, and with thousands of columns shorter batches would consist of that.
+const BESIDE: u64 = 2;
 
 /// Streams the samples that are asked for, in whole columns.
 ///
@@ -23,6 +26,7 @@ pub(super) fn open(
     schema: &SchemaRef,
     scan: &Scan,
     zeros: Arc<[AtomicBool]>,
+    limits: &Limits,
 ) -> Result<Batched> {
     let all = || (0..schema.fields().len()).collect();
     let wanted: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
@@ -46,6 +50,7 @@ pub(super) fn open(
         left: scan.limit.unwrap_or(u64::MAX),
         rows: scan.rows.max(1),
         bytes: scan.bytes.clamp(1, LONGEST),
+        limits: limits.clone(),
     }))
 }
 
@@ -57,11 +62,12 @@ enum Column {
 }
 
 impl Column {
+    /// An empty one, without room for rows: there may be many columns that few rows have.
     fn new(data_type: &DataType) -> Self {
         match data_type {
-            DataType::Utf8 => Self::Text(StringBuilder::new()),
-            DataType::Int64 => Self::Number(Int64Builder::new()),
-            _ => Self::Bytes(BinaryBuilder::new()),
+            DataType::Utf8 => Self::Text(StringBuilder::with_capacity(0, 0)),
+            DataType::Int64 => Self::Number(Int64Builder::with_capacity(0)),
+            _ => Self::Bytes(BinaryBuilder::with_capacity(0, 0)),
         }
     }
 
@@ -70,6 +76,14 @@ impl Column {
             std::str::from_utf8(bytes)
                 .map_err(|_| Error::malformed("a text that is not UTF-8: read it with -i members=bytes"))
         };
+        let held = match self {
+            Self::Text(builder) => builder.values_slice().len(),
+            Self::Number(_) => 0,
+            Self::Bytes(builder) => builder.values_slice().len(),
+        };
+        if i32::try_from(held.saturating_add(bytes.len())).is_err() {
+            return Err(Error::limit("a value of 2 GiB or more").found(bytes.len()));
+        }
         match self {
             Self::Text(builder) => builder.append_value(text()?),
             Self::Number(builder) => {
@@ -129,6 +143,7 @@ struct Stream {
     left: u64,
     rows: usize,
     bytes: u64,
+    limits: Limits,
 }
 
 impl Stream {
@@ -137,7 +152,7 @@ impl Stream {
         if let Some(member) = self.next.take() {
             return Ok(Some(member));
         }
-        while let Some(entry) = tar::next(&mut self.input)? {
+        while let Some(entry) = tar::next(&mut self.input, &self.limits)? {
             let Entry::File(member) = entry else { continue };
             if tar::split(&member.path).is_some() {
                 return Ok(Some(member));
@@ -157,6 +172,7 @@ impl Stream {
             self.columns[place].push(key.as_bytes())?;
         }
         let (mut next, mut bytes) = (Some(first), key.len() as u64);
+        let most = self.limits.header_bytes;
         while let Some(member) = next {
             let ending = match tar::split(&member.path) {
                 Some((of, ending)) if of == key => ending,
@@ -167,12 +183,20 @@ impl Stream {
             };
             match self.places.get(&ending).filter(|_| row.is_some()) {
                 Some(&place) => {
+                    bytes = bytes.saturating_add(member.size);
+                    if bytes > most {
+                        let error = Error::limit(format!("sample {key:?} is too long to hold in memory"));
+                        let expected = format!("at most {most} bytes of members, or --bound header_bytes=N");
+                        let error = error.file(self.input.file_name()).column(&ending).offset(member.offset);
+                        return Err(error
+                            .expected(expected)
+                            .found(format!("{bytes} with this member of {}", member.size)));
+                    }
                     let (found, column) = (self.input.take(member.size)?, &mut self.columns[place]);
                     column.push(found).map_err(|error| error.column(&ending).offset(member.offset))?;
                     if matches!(column, Column::Number(_)) && has_zeros(found) {
                         self.zeros[self.wanted[place]].store(true, Ordering::Relaxed);
                     }
-                    bytes += member.size;
                 }
                 None => self.input.skip(member.size)?,
             }
@@ -182,7 +206,7 @@ impl Stream {
         if let Some(row) = row {
             self.columns.iter_mut().for_each(|column| column.fill(row + 1));
         }
-        Ok(Some(bytes))
+        Ok(Some(bytes + BESIDE * self.columns.len() as u64))
     }
 
     fn batch(&mut self) -> Result<Option<RecordBatch>> {

@@ -12,7 +12,7 @@ use tensorferry_sdk::conformance::{Preset, Sample, check};
 use tensorferry_sdk::memory::pairs;
 use tensorferry_sdk::memory::records;
 use tensorferry_sdk::records::Batches;
-use tensorferry_sdk::{Entry, ErrorKind, Loss, MemoryContext, MemorySource, Result, Side, Target};
+use tensorferry_sdk::{Entry, ErrorKind, Limits, Loss, MemoryContext, MemorySource, Result, Side, Target};
 use tensorferry_webdataset::WebDataset;
 
 fn read(source: MemorySource, given: &[(&str, &str)]) -> Result<(Vec<RecordBatch>, Vec<Loss>)> {
@@ -210,4 +210,71 @@ fn keys_that_would_be_read_as_others_are_refused() {
     assert!(error.to_string().contains("one key"), "{error}");
     let error = written("a.tar", &[rows(&["a"])], &[("key", "id")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
+}
+
+/// The error for a tar of these members under some limits, or its batches.
+fn read_within(
+    members: &[(String, usize)],
+    name: &str,
+    limit: (&str, u64),
+    request: &Batches,
+) -> Result<Vec<RecordBatch>> {
+    let mut bytes = Vec::new();
+    for (path, len) in members {
+        let keyed: [(&str, ArrayRef); 2] = [
+            ("__key__", Arc::new(StringArray::from(vec![path.split('.').next().unwrap()]))),
+            (path.split_once('.').unwrap().1, Arc::new(BinaryArray::from_vec(vec![&vec![0; *len]]))),
+        ];
+        let (one, _) = written("a.tar", &[RecordBatch::try_from_iter(keyed).unwrap()], &[]).unwrap();
+        // What stands behind the member's blocks is the archive's end.
+        let record = if path.len() > 100 { 512 + (path.len() + 13).next_multiple_of(512) } else { 0 };
+        bytes.extend_from_slice(&one[..record + 512 + len.next_multiple_of(512)]);
+    }
+    bytes.resize(bytes.len() + 1024, 0);
+    let bytes = if name.ends_with("zst") { zstd::bulk::compress(&bytes, 3).unwrap() } else { bytes };
+    let mut limits = Limits::default();
+    assert!(limits.set(limit.0, limit.1));
+    let context = MemoryContext::new(limits);
+    let set = records::open(&WebDataset, &[], Arc::new(MemorySource::file(name, bytes)), &context)?;
+    Ok(records::read(&*set, request)?.concat())
+}
+
+#[test]
+fn what_one_sample_holds_is_bounded() {
+    let members: Vec<_> = (0..30).map(|n| (format!("s.m{n}"), 100_000)).collect();
+    for name in ["a.tar", "a.tar.zst"] {
+        let read = |most, columns: Option<Vec<usize>>| {
+            read_within(&members, name, ("header_bytes", most), &Batches { columns, ..Batches::default() })
+        };
+        let error = read(1 << 20, None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+        let said = error.to_string();
+        for part in [name, "\"s\"", "\"m10\"", "header_bytes=N", "1100001", "100000"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        // What is not wanted is not held.
+        read(1 << 20, Some(vec![0, 1, 30])).unwrap();
+        assert_eq!(read(4 << 20, None).unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn long_names_and_columns_without_end_are_refused() {
+    let long = |n: usize| vec![(format!("k.{}", "m".repeat(n)), 0)];
+    let error = read_within(&long(70_000), "a.tar", ("nesting", 1), &Batches::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit, "{error:.200}");
+    assert!(error.to_string().contains("name_bytes=N"), "{error}");
+    read_within(&long(60_000), "a.tar", ("nesting", 1), &Batches::default()).unwrap();
+
+    let others: Vec<_> = (0..60).map(|n| (format!("k{n}.{}{n}", "m".repeat(80)), 0)).collect();
+    for (limit, most, said) in [("columns", 50, "columns=N"), ("header_bytes", 32 << 10, "header_bytes=N")] {
+        let error = read_within(&others, "a.tar.zst", (limit, most), &Batches::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+        assert!(error.to_string().contains(said) && error.to_string().contains("offset"), "{error}");
+    }
+    // Each row has room for all columns, whatever it has itself.
+    let request = Batches { bytes: 1000, ..Batches::default() };
+    let batches = read_within(&others, "a.tar.zst", ("columns", 61), &request).unwrap();
+    assert!(batches.len() > 6, "{}", batches.len());
+    assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 60);
 }
