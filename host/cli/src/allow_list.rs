@@ -13,7 +13,8 @@ use tensorferry_sdk::{Error, Result};
 /// A list: paths by their sums.
 pub(crate) type AllowList = BTreeMap<String, String>;
 
-/// The user's list; `None` if there is none, so that every library may be opened.
+/// The user's list; `None` if there is none, so that every library may be opened. In a folder that this user may not enter,
+/// a service's home say, there may be one: then none but ferry's own may be.
 ///
 /// # Errors
 /// I/o, if it cannot be read, or if others may write to it: then nobody knows what may be opened.
@@ -24,7 +25,10 @@ pub(crate) fn read() -> Result<Option<AllowList>> {
 fn read_from(path: &Path) -> Result<Option<AllowList>> {
     let failed = |e: std::io::Error| Error::from(e).context("the list of allowed plugins").file(shown(path));
     let metadata = match path.metadata() {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(Some(AllowList::new())),
         metadata => metadata.map_err(failed)?,
     };
     let is_own = [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid());

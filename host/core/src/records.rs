@@ -19,6 +19,7 @@ pub mod flow;
 pub(crate) mod held;
 pub mod index;
 pub mod lines;
+pub(crate) mod lists;
 mod nested;
 mod progress;
 pub mod rows;

@@ -5,6 +5,7 @@ use super::column_path::{ColumnPath, Hop};
 use super::spool::{Spool, SpooledTensor, Spools};
 use crate::records::cast::cast;
 use crate::records::encoding;
+use crate::records::lists::lists_or_maps;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
@@ -147,7 +148,7 @@ impl<'a> ColumnSpooler<'a> {
                 })
             }
             Some(Hop::List) => {
-                let (offsets, values) = encoding::lists_or_maps(array).ok_or_else(|| unexpected(array))?;
+                let (offsets, values) = lists_or_maps(array).ok_or_else(|| unexpected(array))?;
                 self.push_lists(level, &offsets, nulls)?;
                 self.each_run(nulls, array.len(), |column, begin, end, is_valid| {
                     let (begin, end) = (offsets[begin], offsets[end]);

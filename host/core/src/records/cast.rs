@@ -1,7 +1,7 @@
 //! Casts of columns to other types. Numbers, also those in lists, and texts are cast here. arrow-cast does the rest:
 //! it has every pair of types that there is, and is compiled without optimisation for that.
 
-use crate::records::encoding::lists;
+use crate::records::lists::lists;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,

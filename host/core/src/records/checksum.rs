@@ -4,8 +4,9 @@
 //! A row counts as its columns' values, taken [flat](super::encoding) and cast to the type that was read back;
 //! a null is as good as no column.
 
-use super::encoding::{RowEncoder, depth, is_bytes, is_text, leaf_type, unfolded};
+use super::encoding::{RowEncoder, is_bytes, is_text, unfolded};
 use super::flow::Flow;
+use super::lists::{depth, leaf_type};
 use arrow_schema::{DataType, Schema};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Loss, LossKind, Result, arrow_schema};

@@ -8,8 +8,9 @@
 
 use super::cast::cast;
 use super::checksum::can_be_cast;
-use super::encoding::{RowEncoder, depth, is_text, leaf_type, unfolded};
+use super::encoding::{RowEncoder, is_text, unfolded};
 use super::flow::Flow;
+use super::lists::{depth, leaf_type};
 use super::zones::in_known_zones;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};

@@ -7,7 +7,8 @@
 //!                 for each row: its encoding (see `encoding`), taken flat)
 //! ```
 
-use super::encoding::{MISSING, RowEncoder, is_text, leaf_type};
+use super::encoding::{MISSING, RowEncoder, is_text};
+use super::lists::leaf_type;
 use super::schema_file::type_and_shape;
 use crate::tensors::content::ContentDigest;
 use arrow_array::{Array, RecordBatch};

@@ -17,10 +17,11 @@
 //! that it is equal to none.
 
 use super::cast::cast;
+use super::lists::{lists, lists_or_maps};
 use super::zones::in_known_zones;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, LargeBinaryArray, MapArray, OffsetSizeTrait};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, LargeBinaryArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType};
 use half::f16;
@@ -72,26 +73,6 @@ impl RowEncoder {
         } else {
             self.values.append(self.begins[row]..self.begins[row + 1], to);
         }
-    }
-}
-
-/// The type of a column's values, below all lists.
-pub(super) fn leaf_type(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            leaf_type(field.data_type())
-        }
-        other => other,
-    }
-}
-
-/// How many lists lie within each other in a type.
-pub(super) fn depth(data_type: &DataType) -> usize {
-    match data_type {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            1 + depth(field.data_type())
-        }
-        _ => 0,
     }
 }
 
@@ -308,35 +289,4 @@ fn flat(column: &ArrayRef) -> (ArrayRef, Vec<usize>) {
         values = items;
     }
     (values, begins)
-}
-
-/// Where lists begin among their values, and these; `None` if an array holds no lists.
-pub(crate) fn lists(array: &ArrayRef) -> Option<(Vec<usize>, ArrayRef)> {
-    Some(match array.data_type() {
-        DataType::List(_) => {
-            let lists = array.as_list::<i32>();
-            (places(lists.value_offsets()), lists.values().clone())
-        }
-        DataType::LargeList(_) => {
-            let lists = array.as_list::<i64>();
-            (places(lists.value_offsets()), lists.values().clone())
-        }
-        DataType::FixedSizeList(_, len) => {
-            let len = usize::try_from(*len).unwrap_or(0);
-            let begins = (0..=array.len()).map(|list| list * len).collect();
-            (begins, array.as_fixed_size_list().values().clone())
-        }
-        _ => return None,
-    })
-}
-
-/// As [`lists`], the entries of maps among them.
-pub(crate) fn lists_or_maps(array: &ArrayRef) -> Option<(Vec<usize>, ArrayRef)> {
-    let of_maps =
-        |maps: &MapArray| (places(maps.value_offsets()), Arc::new(maps.entries().clone()) as ArrayRef);
-    lists(array).or_else(|| array.as_map_opt().map(of_maps))
-}
-
-fn places<O: OffsetSizeTrait>(offsets: &[O]) -> Vec<usize> {
-    offsets.iter().map(|at| at.as_usize()).collect()
 }

@@ -1,6 +1,6 @@
 //! The numbers of a column as people read what they stand for: a time, a decimal.
 
-use super::encoding::leaf_type;
+use super::lists::leaf_type;
 use super::zones::in_known_zones;
 use arrow_array::make_array;
 use arrow_buffer::Buffer;

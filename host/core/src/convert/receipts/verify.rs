@@ -136,7 +136,7 @@ impl Checked {
     fn rows(
         &mut self,
         _: &FileSource,
-        _: (&RecordsRecord, &[crate::engine::context::loss::LossRecord]),
+        _: (&RecordsRecord, &[crate::context::loss::LossRecord]),
         _: &RegisteredFormat,
         _: &Session,
     ) -> Result<()> {

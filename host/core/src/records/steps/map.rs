@@ -2,8 +2,8 @@
 
 use super::{Narrows, RecordAction, RecordStep, Upstream};
 use crate::records::cast::{cast, fraction};
-use crate::records::encoding::{leaf_type, lists};
 use crate::records::flow::{self, Flow};
+use crate::records::lists::{leaf_type, lists};
 use crate::records::nested;
 use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, RecordBatch};
