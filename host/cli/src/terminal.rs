@@ -133,6 +133,8 @@ impl Write for JsonLines {
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
+        let rest = std::mem::take(&mut self.0);
+        std::io::stdout().write_all(escaped(&String::from_utf8_lossy(&rest)).as_bytes())?;
         std::io::stdout().flush()
     }
 }

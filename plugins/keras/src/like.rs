@@ -5,7 +5,7 @@ use crate::config;
 use crate::hdf5::{Dataset, Element, File, Header, Held, Place};
 use crate::input::{Input, Weights};
 use crate::model::{Model, part};
-use crate::options::Missing;
+use crate::options::MissingValues;
 use crate::{ARCHIVE_SUFFIX, CONFIG, METADATA, WEIGHTS};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl Template {
         &self,
         catalog: &dyn CatalogView,
         target: &Target,
-        missing: Missing,
+        missing: MissingValues,
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
@@ -139,7 +139,7 @@ impl Template {
     fn choose<'a>(
         &'a self,
         catalog: &'a dyn CatalogView,
-        missing: Missing,
+        missing: MissingValues,
         layout: &mut dyn LayoutSink,
     ) -> Result<(Vec<Chosen<'a>>, Vec<&'a str>)> {
         let (mut chosen, mut unmatched): (Vec<Chosen<'_>>, Vec<&str>) = (Vec::new(), Vec::new());
@@ -155,13 +155,13 @@ impl Template {
             };
             // Where no variable may be missing, one whose tensor cannot be written may not either.
             let mut leave = |error: Error| match missing {
-                Missing::Refused => {
+                MissingValues::Refused => {
                     let found = format!("{}, as {:?}", form(Some(view.dtype), view.shape), view.name);
                     let expected =
                         "a tensor that can take its place, or -o missing=keep, which takes its values";
                     Err(error.file(&self.like).tensor(path).expected(expected).found(found))
                 }
-                Missing::Kept => layout.omit(tensor, error.message()),
+                MissingValues::Kept => layout.omit(tensor, error.message()),
             };
             if slot.number.map(|(dtype, _)| dtype) != Some(view.dtype) || slot.shape != view.shape {
                 leave(Error::usage(format!("the file of -o like= has {} there", slot.form())))?;
@@ -209,7 +209,7 @@ impl Template {
         &self,
         chosen: &[Chosen<'_>],
         unmatched: &[&str],
-        missing: Missing,
+        missing: MissingValues,
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
     ) -> Result<()> {
@@ -234,7 +234,7 @@ impl Template {
         }
         let listed = |names: &[&str]| list(names.iter().map(|name| format!("{name:?}")));
         let Some(names) = listed(&variables) else { return Ok(()) };
-        if missing == Missing::Refused {
+        if missing == MissingValues::Refused {
             let error = Error::usage("no tensor for some of the variables of what -o like= names")
                 .file(&self.like)
                 .expected(format!("tensors for {names}, or -o missing=keep, which takes its values"));

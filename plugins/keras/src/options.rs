@@ -39,16 +39,16 @@ const LIKE: TypedOption<Option<String>> = TypedOption::source(
      of its own; .keras and .h5 need it, since a configuration is not made of weights",
 );
 
-const MISSING: TypedOption<Missing> = TypedOption::choice(
+const MISSING: TypedOption<MissingValues> = TypedOption::choice(
     Writer,
     "missing",
-    &[("refuse", Missing::Refused), ("keep", Missing::Kept)],
+    &[("refuse", MissingValues::Refused), ("keep", MissingValues::Kept)],
     "variables of like that no tensor is for: keep takes the values that like has, and lists them",
 );
 
 /// What becomes of variables that no tensor is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
+pub(crate) enum MissingValues {
     /// They are an error.
     Refused,
     /// They keep their values.
@@ -86,13 +86,13 @@ pub(crate) struct WriteOptions {
     /// The file that is written again.
     pub(crate) like: Option<String>,
     /// What becomes of its variables that no tensor is for.
-    pub(crate) missing: Missing,
+    pub(crate) missing: MissingValues,
 }
 
 impl WriteOptions {
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let (like, missing) = (LIKE.get(options)?, MISSING.get(options)?);
-        if like.is_none() && missing == Missing::Kept {
+        if like.is_none() && missing == MissingValues::Kept {
             return Err(Error::usage(format!(
                 "{MISSING}=keep takes values of what {LIKE} names: give that too"
             )));

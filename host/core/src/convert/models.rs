@@ -154,7 +154,7 @@ fn read_below<'a>(
 /// Whether a sub-folder is another step of a run that a model was read from: that model's reader has taken the files of
 /// one whose name differs in its number alone (`iter_0000010` beside `iter_0000020`, `100` beside `200`).
 pub(crate) fn is_other_step<'m, 's: 'm>(
-    mut models: impl Iterator<Item = &'m InputModel<'s>>,
+    models: impl Iterator<Item = &'m InputModel<'s>>,
     folder: &str,
 ) -> bool {
     let is_digit = |c: char| c.is_ascii_digit();
@@ -162,14 +162,14 @@ pub(crate) fn is_other_step<'m, 's: 'm>(
     let is_step =
         |rest: &str| rest.trim_start_matches(is_digit).starts_with('/') && rest.starts_with(is_digit);
     let is_own = |name: &str| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    // The model of a step by itself is no model of the run.
+    let is_around = |model: &&InputModel<'_>| model.folder.is_empty() || stem.starts_with(&model.path_of(""));
     stem != folder
-        && models.any(|model| {
-            // The model of a step by itself is no model of the run.
-            let is_around = model.folder.is_empty() || stem.starts_with(&model.path_of(""));
+        && models.filter(is_around).any(|model| {
             let read: Vec<String> =
                 model.input.source.opened().into_iter().map(|name| model.path_of(name)).collect();
-            let of_a_step = read.iter().any(|name| name.strip_prefix(stem).is_some_and(is_step));
-            is_around && of_a_step && !read.iter().any(|name| is_own(name))
+            read.iter().any(|name| name.strip_prefix(stem).is_some_and(is_step))
+                && !read.iter().any(|name| is_own(name))
         })
 }
 
