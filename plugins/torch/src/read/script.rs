@@ -16,7 +16,7 @@ use super::{Reading, STATE_DICT};
 use std::sync::Arc;
 use tensorferry_sdk::{Loss, LossKind, Node, NodeId, Result};
 use tensorferry_torch_file::archive::{Archive, Method};
-use tensorferry_torch_file::{ObjectFile, flatten};
+use tensorferry_torch_file::{Names, ObjectFile, flatten};
 
 const CONSTANTS: &str = "constants";
 
@@ -31,14 +31,16 @@ pub(super) fn is_script(archive: &Archive) -> bool {
 /// Reads the tensors of the module and its constants. The tree is the module's state dict.
 pub(super) fn read(reading: &mut Reading<'_, '_>, archive: &Arc<Archive>) -> Result<NodeId> {
     let mut entries = Vec::new();
+    // Places may look alike (`d["1"]` and `d[1]`, or an attribute `constants`), and a mapping has a key once.
+    let mut keys = Names::default();
     let module = open(reading, archive, "data.pkl", "data/")?;
     for (name, tensor) in flatten(&module, module.root(), "", &mut reading.to)?.tensors {
-        entries.push((reading.to.catalog.node(Node::text(&name))?, tensor));
+        entries.push((reading.to.catalog.node(Node::text(&keys.take(&name)))?, tensor));
     }
     let constants = open(reading, archive, "constants.pkl", "constants/")?;
     let constants = flatten(&constants, constants.root(), CONSTANTS, &mut reading.to)?;
     if !constants.tensors.is_empty() {
-        entries.push((reading.to.catalog.node(Node::text(CONSTANTS))?, constants.node));
+        entries.push((reading.to.catalog.node(Node::text(&keys.take(CONSTANTS)))?, constants.node));
     }
     let why = "the program is not carried, nor what its modules hold that is not a tensor";
     reading.to.catalog.loss(Loss::new(LossKind::Graph, "code", why))?;

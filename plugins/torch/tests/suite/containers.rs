@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use tensorferry_sdk::memory::MemoryView;
-use tensorferry_sdk::{CatalogView, LossKind, MemoryContext, MemorySource};
+use tensorferry_sdk::{CatalogView, LossKind, MemoryContext, MemorySource, Node};
 use tensorferry_torch::Torch;
 
 fn file(name: &str) -> Vec<u8> {
@@ -84,6 +84,24 @@ fn typed_lists_of_torchscript_are_lists() {
     let catalog = catalog(&script(&[(text("many"), value)]).bytes()).unwrap();
     let names: Vec<&str> = catalog.tensors().iter().map(|tensor| &*tensor.name).collect();
     assert_eq!(names, ["w", "many.0"]);
+}
+
+/// `{"1": w, 1: w}` and an attribute of the name under which the constants stand.
+#[test]
+fn places_of_torchscript_may_look_alike() {
+    let weight = || tensor(storage("FloatStorage", "0", 4), 0, &[4], &[1]);
+    let twins = dict(&[(text("1"), weight()), (int(1), weight())]);
+    let mut zip = script(&[(text("d"), twins), (text("constants"), weight())]);
+    zip.entries.retain(|entry| !entry.central.name.ends_with(b"constants.pkl"));
+    zip.add("constants.pkl", &pickle(&tuple(&[weight()])));
+    zip.add("constants/0", &[7; 16]);
+    let catalog = catalog(&zip.bytes()).unwrap();
+    let names: Vec<&str> = catalog.tensors().iter().map(|tensor| &*tensor.name).collect();
+    assert_eq!(names, ["w", "d.1", "d.1#2", "constants", "constants.0"]);
+    let tree = catalog.tree();
+    let root = tree.root().and_then(|root| tree.get(root)).unwrap();
+    let keys = root.entries().map(|(key, _)| tree.get(key).and_then(Node::as_text).unwrap());
+    assert_eq!(keys.collect::<Vec<_>>(), ["w", "d.1", "d.1#2", "constants", "constants#2"]);
 }
 
 /// A call that would leave a file.
