@@ -38,6 +38,15 @@ fn drive_any(target: &str, seeds: &[Vec<u8>]) {
     tensorferry_tests::fuzz::drive(target, seeds, targets::named(target));
 }
 
+/// Pickles and programs inside an archive: all seeds of them are what libFuzzer kept.
+#[test]
+#[ignore = "fuzzes for five seconds a target"]
+fn survives_mutated_records_of_archives() {
+    for target in ["deepspeed_pickle", "megatron_pickle", "torch_exported", "torch_script"] {
+        drive_any(target, &tensorferry_tests::fuzz::kept(target));
+    }
+}
+
 /// What libFuzzer found worth keeping is read, whatever test drives its target.
 #[test]
 fn survives_what_was_kept() {
