@@ -1,6 +1,9 @@
 //! What each fuzz target reads: for libFuzzer (`fuzz_targets/readers.rs`), and for the tests that run the same
 //! targets on the stable toolchain (`tests/tests/fuzz`).
 
+#[path = "orbax.rs"]
+pub(crate) mod orbax;
+
 use std::sync::LazyLock;
 use tensorferry_arrow::Arrow;
 use tensorferry_csv::Csv;
@@ -13,7 +16,6 @@ use tensorferry_mds::Mds;
 use tensorferry_megatron::Megatron;
 use tensorferry_numpy::Numpy;
 use tensorferry_onnx::Onnx;
-use tensorferry_orbax::Orbax;
 use tensorferry_parquet::Parquet;
 use tensorferry_safetensors::Safetensors;
 use tensorferry_sdk::conformance::Preset;
@@ -29,7 +31,7 @@ use tensorferry_webdataset::WebDataset;
 pub(crate) type Target = fn(&[u8]) -> bool;
 
 /// All targets, by their names.
-pub(crate) const TARGETS: [(&str, Target); 44] = [
+pub(crate) const TARGETS: [(&str, Target); 45] = [
     ("arrow_file", |bytes| fuzz::read_records(&Arrow, "in.arrow", bytes)),
     ("arrow_stream", |bytes| fuzz::read_records(&Arrow, "in.arrows", bytes)),
     ("csv", |bytes| fuzz::read_records(&Csv, "in.csv", bytes)),
@@ -50,12 +52,22 @@ pub(crate) const TARGETS: [(&str, Target); 44] = [
     ("mds_index", |bytes| fuzz::read_records_among(&Mds, &MDS, "index.json", bytes)),
     ("mds_shard", |bytes| {
         // A length that is another one would be all that is found.
-        let mut files = MDS.clone();
-        for (_, text) in files.iter_mut().filter(|(name, _)| name == "index.json") {
-            let length = format!("\"bytes\": {}", bytes.len());
-            *text = String::from_utf8_lossy(text).replace("\"bytes\": 4035", &length).into_bytes();
-        }
-        fuzz::read_records_among(&Mds, &files, "shard.00000.mds", bytes)
+        let len = format!("\"bytes\": {}", bytes.len());
+        let packed = zstd::encode_all(bytes, 1).expect("memory does not fail");
+        let zip = format!(
+            r#""zip_data": {{"basename": "shard.00000.mds.zstd", "bytes": {}, "hashes": {{}}}}"#,
+            packed.len()
+        );
+        let words = [
+            ("\"bytes\": 4035", len),
+            ("\"compression\": null", "\"compression\": \"zstd:1\"".to_owned()),
+            ("\"zip_data\": null", zip),
+        ];
+        let plain = with_index(&MDS, &words[..1]);
+        let mut compressed = with_index(&MDS, &words);
+        compressed.retain(|(name, _)| name != "shard.00000.mds");
+        let is_read = fuzz::read_records_among(&Mds, &plain, "shard.00000.mds", bytes);
+        fuzz::read_records_among(&Mds, &compressed, "shard.00000.mds.zstd", &packed) && is_read
     }),
     ("megatron_pickle", |bytes| in_folder(&Megatron, &MEGATRON, &MEGATRON[0].0, &archive_of(bytes, &[]))),
     ("megatron_ranks", |bytes| one_of(&Megatron, &MEGATRON, bytes)),
@@ -65,8 +77,9 @@ pub(crate) const TARGETS: [(&str, Target); 44] = [
     ("numpy_archive", |bytes| fuzz::read(&numpy_with_all(), "arrays.npz", bytes)),
     ("onnx", |bytes| fuzz::read(&Onnx, "model.onnx", bytes)),
     ("onnx_external", |bytes| in_folder(&Onnx, &ONNX, "model.onnx", bytes)),
-    ("orbax_manifest", |bytes| in_folder(&Orbax, &OCDBT, "manifest.ocdbt", bytes)),
-    ("orbax_zarr", |bytes| in_folder(&Orbax, &ZARR, "w/.zarray", bytes)),
+    ("orbax_chunk", orbax::read_chunk),
+    ("orbax_store", orbax::read_store),
+    ("orbax_zarr", orbax::read_description),
     ("parquet", |bytes| fuzz::read_records(&Parquet, "in.parquet", bytes)),
     ("safetensors", |bytes| fuzz::read(&Safetensors, "model.safetensors", bytes)),
     ("tf_bundle", |bytes| fuzz::read_bundle(&TfBundle, bytes)),
@@ -109,8 +122,6 @@ static DCP: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("torch/dcp_single/
 static MDS: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("mds/all_encodings"));
 static MEGATRON: LazyLock<Files> = LazyLock::new(|| ranks("megatron/gpt_tp2_pp2"));
 static ONNX: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("onnx/external_many_files"));
-static OCDBT: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("orbax/ocdbt_minimal_writer/db"));
-static ZARR: LazyLock<Files> = LazyLock::new(|| vec![("w/0.0".to_owned(), vec![1; 64])]);
 static ZERO2: LazyLock<Files> = LazyLock::new(|| ranks("deepspeed/zero2_bf16"));
 static ZERO3: LazyLock<Files> = LazyLock::new(|| ranks("deepspeed/zero3_fp32"));
 
@@ -156,6 +167,17 @@ fn one_of(format: &dyn Format, files: &Files, bytes: &[u8]) -> bool {
 
 fn in_folder(format: &dyn Format, files: &Files, name: &str, bytes: &[u8]) -> bool {
     fuzz::read_among(format, files, name, bytes)
+}
+
+/// A data set of MDS whose index has other words.
+fn with_index(files: &Files, words: &[(&str, String)]) -> Files {
+    let mut files = files.clone();
+    for (_, text) in files.iter_mut().filter(|(name, _)| name == "index.json") {
+        for (from, to) in words {
+            *text = String::from_utf8_lossy(text).replace(from, to).into_bytes();
+        }
+    }
+    files
 }
 
 /// A torch archive of this pickle, with eight storages of 64 bytes.

@@ -1,11 +1,16 @@
-//! Orbax's reader comes back from whatever is in an OCDBT store's manifest, and from whatever describes an array.
+//! Orbax's reader comes back from whatever is in a store of OCDBT, whatever describes an array, and whatever a chunk is.
 
 use crate::drive_any;
+use crate::targets::orbax::ocdbt_bytes::{MANIFEST, NODE, inner};
+use crate::targets::orbax::{LEAF, chunk_of_blosc};
 use std::path::PathBuf;
-use tensorferry_tests::fixtures::cases;
+use tensorferry_orbax::Orbax;
+use tensorferry_sdk::memory::MemoryView;
+use tensorferry_sdk::{Entry, MemoryContext, MemorySource};
+use tensorferry_tests::fixtures::{cases, folder};
 
-/// The files of this name in all cases.
-fn seeds(name: &str) -> Vec<Vec<u8>> {
+/// All files of all cases.
+fn files() -> Vec<(PathBuf, Vec<u8>)> {
     let mut open: Vec<PathBuf> = cases("orbax", "").into_iter().map(|case| case.folder).collect();
     let mut found = Vec::new();
     while let Some(at) = open.pop() {
@@ -13,8 +18,38 @@ fn seeds(name: &str) -> Vec<Vec<u8>> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 open.push(path);
-            } else if path.file_name().unwrap() == name {
-                found.push(std::fs::read(path).unwrap());
+            } else {
+                let bytes = std::fs::read(&path).unwrap();
+                found.push((path, bytes));
+            }
+        }
+    }
+    found
+}
+
+/// The files of this name in all cases.
+fn seeds(name: &str) -> Vec<Vec<u8>> {
+    files()
+        .into_iter()
+        .filter(|(path, _)| path.file_name().unwrap() == name)
+        .map(|(_, bytes)| bytes)
+        .collect()
+}
+
+/// The bodies of all manifests or nodes that lie in the files.
+fn bodies(magic: u32) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    for (_, bytes) in files() {
+        for at in 0..bytes.len() {
+            let Some(frame) = bytes[at..].strip_prefix(&magic.to_be_bytes()) else { continue };
+            let len = frame.first_chunk().map_or(0, |len| u64::from_le_bytes(*len));
+            // The magic, the length, the version, the compression, the body, the checksum.
+            let body =
+                usize::try_from(len).ok().and_then(|len| bytes.get(at + 14..(at + len).checked_sub(4)?));
+            match body {
+                Some(body) if bytes[at + 13] == 1 => found.extend(zstd::decode_all(body).ok()),
+                Some(body) => found.push(body.to_vec()),
+                None => {}
             }
         }
     }
@@ -23,9 +58,52 @@ fn seeds(name: &str) -> Vec<Vec<u8>> {
 
 #[test]
 #[ignore = "fuzzes for five seconds a target"]
-fn survives_mutated_manifests_and_arrays() {
-    let (manifests, arrays) = (seeds("manifest.ocdbt"), seeds(".zarray"));
-    assert!(manifests.len() >= 8 && arrays.len() >= 20, "{} {}", manifests.len(), arrays.len());
-    drive_any("orbax_manifest", &manifests);
+fn survives_mutated_stores_and_arrays() {
+    let (manifests, nodes) = ([seeds("manifest.ocdbt"), bodies(MANIFEST)].concat(), bodies(NODE));
+    let arrays = [seeds(".zarray"), seeds("zarr.json")].concat();
+    assert!(manifests.len() >= 16 && nodes.len() >= 8, "{} {}", manifests.len(), nodes.len());
+    assert!(arrays.len() >= 30, "{}", arrays.len());
+    let node = inner(1, "d/x", &[(b"w/.zarray".to_vec(), 0, 0, LEAF.len() as u64)], false);
+    drive_any("orbax_store", &[manifests, nodes, vec![node[14..node.len() - 4].to_vec()]].concat());
     drive_any("orbax_zarr", &arrays);
+    let stored = std::fs::read(folder().join("orbax/zarr2_compressors/z/c_blosc/0.0")).unwrap();
+    // Four chunks of a byte, and where each lies.
+    let index = (0..4_u64).flat_map(|at| [at, 1]).flat_map(u64::to_le_bytes);
+    let shard: Vec<u8> = [1, 2, 3, 4].into_iter().chain(index).collect();
+    drive_any("orbax_chunk", &[blosc_chunks(), vec![stored, shard]].concat());
+}
+
+/// 48 zeros by each codec of blosc, elements of four bytes, shuffled by bytes and by bits.
+fn blosc_chunks() -> Vec<Vec<u8>> {
+    let zeros = [0; 48];
+    let stored_zlib =
+        [b"\x78\x01\x01\x30\x00\xcf\xff", &zeros[..], &(48_u32 << 16 | 1).to_be_bytes()].concat();
+    let parts = [
+        // A zero, 45 more that are copied from it, two as they are.
+        (0, vec![0, 0, 7 << 5, 36, 0, 1, 0, 0]),
+        (1, [&[0xf0, 33], &zeros[..]].concat()),
+        (2, snap::raw::Encoder::new().compress_vec(&zeros).unwrap()),
+        (3, stored_zlib),
+        (4, zstd::encode_all(&zeros[..], 1).unwrap()),
+    ];
+    let chunk = |codec: u8, shuffle: u8, part: &[u8]| {
+        // One block, which is not split, and begins behind the header.
+        let part_len = u32::try_from(part.len()).unwrap();
+        let words = [48, 48, 24 + part_len, 20, part_len].map(u32::to_le_bytes).concat();
+        [&[2, 1, 16 | shuffle | codec << 5, 4], &words[..], part].concat()
+    };
+    let chunks: Vec<_> =
+        parts.iter().flat_map(|(codec, part)| [1, 4].map(|shuffle| chunk(*codec, shuffle, part))).collect();
+    for bytes in &chunks {
+        assert_eq!(decoded(bytes), zeros);
+    }
+    chunks
+}
+
+/// The array whose one chunk this is.
+fn decoded(chunk: &[u8]) -> Vec<u8> {
+    let source = MemorySource::new(Entry::Folder, chunk_of_blosc(chunk).into_iter().collect());
+    let context = MemoryContext::default();
+    let view = MemoryView::read(&Orbax, &[], &source, &context).unwrap();
+    view.tensor_named("w").unwrap().2
 }

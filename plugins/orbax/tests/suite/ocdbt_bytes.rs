@@ -3,6 +3,11 @@
 use std::collections::BTreeMap;
 use tensorferry_sdk::crc32c;
 
+/// How a manifest begins.
+pub(crate) const MANIFEST: u32 = 0x0cdb_3a2a;
+/// How a node begins.
+pub(crate) const NODE: u32 = 0x0cdb_20de;
+
 /// A value of a leaf.
 #[derive(Clone)]
 pub(crate) enum Kv {
@@ -29,7 +34,8 @@ fn lens<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     column(texts.into_iter().map(|text| text.len() as u64))
 }
 
-fn frame(magic: u32, body: &[u8], is_zstd: bool) -> Vec<u8> {
+/// A manifest or a node around its body.
+pub(crate) fn frame(magic: u32, body: &[u8], is_zstd: bool) -> Vec<u8> {
     let body = if is_zstd { zstd::encode_all(body, 1).unwrap() } else { body.to_vec() };
     let content = [&[0, u8::from(is_zstd)][..], &body].concat();
     let len = 16 + content.len() as u64;
@@ -49,7 +55,7 @@ fn node(height: u8, path: &str, keys: &[&[u8]], rest: &[Vec<u8>], is_zstd: bool)
     let shared = vec![0; keys.len() - 1];
     let count = varint(keys.len() as u64);
     let head = [&[height][..], &file_table(path), &count, &shared, &lens(keys.iter().copied())].concat();
-    frame(0x0cdb_20de, &[head, rest.concat()].concat(), is_zstd)
+    frame(NODE, &[head, rest.concat()].concat(), is_zstd)
 }
 
 /// A node whose children are in one file, each with its key, the length of its prefix, its offset and its length.
@@ -101,6 +107,6 @@ pub(crate) fn store(data: &[u8], offset: usize, len: usize, height: u8) -> BTree
         varint(offset as u64),
         varint(len as u64),
     ];
-    let manifest = frame(0x0cdb_3a2a, &manifest.concat(), false);
+    let manifest = frame(MANIFEST, &manifest.concat(), false);
     BTreeMap::from([("manifest.ocdbt".to_owned(), manifest), ("d/x".to_owned(), data.to_vec())])
 }

@@ -1,0 +1,74 @@
+//! Parts of an Orbax checkpoint, each alone hostile among others that are whole.
+
+#[allow(dead_code, reason = "the plugin's tests use the rest")]
+#[path = "../../plugins/orbax/tests/suite/ocdbt_bytes.rs"]
+pub(crate) mod ocdbt_bytes;
+
+use ocdbt_bytes::{Kv, MANIFEST, NODE, frame, leaf, store};
+use std::sync::LazyLock;
+use tensorferry_orbax::Orbax;
+use tensorferry_sdk::crc32c;
+use tensorferry_tests::fuzz;
+
+/// The root is there, whatever the manifest says of it.
+static STORE: LazyLock<super::Files> = LazyLock::new(|| fuzz::files_of("orbax/ocdbt_minimal_writer/db"));
+
+/// A leaf of an array of four bytes: what a root has below it.
+pub(crate) static LEAF: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let array = described(4, "null").into_bytes();
+    leaf("", &[(b"w/.zarray", Kv::Inline(array)), (b"w/0", Kv::Inline(vec![1; 4]))], false)
+});
+
+/// A shard of four chunks of a byte.
+const SHARDED: &str = r#"{"zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "uint8", "fill_value": 0,
+    "chunk_key_encoding": {"name": "default"},
+    "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
+    "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1], "index_location": "end",
+        "codecs": [{"name": "bytes"}],
+        "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]}}]}"#;
+
+/// Bytes of its index before the checksum: where each chunk lies, and its length.
+const SHARD_INDEX: usize = 4 * 16;
+
+/// Reads a store of OCDBT: the bytes are its manifest, the body of its manifest, and the body of its root, each with a
+/// right checksum.
+pub(super) fn read_store(bytes: &[u8]) -> bool {
+    let is_manifest = fuzz::read_among(&Orbax, &STORE, "manifest.ocdbt", bytes);
+    let is_body = fuzz::read_among(&Orbax, &STORE, "manifest.ocdbt", &frame(MANIFEST, bytes, false));
+    let node = frame(NODE, bytes, false);
+    let data = [&LEAF[..], &node].concat();
+    let height = bytes.first().copied().unwrap_or_default();
+    let files: super::Files = store(&data, LEAF.len(), node.len(), height).into_iter().collect();
+    fuzz::read_among(&Orbax, &files, "d/x", &data) || is_body || is_manifest
+}
+
+/// Reads an array: the bytes are its description, of zarr 2 and of zarr 3.
+pub(super) fn read_description(bytes: &[u8]) -> bool {
+    let files = ["w/0", "w/0.0", "w/c/0", "w/c/0/0"].map(|name| (name.to_owned(), vec![1; 64]));
+    let is_second = fuzz::read_among(&Orbax, &files, "w/.zarray", bytes);
+    fuzz::read_among(&Orbax, &files, "w/zarr.json", bytes) || is_second
+}
+
+/// Reads an array: the bytes are its one chunk, of blosc and as a shard of chunks, the index of which gets a right checksum.
+pub(super) fn read_chunk(bytes: &[u8]) -> bool {
+    let is_blosc = fuzz::read_among(&Orbax, &chunk_of_blosc(bytes), "w/0", bytes);
+    let index = &bytes[bytes.len().saturating_sub(SHARD_INDEX)..];
+    let shard = [bytes, &crc32c(index).to_le_bytes()].concat();
+    fuzz::read_among(&Orbax, &[("w/zarr.json".to_owned(), SHARDED.into())], "w/c/0", &shard) || is_blosc
+}
+
+/// An array of which this is the one chunk. A length that is not the array's would be all that is found.
+pub(crate) fn chunk_of_blosc(chunk: &[u8]) -> super::Files {
+    let len = chunk.get(4..8).and_then(|len| len.try_into().ok()).map_or(1, u32::from_le_bytes);
+    let blosc = r#"{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}"#;
+    let array = described(len.clamp(1, 1 << 16), blosc).into_bytes();
+    vec![("w/.zarray".to_owned(), array), ("w/0".to_owned(), chunk.to_vec())]
+}
+
+/// An array of bytes in one chunk.
+fn described(len: u32, compressor: &str) -> String {
+    format!(
+        r#"{{"zarr_format": 2, "shape": [{len}], "chunks": [{len}], "dtype": "|u1", "fill_value": 0, "order": "C",
+            "filters": null, "compressor": {compressor}}}"#
+    )
+}
