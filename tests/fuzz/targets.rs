@@ -51,7 +51,7 @@ pub(crate) const TARGETS: [(&str, Target); 45] = [
     ("jsonl", |bytes| fuzz::read_records(&JsonLines, "in.jsonl", bytes)),
     ("mds_index", |bytes| fuzz::read_records_among(&Mds, &MDS, "index.json", bytes)),
     ("mds_shard", |bytes| {
-        // A length that is another one would be all that is found.
+        // Plain, and as a compressed shard. A length that is another one would be all that is found.
         let len = format!("\"bytes\": {}", bytes.len());
         let packed = zstd::encode_all(bytes, 1).expect("memory does not fail");
         let zip = format!(
@@ -63,8 +63,8 @@ pub(crate) const TARGETS: [(&str, Target); 45] = [
             ("\"compression\": null", "\"compression\": \"zstd:1\"".to_owned()),
             ("\"zip_data\": null", zip),
         ];
-        let plain = with_index(&MDS, &words[..1]);
-        let mut compressed = with_index(&MDS, &words);
+        let plain = mds_with_index(&words[..1]);
+        let mut compressed = mds_with_index(&words);
         compressed.retain(|(name, _)| name != "shard.00000.mds");
         let is_read = fuzz::read_records_among(&Mds, &plain, "shard.00000.mds", bytes);
         fuzz::read_records_among(&Mds, &compressed, "shard.00000.mds.zstd", &packed) && is_read
@@ -169,9 +169,9 @@ fn in_folder(format: &dyn Format, files: &Files, name: &str, bytes: &[u8]) -> bo
     fuzz::read_among(format, files, name, bytes)
 }
 
-/// A data set of MDS whose index has other words.
-fn with_index(files: &Files, words: &[(&str, String)]) -> Files {
-    let mut files = files.clone();
+/// The data set of MDS, with other words in its index.
+fn mds_with_index(words: &[(&str, String)]) -> Files {
+    let mut files = MDS.clone();
     for (_, text) in files.iter_mut().filter(|(name, _)| name == "index.json") {
         for (from, to) in words {
             *text = String::from_utf8_lossy(text).replace(from, to).into_bytes();

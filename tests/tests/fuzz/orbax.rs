@@ -63,6 +63,7 @@ fn survives_mutated_stores_and_arrays() {
     let arrays = [seeds(".zarray"), seeds("zarr.json")].concat();
     assert!(manifests.len() >= 16 && nodes.len() >= 8, "{} {}", manifests.len(), nodes.len());
     assert!(arrays.len() >= 30, "{}", arrays.len());
+    // A root with one child: the leaf that stands before it. Its body lies between 14 bytes and the checksum.
     let node = inner(1, "d/x", &[(b"w/.zarray".to_vec(), 0, 0, LEAF.len() as u64)], false);
     drive_any("orbax_store", &[manifests, nodes, vec![node[14..node.len() - 4].to_vec()]].concat());
     drive_any("orbax_zarr", &arrays);
