@@ -55,10 +55,30 @@ fn whole() -> Workspace {
     Workspace { program: program.expect("the workspace has a program called ferry"), plugins, target }
 }
 
+/// Cargo, in the repository's root.
+pub fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root());
+    forget_package(&mut cargo);
+    cargo
+}
+
+/// Keeps from a command that calls cargo what cargo told this process of the package that it tests.
+///
+/// A build script that asks for `CARGO_PKG_NAME` and its like runs again when they change (ring's does), and all that
+/// is built on its crate is compiled again: each time in the test, and each time after it.
+pub fn forget_package(command: &mut Command) {
+    let is_of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_of_package) {
+            command.env_remove(name);
+        }
+    }
+}
+
 /// The programs and the plugin libraries that `cargo build` makes of the crates below a folder.
 pub fn build(folder: &Path, target: &Path, options: &[&str]) -> Vec<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = cargo()
         .args(["build", "--quiet", "--message-format=json", "--target-dir"])
         .arg(target)
         .args(options)

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::guide::{Chapter, WITH_PYTHON, clone};
-use tensorferry_tests::workspace::{root, workspace};
+use tensorferry_tests::workspace::{forget_package, root, workspace};
 use tensorferry_tests::{Ferry, python};
 
 /// What the package's tests need beside the frameworks of the other tests.
@@ -60,6 +60,7 @@ fn installed() -> &'static Path {
         let (target, wheels) = (&workspace().target, wheels());
         let _ = std::fs::remove_dir_all(&wheels);
         let mut build = Command::new(root().join("host/python/build-wheel"));
+        forget_package(&mut build);
         run(build.args(["--here", "--out"]).arg(&wheels).env("CARGO_TARGET_DIR", target)).expect(0);
         let wheel = std::fs::read_dir(&wheels).unwrap().next().unwrap().unwrap().path();
         let interpreter = environment(target);

@@ -8,6 +8,7 @@ use crate::store_support::store::{error, query};
 use crate::stores::BUCKET;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tensorferry_tests::Ferry;
@@ -365,7 +366,7 @@ fn what_goes_wrong_while_an_object_is_sent() {
     let proxy = shop.write("a byte changes on the way", is_part, fine, |n, request, pass| {
         let mut request = request.clone();
         if n == 1 {
-            request.body[1000] ^= 1;
+            Arc::make_mut(&mut request.body)[1000] ^= 1;
         }
         pass(&request)
     });

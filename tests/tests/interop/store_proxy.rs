@@ -67,8 +67,8 @@ impl Checked {
 
 /// The checksums of a body: what each header says, and what it is.
 fn checksums(request: &Request) -> Vec<(&'static str, String, String)> {
-    let sha256 = Sha256::digest(&request.body);
-    let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &request.body);
+    let sha256 = Sha256::digest(&request.body[..]);
+    let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &request.body[..]);
     let hex: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
     let of = [
         ("x-amz-checksum-crc64nvme", BASE64_STANDARD.encode(crc.to_be_bytes())),
@@ -117,7 +117,7 @@ pub(crate) fn request(method: &str, target: &str, body: &[u8]) -> Request {
         method: method.to_owned(),
         target: target.to_owned(),
         headers: headers.map(|(name, value)| (name.to_owned(), value)).into(),
-        body: body.to_vec(),
+        body: Arc::new(body.to_vec()),
         number: 0,
     }
 }

@@ -3,13 +3,12 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use tensorferry_tests::Ferry;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::files::paths_below;
 use tensorferry_tests::layers::circles_in;
 use tensorferry_tests::rust::{Token, tokens, without_tests};
-use tensorferry_tests::workspace::root;
+use tensorferry_tests::workspace::{self, root};
 
 /// Which group of crates may use which others: folders, of which the longest that fits counts.
 const MAY_USE: [(&str, &[&str]); 14] = [
@@ -34,8 +33,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
 ];
 
 fn cargo(arguments: &[&str]) -> String {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap());
-    run(cargo.args(arguments).arg("--offline").current_dir(root())).expect(0).stdout
+    run(workspace::cargo().args(arguments).arg("--offline")).expect(0).stdout
 }
 
 /// The crates of the workspace: the folder of each, and its entry in cargo's metadata.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 use tensorferry_tests::ferry::run;
-use tensorferry_tests::workspace::{root, workspace};
+use tensorferry_tests::workspace::{cargo, root, workspace};
 use tensorferry_tests::{Ferry, Outcome};
 
 /// An author: an empty folder, a home, and `ferry` among the programs.
@@ -62,8 +62,8 @@ impl Author {
 /// The crates of the kit as they would be published, unpacked.
 fn packaged() -> Vec<(&'static str, PathBuf)> {
     let target = workspace().target.join("kit");
-    let mut package = Command::new(std::env::var_os("CARGO").unwrap());
-    package.current_dir(root()).args(["package", "--quiet", "--no-verify", "--allow-dirty", "--target-dir"]);
+    let mut package = cargo();
+    package.args(["package", "--quiet", "--no-verify", "--allow-dirty", "--target-dir"]);
     run(package.arg(&target).args(["-p", "tensorferry-abi", "-p", "tensorferry-sdk"])).expect(0);
     let unpacked = |name: &str| {
         let files = std::fs::read_dir(target.join("package")).unwrap().map(|entry| entry.unwrap().path());

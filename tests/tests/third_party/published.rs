@@ -4,16 +4,9 @@
 //! `FERRY_TEST_WRITE_API=1 cargo test -p tensorferry-tests --test third_party published -- --ignored`.
 
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::files::names_in;
-use tensorferry_tests::workspace::{root, workspace};
-
-fn cargo() -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap());
-    cargo.current_dir(root());
-    cargo
-}
+use tensorferry_tests::workspace::{cargo, root, workspace};
 
 /// Documents a crate in rustdoc's JSON, whose form is no stable one: the compiler is told that we know.
 fn public_items(package: &str, features: &str) -> String {

@@ -34,7 +34,7 @@ const TOKEN_PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/
 
 struct Begun {
     key: String,
-    parts: BTreeMap<usize, Vec<u8>>,
+    parts: BTreeMap<usize, Arc<Vec<u8>>>,
 }
 
 /// Starts a store with an empty bucket; `err` may answer in its place.
@@ -75,16 +75,16 @@ pub(crate) fn tag(bytes: &[u8]) -> String {
 
 impl Bucket {
     pub(crate) fn put(&self, key: &str, bytes: &[u8]) {
-        self.put_as(key, bytes, tag(bytes));
+        self.put_as(key, bytes.to_vec(), tag(bytes));
     }
 
-    fn put_as(&self, key: &str, bytes: &[u8], tag: String) {
+    fn put_as(&self, key: &str, bytes: Vec<u8>, tag: String) {
         self.tags.lock().unwrap().insert(key.to_owned(), tag);
         if let Some(google) = &self.google {
             let number = google.last.fetch_add(1, Ordering::SeqCst) + 1;
             google.generations.lock().unwrap().insert(key.to_owned(), number);
         }
-        self.objects.lock().unwrap().insert(key.to_owned(), bytes.to_vec());
+        self.objects.lock().unwrap().insert(key.to_owned(), bytes);
     }
 
     fn tag(&self, key: &str) -> String {
@@ -170,7 +170,8 @@ impl Bucket {
     }
 
     fn read(&self, key: &str, request: &Request) -> Reply {
-        let Some(bytes) = self.get(key) else { return store::error(404, "NoSuchKey") };
+        let objects = self.objects.lock().unwrap();
+        let Some(bytes) = objects.get(key) else { return store::error(404, "NoSuchKey") };
         if let (Some(number), Some(current)) = (query(request, "generation"), self.generation(key))
             && number != current.to_string()
         {
@@ -185,14 +186,14 @@ impl Bucket {
         }
         let reply = match request.method.as_str() {
             "HEAD" => Reply::new(200, "").with("Content-Length", bytes.len()).with("ETag", self.tag(key)),
-            _ => Reply::file(request, &bytes, &self.tag(key)),
+            _ => Reply::file(request, bytes, &self.tag(key)),
         };
         self.numbered(key, reply.with("Last-Modified", store::WRITTEN))
     }
 
     /// Why an object may not be written.
     fn refusal(&self, key: &str, request: &Request) -> Option<Reply> {
-        let found = self.get(key).map(|_| self.tag(key));
+        let found = self.objects.lock().unwrap().contains_key(key).then(|| self.tag(key));
         let is_refused = match (request.header("if-none-match"), request.header("if-match")) {
             // Of Google's conditions, the numbers alone are of writers.
             _ if self.google.is_some() => {
@@ -223,7 +224,7 @@ impl Bucket {
         match self.uploads.lock().unwrap().get_mut(id) {
             None => store::error(404, "NoSuchUpload"),
             Some(begun) => {
-                begun.parts.insert(number, request.body.clone());
+                begun.parts.insert(number, Arc::clone(&request.body));
                 Reply::new(200, "").with("ETag", tag(&request.body))
             }
         }
@@ -242,10 +243,11 @@ impl Bucket {
         assert_eq!(listed, begun.parts.len(), "{text}");
         let last = begun.parts.len();
         assert!(begun.parts.iter().all(|(number, bytes)| *number == last || bytes.len() >= 5 << 20));
-        let digests: Vec<u8> = begun.parts.values().flat_map(|bytes| Md5::digest(bytes).to_vec()).collect();
-        let bytes: Vec<u8> = begun.parts.into_values().flatten().collect();
+        let digests: Vec<u8> =
+            begun.parts.values().flat_map(|bytes| Md5::digest(&**bytes).to_vec()).collect();
+        let parts: Vec<&[u8]> = begun.parts.values().map(|bytes| &bytes[..]).collect();
         let tag = format!("\"{}-{last}\"", hex(&Md5::digest(&digests)));
-        self.put_as(key, &bytes, tag.clone());
+        self.put_as(key, parts.concat(), tag.clone());
         let xml =
             format!("<CompleteMultipartUploadResult><ETag>{tag}</ETag></CompleteMultipartUploadResult>");
         self.numbered(key, Reply::new(200, xml))

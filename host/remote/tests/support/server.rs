@@ -15,7 +15,8 @@ pub(crate) struct Request {
     pub(crate) target: String,
     /// By lowercase name.
     pub(crate) headers: HashMap<String, String>,
-    pub(crate) body: Vec<u8>,
+    /// Shared, because what was asked is remembered.
+    pub(crate) body: Arc<Vec<u8>>,
     /// Which request of the server's this is, from 0.
     pub(crate) number: usize,
 }
@@ -175,7 +176,7 @@ fn serve(
         let request = {
             let mut log = log.lock().unwrap();
             let number = log.len();
-            log.push(Request { method, target, headers, body, number });
+            log.push(Request { method, target, headers, body: Arc::new(body), number });
             log[number].clone()
         };
         let reply = answer(&request);
