@@ -152,11 +152,11 @@ fn extra(input: &mut Input, size: u64) -> Result<Vec<u8>> {
 
 fn check_sum(header: &[u8; 512]) -> Result<()> {
     let own = number(&header[148..156])?;
-    let bytes =
-        || header.iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { b' ' } else { *byte });
-    let sum: u64 = bytes().map(u64::from).sum();
+    let mut summed = *header;
+    summed[148..156].fill(b' ');
+    let sum: u64 = summed.iter().map(|byte| u64::from(*byte)).sum();
     // Some old programs took bytes as signed.
-    let signed: i64 = bytes().map(|byte| i64::from(byte.cast_signed())).sum();
+    let signed: i64 = summed.iter().map(|byte| i64::from(byte.cast_signed())).sum();
     if own == sum || i64::try_from(own) == Ok(signed) {
         Ok(())
     } else {

@@ -88,6 +88,7 @@ fn the_store_and_the_driver_are_limits() {
 }
 
 #[test]
+#[ignore = "ten seconds of simulated clusters"]
 fn the_guides_tables_are_what_it_says() {
     Chapter::read("scale.md").check_texts(&tables());
 }

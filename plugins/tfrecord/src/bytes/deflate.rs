@@ -93,16 +93,15 @@ impl<S: Deref<Target: Source> + Send> Decoder for DeflateDecoder<S> {
                 StreamState::Ended => return Ok(0),
                 StreamState::Between => self.begin()?,
                 StreamState::Inside => {
-                    let (taken_before, given_before) = (self.inflate.total_in(), self.inflate.total_out());
-                    output.resize(begin + most, 0);
+                    let taken_before = self.inflate.total_in();
+                    output.reserve(most);
                     let bytes = self.input.fill()?;
                     let is_end = bytes.is_empty();
-                    let status = self.inflate.decompress(bytes, &mut output[begin..], FlushDecompress::None);
-                    // Neither is more than the buffer that it was counted in.
+                    let status = self.inflate.decompress_vec(bytes, output, FlushDecompress::None);
+                    // No more than the bytes that it was counted in.
                     let taken = usize::try_from(self.inflate.total_in() - taken_before).unwrap_or(0);
-                    let given = usize::try_from(self.inflate.total_out() - given_before).unwrap_or(0);
+                    let given = output.len() - begin;
                     self.input.consume(taken);
-                    output.truncate(begin + given);
                     if let Wrapping::Gzip(crc) = &mut self.wrapping {
                         crc.update(&output[begin..]);
                     }
