@@ -129,14 +129,20 @@ fn a_worker_that_wakes_late_does_no_harm() {
     for stage in ["journal-commit-written@2", "journal-done@1", "sealed@1", "file-renamed@1", "committed@1"] {
         let zoo = planned(3);
         let mut command = zoo.on_plan("run", &["--quiet", "--jobs", "1"]);
-        let frozen = quiet(command.env("FERRY_FAULT", format!("{stage}=stop")));
+        command.env("FERRY_FAULT", format!("{stage}=stop")).stdout(Stdio::null()).stderr(Stdio::piped());
+        let frozen = command.spawn().unwrap();
         // The runner, or the process of a job: then the machine with all of them.
         zoo.wait_until_stopped(frozen.id());
         kill_process(Pid::from_child(&frozen), Signal::STOP).unwrap();
         let taken_over = run(&mut zoo.on_plan("run", &["--quiet"]));
         let standing = zoo.outputs();
-        let code = wake(frozen).status.code();
-        assert_eq!((taken_over.code, code), (Some(0), Some(0)), "{stage}: {taken_over}");
+        let woken = wake(frozen);
+        let told = String::from_utf8_lossy(&woken.stderr);
+        assert_eq!(
+            (taken_over.code, woken.status.code()),
+            (Some(0), Some(0)),
+            "{stage}: {taken_over}; the other: {told}"
+        );
         assert_eq!((standing.len(), &zoo.outputs()), (3, &standing), "{stage}");
         let _ = run(&mut zoo.on_plan("run", &[])).expect(0).prints(&["3 jobs: 3 unchanged"]);
         assert!(done(&zoo).len() == 3 && done(&zoo).values().all(|keys| keys.len() == 1), "{stage}");
