@@ -1,7 +1,11 @@
 //! Credentials that a store calls expired before their time are fetched anew, where there are others to be had.
 
-use std::sync::{Mutex, PoisonError};
+use object_store::aws::AwsCredential;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+/// What the profile gave, and when it was asked; locked while it is asked.
+pub(crate) type Keys = tokio::sync::Mutex<Option<(Instant, Arc<AwsCredential>)>>;
 
 /// Which credentials hold: those that were fetched before the last renewal do not.
 #[derive(Debug, Default)]

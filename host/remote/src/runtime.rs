@@ -5,7 +5,7 @@ use crate::budget::Budget;
 use crate::cache::{Cache, Cancelled, LOOK};
 use crate::client::Client;
 use crate::notes::Notes;
-use crate::renewal::Renewal;
+use crate::renewal::{Keys, Renewal};
 use crate::settings::Settings;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +33,7 @@ pub(crate) struct Process {
     pub(crate) budget: Arc<Budget>,
     /// Turns of those who send.
     pub(crate) sending: Semaphore,
+    pub(crate) keys: Arc<Keys>,
     pub(crate) handle: Handle,
     openings: Arc<Semaphore>,
     /// The thread ends when this is dropped.
@@ -81,7 +82,8 @@ impl Engine {
         let cache = Cache::new(self.memory, parallel, client.clone(), handle.clone());
         let (budget, sending) = (Budget::new(self.memory), Semaphore::new(parallel));
         let openings = Arc::new(Semaphore::new(OPENINGS));
-        Ok(Process { client, cache, budget, sending, handle, openings, _stop: stop })
+        let keys = Arc::default();
+        Ok(Process { client, cache, budget, sending, handle, keys, openings, _stop: stop })
     }
 
     /// A number for a file.

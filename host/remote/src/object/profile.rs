@@ -9,7 +9,7 @@ use object_store::aws::AwsCredential;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{Error, Result};
 
@@ -107,7 +107,6 @@ fn section(text: &str, header: &str) -> Option<BTreeMap<String, String>> {
 pub(super) struct ProfileCredentials {
     engine: Arc<Engine>,
     name: String,
-    known: Mutex<Option<(Instant, Arc<AwsCredential>)>>,
 }
 
 impl fmt::Debug for ProfileCredentials {
@@ -119,7 +118,28 @@ impl fmt::Debug for ProfileCredentials {
 impl ProfileCredentials {
     pub(super) fn new(engine: &Arc<Engine>, profile: Profile) -> Self {
         engine.renewal.is_possible();
-        Self { engine: Arc::clone(engine), name: profile.name, known: Mutex::new(None) }
+        Self { engine: Arc::clone(engine), name: profile.name }
+    }
+
+    /// Keys that still hold, or others. Who needs others waits for one who fetches them, in whatever bucket: a program
+    /// may ask somebody for them or keep a file of its own, and is not made to be started twice at once.
+    async fn keys(&self) -> Result<Arc<AwsCredential>> {
+        let mut known = Arc::clone(&self.engine.process()?.keys).lock_owned().await;
+        let holds = |since: Instant| since.elapsed() < GOOD_FOR && self.engine.renewal.holds(since);
+        if let Some((since, keys)) = &*known
+            && holds(*since)
+        {
+            return Ok(Arc::clone(keys));
+        }
+        let (engine, name) = (Arc::clone(&self.engine), self.name.clone());
+        // It goes on where nobody waits for it any more, and keeps others from it until then.
+        let found = tokio::task::spawn_blocking(move || {
+            let begun = Instant::now();
+            let keys = Arc::new(Self::renew(&engine.settings, &name)?);
+            *known = Some((begun, Arc::clone(&keys)));
+            Ok(keys)
+        });
+        found.await.unwrap_or_else(|_| Err(Error::io("a profile could not be read")))
     }
 
     fn renew(settings: &Settings, name: &str) -> Result<AwsCredential> {
@@ -165,22 +185,10 @@ impl CredentialProvider for ProfileCredentials {
         Self: 'f,
     {
         async move {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some((_, keys)) =
-                known.filter(|(since, _)| since.elapsed() < GOOD_FOR && self.engine.renewal.holds(*since))
-            {
-                return Ok(keys);
-            }
-            let (engine, name) = (Arc::clone(&self.engine), self.name.clone());
-            let begun = Instant::now();
-            let found = tokio::task::spawn_blocking(move || Self::renew(&engine.settings, &name)).await;
-            let found = found.unwrap_or_else(|_| Err(Error::io("a profile could not be read")));
-            let keys = Arc::new(found.map_err(|error| object_store::Error::Generic {
+            self.keys().await.map_err(|error| object_store::Error::Generic {
                 store: "S3",
                 source: Box::new(super::Trouble::from(crate::fault::Fault::last(error))),
-            })?);
-            *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((begun, Arc::clone(&keys)));
-            Ok(keys)
+            })
         }
         .boxed()
     }

@@ -323,3 +323,27 @@ fn keys_that_expire_while_an_object_is_read_are_fetched_anew() {
     let by = |key: &str| signed.iter().filter(|r| r.header("authorization").unwrap().contains(key)).count();
     assert!(by("KEY1/") > 2 && by("KEY2/") > 1 && by("KEY3/") == 0, "{signed:?}");
 }
+
+#[test]
+fn a_program_that_gives_keys_is_started_once_for_all_who_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, count) = (folder.path().join("config"), folder.path().join("count"));
+    // It fails where another of it is at work.
+    let program = format!(
+        "mkdir {0} && sleep 0.2 && echo x >> {1} && rmdir {0} && echo '{{\"AccessKeyId\":\"k\",\"SecretAccessKey\":\"s\"}}'",
+        folder.path().join("busy").display(),
+        count.display()
+    );
+    std::fs::write(&config, format!("[profile p]\ncredential_process = {program}\n")).unwrap();
+    let server = start(objects(), |_| None);
+    let endpoint = format!("endpoint={}", server.url(""));
+    let environment = [("AWS_CONFIG_FILE".to_owned(), config.to_str().unwrap().to_owned())];
+    let settings = Settings::with_environment(&["profile=p", &endpoint], environment).unwrap();
+    let remotes = Remotes::new(settings, 8 << 20);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| open(&remotes, "s3://bucket/folder/z").map(drop).unwrap());
+        }
+    });
+    assert_eq!(std::fs::read_to_string(&count).unwrap(), "x\n");
+}
