@@ -12,7 +12,9 @@ def run(function, count, *arguments):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    torch.multiprocessing.spawn(start, (count, port, function, arguments), nprocs=count)
+    # Forks of this process have imported the frameworks already, which takes each new one seconds.
+    arguments = (count, port, function, arguments)
+    torch.multiprocessing.start_processes(start, arguments, nprocs=count, start_method="fork")
 
 
 def start(rank, count, port, function, arguments):

@@ -4,7 +4,7 @@
 use crate::outside;
 use std::path::{Path, PathBuf};
 use tensorferry_tests::files::files_below;
-use tensorferry_tests::workspace::{root, workspace};
+use tensorferry_tests::workspace::{self, root, workspace};
 
 /// A folder in the target folder, and what is put there.
 pub(crate) struct Copy {
@@ -85,15 +85,18 @@ impl Copy {
     /// The library of the npy plugin, built with this copy, under a name of its own.
     pub(crate) fn plugin(&self) -> PathBuf {
         self.write();
-        outside::build(&self.folder().join("npy"), &outside::target(), &[])
+        outside::build(&self.folder().join("npy"), &[])
     }
 
     /// The program, built from this copy under a name of its own: in the workspace's target folder,
-    /// where everything that it depends on has been built already.
+    /// where everything that it depends on has been built already. It runs for seconds and is compiled for a minute if it
+    /// is optimised.
     pub(crate) fn program(&self) -> PathBuf {
         self.write();
-        let options = ["--package", "tensorferry-cli", "--bin", &format!("ferry_{}", self.name)];
-        outside::build(&self.folder(), &workspace().target, &options)
+        let name = format!("ferry_{}", self.name);
+        let options = ["--package", "tensorferry-cli", "--bin", &name, "--config", "profile.dev.opt-level=0"];
+        let programs = workspace::build(&self.folder(), &workspace().target, &options);
+        programs.into_iter().next_back().expect("the copy has a program")
     }
 
     fn folder(&self) -> PathBuf {

@@ -18,6 +18,7 @@ fn the_guides_plugins_are_built_as_it_says() {
             let script = script.replacen("cd mine\n", "cd mine\nln -s \"$OUTSIDE\" target\n", 1);
             let mut shell = ferry.shell(&script);
             shell.current_dir(&clone).env("OUTSIDE", outside::target()).env_remove("CARGO_TARGET_DIR");
+            shell.env(outside::PROFILE.0, outside::PROFILE.1);
             // What cargo has of the registry stays where it is.
             let home = std::env::var("HOME").unwrap_or_default();
             shell.env("CARGO_HOME", std::env::var("CARGO_HOME").unwrap_or(format!("{home}/.cargo")));

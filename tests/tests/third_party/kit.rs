@@ -42,6 +42,7 @@ impl Author {
         shell.arg("-euxc").arg(script).current_dir(self.at(folder));
         shell.env("PATH", format!("{}:{path}", self.at("programs").display()));
         shell.env("HOME", self.at("home")).env("XDG_CACHE_HOME", self.at("home/.cache"));
+        shell.env(outside::PROFILE.0, outside::PROFILE.1);
         for variable in ["XDG_DATA_HOME", "XDG_CONFIG_HOME", "FERRY_PLUGIN_PATH", "CARGO_TARGET_DIR"] {
             shell.env_remove(variable);
         }

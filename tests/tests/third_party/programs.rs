@@ -11,7 +11,7 @@ use tensorferry_tests::{Ferry, args, workspace};
 #[ignore = "builds crates outside the workspace"]
 fn a_program_links_formats_or_loads_them() {
     let folder = outside::folder().join("program");
-    let programs = workspace::build(&folder, &outside::target(), &["--locked"]);
+    let programs = outside::products(&folder, &["--locked"]);
     let program = |name: &str| programs.iter().find(|path| path.ends_with(name)).unwrap();
     let (linked, loaded) = (program("linked"), program("loaded"));
     let ferry = Ferry::with_plugins(&workspace::workspace().plugins);
