@@ -9,6 +9,7 @@ The rank folders are in FOLDER/CASE, the distributed checkpoint in FOLDER/CASE-d
 
 import argparse
 import json
+import multiprocessing
 import pathlib
 import sys
 import warnings
@@ -26,6 +27,7 @@ torch.cuda.current_device = lambda: "cpu"
 torch.Tensor.cuda = lambda tensor, *_: tensor
 
 from megatron.core import dist_checkpointing, parallel_state
+from megatron.core.dist_checkpointing.strategies import filesystem_async
 from megatron.core.models.gpt import GPTModel
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 from megatron.core.transformer.transformer_config import TransformerConfig
@@ -100,6 +102,8 @@ def save(rank, folder, case):
     torch.save(state, mine / "model_optim_rng.pt")
     pathlib.Path(folder, case, "latest_checkpointed_iteration.txt").write_text("5")
     torch.distributed.barrier()
+    # Megatron has a new interpreter serve this queue, which imports everything again: for seconds, on each rank.
+    filesystem_async._results_queue = multiprocessing.get_context("fork").Manager().Queue()
     dist_checkpointing.save(model.sharded_state_dict(), str(whole))
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
