@@ -19,8 +19,8 @@ pub(crate) fn target() -> PathBuf {
     workspace().target.join("third-party")
 }
 
-/// What cargo is told by its environment wherever crates are built in that folder, so that all use the same builds:
-/// information for debuggers, which nobody looks at here, takes a third of the time.
+/// What cargo's environment says wherever crates are built in [`target`], so that all use the same builds: information
+/// for debuggers, which nobody looks at here, takes a third of the time.
 pub(crate) const PROFILE: (&str, &str) = ("CARGO_PROFILE_DEV_DEBUG", "0");
 
 /// Everything that is built of the crate in `folder`.
