@@ -25,7 +25,8 @@ pub(crate) const PROFILE: (&str, &str) = ("CARGO_PROFILE_DEV_DEBUG", "0");
 
 /// Everything that is built of the crate in `folder`.
 pub(crate) fn products(folder: &Path, options: &[&str]) -> Vec<PathBuf> {
-    workspace::build(folder, &target(), &[&["--config", "profile.dev.debug=0"], options].concat())
+    let profile = format!("profile.dev.debug={}", PROFILE.1);
+    workspace::build(folder, &target(), &[&["--config", &*profile], options].concat())
 }
 
 /// Builds the crate in `folder`. Gives its library, or its program where it has one.
