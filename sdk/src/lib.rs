@@ -251,6 +251,7 @@ mod dtype;
 mod error;
 #[doc(hidden)]
 pub mod export;
+pub mod file_name;
 mod format;
 mod grid;
 mod held;

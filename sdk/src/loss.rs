@@ -30,11 +30,13 @@ pub enum LossKind {
     Record,
     /// An attribute of a tensor.
     Attribute,
+    /// An entry of the input that was not read. Only the host reports it.
+    Input,
 }
 
 impl LossKind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Tensor,
         Self::Precision,
         Self::State,
@@ -46,6 +48,7 @@ impl LossKind {
         Self::Sparse,
         Self::Record,
         Self::Attribute,
+        Self::Input,
     ];
 
     /// The kind's word.
@@ -63,6 +66,7 @@ impl LossKind {
             Self::Sparse => "sparse",
             Self::Record => "record",
             Self::Attribute => "attribute",
+            Self::Input => "input",
         }
     }
 

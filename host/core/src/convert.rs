@@ -17,7 +17,6 @@ pub mod watch;
 mod context;
 pub mod sides;
 pub mod steps;
-pub mod weights;
 
 mod models;
 mod sidecars;

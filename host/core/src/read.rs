@@ -20,3 +20,4 @@ pub(crate) mod pattern;
 pub mod record_files;
 pub mod source;
 pub mod value_types;
+pub mod weights;

@@ -3,6 +3,7 @@
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::IpcWriteOptions;
 use tensorferry_sdk::Side::Writer;
+use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::records::{Group, Sharding};
 use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
 
@@ -85,7 +86,7 @@ impl WriteOptions {
 
     /// The form of a file of this name.
     pub(crate) fn form_of(&self, name: &str) -> Form {
-        let by_name = if name.ends_with(crate::STREAM_SUFFIX) { Form::Stream } else { Form::File };
+        let by_name = if has_suffix(name, crate::STREAM_SUFFIX) { Form::Stream } else { Form::File };
         self.form.unwrap_or(by_name)
     }
 }
@@ -107,6 +108,7 @@ mod tests {
         let default = options(&[]).unwrap();
         assert_eq!(default.form_of("a.arrow"), Form::File);
         assert_eq!(default.form_of("a.arrows"), Form::Stream);
+        assert_eq!(default.form_of("A.ARROWS"), Form::Stream);
         assert_eq!(options(&[("form", "file")]).unwrap().form_of("a.arrows"), Form::File);
         assert!(options(&[("compression", "zstd"), ("level", "22")]).is_ok());
         for given in [

@@ -2,6 +2,7 @@
 
 use crate::read::{is_member, is_schema};
 use crate::{CONTINUATION, FEATHER_V1, MAGIC, SUFFIXES};
+use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
 /// Bytes of a schema that are looked at.
@@ -28,7 +29,7 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     if first.starts_with(MAGIC) {
         return Ok(Score::CERTAIN);
     }
-    let named = SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
+    let named = has_any_suffix(name, SUFFIXES);
     let otherwise = if named { Score::MAYBE } else { Score::NO };
     if first.starts_with(FEATHER_V1) {
         return Ok(if named { Score::CERTAIN } else { Score::LIKELY });
@@ -63,6 +64,7 @@ mod tests {
         let folder =
             |names: &[&str]| score(&MemorySource::folder(names.iter().map(|&name| (name, [])))).unwrap();
         assert_eq!(folder(&["dataset_info.json", "data-00000-of-00001.arrow"]), Score::LIKELY);
+        assert_eq!(folder(&["A.ARROW"]), Score::LIKELY);
         assert_eq!(folder(&[".a.arrow", "_b.feather", "c.csv"]), Score::NO);
     }
 }

@@ -14,10 +14,11 @@ use dictionaries::DictionaryCache;
 use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{Field, FieldRef, Schema, SchemaRef};
+use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{
     Batched, Batches, Expansion, RecordReader, RecordSet, Scan, Split, narrowed, type_text,
 };
-use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Result, Source};
+use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
 
 pub(crate) use message::is_schema;
 
@@ -154,12 +155,7 @@ fn schema_of_all(files: &[OpenFile]) -> Result<SchemaRef> {
 /// # Errors
 /// Malformed, if there are none.
 fn file_names(source: &dyn Source) -> Result<Vec<String>> {
-    let prefix = match source.entry() {
-        Entry::File(name) => return Ok(vec![name.clone()]),
-        Entry::Folder => "",
-        Entry::Prefix(prefix) => prefix,
-    };
-    let names: Vec<String> = source.list(prefix)?.into_iter().filter(|name| is_member(name)).collect();
+    let names = entry_files(source, is_member)?;
     if names.is_empty() {
         let error = Error::malformed("no files of Arrow IPC here");
         return Err(error.expected(crate::SUFFIXES.map(|suffix| format!("*{suffix}")).join(", ")));
@@ -169,6 +165,5 @@ fn file_names(source: &dyn Source) -> Result<Vec<String>> {
 
 /// Whether a folder's file of this name is one of its data.
 pub(crate) fn is_member(name: &str) -> bool {
-    let base = name.rsplit('/').next().unwrap_or(name);
-    crate::SUFFIXES.iter().any(|suffix| base.ends_with(suffix)) && !base.starts_with(['.', '_'])
+    file_name::is_member(name, crate::SUFFIXES)
 }

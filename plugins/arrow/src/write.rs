@@ -90,7 +90,5 @@ impl RecordPlan for Plan {
 
 /// `data.arrow`, or with a number of shards `data-00000-of-00002.arrow` and so on, as Hugging Face's `datasets` does.
 fn files(name: &str, sharding: Sharding) -> ShardFiles {
-    let suffix = crate::SUFFIXES.into_iter().find(|suffix| name.ends_with(suffix));
-    let stem = suffix.and_then(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
-    ShardFiles::new(sharding, name, stem, suffix.unwrap_or(crate::SUFFIXES[0]))
+    ShardFiles::named(sharding, name, &crate::SUFFIXES)
 }

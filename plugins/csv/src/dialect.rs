@@ -4,6 +4,7 @@ use crate::{SUFFIXES, TABS};
 use memchr::{memchr, memchr3};
 use std::ops::Range;
 use tensorferry_row_text::uncompressed_name;
+use tensorferry_sdk::file_name::{has_any_suffix, has_suffix};
 
 /// What stands between fields and around them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,14 +17,14 @@ pub(crate) struct Dialect {
 impl Dialect {
     /// Of a file of this name, where only these are said.
     pub(crate) fn of(name: &str, delimiter: Option<u8>, quote: Option<u8>) -> Self {
-        let by_name = if uncompressed_name(name).ends_with(TABS) { b'\t' } else { b',' };
+        let by_name = if has_suffix(uncompressed_name(name), TABS) { b'\t' } else { b',' };
         Self { delimiter: delimiter.unwrap_or(by_name), quote }
     }
 }
 
 /// Whether a name has one of the format's endings.
 pub(crate) fn is_called(name: &str) -> bool {
-    SUFFIXES.iter().any(|suffix| uncompressed_name(name).ends_with(suffix))
+    has_any_suffix(uncompressed_name(name), SUFFIXES)
 }
 
 /// A field of a row, in the text that the row begins.

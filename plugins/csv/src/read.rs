@@ -14,8 +14,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tensorferry_row_text::TextFile;
 use tensorferry_sdk::arrow_schema::{Field, Schema, SchemaRef};
+use tensorferry_sdk::file_name::{entry_files, is_hidden};
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split};
-use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Options, Result, Source};
+use tensorferry_sdk::{Context, Error, Limits, LossSink, Options, Result, Source};
 
 /// Reads files and folders of files.
 pub(crate) struct Reader(ReadOptions);
@@ -157,12 +158,7 @@ impl RecordSet for Set {
 /// # Errors
 /// Malformed, if there are none.
 fn file_names(source: &dyn Source) -> Result<Vec<String>> {
-    let prefix = match source.entry() {
-        Entry::File(name) => return Ok(vec![name.clone()]),
-        Entry::Folder => "",
-        Entry::Prefix(prefix) => prefix,
-    };
-    let names: Vec<String> = source.list(prefix)?.into_iter().filter(|name| is_member(name)).collect();
+    let names = entry_files(source, is_member)?;
     if names.is_empty() {
         return Err(Error::malformed("no files of CSV here").expected("*.csv or *.tsv"));
     }
@@ -171,5 +167,5 @@ fn file_names(source: &dyn Source) -> Result<Vec<String>> {
 
 /// Whether a folder's file of this name is one of its data.
 pub(crate) fn is_member(name: &str) -> bool {
-    is_called(name) && !name.rsplit('/').next().unwrap_or(name).starts_with(['.', '_'])
+    is_called(name) && !is_hidden(name)
 }

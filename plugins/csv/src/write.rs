@@ -91,7 +91,8 @@ impl RecordPlan for Plan {
 /// `data.csv`, or with a number of shards `data-00000-of-00002.csv` and so on.
 fn files(name: &str, sharding: Sharding) -> ShardFiles {
     // From the first dot of what says the format on: `.csv.gz`.
-    let at = crate::SUFFIXES.iter().find_map(|suffix| name.rfind(suffix));
+    let lower = name.to_ascii_lowercase();
+    let at = crate::SUFFIXES.iter().find_map(|suffix| lower.rfind(suffix));
     let (stem, suffix) = name.split_at(at.unwrap_or(name.len()));
     let suffix = if suffix.is_empty() { crate::SUFFIXES[0] } else { suffix };
     ShardFiles::new(sharding, name, stem, suffix)

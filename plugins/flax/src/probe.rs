@@ -3,6 +3,7 @@
 use crate::NAMING;
 use crate::document::Document;
 use tensorferry_hub::is_member;
+use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
 /// A folder on the Hub that has the same model for another framework too is read as that one's.
@@ -15,7 +16,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
     match source.entry() {
         Entry::File(name) if NAMING.stem_of_index(name).is_some() => Ok(Score::CERTAIN),
         Entry::File(name) => {
-            let by_name = if name.ends_with(NAMING.suffix) { Score::MAYBE } else { Score::NO };
+            let by_name = if has_suffix(name, NAMING.suffix) { Score::MAYBE } else { Score::NO };
             match Document::glance(source, source.open(name)?, context) {
                 // Bytes that are an array as Flax alone writes it, in a file of that name: no other format is asked.
                 Ok(true) if by_name != Score::NO => Ok(Score::CERTAIN),

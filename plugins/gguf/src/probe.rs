@@ -3,6 +3,7 @@
 use crate::cursor::Cursor;
 use crate::set::is_member;
 use crate::{MAGIC, SUFFIX, header};
+use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
 /// Beside a model of another format, GGUF is an export of it, unless it is named; it comes before ONNX and arrays.
@@ -28,7 +29,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         Ok(_) => Ok(Score::CERTAIN),
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => Err(error),
         Err(_) if begins => Ok(Score::LIKELY),
-        Err(_) if name.ends_with(SUFFIX) => Ok(Score::MAYBE),
+        Err(_) if has_suffix(name, SUFFIX) => Ok(Score::MAYBE),
         Err(_) => Ok(Score::NO),
     }
 }

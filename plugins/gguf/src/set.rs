@@ -6,6 +6,7 @@
 use crate::SUFFIX;
 use crate::header::Header;
 use std::collections::{BTreeMap, HashMap};
+use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, Error, FileId, Result, ShardName, Source, Value};
 
 const SPLIT_NUMBER: &str = "split.no";
@@ -119,8 +120,8 @@ impl Member {
 
     /// The names of the members of its split, of which it is one.
     fn set(&self, count: u64) -> Result<Vec<String>> {
-        let shard =
-            ShardName::parse(&self.name).filter(|shard| shard.count == count && shard.ending == SUFFIX);
+        let shard = ShardName::parse(&self.name)
+            .filter(|shard| shard.count == count && shard.ending.eq_ignore_ascii_case(SUFFIX));
         let shard = shard.filter(|_| u16::try_from(count).is_ok()).ok_or_else(|| {
             Error::malformed("a member of a split whose name does not say so")
                 .file(&*self.name)
@@ -129,7 +130,7 @@ impl Member {
                 ))
                 .found(format!("{SPLIT_COUNT} {count}"))
         })?;
-        Ok((1..=count).map(|number| ShardName::format(shard.stem, number, count, SUFFIX)).collect())
+        Ok((1..=count).map(|number| ShardName::format(shard.stem, number, count, shard.ending)).collect())
     }
 }
 
@@ -167,5 +168,5 @@ fn named(source: &dyn Source) -> Result<String> {
 /// Whether a folder's file is one that a model may be read from. Hidden files are not.
 pub(crate) fn is_member(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or_default();
-    !file.starts_with('.') && file.ends_with(SUFFIX)
+    !file.starts_with('.') && has_suffix(file, SUFFIX)
 }

@@ -3,6 +3,7 @@
 use crate::Naming;
 use crate::listing::list;
 use std::collections::BTreeSet;
+use tensorferry_sdk::file_name::{base_of_variant, has_suffix, strip_suffix};
 use tensorferry_sdk::{Context, Entry, Error, Purpose, Result, ShardName, Side, Source, TypedOption};
 
 /// The option that a reader of such models declares: what a shard that is named means.
@@ -36,7 +37,7 @@ pub fn choose(
     context: &dyn Context,
 ) -> Result<Choice> {
     match source.entry() {
-        Entry::File(name) if name.ends_with(".json") => Ok(Choice::Index(name.clone())),
+        Entry::File(name) if has_suffix(name, ".json") => Ok(Choice::Index(name.clone())),
         Entry::File(name) => {
             if let Some(shard) = naming.shard(name).filter(|shard| shard.count > 1 && !shard_is_alone) {
                 refuse_shard(naming, name, &shard, source, context)?;
@@ -84,14 +85,15 @@ fn refuse_shard(
 /// `._model.safetensors` on foreign disks.
 #[must_use]
 pub fn is_member(naming: &Naming, name: &str) -> bool {
-    !name.starts_with('.') && (name.ends_with(naming.suffix) || naming.stem_of_index(name).is_some())
+    !name.starts_with('.') && (has_suffix(name, naming.suffix) || naming.stem_of_index(name).is_some())
 }
 
 fn among(naming: &Naming, stem: &str, names: &[String], context: &dyn Context) -> Result<Choice> {
     let members: Vec<&str> =
         names.iter().map(String::as_str).filter(|name| is_member(naming, name)).collect();
+    let chosen_among = without_variants(naming, &members);
     let (indexes, files): (Vec<&str>, Vec<&str>) =
-        members.iter().partition(|name| naming.stem_of_index(name).is_some());
+        chosen_among.iter().partition(|name| naming.stem_of_index(name).is_some());
     let mut preferred = naming.indexes(stem);
     preferred.push(format!("{stem}{}", naming.suffix));
     let choice = if let Some(name) = preferred.into_iter().find(|name| members.contains(&name.as_str())) {
@@ -110,6 +112,22 @@ fn among(naming: &Naming, stem: &str, names: &[String], context: &dyn Context) -
         Some(_) => Choice::Index(choice),
         None => Choice::Files(vec![choice]),
     })
+}
+
+/// The names without the variants of a model that is there too: `x.fp16.bin` next to `x.bin`.
+#[must_use]
+pub fn without_variants<'n>(naming: &Naming, names: &[&'n str]) -> Vec<&'n str> {
+    let stem_of = |name: &str| {
+        let shard = naming.shard(name).map(|shard| shard.stem.to_owned());
+        let whole = || strip_suffix(name, naming.suffix).map(str::to_owned);
+        naming.stem_of_index(name).or(shard).or_else(whole)
+    };
+    let stems: BTreeSet<String> = names.iter().filter_map(|name| stem_of(name)).collect();
+    let is_variant = |name: &str| {
+        let stem = stem_of(name);
+        stem.as_deref().and_then(base_of_variant).is_some_and(|base| stems.contains(base))
+    };
+    names.iter().copied().filter(|name| !is_variant(name)).collect()
 }
 
 /// Tells which files beside the chosen one are left alone.
@@ -191,9 +209,13 @@ mod tests {
             in_folder(&["a.safetensors", "model.safetensors"]).unwrap(),
             files(&["model.safetensors"])
         );
+        assert_eq!(in_folder(&["A.SAFETENSORS", "b"]).unwrap(), files(&["A.SAFETENSORS"]));
         let lone = Choice::Index("x.safetensors.index.json".to_owned());
         assert_eq!(in_folder(&["a.safetensors", "x.safetensors.index.json"]).unwrap(), lone);
         assert_eq!(in_folder(&["a.safetensors", "._a.safetensors", "b"]).unwrap(), files(&["a.safetensors"]));
+        let variants = ["d.fp16.safetensors", "d.non_ema.safetensors", "d.safetensors"];
+        assert_eq!(in_folder(&variants).unwrap(), files(&["d.safetensors"]));
+        assert!(in_folder(&variants[..2]).is_err());
         let set = ["m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors"];
         assert_eq!(in_folder(&set).unwrap(), files(&set));
     }

@@ -33,13 +33,14 @@ mod only_file;
 mod shard;
 mod side_record;
 
-pub use choose::{Choice, SHARD_IS_ALONE, choose, is_member};
+pub use choose::{Choice, SHARD_IS_ALONE, choose, is_member, without_variants};
 pub use index::Index;
 pub use listing::list;
 pub use only_file::only_file;
 pub use shard::{Names, split};
 pub use side_record::SideRecord;
 
+use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{ShardName, ShardTag};
 
 /// How the files of models in one format are named.
@@ -60,18 +61,18 @@ impl Naming {
     /// index. An index has its variant before the last dot, the shards before the ending.
     #[must_use]
     pub fn stem_of_index(&self, name: &str) -> Option<String> {
-        if let Some(stem) = name.strip_suffix(self.index_suffix) {
+        if let Some(stem) = strip_suffix(name, self.index_suffix) {
             return Some(stem.to_owned());
         }
         let (usual, json) = self.index_suffix.rsplit_once('.')?;
-        let (rest, variant) = name.strip_suffix(json)?.strip_suffix('.')?.rsplit_once('.')?;
-        Some(format!("{}.{variant}", rest.strip_suffix(usual)?))
+        let (rest, variant) = strip_suffix(name, json)?.strip_suffix('.')?.rsplit_once('.')?;
+        Some(format!("{}.{variant}", strip_suffix(rest, usual)?))
     }
 
     /// The parts of a shard's file name; `None` if it is not one of this format.
     #[must_use]
     pub fn shard<'a>(&self, name: &'a str) -> Option<ShardName<'a>> {
-        ShardName::parse(name).filter(|shard| shard.ending == self.suffix)
+        ShardName::parse(name).filter(|shard| shard.ending.eq_ignore_ascii_case(self.suffix))
     }
 
     /// What the index of a shard's set is named after: its stem, without the tag of a run.
@@ -100,10 +101,11 @@ mod tests {
             ("model.safetensors.index.json", "model"),
             ("model.safetensors.index.fp16.json", "model.fp16"),
             ("a.b.safetensors.index.x.json", "a.b.x"),
+            ("MODEL.SAFETENSORS.INDEX.JSON", "MODEL"),
             (".safetensors.index.json", ""),
         ] {
             assert_eq!(NAMING.stem_of_index(index).as_deref(), Some(stem), "{index}");
-            assert!(NAMING.indexes(stem).iter().any(|name| name == index), "{index}");
+            assert!(NAMING.indexes(stem).iter().any(|name| name.eq_ignore_ascii_case(index)), "{index}");
         }
         for other in
             ["model.safetensors", "model.index.json", "model.bin.index.fp16.json", "config.json", ".json"]

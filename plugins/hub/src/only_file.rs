@@ -1,6 +1,7 @@
 //! Formats whose models are one file each: a folder stands for the only one in it.
 
 use crate::listing::list;
+use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Error, Result, Source};
 
 /// The file that the source's entry means: itself, or in a folder the only one with one of these endings.
@@ -14,8 +15,8 @@ pub fn only_file(source: &dyn Source, endings: &[&str]) -> Result<String> {
         Entry::Prefix(prefix) => Err(Error::malformed("no such file").file(prefix)),
         Entry::Folder => {
             let names = source.list("")?;
-            let mut found =
-                names.into_iter().filter(|name| endings.iter().any(|ending| name.ends_with(ending)));
+            let is_one = |name: &String| !name.starts_with('.') && has_any_suffix(name, endings);
+            let mut found = names.into_iter().filter(is_one);
             match (found.next(), found.next()) {
                 (None, _) => Err(Error::malformed(format!("the folder holds no {named} file"))),
                 (Some(only), None) => Ok(only),

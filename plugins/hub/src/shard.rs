@@ -3,6 +3,7 @@
 //! Names and the split are those of `split_state_dict_into_shards_factory` of huggingface_hub.
 
 use crate::Naming;
+use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{Role, ShardName, ShardTag, Target};
 
 /// The names of a model's files.
@@ -22,9 +23,9 @@ impl Names {
         let Naming { suffix, index_suffix, .. } = *naming;
         let (whole, stem) = match target {
             Target::Folder => (format!("{}{suffix}", naming.stem), naming.stem),
-            Target::File(name) => match name.strip_suffix(index_suffix) {
+            Target::File(name) => match strip_suffix(name, index_suffix) {
                 Some(stem) => (format!("{stem}{suffix}"), stem),
-                None => (name.clone(), name.strip_suffix(suffix).unwrap_or(name)),
+                None => (name.clone(), strip_suffix(name, suffix).unwrap_or(name)),
             },
         };
         Self { naming: *naming, whole, stem: stem.to_owned(), tag: ShardTag::default() }

@@ -4,6 +4,7 @@ use crate::read::is_member;
 use crate::{LOOSE_SUFFIX, SUFFIXES};
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
+use tensorferry_sdk::file_name::{has_any_suffix, has_suffix};
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
 /// Bytes at the beginning that are looked at.
@@ -30,12 +31,12 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
         first.starts_with(b"{") && serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(first).is_ok();
     let is_cut = text.len() as u64 == LOOKED_AT && !text.contains(&b'\n') && first.starts_with(b"{\"");
     let stem = tensorferry_row_text::uncompressed_name(name);
-    let named = SUFFIXES.iter().any(|suffix| stem.ends_with(suffix));
+    let named = has_any_suffix(stem, SUFFIXES);
     Ok(match (is_object, named) {
         (true, true) => Score::CERTAIN,
         // One line is one document too: `config.json`, minified.
         (true, false) if lines.next().is_none() => Score::NO,
-        (true, false) if stem.ends_with(LOOSE_SUFFIX) => Score::LIKELY,
+        (true, false) if has_suffix(stem, LOOSE_SUFFIX) => Score::LIKELY,
         (true, false) => Score(20),
         (false, true) if is_cut => Score::LIKELY,
         // An empty file is a table without rows.
@@ -58,6 +59,7 @@ mod tests {
     #[test]
     fn the_first_line_decides() {
         assert_eq!(of_file("a.jsonl", b"\n {\"a\": 1}\r\n"), Score::CERTAIN);
+        assert_eq!(of_file("A.JSONL", b"{\"a\": 1}\n"), Score::CERTAIN);
         assert_eq!(of_file("a.jsonl", b""), Score::MAYBE);
         assert_eq!(of_file("a.jsonl", b"[1]\n"), Score::MAYBE);
         assert_eq!(of_file("a.json", b"{\"a\":1}\n{\"a\":2}"), Score::LIKELY);

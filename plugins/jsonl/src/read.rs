@@ -18,8 +18,9 @@ use crate::{LOOSE_SUFFIX, SUFFIXES};
 use line_range::LineRange;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::SchemaRef;
+use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split};
-use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Options, Result, Source};
+use tensorferry_sdk::{Context, Error, Limits, LossSink, Options, Result, Source};
 use values_seen::ValuesSeen;
 
 /// Reads files and folders of files.
@@ -97,17 +98,10 @@ impl RecordSet for Set {
 /// # Errors
 /// Malformed, if there are none.
 fn file_names(source: &dyn Source) -> Result<Vec<String>> {
-    let prefix = match source.entry() {
-        Entry::File(name) => return Ok(vec![name.clone()]),
-        Entry::Folder => "",
-        Entry::Prefix(prefix) => prefix,
-    };
-    let all = source.list(prefix)?;
-    let mut names: Vec<String> = all.iter().filter(|name| is_member(name)).cloned().collect();
+    let mut names = entry_files(source, is_member)?;
     if names.is_empty() {
         // The user said that it is JSON lines.
-        names =
-            all.into_iter().filter(|name| has_suffix(name, &[LOOSE_SUFFIX]) && !is_hidden(name)).collect();
+        names = entry_files(source, |name| is_called(name, &[LOOSE_SUFFIX]))?;
     }
     if names.is_empty() {
         return Err(Error::malformed("no files of JSON lines here").expected(format!("*{}", SUFFIXES[0])));
@@ -117,14 +111,9 @@ fn file_names(source: &dyn Source) -> Result<Vec<String>> {
 
 /// Whether a folder's file of this name is one of its data.
 pub(crate) fn is_member(name: &str) -> bool {
-    has_suffix(name, &SUFFIXES) && !is_hidden(name)
+    is_called(name, &SUFFIXES)
 }
 
-fn is_hidden(name: &str) -> bool {
-    name.rsplit('/').next().unwrap_or(name).starts_with(['.', '_'])
-}
-
-fn has_suffix(name: &str, suffixes: &[&str]) -> bool {
-    let stem = tensorferry_row_text::uncompressed_name(name);
-    suffixes.iter().any(|suffix| stem.ends_with(suffix))
+fn is_called(name: &str, suffixes: &[&str]) -> bool {
+    file_name::is_member(tensorferry_row_text::uncompressed_name(name), suffixes)
 }

@@ -6,6 +6,7 @@ use crate::{ARCHIVE_SUFFIX, CONFIG, MAP_SUFFIX, METADATA, WEIGHTS, WEIGHTS_SUFFI
 use serde_json::Value;
 use std::collections::BTreeSet;
 use tensorferry_hub::only_file;
+use tensorferry_sdk::file_name::{has_any_suffix, has_suffix, strip_suffix};
 use tensorferry_sdk::{Context, Entry, Error, Limits, Purpose, Result, Source, check_name};
 use tensorferry_zip::{Archive, Extent, MAGIC, Member, Method, Names};
 
@@ -37,9 +38,8 @@ pub(crate) enum Weights {
 
 /// Whether a file's name is one of this format's; a shard is none by itself.
 pub(crate) fn is_ours(name: &str) -> bool {
-    let is_h5 = [".h5", ".hdf5"].iter().any(|suffix| name.ends_with(suffix));
-    !name.starts_with('.')
-        && (name.ends_with(ARCHIVE_SUFFIX) || name.ends_with(MAP_SUFFIX) || is_h5 && !is_shard(name))
+    let is_h5 = has_any_suffix(name, [".h5", ".hdf5"]);
+    !name.starts_with('.') && (has_any_suffix(name, [ARCHIVE_SUFFIX, MAP_SUFFIX]) || is_h5 && !is_shard(name))
 }
 
 /// Whether a file is named as Keras names shards: `x_00000.weights.h5`.
@@ -49,7 +49,7 @@ pub(crate) fn is_shard(name: &str) -> bool {
 
 /// What a shard's name has before its number, as the name of the map of its set has.
 fn stem_of_shard(name: &str) -> Option<&str> {
-    let (stem, number) = name.strip_suffix(WEIGHTS_SUFFIX)?.rsplit_once('_')?;
+    let (stem, number) = strip_suffix(name, WEIGHTS_SUFFIX)?.rsplit_once('_')?;
     (number.len() == 5 && number.bytes().all(|b| b.is_ascii_digit())).then_some(stem)
 }
 
@@ -71,10 +71,10 @@ impl Input {
         }
         let extent = Extent::whole(source, source.open(&name)?);
         let mut start = [0; 4];
-        if extent.read_start(source, &mut start)? == MAGIC || name.ends_with(ARCHIVE_SUFFIX) {
+        if extent.read_start(source, &mut start)? == MAGIC || has_suffix(&name, ARCHIVE_SUFFIX) {
             return archive(source, extent, limits).map_err(|error| error.file(&name));
         }
-        if name.ends_with(MAP_SUFFIX) {
+        if has_suffix(&name, MAP_SUFFIX) {
             return shards(source, &name, extent, limits).map_err(|error| error.file(&name));
         }
         Ok(Self::of(vec![Weights::At(extent)]))
@@ -100,7 +100,7 @@ fn refuse_shard(source: &dyn Source, name: &str, context: &dyn Context) -> Resul
 }
 
 fn only_in_folder(source: &dyn Source) -> Result<String> {
-    let maps = source.list("")?.into_iter().filter(|name| name.ends_with(MAP_SUFFIX)).count();
+    let maps = source.list("")?.into_iter().filter(|name| has_suffix(name, MAP_SUFFIX)).count();
     match maps {
         0 => only_file(source, &[ARCHIVE_SUFFIX, ".h5", ".hdf5"]),
         _ => only_file(source, &[MAP_SUFFIX]),

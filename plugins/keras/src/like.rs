@@ -10,6 +10,7 @@ use crate::{ARCHIVE_SUFFIX, CONFIG, METADATA, WEIGHTS};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tensorferry_hub::list;
+use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{
     ByteOrder, CatalogView, Context, Digests, Dtype, Entry, Error, LayoutSink, Loss, LossKind, NothingToSeal,
     OutputId, Result, Role, SealSink, Severity, Source, SourceRange, Target, TensorId, TensorPart,
@@ -111,7 +112,7 @@ impl Template {
             return Err(Error::usage(problem).file(&self.like).expected(expected).found(found));
         }
         match target {
-            Target::File(path) if path.ends_with(ARCHIVE_SUFFIX) => {
+            Target::File(path) if has_suffix(path, ARCHIVE_SUFFIX) => {
                 let archive = self.archive(path, &chosen, layout, context)?;
                 Ok(Box::new(archive))
             }

@@ -3,6 +3,7 @@
 use crate::hdf5::find_signature;
 use crate::input::{is_ours, is_shard};
 use crate::{ARCHIVE_SUFFIX, CONFIG, MAP_SUFFIX, WEIGHTS};
+use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 use tensorferry_zip::{Directory, Extent, MAGIC, Names};
 
@@ -20,7 +21,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         Entry::Prefix(_) => return Ok(Score::NO),
         Entry::File(name) => name,
     };
-    if name.ends_with(MAP_SUFFIX) {
+    if has_suffix(name, MAP_SUFFIX) {
         return Ok(Score::LIKELY);
     }
     let by_name = if is_ours(name) || is_shard(name) { Score::MAYBE } else { Score::NO };
@@ -36,7 +37,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
     match Directory::read(source, extent, Names::Any, context.limits()) {
         Ok(directory) if directory.contains(CONFIG) && directory.contains(WEIGHTS) => Ok(Score::CERTAIN),
         Ok(directory) if directory.contains(WEIGHTS) => Ok(Score::LIKELY),
-        Ok(_) => Ok(if name.ends_with(ARCHIVE_SUFFIX) { Score::LIKELY } else { by_name }),
+        Ok(_) => Ok(if has_suffix(name, ARCHIVE_SUFFIX) { Score::LIKELY } else { by_name }),
         Err(error)
             if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) =>
         {

@@ -6,6 +6,7 @@ use crate::like::Template;
 use crate::options::WriteOptions;
 use crate::{ARCHIVE_SUFFIX, WEIGHTS, WEIGHTS_SUFFIX};
 use std::collections::{HashMap, HashSet};
+use tensorferry_sdk::file_name::{has_any_suffix, has_suffix};
 use tensorferry_sdk::{
     CatalogView, Context, Error, LayoutSink, NothingToSeal, Result, Role, Target, TensorId, TensorPart,
     TensorPlan, TensorWriter,
@@ -35,17 +36,17 @@ impl TensorWriter for Writer {
             Target::File(path) => path,
             Target::Folder => WEIGHTS,
         };
-        if path.ends_with(ARCHIVE_SUFFIX) {
+        if has_suffix(path, ARCHIVE_SUFFIX) {
             let why = "tensors alone make no .keras, which has a configuration too: name a model whose weights these are \
                        with -o like=MODEL.keras, or write MODEL.weights.h5";
             return Err(Error::usage(why).file(path));
         }
-        if !path.ends_with(WEIGHTS_SUFFIX) && (path.ends_with(".h5") || path.ends_with(".hdf5")) {
+        if !has_suffix(path, WEIGHTS_SUFFIX) && has_any_suffix(path, [".h5", ".hdf5"]) {
             let why = "this name is of Keras 2's form, whose lists of layers tensors alone do not make: name a file whose \
                        weights these are with -o like=FILE.h5, or write NAME.weights.h5";
             return Err(Error::usage(why).file(path));
         }
-        if path.ends_with(crate::MAP_SUFFIX) {
+        if has_suffix(path, crate::MAP_SUFFIX) {
             return Err(Error::usage("weights in shards are not written: write NAME.weights.h5").file(path));
         }
         write_weights(catalog, path, layout, context)?;

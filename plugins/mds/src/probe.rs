@@ -45,5 +45,6 @@ pub(crate) fn is_index(name: &str) -> bool {
 
 fn is_shard(name: &str) -> bool {
     let base = name.rsplit('/').next().unwrap_or(name);
+    let base = base.to_ascii_lowercase();
     base.ends_with(".mds") || base.contains(".mds.")
 }

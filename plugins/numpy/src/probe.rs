@@ -3,6 +3,7 @@
 use crate::header::MAGIC;
 use crate::read::{is_archive, is_ours};
 use crate::{ARCHIVE_SUFFIX, ARRAY_SUFFIX};
+use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 use tensorferry_zip::{Directory, Extent, Names};
 
@@ -31,7 +32,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         return Ok(by_name);
     }
     match Directory::read(source, extent, Names::Any, context.limits()) {
-        Ok(directory) if directory.entries().is_empty() && name.ends_with(ARCHIVE_SUFFIX) => {
+        Ok(directory) if directory.entries().is_empty() && has_suffix(name, ARCHIVE_SUFFIX) => {
             Ok(Score::LIKELY)
         }
         Ok(directory) => {

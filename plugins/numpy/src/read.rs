@@ -6,6 +6,7 @@ use crate::encoded::ArrayBytes;
 use crate::options::ReadOptions;
 use crate::{ARCHIVE_SUFFIX, ARRAY_SUFFIX};
 use tensorferry_hub::only_file;
+use tensorferry_sdk::file_name::{has_any_suffix, strip_suffix};
 use tensorferry_sdk::{
     CatalogSink, Context, ErrorKind, Loss, LossKind, Result, Source, TensorDecoder, TensorReader,
 };
@@ -39,7 +40,7 @@ impl TensorReader for Reader {
 
 /// Whether a file has one of this format's endings.
 pub(crate) fn is_ours(name: &str) -> bool {
-    name.ends_with(ARRAY_SUFFIX) || name.ends_with(ARCHIVE_SUFFIX)
+    !name.starts_with('.') && has_any_suffix(name, [ARRAY_SUFFIX, ARCHIVE_SUFFIX])
 }
 
 /// Whether a file begins as an archive does.
@@ -52,7 +53,7 @@ pub(crate) fn is_archive(source: &dyn Source, file: Extent) -> Result<bool> {
 /// A file's name without its folder and its suffix: the name of the array in it.
 pub(crate) fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
-    name.strip_suffix(ARRAY_SUFFIX).unwrap_or(name)
+    strip_suffix(name, ARRAY_SUFFIX).unwrap_or(name)
 }
 
 fn read_archive(arrays: &mut Arrays<'_>, extent: Extent) -> Result<()> {

@@ -6,6 +6,7 @@ use crate::deflate::{Array, DeflatedArrays};
 use crate::options::{MlDtypes, WriteOptions};
 use crate::read::stem;
 use crate::{ARRAY_SUFFIX, dtype, header};
+use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{
     CatalogView, Context, Digests, Dtype, Error, LayoutSink, Loss, LossKind, NothingToSeal, Order, Result,
     Role, SealSink, Target, TensorId, TensorPart, TensorPlan, TensorWriter,
@@ -31,7 +32,7 @@ impl TensorWriter for Writer {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         match target {
-            Target::File(path) if path.ends_with(ARRAY_SUFFIX) => self.plan_array(catalog, path, layout),
+            Target::File(path) if has_suffix(path, ARRAY_SUFFIX) => self.plan_array(catalog, path, layout),
             Target::File(path) => self.plan_archive(catalog, path, layout, context),
             Target::Folder => self.plan_archive(catalog, IN_A_FOLDER, layout, context),
         }

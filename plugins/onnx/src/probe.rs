@@ -3,6 +3,7 @@
 use crate::SUFFIX;
 use std::ops::Range;
 use tensorferry_proto_file::{Value, Wire};
+use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
 /// A model beside one of another format is an export of it, unless it is named; it comes after GGUF's, and before
@@ -23,13 +24,13 @@ const GRAPH: Shape = Shape { integers: &[], lengths: &[1, 2, 5, 10, 11, 12, 13, 
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {
-            let any = source.list("")?.iter().any(|name| name.ends_with(SUFFIX));
+            let any = source.list("")?.iter().any(|name| !name.starts_with('.') && has_suffix(name, SUFFIX));
             return Ok(if any { IN_A_FOLDER } else { Score::NO });
         }
         Entry::Prefix(_) => return Ok(Score::NO),
         Entry::File(name) => name,
     };
-    let is_named = name.ends_with(SUFFIX);
+    let is_named = has_suffix(name, SUFFIX);
     match is_model(&mut Wire::of_file(source, source.open(name)?)) {
         Ok(true) => Ok(if is_named { Score::CERTAIN } else { Score::LIKELY }),
         Err(error) if error.kind() != ErrorKind::Malformed => Err(error),

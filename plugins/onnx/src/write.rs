@@ -16,6 +16,7 @@ use std::sync::Arc;
 use tensorferry_hub::{list, only_file};
 use tensorferry_proto::wire::put_varint;
 use tensorferry_proto_file::{Names, Wire};
+use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{
     CatalogView, Context, Dtype, Error, FileId, LayoutSink, NothingToSeal, OutputId, Result, Role, Source,
     Target, TensorId, TensorPart, TensorPlan, TensorWriter,
@@ -383,7 +384,7 @@ impl Held<'_> {
 
 /// The name of the file for what lies outside of a model.
 fn data_name(path: &str) -> String {
-    let stem = path.strip_suffix(SUFFIX).unwrap_or(path);
+    let stem = strip_suffix(path, SUFFIX).unwrap_or(path);
     format!("{stem}{SUFFIX}.data")
 }
 

@@ -2,6 +2,7 @@
 
 use crate::read::{is_member, partitions};
 use crate::{ENCRYPTED_MAGIC, MAGIC, SUFFIXES};
+use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
 /// How sure it is that the source is Parquet. A file of that name whose bytes are wrong may still be
@@ -11,7 +12,7 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
         Entry::File(name) => {
             let file = source.open(name)?;
             let len = source.len(file);
-            let named = SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
+            let named = has_any_suffix(name, SUFFIXES);
             let otherwise = if named { Score::MAYBE } else { Score::NO };
             if len < 12 {
                 return Ok(otherwise);
@@ -56,13 +57,14 @@ mod tests {
         assert_eq!(of_file("any", b"PARE....PARE"), Score::CERTAIN);
         assert_eq!(of_file("any", b"PAR1........"), Score::LIKELY);
         assert_eq!(of_file("any", b"PAR1"), Score::NO);
-        assert_eq!(of_file("a.parquet", b""), Score::MAYBE);
+        assert_eq!(of_file("A.PARQUET", b""), Score::MAYBE);
         assert_eq!(of_file("a.parquet", b"............"), Score::MAYBE);
     }
 
     #[test]
     fn names_decide() {
         assert_eq!(of_folder(&["a.parquet", "README.md"]), Score::CERTAIN);
+        assert_eq!(of_folder(&["A.PARQUET"]), Score::CERTAIN);
         assert_eq!(of_folder(&["year=2024/month=1/a.parquet"]), Score::CERTAIN);
         assert_eq!(of_folder(&["data/a.parquet", "year=2024/a.csv"]), Score::NO);
         assert_eq!(of_folder(&["_metadata", ".a.parquet", "_b.parquet"]), Score::NO);

@@ -24,6 +24,7 @@ use statistics::KnownBounds;
 use std::sync::Arc;
 use stream::RowGroup;
 use tensorferry_sdk::arrow_schema::{Fields, SchemaRef};
+use tensorferry_sdk::file_name;
 use tensorferry_sdk::records::{Batched, Batches, Expansion, RecordReader, RecordSet, Scan, Split};
 use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Result, Source};
 
@@ -165,6 +166,5 @@ fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<DataFile>> 
 
 /// Whether a folder's file of this name is one of its data: not hidden, and no summary (`_metadata`).
 pub(crate) fn is_member(name: &str) -> bool {
-    let base = name.rsplit('/').next().unwrap_or(name);
-    SUFFIXES.iter().any(|suffix| base.ends_with(suffix)) && !base.starts_with(['.', '_'])
+    file_name::is_member(name, SUFFIXES)
 }

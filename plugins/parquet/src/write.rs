@@ -118,10 +118,7 @@ fn files(target: &Target, sharding: Sharding) -> ShardFiles {
         Target::File(name) => name,
         Target::Folder => "data.parquet",
     };
-    let suffix = crate::SUFFIXES.into_iter().find(|suffix| name.ends_with(suffix));
-    let stem = suffix.and_then(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
-    let suffix = suffix.unwrap_or(crate::SUFFIXES[0]);
-    ShardFiles::new(sharding, name, stem, suffix)
+    ShardFiles::named(sharding, name, &crate::SUFFIXES)
 }
 
 #[cfg(test)]

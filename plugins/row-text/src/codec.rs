@@ -1,6 +1,7 @@
 //! How a whole file is compressed, which its first bytes say and not its name.
 
 use std::io::{self, BufReader, Read};
+use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{Result, Source};
 
 /// How a file is compressed.
@@ -26,7 +27,7 @@ pub fn with_suffixes(own: &'static [&'static str]) -> impl Iterator<Item = Strin
 /// A file's name without what says that it is compressed.
 #[must_use]
 pub fn uncompressed_name(name: &str) -> &str {
-    SUFFIXES.iter().rev().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name)
+    SUFFIXES.iter().rev().find_map(|(suffix, _)| strip_suffix(name, suffix)).unwrap_or(name)
 }
 
 /// The first bytes of a file, decompressed: at most `most`, of as many that are stored. What was cut off in the middle is

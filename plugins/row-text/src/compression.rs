@@ -2,6 +2,7 @@
 
 use crate::codec::{Codec, SUFFIXES};
 use tensorferry_sdk::Side::Writer;
+use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{ByteSink, Error, OptionSpec, Options, Result, TypedOption};
 
 /// The name says with which codec, unless this does.
@@ -41,7 +42,7 @@ impl CompressionOptions {
     /// # Errors
     /// Usage: a level that the codec does not have.
     pub fn of_name(self, name: &str) -> Result<Compression> {
-        let named = || SUFFIXES.into_iter().rev().find(|(suffix, _)| name.ends_with(suffix));
+        let named = || SUFFIXES.into_iter().rev().find(|(suffix, _)| has_suffix(name, suffix));
         let codec = self.codec.or_else(|| named().map(|(_, codec)| codec)).unwrap_or(Codec::Plain);
         let (levels, default) = match codec {
             Codec::Plain => (0..=0, 0),
@@ -118,6 +119,7 @@ mod tests {
             (&[][..], "a.jsonl", Codec::Plain, 0),
             (&[], "a.jsonl.gz", Codec::Gzip, 6),
             (&[], "a.jsonl.zst", Codec::Zstd, 3),
+            (&[], "A.JSONL.GZ", Codec::Gzip, 6),
             (&[("codec", "none")], "a.gz", Codec::Plain, 0),
             (&[("level", "9")], "a.gz", Codec::Gzip, 9),
         ] {

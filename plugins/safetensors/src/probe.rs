@@ -5,6 +5,7 @@
 
 use crate::{NAMING, header};
 use tensorferry_hub::is_member;
+use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
 /// How sure it is that the source is safetensors. A file of that name whose bytes are wrong may
@@ -21,7 +22,7 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
             match header::json_len(source, file) {
                 Ok(_) => Ok(if holds_parts(name) { Score::LIKELY } else { Score::CERTAIN }),
                 Err(error) if error.kind() != ErrorKind::Malformed => Err(error),
-                Err(_) if name.ends_with(NAMING.suffix) => Ok(Score::MAYBE),
+                Err(_) if has_suffix(name, NAMING.suffix) => Ok(Score::MAYBE),
                 Err(_) => Ok(Score::NO),
             }
         }

@@ -22,6 +22,7 @@ use layout::Layout;
 use losses::Losses;
 use shapes::Shapes;
 use std::sync::{Mutex, PoisonError};
+use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, ShardFiles};
 use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target};
 
@@ -58,7 +59,7 @@ impl RecordWriter for TfRecordWriter {
             Target::Folder if *codec == Some(Codec::Gzip) => format!("data{}.gz", SUFFIXES[0]),
             Target::Folder => format!("data{}", SUFFIXES[0]),
         };
-        let by_name = || if name.ends_with(".gz") { Codec::Gzip } else { Codec::None };
+        let by_name = || if has_suffix(&name, ".gz") { Codec::Gzip } else { Codec::None };
         let codec = codec.unwrap_or_else(by_name);
         let files = ShardFiles::new(*sharding, &name, &name, "");
         let compressor = Compressor { codec, level: *level };

@@ -3,6 +3,7 @@
 
 use crate::SUFFIXES;
 use tensorferry_hub::{self as hub, Choice, Naming};
+use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Context, Entry, Error, Purpose, Result, Source};
 
 /// How the Hugging Face libraries name a model's files.
@@ -28,6 +29,9 @@ pub(crate) fn choose(shard_is_alone: bool, source: &dyn Source, context: &dyn Co
     if files.is_empty() {
         files = training;
     }
+    let called: Vec<&str> = files.iter().map(|name| name.as_str()).collect();
+    let kept = hub::without_variants(&NAMING, &called);
+    files.retain(|name| kept.contains(&name.as_str()));
     let usual = format!("{}{}", NAMING.stem, NAMING.suffix);
     let is_split = names.iter().any(|name| is_index(name));
     let is_set = files.iter().all(|name| NAMING.shard(name).is_some());
@@ -45,7 +49,7 @@ pub(crate) fn choose(shard_is_alone: bool, source: &dyn Source, context: &dyn Co
 
 /// Whether a folder's file may be a checkpoint, by its name.
 pub(crate) fn is_candidate(name: &str) -> bool {
-    !name.starts_with('.') && (SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) || is_index(name))
+    !name.starts_with('.') && (has_any_suffix(name, SUFFIXES) || is_index(name))
 }
 
 fn is_index(name: &str) -> bool {

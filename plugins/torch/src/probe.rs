@@ -2,6 +2,7 @@
 
 use crate::SUFFIXES;
 use crate::choose::{NAMING, is_candidate, is_training_state};
+use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 use tensorferry_torch_file::archive::{self, Directory};
 use tensorferry_torch_file::{Container, Extent};
@@ -28,7 +29,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
             if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) =>
         {
             // A broken archive of our name: the reader says what is broken.
-            let ours = SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
+            let ours = has_any_suffix(name, SUFFIXES);
             Ok(if ours { Score::MAYBE } else { Score::NO })
         }
         Err(error) => Err(error),

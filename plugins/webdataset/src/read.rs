@@ -12,10 +12,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
+use tensorferry_sdk::file_name::{self, entry_files, has_any_suffix};
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split, narrowed};
-use tensorferry_sdk::{
-    Context, Entry, Error, Limits, Loss, LossKind, LossSink, Options, Result, Severity, Source,
-};
+use tensorferry_sdk::{Context, Error, Limits, Loss, LossKind, LossSink, Options, Result, Severity, Source};
 
 /// Bytes of one split, at least.
 const SPLIT: u64 = 8 << 20;
@@ -270,12 +269,7 @@ impl RecordSet for Set {
 /// # Errors
 /// Malformed, if there are none.
 fn file_names(source: &dyn Source) -> Result<Vec<String>> {
-    let prefix = match source.entry() {
-        Entry::File(name) => return Ok(vec![name.clone()]),
-        Entry::Folder => "",
-        Entry::Prefix(prefix) => prefix,
-    };
-    let names: Vec<String> = source.list(prefix)?.into_iter().filter(|name| is_member(name)).collect();
+    let names = entry_files(source, is_member)?;
     if names.is_empty() {
         let error = Error::malformed("no tars here");
         return Err(error.expected(SUFFIXES.map(|suffix| format!("*{suffix}")).join(", ")));
@@ -285,12 +279,10 @@ fn file_names(source: &dyn Source) -> Result<Vec<String>> {
 
 /// Whether a name ends as those of tars do.
 pub(crate) fn is_called(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+    has_any_suffix(name, SUFFIXES)
 }
 
 /// Whether a folder's file of this name is one of its data.
 pub(crate) fn is_member(name: &str) -> bool {
-    let base = name.rsplit('/').next().unwrap_or(name);
-    is_called(base) && !base.starts_with(['.', '_'])
+    file_name::is_member(name, SUFFIXES)
 }

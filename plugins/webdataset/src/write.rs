@@ -8,6 +8,7 @@ use crate::{SUFFIXES, tar};
 use encode::Encoder;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
+use tensorferry_sdk::file_name::split_suffix;
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, ShardFiles, Sharding};
 use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target};
 
@@ -41,15 +42,13 @@ impl RecordWriter for Writer {
         };
         let (encoder, lost) = Encoder::new(schema, self.key.as_deref())?;
         lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
-        let suffix = SUFFIXES.into_iter().rev().find(|suffix| name.ends_with(suffix));
-        let stem = suffix.and_then(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
-        let suffix = suffix.unwrap_or(SUFFIXES[0]);
-        let codec = match suffix {
+        let suffix = split_suffix(name, SUFFIXES).map_or("", |(_, suffix)| suffix);
+        let codec = match &*suffix.to_ascii_lowercase() {
             ".tar.gz" | ".tgz" => Codec::Gzip,
             ".tar.zst" => Codec::Zstd,
             _ => Codec::Plain,
         };
-        Ok(Box::new(Plan { files: ShardFiles::new(self.sharding, name, stem, suffix), codec, encoder }))
+        Ok(Box::new(Plan { files: ShardFiles::named(self.sharding, name, &SUFFIXES), codec, encoder }))
     }
 }
 

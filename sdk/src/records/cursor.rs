@@ -1,6 +1,7 @@
 //! Cursors take bytes in order: of a file, or of a row that is in memory. What is not there is malformed, before anything
 //! is allocated.
 
+use crate::file_name::has_suffix;
 use crate::{Entry, Error, FileId, Limits, Result, Source};
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ impl FileCursor {
         limits: &Limits,
         header: impl Fn(&mut Self) -> Result<H>,
     ) -> Result<(Vec<Self>, H)> {
-        let is_member = |name: &String| name.ends_with(suffix);
+        let is_member = |name: &String| has_suffix(name, suffix);
         let names = match source.entry() {
             Entry::File(name) => vec![name.clone()],
             Entry::Folder => source.list("")?.into_iter().filter(is_member).collect(),

@@ -2,6 +2,7 @@
 
 use super::{Group, Roll};
 use crate::Side::Writer;
+use crate::file_name::split_suffix;
 use crate::{Error, OptionSpec, Options, Result, ShardName, TypedOption};
 
 /// The most that five digits can number.
@@ -70,6 +71,14 @@ pub struct ShardFiles {
 }
 
 impl ShardFiles {
+    /// Names files after `name`, whose suffix is one of these in any case; the first is the usual one.
+    #[must_use]
+    pub fn named(sharding: Sharding, name: &str, suffixes: &[&str]) -> Self {
+        let usual = suffixes.first().copied().unwrap_or_default();
+        let (stem, suffix) = split_suffix(name, suffixes).unwrap_or((name, usual));
+        Self::new(sharding, name, stem, suffix)
+    }
+
     /// `name` where there is one file, else `STEM-00000-of-0000N` and the ending.
     #[must_use]
     pub fn new(sharding: Sharding, name: &str, stem: &str, ending: &str) -> Self {

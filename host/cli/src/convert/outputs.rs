@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry_run::template::{Fields, fill};
+use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{Error, Result, Side};
 
 /// An OUTPUT for each INPUT. A template that is a folder stands for `FOLDER/{stem}` with the ending of the format `to`.
@@ -54,7 +55,7 @@ fn fields(input: &Path, registry: &Registry) -> Fields {
     let name = text(input.file_name());
     let formats = registry.formats().iter();
     let endings = formats.flat_map(|format| format.description.suffixes.iter());
-    let stems = endings.filter_map(|ending| name.strip_suffix(ending.as_str()));
+    let stems = endings.filter_map(|ending| strip_suffix(&name, ending));
     let stem =
         stems.filter(|stem| !stem.is_empty()).min_by_key(|stem| stem.len()).unwrap_or(&name).to_owned();
     let parent = text(input.parent().map(Path::as_os_str));

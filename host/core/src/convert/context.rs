@@ -3,7 +3,6 @@
 use crate::context::session::Session;
 use crate::convert::request::Request;
 use crate::convert::watch::Watch;
-use crate::convert::weights::Weights;
 use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::commit::Recovered;
@@ -12,6 +11,7 @@ use crate::read::model::InputModel;
 use crate::read::part::Part;
 use crate::read::record_files::{self, InputChoice};
 use crate::read::source::FileSource;
+use crate::read::weights::Weights;
 use crate::steps::cast::CAST;
 use crate::steps::dequantize::{READER_OPTION, asked};
 use crate::steps::model_config::ModelConfig;

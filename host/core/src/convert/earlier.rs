@@ -6,12 +6,12 @@
 //! caller says counts: a digest would have the whole object fetched.
 
 use crate::convert::context::ConversionContext;
-use crate::convert::weights::Weights;
 use crate::publish::beneath;
 use crate::publish::stage::{Destination, DestinationKind, FileKind, StagedFile};
 use crate::publish::staging::OutputPlace;
 use crate::read::folder::{self, is_url};
 use crate::read::identity::FileIdentity;
+use crate::read::weights::Weights;
 use crate::receipt::digest::hash_path;
 use crate::receipt::{self, FileRecord, Receipt};
 use std::collections::BTreeSet;

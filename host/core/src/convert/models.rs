@@ -10,7 +10,6 @@ use crate::convert::context::ConversionContext;
 use crate::convert::sides::{check_sides, options_of};
 #[cfg(feature = "records")]
 use crate::convert::steps::divide::CrossingSteps;
-use crate::convert::weights::{MOST_FOLDERS, Weights};
 #[cfg(feature = "records")]
 use crate::formats::options;
 use crate::formats::probe::{BESIDE_A_MODEL, probe, surest};
@@ -19,6 +18,7 @@ use crate::read::folder::{EntryKind, FolderEntry};
 use crate::read::input;
 use crate::read::model::InputModel;
 use crate::read::source::FileSource;
+use crate::read::weights::{MOST_FOLDERS, Weights};
 #[cfg(feature = "records")]
 use tensorferry_sdk::{Capabilities, Side};
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Result, Source, Target};

@@ -1,6 +1,7 @@
 //! What lies in the place of a file that nobody can read: a pointer to it, a web page that a download gave
 //! instead, nothing at all, the part of it that has come so far, or the file inside of something else.
 
+use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Error, ErrorKind, Source};
 
 /// What a Git LFS pointer begins with (`docs/spec.md` of git-lfs: at most 1,024 bytes long).
@@ -9,7 +10,7 @@ const LFS: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
 const PAGES: [&[u8]; 3] = [b"<!doctype html", b"<html", b"<?xml"];
 /// What programs add to the name of a file while it is downloaded: huggingface_hub, curl and wget's wrappers,
 /// Chrome, Firefox and Safari, aria2.
-const PARTIAL: [&str; 5] = [".incomplete", ".part", ".crdownload", ".download", ".aria2"];
+pub(crate) const PARTIAL: [&str; 5] = [".incomplete", ".part", ".crdownload", ".download", ".aria2"];
 /// What has these bytes at this place holds what was meant, or may: what it is, and what to do.
 const WRAPPED: [(usize, &[u8], &str); 12] = [
     (0, b"\x1f\x8b", "the file is compressed by gzip: unpack it first"),
@@ -92,7 +93,7 @@ impl Start {
             Some("a Git LFS pointer lies in the place of the file: `git lfs pull` fetches it")
         } else if PAGES.iter().any(|page| text.starts_with(page)) {
             Some("a web page lies in the place of the file: a login or an error that was saved as a download")
-        } else if PARTIAL.iter().any(|suffix| name.ends_with(suffix)) {
+        } else if has_any_suffix(name, PARTIAL) {
             Some("the file is still being downloaded, by its name")
         } else {
             None
@@ -113,7 +114,7 @@ fn coming(source: &dyn Source) -> Option<String> {
         Entry::Folder => source.list("").ok()?,
         Entry::Prefix(prefix) => source.list(prefix).ok()?,
     };
-    names.into_iter().find(|name| PARTIAL.iter().any(|suffix| name.ends_with(suffix)))
+    names.into_iter().find(|name| has_any_suffix(name, PARTIAL))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::formats::placeholder::explain_unknown;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use globset::GlobBuilder;
 use std::cmp::Reverse;
+use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Context, Description, Entry, Error, ErrorKind, Result, Score, Side, Source};
 
 /// What declared data is worth, on the scale of [`Score`].
@@ -102,8 +103,7 @@ struct Candidate<'a> {
 
 impl<'a> Candidate<'a> {
     fn new(format: &'a RegisteredFormat, source: &dyn Source) -> Self {
-        let lower = source.entry().name().to_ascii_lowercase();
-        let is_named = format.description.suffixes.iter().any(|suffix| lower.ends_with(suffix.as_str()));
+        let is_named = has_any_suffix(source.entry().name(), &format.description.suffixes);
         Self { format, suffix: if is_named { BY_SUFFIX } else { 0 } }
     }
 
@@ -139,7 +139,7 @@ fn has_magic(description: &Description, source: &dyn Source, name: &str) -> bool
 fn has_member(description: &Description, source: &dyn Source) -> bool {
     let names = source.list("").unwrap_or_default();
     description.members.iter().any(|pattern| {
-        GlobBuilder::new(pattern).build().is_ok_and(|glob| {
+        GlobBuilder::new(pattern).case_insensitive(true).build().is_ok_and(|glob| {
             let matcher = glob.compile_matcher();
             names.iter().any(|name| matcher.is_match(name))
         })

@@ -24,6 +24,7 @@ use crate::read::source::FileSource;
 use sets::{Set, Splits, no_such_split, several};
 use shards::check_whole;
 use std::path::Path;
+use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Result, Source};
 
 /// The folder of a data set's files on the Hub.
@@ -208,8 +209,7 @@ fn takes_own(source: &FileSource, listed: &[String], format: &RegisteredFormat) 
 
 /// Whether a name ends as those of a format do.
 fn format_calls(format: &RegisteredFormat, name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    format.description.suffixes.iter().any(|suffix| name.ends_with(suffix.as_str()))
+    has_any_suffix(name, &format.description.suffixes)
 }
 
 /// The files of a set, which are all of it.

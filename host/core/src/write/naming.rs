@@ -4,6 +4,7 @@
 
 use crate::read::model::InputModel;
 use crate::write::target::OutputTarget;
+use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{Description, Entry, ShardTag, Source, Target};
 
 /// What the writer is told of where a model goes.
@@ -27,7 +28,7 @@ fn usual_name(description: &Description) -> Option<(&str, &str)> {
 /// What the names of a model's files begin with, where that is not its format's usual name.
 fn stem(names: &[&str], description: &Description) -> Option<String> {
     let (usual, ending) = usual_name(description)?;
-    let mut stems = names.iter().filter_map(|name| name.strip_suffix(ending));
+    let mut stems = names.iter().filter_map(|name| strip_suffix(name, ending));
     let first = stems.next()?;
     let (mut stem, mut is_set) = (first, false);
     for other in stems {

@@ -8,6 +8,7 @@ use crate::publish::stage::{Destination, DestinationKind};
 use crate::read::folder::{is_url, local_path, shown};
 use crate::tensors::stored::Spill;
 use std::path::{Path, PathBuf};
+use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Capabilities, Entry, Error, Result, Side, Target};
 
 /// An ending that several formats of this field use: it says nothing, whichever plugins are there.
@@ -133,7 +134,7 @@ fn only_one<'a>(writers: &[&'a RegisteredFormat]) -> Option<&'a RegisteredFormat
 
 /// Whether the ending of a name decides, where one writer has it.
 fn says_it(name: &str, has_any_name: impl FnOnce() -> bool) -> bool {
-    let ends = |suffix: &str| name.ends_with(suffix);
+    let ends = |suffix: &str| has_suffix(name, suffix);
     let is_loose = || LOOSE.into_iter().any(ends) && has_any_name();
     !(ends(AMBIGUOUS) || is_loose())
 }
@@ -144,10 +145,8 @@ fn writers(registry: &Registry) -> impl Iterator<Item = &RegisteredFormat> {
 
 /// The writers whose ending a name has; where one has a longer one than others, it says more: `best.pth.tar`.
 fn writers_of<'a>(registry: &'a Registry, name: &str) -> Vec<&'a RegisteredFormat> {
-    // Whoever writes MODEL.PT means the same.
-    let name = name.to_ascii_lowercase();
     let ending = |format: &RegisteredFormat| {
-        let endings = format.description.suffixes.iter().filter(|suffix| name.ends_with(suffix.as_str()));
+        let endings = format.description.suffixes.iter().filter(|suffix| has_suffix(name, suffix));
         endings.map(String::len).max()
     };
     let longest = writers(registry).filter_map(ending).max();

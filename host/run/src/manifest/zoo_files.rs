@@ -203,7 +203,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::manifest::search::{ClosedFolders, PassedOver};
-    use tensorferry::engine::convert::weights::globs;
+    use tensorferry::engine::read::weights::globs;
 
     fn names() -> NamePatterns {
         NamePatterns::for_tests(

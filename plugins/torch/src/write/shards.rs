@@ -6,6 +6,7 @@ use super::storages::Storages;
 use crate::choose::NAMING;
 use std::collections::BTreeMap;
 use tensorferry_hub::{Index, Names, split};
+use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{
     CatalogView, LayoutSink, Loss, LossKind, Node, NodeKind, Result, Role, Target, TensorId,
 };
@@ -43,7 +44,7 @@ pub(super) fn write_index(
 pub(super) fn supersede(target: &Target, names: &Names, layout: &mut dyn LayoutSink) -> Result<()> {
     let is_of_hub = match target {
         Target::Folder => true,
-        Target::File(name) => name.ends_with(NAMING.suffix) || name.ends_with(NAMING.index_suffix),
+        Target::File(name) => has_any_suffix(name, [NAMING.suffix, NAMING.index_suffix]),
     };
     // Beside a file of another ending, `model.bin` may be anything.
     let superseded = if is_of_hub { names.superseded() } else { Vec::new() };

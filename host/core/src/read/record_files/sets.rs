@@ -85,7 +85,8 @@ impl Splits {
             return Some(own.clone());
         }
         let words = SPLITS.iter().flat_map(|(split, words)| words.iter().map(move |word| (*split, *word)));
-        let found = words.filter_map(|(split, word)| Some((mentions(path, word)?, split)));
+        let lower = path.to_ascii_lowercase();
+        let found = words.filter_map(|(split, word)| Some((mentions(&lower, word)?, split)));
         // What stands last says it: `test_suite/train.parquet`.
         found.max().map(|(_, split)| split.to_owned())
     }

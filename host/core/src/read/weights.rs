@@ -3,9 +3,9 @@
 use crate::formats::registry::{Registry, holds_records};
 use crate::read::folder::{EntryKind, FolderEntry};
 use crate::read::key_words::names_a_model;
+use crate::read::own_files::RECEIPT;
 use crate::read::source::FileSource;
-use crate::receipt;
-use globset::{Glob, GlobSet, GlobSetBuilder};
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use tensorferry_sdk::{Description, Error, Result};
 
 /// How deep sub-folders are entered.
@@ -56,7 +56,7 @@ impl Weights {
     /// Whether a folder has nothing but files that some format knows by their names, and receipts.
     pub(crate) fn are_alone_in(&self, folder: &FileSource) -> bool {
         let is_one = |entry: &FolderEntry| {
-            entry.kind == EntryKind::File && (self.is_match(&entry.name) || receipt::is_name(&entry.name))
+            entry.kind == EntryKind::File && (self.is_match(&entry.name) || entry.name.ends_with(RECEIPT))
         };
         folder.entries("").is_ok_and(|entries| entries.iter().all(is_one))
     }
@@ -81,7 +81,10 @@ impl Weights {
 fn set_of<'p>(patterns: impl IntoIterator<Item = &'p String>) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     // A plugin's pattern that is none matches nothing.
-    for glob in patterns.into_iter().filter_map(|pattern| Glob::new(pattern).ok()) {
+    for glob in patterns
+        .into_iter()
+        .filter_map(|pattern| GlobBuilder::new(pattern).case_insensitive(true).build().ok())
+    {
         set.add(glob);
     }
     set.build().map_err(|e| Error::plugin(format!("the formats' name patterns: {e}")))

@@ -1,0 +1,106 @@
+//! File names and their suffixes, which are compared in any case: `TABLE.CSV` is a CSV file.
+
+use crate::{Entry, Result, Source};
+
+/// Suffixes of files that are compressed as a whole, whether or not some format reads them.
+const COMPRESSED: [&str; 21] = [
+    ".gz", ".gzip", ".bgz", ".zst", ".zstd", ".bz2", ".bzip2", ".xz", ".lzma", ".lz4", ".lzo", ".br", ".z",
+    ".zz", ".zlib", ".deflate", ".snappy", ".sz", ".zip", ".7z", ".rar",
+];
+
+/// Words between the stem and the suffix of a file that is a variant of the same model: `model.fp16.safetensors`.
+const VARIANTS: [&str; 15] = [
+    "fp32", "fp16", "bf16", "fp8", "float32", "float16", "bfloat16", "f32", "f16", "half", "int8", "8bit",
+    "4bit", "non_ema", "no_ema",
+];
+
+/// Returns the stem of which this one is a variant: `model` for `model.fp16`.
+#[must_use]
+pub fn base_of_variant(stem: &str) -> Option<&str> {
+    let (base, word) = stem.rsplit_once('.').filter(|(base, _)| !base.is_empty())?;
+    VARIANTS.iter().any(|variant| word.eq_ignore_ascii_case(variant)).then_some(base)
+}
+
+/// Returns the name without a suffix, which may be in any case.
+#[must_use]
+pub fn strip_suffix<'n>(name: &'n str, suffix: &str) -> Option<&'n str> {
+    let (stem, end) = name.split_at_checked(name.len().checked_sub(suffix.len())?)?;
+    end.eq_ignore_ascii_case(suffix).then_some(stem)
+}
+
+/// Whether a name ends with a suffix, in any case.
+#[must_use]
+pub fn has_suffix(name: &str, suffix: &str) -> bool {
+    strip_suffix(name, suffix).is_some()
+}
+
+/// Whether a name ends with one of these suffixes, in any case.
+#[must_use]
+pub fn has_any_suffix<S: AsRef<str>>(name: &str, suffixes: impl IntoIterator<Item = S>) -> bool {
+    suffixes.into_iter().any(|suffix| has_suffix(name, suffix.as_ref()))
+}
+
+/// Splits a name before the longest of these suffixes that it ends with. The suffix keeps its case.
+#[must_use]
+pub fn split_suffix<'n, S: AsRef<str>>(
+    name: &'n str,
+    suffixes: impl IntoIterator<Item = S>,
+) -> Option<(&'n str, &'n str)> {
+    let stems = suffixes.into_iter().filter_map(|suffix| strip_suffix(name, suffix.as_ref()));
+    stems.map(str::len).min().map(|at| name.split_at(at))
+}
+
+/// Returns the name without the suffix of a compression.
+#[must_use]
+pub fn uncompressed(name: &str) -> &str {
+    COMPRESSED.iter().find_map(|suffix| strip_suffix(name, suffix)).unwrap_or(name)
+}
+
+/// Whether the last part of a path begins with a dot or an underscore. Such files hold no data of a folder:
+/// `.part-0.parquet.crc`, `_SUCCESS`.
+#[must_use]
+pub fn is_hidden(path: &str) -> bool {
+    path.rsplit('/').next().unwrap_or(path).starts_with(['.', '_'])
+}
+
+/// Whether a folder's file is visible and ends with one of these suffixes, in any case.
+#[must_use]
+pub fn is_member<S: AsRef<str>>(path: &str, suffixes: impl IntoIterator<Item = S>) -> bool {
+    !is_hidden(path) && has_any_suffix(path, suffixes)
+}
+
+/// The files that a source's entry stands for: a named file, or those of the folder or prefix that satisfy `is_member`.
+///
+/// # Errors
+/// Returns an error if the folder cannot be listed.
+pub fn entry_files(source: &dyn Source, is_member: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+    let prefix = match source.entry() {
+        Entry::File(name) => return Ok(vec![name.clone()]),
+        Entry::Folder => "",
+        Entry::Prefix(prefix) => prefix,
+    };
+    Ok(source.list(prefix)?.into_iter().filter(|name| is_member(name)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suffixes_match_in_any_case() {
+        assert!(is_member("sub/B.JSONL", [".jsonl"]) && !is_member("sub/._b.jsonl", [".jsonl"]));
+        assert_eq!(strip_suffix("é.CSV", ".csv"), Some("é"));
+        // Neither of these splits a letter.
+        assert_eq!(
+            (strip_suffix("é", "é"), strip_suffix("aé", "xx"), strip_suffix("a", ".csv")),
+            (Some(""), None, None)
+        );
+        assert_eq!(split_suffix("A.TAR.GZ", [".gz", ".tar.gz"]), Some(("A", ".TAR.GZ")));
+        assert_eq!(split_suffix("a.zip", [".gz"]), None);
+        assert_eq!(base_of_variant("model.fp16"), Some("model"));
+        assert_eq!((base_of_variant("model.ema"), base_of_variant(".fp16")), (None, None));
+        for (name, inner) in [("a.jsonl.BZ2", "a.jsonl"), ("a.jsonl", "a.jsonl"), ("a.csv.lz4", "a.csv")] {
+            assert_eq!(uncompressed(name), inner);
+        }
+    }
+}
