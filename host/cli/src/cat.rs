@@ -8,7 +8,6 @@ use std::io::{BufWriter, IsTerminal, Write};
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::formats::registry::holds_records;
-use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::folder;
 use tensorferry::engine::read::record_files::{self, FoundInput};
 use tensorferry::engine::records::lines::write_lines;
@@ -17,13 +16,14 @@ use tensorferry_sdk::{Error, Purpose, Result};
 
 pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Result<()> {
     let input = pipes::input(&command.input)?;
-    let FoundInput { source, format, options, .. } =
+    let found =
         record_files::find(&input.path, command.reader.look(Purpose::LINES).choice(), registry, session)?;
+    let FoundInput { source, format, options, .. } = &found;
     if !holds_records(&format.description) {
         let input = folder::shown(&command.input);
         return Err(Error::usage("cat is for records: `ferry inspect` shows tensors").file(input));
     }
-    let rows = rows::open(&source, format, &options, &ReadContext::new(session, Purpose::LINES))?;
+    let rows = rows::open(source, format, options, &found.reading(session, Purpose::LINES))?;
     // A file or another program gets the bytes that `convert` writes.
     let stdout = std::io::stdout();
     let to: Box<dyn Write> =

@@ -175,6 +175,9 @@ fn text(report: &Report) -> String {
         terminal::counted(report.files_read as u64, "file"),
         report.seconds,
     );
+    if let Some(account) = report.account.as_ref().filter(|account| account.is_notable()) {
+        text += &format!("input: {}\n", terminal::printable(&account.line()));
+    }
     if report.dry_run {
         for (path, len) in &report.files {
             let len = if *len == 0 { String::new() } else { format!(" ({})", terminal::bytes(*len)) };

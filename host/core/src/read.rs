@@ -1,5 +1,6 @@
 //! An input: its files, the catalog that its reader makes of them, and the parts that can be taken.
 
+pub mod account;
 pub mod attributes;
 #[cfg(feature = "records")]
 pub(crate) mod cancellable;

@@ -20,6 +20,7 @@ use crate::context::loss::LossRecord;
 use crate::context::regular_file;
 use crate::context::session::Session;
 use crate::publish::stage::{Destination, DestinationKind};
+use crate::read::account::AccountRecord;
 use crate::read::folder::{is_url, shown};
 use crate::read::source::FileSource;
 use crate::tensors::content::ContentDigest;
@@ -86,6 +87,9 @@ pub struct InputRecord {
     /// Other inputs that options of the reader name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub additional_inputs: Vec<AdditionalInput>,
+    /// What became of each entry of a folder, glob or set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<AccountRecord>,
 }
 
 /// An input that an option of the reader names.

@@ -9,6 +9,7 @@ use crate::formats::placeholder::explain;
 use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::model::OpenOptions;
+use crate::read::account::InputScope;
 use crate::read::context::ReadContext;
 use crate::read::file_group::{FileGroup, takes_schema};
 use crate::read::record_files;
@@ -41,7 +42,7 @@ impl Registry {
     pub fn scan_with(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Scan> {
         let found = record_files::find(path.as_ref(), options.choice(), self, self.session())?;
         let takes_schema = takes_schema(found.format, &found.options);
-        Scan::open(self, &found.source, found.format, &found.options, takes_schema)
+        Scan::open(self, &found.source, found.format, &found.options, (takes_schema, found.scope))
     }
 
     /// Opens some files of an input of records as [`scan_with`](Self::scan_with) opened all of them: `options` are the
@@ -54,7 +55,7 @@ impl Registry {
         let (session, choice): (&Session, _) = (self.session(), options.choice());
         let source = group.source(session)?;
         let format = probe(self, &source, choice.from, session)?;
-        Scan::open(self, &source, format, &group.reader_options(format, choice.options), false)
+        Scan::open(self, &source, format, &group.reader_options(format, choice.options), (false, None))
     }
 }
 
@@ -94,16 +95,19 @@ impl Scan {
         source: &FileSource,
         format: &RegisteredFormat,
         options: &[(String, String)],
-        takes_schema: bool,
+        (takes_schema, scope): (bool, Option<Arc<InputScope>>),
     ) -> Result<Self> {
         let session = registry.session().clone();
         let (format, source) = (format.clone(), Arc::new(source.afresh()));
         let reader = reader(&format, options)?;
         let mut losses = Vec::new();
-        let context = ReadContext::new(&session, Purpose::FLAT);
+        let context = ReadContext::new(&session, Purpose::FLAT).with_scope(scope);
         let set = reader
             .open(context.cancellable(source.clone()), &mut losses, &context)
             .map_err(|error| explain(&*source, error).file(source.entry_path().display().to_string()))?;
+        let is_read =
+            |name: &str| source.is_open(name) || set.splits().iter().any(|split| split.file == name);
+        losses.extend_from_slice(context.take_account(&source, &format.description, &is_read)?);
         let schema = set.schema();
         let (set, readers) = (Arc::from(set), Readers::Own(reader));
         let opened =

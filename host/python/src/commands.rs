@@ -14,7 +14,6 @@ use tensorferry::engine::convert::inspect::{Look, inspect};
 use tensorferry::engine::convert::receipts::verify::{Depth, verify_all};
 use tensorferry::engine::formats::document::document;
 use tensorferry::engine::formats::registry::holds_records;
-use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::part::Part;
 use tensorferry::engine::read::record_files;
 use tensorferry::engine::receipt::{Checked, find};
@@ -210,7 +209,7 @@ fn inspection(registry: &Registry, input: &InputArguments) -> Result<Value> {
     let look = look(input, &part, Purpose::SHOW);
     let found = record_files::find(&input.path, look.choice(), registry, session)?;
     if holds_records(&found.format.description) {
-        let context = ReadContext::new(session, Purpose::SHOW);
+        let context = found.reading(session, Purpose::SHOW).allowing_unreadable(true);
         let rows = rows::open(&found.source, found.format, &found.options, &context)?;
         let columns = rows.set.schema().fields().iter().map(|field| column(field)).collect::<Vec<_>>();
         let document = json!({

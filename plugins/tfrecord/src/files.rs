@@ -33,13 +33,7 @@ pub(crate) fn open<S: SharedSource>(
     codec: Option<Codec>,
     context: &dyn Context,
 ) -> Result<Vec<InputFile>> {
-    let found = find(source, glob, context.limits())?;
-    if !found.left_out.is_empty() {
-        context.note(&format!(
-            "not TFRecord files, left out: {} (-i files=GLOB chooses)",
-            listed(&found.left_out)
-        ));
-    }
+    let names = find(source, glob, context.limits())?;
     let open = |name: String| {
         let id = source.open(&name)?;
         let codec = match codec {
@@ -48,30 +42,20 @@ pub(crate) fn open<S: SharedSource>(
         };
         Ok(InputFile { len: source.len(id), name, id, codec })
     };
-    found.names.into_iter().map(open).collect()
-}
-
-/// The files of an input by name, in order.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct InputNames {
-    /// Those that are read.
-    pub(crate) names: Vec<String>,
-    /// Others in the folder.
-    pub(crate) left_out: Vec<String>,
+    names.into_iter().map(open).collect()
 }
 
 /// Finds the files of an input.
 ///
 /// # Errors
 /// Malformed, if there are none or some of a set are missing; usage, if the user has to choose.
-pub(crate) fn find<S: SharedSource>(source: &S, glob: Option<&str>, limits: &Limits) -> Result<InputNames> {
-    let names = match (glob, source.entry()) {
-        (Some(glob), _) => matching(&**source, glob, limits)?,
-        (None, Entry::File(name)) => vec![name.clone()],
-        (None, Entry::Prefix(prefix)) => of_prefix(&**source, prefix)?,
-        (None, Entry::Folder) => return of_folder(source, limits),
-    };
-    Ok(InputNames { names, left_out: Vec::new() })
+pub(crate) fn find<S: SharedSource>(source: &S, glob: Option<&str>, limits: &Limits) -> Result<Vec<String>> {
+    match (glob, source.entry()) {
+        (Some(glob), _) => matching(&**source, glob, limits),
+        (None, Entry::File(name)) => Ok(vec![name.clone()]),
+        (None, Entry::Prefix(prefix)) => of_prefix(&**source, prefix),
+        (None, Entry::Folder) => of_folder(source, limits),
+    }
 }
 
 /// Every file whose path from the folder matches.
@@ -166,8 +150,7 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
 }
 
 /// The files of a folder: those that are called so, or else those that start as one.
-fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<InputNames> {
-    let mut found = InputNames::default();
+fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<Vec<String>> {
     let mut called = Vec::new();
     let mut others = Vec::new();
     for name in source.list("")? {
@@ -178,11 +161,10 @@ fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<InputNames>
     }
     if called.is_empty() {
         for name in others {
-            let is_one = sniff(source, source.open(&name)?, limits)?.is_certain;
-            if is_one { called.push(name) } else { found.left_out.push(name) }
+            if sniff(source, source.open(&name)?, limits)?.is_certain {
+                called.push(name);
+            }
         }
-    } else {
-        found.left_out = others;
     }
     if called.is_empty() {
         return Err(Error::malformed("the folder holds no TFRecord files"));
@@ -202,8 +184,7 @@ fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<InputNames>
             shards(&**source, shard)?;
         }
     }
-    found.names = called;
-    Ok(found)
+    Ok(called)
 }
 
 /// Whether a file is the index of another one beside it.

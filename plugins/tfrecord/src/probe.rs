@@ -13,7 +13,7 @@ const MOST_FILES: usize = 4;
 /// How sure `tfrecord` is of the source.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let names = match find(&source, None, context.limits()) {
-        Ok(found) => found.names,
+        Ok(names) => names,
         // The user has to choose, or a shard is missing: the reader says it.
         Err(error) if error.kind() == ErrorKind::Usage => return Ok(in_folder(source, Score::MAYBE)),
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => return Err(error),

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::part::Part;
 use tensorferry::engine::read::record_files::FoundInput;
 use tensorferry::engine::records::rows::{self, Rows};
@@ -30,7 +29,8 @@ pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) 
         return Err(Error::usage("--part is for tensors, or a split of a folder: this input holds records"));
     }
     let open = |purpose| {
-        rows::open(&found.source, found.format, &found.options, &ReadContext::new(session, purpose))
+        let context = found.reading(session, purpose).allowing_unreadable(true);
+        rows::open(&found.source, found.format, &found.options, &context)
     };
     if command.schema {
         let rows = open(Purpose::SHOW)?;
@@ -69,7 +69,7 @@ pub(super) fn page(
     }
     let of_stats = command.stats.as_ref().and_then(|glob| glob.as_ref());
     let wanted = globs(of_stats.map_or(&command.patterns, std::slice::from_ref))?;
-    let context = ReadContext::new(session, Purpose::SHOW);
+    let context = found.reading(session, Purpose::SHOW).allowing_unreadable(true);
     let rows = rows::open(&found.source, found.format, &found.options, &context)?;
     check_patterns(&wanted, &rows.set.schema())?;
     let mut survey =

@@ -8,7 +8,6 @@ use std::io::{BufWriter, Seek, SeekFrom};
 use std::ops::Range;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::steps::{on_records, parse};
-use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::folder;
 use tensorferry::engine::read::part::Part;
 use tensorferry::engine::read::record_files::FoundInput;
@@ -42,7 +41,7 @@ pub(super) fn run(command: &Show, found: &FoundInput<'_>, session: &Session) -> 
     }
     let width = command.width.unwrap_or_else(terminal::columns);
     let (rows, shown) = rows::read_once(Purpose::SHOW, session, |purpose| {
-        let context = ReadContext::new(session, purpose);
+        let context = found.reading(session, purpose).allowing_unreadable(true);
         let rows = rows::open(&found.source, found.format, &found.options, &context)?;
         let shown = terminal::with_progress(session, false, |_| read(command, &rows, width, session));
         Ok((rows, shown.map_err(|error| rows::refusal(error, purpose))?))

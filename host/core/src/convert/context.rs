@@ -6,6 +6,7 @@ use crate::convert::watch::Watch;
 use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::commit::Recovered;
+use crate::read::account::InputScope;
 use crate::read::context::{ReadContext, purpose};
 use crate::read::model::InputModel;
 use crate::read::part::Part;
@@ -18,8 +19,11 @@ use crate::steps::model_config::ModelConfig;
 use crate::steps::{ModelFacts, Step, TensorAction};
 use crate::write::target::{self, OutputTarget};
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Instant;
-use tensorferry_sdk::{Capabilities, Description, Dtype, Entry, Error, OptionSpec, Purpose, Result, Side};
+use tensorferry_sdk::{
+    Capabilities, Description, Dtype, Entry, Error, LossKind, OptionSpec, Purpose, Result, Side,
+};
 
 /// A conversion whose input has been found, and whose output has been decided on.
 pub(crate) struct ConversionContext<'a> {
@@ -34,6 +38,8 @@ pub(crate) struct ConversionContext<'a> {
     pub(crate) options: Vec<(String, String)>,
     /// Which part is taken of what it holds.
     pub(crate) part: Part,
+    /// Which entries the user named.
+    pub(crate) scope: Option<Arc<InputScope>>,
     /// What is written where.
     pub(crate) target: OutputTarget<'a>,
     /// Whether quantised weights become floats: in the dtype in it, or in that which a model's configuration names.
@@ -81,6 +87,7 @@ impl<'a> ConversionContext<'a> {
             source,
             options,
             part,
+            scope: None,
             target,
             dequantize,
             recovered,
@@ -97,6 +104,7 @@ impl<'a> ConversionContext<'a> {
         let found = record_files::find_in(self.source.afresh(), choice, self.registry, self.session)?;
         self.source = found.source;
         self.options = found.options;
+        self.scope = found.scope;
         if found.is_split {
             self.part = Part::Auto;
         }
@@ -172,7 +180,15 @@ impl<'a> ConversionContext<'a> {
 
     /// What the plugins of an input that is read for this purpose are told.
     pub(crate) fn reading(&self, purpose: Purpose) -> ReadContext<'a> {
-        ReadContext::new(self.session, purpose).with_new_output(self.target.is_new_folder(self.session))
+        ReadContext::new(self.session, purpose)
+            .with_new_output(self.target.is_new_folder(self.session))
+            .with_scope(self.scope.clone())
+            .allowing_unreadable(self.allows_unreadable())
+    }
+
+    /// Whether entries of the input that cannot be read are losses that the user allowed.
+    pub(crate) fn allows_unreadable(&self) -> bool {
+        self.request.losses.allowed.contains(&LossKind::Input)
     }
 }
 

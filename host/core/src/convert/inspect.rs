@@ -64,8 +64,8 @@ pub fn inspect(path: &Path, look: Look<'_>, registry: &Registry, session: &Sessi
 /// # Errors
 /// As of [`inspect`]; whatever such a step says.
 pub fn inspect_found(found: &FoundInput<'_>, look: Look<'_>, session: &Session) -> Result<Inspected> {
-    let FoundInput { source, format, options, is_split } = found;
-    let context = ReadContext::new(session, look.purpose);
+    let FoundInput { source, format, options, is_split, .. } = found;
+    let context = found.reading(session, look.purpose).allowing_unreadable(look.purpose.has(Purpose::SHOW));
     let input = if holds_records(&format.description) {
         records_as_tensors(source, format, options, &context, session)?
     } else {
@@ -74,6 +74,10 @@ pub fn inspect_found(found: &FoundInput<'_>, look: Look<'_>, session: &Session) 
     let part = if *is_split { &Part::Whole } else { look.part };
     let (mut catalog, left_out) = part::take(input.catalog.clone(), part, true)?;
     let mut losses: Vec<Loss> = input.catalog.losses().iter().cloned().chain(left_out).collect();
+    if !holds_records(&format.description) {
+        let is_read = |name: &str| input.source.is_open(name);
+        losses.extend_from_slice(context.take_account(source, &format.description, &is_read)?);
+    }
     let of_reader = steps::of_format(input.catalog.steps())?;
     if !of_reader.is_empty() {
         let (stepped, effects) = apply(catalog.unpacked().0, &of_reader)?;

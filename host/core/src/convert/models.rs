@@ -14,6 +14,7 @@ use crate::convert::steps::divide::CrossingSteps;
 use crate::formats::options;
 use crate::formats::probe::{BESIDE_A_MODEL, probe, surest};
 use crate::formats::registry::{RegisteredFormat, Registry};
+use crate::read::account::{is_export_folder, is_folder_without_data};
 use crate::read::folder::{EntryKind, FolderEntry};
 use crate::read::input;
 use crate::read::model::InputModel;
@@ -120,7 +121,7 @@ fn read_below<'a>(
     let mut open = sub_folders(root, "")?;
     while let Some(folder) = open.pop() {
         context.session.check_cancelled()?;
-        if is_other_step(models.iter(), &folder) {
+        if is_other_step(models.iter(), &folder) || (is_export_folder(&folder) && !models.is_empty()) {
             continue;
         }
         let source = root.below(&folder);
@@ -219,7 +220,8 @@ fn sub_folders(root: &FileSource, folder: &str) -> Result<Vec<String>> {
     }
     let is_entered = |entry: &FolderEntry| {
         let name = entry.name.rsplit('/').next().unwrap_or_default();
-        entry.kind == EntryKind::Folder && !entry.is_link && !name.starts_with('.')
+        let is_hidden = name.starts_with('.') || is_folder_without_data(name);
+        entry.kind == EntryKind::Folder && !entry.is_link && !is_hidden
     };
     // The last one is taken first.
     let entries = root.entries(folder)?.into_iter().rev();

@@ -139,6 +139,7 @@ impl<'a> RecordOutput<'a> {
         report.records = Some(0);
         report.readers = vec![UsedFormat::of(self.input.format)];
         report.files_read = self.input.source.opened().len();
+        report.account = self.reading.account().cloned();
         self.context.request.losses.check(&report.losses)?;
         Ok(report)
     }

@@ -5,6 +5,7 @@ use crate::context::session::Session;
 use crate::convert::request::Request;
 use crate::formats::used::UsedFormat;
 use crate::publish::commit::{Committed, Recovered};
+use crate::read::account::Account;
 use crate::read::folder::shown;
 use crate::write::target::OutputTarget;
 use std::path::PathBuf;
@@ -39,6 +40,8 @@ pub struct Report {
     pub verified: Option<u64>,
     /// What the output does not have.
     pub losses: Vec<Loss>,
+    /// What became of each entry of the input, where that is more than a file.
+    pub account: Option<Account>,
     /// The files and their lengths; of a dry run, those that would be.
     pub files: Vec<(PathBuf, u64)>,
     /// Where the receipt lies, if one was asked for.
@@ -66,6 +69,7 @@ impl Report {
             seconds: 0.0,
             verified: None,
             losses,
+            account: None,
             files: Vec::new(),
             receipt: None,
             notes: Vec::new(),
@@ -141,6 +145,7 @@ impl Report {
             "seconds": self.seconds,
             "verified": self.verified.is_some(),
             "losses": self.losses.iter().map(LossRecord::of).collect::<Vec<_>>(),
+            "account": self.account.as_ref().map(Account::record),
             "files": self.files.iter().map(|(path, _)| path).collect::<Vec<_>>(),
             "receipt": self.receipt,
             "notes": self.notes,

@@ -8,8 +8,12 @@ use crate::convert::models::{is_export, is_other_step};
 use crate::formats::probe::is_beside;
 use crate::publish::output_bytes::FileShape;
 use crate::publish::staging::Staging;
+use crate::read::account::{
+    Account, DataNames, EntryClass, ReadFiles, is_export as is_export_file, is_export_folder,
+};
 use crate::read::folder::{EntryKind, FolderEntry};
 use crate::read::identity::FileIdentity;
+use crate::read::key_words::names_training_state;
 use crate::read::model::InputModel;
 use crate::read::source::FileSource;
 use crate::read::weights::{MOST_FOLDERS, Weights, globs};
@@ -20,7 +24,7 @@ use crate::write::config_dtype::{self, Edit};
 use crate::write::config_quantization;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Context, Entry, Error, Loss, LossKind, Result, Source, Target};
+use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, LossKind, Result, Severity, Source, Target};
 
 /// The files that go along, and those that do not.
 #[derive(Default)]
@@ -28,6 +32,7 @@ pub(crate) struct Sidecars {
     names: Vec<String>,
     losses: Vec<Loss>,
     notes: Vec<String>,
+    account: Option<Account>,
     /// Those that the models' readers have made.
     made: BTreeMap<String, Vec<u8>>,
     /// Those whose text changes, and the files that they were read from.
@@ -50,84 +55,142 @@ pub(crate) fn find(
     sidecars.add_made(models, &target.target, is_output);
     let is_folder = |source: &FileSource| *source.entry() == Entry::Folder && !source.is_listed();
     if !models.iter().all(|model| is_folder(&model.input.source)) {
+        if let [model] = models {
+            sidecars.take_account(context, model)?;
+        }
         sidecars.names = beside(input, models, &context.request.input.carry)?;
         sidecars.names.retain(|name| !sidecars.made.contains_key(name));
         return Ok(sidecars);
     }
-    let weights = Weights::of(context.registry)?;
+    let (weights, names) = (Weights::of(context.registry)?, DataNames::of(context.registry)?);
     let home = home(input.folder());
+    let mut account = Account::of_models(models.len() as u64);
     let mut open = vec![String::new()];
     let is_repository = std::fs::canonicalize(input.folder()).is_ok_and(|folder| is_repository(&folder));
     while let Some(folder) = open.pop() {
         let of_folder = models.iter().find(|model| model.folder == folder);
         let mut companions = Companions::of(context, &weights, input, &folder);
-        let entries = entries(input, &folder)?;
+        let entries = match input.entries(&folder) {
+            Ok(entries) => entries,
+            Err(error) if folder.is_empty() || !is_lasting(&error) => return Err(error),
+            Err(error) => {
+                account.leave_out(&folder, format!("the folder cannot be listed: {error}"));
+                continue;
+            }
+        };
         let read = entries.iter().filter(|entry| models.iter().any(|model| model.has_read(&entry.name)));
         let read: Vec<&str> = read.map(|entry| file_of(&entry.name)).collect();
-        for FolderEntry { name, kind, is_link, .. } in &entries {
+        let read_files = ReadFiles::of(of_folder.iter().flat_map(|_| read.iter().copied()), &names);
+        for entry in &entries {
+            let FolderEntry { name, kind, is_link, .. } = entry;
             let (name, kind, is_link, file) = (name.clone(), *kind, *is_link, file_of(name));
             let is_weights = match of_folder {
                 Some(_) => weights.is_match_beside(file, &read),
                 None => weights.is_match(file),
             };
-            let lost = if models.iter().any(|model| model.has_read(&name)) {
+            let is_around = |model: &&InputModel<'_>| {
+                model.folder.is_empty()
+                    || name.strip_prefix(&*model.folder).is_some_and(|rest| rest.starts_with('/'))
+            };
+            if kind == EntryKind::File && models.iter().any(|model| model.has_read(&name)) {
+                account.add(EntryClass::Read, &name);
                 continue;
             } else if receipt::is_name(file) && kind == EntryKind::File {
                 sidecars.notes.push(format!("{name:?} is left out: it is the receipt of the input"));
+                account.add(EntryClass::NoData, &name);
                 continue;
             } else if is_repository && OF_CACHE.contains(&&*name) {
                 let why = "it is what huggingface_hub keeps its snapshots by";
                 sidecars.notes.push(format!("{name:?} is left out: {why}"));
+                account.add(EntryClass::NoData, &name);
                 continue;
-            } else if kind == EntryKind::Folder && is_other_step(models.iter().copied(), &name) {
-                "another step of the run than the one that was read: convert it on its own"
-            } else if kind == EntryKind::Folder {
-                if !is_link && !file.starts_with('.') && name.split('/').count() <= MOST_FOLDERS {
-                    open.push(name);
-                    continue;
+            } else if account.add_special(input, entry, &names) {
+                continue;
+            }
+            let is_superseded = match kind {
+                EntryKind::Folder => {
+                    is_export_folder(file) && models.iter().copied().any(|model| is_around(&model))
                 }
-                "a folder that is hidden, a link, or too deep is not carried"
-            } else if kind != EntryKind::File {
-                "not a regular file"
-            } else if is_link
-                && !std::fs::canonicalize(input.path(&name)).is_ok_and(|at| at.starts_with(&home))
-            {
-                "a link that leads out of the folder is not followed"
-            } else if of_folder.is_some_and(|model| !weights.is_of(file, &model.input.format.description))
+                _ if read_files.supersede(file, &names) => true,
+                _ => is_export_file(file) && models.iter().copied().any(|model| is_around(&model)),
+            };
+            if is_superseded {
+                account.add(EntryClass::Superseded, &name);
+                continue;
+            }
+            if kind == EntryKind::Folder {
+                if is_other_step(models.iter().copied(), &name) {
+                    account.leave_out(
+                        &name,
+                        "another step of the run than the one that was read: convert it on its own",
+                    );
+                } else if !is_link && !file.starts_with('.') && name.split('/').count() <= MOST_FOLDERS {
+                    open.push(name);
+                } else {
+                    account.leave_out(&name, "a folder that is hidden, a link, or too deep is not carried");
+                }
+                continue;
+            }
+            let is_outside =
+                || !std::fs::canonicalize(input.path(&name)).is_ok_and(|at| at.starts_with(&home));
+            let is_beside = of_folder
+                .is_some_and(|model| !weights.is_of(file, &model.input.format.description))
                 && target.target == Target::Folder
                 && !is_output(&name)
-                && companions.is_one(file)
-            {
+                && companions.is_one(file);
+            let is_left_out = is_weights
+                && !is_beside
+                && !is_export(context, input, models.iter().map(|model| &*model.folder), &folder);
+            if is_left_out {
+                account
+                    .leave_out(&name, "these are weights too, and were not read: convert them on their own");
+                continue;
+            }
+            if let Some(why) = not_readable(input, &name).filter(|_| !is_link || !is_outside()) {
+                account.leave_out(&name, why);
+                continue;
+            }
+            account.add(EntryClass::Companion, &name);
+            let lost = if is_link && is_outside() {
+                Loss::new(LossKind::Sidecar, &name, "a link that leads out of the folder is not followed")
+            } else if is_beside {
                 sidecars.names.push(name);
                 continue;
-            } else if is_weights
-                && of_folder
-                    .is_some_and(|model| weights.are_of_another(file, &model.input.format.description))
-            {
-                sidecars.notes.push(format!(
-                    "{name:?} is left out: the folder's weights are read from the files in {}'s format",
-                    of_folder.map_or("", |model| &model.input.format.description.id),
-                ));
-                continue;
-            } else if is_weights
-                && !is_export(context, input, models.iter().map(|model| &*model.folder), &folder)
-            {
-                "these are weights too, and were not read: convert them on their own"
             } else if target.target != Target::Folder {
-                "the output is not a folder"
+                let loss = Loss::new(LossKind::Sidecar, &name, "the output is not a folder");
+                // Configuration and training state have no place in a file of weights, and are no part of them.
+                let holds_data = names.format_of(file).is_some() && !names_training_state(file);
+                if holds_data { loss } else { loss.severity(Severity::Note) }
             } else if is_output(&name) || sidecars.made.contains_key(&name) {
-                "the output has a file of this name"
+                Loss::new(LossKind::Sidecar, &name, "the output has a file of this name")
             } else {
                 sidecars.names.push(name);
                 continue;
             };
-            sidecars.losses.push(Loss::new(LossKind::Sidecar, name, lost));
+            sidecars.losses.push(lost);
         }
         sidecars.notes.extend(companions.note());
     }
+    account.check(context.allows_unreadable())?;
+    sidecars.losses.extend_from_slice(account.losses());
+    sidecars.account = Some(account);
     sidecars.names.sort();
     sidecars.losses.sort();
     Ok(sidecars)
+}
+
+/// Whether an error is about the folder itself, and trying again would not help.
+fn is_lasting(error: &Error) -> bool {
+    error.kind() == ErrorKind::Io
+}
+
+/// Why a file of this machine cannot be opened, if that is so.
+fn not_readable(input: &FileSource, name: &str) -> Option<String> {
+    if !input.is_local() {
+        return None;
+    }
+    let error = rustix::fs::access(input.path(name), rustix::fs::Access::READ_OK).err()?;
+    Some(format!("it cannot be opened: {}", std::io::Error::from(error)))
 }
 
 /// What lies beside the model of a folder in another format: exports of it (GGUF, ONNX), its arrays. They go along as
@@ -200,7 +263,8 @@ fn beside(folder: &FileSource, models: &[&InputModel<'_>], carry: &[String]) -> 
         return Ok(Vec::new());
     }
     let wanted = globs(carry)?;
-    let mut names: Vec<String> = entries(folder, "")?
+    let mut names: Vec<String> = folder
+        .entries("")?
         .into_iter()
         .filter(|entry| wanted.is_match(&entry.name) && entry.kind == EntryKind::File)
         .map(|entry| entry.name)
@@ -210,16 +274,24 @@ fn beside(folder: &FileSource, models: &[&InputModel<'_>], carry: &[String]) -> 
     Ok(names)
 }
 
-fn entries(root: &FileSource, folder: &str) -> Result<Vec<FolderEntry>> {
-    let entries = root.entries(folder)?;
-    match entries.iter().find(|entry| entry.kind == EntryKind::Unnameable) {
-        Some(entry) => Err(Error::unsupported("a file name that is not UTF-8")
-            .file(root.path(&entry.name).display().to_string())),
-        None => Ok(entries),
-    }
-}
-
 impl Sidecars {
+    /// Takes the account of a model that is not a folder: of files that a glob matches, or that begin alike.
+    fn take_account(&mut self, context: &ConversionContext<'_>, model: &InputModel<'_>) -> Result<()> {
+        let is_read = |name: &str| model.has_read(name);
+        if !model.input.is_of_records() {
+            let format = &model.input.format.description;
+            self.losses.extend_from_slice(model.context.take_account(&context.source, format, &is_read)?);
+        }
+        self.account = model.context.account().cloned();
+        Ok(())
+    }
+
+    /// What became of each entry of the input, where that is more than a file.
+    #[must_use]
+    pub(crate) fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
+    }
+
     /// The names of the files of the input that go along, relative to the folder.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)

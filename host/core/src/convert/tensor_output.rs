@@ -52,6 +52,7 @@ impl<'a> TensorOutput<'a> {
         report.tensors = self.models.iter().map(PlannedModel::tensors).sum();
         report.notes.extend(self.models.iter().flat_map(|model| model.selected.notes.iter().cloned()));
         report.notes.extend_from_slice(self.sidecars.notes());
+        report.account = self.sidecars.account().cloned();
         #[cfg(feature = "records")]
         if self.models.iter().any(PlannedModel::lacks_strings) {
             report.notes.push(STRINGS_ADVICE.to_owned());

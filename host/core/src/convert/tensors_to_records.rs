@@ -57,6 +57,7 @@ pub(crate) fn convert(
         }
     };
     let sidecars = sidecars::find(context, &[&model], &|_| false)?;
+    sidecars.account().iter().for_each(|account| model.context.keep_account((*account).clone()));
     losses.extend(sidecars.losses().iter().cloned());
     let why = "an output of records takes no other files along";
     losses.extend(sidecars.names().map(|name| Loss::new(LossKind::Sidecar, name, why)));

@@ -1,13 +1,15 @@
 //! What plugins are told while they read an input or plan an output, and the other inputs that they open.
 
 use crate::context::session::Session;
+use crate::formats::registry::holds_records;
+use crate::read::account::{Account, InputScope};
 #[cfg(feature = "records")]
 use crate::read::cancellable::CancellableSource;
 use crate::read::identity::FileIdentity;
 use crate::read::source::FileSource;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::{Capabilities, Context, Description, Level, Limits, Purpose, Result, Source};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tensorferry_sdk::{Capabilities, Context, Description, Level, Limits, Loss, Purpose, Result, Source};
 
 /// The context in which plugins read one input: what it is read for, and the session's limits.
 pub struct ReadContext<'a> {
@@ -16,6 +18,11 @@ pub struct ReadContext<'a> {
     output_is_new: bool,
     /// The folder of the model, where it is one.
     folder: Option<FileSource>,
+    /// Which entries the user named, for the account of the input.
+    scope: Option<Arc<InputScope>>,
+    /// Whether entries that cannot be read are losses, and not errors.
+    allows_unreadable: bool,
+    account: OnceLock<Account>,
     /// Each with the path that it was opened by.
     additional_inputs: Mutex<Vec<(String, Arc<FileSource>)>>,
 }
@@ -24,7 +31,16 @@ impl<'a> ReadContext<'a> {
     /// For an input that is read for this purpose.
     #[must_use]
     pub fn new(session: &'a Session, purpose: Purpose) -> Self {
-        Self { session, purpose, output_is_new: false, folder: None, additional_inputs: Mutex::default() }
+        Self {
+            session,
+            purpose,
+            output_is_new: false,
+            folder: None,
+            scope: None,
+            allows_unreadable: false,
+            account: OnceLock::new(),
+            additional_inputs: Mutex::default(),
+        }
     }
 
     /// The same, where the output is a folder that does not exist yet.
@@ -37,6 +53,45 @@ impl<'a> ReadContext<'a> {
     #[must_use]
     pub fn with_folder(self, folder: Option<FileSource>) -> Self {
         Self { folder, ..self }
+    }
+
+    /// The same, of an input whose entries are accounted for.
+    #[must_use]
+    pub fn with_scope(self, scope: Option<Arc<InputScope>>) -> Self {
+        Self { scope, ..self }
+    }
+
+    /// The same, where entries of the input that cannot be read are losses if `allows` is set, and errors otherwise.
+    #[must_use]
+    pub fn allowing_unreadable(self, allows: bool) -> Self {
+        Self { allows_unreadable: allows, ..self }
+    }
+
+    /// Takes the account of an input whose scope is known, now that its reader has opened its files.
+    ///
+    /// # Errors
+    /// Returns an error if a folder cannot be listed, or an entry that some format would read cannot be read.
+    pub(crate) fn take_account(
+        &self,
+        source: &FileSource,
+        format: &Description,
+        is_read: &dyn Fn(&str) -> bool,
+    ) -> Result<&[Loss]> {
+        let Some(scope) = &self.scope else { return Ok(&[]) };
+        let account = scope.account(source, &format.id, holds_records(format), is_read)?;
+        account.check(self.allows_unreadable)?;
+        Ok(self.account.get_or_init(|| account).losses())
+    }
+
+    /// Keeps an account that was taken while companions were looked for.
+    pub(crate) fn keep_account(&self, account: Account) {
+        self.account.get_or_init(|| account);
+    }
+
+    /// The account of the input, if it was taken.
+    #[must_use]
+    pub fn account(&self) -> Option<&Account> {
+        self.account.get()
     }
 
     /// A source that ends with the session.

@@ -49,6 +49,11 @@ impl FilePattern {
         text.contains('/') || text.contains("**")
     }
 
+    /// Whether a name is meant.
+    pub(crate) fn is_match(&self, name: &str) -> bool {
+        self.globs.is_match(name) || self.names.iter().any(|known| known == name)
+    }
+
     /// The names that are meant, in the order of the names; none if a glob finds nothing.
     ///
     /// # Errors

@@ -16,6 +16,8 @@ mod unknown;
 use crate::context::session::Session;
 use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry, holds_records};
+use crate::read::account::InputScope;
+use crate::read::context::ReadContext;
 use crate::read::file_group::{FILES, files_alone};
 use crate::read::own_files::is_own;
 use crate::read::part::Part;
@@ -24,16 +26,16 @@ use crate::read::source::FileSource;
 use sets::{Set, Splits, no_such_split, several};
 use shards::check_whole;
 use std::path::Path;
+use std::sync::Arc;
 use tensorferry_sdk::file_name::has_any_suffix;
-use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Result, Source};
+use tensorferry_sdk::{Entry, Error, ErrorKind, Purpose, Result, Source};
 
 /// The folder of a data set's files on the Hub.
 const DATA: &str = "data";
 /// How deep folders of files are entered.
 const MOST_DEPTH: usize = 16;
-/// How many files are looked for, and how many a note lists.
+/// How many files are looked for.
 const MOST_FILES: usize = 1 << 20;
-const MOST_LISTED: usize = 8;
 
 /// What is said of an input beside its path.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +58,10 @@ pub struct FoundInput<'r> {
     pub options: Vec<(String, String)>,
     /// Whether the part was one of these splits: then all of it is meant.
     pub is_split: bool,
+    /// Whether the user chose one of several sets of the folder.
+    is_one_of_several: bool,
+    /// Which entries the user named, where these are more than the files.
+    pub scope: Option<Arc<InputScope>>,
 }
 
 /// Finds out what a path is, and of records, which files.
@@ -81,18 +87,28 @@ pub(crate) fn find_in<'r>(
     registry: &'r Registry,
     session: &Session,
 ) -> Result<FoundInput<'r>> {
-    match probe(registry, &source, choice.from, session) {
-        Ok(format) => {
-            let found = choose(source, format, choice)?;
-            note_others(&found, registry, session);
-            Ok(found)
-        }
+    let named = source.afresh();
+    let found = match probe(registry, &source, choice.from, session) {
+        Ok(format) => choose(source, format, choice)?,
         Err(error) if error.kind() == ErrorKind::Unsupported => match below(&source, registry, session) {
-            Some((source, format)) => choose_among(source, format, choice),
-            None => Err(unknown::explain(error, &source, registry, session)),
+            Some((source, format)) => choose_among(source, format, choice)?,
+            None => return Err(unknown::explain(error, &source, registry, session)),
         },
-        Err(error) => Err(error),
+        Err(error) => return Err(error),
+    };
+    if found.is_one_of_several {
+        return Ok(found);
     }
+    let files =
+        choice.options.iter().find(|(key, _)| key == FILES && holds_records(&found.format.description));
+    let scope = InputScope::of(&named, files.map(|(_, glob)| &**glob), registry)?;
+    let scope = scope.map(|mut scope| {
+        if holds_records(&found.format.description) {
+            scope.sniff(&named, registry, session);
+        }
+        Arc::new(scope)
+    });
+    Ok(FoundInput { scope, ..found })
 }
 
 /// Chooses the files of records that are meant; an input of tensors, and files that were listed, are left as
@@ -106,7 +122,7 @@ fn choose<'r>(
     choice: InputChoice<'_>,
 ) -> Result<FoundInput<'r>> {
     if source.is_listed() || !holds_records(&format.description) {
-        return Ok(FoundInput { source, format, options: choice.options.to_vec(), is_split: false });
+        return Ok(FoundInput::all(source, format, choice.options));
     }
     choose_among(source, format, choice)
 }
@@ -149,7 +165,7 @@ fn choose_among<'r>(
     choice: InputChoice<'_>,
 ) -> Result<FoundInput<'r>> {
     let InputChoice { options, part, .. } = choice;
-    let all = FoundInput { source, format, options: options.to_vec(), is_split: false };
+    let all = FoundInput::all(source, format, options);
     if let Some((_, glob)) = options.iter().find(|(key, _)| key == FILES) {
         let names = matching(&all.source, glob)?;
         return Ok(all.only(names));
@@ -172,7 +188,8 @@ fn choose_among<'r>(
     match chosen.next().filter(|_| chosen.next().is_none()) {
         Some(set) => {
             let names = names_of(set)?;
-            Ok(FoundInput { is_split: matches!(part, Part::Path(_)), ..all.only(names) })
+            let is_split = matches!(part, Part::Path(_));
+            Ok(FoundInput { is_split, is_one_of_several: sets.len() > 1, ..all.only(names) })
         }
         None if sets.len() > 1 => {
             let path = all.source.entry_path();
@@ -221,37 +238,24 @@ fn names_of(set: &Set<'_>) -> Result<Vec<String>> {
     Ok(set.files.iter().map(|&name| name.to_owned()).collect())
 }
 
-/// Says which files of a folder are records of other formats, and are not read. A reader with an option `files` lists a
-/// folder itself, and says what it leaves out.
-fn note_others(found: &FoundInput<'_>, registry: &Registry, session: &Session) {
-    let FoundInput { source, format, .. } = found;
-    if *source.entry() != Entry::Folder || source.is_listed() || !holds_records(&format.description) {
-        return;
+impl<'r> FoundInput<'r> {
+    fn all(source: FileSource, format: &'r RegisteredFormat, options: &[(String, String)]) -> Self {
+        let options = options.to_vec();
+        Self { source, format, options, is_split: false, is_one_of_several: false, scope: None }
     }
-    let is_other = |name: &String| {
-        let mut formats = registry.formats().iter().filter(|of| holds_records(&of.description));
-        let is_hidden = name.starts_with(['.', '_']);
-        !is_hidden
-            && !is_own(source.folder(), name)
-            && !format_calls(format, name)
-            && formats.any(|of| format_calls(of, name))
-    };
-    let others: Vec<String> = source.list("").unwrap_or_default().into_iter().filter(is_other).collect();
-    if others.is_empty() || files_alone(format, &[]).iter().any(|(key, _)| key == FILES) {
-        return;
-    }
-    let shown: Vec<String> = others.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
-    let more = others.len() - shown.len();
-    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let id = &format.description.id;
-    session.note(&format!("files of other formats than {id}, left out: {}{rest}", shown.join(", ")));
 }
 
 impl FoundInput<'_> {
+    /// What the input's reader is told; its entries are accounted for.
+    #[must_use]
+    pub fn reading<'s>(&self, session: &'s Session, purpose: Purpose) -> ReadContext<'s> {
+        ReadContext::new(session, purpose).with_scope(self.scope.clone())
+    }
+
     /// The same input, whose reader is told this.
     #[must_use]
     pub fn with_options(&self, options: Vec<(String, String)>) -> Self {
-        Self { source: self.source.afresh(), options, ..*self }
+        Self { source: self.source.afresh(), options, scope: self.scope.clone(), ..*self }
     }
 
     /// Of these files alone.

@@ -35,6 +35,8 @@ pub struct FileSource {
     entry: Entry,
     /// All that there is to be listed, where that is not what the folder holds.
     only: Option<Vec<String>>,
+    /// The glob that those were found by.
+    pattern: Option<String>,
     /// How many names of a folder are listed at most.
     most_listed: u64,
     files: boxcar::Vec<SourceFile>,
@@ -145,7 +147,7 @@ impl FileSource {
         if FilePattern::is_one(&name) {
             let matching = source.matching(&name, names.clone())?;
             if !matching.is_empty() {
-                return Ok(source.with_files(matching));
+                return Ok(Self { pattern: Some(name), ..source.with_files(matching) });
             }
         }
         let folders = source.folders("").unwrap_or_default();
@@ -179,6 +181,7 @@ impl FileSource {
             folder,
             entry,
             only: None,
+            pattern: None,
             most_listed: limits.entries,
             files: boxcar::Vec::new(),
             state: Mutex::default(),
@@ -218,10 +221,17 @@ impl FileSource {
         self.only.is_some()
     }
 
+    /// The glob that the user named the files by.
+    #[must_use]
+    pub fn pattern(&self) -> Option<&str> {
+        self.pattern.as_deref()
+    }
+
     /// The same source with nothing opened yet: what probing looked into has not been read.
     #[must_use]
     pub fn afresh(&self) -> Self {
-        Self { entry: self.entry.clone(), only: self.only.clone(), ..self.below("") }
+        let (entry, only, pattern) = (self.entry.clone(), self.only.clone(), self.pattern.clone());
+        Self { entry, only, pattern, ..self.below("") }
     }
 
     /// The path or URL of a name in this source.

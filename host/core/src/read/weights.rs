@@ -61,11 +61,6 @@ impl Weights {
         folder.entries("").is_ok_and(|entries| entries.iter().all(is_one))
     }
 
-    /// Whether formats know it, and this one does not.
-    pub(crate) fn are_of_another(&self, file: &str, format: &Description) -> bool {
-        self.is_match(file) && !self.is_of(file, format)
-    }
-
     /// Whether this format knows it.
     pub(crate) fn is_of(&self, file: &str, format: &Description) -> bool {
         self.0.iter().any(|known| known.id == format.id && known.names.is_match(file))

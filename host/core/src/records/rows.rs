@@ -6,6 +6,7 @@ use crate::formats::placeholder::explain;
 use crate::formats::registry::RegisteredFormat;
 use crate::read::context::{ReadContext, SourceContext};
 use crate::read::source::FileSource;
+use std::collections::HashSet;
 use std::sync::Arc;
 use tensorferry_sdk::records::{Batches, RecordReader, RecordSet, Skipped, from_stream};
 use tensorferry_sdk::{Error, ErrorKind, Loss, LossKind, Purpose, Result, Side};
@@ -48,8 +49,12 @@ pub fn open<'a>(
     let source = Arc::new(source.afresh());
     let mut opened = Vec::new();
     let cancellable = context.cancellable(source.clone());
-    let context = SourceContext::new(context, &source);
-    let set = reader.open(cancellable, &mut opened, &context).map_err(|e| place(e, &source))?;
+    let of_source = SourceContext::new(context, &source);
+    let set = reader.open(cancellable, &mut opened, &of_source).map_err(|e| place(e, &source))?;
+    let of_splits: HashSet<&str> = set.splits().iter().map(|split| &*split.file).collect();
+    let is_read = |name: &str| of_splits.contains(name) || source.is_open(name);
+    opened.extend_from_slice(context.take_account(&source, &format.description, &is_read)?);
+    drop(of_splits);
     Ok(Rows { source, format, set: set.into(), opened, reader: Some(reader) })
 }
 

@@ -18,8 +18,6 @@ use tensorferry_sdk::{Context, Error, Result, Source};
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 /// How deep folders are entered. Partitions of more keys are nobody's.
 const MOST_DEPTH: usize = 16;
-/// How many names a note lists.
-const MOST_LISTED: usize = 4;
 
 /// A file, and what the folders that it lies in say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,12 +34,12 @@ impl DataFile {
     }
 }
 
-/// The Parquet files of a folder and of its partitions; folders of other names are left out, with a note.
+/// The Parquet files of a folder and of its partitions. Folders of other names are left out, which the host reports.
 ///
 /// # Errors
 /// I/o; over a limit, where folders nest too deeply or hold too much.
 pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<DataFile>> {
-    let (mut members, mut left_out) = (Vec::new(), Vec::new());
+    let mut members = Vec::new();
     let mut open = vec![DataFile::plain(String::new())];
     let mut seen = 0;
     while let Some(DataFile { name: folder, keys }) = open.pop() {
@@ -65,18 +63,9 @@ pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<
                     let keys = keys.iter().cloned().chain([key]).collect();
                     open.push(DataFile { name: below, keys });
                 }
-                None if is_hidden(&below) => {}
-                None => left_out.push(below),
+                None => {}
             }
         }
-    }
-    if !left_out.is_empty() && !members.is_empty() {
-        let more = left_out.len().saturating_sub(MOST_LISTED);
-        left_out.truncate(MOST_LISTED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        context.note(&format!(
-            "folders that are not entered, as they are not called key=value: {left_out:?}{more}"
-        ));
     }
     members.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(members)

@@ -4,7 +4,6 @@ use super::{Compared, Differences, Found};
 use crate::context::session::Session;
 use crate::convert::sides::options_of;
 use crate::convert::steps::{on_records, parse};
-use crate::read::context::ReadContext;
 use crate::read::record_files::FoundInput;
 use crate::records::diff::diff;
 use crate::records::rows::{self, Rows};
@@ -31,5 +30,5 @@ pub(super) fn compare(
 
 fn open<'r>(found: &FoundInput<'r>, session: &Session) -> Result<Rows<'r>> {
     let options = options_of(&found.format.description, &found.options);
-    rows::open(&found.source, found.format, &options, &ReadContext::new(session, Purpose::COMPARE))
+    rows::open(&found.source, found.format, &options, &found.reading(session, Purpose::COMPARE))
 }

@@ -5,6 +5,7 @@ use crate::convert::context::ConversionContext;
 use crate::convert::report::Report;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::staging::Staging;
+use crate::read::account::Account;
 use crate::read::folder::{self, shown};
 use crate::read::source::FileSource;
 use crate::receipt::{
@@ -35,7 +36,8 @@ pub(super) fn draft(
     report: &Report,
 ) -> Result<Receipt> {
     let (request, target) = (context.request, &context.target);
-    let (input, output) = hash(context, files, stage)?;
+    let (mut input, output) = hash(context, files, stage)?;
+    input.account = report.account.as_ref().map(Account::record);
     Ok(Receipt {
         receipt: VERSION,
         ferry: env!("CARGO_PKG_VERSION").to_owned(),
@@ -90,6 +92,7 @@ fn hash(
         options: context.request.input.options.clone(),
         files: of_input,
         additional_inputs: additional.collect::<Result<_>>()?,
+        account: None,
     };
     Ok((input, records.collect()))
 }

@@ -1,0 +1,427 @@
+//! The account of an input: each entry of the folder, glob or set is in exactly one class.
+//!
+//! | Class | Entries | In a report |
+//! |---|---|---|
+//! | read | files that the reader opened | count |
+//! | companion | files that are copied along with a model, and indexes of records | count, a sample |
+//! | superseded | another form of the same model, by the table in `account/superseded.rs` | count, a sample |
+//! | no data | names in the table of `account/names.rs`, receipts, journals | count, a sample |
+//! | left out | files that may hold tensors or records | a loss each |
+//! | not examined | names that say nothing | count, a sample |
+//!
+//! Names decide. A file whose name has no suffix is looked into, on local disks only, and of one input at most
+//! [`MAX_SNIFFED`] of them. Folders below an input are listed, on local disks only, until they have
+//! [`MAX_ENTERED`] entries together.
+
+mod names;
+mod superseded;
+
+pub(crate) use names::{DataNames, is_folder_without_data};
+pub(crate) use superseded::{ReadFiles, is_export, is_export_folder};
+
+use crate::context::session::Session;
+use crate::formats::probe::probe;
+use crate::formats::registry::Registry;
+use crate::read::folder::{EntryKind, FolderEntry};
+use crate::read::own_files::is_own;
+use crate::read::pattern::FilePattern;
+use crate::read::source::FileSource;
+use names::{is_file_without_data, why_left_out};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use tensorferry_sdk::file_name::is_hidden;
+use tensorferry_sdk::{Entry, Error, Loss, LossKind, Result, Source};
+
+/// How many files without a suffix are looked into.
+pub const MAX_SNIFFED: usize = 16;
+/// How many entries of folders below an input are looked at.
+pub const MAX_ENTERED: usize = 100_000;
+/// How many names braces may stand for.
+const MAX_NAMED: u64 = 1 << 20;
+/// How deep folders are entered.
+const MAX_DEPTH: usize = 32;
+/// How many names of a class a report has, besides those that were left out.
+const MAX_SAMPLE: usize = 3;
+/// What an index is called after its file of records.
+const INDEXES: [&str; 2] = [".idx", ".index"];
+
+/// What became of an entry of the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EntryClass {
+    /// A reader opened it.
+    Read,
+    /// It goes with what was read, and is copied along with a model.
+    Companion,
+    /// Another form of the same model.
+    Superseded,
+    /// It is known to hold no data.
+    NoData,
+    /// It may hold data, and was not read.
+    LeftOut,
+    /// Its name says nothing, and it was not looked into.
+    NotExamined,
+}
+
+impl EntryClass {
+    /// Every class.
+    pub const ALL: [Self; 6] =
+        [Self::Read, Self::Companion, Self::Superseded, Self::NoData, Self::LeftOut, Self::NotExamined];
+
+    /// The class as documents name it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Companion => "companion",
+            Self::Superseded => "superseded",
+            Self::NoData => "no_data",
+            Self::LeftOut => "left_out",
+            Self::NotExamined => "not_examined",
+        }
+    }
+}
+
+/// The classes of an input's entries.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Account {
+    counts: BTreeMap<EntryClass, u64>,
+    samples: BTreeMap<EntryClass, Vec<String>>,
+    /// A loss for each entry that was left out.
+    losses: Vec<Loss>,
+    /// The first entry that some format would read, and that cannot be looked at.
+    unreadable: Option<(String, String)>,
+    /// How many models were read.
+    pub models: u64,
+}
+
+/// An account as documents have it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountRecord {
+    /// How many models were read.
+    #[serde(default)]
+    pub models: u64,
+    /// How many entries each class has.
+    #[serde(default)]
+    pub counts: BTreeMap<String, u64>,
+    /// Every entry that was left out.
+    #[serde(default)]
+    pub left_out: Vec<String>,
+    /// Some names of the other classes.
+    #[serde(default)]
+    pub samples: BTreeMap<String, Vec<String>>,
+}
+
+impl Account {
+    /// An account of so many models.
+    pub(crate) fn of_models(models: u64) -> Self {
+        Self { models, ..Self::default() }
+    }
+
+    /// Adds an entry.
+    pub(crate) fn add(&mut self, class: EntryClass, name: &str) {
+        *self.counts.entry(class).or_default() += 1;
+        let sample = self.samples.entry(class).or_default();
+        if class == EntryClass::LeftOut || (class != EntryClass::Read && sample.len() < MAX_SAMPLE) {
+            sample.push(name.to_owned());
+        }
+    }
+
+    /// Adds an entry that may hold data and was not read.
+    pub(crate) fn leave_out(&mut self, name: &str, why: impl Into<String>) {
+        self.add(EntryClass::LeftOut, name);
+        self.losses.push(Loss::new(LossKind::Input, name, why));
+    }
+
+    /// Adds an entry that is decided by its kind or by a name without data: returns whether it was one.
+    pub(crate) fn add_special(
+        &mut self,
+        folder: &FileSource,
+        entry: &FolderEntry,
+        names: &DataNames,
+    ) -> bool {
+        let file = entry.name.rsplit('/').next().unwrap_or_default();
+        let is_known = match entry.kind {
+            EntryKind::Folder => is_folder_without_data(file),
+            _ => is_file_without_data(file),
+        };
+        if is_known || (entry.kind == EntryKind::File && is_own(folder.folder(), &entry.name)) {
+            self.add(EntryClass::NoData, &entry.name);
+            return true;
+        }
+        let Some(why) = unreadable(folder, entry) else { return false };
+        if entry.kind != EntryKind::Folder && names.is_read(file) && self.unreadable.is_none() {
+            self.unreadable = Some((entry.name.clone(), why.clone()));
+        }
+        self.leave_out(&entry.name, why);
+        true
+    }
+
+    /// How many entries a class has.
+    #[must_use]
+    pub fn count(&self, class: EntryClass) -> u64 {
+        self.counts.get(&class).copied().unwrap_or_default()
+    }
+
+    /// Some names of a class; of what was left out, all.
+    #[must_use]
+    pub fn sample(&self, class: EntryClass) -> &[String] {
+        self.samples.get(&class).map_or(&[], Vec::as_slice)
+    }
+
+    /// A loss for each entry that was left out.
+    #[must_use]
+    pub fn losses(&self) -> &[Loss] {
+        &self.losses
+    }
+
+    /// Checks that every entry that some format would read could be looked at.
+    ///
+    /// # Errors
+    /// Returns an error that names the first entry that could not, unless losses of the kind `input` are allowed.
+    pub(crate) fn check(&self, is_allowed: bool) -> Result<()> {
+        match &self.unreadable {
+            Some((name, why)) if !is_allowed => {
+                let advice = "remove it, or pass --allow-loss input to go on without it";
+                Err(Error::malformed(format!("an entry of the input cannot be read: {why}; {advice}"))
+                    .file(name))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The account as documents have it.
+    #[must_use]
+    pub fn record(&self) -> AccountRecord {
+        let word = |class: &EntryClass| class.word().to_owned();
+        let samples =
+            self.samples.iter().filter(|(class, names)| **class != EntryClass::LeftOut && !names.is_empty());
+        AccountRecord {
+            models: self.models,
+            counts: self.counts.iter().map(|(class, count)| (word(class), *count)).collect(),
+            left_out: self.sample(EntryClass::LeftOut).to_vec(),
+            samples: samples.map(|(class, names)| (word(class), names.clone())).collect(),
+        }
+    }
+
+    /// The account on one line: `2 models; 3 read, 7 companions, 2 superseded (pytorch_model.bin, tf_model.h5)`.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let counted = |class: &EntryClass| {
+            let count = self.count(*class);
+            let word = match class {
+                EntryClass::Companion if count != 1 => "companions",
+                EntryClass::NoData => "without data",
+                class => class.word(),
+            };
+            let names = self.sample(*class);
+            let listed =
+                matches!(class, EntryClass::Superseded | EntryClass::NotExamined) && !names.is_empty();
+            let more = if count > MAX_SAMPLE as u64 { ", ..." } else { "" };
+            let names = if listed { format!(" ({}{more})", names.join(", ")) } else { String::new() };
+            (count > 0).then(|| format!("{count} {}{names}", word.replace('_', " ")))
+        };
+        let models = match self.models {
+            0 => String::new(),
+            1 => "1 model; ".to_owned(),
+            count => format!("{count} models; "),
+        };
+        format!("{models}{}", EntryClass::ALL.iter().filter_map(counted).collect::<Vec<_>>().join(", "))
+    }
+
+    /// Whether there is anything but files that were read, and companions of one model.
+    #[must_use]
+    pub fn is_notable(&self) -> bool {
+        let is_plain = |class: &EntryClass| matches!(class, EntryClass::Read | EntryClass::Companion);
+        self.models > 1 || self.counts.keys().any(|class| !is_plain(class))
+    }
+}
+
+/// Which entries an input stands for, and what formats call their files.
+#[derive(Debug)]
+pub struct InputScope {
+    reach: Reach,
+    names: DataNames,
+    /// Files without a suffix that some format knows by their content, and which.
+    sniffed: BTreeMap<String, String>,
+}
+
+/// Which entries an input stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reach {
+    /// Everything in the folder.
+    Folder,
+    /// What begins so.
+    Prefix(String),
+    /// What a pattern matches.
+    Glob(String),
+}
+
+impl InputScope {
+    /// The scope of a source as the user named it; `files` is the option of that name. A named file has none, nor have
+    /// files that were listed one by one.
+    ///
+    /// # Errors
+    /// Returns an error if the patterns of the formats are too large together.
+    pub(crate) fn of(source: &FileSource, files: Option<&str>, registry: &Registry) -> Result<Option<Self>> {
+        let reach = match (files, source.pattern(), source.entry()) {
+            (Some(glob), ..) | (None, Some(glob), _) => Reach::Glob(glob.to_owned()),
+            _ if source.is_listed() => return Ok(None),
+            (.., Entry::File(_)) => return Ok(None),
+            (.., Entry::Folder) => Reach::Folder,
+            (.., Entry::Prefix(prefix)) => Reach::Prefix(prefix.clone()),
+        };
+        let names = DataNames::of(registry)?;
+        Ok(Some(Self { reach, names, sniffed: BTreeMap::new() }))
+    }
+
+    /// Looks into files whose names say nothing.
+    pub(crate) fn sniff(&mut self, source: &FileSource, registry: &Registry, session: &Session) {
+        if !source.is_local() || self.reach != Reach::Folder {
+            return;
+        }
+        let root = source.below("");
+        let says_nothing = |entry: &FolderEntry| {
+            let is_plain =
+                entry.kind == EntryKind::File && !entry.name.contains('.') && !is_hidden(&entry.name);
+            is_plain && self.names.format_of(&entry.name).is_none() && !is_document(&entry.name)
+        };
+        let entries = root.entries("").unwrap_or_default();
+        for entry in entries.iter().filter(|entry| says_nothing(entry)).take(MAX_SNIFFED) {
+            let alone = root.with_files(vec![entry.name.clone()]);
+            if let Ok(format) = probe(registry, &alone, None, session) {
+                self.sniffed.insert(entry.name.clone(), format.description.id.clone());
+            }
+        }
+    }
+
+    /// The account of an input that was read as one format, without the files of folders that models are made of.
+    /// `is_read` says which files were read.
+    ///
+    /// # Errors
+    /// Returns an error if a folder cannot be listed, or has too many entries.
+    pub(crate) fn account(
+        &self,
+        source: &FileSource,
+        read_as: &str,
+        holds_records: bool,
+        is_read: &dyn Fn(&str) -> bool,
+    ) -> Result<Account> {
+        let root = source.below("");
+        let pattern = match &self.reach {
+            Reach::Glob(glob) => Some(FilePattern::parse(glob, MAX_NAMED)?),
+            _ => None,
+        };
+        let enters = match &self.reach {
+            Reach::Folder => holds_records,
+            Reach::Glob(glob) => FilePattern::has_folders(glob),
+            Reach::Prefix(_) => false,
+        };
+        let mut account = Account::of_models(u64::from(!holds_records));
+        let mut open = vec![String::new()];
+        let mut entered = 0;
+        while let Some(folder) = open.pop() {
+            let entries = match root.entries(&folder) {
+                Ok(entries) => entries,
+                Err(error) if folder.is_empty() => return Err(error),
+                Err(error) => {
+                    account.leave_out(&folder, format!("the folder cannot be listed: {error}"));
+                    continue;
+                }
+            };
+            if !folder.is_empty() {
+                entered += entries.len();
+            }
+            let read: Vec<&str> =
+                entries.iter().map(|entry| &*entry.name).filter(|name| is_read(name)).collect();
+            let read_files = ReadFiles::of(read.iter().map(|name| base(name)), &self.names);
+            for entry in &entries {
+                let is_meant = match (&self.reach, &pattern) {
+                    (Reach::Prefix(prefix), _) => entry.name.starts_with(&**prefix),
+                    (_, Some(pattern)) => entry.kind == EntryKind::Folder || pattern.is_match(&entry.name),
+                    _ => true,
+                };
+                if !is_meant {
+                    continue;
+                }
+                if entry.kind == EntryKind::File && is_read(&entry.name) {
+                    account.add(EntryClass::Read, &entry.name);
+                } else if account.add_special(&root, entry, &self.names) {
+                    // It has its class.
+                } else if entry.kind == EntryKind::Folder {
+                    let is_deep = entry.name.split('/').count() > MAX_DEPTH;
+                    if enters && root.is_local() && !entry.is_link && !is_deep && entered < MAX_ENTERED {
+                        open.push(entry.name.clone());
+                    } else if pattern.is_none() {
+                        account.add(EntryClass::NotExamined, &format!("{}/", entry.name));
+                    }
+                } else if holds_records {
+                    self.add_beside_records(&mut account, &entry.name, read_as, is_read);
+                } else {
+                    self.add_beside_a_model(&mut account, &entry.name, read_as, &read_files);
+                }
+            }
+        }
+        Ok(account)
+    }
+
+    fn add_beside_records(
+        &self,
+        account: &mut Account,
+        name: &str,
+        read_as: &str,
+        is_read: &dyn Fn(&str) -> bool,
+    ) {
+        let file = base(name);
+        let is_index = INDEXES.iter().filter_map(|end| name.strip_suffix(end)).any(is_read);
+        if is_index {
+            account.add(EntryClass::Companion, name);
+        } else if let Some(format) = self.names.format_of(file).or(self.sniffed.get(name).map(String::as_str))
+        {
+            account.leave_out(name, why_left_out(file, format, read_as));
+        } else if is_hidden(file) {
+            account.add(EntryClass::NoData, name);
+        } else {
+            account.add(EntryClass::NotExamined, name);
+        }
+    }
+
+    fn add_beside_a_model(&self, account: &mut Account, name: &str, read_as: &str, read: &ReadFiles) {
+        let file = base(name);
+        match self.names.format_of(file) {
+            Some(_) | None if read.supersede(file, &self.names) => account.add(EntryClass::Superseded, name),
+            Some(format) if format == read_as && !crate::read::key_words::names_training_state(file) => {
+                account.leave_out(name, why_left_out(file, format, read_as));
+            }
+            _ => account.add(EntryClass::Companion, name),
+        }
+    }
+}
+
+/// Files of repositories that are documents by their names.
+fn is_document(file: &str) -> bool {
+    ["README", "LICENSE", "LICENCE", "NOTICE", "COPYING", "AUTHORS", "CODEOWNERS", "Makefile", "Dockerfile"]
+        .iter()
+        .any(|name| file.starts_with(name))
+}
+
+fn base(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// Why an entry cannot be looked at, if that is so.
+fn unreadable(folder: &FileSource, entry: &FolderEntry) -> Option<String> {
+    match entry.kind {
+        EntryKind::Unnameable => return Some("its name is not UTF-8".to_owned()),
+        EntryKind::File | EntryKind::Folder => return None,
+        EntryKind::Other => {}
+    }
+    Some(match std::fs::metadata(folder.path(&entry.name)) {
+        Ok(_) => "it is not a regular file".to_owned(),
+        Err(error) if error.kind() == ErrorKind::NotFound && entry.is_link => {
+            "it is a link whose target is missing".to_owned()
+        }
+        Err(error) if entry.is_link => format!("it is a link that cannot be followed: {error}"),
+        Err(error) => error.to_string(),
+    })
+}

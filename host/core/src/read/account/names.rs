@@ -1,0 +1,169 @@
+//! What a name alone says of an entry: which format reads such files, or that it holds no data.
+
+use crate::formats::placeholder::PARTIAL;
+use crate::formats::registry::Registry;
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+use tensorferry_sdk::file_name::{strip_suffix, uncompressed};
+use tensorferry_sdk::{Description, Error, Result};
+
+/// Files that hold no tensors and no records, whatever their suffix is.
+const FILES_WITHOUT_DATA: [&str; 20] = [
+    // Spark, Hadoop, Databricks, Dask.
+    "_SUCCESS",
+    "*.crc",
+    "_metadata",
+    "_common_metadata",
+    "_committed_*",
+    "_started_*",
+    // Version control and the Hub.
+    ".git*",
+    ".hgignore",
+    ".dockerignore",
+    // Operating systems and network file systems.
+    ".DS_Store",
+    "._*",
+    "Thumbs.db",
+    "desktop.ini",
+    ".directory",
+    ".nfs*",
+    ".fuse_hidden*",
+    // Editors, and logs of training.
+    ".*.swp",
+    ".~lock.*",
+    "events.out.tfevents.*",
+    "*label_map*.pbtxt",
+];
+
+/// Folders that are not entered, since they hold no data of the input.
+const FOLDERS_WITHOUT_DATA: [&str; 19] = [
+    "__MACOSX",
+    "lost+found",
+    ".git",
+    ".github",
+    ".cache",
+    ".huggingface",
+    "_temporary",
+    "_spark_metadata",
+    ".ipynb_checkpoints",
+    "__pycache__",
+    ".svn",
+    ".hg",
+    ".Trash*",
+    ".Trashes",
+    ".Spotlight-V100",
+    ".fseventsd",
+    ".TemporaryItems",
+    "$RECYCLE.BIN",
+    "@eaDir",
+];
+
+static NO_DATA: LazyLock<[GlobSet; 2]> = LazyLock::new(|| {
+    [&FILES_WITHOUT_DATA[..], &FOLDERS_WITHOUT_DATA[..]]
+        .map(|patterns| globs(patterns, false).unwrap_or_default())
+});
+
+/// Whether a file of this name is known to hold no data.
+pub(super) fn is_file_without_data(file: &str) -> bool {
+    NO_DATA[0].is_match(file)
+}
+
+/// Whether a folder of this name is known to hold no data.
+pub(crate) fn is_folder_without_data(folder: &str) -> bool {
+    NO_DATA[1].is_match(folder)
+}
+
+/// The names that formats declare for their files.
+#[derive(Debug)]
+pub(crate) struct DataNames {
+    /// Formats by their suffixes, in lower case.
+    suffixes: HashMap<String, String>,
+    patterns: GlobSet,
+    /// The formats of the patterns, in order.
+    of_patterns: Vec<String>,
+    /// Names without a wildcard: `latest`, `saved_model.pb`.
+    exact: HashMap<String, String>,
+}
+
+impl DataNames {
+    /// The names of all formats that read.
+    ///
+    /// # Errors
+    /// A plugin error, if the patterns are too large together.
+    pub(crate) fn of(registry: &Registry) -> Result<Self> {
+        let (mut suffixes, mut exact) = (HashMap::new(), HashMap::new());
+        let (mut patterns, mut of_patterns) = (Vec::new(), Vec::new());
+        for format in registry.formats().iter().filter(|format| format.description.reads()) {
+            let Description { id, suffixes: endings, members, .. } = &*format.description;
+            for suffix in endings {
+                suffixes.entry(suffix.to_ascii_lowercase()).or_insert_with(|| id.clone());
+            }
+            for member in members {
+                let is_plain = |text: &str| !text.contains(['*', '?', '[', '{']);
+                let suffix = member.strip_prefix('*').filter(|rest| rest.starts_with('.') && is_plain(rest));
+                if let Some(suffix) = suffix {
+                    suffixes.entry(suffix.to_ascii_lowercase()).or_insert_with(|| id.clone());
+                } else if is_plain(member) {
+                    exact.entry(member.clone()).or_insert_with(|| id.clone());
+                } else {
+                    patterns.push(member.as_str());
+                    of_patterns.push(id.clone());
+                }
+            }
+        }
+        Ok(Self { suffixes, patterns: globs(&patterns, true)?, of_patterns, exact })
+    }
+
+    /// The format whose files are called so, also below the suffix of a compression or of an unfinished download.
+    pub(crate) fn format_of(&self, file: &str) -> Option<&str> {
+        let finished = PARTIAL.iter().find_map(|suffix| strip_suffix(file, suffix)).unwrap_or(file);
+        self.declared(file).or_else(|| self.declared(uncompressed(finished)))
+    }
+
+    fn declared(&self, file: &str) -> Option<&str> {
+        let lower = file.to_ascii_lowercase();
+        let mut endings = lower.match_indices('.').filter(|(at, _)| *at > 0).map(|(at, _)| &lower[at..]);
+        let by_suffix = endings.find_map(|ending| self.suffixes.get(ending));
+        let by_pattern = || Some(&self.of_patterns[*self.patterns.matches(file).first()?]);
+        by_suffix.or_else(by_pattern).map(String::as_str)
+    }
+
+    /// Whether some format reads a file of this name, alone or as a part of a folder.
+    pub(crate) fn is_read(&self, file: &str) -> bool {
+        self.format_of(file).is_some() || self.exact.contains_key(file)
+    }
+
+    /// The name without the suffix of a format.
+    pub(crate) fn stem<'n>(&self, file: &'n str) -> Option<&'n str> {
+        let lower = file.to_ascii_lowercase();
+        let mut dots = lower.match_indices('.').filter(|(at, _)| *at > 0);
+        dots.find_map(|(at, _)| self.suffixes.contains_key(&lower[at..]).then(|| &file[..at]))
+    }
+}
+
+/// Why a file that is not read as the others may still hold data.
+pub(super) fn why_left_out(file: &str, format: &str, read_as: &str) -> String {
+    let finished = PARTIAL.iter().find_map(|suffix| strip_suffix(file, suffix));
+    if finished.is_some() {
+        "its download has not finished".to_owned()
+    } else if format == read_as && uncompressed(file) != file {
+        format!("{read_as} is not read with this compression: decompress it, or convert it on its own")
+    } else if format == read_as {
+        format!("it is not among the files that are read as {read_as}: convert it on its own")
+    } else {
+        format!("it is a {format} file, and the input is read as {read_as}: convert it on its own")
+    }
+}
+
+fn globs(patterns: &[&str], case_insensitive: bool) -> Result<GlobSet> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        // A plugin's pattern that cannot be parsed matches nothing, and keeps its place.
+        let glob =
+            GlobBuilder::new(pattern).case_insensitive(case_insensitive).literal_separator(true).build();
+        let never = || GlobBuilder::new("/").build();
+        set.add(glob.or_else(|_| never()).map_err(|error| Error::plugin(error.to_string()))?);
+    }
+    set.build().map_err(|error| Error::plugin(format!("the formats' name patterns: {error}")))
+}

@@ -1,0 +1,106 @@
+//! Which files are another form of a model that was read: the same weights for another framework, in another precision
+//! or layout. The names that everybody uses decide; the names of tensors cannot, since frameworks name weights differently.
+
+use super::names::DataNames;
+use tensorferry_sdk::ShardName;
+use tensorferry_sdk::file_name::{base_of_variant, has_any_suffix, has_suffix};
+
+/// Stems that libraries give to one model.
+const SAME_MODEL: [&[&str]; 4] = [
+    &["model", "pytorch_model", "tf_model", "flax_model", "rust_model"],
+    &["diffusion_pytorch_model", "diffusion_flax_model"],
+    &["adapter_model", "adapter_flax_model"],
+    &["open_clip_model", "open_clip_pytorch_model", "open_clip_flax_model"],
+];
+/// A vendor's own file of a model that is there in the layout of transformers: `consolidated.safetensors`,
+/// `consolidated.00.pth`.
+const CONSOLIDATED: &str = "consolidated";
+/// Exports of a model, by their suffixes, and the names of others.
+const EXPORTS: [&str; 7] = [".onnx", ".onnx_data", ".onnx.data", ".ort", ".tflite", ".mlmodel", ".ot"];
+const EXPORTED: [&str; 2] = ["openvino_model.bin", "openvino_model.xml"];
+/// Folders of exports.
+const EXPORT_FOLDERS: [&str; 2] = ["openvino", "coreml"];
+const EXPORT_PACKAGES: [&str; 2] = [".mlpackage", ".mlmodelc"];
+
+/// The files of a folder that its model was read from.
+#[derive(Debug, Default)]
+pub(crate) struct ReadFiles {
+    stems: Vec<FileStem>,
+}
+
+/// What a file's name says of the model that it is of.
+#[derive(Debug, PartialEq, Eq)]
+struct FileStem {
+    /// Without the variant and the number of a shard.
+    stem: String,
+    variant: Option<String>,
+    format: String,
+    is_shard: bool,
+    is_index: bool,
+}
+
+impl FileStem {
+    fn of(file: &str, names: &DataNames) -> Option<Self> {
+        let format = names.format_of(file)?.to_owned();
+        // `model.safetensors.index.fp16.json`: of an index, the variant is behind the suffix.
+        let index = file.find(".index.").filter(|_| has_suffix(file, ".json"));
+        let (whole, behind) = index.map_or((file, ""), |at| (&file[..at], &file[at + ".index.".len()..]));
+        let bare = names.stem(whole).unwrap_or(whole);
+        let shard = ShardName::parse(bare).filter(|shard| shard.ending.is_empty());
+        let stem = shard.map_or(bare, |shard| shard.stem).to_ascii_lowercase();
+        let own = base_of_variant(&stem).map(|base| (base.to_owned(), stem[base.len() + 1..].to_owned()));
+        let (stem, own) = own.map_or((stem.clone(), None), |(base, variant)| (base, Some(variant)));
+        let variant = own.or_else(|| behind.strip_suffix(".json").map(str::to_owned));
+        Some(Self { stem, variant, format, is_shard: shard.is_some(), is_index: index.is_some() })
+    }
+
+    /// Whether both names are those of one model.
+    fn is_same(&self, other: &Self) -> bool {
+        let is_in = |row: &&&[&str]| row.contains(&&*self.stem) && row.contains(&&*other.stem);
+        self.stem == other.stem || SAME_MODEL.iter().any(|row| is_in(&row))
+    }
+}
+
+impl ReadFiles {
+    /// Of a folder from which these were opened.
+    pub(crate) fn of<'n>(opened: impl IntoIterator<Item = &'n str>, names: &DataNames) -> Self {
+        Self { stems: opened.into_iter().filter_map(|file| FileStem::of(file, names)).collect() }
+    }
+
+    /// Whether a file next to them, which was not read, is another form of their model.
+    pub(crate) fn supersede(&self, file: &str, names: &DataNames) -> bool {
+        if self.stems.is_empty() {
+            return false;
+        }
+        if is_export(file) {
+            return true;
+        }
+        let Some(other) = FileStem::of(file, names) else { return false };
+        let is_model =
+            |read: &&FileStem| read.is_index || SAME_MODEL.iter().any(|row| row.contains(&&*read.stem));
+        if other.stem.split(['.', '-']).next() == Some(CONSOLIDATED) {
+            return self.stems.iter().any(|read| is_model(&read));
+        }
+        let mut same = self.stems.iter().filter(|read| read.is_same(&other)).peekable();
+        // A shard that the index of its own set does not name holds other tensors.
+        let is_of_set = |read: &FileStem| {
+            other.is_shard
+                && read.is_shard
+                && read.format == other.format
+                && read.variant == other.variant
+                && read.stem == other.stem
+        };
+        same.peek().is_some() && !same.any(is_of_set)
+    }
+}
+
+/// Whether a file is an export of a model, by its name.
+pub(crate) fn is_export(file: &str) -> bool {
+    EXPORTED.contains(&file) || has_any_suffix(file, EXPORTS)
+}
+
+/// Whether a folder holds an export of the model around it, by its name.
+pub(crate) fn is_export_folder(folder: &str) -> bool {
+    let name = folder.rsplit('/').next().unwrap_or(folder);
+    EXPORT_FOLDERS.contains(&name) || has_any_suffix(name, EXPORT_PACKAGES)
+}
