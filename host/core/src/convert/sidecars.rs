@@ -171,7 +171,7 @@ pub(crate) fn find(
         }
         sidecars.notes.extend(companions.note());
     }
-    account.check(context.allows_unreadable())?;
+    account.check(Some(context.allows_unreadable()))?;
     sidecars.losses.extend_from_slice(account.losses());
     sidecars.account = Some(account);
     sidecars.names.sort();

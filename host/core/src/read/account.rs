@@ -153,7 +153,7 @@ impl Account {
         if entry.kind != EntryKind::Folder && names.is_read(file) && self.unreadable.is_none() {
             self.unreadable = Some((entry.name.clone(), why.clone()));
         }
-        self.leave_out(&entry.name, why);
+        self.leave_out(&entry.name, format!("the entry {why}"));
         true
     }
 
@@ -175,19 +175,20 @@ impl Account {
         &self.losses
     }
 
-    /// Checks that every entry that some format would read could be looked at.
+    /// Checks that every entry that some format would read could be looked at. `is_allowed` is what the user said of
+    /// such entries, where there is an option for it.
     ///
     /// # Errors
-    /// Returns an error that names the first entry that could not, unless losses of the kind `input` are allowed.
-    pub(crate) fn check(&self, is_allowed: bool) -> Result<()> {
-        match &self.unreadable {
-            Some((name, why)) if !is_allowed => {
-                let advice = "remove it, or pass --allow-loss input to go on without it";
-                Err(Error::malformed(format!("an entry of the input cannot be read: {why}; {advice}"))
-                    .file(name))
-            }
-            _ => Ok(()),
-        }
+    /// Returns an error that names the first entry that could not, unless that is allowed.
+    pub(crate) fn check(&self, is_allowed: Option<bool>) -> Result<()> {
+        let advice = match is_allowed {
+            Some(true) => return Ok(()),
+            Some(false) => "or --allow-loss input to go on without it",
+            None => "or a pattern of the files that are meant",
+        };
+        let Some((name, why)) = &self.unreadable else { return Ok(()) };
+        let error = Error::malformed(format!("this entry of the input {why}")).file(name);
+        Err(error.expected(format!("a file that can be read, {advice}")))
     }
 
     /// The account as documents have it.
@@ -412,16 +413,16 @@ fn base(name: &str) -> &str {
 /// Why an entry cannot be looked at, if that is so.
 fn unreadable(folder: &FileSource, entry: &FolderEntry) -> Option<String> {
     match entry.kind {
-        EntryKind::Unnameable => return Some("its name is not UTF-8".to_owned()),
+        EntryKind::Unnameable => return Some("has a name that is not UTF-8".to_owned()),
         EntryKind::File | EntryKind::Folder => return None,
         EntryKind::Other => {}
     }
     Some(match std::fs::metadata(folder.path(&entry.name)) {
-        Ok(_) => "it is not a regular file".to_owned(),
+        Ok(_) => "is not a regular file".to_owned(),
         Err(error) if error.kind() == ErrorKind::NotFound && entry.is_link => {
-            "it is a link whose target is missing".to_owned()
+            "is a link whose target is missing".to_owned()
         }
-        Err(error) if entry.is_link => format!("it is a link that cannot be followed: {error}"),
-        Err(error) => error.to_string(),
+        Err(error) if entry.is_link => format!("is a link that cannot be followed: {error}"),
+        Err(error) => format!("cannot be looked at: {error}"),
     })
 }

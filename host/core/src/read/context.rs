@@ -20,8 +20,8 @@ pub struct ReadContext<'a> {
     folder: Option<FileSource>,
     /// Which entries the user named, for the account of the input.
     scope: Option<Arc<InputScope>>,
-    /// Whether entries that cannot be read are losses, and not errors.
-    allows_unreadable: bool,
+    /// Whether entries that cannot be read are losses, and not errors; `None` where the user has no option for it.
+    allows_unreadable: Option<bool>,
     account: OnceLock<Account>,
     /// Each with the path that it was opened by.
     additional_inputs: Mutex<Vec<(String, Arc<FileSource>)>>,
@@ -37,7 +37,7 @@ impl<'a> ReadContext<'a> {
             output_is_new: false,
             folder: None,
             scope: None,
-            allows_unreadable: false,
+            allows_unreadable: None,
             account: OnceLock::new(),
             additional_inputs: Mutex::default(),
         }
@@ -64,7 +64,7 @@ impl<'a> ReadContext<'a> {
     /// The same, where entries of the input that cannot be read are losses if `allows` is set, and errors otherwise.
     #[must_use]
     pub fn allowing_unreadable(self, allows: bool) -> Self {
-        Self { allows_unreadable: allows, ..self }
+        Self { allows_unreadable: Some(allows), ..self }
     }
 
     /// Takes the account of an input whose scope is known, now that its reader has opened its files.
