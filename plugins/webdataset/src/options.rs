@@ -15,6 +15,12 @@ pub(crate) const KEY_COLUMN: TypedOption<Option<String>> = TypedOption::text(
     "key",
     "what the column of the samples' keys is called; __key__ unless it is said",
 );
+pub(crate) const WEIGHTS_ARE_SAMPLES: TypedOption<bool> = TypedOption::choice(
+    Reader,
+    "weights",
+    &[("refuse", false), ("samples", true)],
+    "a tar that holds a checkpoint by the names of its files: refuse it, or read its files as samples",
+);
 pub(crate) const KEY: TypedOption<Option<String>> = TypedOption::text(
     Writer,
     "key",
@@ -23,5 +29,8 @@ pub(crate) const KEY: TypedOption<Option<String>> = TypedOption::text(
 
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    [DECODE.spec(), KEY_COLUMN.spec(), KEY.spec()].into_iter().chain(Sharding::options()).collect()
+    [DECODE.spec(), KEY_COLUMN.spec(), WEIGHTS_ARE_SAMPLES.spec(), KEY.spec()]
+        .into_iter()
+        .chain(Sharding::options())
+        .collect()
 }

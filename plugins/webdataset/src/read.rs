@@ -3,8 +3,9 @@
 
 mod stream;
 
+use crate::checkpoint::Evidence;
 use crate::input::{Codec, Input};
-use crate::options::{DECODE, KEY_COLUMN};
+use crate::options::{DECODE, KEY_COLUMN, WEIGHTS_ARE_SAMPLES};
 use crate::tar::{self, Entry as TarEntry};
 use crate::{KEY, SUFFIXES};
 use std::collections::{BTreeSet, HashSet};
@@ -26,12 +27,15 @@ pub(crate) struct Reader {
     is_typed: bool,
     /// What the column of keys is called.
     key: String,
+    /// Whether a tar that holds a checkpoint is read.
+    takes_weights: bool,
 }
 
 impl Reader {
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let key = KEY_COLUMN.get(options)?.unwrap_or_else(|| KEY.to_owned());
-        Ok(Self { is_typed: DECODE.get(options)?, key })
+        let takes_weights = WEIGHTS_ARE_SAMPLES.get(options)?;
+        Ok(Self { is_typed: DECODE.get(options)?, key, takes_weights })
     }
 }
 
@@ -42,9 +46,16 @@ impl RecordReader for Reader {
         losses: &mut dyn LossSink,
         context: &dyn Context,
     ) -> Result<Box<dyn RecordSet>> {
-        let mut found = Found { key_column: self.key.clone(), ..Found::default() };
+        let mut found =
+            Found { key_column: self.key.clone(), takes_weights: self.takes_weights, ..Found::default() };
         for name in file_names(source.as_ref())? {
             found.file(&source, &name, context)?;
+        }
+        if found.of_macos > 0 {
+            context.note(&format!(
+                "{} files that macOS adds to archives (._*, .DS_Store) are skipped",
+                found.of_macos
+            ));
         }
         let of = |member: &String| Field::new(member, self.type_of(member), true);
         let key = Field::new(&self.key, DataType::Utf8, false);
@@ -90,6 +101,9 @@ impl Reader {
 #[derive(Default)]
 struct Found {
     key_column: String,
+    takes_weights: bool,
+    /// How many files macOS added.
+    of_macos: u64,
     members: Members,
     splits: Vec<Split>,
     codecs: Vec<Codec>,
@@ -110,6 +124,7 @@ impl Found {
         let most = if codec == Codec::Plain { SPLIT } else { u64::MAX };
         let (mut key, mut own): (Option<String>, HashSet<String>) = (None, HashSet::new());
         let (mut start, mut samples) = (0, 0);
+        let mut evidence = Evidence::default();
         let mut add = |start, end: u64, samples| {
             self.splits.push(Split {
                 file: name.to_owned(),
@@ -132,7 +147,11 @@ impl Found {
                     continue;
                 }
             };
-            if let Some((of, ending)) = tar::split(&member.path) {
+            let sample = tar::split(&member.path);
+            if !self.takes_weights {
+                evidence.add(&member.path, sample.as_ref().map(|(key, ending)| (*key, &**ending)));
+            }
+            if let Some((of, ending)) = sample {
                 if key.as_deref() != Some(of) {
                     if samples > 0 && member.offset - start >= most {
                         add(start, member.offset, samples);
@@ -167,12 +186,24 @@ impl Found {
                         .found(format!("{:?}", member.path)));
                 }
                 self.members.add(ending, limits).map_err(|error| error.file(name).offset(member.offset))?;
+            } else if tar::is_of_macos(&member.path) {
+                self.of_macos += 1;
             } else if !member.path.starts_with("__") {
                 self.others.get_or_insert((member.path.clone(), 0)).1 += 1;
             }
             input.skip(member.size)?;
             input.skip(tar::padding(member.size))?;
             end = input.offset();
+        }
+        let is_nemo = name.to_ascii_lowercase().ends_with(".nemo");
+        let checkpoint = evidence.checkpoint().or((is_nemo && !self.takes_weights).then_some(name));
+        if let Some(checkpoint) = checkpoint {
+            return Err(Error::unsupported(
+                "the tar holds a checkpoint, and not the samples of a WebDataset",
+            )
+            .file(name)
+            .expected("unpack it first and pass its folder, or pass -i weights=samples")
+            .found(format!("{checkpoint:?}")));
         }
         // Nothing stands behind the last entry, not even a block of zeros.
         if input.offset() == end {

@@ -91,10 +91,15 @@ fn next_at(input: &mut Input, offset: u64, limits: &Limits) -> Result<Option<Ent
             b'K' => drop(extra(input, size)?),
             b'S' => return Err(Error::unsupported("a sparse member")),
             kind => {
-                let own = own_name(&header)?;
-                let path = long_name.take().unwrap_or(own);
+                let is_file = matches!(kind, 0 | b'0' | b'7');
+                let path = match long_name.take() {
+                    // The header has the first 100 bytes, which may end within a character.
+                    Some(long) => long,
+                    None if is_file => own_name(&header)?,
+                    None => own_name(&header).unwrap_or_else(|_| lossy_name(&header)),
+                };
                 // An old tar's folder is a file whose name ends so.
-                if matches!(kind, b'0' | b'7') || (kind == 0 && !path.ends_with('/')) {
+                if is_file && (kind != 0 || !path.ends_with('/')) {
                     let size = long_size.unwrap_or(size);
                     return Ok(Some(Entry::File(Member { path, size, offset })));
                 }
@@ -198,6 +203,12 @@ fn own_name(header: &[u8; 512]) -> Result<String> {
     Ok(if is_ustar && !prefix.is_empty() { format!("{prefix}/{name}") } else { name.to_owned() })
 }
 
+/// The name of an entry that is not read.
+fn lossy_name(header: &[u8; 512]) -> String {
+    let end = header[..100].iter().position(|byte| *byte == 0).unwrap_or(100);
+    String::from_utf8_lossy(&header[..end]).into_owned()
+}
+
 /// Records of `LENGTH KEY=VALUE\n`, the length that of all of it.
 fn pax(mut bytes: &[u8]) -> Result<Vec<(&str, &str)>> {
     let wrong = || Error::malformed("pax records that cannot be");
@@ -218,19 +229,27 @@ fn pax(mut bytes: &[u8]) -> Result<Vec<(&str, &str)>> {
     Ok(records)
 }
 
-/// The key and the member that a path stands for; none, where it is part of no sample.
+/// Whether macOS adds a file of this path to archives, next to the real ones.
+pub(crate) fn is_of_macos(path: &str) -> bool {
+    let base = path.rsplit('/').next().unwrap_or(path);
+    base.starts_with("._") || base == ".DS_Store" || path.split('/').any(|folder| folder == "__MACOSX")
+}
+
+/// The key and the member that a path stands for; none, where it is part of no sample. The library's pattern is
+/// `^((?:.*/|)[^.]+)[.]([^/]*)$`.
 pub(crate) fn split(path: &str) -> Option<(&str, String)> {
     let is_meta = path.strip_prefix("__").and_then(|rest| {
         let part = rest.split('/').next()?;
         part.ends_with("__").then_some(())
     });
-    if is_meta.is_some() {
+    if is_meta.is_some() || is_of_macos(path) {
         return None;
     }
     let base = path.rfind('/').map_or(0, |slash| slash + 1);
     let dot = base + path[base..].find('.')?;
-    // A name that begins with a dot: its folder is the key.
-    let (dot, has_key) = if dot > base { (dot, true) } else { (dot, base > 0) };
+    // A name that begins with a dot: the pattern takes its folder for the key, if that has no dot.
+    let folder = path[..base].strip_suffix('/').map(|folder| folder.rsplit('/').next().unwrap_or(folder));
+    let has_key = dot > base || folder.is_some_and(|folder| !folder.contains('.'));
     has_key.then(|| (&path[..dot], path[dot + 1..].to_lowercase()))
 }
 
@@ -294,7 +313,21 @@ mod tests {
         assert_eq!(of("dir/.hidden.txt"), some("dir/", "hidden.txt"));
         assert_eq!(of("e."), some("e", ""));
         assert_eq!(of("./a.txt"), some("./a", "txt"));
-        for none in [".hidden", "README", "dir.v1/README", "__meta__", "__meta__/a.txt"] {
+        assert_eq!(of("a.b/c/.x"), some("a.b/c/", "x"));
+        for none in [
+            ".hidden",
+            "README",
+            "dir.v1/README",
+            "__meta__",
+            "__meta__/a.txt",
+            "./.DS_Store",
+            "./._a.jpg",
+            "./.hidden.txt",
+            "train.v1/.hidden.txt",
+            "train/._a.jpg",
+            "train/.DS_Store",
+            "__MACOSX/train/._a.jpg",
+        ] {
             assert_eq!(of(none), None, "{none}");
         }
         assert_eq!(of("__a.txt"), some("__a", "txt"));

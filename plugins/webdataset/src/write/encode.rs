@@ -8,8 +8,8 @@ use tensorferry_sdk::arrow_array::types::{
     Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
     UInt64Type,
 };
-use tensorferry_sdk::arrow_array::{Array, RecordBatch};
-use tensorferry_sdk::arrow_schema::{DataType, Schema};
+use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
+use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, Schema};
 use tensorferry_sdk::records::{PlacedPiece, type_text};
 use tensorferry_sdk::{Error, Loss, LossKind, LossSink, Result, Severity};
 
@@ -34,8 +34,9 @@ impl Encoder {
             )
             .expected(format!("a column {named:?}"))
         })?;
-        if !matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
-            && !field.data_type().is_integer()
+        let of_key = plain(field.data_type());
+        if !matches!(of_key, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+            && !of_key.is_integer()
         {
             return Err(Error::usage("keys are texts or whole numbers")
                 .column(named)
@@ -43,9 +44,9 @@ impl Encoder {
         }
         let (mut members, mut losses): (Vec<(usize, String)>, Vec<Loss>) = (Vec::new(), Vec::new());
         for (place, field) in schema.fields().iter().enumerate().filter(|(place, _)| *place != key) {
-            let (name, kind) = (field.name(), field.data_type());
+            let (name, kind) = (field.name(), plain(field.data_type()));
             if !is_written(kind) {
-                if !json::can_say(field) {
+                if !json::can_say(&plain_field(field)) {
                     let why =
                         format!("a member is bytes, a text, a number or JSON, and no {}", type_text(kind));
                     losses.push(Loss::new(LossKind::Record, name, why));
@@ -95,17 +96,19 @@ impl Encoder {
         let (mut first, mut last): (Option<String>, Option<String>) = (None, None);
         for batch in batches {
             let missing = || Error::plugin("rows of another schema");
-            let keys = batch.columns().get(self.key).ok_or_else(missing)?;
+            let keys = plain_column(batch.columns().get(self.key).ok_or_else(missing)?)?;
             let schema = batch.schema();
-            let mut texts = Vec::with_capacity(self.members.len());
+            let mut columns = Vec::with_capacity(self.members.len());
             for (place, member) in &self.members {
                 let (field, column) =
                     schema.fields().get(*place).zip(batch.columns().get(*place)).ok_or_else(missing)?;
+                let column = plain_column(column).map_err(|error| error.column(member))?;
                 let as_json = || {
-                    json::texts(field, column.as_ref(), NonNumbers::Python)
+                    json::texts(&plain_field(field), column.as_ref(), NonNumbers::Python)
                         .map_err(|error| error.column(member))
                 };
-                texts.push(if is_written(column.data_type()) { None } else { Some(as_json()?) });
+                let texts = if is_written(column.data_type()) { None } else { Some(as_json()?) };
+                columns.push((member, column, texts));
             }
             for row in 0..batch.num_rows() {
                 value.clear();
@@ -113,8 +116,7 @@ impl Encoder {
                 let key = String::from_utf8(std::mem::take(&mut value)).map_err(|_| missing())?;
                 check_key(&key, last.as_deref(), keys.is_null(row))?;
                 let mut any = false;
-                for ((place, member), texts) in self.members.iter().zip(&texts) {
-                    let column = batch.columns().get(*place).ok_or_else(missing)?;
+                for (member, column, texts) in &columns {
                     if column.is_null(row) {
                         continue;
                     }
@@ -122,7 +124,7 @@ impl Encoder {
                     match texts {
                         Some(texts) => value.extend_from_slice(&texts[row]),
                         None => {
-                            text(column.as_ref(), row, &mut value).map_err(|error| error.column(member))?;
+                            text(column.as_ref(), row, &mut value).map_err(|error| error.column(*member))?;
                         }
                     }
                     bytes.extend(tar::header(&format!("{key}.{member}"), value.len() as u64)?);
@@ -189,6 +191,29 @@ fn check_key(key: &str, before: Option<&str>, is_null: bool) -> Result<()> {
         return refused("two samples of one key beside each other, which are read as one");
     }
     Ok(())
+}
+
+/// The type of a column's values: a category is what it stands for.
+fn plain(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        DataType::RunEndEncoded(_, values) => values.data_type(),
+        other => other,
+    }
+}
+
+fn plain_field(field: &FieldRef) -> FieldRef {
+    match (field.data_type(), plain(field.data_type())) {
+        (own, plain) if own == plain => field.clone(),
+        (_, plain) => Field::new(field.name(), plain.clone(), true).into(),
+    }
+}
+
+fn plain_column(column: &ArrayRef) -> Result<ArrayRef> {
+    match plain(column.data_type()) {
+        plain if plain == column.data_type() => Ok(column.clone()),
+        plain => arrow_cast::cast(column, plain).map_err(|error| Error::plugin(error.to_string())),
+    }
 }
 
 fn is_written(data_type: &DataType) -> bool {

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder};
 use tensorferry_sdk::arrow_array::cast::AsArray;
-use tensorferry_sdk::arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
+use tensorferry_sdk::arrow_array::types::Int8Type;
+use tensorferry_sdk::arrow_array::{
+    Array, ArrayRef, BinaryArray, DictionaryArray, Int64Array, RecordBatch, StringArray,
+};
 use tensorferry_sdk::conformance::{Preset, Sample, check};
 use tensorferry_sdk::memory::pairs;
 use tensorferry_sdk::memory::records;
@@ -103,6 +106,99 @@ fn lists_are_json_and_a_key_alone_is_no_sample() {
     assert_eq!(texts, &StringArray::from(vec![Some("[1,null]"), None]));
     let error = written("a.tar", &[batch.project(&[0]).unwrap()], &[]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
+/// A header of a tar with these bytes for a name.
+fn header(name: &[u8], size: usize, kind: u8) -> Vec<u8> {
+    let mut block = vec![0; 512];
+    block[..name.len().min(100)].copy_from_slice(&name[..name.len().min(100)]);
+    block[124..135].copy_from_slice(format!("{size:011o}").as_bytes());
+    block[148..156].fill(b' ');
+    block[156] = kind;
+    block[257..265].copy_from_slice(b"ustar  \0");
+    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+    block[148..154].copy_from_slice(format!("{sum:06o}").as_bytes());
+    block
+}
+
+/// A tar of files as GNU's writes it, with the whole of a long name in an entry of its own.
+fn gnu_tar(members: &[(&str, &str)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut put = |name: &[u8], content: &[u8], kind| {
+        bytes.extend(header(name, content.len(), kind));
+        bytes.extend(content);
+        bytes.resize(bytes.len().next_multiple_of(512), 0);
+    };
+    for (name, content) in members {
+        if name.len() > 100 {
+            put(b"././@LongLink", &[name.as_bytes(), b"\0"].concat(), b'L');
+        }
+        let kind = if name.ends_with('/') { b'5' } else { b'0' };
+        put(name.as_bytes(), content.as_bytes(), kind);
+    }
+    bytes.resize(bytes.len() + 1024, 0);
+    bytes
+}
+
+fn keys(members: &[(&str, &str)]) -> Result<(Vec<String>, Vec<Loss>)> {
+    let (batches, losses) = read(MemorySource::file("a.tar", gnu_tar(members)), &[])?;
+    let of = |batch: &RecordBatch| {
+        batch.column(0).as_string::<i32>().iter().flatten().map(str::to_owned).collect::<Vec<_>>()
+    };
+    Ok((batches.iter().flat_map(of).collect(), losses))
+}
+
+/// The 100 bytes of a header end within a character.
+#[test]
+fn long_names_of_other_scripts_are_read() {
+    let (folder, file) = (format!("{}/", "학습".repeat(20)), "日".repeat(40));
+    let path = format!("{folder}{file}.txt");
+    let (found, losses) = keys(&[(&folder, ""), (&path, "a"), ("b.txt", "c")]).unwrap();
+    assert_eq!(found, [format!("{folder}{file}"), "b".to_owned()]);
+    assert_eq!(losses, []);
+}
+
+#[test]
+fn files_that_macos_adds_are_skipped() {
+    let mac = [
+        ("./.DS_Store", "x"),
+        ("./._a.jpg", "x"),
+        ("./a.jpg", "1"),
+        ("./._a.txt", "x"),
+        ("./a.txt", "2"),
+        ("train/._b.jpg", "x"),
+        ("train/b.jpg", "3"),
+    ];
+    assert_eq!(keys(&mac).unwrap(), (vec!["./a".to_owned(), "train/b".to_owned()], Vec::new()));
+    // A hidden file of another kind belongs to no sample, and does not end the one around it.
+    let (found, losses) = keys(&[("./a.jpg", "1"), ("./.note.txt", "x"), ("./a.txt", "2")]).unwrap();
+    assert_eq!(found, ["./a"]);
+    assert_eq!(losses.iter().map(|loss| &*loss.what).collect::<Vec<_>>(), ["./.note.txt"]);
+}
+
+#[test]
+fn a_checkpoint_is_not_a_data_set() {
+    let members = [("./model_config.yaml", "a: 1"), ("./model_weights.ckpt", "PK")];
+    let error = keys(&members).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("unpack it first"), "{error}");
+    let source = || MemorySource::file("a.tar", gnu_tar(&members));
+    assert_eq!(read(source(), &[("weights", "samples")]).unwrap().0[0].num_rows(), 2);
+    // A .nemo file is a tar of a checkpoint, whatever it holds.
+    assert!(read(MemorySource::file("a.nemo", gnu_tar(&[("a.txt", "")])), &[]).is_err());
+}
+
+#[test]
+fn categories_are_what_they_stand_for() {
+    let of = |values: [&str; 2]| -> ArrayRef {
+        Arc::new(values.into_iter().collect::<DictionaryArray<Int8Type>>())
+    };
+    let columns = [("__key__", of(["a", "b"])), ("txt", of(["cat", "\"dog\""]))];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let (bytes, _) = written("a.tar", &[batch], &[]).unwrap();
+    let (batches, _) = read(MemorySource::file("a.tar", bytes), &[("members", "typed")]).unwrap();
+    let texts = batches[0].column(1).as_string::<i32>();
+    assert_eq!(texts, &StringArray::from(vec!["cat", "\"dog\""]));
 }
 
 #[test]

@@ -1,0 +1,153 @@
+//! Tells a tar that holds a checkpoint or a model's folder from one that holds samples, by the names of its members.
+//!
+//! A sample may have tensors in a member (`0001.pth`), so an ending is not enough: the tar holds a name that frameworks
+//! give to a model's files, or weights only once and nothing beside them in their sample.
+
+/// Names of a model's files, in lower case: `#` is a number, and `*` is any text.
+const MODEL_FILES: [&str; 38] = [
+    "pytorch_model*.bin",
+    "pytorch_model*.pt",
+    "*.bin.index.json",
+    "*.safetensors.index.json",
+    "model.safetensors",
+    "model-#-of-#.safetensors",
+    "*_model.safetensors",
+    "adapter_model.bin",
+    "model_weights*.ckpt",
+    "model_config.yaml",
+    "model.pt",
+    "model.pth",
+    "model.pt2",
+    "model.bin",
+    "model.ckpt",
+    "model.h5",
+    "model.keras",
+    "model.onnx",
+    "model.tflite",
+    "model.weights.h5",
+    "mp_rank_#*.pt",
+    "consolidated*.pth",
+    "consolidated*.safetensors",
+    "flax_model*.msgpack",
+    "tf_model*.h5",
+    "saved_model.pb",
+    "saved_model.pbtxt",
+    "*.data-#-of-#",
+    "*.ckpt.meta",
+    "*.distcp",
+    "*.gguf",
+    "*.nemo",
+    "*.keras",
+    "manifest.ocdbt",
+    "rust_model.ot",
+    "optimizer.pt",
+    "optimizer.bin",
+    "training_args.bin",
+];
+
+/// Endings of weights, which a sample may have too.
+const WEIGHTS: [&str; 9] = ["pt", "pth", "pth.tar", "ckpt", "safetensors", "h5", "hdf5", "msgpack", "onnx"];
+
+/// What was seen of a tar.
+#[derive(Debug, Default)]
+pub(crate) struct Evidence {
+    /// The first file with a name that frameworks give to a model's.
+    model_file: Option<String>,
+    /// The first file of weights, and how many there are.
+    weights: Option<(String, u64)>,
+    /// The key of the first file of weights, and how many files it has.
+    sample: (String, u64),
+}
+
+impl Evidence {
+    /// Takes in the path of a file, with its key and ending if it has them.
+    pub(crate) fn add(&mut self, path: &str, sample: Option<(&str, &str)>) {
+        let base = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+        if self.model_file.is_none() && MODEL_FILES.iter().any(|pattern| matches(pattern, &base)) {
+            self.model_file = Some(path.to_owned());
+        }
+        let Some((key, ending)) = sample else { return };
+        // `epoch=3-val.loss=0.2.ckpt` has dots before its ending.
+        let is_weights = WEIGHTS.iter().any(|weights| {
+            ending.strip_suffix(weights).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        });
+        if is_weights {
+            let (_, count) = self.weights.get_or_insert_with(|| (path.to_owned(), 0));
+            *count += 1;
+            if *count == 1 {
+                key.clone_into(&mut self.sample.0);
+            }
+        }
+        if self.sample.0 == key {
+            self.sample.1 += 1;
+        }
+    }
+
+    /// The file of a checkpoint that the tar holds, if it is not one of samples.
+    pub(crate) fn checkpoint(&self) -> Option<&str> {
+        let alone = || match &self.weights {
+            Some((path, 1)) if self.sample.1 == 1 => Some(&**path),
+            _ => None,
+        };
+        self.model_file.as_deref().or_else(alone)
+    }
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some(at) = pattern.find(['*', '#']) else { return pattern == name };
+    let Some(name) = name.strip_prefix(&pattern[..at]) else { return false };
+    let rest = &pattern[at + 1..];
+    if pattern[at..].starts_with('#') {
+        let digits = name.bytes().take_while(u8::is_ascii_digit).count();
+        return digits > 0 && matches(rest, &name[digits..]);
+    }
+    (0..=name.len()).any(|end| name.is_char_boundary(end) && matches(rest, &name[end..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tar::split;
+
+    fn checkpoint(paths: &[&str]) -> Option<String> {
+        let mut evidence = Evidence::default();
+        for path in paths {
+            let sample = split(path);
+            evidence.add(path, sample.as_ref().map(|(key, ending)| (*key, &**ending)));
+        }
+        evidence.checkpoint().map(str::to_owned)
+    }
+
+    #[test]
+    fn checkpoints_are_not_samples() {
+        for paths in [
+            &["./model_config.yaml", "./model_weights.ckpt"][..],
+            &["model_config.yaml", "model_weights/.metadata", "model_weights/__0_0.distcp"],
+            &["model.pth", "code/inference.py"],
+            &["model/pytorch_model.bin", "model/config.json"],
+            &["config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"],
+            &["1/saved_model.pb", "1/variables/variables.index"],
+            &["ckpt/model.ckpt-100.data-00000-of-00001", "ckpt/model.ckpt-100.index"],
+            &["hparams.yaml", "epoch=3-loss=0.25.ckpt"],
+            &["best.pt", "tokenizer.json"],
+            &["Model.PTH"],
+        ] {
+            assert!(checkpoint(paths).is_some(), "{paths:?}");
+        }
+    }
+
+    #[test]
+    fn samples_are_not_checkpoints() {
+        for paths in [
+            &["a.jpg", "a.cls", "b.jpg", "b.cls"][..],
+            &["a.pth", "a.cls"],
+            &["a.pth", "b.pth"],
+            &["a.latent.safetensors", "a.txt", "b.latent.safetensors", "b.txt"],
+            &["a.bin", "a.json"],
+            &["model1.jpg", "model2.jpg"],
+            &["a.npy"],
+        ] {
+            assert_eq!(checkpoint(paths), None, "{paths:?}");
+        }
+    }
+}
