@@ -4,7 +4,7 @@ use crate::array::Array;
 use crate::chunked::{is_chunked, join};
 use crate::document::{Document, Item, Key};
 use crate::{NAMING, SCALAR_CLASS};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use tensorferry_hub::{Choice, Index, choose};
 use tensorferry_sdk::{
     CatalogSink, Context, Error, FileId, Loss, LossKind, Node, NodeId, NodeKind, NothingEncoded, Purpose,
@@ -35,14 +35,14 @@ impl TensorReader for Reader {
         let mut paths = Vec::new();
         for name in &files {
             context.check_cancelled()?;
-            let read = read_file(source, name, is_alone, catalog, context);
+            let read = read_file(source, name, is_alone, index.as_ref(), catalog, context);
             paths.push(read.map_err(|error| error.file(name))?);
         }
         if let Some(index) = index {
             let named = files.iter().zip(&paths);
-            let held: HashMap<&str, &str> =
+            let held: HashSet<(&str, &str)> =
                 named.flat_map(|(file, paths)| paths.iter().map(|path| (&**path, &**file))).collect();
-            index.check(&held, &HashSet::new())?;
+            index.check(&held, &HashSet::new(), catalog, context)?;
             for (key, value) in &index.metadata {
                 catalog.metadata_text(key, value)?;
             }
@@ -56,6 +56,7 @@ fn read_file(
     source: &dyn Source,
     name: &str,
     is_alone: bool,
+    index: Option<&Index>,
     catalog: &mut dyn CatalogSink,
     context: &dyn Context,
 ) -> Result<Vec<String>> {
@@ -80,9 +81,15 @@ fn read_file(
         let node = if place.is_in_chunked {
             None
         } else if let Some(array) = array {
-            paths.push(places.path(&document, id, "/"));
-            let node = tensor(&array, file, &places.path(&document, id, "."), catalog)?;
-            if is_alone { Some(catalog.node(node)?) } else { None }
+            let path = places.path(&document, id, "/");
+            let is_read = index.is_none_or(|index| index.reads(&path, name));
+            paths.push(path);
+            if is_read {
+                let node = tensor(&array, file, &places.path(&document, id, "."), catalog)?;
+                if is_alone { Some(catalog.node(node)?) } else { None }
+            } else {
+                None
+            }
         } else if is_alone {
             Some(state(item, &nodes, || places.path(&document, id, "."), catalog)?)
         } else {

@@ -1,7 +1,9 @@
 //! A choice is which files of a source are the model that the user means.
 
 use crate::Naming;
+use crate::index::Index;
 use crate::listing::list;
+use crate::ranks::{are_ranks_of_one, refuse_part};
 use std::collections::BTreeSet;
 use tensorferry_sdk::file_name::{base_of_variant, has_suffix, strip_suffix};
 use tensorferry_sdk::{Context, Entry, Error, Purpose, Result, ShardName, Side, Source, TypedOption};
@@ -41,10 +43,15 @@ pub fn choose(
         Entry::File(name) => {
             if let Some(shard) = naming.shard(name).filter(|shard| shard.count > 1 && !shard_is_alone) {
                 refuse_shard(naming, name, &shard, source, context)?;
+            } else if !shard_is_alone {
+                refuse_part(source, name, context)?;
             }
             Ok(Choice::Files(vec![name.clone()]))
         }
-        Entry::Folder => among(naming, naming.stem, &source.list("")?, context),
+        Entry::Folder => {
+            let choice = among(naming, naming.stem, &source.list("")?, source, context)?;
+            checked(choice, shard_is_alone, source, context)
+        }
         Entry::Prefix(prefix) => {
             let mut names = source.list(prefix)?;
             // A variant's index does not begin as its shards do.
@@ -53,9 +60,26 @@ pub fn choose(
                     names.push(name);
                 }
             }
-            among(naming, prefix, &names, context)
+            checked(among(naming, prefix, &names, source, context)?, shard_is_alone, source, context)
         }
     }
+}
+
+/// A choice, unless it is one file that holds a part of a model.
+fn checked(
+    choice: Choice,
+    shard_is_alone: bool,
+    source: &dyn Source,
+    context: &dyn Context,
+) -> Result<Choice> {
+    match &choice {
+        Choice::Files(names) if !shard_is_alone => match &**names {
+            [one] => refuse_part(source, one, context)?,
+            _ => {}
+        },
+        _ => {}
+    }
+    Ok(choice)
 }
 
 /// A shard that is named may be meant for the whole model or for itself: only looking at it harms nobody.
@@ -88,7 +112,13 @@ pub fn is_member(naming: &Naming, name: &str) -> bool {
     !name.starts_with('.') && (has_suffix(name, naming.suffix) || naming.stem_of_index(name).is_some())
 }
 
-fn among(naming: &Naming, stem: &str, names: &[String], context: &dyn Context) -> Result<Choice> {
+fn among(
+    naming: &Naming,
+    stem: &str,
+    names: &[String],
+    source: &dyn Source,
+    context: &dyn Context,
+) -> Result<Choice> {
     let members: Vec<&str> =
         names.iter().map(String::as_str).filter(|name| is_member(naming, name)).collect();
     let chosen_among = without_variants(naming, &members);
@@ -101,13 +131,13 @@ fn among(naming: &Naming, stem: &str, names: &[String], context: &dyn Context) -
     } else {
         match (&*indexes, &*files) {
             ([index], _) => (*index).to_owned(),
-            ([], [file]) => (*file).to_owned(),
+            ([], [file]) if naming.shard(file).is_none_or(|shard| shard.count == 1) => (*file).to_owned(),
             ([], []) => return Err(nothing(naming, names)),
             ([], files) => return shards(naming, files),
             (indexes, _) => return Err(several(indexes)),
         }
     };
-    note_others(naming, &choice, &members, context);
+    note_others(naming, &choice, &members, source, context)?;
     Ok(match naming.stem_of_index(&choice) {
         Some(_) => Choice::Index(choice),
         None => Choice::Files(vec![choice]),
@@ -130,21 +160,37 @@ pub fn without_variants<'n>(naming: &Naming, names: &[&'n str]) -> Vec<&'n str> 
     names.iter().copied().filter(|name| !is_variant(name)).collect()
 }
 
-/// Tells which files beside the chosen one are left alone.
-fn note_others(naming: &Naming, choice: &str, members: &[&str], context: &dyn Context) {
+/// Notes the files next to the chosen one that are not read.
+fn note_others(
+    naming: &Naming,
+    choice: &str,
+    members: &[&str],
+    source: &dyn Source,
+    context: &dyn Context,
+) -> Result<()> {
     let stem = naming.stem_of_index(choice);
-    let others = members.iter().filter(|&&name| {
+    let is_other = |name: &&str| {
         let is_shard = stem.is_some()
             && naming.shard(name).map(|shard| Naming::stem_of_shard(&shard)) == stem.as_deref();
-        name != choice && !is_shard
-    });
-    if let Some(others) = list(others.map(|name| format!("{name:?}"))) {
+        *name != choice && !is_shard
+    };
+    let mut others: Vec<&str> = members.iter().copied().filter(is_other).collect();
+    // An index may name files that are not called as shards are.
+    if stem.is_some() && !others.is_empty() {
+        let index = Index::read(source, choice, context.limits())?;
+        others.retain(|name| !index.names(name));
+    }
+    if let Some(others) = list(others.iter().map(|name| format!("{name:?}"))) {
         context.note(&format!("reading {choice:?}; also there, and not part of it: {others}"));
     }
+    Ok(())
 }
 
 /// Several files: either all the shards of one set, or the user has to choose.
 fn shards(naming: &Naming, files: &[&str]) -> Result<Choice> {
+    if are_ranks_of_one(files) && files.iter().all(|name| naming.shard(name).is_none()) {
+        return Err(ranks_of_one(files));
+    }
     let parsed: Option<Vec<ShardName<'_>>> = files.iter().map(|name| naming.shard(name)).collect();
     let parsed = parsed.ok_or_else(|| several(files))?;
     let first = parsed[0];
@@ -170,6 +216,17 @@ fn nothing(naming: &Naming, names: &[String]) -> Error {
         .found(found.unwrap_or_else(|| "nothing".to_owned()))
 }
 
+/// Why files that are ranks of one model are not read.
+#[must_use]
+pub fn ranks_of_one(names: &[&str]) -> Error {
+    let found = list(names.iter().map(|name| format!("{name:?}")));
+    Error::unsupported("the files hold the ranks of one model, which ferry does not join")
+        .expected(
+            "one file with the whole model, or one of these with -i shard=alone to read its part by itself",
+        )
+        .found(found.unwrap_or_default())
+}
+
 fn several(names: &[&str]) -> Error {
     let found = list(names.iter().map(|name| format!("{name:?}")));
     Error::usage("several models here: name the one to read").found(found.unwrap_or_default())
@@ -184,7 +241,8 @@ mod tests {
     use tensorferry_sdk::{ErrorKind, MemoryContext, MemorySource};
 
     fn choose_from(entry: Entry, names: &[&str]) -> Result<(Choice, Vec<String>)> {
-        let files = names.iter().map(|&name| (name.to_owned(), Vec::new())).collect();
+        let of = |name: &str| if name.ends_with(".json") { &br#"{"weight_map":{}}"#[..] } else { b"" };
+        let files = names.iter().map(|&name| (name.to_owned(), of(name).to_vec())).collect();
         let context = MemoryContext::default();
         let choice = choose(&NAMING, false, &MemorySource::new(entry, files), &context)?;
         Ok((choice, context.notes()))

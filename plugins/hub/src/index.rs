@@ -5,9 +5,9 @@ use crate::json::{self, Scalar, Scope, UniqueMap};
 use crate::listing::list;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
-use tensorferry_sdk::{Error, Limits, Result, Source, check_name};
+use tensorferry_sdk::{Context, Error, Limits, Loss, LossKind, LossSink, Result, Source, check_name};
 
 /// Facts about the split that whoever splits computes anew.
 const DERIVED: [&str; 2] = ["total_size", "total_parameters"];
@@ -86,25 +86,54 @@ impl Index {
         }
     }
 
-    /// Holds the index against what the files hold: `held` gives each tensor's file, `tied` are the
-    /// names that are no tensor of a file and another name for one.
+    /// Whether it names this file.
+    pub(crate) fn names(&self, file: &str) -> bool {
+        self.weight_map.values().any(|named| named == file)
+    }
+
+    /// Whether a tensor of this name is read from this file.
+    #[must_use]
+    pub fn reads(&self, tensor: &str, file: &str) -> bool {
+        self.weight_map.get(tensor).is_some_and(|named| named == file)
+    }
+
+    /// Checks that the files hold what the index names: `held` has each tensor that a file holds, with the file, and `tied`
+    /// the names that are no tensor of a file and another name for one. Tensors that no entry of the index names are losses.
+    /// Tensors that it reads from a different file are noted.
     ///
     /// # Errors
-    /// Malformed, listing the tensors that only one side has, or that it has in another file.
-    pub fn check(&self, held: &HashMap<&str, &str>, tied: &HashSet<&str>) -> Result<()> {
+    /// Malformed, with the tensors that their files do not hold; what the sink says of a loss.
+    pub fn check(
+        &self,
+        held: &HashSet<(&str, &str)>,
+        tied: &HashSet<&str>,
+        losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<()> {
         let lacking = self.weight_map.iter().filter(|(tensor, file)| {
-            held.get(tensor.as_str()).map_or(!tied.contains(tensor.as_str()), |held| held != file)
+            !held.contains(&(tensor.as_str(), file.as_str())) && !tied.contains(tensor.as_str())
         });
         if let Some(found) = list(lacking.map(|(tensor, file)| format!("{tensor:?} in {file:?}"))) {
             let error = Error::malformed("the index names tensors that their files do not hold");
             return Err(error.file(&*self.name).found(found));
         }
-        let mut unnamed: Vec<_> =
-            held.iter().filter(|(tensor, _)| !self.weight_map.contains_key(**tensor)).collect();
-        unnamed.sort_unstable();
-        if let Some(found) = list(unnamed.iter().map(|(tensor, file)| format!("{tensor:?} in {file:?}"))) {
-            let error = Error::malformed("the files hold tensors that the index does not name");
-            return Err(error.file(&*self.name).found(found));
+        let mut others: Vec<_> = held.iter().filter(|(tensor, file)| !self.reads(tensor, file)).collect();
+        others.sort_unstable();
+        let (superseded, mut unnamed): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|(tensor, _)| self.weight_map.contains_key(*tensor));
+        if let Some(found) = list(superseded.iter().map(|(tensor, file)| format!("{tensor:?} in {file:?}"))) {
+            context.note(&format!(
+                "{:?} names a different file for these tensors, which are read from there: {found}",
+                self.name
+            ));
+        }
+        unnamed.dedup_by_key(|(tensor, _)| *tensor);
+        for (tensor, file) in unnamed {
+            let why = format!(
+                "{:?} does not name it, so it is left out (-i shard=alone reads {file:?} by itself)",
+                self.name
+            );
+            losses.loss(Loss::new(LossKind::Tensor, tensor, why))?;
         }
         Ok(())
     }
@@ -183,7 +212,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use tensorferry_sdk::MemorySource;
+    use tensorferry_sdk::{MemoryContext, MemorySource};
 
     fn read(json: &str) -> Result<Index> {
         Index::read(&MemorySource::file("i.json", json), "i.json", &Limits::default())
@@ -219,20 +248,26 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_name_the_same_tensors() {
+    fn the_weight_map_decides() {
         let index = read(r#"{"weight_map":{"a":"1","b":"2"}}"#).unwrap();
         let check = |held: &[(&str, &str)], tied: &str| {
-            let held = held.iter().copied().collect();
-            index.check(&held, &HashSet::from([tied])).map_err(|e| e.to_string())
+            let (held, context) = (held.iter().copied().collect(), MemoryContext::default());
+            let mut losses: Vec<Loss> = Vec::new();
+            index.check(&held, &HashSet::from([tied]), &mut losses, &context).map_err(|e| e.to_string())?;
+            let lost = losses.into_iter().map(|loss| loss.what.to_string()).collect::<Vec<_>>();
+            Ok::<_, String>((lost, context.notes().len()))
         };
-        assert_eq!(check(&[("a", "1"), ("b", "2")], ""), Ok(()));
-        assert_eq!(check(&[("a", "1")], "b"), Ok(()));
+        let nothing = || Vec::<String>::new();
+        assert_eq!(check(&[("a", "1"), ("b", "2")], ""), Ok((nothing(), 0)));
+        assert_eq!(check(&[("a", "1")], "b"), Ok((nothing(), 0)));
         assert!(
             check(&[("a", "1")], "").unwrap_err().contains(r#"do not hold: file "i.json", found "b" in "2""#)
         );
         assert!(check(&[("a", "2"), ("b", "2")], "").unwrap_err().contains(r#"found "a" in "1""#));
-        let more = [("a", "1"), ("b", "2"), ("c", "2")];
-        assert!(check(&more, "").unwrap_err().contains(r#"does not name: file "i.json", found "c" in "2""#));
+        // A tensor that another file supersedes is noted, and one that nothing names is lost.
+        assert_eq!(check(&[("a", "1"), ("a", "2"), ("b", "2")], ""), Ok((nothing(), 1)));
+        assert_eq!(check(&[("a", "1"), ("b", "2"), ("c", "2")], ""), Ok((vec!["c".to_owned()], 0)));
+        assert!(index.reads("a", "1") && !index.reads("a", "2") && !index.reads("c", "2"));
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `choose.rs` | which files of an input are the model |
 //! | `index.rs` | the index, read, held against the files, and written |
+//! | `ranks.rs` | which file names are those of one rank's part of a model |
 //! | `shard.rs` | the names of shards, and what goes into each |
 //! | `json.rs` | JSON whose keys are unique and whose lists are bounded |
 //! | `side_record.rs` | what `ferry` notes of tensors where a format has no place for it |
@@ -30,13 +31,15 @@ mod index;
 pub mod json;
 mod listing;
 mod only_file;
+mod ranks;
 mod shard;
 mod side_record;
 
-pub use choose::{Choice, SHARD_IS_ALONE, choose, is_member, without_variants};
+pub use choose::{Choice, SHARD_IS_ALONE, choose, is_member, ranks_of_one, without_variants};
 pub use index::Index;
 pub use listing::list;
 pub use only_file::only_file;
+pub use ranks::{are_ranks_of_one, part_of_ranks, refuse, refuse_part};
 pub use shard::{Names, split};
 pub use side_record::SideRecord;
 

@@ -3,7 +3,7 @@
 
 use crate::header::Header;
 use crate::{NAMING, tied};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tensorferry_hub::{Choice, Index, choose};
 use tensorferry_sdk::{
     CatalogSink, Context, Error, FileId, FileRange, Loss, LossKind, NothingEncoded, Result, Source, Storage,
@@ -30,7 +30,7 @@ impl TensorReader for Reader {
                 (Set::open(source, index.files(source)?, context)?, Some(index))
             }
         };
-        set.describe(index, catalog, context)?;
+        set.describe(index.as_ref(), catalog, context)?;
         Ok(Box::new(NothingEncoded))
     }
 }
@@ -66,12 +66,13 @@ impl Set {
         Ok(Self { shards: shards.collect::<Result<_>>()? })
     }
 
-    /// The file of each tensor.
-    fn held(&self) -> Result<HashMap<&str, &str>> {
-        let mut held = HashMap::new();
+    /// Each tensor that a file holds, with the file. Without an index, a name that two files have has no meaning.
+    fn held(&self, index: Option<&Index>) -> Result<HashSet<(&str, &str)>> {
+        let (mut held, mut files) = (HashSet::new(), HashMap::new());
         for shard in &self.shards {
             for tensor in &shard.header.tensors {
-                if let Some(other) = held.insert(&*tensor.name, &*shard.name) {
+                held.insert((&*tensor.name, &*shard.name));
+                if let Some(other) = files.insert(&*tensor.name, &*shard.name).filter(|_| index.is_none()) {
                     return Err(Error::malformed("two files hold a tensor of this name")
                         .file(&*shard.name)
                         .tensor(&*tensor.name)
@@ -84,23 +85,28 @@ impl Set {
 
     fn describe(
         &self,
-        index: Option<Index>,
+        index: Option<&Index>,
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<()> {
-        let held = self.held()?;
-        let mut metadata = self.metadata(index.as_ref(), catalog)?;
-        let ties = tied::restore(&mut metadata, |name| held.contains_key(name));
+        let held = self.held(index)?;
+        let mut metadata = self.metadata(index, catalog)?;
+        let read: HashSet<&str> = held
+            .iter()
+            .filter(|(tensor, file)| index.is_none_or(|index| index.reads(tensor, file)))
+            .map(|(tensor, _)| *tensor)
+            .collect();
+        let ties = tied::restore(&mut metadata, |name| read.contains(name));
         if let Some(index) = index {
             let tied = ties.values().flatten().map(String::as_str).collect();
-            index.check(&held, &tied)?;
+            index.check(&held, &tied, catalog, context)?;
         }
         for (key, value) in &metadata {
             catalog.metadata_text(key, value)?;
         }
         for shard in &self.shards {
             context.check_cancelled()?;
-            shard.describe(&ties, catalog).map_err(|error| error.file(&*shard.name))?;
+            shard.describe(index, &ties, catalog).map_err(|error| error.file(&*shard.name))?;
         }
         Ok(())
     }
@@ -132,10 +138,16 @@ impl Set {
 }
 
 impl Shard {
-    fn describe(&self, ties: &BTreeMap<String, Vec<String>>, catalog: &mut dyn CatalogSink) -> Result<()> {
+    fn describe(
+        &self,
+        index: Option<&Index>,
+        ties: &BTreeMap<String, Vec<String>>,
+        catalog: &mut dyn CatalogSink,
+    ) -> Result<()> {
         let header = &self.header;
         let data = catalog.storage(Storage::file(self.file, header.data_offset, header.data_len))?;
-        for tensor in &header.tensors {
+        let is_read = |name: &str| index.is_none_or(|index| index.reads(name, &self.name));
+        for tensor in header.tensors.iter().filter(|tensor| is_read(&tensor.name)) {
             let dropped = ties.get(&tensor.name).into_iter().flatten();
             for name in std::iter::once(&tensor.name).chain(dropped) {
                 catalog.tensor(name, tensor.dtype, &tensor.shape, data, tensor.begin)?;

@@ -10,23 +10,43 @@ use std::fmt::Write;
 /// Each has the number from which on the next one like it is looked for: many tensors may want one
 /// name.
 #[derive(Debug, Default)]
-pub struct Names(HashMap<String, u64>);
+pub struct Names {
+    taken: HashMap<String, u64>,
+    /// Tensors that are not read, and whether each was met.
+    left_out: HashMap<String, bool>,
+}
 
 impl Names {
+    /// Names of which these are left out: tensors that a different file of the model has.
+    #[must_use]
+    pub fn without(left_out: impl IntoIterator<Item = String>) -> Self {
+        Self { left_out: left_out.into_iter().map(|name| (name, false)).collect(), ..Self::default() }
+    }
+
+    /// Whether a tensor of this name is not read.
+    pub(crate) fn leaves_out(&mut self, name: &str) -> bool {
+        self.left_out.get_mut(name).map(|met| *met = true).is_some()
+    }
+
+    /// The tensors that were not read.
+    pub fn left_out(&self) -> impl Iterator<Item = &str> {
+        self.left_out.iter().filter(|(_, met)| **met).map(|(name, _)| name.as_str())
+    }
+
     /// The wanted name, if it is free: else the first of `wanted#2`, `wanted#3`, ... that is. The walk
     /// is in a fixed order, so the same file gives the same names.
     pub fn take(&mut self, wanted: &str) -> String {
-        let Some(&taken) = self.0.get(wanted) else {
-            self.0.insert(wanted.to_owned(), 1);
+        let Some(&taken) = self.taken.get(wanted) else {
+            self.taken.insert(wanted.to_owned(), 1);
             return wanted.to_owned();
         };
         let mut number = taken;
         loop {
             number += 1;
             let name = format!("{wanted}#{number}");
-            if !self.0.contains_key(&name) {
-                self.0.insert(wanted.to_owned(), number);
-                self.0.insert(name.clone(), 1);
+            if !self.taken.contains_key(&name) {
+                self.taken.insert(wanted.to_owned(), number);
+                self.taken.insert(name.clone(), 1);
                 return name;
             }
         }

@@ -4,7 +4,7 @@
 use crate::SUFFIXES;
 use tensorferry_hub::{self as hub, Choice, Naming};
 use tensorferry_sdk::file_name::has_any_suffix;
-use tensorferry_sdk::{Context, Entry, Error, Purpose, Result, Source};
+use tensorferry_sdk::{Context, Entry, Error, Result, Source};
 
 /// How the Hugging Face libraries name a model's files.
 pub(crate) const NAMING: Naming =
@@ -16,10 +16,6 @@ pub(crate) const NAMING: Naming =
 /// Malformed, if there is nothing to choose, or a shard is missing; usage, if the user has to choose;
 /// i/o.
 pub(crate) fn choose(shard_is_alone: bool, source: &dyn Source, context: &dyn Context) -> Result<Choice> {
-    match source.entry() {
-        Entry::File(name) if !shard_is_alone && is_of_a_rank(name) => refuse_rank(name, context)?,
-        _ => {}
-    }
     if *source.entry() != Entry::Folder {
         return hub::choose(&NAMING, shard_is_alone, source, context);
     }
@@ -38,9 +34,18 @@ pub(crate) fn choose(shard_is_alone: bool, source: &dyn Source, context: &dyn Co
     match &*files {
         _ if is_split || names.contains(&usual) => hub::choose(&NAMING, shard_is_alone, source, context),
         [] => Err(Error::malformed("no PyTorch checkpoint in the folder").expected(usual)),
-        [one] => Ok(Choice::Files(vec![(*one).clone()])),
+        [one] if !is_set || shard_is_alone => {
+            if !shard_is_alone {
+                hub::refuse_part(source, one, context)?;
+            }
+            Ok(Choice::Files(vec![(*one).clone()]))
+        }
         _ if is_set => hub::choose(&NAMING, shard_is_alone, source, context),
         several => {
+            let names: Vec<&str> = several.iter().map(|name| name.as_str()).collect();
+            if hub::are_ranks_of_one(&names) {
+                return Err(hub::ranks_of_one(&names));
+            }
             let found = hub::list(several.iter().map(|name| format!("{name:?}"))).unwrap_or_default();
             Err(Error::usage("several checkpoints in the folder: name one").found(found))
         }
@@ -63,36 +68,12 @@ pub(crate) fn is_training_state(name: &str) -> bool {
     ["optimizer", "scheduler", "scaler", "rng_state", "training_args"].contains(&stem)
 }
 
-/// Whether a file is one rank's of a checkpoint of DeepSpeed's ZeRO, or one layer's of its pipelines:
-/// `bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt`, `layer_03-model_00-model_states.pt`. Their tensors are pieces, or
-/// empty where the pieces lie in other files. `mp_rank_00_model_states.pt` may be a whole model.
-fn is_of_a_rank(name: &str) -> bool {
-    let name = name.rsplit('/').next().unwrap_or_default();
-    let is_rank = ["", "bf16_", "fp16_"]
-        .iter()
-        .any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with("zero_pp_rank_")));
-    let is_layer = || name.starts_with("layer_") && name.contains("-model_");
-    (is_rank && name.ends_with("_states.pt")) || (is_layer() && name.ends_with("-model_states.pt"))
-}
-
-fn refuse_rank(name: &str, context: &dyn Context) -> Result<()> {
-    if context.purpose().has(Purpose::SHOW) {
-        context
-            .note(&format!("{name:?} is one rank's of a checkpoint of DeepSpeed: the folder is the whole"));
-        return Ok(());
-    }
-    Err(Error::usage("a file of one rank is named, and it is not said what is meant")
-        .file(name)
-        .expected("the folder for the whole checkpoint, or -i shard=alone for this file")
-        .found("a part of a checkpoint of DeepSpeed"))
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use tensorferry_sdk::{ErrorKind, MemoryContext, MemorySource};
+    use tensorferry_sdk::{ErrorKind, MemoryContext, MemorySource, Purpose};
 
     #[test]
     fn a_file_of_a_rank_is_not_taken_for_a_model() {
@@ -109,7 +90,7 @@ mod tests {
             let error = chosen(name, false, Purpose::FLAT).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Usage);
             assert!(
-                error.to_string().contains("folder") && error.to_string().contains("shard=alone"),
+                error.to_string().contains("rank") && error.to_string().contains("shard=alone"),
                 "{error}"
             );
             chosen(name, true, Purpose::FLAT).unwrap();
@@ -130,6 +111,10 @@ mod tests {
         let one = |name: &str| Choice::Files(vec![name.to_owned()]);
         assert_eq!(chosen(&[&beside[..], &["net.pt"]].concat()).unwrap(), one("net.pt"));
         assert_eq!(chosen(&beside[..1]).unwrap(), one("optimizer.pt"));
+        assert_eq!(chosen(&["consolidated.00.pth"]).unwrap(), one("consolidated.00.pth"));
+        let ranks = chosen(&["consolidated.00.pth", "consolidated.01.pth"]).unwrap_err();
+        assert_eq!(ranks.kind(), ErrorKind::Unsupported);
+        assert!(ranks.to_string().contains("does not join"), "{ranks}");
         assert!(chosen(&["net.pt", "other.pt"]).is_err());
     }
 }

@@ -71,11 +71,6 @@ fn an_index_is_held_against_its_files() {
     let good = folder(&[index(r#"{"a":"1.safetensors","b":"1.safetensors"}"#), one.clone()]);
     assert_eq!(with_view(&good, |view, _| contents(view).len()).unwrap(), 2);
     let message = |weight_map: &str| refusal(&folder(&[index(weight_map), one.clone()]));
-    let found = message(r#"{"a":"1.safetensors"}"#);
-    assert!(
-        found.contains(r#"does not name: file "model.safetensors.index.json", found "b" in "1.safetensors""#),
-        "{found}"
-    );
     let found = message(r#"{"a":"1.safetensors","b":"1.safetensors","c":"1.safetensors"}"#);
     assert!(
         found.contains(r#"do not hold: file "model.safetensors.index.json", found "c" in "1.safetensors""#),
@@ -88,6 +83,39 @@ fn an_index_is_held_against_its_files() {
     );
     assert!(message(r#"{"a":"../1.safetensors"}"#).contains("inside the folder"));
     assert!(message(r#"{"a":"1.safetensors","a":"1.safetensors"}"#).contains("there twice"));
+}
+
+/// What its index names is a model, whatever else the files hold.
+#[test]
+fn an_index_decides_which_tensors_are_read() {
+    let set = folder(&[
+        index(r#"{"a":"1.safetensors","b":"2.safetensors"}"#),
+        ("1.safetensors", bytes_file("{}", &[("a", b"1"), ("b", b"old")])),
+        ("2.safetensors", bytes_file("{}", &[("b", b"new"), ("mtp", b"x")])),
+    ]);
+    let (tensors, losses, notes) =
+        with_view(&set, |view, context| (contents(view), view.catalog().losses().to_vec(), context.notes()))
+            .unwrap();
+    assert_eq!(tensors.len(), 2);
+    assert!(format!("{tensors:?}").contains(&format!("{:?}", b"new")), "{tensors:?}");
+    let lost: Vec<(LossKind, &str)> = losses.iter().map(|loss| (loss.kind, &*loss.what)).collect();
+    assert_eq!(lost, [(LossKind::Tensor, "mtp")]);
+    assert!(notes.len() == 1 && notes[0].contains(r#""b" in "1.safetensors""#), "{notes:?}");
+}
+
+#[test]
+fn ranks_are_not_taken_for_models() {
+    let rank = |name: &str| (name.to_owned(), bytes_file("{}", &[("a", b"1")]));
+    let files = BTreeMap::from([rank("rank0.safetensors"), rank("rank1.safetensors")]);
+    let of = |entry| refusal(&MemorySource::new(entry, files.clone()));
+    assert!(of(Entry::Folder).contains("does not join"));
+    let named =
+        with_view(&MemorySource::new(Entry::File("rank0.safetensors".to_owned()), files), |_, context| {
+            context.notes()
+        });
+    assert!(named.unwrap()[0].contains("a part of a model"));
+    let one = folder(&[("m-00001-of-00002.safetensors", bytes_file("{}", &[("a", b"1")]))]);
+    assert!(refusal(&one).contains("a shard is missing"));
 }
 
 #[test]

@@ -45,6 +45,10 @@ impl<'g> Walk<'g, '_, '_, '_> {
     /// The node of a tensor.
     pub(super) fn tensor(&mut self, id: ValueId, rebuilt: Rebuilt, outside: PathMark) -> Result<Visit> {
         let name = self.path.text().to_owned();
+        if self.to.names.leaves_out(&name) {
+            self.mark_tensor();
+            return self.to.catalog.node(Node::none()).map(Visit::Node);
+        }
         let (rebuilt, subclass) = match rebuilt {
             Rebuilt::Subclass(subclass) => {
                 let Subclass { class, tensor, state } = *subclass;

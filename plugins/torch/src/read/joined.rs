@@ -1,7 +1,7 @@
 //! The objects of several files as one: what files have under one key is joined, where it is mappings, and so on below
 //! them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{
     Block, CatalogSink, Dtype, DtypeInfo, Error, Grid, Loss, LossSink, Node, NodeId, NodeKind, Result,
     Storage, StorageId, TensorId, Value,
@@ -36,6 +36,18 @@ impl<'c> Joined<'c> {
     /// Malformed, where mappings have different values under one key; a limit.
     pub(super) fn entries(&mut self, mappings: &[&[NodeId]]) -> Result<Vec<NodeId>> {
         self.join_entries("", mappings)
+    }
+
+    /// Removes the entries with these keys.
+    pub(super) fn remove(&self, entries: &mut Vec<NodeId>, keys: &HashSet<String>) {
+        if keys.is_empty() {
+            return;
+        }
+        let is_kept = |entry: &&[NodeId]| {
+            let key = entry.first().and_then(|key| self.nodes.get(key));
+            !key.and_then(|known| known.node.as_text()).is_some_and(|key| keys.contains(key))
+        };
+        *entries = entries.chunks_exact(2).filter(is_kept).flatten().copied().collect();
     }
 
     fn join_entries(&mut self, path: &str, mappings: &[&[NodeId]]) -> Result<Vec<NodeId>> {

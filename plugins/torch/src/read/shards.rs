@@ -3,11 +3,11 @@
 
 use super::joined::Joined;
 use super::{Reading, STATE_DICT};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::mem::take;
 use tensorferry_hub::Index;
 use tensorferry_sdk::{CatalogSink, Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
-use tensorferry_torch_file::{Destination, Names};
+use tensorferry_torch_file::{Destination, Flattened, Names, flatten};
 
 /// Reads the files that an index names, and holds each against the other.
 pub(super) fn read_indexed(reading: &mut Reading<'_, '_>, index: &Index) -> Result<NodeId> {
@@ -24,10 +24,11 @@ pub(super) fn read_indexed(reading: &mut Reading<'_, '_>, index: &Index) -> Resu
 /// Reads these files; the node of the whole state dict.
 pub(super) fn read(reading: &mut Reading<'_, '_>, files: &[&str], index: Option<&Index>) -> Result<NodeId> {
     let mut mappings = Vec::with_capacity(files.len());
-    let mut held = Vec::new();
-    let Destination { catalog, storages, names, context } = &mut reading.to;
+    let (mut held, mut left_out) = (Vec::new(), Vec::new());
+    let context = reading.to.context;
+    let Destination { catalog, storages, names, .. } = &mut reading.to;
     let mut joined = Joined::new(&mut **catalog);
-    let to = Destination { catalog: &mut joined, storages, names, context: *context };
+    let to = Destination { catalog: &mut joined, storages, names, context };
     let mut parts = Reading {
         source: reading.source,
         to,
@@ -37,21 +38,42 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, files: &[&str], index: Option<
     };
     for &file in files {
         parts.to.context.check_cancelled()?;
-        // A name that another file has is an error, which the catalog finds.
-        *parts.to.names = Names::default();
-        let flat = parts.saved_object(file).map_err(|error| error.file(file))?;
-        mappings.push(flat.entries.ok_or_else(|| {
+        let flat = parts.part(file, index).map_err(|error| error.file(file))?;
+        let entries = flat.entries.ok_or_else(|| {
             Error::malformed("a part of a model is not a state dict").file(file).expected("a dict of tensors")
-        })?);
+        })?;
         held.extend(flat.tensors.into_iter().map(|(name, _)| (name, file)));
+        held.extend(parts.to.names.left_out().map(|name| (name.to_owned(), file)));
+        left_out.push(parts.to.names.left_out().map(str::to_owned).collect::<HashSet<_>>());
+        mappings.push(entries);
     }
     let Reading { globals, origin, metadata, .. } = parts;
     (reading.globals, reading.origin, reading.metadata) = (globals, origin, metadata);
     if let Some(index) = index {
-        let held: HashMap<&str, &str> = held.iter().map(|(name, file)| (name.as_str(), *file)).collect();
-        index.check(&held, &HashSet::new())?;
+        let held = held.iter().map(|(name, file)| (name.as_str(), *file)).collect();
+        index.check(&held, &HashSet::new(), &mut joined, context)?;
+    }
+    for (entries, left_out) in mappings.iter_mut().zip(&left_out) {
+        joined.remove(entries, left_out);
     }
     let mappings: Vec<&[NodeId]> = mappings.iter().map(Vec::as_slice).collect();
     let entries = joined.entries(&mappings)?;
     joined.node(Node::container(NodeKind::MAP, STATE_DICT, entries))
+}
+
+impl Reading<'_, '_> {
+    /// Reads a file of a model in several, but for the tensors that the index reads from a different one.
+    fn part(&mut self, file: &str, index: Option<&Index>) -> Result<Flattened> {
+        let object = self.open(self.extent(file)?)?;
+        if let Some(archive) = object.archive() {
+            self.side_record(file, archive)?;
+        }
+        let graph = object.graph();
+        let keys = graph.entries(object.root()).into_iter().flatten();
+        let names = keys.filter_map(|(key, _)| graph.text(key));
+        // Without an index, a name that two files have is an error, which the catalog finds.
+        let left_out = names.filter(|name| index.is_some_and(|index| !index.reads(name, file)));
+        *self.to.names = Names::without(left_out.map(str::to_owned));
+        flatten(&object, object.root(), "", &mut self.to)
+    }
 }

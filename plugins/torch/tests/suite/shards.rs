@@ -100,7 +100,6 @@ fn index_and_files_name_the_same_tensors() {
     };
     for (from, to, words) in [
         ("\"c\":", "\"d\":", "do not hold"),
-        ("    \"a\": \"pytorch_model-00001-of-00002.bin\",\n", "", "does not name"),
         ("\"a\": \"pytorch_model-00001", "\"a\": \"pytorch_model-00002", "do not hold"),
         ("\"c\": \"pytorch_model-00002-of-00002.bin\"", "\"c\": \"other.bin\"", "not there"),
         ("\"c\": \"pytorch", "\"c\": \"../pytorch", "not a file name"),
@@ -111,6 +110,31 @@ fn index_and_files_name_the_same_tensors() {
         assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
         assert!(error.to_string().contains(words), "{words}: {error}");
     }
+}
+
+/// A tensor is read from the file that the index names, and one that it does not name is lost.
+#[test]
+fn an_index_decides_which_tensors_are_read() {
+    let mut files = shards();
+    files.insert(
+        "pytorch_model-00002-of-00002.bin".to_owned(),
+        files["pytorch_model-00001-of-00002.bin"].clone(),
+    );
+    let index = String::from_utf8(files[INDEX].clone()).unwrap();
+    let index = index.replace("    \"c\": \"pytorch_model-00002-of-00002.bin\",\n", "");
+    let index = index.replace("\"a\": \"pytorch_model-00001", "\"a\": \"pytorch_model-00002");
+    let index = index.replace("    \"b\": \"pytorch_model-00001-of-00002.bin\",\n", "");
+    files.insert(INDEX.to_owned(), index.into_bytes());
+    let (source, context) = (MemorySource::new(Entry::Folder, files), MemoryContext::default());
+    let view = MemoryView::read(&Torch, &[], &source, &context).unwrap();
+    let catalog = view.catalog();
+    let names: Vec<&str> = catalog.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
+    assert_eq!(names, ["tied", "a"]);
+    let tree = catalog.tree();
+    assert_eq!(tree.get(tree.root().unwrap()).unwrap().entries().count(), 2);
+    let lost: Vec<_> = catalog.losses().iter().map(|loss| (loss.kind, &*loss.what)).collect();
+    assert_eq!(lost, [(LossKind::Tensor, "b")]);
+    assert!(context.notes().iter().any(|note| note.contains("\"a\" in")), "{:?}", context.notes());
 }
 
 #[test]

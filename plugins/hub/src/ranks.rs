@@ -1,0 +1,332 @@
+//! Names of files that hold one rank's part of a model, as programs that train or serve on several devices name them.
+//!
+//! In a pattern `#` is a number, `@` says how many ranks there are, and `*` is any text.
+
+use tensorferry_sdk::{Context, Error, Purpose, Result, Source};
+
+/// When a file of such a name is a part, if the name does not say how many ranks there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Alone {
+    /// Always.
+    IsPart,
+    /// If one of its numbers is not 0, or other ranks are next to it: the first rank of one is a whole model.
+    FirstIsWhole,
+    /// If the ranks 0 and 1 of its set exist: the number may be something else, such as the rank of an adapter.
+    IsWhole,
+}
+
+/// Patterns, the more exact ones first.
+const PATTERNS: [(&str, Alone); 36] = [
+    // DeepSpeed: ZeRO's partitions, and layers of its pipelines.
+    ("zero_pp_rank_#_*_states.pt", Alone::IsPart),
+    ("bf16_zero_pp_rank_#_*_states.pt", Alone::IsPart),
+    ("fp16_zero_pp_rank_#_*_states.pt", Alone::IsPart),
+    ("layer_#-model_*-model_states.pt", Alone::IsPart),
+    ("mp_rank_#_model_states.pt", Alone::FirstIsWhole),
+    // Meta, Mistral.
+    ("consolidated.#.pth", Alone::FirstIsWhole),
+    ("consolidated.#.pt", Alone::FirstIsWhole),
+    ("consolidated.#.safetensors", Alone::FirstIsWhole),
+    // TensorRT-LLM, OLMo.
+    ("rank#.safetensors", Alone::FirstIsWhole),
+    ("rank#.npz", Alone::FirstIsWhole),
+    ("rank#.pt", Alone::FirstIsWhole),
+    ("rank_#.safetensors", Alone::FirstIsWhole),
+    ("rank_#.pt", Alone::FirstIsWhole),
+    // vLLM, SGLang.
+    ("model-rank-#-part-#.safetensors", Alone::FirstIsWhole),
+    // DeepSeek's convert.py.
+    ("model#-mp@.safetensors", Alone::FirstIsWhole),
+    // Neuron.
+    ("tp#_sharded_checkpoint.safetensors", Alone::FirstIsWhole),
+    ("tp_rank_#_pp_rank_#.pt", Alone::FirstIsWhole),
+    ("dp_rank_#_tp_rank_#_pp_rank_#.pt", Alone::FirstIsWhole),
+    // FSDP, as verl and accelerate write it, and torch's distributed checkpoints.
+    ("*_world_size_@_rank_#.*", Alone::FirstIsWhole),
+    ("pytorch_model*_rank#.bin", Alone::FirstIsWhole),
+    ("__#_#.pt", Alone::FirstIsWhole),
+    // torch_xla's FSDP.
+    ("*rank-#-of-@*", Alone::FirstIsWhole),
+    ("*rank_#_of_@*", Alone::FirstIsWhole),
+    // metaseq, fairscale and fairseq.
+    ("*-model_part-#*-shard#.pt", Alone::FirstIsWhole),
+    ("*-model_part-#.pt", Alone::FirstIsWhole),
+    ("checkpoint*-shard#.pt", Alone::FirstIsWhole),
+    // Numbered parts with their count.
+    ("*-#-of-@.*", Alone::IsWhole),
+    ("*_#-of-@.*", Alone::IsWhole),
+    ("*_#_of_@.*", Alone::IsWhole),
+    // Others.
+    ("*_mp_rank_#*", Alone::IsWhole),
+    ("*-rank-#.*", Alone::IsWhole),
+    ("*-rank#.*", Alone::IsWhole),
+    ("*.rank#.*", Alone::IsWhole),
+    ("*_rank_#.*", Alone::IsWhole),
+    ("*_rank#.*", Alone::IsWhole),
+    ("*rank#", Alone::IsWhole),
+];
+
+/// A file's name that matches a pattern.
+#[derive(Debug, PartialEq, Eq)]
+struct RankName {
+    alone: Alone,
+    /// The numbers, in their order.
+    numbers: Vec<u64>,
+    count: Option<u64>,
+    /// The name with `#` in place of each number: the same for all files of a set.
+    set: String,
+}
+
+impl RankName {
+    /// Parses the name of a file, without its folder.
+    fn parse(name: &str) -> Option<Self> {
+        PATTERNS.iter().find_map(|&(pattern, alone)| {
+            let mut found = Self { alone, numbers: Vec::new(), count: None, set: String::new() };
+            found.matches(pattern, name).then_some(found)
+        })
+    }
+
+    fn matches(&mut self, pattern: &str, name: &str) -> bool {
+        let mut rest = pattern.chars();
+        match rest.next() {
+            None => name.is_empty(),
+            Some('*') => {
+                let rest = rest.as_str();
+                let (numbers, set, count) = (self.numbers.len(), self.set.len(), self.count);
+                let ends = (0..=name.len()).filter(|&end| name.is_char_boundary(end));
+                for end in ends {
+                    // A number is not taken apart.
+                    if rest.starts_with('#') && name[..end].ends_with(|c: char| c.is_ascii_digit()) {
+                        continue;
+                    }
+                    self.set.push_str(&name[..end]);
+                    if self.matches(rest, &name[end..]) {
+                        return true;
+                    }
+                    self.numbers.truncate(numbers);
+                    self.set.truncate(set);
+                    self.count = count;
+                }
+                false
+            }
+            Some(kind @ ('#' | '@')) => {
+                let digits = name.bytes().take_while(u8::is_ascii_digit).count();
+                let Ok(number) = name[..digits].parse() else { return false };
+                if kind == '#' {
+                    self.numbers.push(number);
+                    self.set.push('#');
+                } else {
+                    self.count = Some(number);
+                    self.set.push_str(&name[..digits]);
+                }
+                self.matches(rest.as_str(), &name[digits..])
+            }
+            Some(letter) => {
+                self.set.push(letter);
+                name.strip_prefix(letter).is_some_and(|name| self.matches(rest.as_str(), name))
+            }
+        }
+    }
+
+    /// What all names of the set begin with.
+    fn start(&self) -> &str {
+        self.set.split('#').next().unwrap_or_default()
+    }
+}
+
+/// Says what a file is a part of, by its name and by what is next to it: `rank 0 of 2`. `None`, if it may be a whole model.
+///
+/// # Errors
+/// I/o.
+pub fn part_of_ranks(source: &dyn Source, name: &str) -> Result<Option<String>> {
+    let base = name.rsplit('/').next().unwrap_or(name);
+    let Some(rank) = RankName::parse(base) else { return Ok(None) };
+    let folder = &name[..name.len() - base.len()];
+    if let Some(count) = rank.count {
+        let number = rank.numbers.first().copied().unwrap_or_default();
+        return Ok((count > 1).then(|| format!("number {number} of {count}")));
+    }
+    if rank.alone == Alone::IsPart {
+        return Ok(Some("one rank of several, by its name".to_owned()));
+    }
+    let others = others_of(&rank, source, folder, base)?;
+    let is_first = rank.numbers.iter().all(|number| *number == 0);
+    // Numbers that do not count from 0 may be anything.
+    let counts = || is_first || others.iter().any(|(_, numbers)| numbers.iter().all(|number| *number == 0));
+    let is_known = rank.alone == Alone::FirstIsWhole;
+    Ok(match others.first() {
+        Some((other, _)) if is_known || counts() => {
+            Some(format!("one rank of several, with {other:?} next to it"))
+        }
+        None if is_known && !is_first => Some("a later rank, by its name".to_owned()),
+        _ => None,
+    })
+}
+
+/// The other files of a set, with their numbers.
+fn others_of(
+    rank: &RankName,
+    source: &dyn Source,
+    folder: &str,
+    base: &str,
+) -> Result<Vec<(String, Vec<u64>)>> {
+    // A set has some names only.
+    let names = source.list(&format!("{folder}{}", rank.start()))?;
+    let is_other = |name: String| {
+        let other = name.strip_prefix(folder)?;
+        let parsed = RankName::parse(other).filter(|parsed| parsed.set == rank.set && other != base)?;
+        Some((other.to_owned(), parsed.numbers))
+    };
+    let mut others: Vec<_> = names.into_iter().filter_map(is_other).collect();
+    // A place that lists nothing still has files.
+    if let (true, Some(next)) = (others.is_empty(), next_name(base, rank))
+        && source.contains(&format!("{folder}{next}"))?
+    {
+        others.push((next, vec![1]));
+    }
+    Ok(others)
+}
+
+/// The name of rank 1, where this is that of rank 0 with one number.
+fn next_name(base: &str, rank: &RankName) -> Option<String> {
+    let rest = base.strip_prefix(rank.start())?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    (rank.numbers == [0]).then(|| format!("{}{:0digits$}{}", rank.start(), 1, &rest[digits..]))
+}
+
+/// Refuses a file that holds one rank's part of a model. A part that is only shown is noted.
+///
+/// # Errors
+/// Usage, if the file is a part; i/o.
+pub fn refuse_part(source: &dyn Source, name: &str, context: &dyn Context) -> Result<()> {
+    match part_of_ranks(source, name)? {
+        Some(part) => refuse(name, &part, context),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a file that is this part of a model, or notes it if it is only shown.
+///
+/// # Errors
+/// Usage.
+pub fn refuse(name: &str, part: &str, context: &dyn Context) -> Result<()> {
+    if context.purpose().has(Purpose::SHOW) {
+        context.note(&format!("{name:?} holds a part of a model: it is {part}"));
+        return Ok(());
+    }
+    Err(Error::usage("the file holds one rank's part of a model, and not the whole model")
+        .file(name)
+        .expected("all ranks, as their format's folder, or -i shard=alone to read this part by itself")
+        .found(part))
+}
+
+/// Whether all of these files are ranks of one model.
+#[must_use]
+pub fn are_ranks_of_one(names: &[&str]) -> bool {
+    let set = |name: &&str| RankName::parse(name).map(|rank| rank.set);
+    match names.split_first() {
+        Some((first, others)) if !others.is_empty() => {
+            let first = set(first);
+            first.is_some() && others.iter().all(|other| set(other) == first)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::{Entry, ErrorKind, MemoryContext, MemorySource};
+
+    fn part(names: &[&str]) -> Option<String> {
+        let files = names.iter().map(|&name| (name.to_owned(), Vec::new())).collect();
+        let source = MemorySource::new(Entry::File(names[0].to_owned()), files);
+        part_of_ranks(&source, names[0]).unwrap()
+    }
+
+    #[test]
+    fn a_part_is_known_by_its_name() {
+        for name in [
+            "zero_pp_rank_0_mp_rank_00_model_states.pt",
+            "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
+            "layer_03-model_00-model_states.pt",
+            "mp_rank_01_model_states.pt",
+            "consolidated.01.pth",
+            "original/consolidated.03.pth",
+            "rank1.safetensors",
+            "model-rank-1-part-0.safetensors",
+            "model_world_size_2_rank_0.pt",
+            "optim_world_size_16_rank_3.pt",
+            "ckpt_rank-00000000-of-00000004-model.pth",
+            "epoch_1_rank-00000001-of-00000004.pth",
+            "reshard-model_part-1.pt",
+            "checkpoint_last-model_part-0-shard1.pt",
+            "checkpoint-shard3.pt",
+            "model3-mp8.safetensors",
+            "pytorch_model_fsdp_rank1.bin",
+            "__1_0.pt",
+            "weights_0_of_4.pt",
+            "model-1-of-2.pth",
+        ] {
+            assert!(part(&[name]).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn siblings_make_a_part() {
+        for names in [
+            ["consolidated.00.pth", "consolidated.01.pth"],
+            ["consolidated.00.pth", "consolidated.07.pth"],
+            ["a/consolidated.00.pth", "a/consolidated.01.pth"],
+            ["rank0.safetensors", "rank1.safetensors"],
+            ["model-rank-0-part-0.safetensors", "model-rank-0-part-1.safetensors"],
+            ["mp_rank_00_model_states.pt", "mp_rank_01_model_states.pt"],
+            ["reshard-model_part-0.pt", "reshard-model_part-1.pt"],
+            ["ep0-ba1-rank0.pt", "ep0-ba1-rank1.pt"],
+            ["net_rank_1.pt", "net_rank_0.pt"],
+        ] {
+            assert!(part(&names).is_some_and(|part| part.contains("next to it")), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn a_whole_model_is_not_a_part() {
+        for names in [
+            &["consolidated.00.pth"][..],
+            &["consolidated.00.pth", "consolidated.safetensors", "b/consolidated.01.pth"],
+            &["rank0.safetensors", "config.json"],
+            &["model_world_size_1_rank_0.pt"],
+            &["model0-mp1.safetensors"],
+            &["model_rank-00000000-of-00000001.pth"],
+            &["mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_optim_states.pt"],
+            &["lora_rank_8.safetensors"],
+            &["lora_rank_8.safetensors", "lora_rank_16.safetensors"],
+            &["ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt"],
+            &["model.pt", "rank.pt", "model-00001-of-00001.safetensors"],
+        ] {
+            assert_eq!(part(names), None, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_is_refused_or_noted() {
+        let (source, mut context) = (MemorySource::file("consolidated.01.pth", []), MemoryContext::default());
+        context.purpose = Purpose::FLAT;
+        let error = refuse_part(&source, "consolidated.01.pth", &context).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains("rank") && error.to_string().contains("shard=alone"), "{error}");
+        context.purpose = Purpose::SHOW;
+        refuse_part(&source, "consolidated.01.pth", &context).unwrap();
+        assert!(context.notes()[0].contains("a part of a model"));
+    }
+
+    #[test]
+    fn ranks_of_one_model_are_known() {
+        assert!(are_ranks_of_one(&["consolidated.00.pth", "consolidated.01.pth"]));
+        assert!(!are_ranks_of_one(&["consolidated.00.pth", "model.pth"]));
+        assert!(!are_ranks_of_one(&["a.pth", "b.pth"]));
+        assert!(!are_ranks_of_one(&["consolidated.00.pth"]));
+    }
+}
