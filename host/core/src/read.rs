@@ -20,5 +20,6 @@ pub mod part;
 pub(crate) mod pattern;
 pub mod record_files;
 pub mod source;
+pub mod table_log;
 pub mod value_types;
 pub mod weights;

@@ -1,10 +1,17 @@
-//! Options: what a user may tell the writer. The reader has none.
+//! Options: what a user may tell the reader and the writer.
 
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
-use tensorferry_sdk::Side::Writer;
+use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::records::{Group, Roll, Sharding};
 use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption};
 
+/// The host acts on it: a reader does not see the folder's other entries.
+const TABLE_LOG: TypedOption<bool> = TypedOption::choice(
+    Reader,
+    "table_log",
+    &[("refuse", false), ("ignore", true)],
+    "a folder of a Delta, Hudi or Iceberg table: refuse it, or read every file and ignore the table's log",
+);
 const COMPRESSION: TypedOption<&str> = TypedOption::choice(
     Writer,
     "compression",
@@ -50,6 +57,7 @@ const STATISTICS: TypedOption<bool> = TypedOption::flag(
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
     let own = [
+        TABLE_LOG.spec(),
         COMPRESSION.spec(),
         LEVEL.spec(),
         ROW_GROUP_ROWS.spec(),

@@ -9,6 +9,7 @@
 //! Names that count (`train-00000-of-00002.parquet`) say how many files a set has: one that lacks some is refused, but for
 //! files that the user lists.
 
+mod saved_dataset;
 mod sets;
 mod shards;
 mod unknown;
@@ -23,6 +24,7 @@ use crate::read::own_files::is_own;
 use crate::read::part::Part;
 use crate::read::pattern::FilePattern;
 use crate::read::source::FileSource;
+use crate::read::table_log;
 use sets::{Set, Splits, no_such_split, several};
 use shards::check_whole;
 use std::path::Path;
@@ -89,9 +91,15 @@ pub(crate) fn find_in<'r>(
 ) -> Result<FoundInput<'r>> {
     let named = source.afresh();
     let found = match probe(registry, &source, choice.from, session) {
-        Ok(format) => choose(source, format, choice)?,
-        Err(error) if error.kind() == ErrorKind::Unsupported => match below(&source, registry, session) {
-            Some((source, format)) => choose_among(source, format, choice)?,
+        Ok(format) => {
+            table_log::check(&source, format, choice.options, session)?;
+            choose(source, format, choice, session)?
+        }
+        Err(error) if error.kind() == ErrorKind::Unsupported => match below(&source, registry, session)? {
+            Some((below, format)) => {
+                table_log::check(&below, format, choice.options, session)?;
+                choose_among(below, format, choice, session)?
+            }
             None => return Err(unknown::explain(error, &source, registry, session)),
         },
         Err(error) => return Err(error),
@@ -120,11 +128,12 @@ fn choose<'r>(
     source: FileSource,
     format: &'r RegisteredFormat,
     choice: InputChoice<'_>,
+    session: &Session,
 ) -> Result<FoundInput<'r>> {
     if source.is_listed() || !holds_records(&format.description) {
         return Ok(FoundInput::all(source, format, choice.options));
     }
-    choose_among(source, format, choice)
+    choose_among(source, format, choice, session)
 }
 
 /// The files of the splits below a folder, where they are records, and no folder beside them is a model: a
@@ -133,26 +142,30 @@ fn below<'r>(
     source: &FileSource,
     registry: &'r Registry,
     session: &Session,
-) -> Option<(FileSource, &'r RegisteredFormat)> {
+) -> Result<Option<(FileSource, &'r RegisteredFormat)>> {
     if *source.entry() != Entry::Folder || source.is_listed() {
-        return None;
+        return Ok(None);
     }
     let splits = Splits::of(source);
     let mut names = Vec::new();
-    for folder in source.folders("").ok()? {
+    for folder in source.folders("").unwrap_or_default() {
         let inside = source.below(&folder);
         let is_model = |format: &RegisteredFormat| !holds_records(&format.description);
         if probe(registry, &inside, None, session).is_ok_and(is_model) {
-            return None;
+            return Ok(None);
         }
         if folder != DATA && splits.of_path(&folder).is_none() {
             continue;
         }
-        walk(source, &folder, &mut names, MOST_DEPTH).ok()?;
+        match saved_dataset::files(source, &folder)? {
+            Some(saved) => names.extend(saved),
+            None if walk(source, &folder, &mut names, MOST_DEPTH).is_err() => return Ok(None),
+            None => {}
+        }
     }
     let below = source.with_files(names);
-    let format = probe(registry, &below, None, session).ok()?;
-    holds_records(&format.description).then_some((below, format))
+    let format = probe(registry, &below, None, session).ok();
+    Ok(format.filter(|format| holds_records(&format.description)).map(|format| (below, format)))
 }
 
 /// Chooses among the sets and splits of a source of records.
@@ -163,6 +176,7 @@ fn choose_among<'r>(
     source: FileSource,
     format: &'r RegisteredFormat,
     choice: InputChoice<'_>,
+    session: &Session,
 ) -> Result<FoundInput<'r>> {
     let InputChoice { options, part, .. } = choice;
     let all = FoundInput::all(source, format, options);
@@ -177,6 +191,14 @@ fn choose_among<'r>(
         Entry::Folder => all.source.list("")?,
         Entry::Prefix(prefix) => all.source.list(prefix)?,
     };
+    if *all.source.entry() == Entry::Folder
+        && !all.source.is_listed()
+        && let Some(saved) = saved_dataset::files(&all.source, "")?
+        && saved.iter().all(|name| format_calls(format, name))
+    {
+        note_unlisted(&saved, &listed, format, session);
+        return Ok(all.only(saved));
+    }
     let sets = Splits::of(&all.source).sets(&listed, format);
     let wanted = match (part, all.source.entry()) {
         (Part::Path(name), _) => Some(name),
@@ -210,6 +232,20 @@ fn choose_among<'r>(
             let names = names.unwrap_or_else(|| listed.iter().filter(is_visible).cloned().collect());
             Ok(if names.is_empty() { all } else { all.only(names) })
         }
+    }
+}
+
+/// Notes the files of a format that the state of a data set does not list.
+fn note_unlisted(saved: &[String], listed: &[String], format: &RegisteredFormat, session: &Session) {
+    let is_other = |name: &&String| format_calls(format, name) && !saved.contains(name);
+    let others: Vec<String> = listed.iter().filter(is_other).map(|name| format!("{name:?}")).collect();
+    if !others.is_empty() {
+        let shown = others[..others.len().min(MOST_LISTED)].join(", ");
+        let more = others.len().saturating_sub(MOST_LISTED);
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        session.note(&format!(
+            "files that state.json does not list, such as caches, are not read: {shown}{rest}"
+        ));
     }
 }
 

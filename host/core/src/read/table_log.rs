@@ -1,0 +1,152 @@
+//! Tables with a log next to their data files, which says which files are part of the table now. Older files hold rows that
+//! were deleted or changed since, so a folder of such a table is not the sum of its files.
+//!
+//! A reader of such files declares an option `table_log`; with the value `ignore` it reads every file.
+
+use crate::context::session::Session;
+use crate::formats::registry::RegisteredFormat;
+use crate::read::folder::{EntryKind, InputFolder};
+use crate::read::source::FileSource;
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::{Entry, Error, OptionKind, Result, Side, Source};
+
+/// The option, and the value that reads every file.
+const OPTION: &str = "table_log";
+const IGNORE: &str = "ignore";
+/// How many folders above are looked at: keys of partitions, and one for the data.
+const MAX_PARENTS: usize = 16;
+
+/// A kind of table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableLog {
+    /// What it is called.
+    pub title: &'static str,
+    /// The folder of its log.
+    pub folder: &'static str,
+    /// What the name of a file in that folder begins or ends with, where the folder's name is not enough.
+    files: &'static [&'static str],
+}
+
+const TABLES: [TableLog; 3] = [
+    TableLog { title: "a Delta table", folder: "_delta_log", files: &[] },
+    TableLog { title: "an Apache Hudi table", folder: ".hoodie", files: &[] },
+    TableLog {
+        title: "an Apache Iceberg table",
+        folder: "metadata",
+        files: &[".metadata.json", ".metadata.json.gz", ".gz.metadata.json", "version-hint.text"],
+    },
+];
+
+impl TableLog {
+    /// The kind of table whose log is in a folder of this name.
+    pub fn of_folder(name: &str) -> Option<&'static Self> {
+        TABLES.iter().find(|table| table.folder == name)
+    }
+
+    /// Whether the folder of its name is a log, which holds files of these names.
+    pub fn is_log<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> bool {
+        self.files.is_empty() || names.any(|name| self.files.iter().any(|end| name.ends_with(end)))
+    }
+
+    /// The error for a folder that holds such a table.
+    #[must_use]
+    pub fn refusal(&self, folder: &Path) -> Error {
+        let Self { title, folder: log, .. } = self;
+        Error::unsupported(format!("the folder is {title}: {log} says which of its files count, and ferry does not read it"))
+            .file(folder.display().to_string())
+            .expected(format!(
+                "files without a log, such as an export of the table; -i {OPTION}={IGNORE} reads every file, deleted rows included"
+            ))
+    }
+}
+
+/// Whether the options of a reader say that the log does not matter.
+#[must_use]
+pub fn is_ignored(options: &[(String, String)]) -> bool {
+    options.iter().any(|(key, value)| key == OPTION && value == IGNORE)
+}
+
+/// Whether a format reads the data files of such tables.
+#[must_use]
+pub fn is_of(format: &RegisteredFormat) -> bool {
+    let is_it =
+        |kind: &OptionKind| matches!(kind, OptionKind::Choice(values) if values.iter().any(|v| v == IGNORE));
+    let mut options = format.description.options.iter();
+    options.any(|option| option.side == Side::Reader && option.key == OPTION && is_it(&option.kind))
+}
+
+/// Checks that the files of a source are not those of a table with a log, which is in their folder or above their partitions.
+/// A file that is named is that file.
+///
+/// # Errors
+/// Unsupported, if they are; i/o.
+pub(crate) fn check(
+    source: &FileSource,
+    format: &RegisteredFormat,
+    options: &[(String, String)],
+    session: &Session,
+) -> Result<()> {
+    let is_one_file = matches!(source.entry(), Entry::File(_)) && !source.is_listed();
+    if is_one_file || is_ignored(options) || !is_of(format) {
+        return Ok(());
+    }
+    let mut folder = InputFolder::at(source.folder(), session)?;
+    for _ in 0..MAX_PARENTS {
+        if let Some(table) = log_in(&folder)? {
+            return Err(table.refusal(folder.path()));
+        }
+        match parent(folder.path()) {
+            Some(above) => folder = InputFolder::at(&above, session)?,
+            None => break,
+        }
+    }
+    Ok(())
+}
+
+/// The kind of table whose log is in a folder.
+fn log_in(folder: &InputFolder) -> Result<Option<&'static TableLog>> {
+    for table in &TABLES {
+        if folder.kind(table.folder)? != Some(EntryKind::Folder) {
+            continue;
+        }
+        let names = if table.files.is_empty() {
+            Vec::new()
+        } else {
+            folder.below(table.folder).entries("", "", u64::MAX)?
+        };
+        if table.is_log(names.iter().map(|entry| entry.name.as_str())) {
+            return Ok(Some(table));
+        }
+    }
+    Ok(None)
+}
+
+/// The folder above one that may be a part of a table: a partition, or the folder of the data.
+fn parent(folder: &Path) -> Option<PathBuf> {
+    let name = folder.file_name()?.to_str()?;
+    let may_be_part = name == "data" || name.contains('=');
+    let above = folder.parent().filter(|_| may_be_part)?;
+    Some(if above.as_os_str().is_empty() { PathBuf::from(".") } else { above.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_known_by_its_folder() {
+        let is_log = |folder, file| TableLog::of_folder(folder).is_some_and(|t| t.is_log([file].into_iter()));
+        assert!(is_log("_delta_log", "") && is_log(".hoodie", ""));
+        assert!(is_log("metadata", "v1.metadata.json") && is_log("metadata", "version-hint.text"));
+        assert!(is_log("metadata", "00000-9c2f.gz.metadata.json"));
+        assert!(!is_log("metadata", "model.json") && !is_log("data", "v1.metadata.json"));
+    }
+
+    #[test]
+    fn a_partition_is_a_part_of_the_folder_above() {
+        assert_eq!(parent(Path::new("t/day=1")), Some(PathBuf::from("t")));
+        assert_eq!(parent(Path::new("s3://b/t/data")), Some(PathBuf::from("s3://b/t")));
+        assert_eq!(parent(Path::new("day=1")), Some(PathBuf::from(".")));
+        assert_eq!(parent(Path::new("t/part")), None);
+    }
+}
