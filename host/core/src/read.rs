@@ -21,5 +21,6 @@ pub(crate) mod pattern;
 pub mod record_files;
 pub mod source;
 pub mod table_log;
+pub mod unfinished;
 pub mod value_types;
 pub mod weights;

@@ -1,6 +1,8 @@
 //! Formats whose models are one file each: a folder stands for the only one in it.
 
+use crate::choose::ranks_of_one;
 use crate::listing::list;
+use crate::ranks::are_ranks_of_one;
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Error, Result, Source};
 
@@ -21,7 +23,12 @@ pub fn only_file(source: &dyn Source, endings: &[&str]) -> Result<String> {
                 (None, _) => Err(Error::malformed(format!("the folder holds no {named} file"))),
                 (Some(only), None) => Ok(only),
                 (Some(first), Some(second)) => {
-                    let all = [first, second].into_iter().chain(found).map(|name| format!("{name:?}"));
+                    let all: Vec<String> = [first, second].into_iter().chain(found).collect();
+                    let names: Vec<&str> = all.iter().map(String::as_str).collect();
+                    if are_ranks_of_one(&names) {
+                        return Err(ranks_of_one(&names));
+                    }
+                    let all = all.iter().map(|name| format!("{name:?}"));
                     Err(Error::usage(format!("the folder holds several {named} files: name one of them"))
                         .found(list(all).unwrap_or_default()))
                 }

@@ -1,5 +1,6 @@
 //! Options: what a user may tell the reader and the writer.
 
+use tensorferry_hub::SHARD_IS_ALONE;
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::{Dtype, Error, OptionSpec, Options, Order, Result, TypedOption};
 
@@ -67,6 +68,7 @@ const ML_DTYPES: TypedOption<MlDtypes> = TypedOption::choice(
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
     vec![
+        SHARD_IS_ALONE.spec(),
         STRUCTURED.spec(),
         VOID.spec(),
         V1.spec(),
@@ -80,6 +82,8 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 /// What the reader was told.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadOptions {
+    /// Whether a file that holds a part of a model is read by itself.
+    pub(crate) shard_is_alone: bool,
     /// Whether each field of a structured array is a tensor.
     pub(crate) fields: bool,
     /// Whether elements without a dtype are bytes.
@@ -93,6 +97,7 @@ pub(crate) struct ReadOptions {
 impl ReadOptions {
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self {
+            shard_is_alone: SHARD_IS_ALONE.get(options)?,
             fields: STRUCTURED.get(options)?,
             bytes: VOID.get(options)?,
             v1: V1.get(options)?,

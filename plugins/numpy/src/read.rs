@@ -5,7 +5,7 @@ use crate::array::Arrays;
 use crate::encoded::ArrayBytes;
 use crate::options::ReadOptions;
 use crate::{ARCHIVE_SUFFIX, ARRAY_SUFFIX};
-use tensorferry_hub::only_file;
+use tensorferry_hub::{only_file, refuse_part};
 use tensorferry_sdk::file_name::{has_any_suffix, strip_suffix};
 use tensorferry_sdk::{
     CatalogSink, Context, ErrorKind, Loss, LossKind, Result, Source, TensorDecoder, TensorReader,
@@ -25,6 +25,9 @@ impl TensorReader for Reader {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
         let name = &only_file(source, &[ARRAY_SUFFIX, ARCHIVE_SUFFIX])?;
+        if has_any_suffix(name, &[ARCHIVE_SUFFIX]) && !self.options.shard_is_alone {
+            refuse_part(source, name, context)?;
+        }
         let mut arrays =
             Arrays { source, catalog, context, options: self.options, encoded: Vec::new(), expanded: 0 };
         let extent = Extent::whole(source, source.open(name)?);

@@ -3,6 +3,7 @@
 
 mod exported;
 mod joined;
+mod parts;
 mod script;
 mod shards;
 
@@ -10,7 +11,7 @@ use crate::choose::choose;
 use crate::{SIDE_RECORD, SIDE_RECORD_TITLE};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tensorferry_hub::{Choice, Index, SHARD_IS_ALONE, SideRecord};
+use tensorferry_hub::{self as hub, Choice, Index, SHARD_IS_ALONE, SideRecord};
 use tensorferry_sdk::{
     CatalogSink, Context, Loss, LossKind, NodeId, Options, Result, Source, TensorDecoder, TensorReader,
 };
@@ -46,8 +47,14 @@ impl TensorReader for TorchReader {
         let mut storages = Storages::new(context.limits()).decoding(self.decoding);
         let mut names = Names::default();
         let to = Destination { catalog, storages: &mut storages, names: &mut names, context };
-        let mut reading =
-            Reading { source, to, globals: BTreeSet::new(), origin: None, metadata: BTreeMap::new() };
+        let mut reading = Reading {
+            source,
+            to,
+            globals: BTreeSet::new(),
+            origin: None,
+            metadata: BTreeMap::new(),
+            part_is_alone: self.shard_is_alone,
+        };
         let root = reading.model(&choose(self.shard_is_alone, source, context)?)?;
         reading.finish(root)?;
         storages.dequantized_loss().into_iter().try_for_each(|loss| catalog.loss(loss))?;
@@ -64,6 +71,8 @@ struct Reading<'c, 'l> {
     /// The format that the tensors came from, where the first file says so.
     origin: Option<String>,
     metadata: BTreeMap<String, String>,
+    /// Whether a file that says that it is a part of a model is read by itself.
+    part_is_alone: bool,
 }
 
 impl Reading<'_, '_> {
@@ -111,6 +120,9 @@ impl Reading<'_, '_> {
 
     /// Reads all of an object, and what is noted beside it.
     fn whole(&mut self, name: &str, object: &ObjectFile) -> Result<Flattened> {
+        if let Some(part) = parts::part_of(object).filter(|_| !self.part_is_alone) {
+            hub::refuse(name, &part, self.to.context)?;
+        }
         if let Some(archive) = object.archive() {
             self.side_record(name, archive)?;
         }

@@ -19,6 +19,7 @@ use crate::read::folder::{EntryKind, FolderEntry};
 use crate::read::input;
 use crate::read::model::InputModel;
 use crate::read::source::FileSource;
+use crate::read::unfinished::is_unfinished;
 use crate::read::weights::{MOST_FOLDERS, Weights};
 #[cfg(feature = "records")]
 use tensorferry_sdk::{Capabilities, Side};
@@ -212,16 +213,16 @@ pub(crate) fn folders(root: &FileSource, registry: &Registry, session: &Session)
     Ok(found)
 }
 
-/// The folders in a folder of the input, relative to `root`; hidden ones, links, and those too deep
-/// are not entered.
+/// The folders in a folder of the input, relative to `root`; hidden ones, links, those of unfinished checkpoints, and those
+/// too deep are not entered.
 fn sub_folders(root: &FileSource, folder: &str) -> Result<Vec<String>> {
     if folder.split('/').count() > MOST_FOLDERS {
         return Ok(Vec::new());
     }
     let is_entered = |entry: &FolderEntry| {
         let name = entry.name.rsplit('/').next().unwrap_or_default();
-        let is_hidden = name.starts_with('.') || is_folder_without_data(name);
-        entry.kind == EntryKind::Folder && !entry.is_link && !is_hidden
+        let is_passed_over = name.starts_with('.') || is_folder_without_data(name) || is_unfinished(name);
+        entry.kind == EntryKind::Folder && !entry.is_link && !is_passed_over
     };
     // The last one is taken first.
     let entries = root.entries(folder)?.into_iter().rev();

@@ -10,6 +10,7 @@ use crate::context::windows::size;
 use crate::read::folder::{EntryKind, FolderEntry, InputFolder, Opened, is_loop, local_path, shown};
 use crate::read::identity::FileIdentity;
 use crate::read::pattern::FilePattern;
+use crate::read::unfinished;
 use rustix::fs::Advice;
 use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;
@@ -82,6 +83,7 @@ impl FileSource {
     /// # Errors
     /// Usage, if there is nothing of that name; a limit, if it has to be looked for among too many; else i/o.
     pub fn open(input: &Path, session: &Session) -> Result<Self> {
+        unfinished::check(input)?;
         match InputFolder::around_url(input, session)? {
             Some((folder, name)) => {
                 let found = folder.kind(&name)?;

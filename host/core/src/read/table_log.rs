@@ -38,13 +38,30 @@ const TABLES: [TableLog; 3] = [
 ];
 
 impl TableLog {
-    /// The kind of table whose log is in a folder of this name.
-    pub fn of_folder(name: &str) -> Option<&'static Self> {
+    /// The kind of table whose log is among these folders of a folder.
+    ///
+    /// # Errors
+    /// I/o.
+    pub fn among<'n>(
+        folder: &InputFolder,
+        mut folders: impl Iterator<Item = &'n str>,
+    ) -> Result<Option<&'static Self>> {
+        let Some((name, table)) = folders.find_map(|name| Some((name, Self::of_folder(name)?))) else {
+            return Ok(None);
+        };
+        if table.files.is_empty() {
+            return Ok(Some(table));
+        }
+        let entries = folder.below(name).entries("", "", u64::MAX)?;
+        Ok(table.is_log(entries.iter().map(|entry| entry.name.as_str())).then_some(table))
+    }
+
+    fn of_folder(name: &str) -> Option<&'static Self> {
         TABLES.iter().find(|table| table.folder == name)
     }
 
     /// Whether the folder of its name is a log, which holds files of these names.
-    pub fn is_log<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> bool {
+    fn is_log<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> bool {
         self.files.is_empty() || names.any(|name| self.files.iter().any(|end| name.ends_with(end)))
     }
 
@@ -105,20 +122,13 @@ pub(crate) fn check(
 
 /// The kind of table whose log is in a folder.
 fn log_in(folder: &InputFolder) -> Result<Option<&'static TableLog>> {
+    let mut there = Vec::new();
     for table in &TABLES {
-        if folder.kind(table.folder)? != Some(EntryKind::Folder) {
-            continue;
-        }
-        let names = if table.files.is_empty() {
-            Vec::new()
-        } else {
-            folder.below(table.folder).entries("", "", u64::MAX)?
-        };
-        if table.is_log(names.iter().map(|entry| entry.name.as_str())) {
-            return Ok(Some(table));
+        if folder.kind(table.folder)? == Some(EntryKind::Folder) {
+            there.push(table.folder);
         }
     }
-    Ok(None)
+    TableLog::among(folder, there.into_iter())
 }
 
 /// The folder above one that may be a part of a table: a partition, or the folder of the data.

@@ -7,6 +7,7 @@ use super::own_files;
 use globset::GlobSet;
 use std::collections::{BTreeMap, HashSet};
 use tensorferry::engine::read::folder::{EntryKind, FolderEntry, InputFolder};
+use tensorferry::engine::read::table_log::TableLog;
 use tensorferry_sdk::Result;
 
 /// How deep folders are entered.
@@ -21,6 +22,8 @@ pub(super) struct Search<'a> {
     pub(super) passed_over: Vec<PassedOver>,
     /// Outputs that have a receipt, by the paths of their receipts without its ending.
     pub(super) receipts: HashSet<String>,
+    /// Folders of tables that have a log next to their files.
+    pub(super) tables: Vec<(String, &'static TableLog)>,
 }
 
 /// Folders that are not entered.
@@ -54,7 +57,7 @@ pub(super) enum Why {
 
 impl<'a> Search<'a> {
     pub(super) fn new(root: &'a InputFolder, closed: ClosedFolders) -> Self {
-        Self { root, closed, passed_over: Vec::new(), receipts: HashSet::new() }
+        Self { root, closed, passed_over: Vec::new(), receipts: HashSet::new(), tables: Vec::new() }
     }
 
     pub(super) fn root(&self) -> &'a InputFolder {
@@ -90,7 +93,11 @@ impl<'a> Search<'a> {
             }
         }
         self.receipts.extend(own_files::take_receipts(&mut names).map(|name| join(folder, &name)));
-        own_files::leave_out(&self.root.below(folder), &mut names);
+        let inside = self.root.below(folder);
+        if let Some(table) = TableLog::among(&inside, names.folders.iter().map(String::as_str))? {
+            self.tables.push((folder.to_owned(), table));
+        }
+        own_files::leave_out(&inside, &mut names);
         Ok(names)
     }
 

@@ -35,6 +35,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, files: &[&str], index: Option<
         globals: take(&mut reading.globals),
         origin: reading.origin.take(),
         metadata: take(&mut reading.metadata),
+        part_is_alone: true,
     };
     for &file in files {
         parts.to.context.check_cancelled()?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tensorferry_sdk::memory::{self, MemoryView};
 use tensorferry_sdk::{
     Catalog, CatalogSink, CatalogView, Dtype, Entry, ErrorKind, Format, LossKind, MemoryContext,
-    MemorySource, Node, NodeKind, Result, Score, Storage, Target,
+    MemorySource, Node, NodeKind, Purpose, Result, Score, Storage, Target,
 };
 use tensorferry_torch::Torch;
 
@@ -209,4 +209,36 @@ fn mappings_of_shards_are_joined() {
         assert_eq!(error.kind(), ErrorKind::Malformed);
         assert!(error.to_string().contains(said), "{error}");
     }
+}
+
+/// A file may say how many ranks there are, whatever it is called.
+#[test]
+fn a_file_that_says_that_it_is_a_part_is_refused() {
+    let of = |count: i64| {
+        let (source, context) = (MemorySource::file("model", []), MemoryContext::default());
+        let fill = |catalog: &mut dyn CatalogSink| {
+            let storage = catalog.storage(Storage::inline([1; 4]))?;
+            let id = catalog.tensor("module.a", Dtype::F32, &[1], storage, 0)?;
+            let nodes =
+                [Node::text("a"), Node::tensor(id), Node::text("module"), Node::text("mp_world_size")];
+            let [a, tensor, module, world] = nodes.map(|node| catalog.node(node));
+            let model = catalog.node(Node::container(NodeKind::MAP, "", [a?, tensor?]))?;
+            let count = catalog.node(Node::int(count))?;
+            let root = catalog.node(Node::container(NodeKind::MAP, "", [module?, model, world?, count]))?;
+            catalog.root(root)
+        };
+        let view = MemoryView::made("model", &source, &context, fill).unwrap();
+        let target = Target::File("m.pt".to_owned());
+        memory::write(&Torch, &[], &view, &target, &context).unwrap().files.remove("m.pt").unwrap()
+    };
+    let read = |count, options: &[(&str, &str)]| {
+        let (source, mut context) = (MemorySource::file("m.pt", of(count)), MemoryContext::default());
+        context.purpose = Purpose::FLAT;
+        MemoryView::read(&Torch, &memory::pairs(options), &source, &context).map(drop)
+    };
+    read(1, &[]).unwrap();
+    read(2, &[("shard", "alone")]).unwrap();
+    let error = read(2, &[]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    assert!(error.to_string().contains("one of 2 tensor-parallel ranks"), "{error}");
 }

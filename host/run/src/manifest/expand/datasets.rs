@@ -8,11 +8,12 @@ use crate::manifest::input_path::InputPath;
 use crate::manifest::name_patterns::NamePatterns;
 use crate::manifest::search::Search;
 use crate::manifest::template::of_group;
-use crate::manifest::types::{DatasetKeys, Entry, Settings};
+use crate::manifest::types::{DatasetKeys, Entry, Placed, Settings};
 use std::collections::{HashMap, HashSet};
 use tensorferry::engine::convert::steps::{check_row_wise, parse};
 use tensorferry::engine::read::file_group::FileGroup;
 use tensorferry::engine::read::folder::InputFolder;
+use tensorferry::engine::read::table_log::{self, TableLog};
 use tensorferry_sdk::{Capabilities, Description, Side};
 
 /// A data set whose files were found.
@@ -58,7 +59,7 @@ impl Expansion<'_> {
                 true => files.iter().map(|path| dataset_files::input_path(path, &names)).collect(),
             })
         });
-        let Search { passed_over, receipts, .. } = search;
+        let Search { passed_over, receipts, tables, .. } = search;
         let files: Vec<InputPath> = match found {
             Ok(files) => files,
             Err(error) => {
@@ -72,6 +73,7 @@ impl Expansion<'_> {
             self.mistakes.add(&own.root.span(), message, Some(told.unwrap_or_else(|| contents(&root))));
         }
         let files = self.selected(files, include, exclude, &own.root, "file");
+        self.check_tables(&root, &tables, &files, &settings, &own.root);
         let name = own.name.clone().unwrap_or_else(|| file_name(root.path()));
         Some(FoundDataset { entry, root, path, name, files, settings, receipts })
     }
@@ -157,6 +159,34 @@ impl Expansion<'_> {
             self.push(Job { name, conversion, policy: settings.policy() }, &own.output.span());
         }
         self.datasets.insert(dataset);
+    }
+
+    /// Refuses the files of a table whose log says which of them count.
+    fn check_tables(
+        &mut self,
+        root: &InputFolder,
+        tables: &[(String, &'static TableLog)],
+        files: &[InputPath],
+        settings: &Settings,
+        at: &Placed<String>,
+    ) {
+        if table_log::is_ignored(&self.conversion(settings).reader_options) {
+            return;
+        }
+        for (folder, table) in tables {
+            let start = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+            let mut formats = self.registry.formats().iter().filter(|format| table_log::is_of(format));
+            let is_read = formats.any(|format| {
+                let is_called =
+                    |path: &str| format.description.suffixes.iter().any(|end| path.ends_with(end));
+                files.iter().any(|file| file.path.starts_with(&start) && is_called(&file.path))
+            });
+            if is_read {
+                let refusal = table.refusal(&root.below(folder).path().to_owned());
+                let suggestion = "in = { table_log = \"ignore\" } reads every file, deleted rows included";
+                self.mistakes.add(&at.span(), refusal.to_string(), Some(suggestion.to_owned()));
+            }
+        }
     }
 
     /// Checks what only holds for data sets: formats of records, and steps that mean the same for each group.
