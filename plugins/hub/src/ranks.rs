@@ -2,7 +2,7 @@
 //!
 //! In a pattern `#` is a number, `@` says how many ranks there are, and `*` is any text.
 
-use tensorferry_sdk::{Context, Error, Purpose, Result, Source};
+use tensorferry_sdk::{Context, Error, Limits, Purpose, Result, Source};
 
 /// When a file of such a name is a part, if the name does not say how many ranks there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,10 @@ const PATTERNS: [(&str, Alone); 36] = [
     ("*_rank#.*", Alone::IsWhole),
     ("*rank#", Alone::IsWhole),
 ];
+
+/// The configuration next to TensorRT-LLM's ranks, and how much of it is read.
+const CONFIG: &str = "config.json";
+const MAX_CONFIG: u64 = 1 << 20;
 
 /// A file's name that matches a pattern.
 #[derive(Debug, PartialEq, Eq)]
@@ -149,6 +153,9 @@ pub fn part_of_ranks(source: &dyn Source, name: &str) -> Result<Option<String>> 
     if rank.alone == Alone::IsPart {
         return Ok(Some("one rank of several, by its name".to_owned()));
     }
+    if let Some(count) = count_of_config(source, folder, &rank)? {
+        return Ok((count > 1).then(|| format!("one of {count} ranks, by {CONFIG}")));
+    }
     let others = others_of(&rank, source, folder, base)?;
     let is_first = rank.numbers.iter().all(|number| *number == 0);
     // Numbers that do not count from 0 may be anything.
@@ -161,6 +168,18 @@ pub fn part_of_ranks(source: &dyn Source, name: &str) -> Result<Option<String>> 
         None if is_known && !is_first => Some("a later rank, by its name".to_owned()),
         _ => None,
     })
+}
+
+/// How many ranks TensorRT-LLM's configuration says that there are.
+fn count_of_config(source: &dyn Source, folder: &str, rank: &RankName) -> Result<Option<u64>> {
+    let config = format!("{folder}{CONFIG}");
+    if rank.set != "rank#.safetensors" || !source.contains(&config)? {
+        return Ok(None);
+    }
+    let file = source.open(&config)?;
+    let bytes = source.read_vec(file, 0, source.len(file).min(MAX_CONFIG), &Limits::default())?;
+    let config: Option<serde_json::Value> = serde_json::from_slice(&bytes).ok();
+    Ok(config.and_then(|config| config.pointer("/mapping/world_size")?.as_u64()))
 }
 
 /// The other files of a set, with their numbers.
@@ -216,7 +235,7 @@ pub fn refuse(name: &str, part: &str, context: &dyn Context) -> Result<()> {
     }
     Err(Error::usage("the file holds one rank's part of a model, and not the whole model")
         .file(name)
-        .expected("all ranks, as their format's folder, or -i shard=alone to read this part by itself")
+        .expected("the whole model (its folder, if DeepSpeed wrote it), or -i shard=alone to read this part by itself")
         .found(part))
 }
 
@@ -308,6 +327,19 @@ mod tests {
         ] {
             assert_eq!(part(names), None, "{names:?}");
         }
+    }
+
+    #[test]
+    fn a_configuration_counts_ranks() {
+        let of = |world_size: u64| {
+            let config = format!(r#"{{"mapping":{{"world_size":{world_size}}}}}"#);
+            let files = [("rank0.safetensors", Vec::new()), ("config.json", config.into_bytes())];
+            let files = files.map(|(name, bytes)| (name.to_owned(), bytes)).into();
+            let source = MemorySource::new(Entry::File("rank0.safetensors".to_owned()), files);
+            part_of_ranks(&source, "rank0.safetensors").unwrap()
+        };
+        assert_eq!(of(1), None);
+        assert_eq!(of(2).as_deref(), Some("one of 2 ranks, by config.json"));
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl TensorReader for Reader {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
         let name = &only_file(source, &[ARRAY_SUFFIX, ARCHIVE_SUFFIX])?;
-        if has_any_suffix(name, &[ARCHIVE_SUFFIX]) && !self.options.shard_is_alone {
+        if has_any_suffix(name, [ARCHIVE_SUFFIX]) && !self.options.shard_is_alone {
             refuse_part(source, name, context)?;
         }
         let mut arrays =

@@ -2,6 +2,7 @@
 
 use crate::SUFFIXES;
 use crate::choose::{NAMING, is_candidate, is_training_state};
+use tensorferry_hub::are_ranks_of_one;
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 use tensorferry_torch_file::archive::{self, Directory};
@@ -45,6 +46,12 @@ fn in_folder(source: &dyn Source) -> Result<Score> {
     names.retain(|name| is_candidate(name));
     if names.iter().any(|name| NAMING.stem_of_index(name).is_some()) {
         return Ok(Score::MAYBE);
+    }
+    // Ranks are not joined: next to a model they are its vendor's own files.
+    let models: Vec<&str> =
+        names.iter().map(String::as_str).filter(|name| !is_training_state(name)).collect();
+    if are_ranks_of_one(&models) {
+        return Ok(BY_NAME);
     }
     // Beside a model in another format they are none.
     for name in names.iter().filter(|name| !is_training_state(name)).take(MOST_OPENED) {

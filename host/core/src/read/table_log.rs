@@ -7,6 +7,7 @@ use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
 use crate::read::folder::{EntryKind, InputFolder};
 use crate::read::source::FileSource;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Entry, Error, OptionKind, Result, Side, Source};
 
@@ -15,6 +16,8 @@ const OPTION: &str = "table_log";
 const IGNORE: &str = "ignore";
 /// How many folders above are looked at: keys of partitions, and one for the data.
 const MAX_PARENTS: usize = 16;
+/// How many folders of files that were listed are looked at.
+const MAX_FOLDERS: usize = 1024;
 
 /// A kind of table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,14 +110,27 @@ pub(crate) fn check(
     if is_one_file || is_ignored(options) || !is_of(format) {
         return Ok(());
     }
-    let mut folder = InputFolder::at(source.folder(), session)?;
-    for _ in 0..MAX_PARENTS {
-        if let Some(table) = log_in(&folder)? {
-            return Err(table.refusal(folder.path()));
-        }
-        match parent(folder.path()) {
-            Some(above) => folder = InputFolder::at(&above, session)?,
-            None => break,
+    let root = InputFolder::at(source.folder(), session)?;
+    let mut folders: BTreeSet<String> = BTreeSet::from([String::new()]);
+    if source.is_listed() {
+        let names = source.list("")?;
+        let of = |name: &String| name.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        folders.extend(names.iter().filter_map(of).take(MAX_FOLDERS));
+    }
+    let mut seen = BTreeSet::new();
+    for folder in folders {
+        let mut folder = root.below(&folder);
+        for _ in 0..MAX_PARENTS {
+            if !seen.insert(folder.path().to_owned()) {
+                break;
+            }
+            if let Some(table) = log_in(&folder)? {
+                return Err(table.refusal(folder.path()));
+            }
+            match parent(folder.path()) {
+                Some(above) => folder = InputFolder::at(&above, session)?,
+                None => break,
+            }
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use crate::manifest::types::{DatasetKeys, Entry, Placed, Settings};
 use std::collections::{HashMap, HashSet};
 use tensorferry::engine::convert::steps::{check_row_wise, parse};
 use tensorferry::engine::read::file_group::FileGroup;
-use tensorferry::engine::read::folder::InputFolder;
+use tensorferry::engine::read::folder::{InputFolder, shown};
 use tensorferry::engine::read::table_log::{self, TableLog};
 use tensorferry_sdk::{Capabilities, Description, Side};
 
@@ -182,9 +182,10 @@ impl Expansion<'_> {
                 files.iter().any(|file| file.path.starts_with(&start) && is_called(&file.path))
             });
             if is_read {
-                let refusal = table.refusal(&root.below(folder).path().to_owned());
+                let refusal = table.refusal(root.below(folder).path());
                 let suggestion = "in = { table_log = \"ignore\" } reads every file, deleted rows included";
-                self.mistakes.add(&at.span(), refusal.to_string(), Some(suggestion.to_owned()));
+                let message = format!("{}: {}", shown(root.below(folder).path()), refusal.message());
+                self.mistakes.add(&at.span(), message, Some(suggestion.to_owned()));
             }
         }
     }
