@@ -126,7 +126,13 @@ fn add_object(
     if is_state && object.graph().sequence(object.root()).is_some_and(|states| states.iter().all(is_none)) {
         return Ok(None);
     }
-    let mut to = Destination { catalog, storages: &mut files.storages, names, context: files.context };
+    let mut to = Destination {
+        catalog,
+        storages: &mut files.storages,
+        names,
+        source: files.source,
+        context: files.context,
+    };
     Ok(Some(flatten(&object, object.root(), name, &mut to)?.node))
 }
 

@@ -1,12 +1,14 @@
 //! Declares tensors whose bytes have to be computed, where a user asks for them: the floats that a quantized
 //! tensor stands for, all elements of a sparse one.
 
-use crate::lazy::{ChannelValues, Compressed, Dense, Dequantized, Indices, Parameters, Recipe, StoredView};
+use crate::lazy::{
+    Blocks, ChannelValues, Compressed, Dense, Dequantized, Indices, Parameters, Recipe, StoredView,
+};
 use crate::object_file::ObjectFile;
 use crate::pickle::ValueId;
-use crate::rebuild::{self, Layout, Quantized, Rebuilt, Scheme, Sparse};
+use crate::rebuild::{self, Blocked, Layout, Quantized, Rebuilt, Scheme, Sparse};
 use crate::storages::{Located, Location, Storages};
-use tensorferry_sdk::{CatalogSink, Dtype, Error, Result, StorageId, element_count};
+use tensorferry_sdk::{CatalogSink, Context, Dtype, Error, Result, Source, StorageId, element_count};
 
 /// A tensor that is a part of another one.
 struct TensorPart {
@@ -65,11 +67,71 @@ impl Storages<'_> {
         let elements = element_count(&shape)?;
         let dequantized = Dequantized { stored, dtype: resolved.row.dtype, elements, parameters, to };
         dequantized.check()?;
-        let len = elements.checked_mul(if to == Dtype::F32 { 4 } else { 2 });
+        self.make_floats(catalog, dequantized, shape, resolved.extent, from)
+    }
+
+    /// Declares the floats that codes with a scale for each block stand for, in F32, F16 or BF16.
+    ///
+    /// # Errors
+    /// Malformed, if there is another number of scales than of blocks; as [`locate`](Storages::locate).
+    pub(crate) fn dequantized_blocks(
+        &mut self,
+        catalog: &mut dyn CatalogSink,
+        object: &ObjectFile,
+        blocked: &Blocked,
+        to: Dtype,
+    ) -> Result<Located> {
+        let mut from = Vec::new();
+        let mut part = |id| -> Result<Result<TensorPart, String>> {
+            let part = self.part(catalog, object, id)?;
+            from.extend(part.iter().map(|part| part.storage));
+            Ok(part)
+        };
+        let zero_points = blocked.zero_points.map(&mut part).transpose()?.transpose();
+        let (codes, scales, zero_points) = match (part(blocked.codes)?, part(blocked.scales)?, zero_points) {
+            (Ok(codes), Ok(scales), Ok(zero_points)) => (codes, scales, zero_points),
+            (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => return Ok(Located::Lost(why)),
+        };
+        let dtype = codes.view.dtype;
+        if !matches!(dtype, Dtype::I8 | Dtype::F8_E4M3 | Dtype::F8_E5M2) || codes.view.size != blocked.size {
+            return Ok(Located::Lost("its codes are of another dtype or shape than torchao's".to_owned()));
+        }
+        let block = blocked.block.clone().or_else(|| block_of(&blocked.size, &scales.view.size));
+        let Some(blocks) = block.and_then(|block| Blocks::new(&blocked.size, &block)) else {
+            return Ok(Located::Lost("its blocks do not fill it".to_owned()));
+        };
+        let count = element_count(&blocks.counts())?;
+        for part in [Some(&scales), zero_points.as_ref()].into_iter().flatten() {
+            if !ChannelValues::reads(part.view.dtype) {
+                return Ok(Located::Lost(
+                    "its scales or zero points are of another dtype than torchao's".to_owned(),
+                ));
+            }
+            check_channels(part.view.elements()?, count)?;
+            part.view.check_held(self.limits())?;
+        }
+        let stored = |part: TensorPart| ChannelValues::Stored(part.view);
+        let parameters =
+            Parameters::Blocks { scales: stored(scales), zero_points: zero_points.map(stored), blocks };
+        let elements = element_count(&blocked.size)?;
+        let dequantized = Dequantized { stored: codes.view, dtype, elements, parameters, to };
+        self.make_floats(catalog, dequantized, blocked.size.clone(), codes.extent, from)
+    }
+
+    fn make_floats(
+        &mut self,
+        catalog: &mut dyn CatalogSink,
+        dequantized: Dequantized,
+        shape: Vec<u64>,
+        stored: u64,
+        from: Vec<StorageId>,
+    ) -> Result<Located> {
+        let to = dequantized.to;
+        let len = dequantized.elements.checked_mul(if to == Dtype::F32 { 4 } else { 2 });
         let len = len.ok_or_else(|| Error::malformed("the tensor's length does not fit 64 bits"))?;
         let (recipe, location) = (Recipe::Dequantized(dequantized), Location::without_bytes(to, shape));
         self.dequantized += 1;
-        self.make(catalog, recipe, location, len, resolved.extent.saturating_mul(16), from)
+        self.make(catalog, recipe, location, len, stored.saturating_mul(16), from)
     }
 
     /// The scales or zero points of as many channels; or why they are lost.
@@ -140,6 +202,26 @@ impl Storages<'_> {
         self.make(catalog, Recipe::Dense(dense), location, len, stored, from)
     }
 
+    /// The number that a tensor of one F32 holds.
+    ///
+    /// # Errors
+    /// As [`locate`](Storages::locate); i/o.
+    pub(crate) fn number(
+        &mut self,
+        catalog: &mut dyn CatalogSink,
+        object: &ObjectFile,
+        id: ValueId,
+        source: &dyn Source,
+        context: &dyn Context,
+    ) -> Result<Option<f64>> {
+        let Ok(TensorPart { view, .. }) = self.part(catalog, object, id)? else { return Ok(None) };
+        if view.dtype != Dtype::F32 || view.elements()? != 1 {
+            return Ok(None);
+        }
+        let bytes = view.read(source, context)?;
+        Ok(bytes.as_chunks().0.first().map(|&bytes| f32::from_le_bytes(bytes).into()))
+    }
+
     /// A tensor that is a part of another one, to be read by the plugin; or why it is lost.
     fn part(
         &mut self,
@@ -162,6 +244,15 @@ impl Storages<'_> {
             extent: resolved.extent,
         }))
     }
+}
+
+/// The shape of a block, if there are so many scales along each dimension; a single scale is for all.
+fn block_of(size: &[u64], scales: &[u64]) -> Option<Vec<u64>> {
+    if scales.iter().all(|&dim| dim == 1) {
+        return Some(size.iter().map(|&dim| dim.max(1)).collect());
+    }
+    let block = |(&dim, &scales): (&u64, &u64)| dim.checked_div(scales).filter(|&block| block > 0);
+    (size.len() == scales.len()).then(|| size.iter().zip(scales).map(block).collect())?
 }
 
 /// Each channel has a number.

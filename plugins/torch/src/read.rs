@@ -46,7 +46,7 @@ impl TensorReader for TorchReader {
     ) -> Result<Box<dyn TensorDecoder>> {
         let mut storages = Storages::new(context.limits()).decoding(self.decoding);
         let mut names = Names::default();
-        let to = Destination { catalog, storages: &mut storages, names: &mut names, context };
+        let to = Destination { catalog, storages: &mut storages, names: &mut names, source, context };
         let mut reading = Reading {
             source,
             to,

@@ -99,7 +99,7 @@ fn one_rank(bytes: &[u8]) -> Tensors {
         let object = ObjectFile::open(&source, extent, &context)?;
         let model = object.graph().entry(object.root(), "model").unwrap();
         let (mut storages, mut names) = (Storages::new(&context.limits), Names::default());
-        let mut to = Destination { catalog, storages: &mut storages, names: &mut names, context: &context };
+        let mut to = Destination { catalog, storages: &mut storages, names: &mut names, source: &source, context: &context };
         flatten(&object, model, "", &mut to).map(drop)
     });
     tensors(&view.unwrap())

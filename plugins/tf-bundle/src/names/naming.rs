@@ -1,12 +1,11 @@
 //! Gives each tensor of a checkpoint the name under which it is converted.
 //!
-//! `auto` prefers the variable's full name. Where several variables have one full name, and all are
-//! the same to the byte, they are one tied tensor: `model.export()` of Keras 3 saves each variable
-//! twice. Where they differ, each takes its object path, and where that is taken, its key. It never
-//! fails. The other schemes force one kind of name; a collision is then the user's to solve.
+//! `auto` prefers the variable's full name. If several variables have the same full name, each takes
+//! its object path, and its key if another tensor has that path. `auto` never fails. The other schemes
+//! force one kind of name and return an error if two tensors would get the same one.
 //!
-//! Variables that nobody named are all called `Variable`. That two of them hold the same, such as
-//! zeros, is chance: they are never tied.
+//! Each variable is a tensor of its own: equal names and equal values do not tie two of them. Only
+//! what `ExportArchive` of Keras lists twice is one tensor ([`ObjectGraph::exported_twice`]).
 
 use super::key_text::key_text;
 use super::object_graph::{ObjectGraph, SavedValue};
@@ -78,8 +77,8 @@ impl NamedTensor {
     }
 }
 
-/// Names the variables, in their order. `same` says whether two, given by their places, have the same
-/// content. Without a graph the keys are the names.
+/// Names the variables, in their order. `same` compares the content of two, given by their places: the
+/// copies of an export are checked with it. Without a graph the keys are the names.
 ///
 /// # Errors
 /// Usage, if a forced scheme gives two tensors one name, or needs a graph that is not there; whatever
@@ -96,7 +95,9 @@ pub(crate) fn name(
     let mut tensors: Vec<NamedTensor> = each.collect();
     if matches!(scheme, Scheme::Auto | Scheme::Full) {
         let firsts = firsts_of_full_names(&tensors);
-        tie(&mut tensors, &firsts, variables, same)?;
+        if let Some(graph) = graph {
+            tie(&mut tensors, variables, graph, same)?;
+        }
         if scheme == Scheme::Auto {
             choose(&mut tensors, &firsts, variables);
         }
@@ -126,27 +127,29 @@ fn firsts_of_full_names<'a>(tensors: &'a [NamedTensor]) -> Vec<usize> {
     tensors.iter().enumerate().map(first).collect()
 }
 
-/// Makes one tensor of variables that have one full name, if all of them hold the same, and the same
-/// optimizer or none has them. A tensor that becomes a part of another has no keys left.
+/// Joins the two copies of each variable that an export lists twice, if they still have the same
+/// content. A tensor that becomes a part of another has no keys left.
 fn tie(
     tensors: &mut [NamedTensor],
-    firsts: &[usize],
     variables: &[Variable],
+    graph: &ObjectGraph<'_>,
     same: &mut dyn FnMut(usize, usize) -> Result<bool>,
 ) -> Result<()> {
-    let mut all_same: Vec<bool> =
-        tensors.iter().map(|tensor| tensor.full_name.as_deref() != Some(UNNAMED)).collect();
-    for (place, &first) in firsts.iter().enumerate().filter(|&(place, &first)| place != first) {
-        let (a, b) = (&variables[first], &variables[place]);
-        all_same[first] = all_same[first]
-            && tensors[first].optimizer == tensors[place].optimizer
-            && (a.dtype, a.checksum, &a.shape) == (b.dtype, b.checksum, &b.shape)
-            && same(first, place)?;
+    let twice = graph.exported_twice();
+    if twice.is_empty() {
+        return Ok(());
     }
-    for (place, &first) in firsts.iter().enumerate().filter(|&(place, &first)| place != first) {
-        if all_same[first] {
-            tensors[first].keys.push(place);
-            tensors[place].keys.clear();
+    let places: HashMap<&[u8], usize> =
+        variables.iter().enumerate().map(|(place, variable)| (&*variable.key, place)).collect();
+    for (one, other) in twice {
+        let (Some(&one), Some(&other)) = (places.get(one.as_bytes()), places.get(other.as_bytes())) else {
+            continue;
+        };
+        let (first, second) = (one.min(other), one.max(other));
+        let (a, b) = (&variables[first], &variables[second]);
+        if (a.dtype, a.checksum, &a.shape) == (b.dtype, b.checksum, &b.shape) && same(first, second)? {
+            tensors[first].keys.push(second);
+            tensors[second].keys.clear();
         }
     }
     Ok(())
@@ -243,8 +246,12 @@ mod tests {
 
     /// As `model.export()` of Keras 3 saves it.
     fn exported() -> Objects {
+        listed_twice(["variables", "_all_variables"])
+    }
+
+    fn listed_twice(lists: [&str; 2]) -> Objects {
         let mut objects = Objects::new();
-        for list in ["variables", "_all_variables"] {
+        for list in lists {
             let list = objects.child(0, list);
             for (place, name) in ["dense/kernel", "dense/bias"].into_iter().enumerate() {
                 objects.variable(list, &place.to_string(), name);
@@ -271,11 +278,25 @@ mod tests {
     }
 
     #[test]
-    fn unnamed_variables_are_not_tied() {
+    fn equal_content_ties_no_variables() {
         let mut objects = Objects::new();
         objects.variable(0, "a", "Variable");
         objects.variable(0, "b", "Variable");
-        assert_eq!(named(&objects, Scheme::Auto, true).unwrap(), pairs(&[("a", 1), ("b", 1)]));
+        objects.variable(0, "c", "b");
+        objects.variable(0, "d", "b");
+        let expected = pairs(&[("a", 1), ("b", 1), ("c", 1), ("d", 1)]);
+        assert_eq!(named(&objects, Scheme::Auto, true).unwrap(), expected);
+        // Two models of one checkpoint.
+        let names = named(&listed_twice(["one", "two"]), Scheme::Auto, true).unwrap();
+        assert_eq!(names, pairs(&["one/0", "one/1", "two/0", "two/1"].map(|path| (path, 1))));
+        // A name that a list has twice does not say which variable is which.
+        let mut objects = exported();
+        let list = objects.0.nodes[0].children[0].node_id.try_into().unwrap();
+        objects.variable(list, "2", "dense/bias");
+        let mut names = named(&objects, Scheme::Auto, true).unwrap();
+        names.sort();
+        let paths = ["_all_variables/1", "variables/1", "variables/2"].map(|path| (path, 1));
+        assert_eq!(names, pairs(&[&paths[..1], &[("dense/kernel", 2)], &paths[1..]].concat()));
     }
 
     #[test]

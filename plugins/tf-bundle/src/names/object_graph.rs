@@ -17,6 +17,7 @@ use super::path::{ATTRIBUTES, VARIABLE_VALUE};
 use super::walk::{GraphWalk, walk};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use tensorferry_proto::trackable_object_graph::TrackableObject;
 use tensorferry_proto::{Message, TrackableObjectGraph};
 use tensorferry_sdk::{Error, Limits, Result};
 
@@ -77,7 +78,11 @@ pub(crate) struct ObjectGraph<'a> {
     /// The values of objects that are no variables.
     by_prefix: BTreeMap<&'a str, usize>,
     optimizers: Vec<String>,
+    exported_twice: Vec<(&'a str, &'a str)>,
 }
+
+/// The lists of Keras' `ExportArchive`, which both have every variable of the model, as objects of their own.
+const EXPORT_LISTS: [&str; 2] = ["variables", "_all_variables"];
 
 impl<'a> ObjectGraph<'a> {
     /// Walks a graph. All paths together are held to the limit for headers.
@@ -113,7 +118,7 @@ impl<'a> ObjectGraph<'a> {
         }
         let others = values.iter().enumerate().filter(|(_, value)| value.describes_object());
         let by_prefix = others.map(|(place, value)| (value.key, place)).collect();
-        Ok(Self { values, by_key, by_prefix, optimizers })
+        Ok(Self { values, by_key, by_prefix, optimizers, exported_twice: exported_twice(&graph.nodes) })
     }
 
     /// The value that an entry's key stands for.
@@ -131,10 +136,38 @@ impl<'a> ObjectGraph<'a> {
         &self.values
     }
 
+    /// The keys of variables that an export of Keras lists twice, in pairs.
+    pub(crate) fn exported_twice(&self) -> &[(&'a str, &'a str)] {
+        &self.exported_twice
+    }
+
     /// The paths of the optimizers that no other one contains.
     pub(crate) fn optimizers(&self) -> &[String] {
         &self.optimizers
     }
+}
+
+/// Pairs the variables of the two lists of an export by their full names. A name that a list has twice
+/// makes no pair. Source: `keras/src/export/saved_model_export_archive.py`, `_all_variables`.
+fn exported_twice(nodes: &[TrackableObject]) -> Vec<(&str, &str)> {
+    let Some(root) = nodes.first() else { return Vec::new() };
+    let list = |name: &str| {
+        let list = root.children.iter().find(|child| child.local_name == name)?;
+        let list = nodes.get(usize::try_from(list.node_id).ok()?)?;
+        let mut keys: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+        for child in &list.children {
+            let node = nodes.get(usize::try_from(child.node_id).ok()?)?;
+            let [value] = &*node.attributes else { continue };
+            if value.name == VARIABLE_VALUE && !value.full_name.is_empty() {
+                let key = Some(&*value.checkpoint_key);
+                keys.entry(&value.full_name).and_modify(|known| *known = None).or_insert(key);
+            }
+        }
+        Some(keys)
+    };
+    let [Some(first), Some(second)] = EXPORT_LISTS.map(list) else { return Vec::new() };
+    let pairs = first.into_iter().filter_map(|(name, key)| Some((key?, second.get(name).copied()??)));
+    pairs.filter(|(one, other)| one != other).collect()
 }
 
 /// Makes paths while their bytes are within the limit: in a long chain of objects, they grow with

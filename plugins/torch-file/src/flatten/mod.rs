@@ -18,6 +18,7 @@
 //! | a nested tensor | ATTRIBUTED: the TENSOR of the buffer, `{"layout", "sizes", "strides", "offsets"}` |
 //! | a tensor of a class of its own | ATTRIBUTED of its class: the TENSOR, its attributes |
 //! | a parameter | OBJECT `torch._utils._rebuild_parameter`, whose first argument is the TENSOR |
+//! | a tensor of a class that wraps others | the TENSOR, if it has the elements of one; otherwise OBJECT of its class, its attributes |
 //! | a module | MAP `collections.OrderedDict`: its `state_dict()` |
 //!
 //! | File | What it yields |
@@ -26,11 +27,13 @@
 //! | `objects.rs` | what a call becomes |
 //! | `scalars.rs` | nodes of values that contain nothing |
 //! | `modules.rs` | a module's state dict |
+//! | `module_classes.rs` | what the classes of modules add to it |
 //!
 //! The walk keeps its own stack. A value without tensors in it becomes one node, however often it is
 //! reached; one with tensors is walked again each time, since its tensors have other names there. How
 //! often is bounded by the size of the graph, so that a few nested lists cannot become millions.
 
+mod module_classes;
 mod modules;
 mod objects;
 mod scalars;
@@ -42,7 +45,7 @@ use crate::pickle::{CallKind, Graph, Value, ValueId};
 use crate::storages::Storages;
 use modules::ClassLosses;
 use tensorferry_sdk::{
-    CatalogSink, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity,
+    CatalogSink, Context, Dtype, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity, Source,
 };
 use tensors::Placed;
 
@@ -67,6 +70,8 @@ pub struct Destination<'c, 'l> {
     pub storages: &'c mut Storages<'l>,
     /// The names that were given so far.
     pub names: &'c mut Names,
+    /// Where the file is, for what a name or a text depends on.
+    pub source: &'c dyn Source,
     /// The run.
     pub context: &'c dyn Context,
 }
@@ -108,10 +113,12 @@ pub fn flatten(
         frames: Vec::new(),
         placed: Placed::default(),
         modules: ClassLosses::default(),
+        wrappers: Vec::new(),
         root_entries: None,
     };
     let node = walk.run(value)?;
     walk.report_aliases()?;
+    walk.report_wrappers()?;
     walk.report_modules()?;
     walk.report_hidden()?;
     Ok(Flattened { node, entries: walk.root_entries, tensors: walk.placed.tensors })
@@ -134,6 +141,8 @@ struct Walk<'g, 'd, 'c, 'l> {
     frames: Vec<Frame<'g>>,
     placed: Placed,
     modules: ClassLosses,
+    /// The classes whose tensors are read as plain ones: the first, and how many there are.
+    wrappers: Vec<(String, String, usize)>,
     /// What the root was made of, once it is, if it is a mapping.
     root_entries: Option<Vec<NodeId>>,
 }
@@ -172,9 +181,31 @@ enum Children<'g> {
     /// Named by their keys.
     Entries(Vec<(ValueId, ValueId)>),
     /// Under names that are no values of the graph.
-    Named(Vec<(String, ValueId)>),
+    Named(Vec<(String, NamedEntry)>),
     /// The pieces of an object.
     Parts(Vec<ObjectPart<'g>>),
+}
+
+/// What a name that is no value of the graph stands for.
+enum NamedEntry {
+    Value(ValueId),
+    /// A tensor that the file does not hold as such.
+    Made {
+        dtype: Dtype,
+        shape: Vec<u64>,
+        bytes: Vec<u8>,
+    },
+    /// A tensor of text: an object of JSON that ends with the number in a tensor.
+    JsonOfNumber {
+        before: String,
+        number: ValueId,
+    },
+}
+
+impl NamedEntry {
+    fn made(dtype: Dtype, shape: &[u64], bytes: &[u8]) -> Self {
+        Self::Made { dtype, shape: shape.to_vec(), bytes: bytes.to_vec() }
+    }
 }
 
 enum ObjectPart<'g> {
@@ -240,7 +271,13 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 Some((name, _)) if place % 2 == 0 => {
                     return self.to.catalog.node(Node::text(name)).map(|node| Some(Visit::Node(node)));
                 }
-                Some((name, value)) => (*value, Some(Segment::Name(std::mem::take(name)))),
+                Some((name, NamedEntry::Value(value))) => (*value, Some(Segment::Name(std::mem::take(name)))),
+                Some((name, entry)) => {
+                    let name = std::mem::take(name);
+                    let entry = std::mem::replace(entry, NamedEntry::made(Dtype::U8, &[0], &[]));
+                    self.descend(Some(Segment::Name(name)))?;
+                    return self.made(entry).map(|node| Some(Visit::Node(node)));
+                }
                 None => return Ok(None),
             },
             Children::Parts(parts) => {

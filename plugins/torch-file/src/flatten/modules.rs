@@ -1,14 +1,21 @@
 //! A module is an object of a class of `torch.nn`, saved whole: an instance whose attributes
 //! `_parameters`, `_buffers` and `_modules` are mappings. It is read as its `state_dict()` would be:
-//! its parameters, its persistent buffers, then its modules, and so on below.
+//! its parameters, its persistent buffers, what its class adds ([`module_classes`]), then its modules,
+//! and so on below.
 //!
 //! Source: `Module._save_to_state_dict` and `Module.state_dict` in `torch/nn/modules/module.py`. What
-//! code of the module itself adds there (`get_extra_state`, hooks) is not known. Nor are the classes'
-//! versions, which stand in their code: a state dict without them is loaded all the same.
+//! other classes add there (`get_extra_state`, hooks) is not known, so every tensor that is reachable
+//! from a module in another way is a loss with its path. The classes' versions stand in their code: a
+//! state dict without them is loaded all the same.
 
+use super::NamedEntry;
 use super::Walk;
-use crate::pickle::{Graph, Value, ValueId};
+use super::module_classes::{self, Added};
+use crate::numpy;
+use crate::persistent_id::PersistentId;
+use crate::pickle::{Global, Graph, Value, ValueId};
 use crate::rebuild;
+use crate::rebuild::Rebuilt;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{Error, Loss, LossKind, Result};
 
@@ -23,6 +30,10 @@ const MOST_NAME_CHARS: usize = 80;
 pub(super) struct ClassLosses {
     by_class: HashMap<String, usize>,
     classes: Vec<ClassLoss>,
+    /// What modules have besides their state dicts, with its path.
+    besides: Vec<(String, ValueId)>,
+    /// The values that state dicts consist of.
+    read: HashSet<ValueId>,
 }
 
 struct ClassLoss {
@@ -40,22 +51,29 @@ struct Module<'g> {
     buffers: Vec<(ValueId, ValueId)>,
     modules: Vec<(ValueId, ValueId)>,
     not_persistent: HashSet<&'g str>,
-    /// The names of its other attributes.
-    others: Vec<&'g str>,
+    /// Its other attributes.
+    others: Vec<(&'g str, ValueId)>,
+    /// What its class adds to the state dict.
+    added: Option<Added>,
 }
 
 impl<'g> Module<'g> {
     /// The module, if the value is one.
     fn of(graph: &'g Graph, id: ValueId) -> Option<Self> {
         let call = graph.call(id)?;
-        let state = graph.entries(call.state?)?;
+        let class = class_of(graph, id)?;
+        let added = module_classes::added(graph, class, call.state?);
         let mut module = Self {
-            class: class_of(graph, id)?,
+            class: class.path(),
+            added,
             parameters: Vec::new(),
             buffers: Vec::new(),
             modules: Vec::new(),
             not_persistent: HashSet::new(),
             others: Vec::new(),
+        };
+        let Some(state) = graph.entries(call.state?) else {
+            return module.added.is_some().then_some(module);
         };
         let mut found = 0;
         for (key, value) in state {
@@ -69,11 +87,12 @@ impl<'g> Module<'g> {
                         members(graph, value).iter().filter_map(|&name| graph.text(name)).collect();
                     continue;
                 }
-                // Every module has these, and says nothing by them.
+                // Every module has it, and says nothing by it.
                 "training" => continue,
-                _ if name.starts_with("_") => continue,
                 _ => {
-                    module.others.push(name);
+                    if module.added.as_ref().is_none_or(|added| !added.takes(name)) {
+                        module.others.push((name, value));
+                    }
                     continue;
                 }
             }
@@ -94,13 +113,12 @@ fn attributes(graph: &Graph, id: ValueId) -> usize {
 }
 
 /// The class of an object, also of one that protocols below 2 make by `copyreg._reconstructor`.
-fn class_of(graph: &Graph, id: ValueId) -> Option<String> {
+fn class_of(graph: &Graph, id: ValueId) -> Option<&Global> {
     let (global, call) = graph.called(id)?;
     if global.is("copyreg", "_reconstructor") {
-        let class = graph.tuple(call.arguments)?.first()?;
-        return graph.global(*class).map(crate::pickle::Global::path);
+        return graph.global(*graph.tuple(call.arguments)?.first()?);
     }
-    Some(global.path())
+    Some(global)
 }
 
 /// The members of a set, however the protocol spells it.
@@ -122,7 +140,7 @@ enum Step {
 
 impl Walk<'_, '_, '_, '_> {
     /// The entries of a module's state dict, if the value is a module.
-    pub(super) fn state_dict(&mut self, id: ValueId) -> Result<Option<Vec<(String, ValueId)>>> {
+    pub(super) fn state_dict(&mut self, id: ValueId) -> Result<Option<Vec<(String, NamedEntry)>>> {
         let graph = self.graph;
         self.count_steps(attributes(graph, id))?;
         if Module::of(graph, id).is_none() {
@@ -148,8 +166,9 @@ impl Walk<'_, '_, '_, '_> {
             }
             self.count_steps(attributes(graph, id))?;
             let Some(module) = Module::of(graph, id) else {
-                let why = "it stands where a module should be: state_dict() has nothing of it";
+                let why = "an object that is not a module of a known form, in the place of a module: it is not read";
                 self.lose_at(&prefix, LossKind::State, why)?;
+                self.modules.besides.push((join(self.path.text(), &prefix), id));
                 continue;
             };
             if !open.insert(id) {
@@ -158,7 +177,7 @@ impl Walk<'_, '_, '_, '_> {
             }
             let parts = module.parameters.len() + module.buffers.len() + module.modules.len();
             self.count_steps(parts + module.not_persistent.len())?;
-            self.note_module(&module, &prefix);
+            self.note_module(id, &module, &prefix)?;
             let buffers = module.buffers.iter().filter(|&&(key, _)| module.is_persistent(graph, key));
             for &(key, value) in module.parameters.iter().chain(buffers) {
                 if *graph.value(value) == Value::None {
@@ -168,7 +187,24 @@ impl Walk<'_, '_, '_, '_> {
                 // A dict keeps the last of two entries; a module's own code sees to it that there is one.
                 if names.insert(name.clone()) {
                     // Of a parameter, a state dict holds the tensor.
-                    entries.push((name, rebuild::data_of(graph, value)));
+                    let tensor = rebuild::data_of(graph, value);
+                    self.modules.read.insert(tensor);
+                    if tensor != value
+                        && module.added.as_ref().is_none_or(|added| !added.takes_state_of(value))
+                    {
+                        self.modules.besides.push((join(self.path.text(), &name), value));
+                    }
+                    entries.push((name, NamedEntry::Value(tensor)));
+                }
+            }
+            for (name, entry) in module.added.map(|added| added.entries).unwrap_or_default() {
+                if let NamedEntry::Value(value) = entry {
+                    self.modules.read.insert(value);
+                }
+                let name = join(&prefix, &name);
+                self.count_path_bytes(name.len(), self.path.text().len() + name.len())?;
+                if names.insert(name.clone()) {
+                    entries.push((name, entry));
                 }
             }
             steps.push(Step::Leave(id));
@@ -194,25 +230,35 @@ impl Walk<'_, '_, '_, '_> {
         self.to.catalog.loss(Loss::new(kind, join(self.path.text(), below), why))
     }
 
-    fn note_module(&mut self, module: &Module<'_>, prefix: &str) {
+    fn note_module(&mut self, id: ValueId, module: &Module<'_>, prefix: &str) -> Result<()> {
+        let path = join(self.path.text(), prefix);
+        self.modules.read.insert(id);
+        for &(name, value) in &module.others {
+            // Scalars are most of what there is.
+            if may_hold_tensors(self.graph.value(value)) {
+                let path = join(&path, name);
+                self.count_path_bytes(path.len(), path.len())?;
+                self.modules.besides.push((path, value));
+            }
+        }
         let losses = &mut self.modules;
         let index = match losses.by_class.get(&module.class) {
             Some(&index) => index,
             None => {
-                let first = join(self.path.text(), prefix);
                 let (class, attributes) = (module.class.clone(), BTreeSet::new());
-                losses.classes.push(ClassLoss { class: class.clone(), first, count: 0, attributes });
+                losses.classes.push(ClassLoss { class: class.clone(), first: path, count: 0, attributes });
                 losses.by_class.insert(class, losses.classes.len() - 1);
                 losses.classes.len() - 1
             }
         };
         let loss = &mut losses.classes[index];
         loss.count += 1;
-        for name in &module.others {
+        for (name, _) in module.others.iter().filter(|(name, _)| !name.starts_with('_')) {
             if loss.attributes.len() <= MOST_NAMED {
                 loss.attributes.insert(name.chars().take(MOST_NAME_CHARS).collect());
             }
         }
+        Ok(())
     }
 
     /// Says what of the modules is not in their state dicts: once for each class.
@@ -220,9 +266,11 @@ impl Walk<'_, '_, '_, '_> {
         for loss in std::mem::take(&mut self.modules).classes {
             let ClassLoss { class, first, count, attributes } = loss;
             let mut why = match count {
-                1 => format!("a module of class {class} is read as its state_dict(), without the class"),
+                1 => format!(
+                    "a module of class {class} is read as its parameters and buffers, without the class"
+                ),
                 _ => format!(
-                    "{count} modules of class {class} are read as their state_dict(), without the class"
+                    "{count} modules of class {class} are read as their parameters and buffers, without the class"
                 ),
             };
             if !attributes.is_empty() {
@@ -232,7 +280,109 @@ impl Walk<'_, '_, '_, '_> {
             }
             self.to.catalog.loss(Loss::new(LossKind::State, first, why))?;
         }
+        self.report_besides()
+    }
+
+    /// Lists each tensor that modules have in another place than their state dicts.
+    fn report_besides(&mut self) -> Result<()> {
+        let graph = self.graph;
+        let mut visited = std::mem::take(&mut self.modules.read);
+        let read: HashSet<TensorPlace<'_>> =
+            visited.iter().filter_map(|&id| TensorPlace::of(graph, id).transpose()).collect::<Result<_>>()?;
+        let mut pending = std::mem::take(&mut self.modules.besides);
+        pending.reverse();
+        while let Some((path, id)) = pending.pop() {
+            if !may_hold_tensors(graph.value(id)) || !visited.insert(id) {
+                continue;
+            }
+            let called = graph.called(id).map(|(global, _)| global);
+            let is_array = called.is_some_and(numpy::makes_array);
+            let is_tensor =
+                called.is_some_and(|global| rebuild::is_rebuild(global) && !rebuild::is_parameter(global));
+            if is_array || is_tensor {
+                if !TensorPlace::of(graph, id)?.is_some_and(|place| read.contains(&place)) {
+                    let what = if is_array { "an array of numpy" } else { "a tensor" };
+                    let why = format!(
+                        "{what} that a module has outside of its parameters, buffers and modules: it is not read"
+                    );
+                    self.to.catalog.loss(Loss::new(LossKind::Tensor, path, why))?;
+                }
+                continue;
+            }
+            let (parts, steps) = parts_of(graph, id);
+            self.count_steps(steps)?;
+            for (part, value) in parts.into_iter().rev() {
+                let mut below = crate::names::Path::at(&path);
+                match part {
+                    Part::Same => {}
+                    Part::Index(index) => below.push_index(index),
+                    Part::Key(key) => below.push_key(graph, key, self.to.context.limits().name_bytes),
+                }
+                let len = below.text().len();
+                self.count_path_bytes(len - path.len().min(len), len)?;
+                pending.push((below.text().to_owned(), value));
+            }
+        }
         Ok(())
+    }
+}
+
+/// How a part of a value is called.
+enum Part {
+    Same,
+    Index(usize),
+    Key(ValueId),
+}
+
+/// Whether the value is one that contains others.
+fn may_hold_tensors(value: &Value) -> bool {
+    matches!(value, Value::List(_) | Value::Tuple(_) | Value::Set(_) | Value::Dict(_) | Value::Call(_))
+}
+
+/// What a value contains, and what it takes to list it.
+fn parts_of(graph: &Graph, id: ValueId) -> (Vec<(Part, ValueId)>, usize) {
+    let indexed = |items: &[ValueId]| -> Vec<(Part, ValueId)> {
+        items.iter().enumerate().map(|(index, &item)| (Part::Index(index), item)).collect()
+    };
+    let keyed = |entries: Vec<(ValueId, ValueId)>| -> Vec<(Part, ValueId)> {
+        entries.into_iter().map(|(key, value)| (Part::Key(key), value)).collect()
+    };
+    let parts = match graph.value(id) {
+        Value::List(items) | Value::Set(items) => indexed(items),
+        Value::Tuple(_) => indexed(graph.tuple(id).unwrap_or_default()),
+        Value::Dict(entries) => keyed(graph.last_of_each(entries)),
+        Value::Call(call) => {
+            let mut parts: Vec<_> = graph
+                .tuple(call.arguments)
+                .unwrap_or_default()
+                .iter()
+                .map(|&item| (Part::Same, item))
+                .collect();
+            parts.extend(keyed(call.items.clone()));
+            parts.extend(indexed(&call.appended));
+            parts.extend(call.state.into_iter().chain(call.keywords).map(|part| (Part::Same, part)));
+            parts
+        }
+        _ => Vec::new(),
+    };
+    let steps = parts.len();
+    (parts, steps)
+}
+
+/// Where the elements of a plain tensor lie: two with one place have the same elements.
+#[derive(PartialEq, Eq, Hash)]
+struct TensorPlace<'g> {
+    key: &'g str,
+    offset: u64,
+    size: Vec<u64>,
+    stride: Vec<u64>,
+}
+
+impl<'g> TensorPlace<'g> {
+    fn of(graph: &'g Graph, id: ValueId) -> Result<Option<Self>> {
+        let Some(Rebuilt::View(view)) = rebuild::tensor(graph, id)? else { return Ok(None) };
+        let Ok(named) = PersistentId::of(graph, view.storage)? else { return Ok(None) };
+        Ok(Some(Self { key: named.key, offset: view.offset, size: view.size, stride: view.stride }))
     }
 }
 

@@ -1,15 +1,16 @@
 //! Tensors of a graph, as tensors of the catalog. One that is more than elements is several: its parts
 //! have names below its own (`name.scale`, `name.indices`), and its node has them as attributes.
 
-use super::{Children, Form, ObjectPart, Visit, Walk};
+use super::{Children, Form, NamedEntry, ObjectPart, Visit, Walk};
 use crate::names::PathMark;
 use crate::numpy;
 use crate::pickle::{CallKind, Value, ValueId};
-use crate::rebuild::{self, ChannelNumbers, Quantized, Rebuilt, Scheme, Sparse, Subclass};
+use crate::rebuild::{self, ChannelNumbers, Content, Quantized, Rebuilt, Scheme, Sparse, Subclass, Wrapper};
 use crate::storages::{Located, Location};
 use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{
-    Block, Dtype, Loss, LossKind, Node, NodeId, NodeKind, Region, Result, Storage, StorageId, TensorId,
+    Block, Dtype, Error, Loss, LossKind, Node, NodeId, NodeKind, Region, Result, Severity, Storage,
+    StorageId, TensorId,
 };
 
 /// What was placed so far.
@@ -50,6 +51,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             return self.to.catalog.node(Node::none()).map(Visit::Node);
         }
         let (rebuilt, subclass) = match rebuilt {
+            Rebuilt::Wrapper(wrapper) => return self.wrapper(id, *wrapper, outside),
             Rebuilt::Subclass(subclass) => {
                 let Subclass { class, tensor, state } = *subclass;
                 (tensor, Some((class, state)))
@@ -65,7 +67,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             self.placed.tensors.push((name, node));
             return Ok(Visit::Node(node));
         };
-        if !class.is_empty() {
+        if !class.is_empty() && made.is_some() {
             self.change(&format!("it is a {class}; it is read as a plain tensor"))?;
         }
         let entries = self.attributes_of(state)?;
@@ -75,15 +77,114 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 let parts = Children::Parts(vec![ObjectPart::Node(node), attributes]);
                 self.enter(Some(id), Form::Node(NodeKind::ATTRIBUTED, class), parts, outside)?
             }
-            // What a wrapper's data are made of stands in its attributes.
-            None => {
-                let state = ObjectPart::Mapping(String::new(), Vec::new(), entries);
-                let parts = Children::Parts(vec![ObjectPart::Nothing, state]);
-                self.enter(Some(id), Form::Object(class, CallKind::Function), parts, outside)?
-            }
+            None => self.enter_object(id, class, entries, outside)?,
         };
         self.mark_tensor();
         Ok(visit)
+    }
+
+    /// An object of a class that has these attributes and nothing else.
+    fn enter_object(
+        &mut self,
+        id: ValueId,
+        class: String,
+        entries: Vec<(ValueId, ValueId)>,
+        outside: PathMark,
+    ) -> Result<Visit> {
+        let state = ObjectPart::Mapping(String::new(), Vec::new(), entries);
+        let parts = Children::Parts(vec![ObjectPart::Nothing, state]);
+        self.enter(Some(id), Form::Object(class, CallKind::Function), parts, outside)
+    }
+
+    /// The node of a tensor of a wrapper subclass.
+    fn wrapper(&mut self, id: ValueId, wrapper: Wrapper, outside: PathMark) -> Result<Visit> {
+        let Wrapper { class, content, state } = wrapper;
+        let name = self.path.text().to_owned();
+        let object = self.object;
+        self.mark_tensor();
+        let to = self.to.storages.chosen_decoding().dequantize;
+        let (located, requires_grad) = match (content, to) {
+            (Content::Whole(view), _) => {
+                match self.wrappers.iter_mut().find(|(known, ..)| *known == class) {
+                    Some((.., count)) => *count += 1,
+                    None => self.wrappers.push((class, name.clone(), 1)),
+                }
+                (self.to.storages.locate(self.to.catalog, object, &view), view.requires_grad)
+            }
+            (Content::Blocked(blocked), Some(to)) => {
+                (self.to.storages.dequantized_blocks(self.to.catalog, object, &blocked, to), false)
+            }
+            (Content::Piece(which), _) => {
+                return Err(Error::unsupported(format!("the file has {which} of a {class}"))
+                    .tensor(name)
+                    .expected(
+                        "a whole tensor: save full_tensor(), or a folder of torch.distributed.checkpoint, \
+                     which ferry reads",
+                    ));
+            }
+            (content, _) => {
+                let hint = match content {
+                    Content::Blocked(_) => "; -i dequantize=f32 gives its values",
+                    _ => "",
+                };
+                self.lose(LossKind::Tensor, &format!("a {class}: at most its parts are read{hint}"))?;
+                let entries = self.attributes_of(state)?;
+                return self.enter_object(id, class, entries, outside);
+            }
+        };
+        let located = located.map_err(|error| error.tensor(&name))?;
+        let Some(PlacedTensor { node, attributes }) = self.placed("", located, requires_grad)? else {
+            return self.to.catalog.node(Node::none()).map(Visit::Node);
+        };
+        let node = self.attributed(node, &attributes)?;
+        self.placed.tensors.push((name, node));
+        Ok(Visit::Node(node))
+    }
+
+    /// Lists the classes of tensors that are read as plain ones.
+    pub(super) fn report_wrappers(&mut self) -> Result<()> {
+        for (class, first, count) in std::mem::take(&mut self.wrappers) {
+            let why = match count {
+                1 => format!("a {class} is read as the plain tensor that it consists of"),
+                _ => format!(
+                    "{count} tensors of class {class} are read as the plain tensors that they consist of"
+                ),
+            };
+            let loss = Loss::new(LossKind::State, first, why);
+            self.to.catalog.loss(loss.severity(Severity::Changed))?;
+        }
+        Ok(())
+    }
+
+    /// The node of a tensor that the file does not hold as such.
+    pub(super) fn made(&mut self, entry: NamedEntry) -> Result<NodeId> {
+        let name = self.path.text().to_owned();
+        let (dtype, shape, bytes) = match entry {
+            NamedEntry::Made { dtype, shape, bytes } => (dtype, shape, bytes),
+            NamedEntry::JsonOfNumber { before, number } => {
+                let Some(number) = self.to.storages.number(
+                    self.to.catalog,
+                    self.object,
+                    number,
+                    self.to.source,
+                    self.to.context,
+                )?
+                else {
+                    self.lose(LossKind::Tensor, "a number that it contains is not read")?;
+                    return self.to.catalog.node(Node::none());
+                };
+                let text = format!("{before}{}}}", python_float(number));
+                (Dtype::U8, vec![text.len() as u64], text.into_bytes())
+            }
+            NamedEntry::Value(_) => return Err(Error::plugin("a value of the graph is not made")),
+        };
+        self.mark_tensor();
+        let unique = self.take_name(name.clone())?;
+        let storage = self.to.catalog.storage(Storage::inline(bytes))?;
+        let id = self.to.catalog.tensor(&unique, dtype, &shape, storage, 0)?;
+        let node = self.to.catalog.node(Node::tensor(id))?;
+        self.placed.tensors.push((name, node));
+        Ok(node)
     }
 
     /// The attributes in a subclass's state: a dict, a pair of dicts, or nothing.
@@ -157,6 +258,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 }
                 None => Ok(None),
             },
+            Rebuilt::Wrapper(wrapper) => self.lost(&format!("a {} inside another tensor", wrapper.class)),
             // A subclass's tensor is not one of a subclass itself.
             Rebuilt::Subclass(_) => self.lost("a subclass of a subclass"),
             Rebuilt::Lost(why) => self.lost(&why),
@@ -444,4 +546,15 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
         Ok(())
     }
+}
+
+/// A float as Python's JSON writes it: the exponent has two digits at least.
+fn python_float(number: f64) -> String {
+    let text = format!("{number:?}");
+    let Some((digits, exponent)) = text.split_once('e') else { return text };
+    let (sign, exponent) = match exponent.strip_prefix('-') {
+        Some(exponent) => ('-', exponent),
+        None => ('+', exponent),
+    };
+    format!("{digits}e{sign}{exponent:0>2}")
 }

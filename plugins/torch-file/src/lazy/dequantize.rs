@@ -4,11 +4,13 @@
 //! per tensor                  f32(q - zero_point) * f32(scale)
 //! per channel                 f32(f64(f32(q) - f32(zero_point)) * scale)
 //! per channel, float qparams  (f32(q) - f32(zero_point)) * f32(scale)
+//! blocks                      (f32(q) - f32(zero_point)) * f32(scale)
 //! ```
 //! Source: `aten/src/ATen/native/quantized/cpu/kernels/QuantizedOpKernels.cpp` of PyTorch; a Python
-//! session compared each of them with torch on random values.
+//! session compared each of them with torch on random values. For blocks: `quant_primitives.py` of
+//! torchao, which may compute in the 16 bits of the original weight.
 
-use super::{StoredView, as_usize};
+use super::StoredView;
 use half::{bf16, f16};
 use tensorferry_sdk::{ByteSink, Context, Dtype, Error, Result, Source};
 
@@ -41,6 +43,47 @@ pub(crate) enum Parameters {
         /// How many elements in a row have the same index.
         run: u64,
     },
+    /// One of each for each block of the elements.
+    Blocks {
+        scales: ChannelValues,
+        /// `None` for zeros.
+        zero_points: Option<ChannelValues>,
+        blocks: Blocks,
+    },
+}
+
+/// How the elements of a tensor are cut into blocks.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Blocks {
+    size: Vec<u64>,
+    block: Vec<u64>,
+}
+
+impl Blocks {
+    /// `None` unless blocks of this shape fill the tensor.
+    pub(crate) fn new(size: &[u64], block: &[u64]) -> Option<Self> {
+        let fills = |(size, block): (&u64, &u64)| *block > 0 && size.is_multiple_of(*block);
+        let all = size.len() == block.len() && size.iter().zip(block).all(fills);
+        all.then(|| Self { size: size.to_vec(), block: block.to_vec() })
+    }
+
+    /// How many there are along each dimension.
+    pub(crate) fn counts(&self) -> Vec<u64> {
+        self.size.iter().zip(&self.block).map(|(size, block)| size / block).collect()
+    }
+
+    /// The block of an element, and how many elements from it on lie side by side in that block.
+    fn at(&self, mut element: u64) -> (u64, u64) {
+        let (mut number, mut blocks, mut run) = (0, 1, None);
+        for (&size, &block) in self.size.iter().zip(&self.block).rev() {
+            let index = element % size;
+            element /= size;
+            run = run.or(Some(block - index % block));
+            number += index / block * blocks;
+            blocks *= size / block;
+        }
+        (number, run.unwrap_or(1))
+    }
 }
 
 /// The scales or zero points of channels: a tensor or a list.
@@ -54,7 +97,8 @@ pub(crate) enum ChannelValues {
 impl ChannelValues {
     /// Whether [`read`](Self::read) knows the dtype.
     pub(crate) fn reads(dtype: Dtype) -> bool {
-        matches!(dtype, Dtype::F64 | Dtype::F32 | Dtype::I64 | Dtype::I32)
+        let narrow = matches!(dtype, Dtype::BF16 | Dtype::F16 | Dtype::I8);
+        narrow || matches!(dtype, Dtype::F64 | Dtype::F32 | Dtype::I64 | Dtype::I32)
     }
 
     fn read(&self, source: &dyn Source, context: &dyn Context) -> Result<Vec<f64>> {
@@ -64,7 +108,11 @@ impl ChannelValues {
         };
         let bytes = view.read(source, context)?;
         let (eights, fours) = (bytes.as_chunks().0.iter(), bytes.as_chunks().0.iter());
+        let twos = bytes.as_chunks().0.iter();
         Ok(match view.dtype {
+            Dtype::I8 => bytes.iter().map(|&byte| byte.cast_signed().into()).collect(),
+            Dtype::F16 => twos.map(|&bytes| f16::from_le_bytes(bytes).into()).collect(),
+            Dtype::BF16 => twos.map(|&bytes| bf16::from_le_bytes(bytes).into()).collect(),
             Dtype::F32 => fours.map(|&bytes| f32::from_le_bytes(bytes).into()).collect(),
             Dtype::I32 => fours.map(|&bytes| i32::from_le_bytes(bytes).into()).collect(),
             // Beyond 53 bits a zero point is out of range anyway.
@@ -73,6 +121,30 @@ impl ChannelValues {
             _ => eights.map(|&bytes| f64::from_le_bytes(bytes)).collect(),
         })
     }
+}
+
+/// What each code of a float of 8 bits is; `None` for integers.
+fn float8_numbers(dtype: Dtype) -> Option<[f32; 256]> {
+    // Bits of the mantissa, the bias, and whether there are infinities.
+    let (mantissa, bias, has_infinities) = match dtype {
+        Dtype::F8_E4M3 => (3, 7, false),
+        Dtype::F8_E5M2 => (2, 15, true),
+        _ => return None,
+    };
+    let number = |code: u8| {
+        let (exponent, fraction) = (i32::from(code & 0x7f) >> mantissa, code & ((1 << mantissa) - 1));
+        let steps = f32::from(1_u8 << mantissa);
+        let size = match exponent {
+            31 if has_infinities && fraction == 0 => f32::INFINITY,
+            31 if has_infinities => f32::NAN,
+            15 if !has_infinities && fraction == 7 => f32::NAN,
+            0 => f32::from(fraction) / steps * 2_f32.powi(1 - bias),
+            _ => (1.0 + f32::from(fraction) / steps) * 2_f32.powi(exponent - bias),
+        };
+        if code & 0x80 == 0 { size } else { -size }
+    };
+    let codes: [u8; 256] = std::array::from_fn(|code| u8::try_from(code).unwrap_or(u8::MAX));
+    Some(codes.map(number))
 }
 
 /// The zero points that torch allows for a dtype.
@@ -86,9 +158,23 @@ fn zero_points_of(dtype: Dtype) -> std::ops::RangeInclusive<i64> {
 
 /// What one integer stands for.
 enum Rule {
-    PerTensor { scale: f32, zero_point: i32 },
-    PerChannel { scales: Vec<f64>, zero_points: Vec<f32> },
-    FloatPerChannel { scales: Vec<f32>, zero_points: Vec<f32> },
+    PerTensor {
+        scale: f32,
+        zero_point: i32,
+    },
+    PerChannel {
+        scales: Vec<f64>,
+        zero_points: Vec<f32>,
+    },
+    FloatPerChannel {
+        scales: Vec<f32>,
+        zero_points: Vec<f32>,
+    },
+    /// Codes that are floats of 8 bits.
+    Float8 {
+        numbers: [f32; 256],
+        scales: Vec<f32>,
+    },
 }
 
 impl Rule {
@@ -102,6 +188,7 @@ impl Rule {
             Self::FloatPerChannel { scales, zero_points } => {
                 (integer as f32 - zero_points[channel]) * scales[channel]
             }
+            Self::Float8 { numbers, scales } => numbers[(integer & 0xff) as usize] * scales[channel],
         }
     }
 }
@@ -114,12 +201,8 @@ impl Dequantized {
         context: &dyn Context,
     ) -> Result<()> {
         let rule = self.rule(source, context)?;
-        let (channels, run) = match self.parameters {
-            Parameters::PerTensor { .. } => (1, self.elements),
-            Parameters::PerChannel { channels, run, .. } => (as_usize(channels)?, run),
-        };
-        // The channel of the next element, and how many of its run are done.
-        let (mut channel, mut done) = (0, 0);
+        // The channel of the next element, and how many have it from there on.
+        let (mut channel, mut run) = (0, 0);
         let mut left = self.elements;
         let mut floats = Vec::new();
         let mut overflows = false;
@@ -129,7 +212,11 @@ impl Dequantized {
                 if left == 0 {
                     return;
                 }
+                if run == 0 {
+                    (channel, run) = self.channel_at(self.elements - left);
+                }
                 left -= 1;
+                run -= 1;
                 let float = rule.apply(integer, channel);
                 match self.to {
                     Dtype::F16 => {
@@ -140,11 +227,6 @@ impl Dequantized {
                     Dtype::BF16 => floats.extend_from_slice(&bf16::from_f32(float).to_le_bytes()),
                     _ => floats.extend_from_slice(&float.to_le_bytes()),
                 }
-                done += 1;
-                if done == run {
-                    done = 0;
-                    channel = if channel + 1 == channels { 0 } else { channel + 1 };
-                }
             });
             if overflows {
                 return Err(Error::unsupported("a quantized tensor stands for a number beyond F16")
@@ -154,9 +236,22 @@ impl Dequantized {
         })
     }
 
+    /// The channel or block of an element, and how many elements from it on have the same.
+    fn channel_at(&self, element: u64) -> (usize, u64) {
+        let (channel, run) = match &self.parameters {
+            Parameters::PerTensor { .. } => (0, self.elements),
+            Parameters::PerChannel { channels, run, .. } => {
+                (element / (*run).max(1) % (*channels).max(1), *run)
+            }
+            Parameters::Blocks { blocks, .. } => blocks.at(element),
+        };
+        // There are as many scales as channels, all of them in memory.
+        (usize::try_from(channel).unwrap_or(usize::MAX), run.max(1))
+    }
+
     fn integers(&self, stored: &[u8], take: &mut dyn FnMut(i32)) {
         match self.dtype {
-            Dtype::QI8 => stored.iter().for_each(|&byte| take(byte.cast_signed().into())),
+            Dtype::QI8 | Dtype::I8 => stored.iter().for_each(|&byte| take(byte.cast_signed().into())),
             Dtype::QI32 => stored.as_chunks().0.iter().for_each(|&bytes| take(i32::from_le_bytes(bytes))),
             Dtype::QU4X2 => {
                 stored.iter().flat_map(|&byte| [byte & 15, byte >> 4]).for_each(|q| take(q.into()));
@@ -189,6 +284,17 @@ impl Dequantized {
                         return Err(self.out_of_range(odd));
                     }
                     Rule::PerChannel { scales, zero_points: narrow(zero_points) }
+                }
+            }
+            Parameters::Blocks { scales, zero_points, .. } => {
+                let scales: Vec<f32> = narrow(scales.read(source, context)?);
+                match (float8_numbers(self.dtype), zero_points) {
+                    (Some(numbers), _) => Rule::Float8 { numbers, scales },
+                    (None, Some(zero_points)) => {
+                        let zero_points = narrow(zero_points.read(source, context)?);
+                        Rule::FloatPerChannel { scales, zero_points }
+                    }
+                    (None, None) => Rule::FloatPerChannel { zero_points: vec![0.0; scales.len()], scales },
                 }
             }
         })
@@ -259,6 +365,26 @@ mod tests {
         let floats = per_channel(&[0.1, 0.7], &[0.5, 1.5], true, 2);
         let expected = [2.5 * 0.1_f32, 6.5 * 0.1_f32, 3.5 * 0.7_f32];
         assert_eq!(dequantized(Dtype::QU8, &[3, 7, 5], 3, floats).unwrap(), expected);
+    }
+
+    #[test]
+    fn blocks_have_scales_of_their_own() {
+        let given = |numbers: &[f64]| ChannelValues::Given(numbers.iter().map(|n| n.to_bits()).collect());
+        let blocks = Blocks::new(&[2, 4], &[1, 2]).unwrap();
+        assert_eq!(blocks.counts(), [2, 2]);
+        let (scales, zero_points) = (given(&[1.0, 10.0, 100.0, 1000.0]), given(&[0.0, 1.0, 0.0, -1.0]));
+        let parameters =
+            |zero_points| Parameters::Blocks { scales: scales.clone(), zero_points, blocks: blocks.clone() };
+        let codes = [1, 2, 3, 4, 5, 6, 255, 8];
+        let expected = [1.0, 2.0, 20.0, 30.0, 500.0, 600.0, 0.0, 9000.0];
+        let made = dequantized(Dtype::I8, &codes, 8, parameters(Some(zero_points)));
+        assert_eq!(made.unwrap(), expected);
+        let made = dequantized(Dtype::F8_E4M3, &[0x38, 0xb8, 1, 0x7e, 0, 0, 0, 0x40], 8, parameters(None));
+        assert_eq!(made.unwrap(), [1.0, -1.0, 10.0 / 512.0, 4480.0, 0.0, 0.0, 0.0, 2000.0]);
+        assert!(Blocks::new(&[2, 3], &[1, 2]).is_none() && Blocks::new(&[2], &[0]).is_none());
+        let numbers = float8_numbers(Dtype::F8_E5M2).unwrap();
+        assert_eq!((numbers[0x3c], numbers[0x7b], numbers[1]), (1.0, 57344.0, 2_f32.powi(-16)));
+        assert!(numbers[0x7d].is_nan() && numbers[0xfc] == f32::NEG_INFINITY);
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod stored;
 mod sum;
 
 pub(crate) use dense::{Compressed, Dense, Indices};
-pub(crate) use dequantize::{ChannelValues, Dequantized, Parameters};
+pub(crate) use dequantize::{Blocks, ChannelValues, Dequantized, Parameters};
 pub(crate) use signs::Signs;
 pub(crate) use stored::StoredView;
 

@@ -6,6 +6,7 @@
 //! | `view.rs` | [`View`]: a tensor over a storage |
 //! | `quantized.rs` | [`Quantized`]: integers with scales |
 //! | `sparse.rs` | [`Sparse`]: values and where they belong |
+//! | `wrapper.rs` | [`Wrapper`]: classes whose tensors consist of other tensors |
 //!
 //! Source of the facts: `torch/_utils.py`, `torch/_tensor.py`; for what torch wrote before 1.0, the
 //! same files of its releases 0.1 to 0.4.
@@ -13,10 +14,12 @@
 mod quantized;
 mod sparse;
 mod view;
+mod wrapper;
 
 pub use quantized::{ChannelNumbers, Quantized, Scheme};
 pub use sparse::{Layout, Sparse};
 pub use view::View;
+pub use wrapper::{Blocked, Content, Wrapper};
 
 use crate::pickle::{CallKind, Global, Graph, ValueId};
 use tensorferry_sdk::{Error, Result};
@@ -37,6 +40,8 @@ pub enum Rebuilt {
     Array(ValueId),
     /// A tensor of a class of its own.
     Subclass(Box<Subclass>),
+    /// A tensor of a class that has no storage and consists of other tensors.
+    Wrapper(Box<Wrapper>),
     /// A tensor that cannot be described; why.
     Lost(String),
 }
@@ -50,6 +55,7 @@ impl Rebuilt {
         match self {
             Self::View(view) => Ok(view),
             Self::Subclass(subclass) => subclass.tensor.into_view(),
+            Self::Wrapper(wrapper) => wrapper.into_view(),
             Self::Quantized(_) => Err("a quantized tensor".to_owned()),
             Self::Sparse(_) => Err("a sparse tensor".to_owned()),
             Self::Nested(_) => Err("a nested tensor".to_owned()),
@@ -140,6 +146,7 @@ enum Function {
     Sparse,
     Nested,
     FromType,
+    Wrapper,
     OnDevice,
     OldClass,
     Lost(&'static str),
@@ -158,9 +165,7 @@ impl Function {
             ("torch._utils", "_rebuild_meta_tensor_no_storage") => {
                 Self::Lost("a meta tensor, which has no data")
             }
-            ("torch._utils", "_rebuild_wrapper_subclass") => {
-                Self::Lost("a wrapper subclass, which has no data of its own")
-            }
+            ("torch._utils", "_rebuild_wrapper_subclass") => Self::Wrapper,
             (
                 "torch._utils",
                 "_rebuild_device_tensor_from_numpy"
@@ -201,6 +206,10 @@ fn from_type(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
         return Err(wrong_kind("_rebuild_from_type_v2", "a function, a class and a tuple"));
     };
     let tensor = match Function::of(function) {
+        Some(Function::Wrapper) => {
+            let wrapper = Wrapper::of(graph, class, inner, state)?;
+            return Ok(Rebuilt::Wrapper(Box::new(wrapper)));
+        }
         Some(kind) if !matches!(kind, Function::FromType | Function::OldClass | Function::OnDevice) => {
             plain(graph, kind, inner)?
         }
@@ -258,6 +267,7 @@ fn plain(graph: &Graph, function: Function, arguments: &[ValueId]) -> Result<Reb
         Function::Lost(why) => or_lost(why.to_owned()),
         Function::OldClass => or_lost("a tensor of torch 0.1 without its storage".to_owned()),
         Function::FromType | Function::OnDevice => or_lost("a tensor inside another one".to_owned()),
+        Function::Wrapper => or_lost("a wrapper subclass without its class".to_owned()),
     }
 }
 

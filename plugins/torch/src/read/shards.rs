@@ -25,10 +25,10 @@ pub(super) fn read_indexed(reading: &mut Reading<'_, '_>, index: &Index) -> Resu
 pub(super) fn read(reading: &mut Reading<'_, '_>, files: &[&str], index: Option<&Index>) -> Result<NodeId> {
     let mut mappings = Vec::with_capacity(files.len());
     let (mut held, mut left_out) = (Vec::new(), Vec::new());
-    let context = reading.to.context;
-    let Destination { catalog, storages, names, .. } = &mut reading.to;
+    let Destination { catalog, storages, names, source, context } = &mut reading.to;
+    let (source, context) = (*source, *context);
     let mut joined = Joined::new(&mut **catalog);
-    let to = Destination { catalog: &mut joined, storages, names, context };
+    let to = Destination { catalog: &mut joined, storages, names, source, context };
     let mut parts = Reading {
         source: reading.source,
         to,

@@ -1,0 +1,285 @@
+//! Modules whose classes add something to their state dict that is not among their parameters and
+//! buffers. Each row of [`CLASSES`] states what `_save_to_state_dict` of a class adds.
+//!
+//! Source: `torch/ao/nn` of PyTorch 2.15, `bitsandbytes/nn/modules.py` and `functional.py` of
+//! bitsandbytes 0.50.
+
+use super::NamedEntry;
+use crate::pickle::{Global, Graph, Value, ValueId};
+use crate::rebuild;
+use std::collections::HashSet;
+use tensorferry_sdk::Dtype;
+
+/// What a class adds to its state dict.
+#[derive(Default)]
+pub(super) struct Added {
+    /// In the order of the state dict, under their names below the module's.
+    pub(super) entries: Vec<(String, NamedEntry)>,
+    /// The attributes that they come from.
+    attributes: Vec<&'static str>,
+    /// The parameters whose own attributes they come from.
+    parameters: HashSet<ValueId>,
+}
+
+impl Added {
+    /// Whether the attribute is in the state dict.
+    pub(super) fn takes(&self, attribute: &str) -> bool {
+        self.attributes.contains(&attribute)
+    }
+
+    /// Whether the attributes of a parameter are in the state dict.
+    pub(super) fn takes_state_of(&self, parameter: ValueId) -> bool {
+        self.parameters.contains(&parameter)
+    }
+}
+
+/// Classes, and what they add.
+struct ModuleClass {
+    /// The beginnings of their modules' names, of any release.
+    packages: &'static [&'static str],
+    /// The last part of the module's name; empty for any.
+    file: &'static str,
+    names: &'static [&'static str],
+    adds: &'static [Add],
+}
+
+/// One thing that a class adds.
+#[derive(Clone, Copy)]
+enum Add {
+    /// An attribute as it is.
+    Value(&'static str),
+    /// A tensor of one number, an attribute.
+    Number(&'static str),
+    /// The weight and the bias that an attribute has packed, as a tuple.
+    Unpacked(&'static str),
+    /// The weight that an attribute has packed.
+    UnpackedWeight(&'static str),
+    /// An item of the tuple that is the module's state.
+    Item(usize, &'static str),
+    /// The same, as a tensor of one number.
+    NumberItem(usize, &'static str),
+    /// The `quant_state` of the weight, a parameter of 4 bits.
+    QuantState,
+    /// The scales of the weight, a parameter of 8 bits.
+    Scb,
+}
+
+const QUANTIZED: &[&str] = &[
+    "torch.ao.nn.quantized.",
+    "torch.nn.quantized.",
+    "torch.ao.nn.intrinsic.quantized.",
+    "torch.nn.intrinsic.quantized.",
+];
+const BITSANDBYTES: &[&str] = &["bitsandbytes.nn."];
+const OUTPUT: &[Add] = &[Add::Number("scale"), Add::Number("zero_point")];
+const CONV: &[Add] = &[
+    Add::Item(10, "weight"),
+    Add::Item(11, "bias"),
+    Add::NumberItem(12, "scale"),
+    Add::NumberItem(13, "zero_point"),
+];
+
+static CLASSES: [ModuleClass; 11] = [
+    ModuleClass {
+        packages: QUANTIZED,
+        file: "linear",
+        names: &["LinearPackedParams"],
+        adds: &[Add::Value("dtype"), Add::Unpacked("_packed_params")],
+    },
+    ModuleClass { packages: QUANTIZED, file: "linear", names: &["Linear"], adds: OUTPUT },
+    ModuleClass {
+        packages: QUANTIZED,
+        file: "linear_relu",
+        names: &["LinearReLU", "LinearLeakyReLU", "LinearTanh"],
+        adds: OUTPUT,
+    },
+    ModuleClass {
+        packages: QUANTIZED,
+        file: "conv",
+        names: &["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"],
+        adds: CONV,
+    },
+    ModuleClass {
+        packages: QUANTIZED,
+        file: "conv_relu",
+        names: &["ConvReLU1d", "ConvReLU2d", "ConvReLU3d"],
+        adds: CONV,
+    },
+    ModuleClass { packages: QUANTIZED, file: "conv_add", names: &["ConvAdd2d", "ConvAddReLU2d"], adds: CONV },
+    ModuleClass {
+        packages: QUANTIZED,
+        file: "embedding_ops",
+        names: &["EmbeddingPackedParams"],
+        adds: &[Add::Value("dtype"), Add::UnpackedWeight("_packed_weight")],
+    },
+    ModuleClass { packages: QUANTIZED, file: "functional_modules", names: &["QFunctional"], adds: OUTPUT },
+    ModuleClass {
+        packages: QUANTIZED,
+        file: "rnn",
+        names: &["PackedParameter"],
+        adds: &[Add::Value("param")],
+    },
+    ModuleClass {
+        packages: QUANTIZED,
+        file: "rnn",
+        names: &["RNNCell", "LSTMCell", "GRUCell"],
+        adds: &[Add::Value("_packed_weight_ih"), Add::Value("_packed_weight_hh")],
+    },
+    ModuleClass {
+        packages: BITSANDBYTES,
+        file: "",
+        names: &["Linear4bit", "LinearFP4", "LinearNF4"],
+        adds: &[Add::QuantState],
+    },
+];
+
+static EIGHT_BITS: ModuleClass =
+    ModuleClass { packages: BITSANDBYTES, file: "", names: &["Linear8bitLt"], adds: &[Add::Scb] };
+
+/// What the class of a module with this state adds; `None` if it is not such a class, or if the state
+/// has another form than the class gives it.
+pub(super) fn added(graph: &Graph, class: &Global, state: ValueId) -> Option<Added> {
+    let file = class.module.rsplit('.').next().unwrap_or_default();
+    let row = CLASSES.iter().chain([&EIGHT_BITS]).find(|row| {
+        row.packages.iter().any(|package| class.module.starts_with(package))
+            && (row.file.is_empty() || row.file == file)
+            && row.names.contains(&&*class.name)
+    })?;
+    let mut added = Added::default();
+    for &add in row.adds {
+        add_entries(graph, state, add, &mut added)?;
+    }
+    Some(added)
+}
+
+fn add_entries(graph: &Graph, state: ValueId, add: Add, added: &mut Added) -> Option<()> {
+    let attribute = |name: &str| graph.entry(state, name);
+    let item = |index: usize| graph.tuple(state).and_then(|items| items.get(index).copied());
+    let (name, entry) = match add {
+        Add::Value(name) => (name, NamedEntry::Value(attribute(name)?)),
+        Add::Number(name) => (name, number(graph, attribute(name)?)?),
+        Add::Unpacked(name) => {
+            let packed = packed(graph, attribute(name)?)?;
+            graph.tuple(packed).filter(|pair| pair.len() == 2)?;
+            (name, NamedEntry::Value(packed))
+        }
+        Add::UnpackedWeight(name) => {
+            // `(version, tensors, doubles, integers)`
+            let packed = graph.tuple(packed(graph, attribute(name)?)?)?;
+            let &[weight] = graph.sequence(*packed.get(1)?)? else { return None };
+            (name, NamedEntry::Value(weight))
+        }
+        Add::Item(index, name) => {
+            added.entries.push((name.to_owned(), NamedEntry::Value(item(index)?)));
+            return Some(());
+        }
+        Add::NumberItem(index, name) => {
+            added.entries.push((name.to_owned(), number(graph, item(index)?)?));
+            return Some(());
+        }
+        Add::QuantState => return quant_state(graph, state, added),
+        Add::Scb => return scb(graph, state, added),
+    };
+    added.entries.push((name.to_owned(), entry));
+    added.attributes.push(name);
+    Some(())
+}
+
+/// What `torch.tensor` makes of a number; a tensor stays one.
+fn number(graph: &Graph, value: ValueId) -> Option<NamedEntry> {
+    #[expect(clippy::cast_possible_truncation, reason = "torch makes an F32 of a float")]
+    Some(match *graph.value(value) {
+        Value::Float(number) => NamedEntry::made(Dtype::F32, &[], &(number as f32).to_le_bytes()),
+        Value::Int(number) => NamedEntry::made(Dtype::I64, &[], &number.to_le_bytes()),
+        Value::Call(_) => NamedEntry::Value(value),
+        _ => return None,
+    })
+}
+
+/// What a `ScriptObject` of torch packs: its state is `(what it packs, the name of its class)`.
+fn packed(graph: &Graph, value: ValueId) -> Option<ValueId> {
+    let (class, call) = graph.called(value)?;
+    let &[packed, _] = graph.tuple(call.state?)? else { return None };
+    class.is("torch", "ScriptObject").then_some(packed)
+}
+
+/// The attributes of a module's weight: the last argument of the call that rebuilds the parameter.
+fn weight(graph: &Graph, state: ValueId) -> Option<(ValueId, ValueId)> {
+    let weight = graph.entry(graph.entry(state, "_parameters")?, "weight")?;
+    let (function, call) = graph.called(weight)?;
+    let &[_, _, _, attributes] = graph.tuple(call.arguments)? else { return None };
+    let attributes = graph.tuple(attributes).and_then(|pair| pair.first().copied()).unwrap_or(attributes);
+    rebuild::is_parameter(function).then_some((weight, attributes))
+}
+
+/// `QuantState.as_dict(packed=True)`.
+fn quant_state(graph: &Graph, state: ValueId, added: &mut Added) -> Option<()> {
+    let (weight, attributes) = weight(graph, state)?;
+    let of = graph.call(graph.entry(attributes, "quant_state")?)?.state?;
+    let tensor = |of, name| graph.entry(of, name).filter(|&value| *graph.value(value) != Value::None);
+    // Such a weight is packed for one processor.
+    if graph.entry(of, "packing_format_for_cpu").is_some_and(|flag| graph.bool(flag) != Some(false)) {
+        return None;
+    }
+    let dtype = |of| Some(graph.global(graph.entry(of, "dtype")?)?.name.to_string());
+    let count = |of, name| graph.count(graph.entry(of, name)?);
+    let kind = graph.text(graph.entry(of, "quant_type")?)?;
+    let shape = rebuild::counts(graph, graph.entry(of, "shape")?)?;
+    let mut entries = vec![("absmax", tensor(of, "absmax")?), ("quant_map", tensor(of, "code")?)];
+    let mut json = format!(
+        "{{\"quant_type\": {}, \"blocksize\": {}, \"dtype\": {}, \"shape\": {shape:?}",
+        quoted(kind)?,
+        count(of, "blocksize")?,
+        quoted(&dtype(of)?)?
+    );
+    let mut offset = None;
+    if let Some(nested) = tensor(of, "state2") {
+        let nested = graph.call(nested)?.state?;
+        entries.extend([
+            ("nested_absmax", tensor(nested, "absmax")?),
+            ("nested_quant_map", tensor(nested, "code")?),
+        ]);
+        json.push_str(&format!(
+            ", \"nested_blocksize\": {}, \"nested_dtype\": {}, \"nested_offset\": ",
+            count(nested, "blocksize")?,
+            quoted(&dtype(nested)?)?
+        ));
+        offset = Some(tensor(of, "offset")?);
+    }
+    for (name, value) in entries {
+        added.entries.push((format!("weight.{name}"), NamedEntry::Value(value)));
+    }
+    let entry = match offset {
+        Some(offset) => NamedEntry::JsonOfNumber { before: json, number: offset },
+        None => {
+            let json = json + "}";
+            NamedEntry::made(Dtype::U8, &[json.len() as u64], json.as_bytes())
+        }
+    };
+    added.entries.push((format!("weight.quant_state.bitsandbytes__{kind}"), entry));
+    added.attributes.push("quant_state");
+    added.parameters.insert(weight);
+    Some(())
+}
+
+/// `Linear8bitLt._save_to_state_dict`: the scales are an attribute of the weight, or of the module's state.
+fn scb(graph: &Graph, state: ValueId, added: &mut Added) -> Option<()> {
+    let (weight, attributes) = weight(graph, state)?;
+    let matmul = graph.call(graph.entry(state, "state")?)?.state?;
+    let scales = [attributes, matmul].into_iter().filter_map(|of| graph.entry(of, "SCB"));
+    let scales = scales.into_iter().find(|&scales| *graph.value(scales) != Value::None);
+    if graph.bool(graph.entry(matmul, "has_fp16_weights")?)? {
+        return None;
+    }
+    added.entries.push(("SCB".to_owned(), NamedEntry::Value(scales?)));
+    added.entries.push(("weight_format".to_owned(), NamedEntry::made(Dtype::U8, &[], &[0])));
+    added.attributes.push("state");
+    added.parameters.insert(weight);
+    Some(())
+}
+
+/// A short word as JSON; `None` if it has anything but letters, digits and underscores.
+fn quoted(word: &str) -> Option<String> {
+    let plain = word.len() <= 64 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    plain.then(|| format!("\"{word}\""))
+}
