@@ -6,7 +6,7 @@ use crate::archive::{Archive, Record};
 use crate::calls;
 use crate::described::{self, DescribedTensor};
 use crate::pickle::{self, Evaluated, Global, Graph, Value, ValueId};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use tensorferry_sdk::{ByteOrder, Error, Limits, Result, Source};
 
@@ -24,6 +24,8 @@ pub struct ObjectFile {
     globals: BTreeSet<String>,
     /// What the pickles beside the object would call.
     calls_beside: BTreeSet<String>,
+    /// The names of parameters and buffers of each class that the file itself declares.
+    declared: HashMap<String, HashSet<String>>,
     file_name: String,
     byte_order: ByteOrder,
     records: Records,
@@ -88,6 +90,7 @@ impl ObjectFile {
             calls_beside: BTreeSet::new(),
             graph,
             root,
+            declared: HashMap::new(),
             file_name: archive.file_name().to_owned(),
             byte_order,
             records: Records::Archive { archive: Arc::clone(archive), folder },
@@ -119,6 +122,7 @@ impl ObjectFile {
             root,
             globals: BTreeSet::new(),
             calls_beside: BTreeSet::new(),
+            declared: HashMap::new(),
             file_name: archive.file_name().to_owned(),
             byte_order,
             records: Records::Archive { archive: Arc::clone(archive), folder },
@@ -138,10 +142,23 @@ impl ObjectFile {
             root: object.root,
             globals,
             calls_beside: calls,
+            declared: HashMap::new(),
             file_name: file_name.to_owned(),
             byte_order: ByteOrder::Little,
             records: Records::Table(storages),
         }
+    }
+
+    /// The same object, whose file declares classes: by their paths, the names of their parameters and
+    /// buffers. Other tensors among the attributes of such an object are losses.
+    #[must_use]
+    pub fn declaring(self, declared: HashMap<String, HashSet<String>>) -> Self {
+        Self { declared, ..self }
+    }
+
+    /// The parameters and buffers of a class that the file declares.
+    pub(crate) fn declared(&self, class: &str) -> Option<&HashSet<String>> {
+        self.declared.get(class)
     }
 
     /// Every value of the object.

@@ -42,6 +42,8 @@ struct ClassLoss {
     first: String,
     count: usize,
     attributes: BTreeSet<String>,
+    /// Whether all is read that its class puts into a state dict.
+    is_known: bool,
 }
 
 /// The pieces of a module.
@@ -246,7 +248,9 @@ impl Walk<'_, '_, '_, '_> {
             Some(&index) => index,
             None => {
                 let (class, attributes) = (module.class.clone(), BTreeSet::new());
-                losses.classes.push(ClassLoss { class: class.clone(), first: path, count: 0, attributes });
+                let is_known = module.added.is_some() || module.class.starts_with("torch.nn.modules.");
+                let loss = ClassLoss { class: class.clone(), first: path, count: 0, attributes, is_known };
+                losses.classes.push(loss);
                 losses.by_class.insert(class, losses.classes.len() - 1);
                 losses.classes.len() - 1
             }
@@ -261,17 +265,27 @@ impl Walk<'_, '_, '_, '_> {
         Ok(())
     }
 
+    /// Notes that a value is read in its place.
+    pub(super) fn mark_read(&mut self, value: ValueId) {
+        self.modules.read.insert(value);
+    }
+
+    /// Notes an attribute of the object at the walk's place that is not read.
+    pub(super) fn note_beside(&mut self, key: ValueId, value: ValueId) -> Result<()> {
+        let path = self.path.text().to_owned();
+        let name = self.name_below(&path, key)?;
+        self.modules.besides.push((name, value));
+        Ok(())
+    }
+
     /// Says what of the modules is not in their state dicts: once for each class.
     pub(super) fn report_modules(&mut self) -> Result<()> {
-        for loss in std::mem::take(&mut self.modules).classes {
-            let ClassLoss { class, first, count, attributes } = loss;
+        for loss in std::mem::take(&mut self.modules.classes) {
+            let ClassLoss { class, first, count, attributes, is_known } = loss;
+            let what = if is_known { "state_dict()" } else { "parameters and buffers" };
             let mut why = match count {
-                1 => format!(
-                    "a module of class {class} is read as its parameters and buffers, without the class"
-                ),
-                _ => format!(
-                    "{count} modules of class {class} are read as their parameters and buffers, without the class"
-                ),
+                1 => format!("a module of class {class} is read as its {what}, without the class"),
+                _ => format!("{count} modules of class {class} are read as their {what}, without the class"),
             };
             if !attributes.is_empty() {
                 let named: Vec<&str> = attributes.iter().take(MOST_NAMED).map(String::as_str).collect();
@@ -303,7 +317,7 @@ impl Walk<'_, '_, '_, '_> {
                 if !TensorPlace::of(graph, id)?.is_some_and(|place| read.contains(&place)) {
                     let what = if is_array { "an array of numpy" } else { "a tensor" };
                     let why = format!(
-                        "{what} that a module has outside of its parameters, buffers and modules: it is not read"
+                        "{what} outside of the parameters, buffers and modules of a module: ferry does not read it"
                     );
                     self.to.catalog.loss(Loss::new(LossKind::Tensor, path, why))?;
                 }

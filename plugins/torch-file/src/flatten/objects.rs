@@ -3,6 +3,7 @@
 
 use super::{Children, Form, ObjectPart, Visit, Walk};
 use crate::calls::UnknownCall;
+use crate::known;
 use crate::names::PathMark;
 use crate::pickle::{Call, CallKind, Global, Value, ValueId};
 use crate::rebuild;
@@ -69,8 +70,12 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let mut parts =
             vec![if bare { ObjectPart::BareArguments(arguments) } else { ObjectPart::Arguments(arguments) }];
         let entries = || ObjectPart::Mapping(String::new(), Vec::new(), graph.last_of_each(&call.items));
+        let state = match (self.object.declared(&class), call.state) {
+            (Some(declared), Some(state)) => Some(self.declared_state(declared, state)?),
+            (_, state) => state.map(|state| self.state(state)),
+        };
         let rest = [
-            call.state.map(|state| self.state(state)),
+            state,
             (!call.items.is_empty()).then(entries),
             (!call.appended.is_empty()).then(|| ObjectPart::Listing(String::new(), &call.appended)),
             call.keywords.map(ObjectPart::Value),
@@ -174,6 +179,37 @@ impl<'g> Walk<'g, '_, '_, '_> {
         match self.graph.tuple(state) {
             Some(pair) if pair.len() == 2 && pair.iter().all(attributes) => ObjectPart::BareArguments(pair),
             _ => ObjectPart::Value(state),
+        }
+    }
+
+    /// The state of an object of TorchScript, without the tensors that are neither parameters nor buffers:
+    /// these are losses. What is packed in an object stays, as it is part of a state dict elsewhere.
+    fn declared_state(&mut self, declared: &HashSet<String>, state: ValueId) -> Result<ObjectPart<'g>> {
+        let graph = self.graph;
+        let Some(entries) = graph.entries(state) else { return Ok(self.state(state)) };
+        let mut kept = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            let is_declared = graph.text(key).is_none_or(|name| declared.contains(name));
+            if is_declared {
+                self.mark_read(value);
+            } else if self.is_plain_data(value) {
+                self.note_beside(key, value)?;
+                continue;
+            }
+            kept.push((key, value));
+        }
+        Ok(ObjectPart::Mapping(String::new(), Vec::new(), kept))
+    }
+
+    /// Whether the value is a tensor, an array, or a container of other values.
+    fn is_plain_data(&self, value: ValueId) -> bool {
+        match self.graph.value(value) {
+            Value::List(_) | Value::Tuple(_) | Value::Set(_) | Value::Dict(_) => true,
+            Value::Call(_) => {
+                self.graph.called(value).is_some_and(|(global, _)| known::rebuilds(global))
+                    || self.graph.entries(value).is_some()
+            }
+            _ => false,
         }
     }
 

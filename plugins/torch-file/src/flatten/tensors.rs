@@ -115,20 +115,24 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 (self.to.storages.dequantized_blocks(self.to.catalog, object, &blocked, to), false)
             }
             (Content::Piece(which), _) => {
-                return Err(Error::unsupported(format!("the file has {which} of a {class}"))
+                return Err(Error::unsupported(format!("the file has only {which} of a {class}"))
                     .tensor(name)
                     .expected(
                         "a whole tensor: save full_tensor(), or a folder of torch.distributed.checkpoint, \
-                     which ferry reads",
+                         which ferry reads",
                     ));
             }
             (content, _) => {
+                let entries = self.attributes_of(state)?;
+                let parts = match entries.is_empty() {
+                    true => "",
+                    false => "; its attributes are read as values of their own",
+                };
                 let hint = match content {
-                    Content::Blocked(_) => "; -i dequantize=f32 gives its values",
+                    Content::Blocked(_) => "; -i dequantize=f32 gives its elements",
                     _ => "",
                 };
-                self.lose(LossKind::Tensor, &format!("a {class}: at most its parts are read{hint}"))?;
-                let entries = self.attributes_of(state)?;
+                self.lose(LossKind::Tensor, &format!("ferry does not read a {class}{parts}{hint}"))?;
                 return self.enter_object(id, class, entries, outside);
             }
         };

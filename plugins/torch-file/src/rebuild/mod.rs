@@ -213,7 +213,11 @@ fn from_type(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
         Some(kind) if !matches!(kind, Function::FromType | Function::OldClass | Function::OnDevice) => {
             plain(graph, kind, inner)?
         }
-        _ => Rebuilt::Lost(format!("a {} that {} would rebuild", class.path(), function.path())),
+        _ => Rebuilt::Lost(format!(
+            "ferry does not read a {}, which {} rebuilds",
+            class.path(),
+            function.path()
+        )),
     };
     // A plain tensor with attributes has no class of its own.
     let is_plain = class.is("torch._tensor", "Tensor") || class.is("torch", "Tensor");

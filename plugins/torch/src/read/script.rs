@@ -7,12 +7,20 @@
 //! <root>/extra/                       files that the user put beside it
 //! <root>/traced_inputs.pkl            the inputs that a module was traced with
 //! ```
-//! A tensor is named by its attributes, as `state_dict()` names it. What is a parameter or a buffer,
-//! and what a plain attribute, stands in the program alone, so all of them are tensors here.
+//! A tensor is named by its attributes, as `state_dict()` names it. The program declares what is a
+//! parameter or a buffer, in lines at the beginning of each class:
+//!
+//! ```text
+//! class Linear(Module):
+//!   __parameters__ = ["weight", "bias", ]
+//!   __buffers__ = []
+//! ```
+//! A tensor that is a plain attribute is not in a state dict: it is a loss.
 //!
 //! Source of the facts: `torch/csrc/jit/serialization/export_module.cpp`.
 
 use super::{Reading, STATE_DICT};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tensorferry_sdk::{Loss, LossKind, Node, NodeId, Result};
 use tensorferry_torch_file::archive::{Archive, Method};
@@ -33,7 +41,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, archive: &Arc<Archive>) -> Res
     let mut entries = Vec::new();
     // Places may look alike (`d["1"]` and `d[1]`, or an attribute `constants`), and a mapping has a key once.
     let mut keys = Names::default();
-    let module = open(reading, archive, "data.pkl", "data/")?;
+    let module = open(reading, archive, "data.pkl", "data/")?.declaring(declared(reading, archive)?);
     for (name, tensor) in flatten(&module, module.root(), "", &mut reading.to)?.tensors {
         entries.push((reading.to.catalog.node(Node::text(&keys.take(&name)))?, tensor));
     }
@@ -62,6 +70,37 @@ fn open(
         ObjectFile::of_archive(reading.source, archive, pickle, folder, reading.to.context.limits())?;
     reading.list_globals(&object);
     Ok(object)
+}
+
+/// The parameters and buffers of each class of the program.
+fn declared(reading: &Reading<'_, '_>, archive: &Archive) -> Result<HashMap<String, HashSet<String>>> {
+    let mut classes = HashMap::new();
+    for (index, entry) in archive.entries().iter().enumerate() {
+        let path = entry.name.strip_prefix("code/").and_then(|path| path.strip_suffix(".py"));
+        let Some(path) = path else { continue };
+        let (member, limits) = (archive.member(index)?, reading.to.context.limits());
+        let code = member.front(reading.source, member.len, limits)?;
+        let module = path.replace('/', ".");
+        let mut class: Option<HashSet<String>> = None;
+        let mut name = String::new();
+        for line in String::from_utf8_lossy(&code).lines() {
+            if let Some(declared) = line.strip_prefix("class ") {
+                classes.extend(class.take().map(|class| (std::mem::take(&mut name), class)));
+                if let Some((declared, _)) = declared.split_once("(Module)") {
+                    (name, class) = (format!("{module}.{declared}"), Some(HashSet::new()));
+                }
+            } else if let Some(class) = &mut class
+                && let Some(list) = ["__parameters__", "__buffers__"]
+                    .iter()
+                    .find_map(|list| line.trim_start().strip_prefix(list)?.trim_start().strip_prefix('='))
+            {
+                // Names are quoted, and have no quotes.
+                class.extend(list.split('"').skip(1).step_by(2).map(str::to_owned));
+            }
+        }
+        classes.extend(class.map(|class| (name, class)));
+    }
+    Ok(classes)
 }
 
 /// `torch.jit.save(..., _extra_files)`: texts are metadata, under their names in the archive.
