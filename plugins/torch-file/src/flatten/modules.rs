@@ -311,8 +311,8 @@ impl Walk<'_, '_, '_, '_> {
             }
             let called = graph.called(id).map(|(global, _)| global);
             let is_array = called.is_some_and(numpy::makes_array);
-            let is_tensor =
-                called.is_some_and(|global| rebuild::is_rebuild(global) && !rebuild::is_parameter(global));
+            let is_parameter = rebuild::data_of_parameter(graph, id).is_some();
+            let is_tensor = !is_parameter && called.is_some_and(rebuild::is_rebuild);
             if is_array || is_tensor {
                 if !TensorPlace::of(graph, id)?.is_some_and(|place| read.contains(&place)) {
                     let what = if is_array { "an array of numpy" } else { "a tensor" };

@@ -1,6 +1,7 @@
 //! PyTorch's checkpoints, written and read in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod classes;
 mod common;
 mod conformance;
 mod containers;
