@@ -276,6 +276,7 @@ mod tensor;
 mod tensor_id;
 mod tree;
 mod typed_option;
+mod unique_names;
 mod value;
 mod view;
 
@@ -316,5 +317,6 @@ pub use tensor::{Data, Tensor};
 pub use tensor_id::TensorId;
 pub use tree::{Node, NodeId, NodeKind, Tree};
 pub use typed_option::TypedOption;
+pub use unique_names::UniqueNames;
 pub use value::Value;
 pub use view::{CatalogBytes, CatalogView, StorageView, TensorView};

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use tensorferry_hub::{Choice, Index, choose};
 use tensorferry_sdk::{
     CatalogSink, Context, Error, FileId, Loss, LossKind, Node, NodeId, NodeKind, NothingEncoded, Purpose,
-    Result, Source, Storage, StorageRange, TensorDecoder, TensorId, TensorReader,
+    Result, Source, Storage, StorageRange, TensorDecoder, TensorId, TensorReader, UniqueNames,
 };
 
 /// Reads files and sharded sets.
@@ -66,6 +66,8 @@ fn read_file(
     let is_alone = is_alone && !(context.purpose() == Purpose::FLAT && is_all_model(&document));
     let places = Places::of(&document);
     let mut paths = Vec::new();
+    // Keys may have dots: those of one file are told apart. A name that another file has is an error.
+    let mut names = UniqueNames::default();
     let mut nodes: Vec<Option<NodeId>> = Vec::with_capacity(document.items.len());
     for (id, item) in document.items.iter().enumerate() {
         let place = places.0[id];
@@ -85,7 +87,8 @@ fn read_file(
             let is_read = index.is_none_or(|index| index.reads(&path, name));
             paths.push(path);
             if is_read {
-                let node = tensor(&array, file, &places.path(&document, id, "."), catalog)?;
+                let name = names.take_for(catalog, places.path(&document, id, "."))?;
+                let node = tensor(&array, file, &name, catalog)?;
                 if is_alone { Some(catalog.node(node)?) } else { None }
             } else {
                 None

@@ -9,7 +9,7 @@ use crate::{dtype, zarr2, zarr3};
 use std::sync::Arc;
 use tensorferry_sdk::{
     CatalogSink, Context, Edges, Error, Grid, Limits, Loss, LossKind, Order, Result, Severity, Source,
-    Storage, StorageId, TensorId, Tiles, element_count,
+    Storage, StorageId, TensorId, Tiles, UniqueNames, element_count,
 };
 
 /// Chunks of one array.
@@ -24,6 +24,7 @@ pub(crate) struct Arrays<'a> {
     pub(crate) context: &'a dyn Context,
     /// What is decoded when it is read.
     pub(crate) encoded: Vec<Chunk>,
+    names: UniqueNames,
     counted: Counted,
 }
 
@@ -102,7 +103,23 @@ impl<'a> Arrays<'a> {
         catalog: &'a mut dyn CatalogSink,
         context: &'a dyn Context,
     ) -> Self {
-        Self { source, catalog, context, encoded: Vec::new(), counted: Counted::default() }
+        Self {
+            source,
+            catalog,
+            context,
+            encoded: Vec::new(),
+            names: UniqueNames::default(),
+            counted: Counted::default(),
+        }
+    }
+
+    /// The name of an item's array; a loss if another tensor has it already.
+    ///
+    /// # Errors
+    /// Returns a limit of the catalog's.
+    pub(crate) fn name(&mut self, item: &str, key: &str) -> Result<String> {
+        let wanted = if item.is_empty() { key.to_owned() } else { format!("{item}.{key}") };
+        self.names.take_for(self.catalog, wanted)
     }
 
     /// Describes the array at a key as a tensor; none, if there is no array. `stores_all`: none of its chunks was left out

@@ -6,7 +6,7 @@ use crate::locate::{Found, below, locate, names_a_tree, nothing};
 use crate::metadata::{Kind, METADATA, Metadata, STRINGS};
 use crate::span::check_path;
 use crate::store::Store;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{
     CatalogSink, Context, Entry, Error, Node, NodeId, NodeKind, Purpose, Result, Source, TensorDecoder,
     TensorReader,
@@ -86,17 +86,13 @@ fn hold_notes(source: &dyn Source, folder: &str) -> Result<()> {
     Ok(())
 }
 
-fn prefixed(item: &str, name: &str) -> String {
-    if item.is_empty() { name.to_owned() } else { format!("{item}.{name}") }
-}
-
 /// All arrays of a store that has no tree. Whether none of them is of an optimizer.
 fn read_arrays(arrays: &mut Arrays<'_>, store: &Store<'_>, item: &str, tree: &mut Branches) -> Result<bool> {
     let mut is_all_model = true;
     for key in store.arrays(arrays.context)? {
         arrays.context.check_cancelled()?;
         is_all_model &= !key.split(['.', '/']).any(|key| key == OPTIMIZER);
-        let name = prefixed(item, &key);
+        let name = arrays.name(item, &key)?;
         if let Some(id) = arrays.add(store, &key, &name, false)? {
             let node = arrays.catalog.node(Node::tensor(id))?;
             let path = [Some(item.to_owned()).filter(|item| !item.is_empty()), Some(key)];
@@ -139,6 +135,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
     };
     let texts: HashMap<&str, &str> = strings.texts().collect();
     let mut is_all_model = true;
+    let mut stored = HashSet::new();
     for leaf in &metadata.leaves {
         context.check_cancelled()?;
         is_all_model &= matches!(leaf.kind, Kind::Array) && leaf.path.iter().all(|(key, _)| key != OPTIMIZER);
@@ -146,7 +143,12 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
         let node = match leaf.kind {
             Kind::Array => {
                 check_path(&name).map_err(at)?;
-                let id = arrays.add(&store, &name, &prefixed(item, &name), metadata.stores_all)?;
+                if !stored.insert(name.clone()) {
+                    let why = "two arrays of the tree have the same name in the store, so that it holds only one of them";
+                    return Err(at(Error::unsupported(why).tensor(name)));
+                }
+                let unique = arrays.name(item, &name)?;
+                let id = arrays.add(&store, &name, &unique, metadata.stores_all)?;
                 let missing = || Error::malformed("an array of the tree is not there").tensor(&*name);
                 Child::Node(arrays.catalog.node(Node::tensor(id.ok_or_else(|| at(missing()))?))?)
             }

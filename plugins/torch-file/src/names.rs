@@ -4,14 +4,12 @@
 use crate::pickle::{Graph, Value, ValueId};
 use std::collections::HashMap;
 use std::fmt::Write;
+use tensorferry_sdk::{CatalogSink, Result, UniqueNames};
 
-/// The names that were given so far.
-///
-/// Each has the number from which on the next one like it is looked for: many tensors may want one
-/// name.
+/// The names that a file's tensors got, and those of tensors that are not read.
 #[derive(Debug, Default)]
 pub struct Names {
-    taken: HashMap<String, u64>,
+    given: UniqueNames,
     /// Tensors that are not read, and whether each was met.
     left_out: HashMap<String, bool>,
 }
@@ -33,23 +31,14 @@ impl Names {
         self.left_out.iter().filter(|(_, met)| **met).map(|(name, _)| name.as_str())
     }
 
-    /// The wanted name, if it is free: else the first of `wanted#2`, `wanted#3`, ... that is. The walk
-    /// is in a fixed order, so the same file gives the same names.
+    /// As [`UniqueNames::take`].
     pub fn take(&mut self, wanted: &str) -> String {
-        let Some(&taken) = self.taken.get(wanted) else {
-            self.taken.insert(wanted.to_owned(), 1);
-            return wanted.to_owned();
-        };
-        let mut number = taken;
-        loop {
-            number += 1;
-            let name = format!("{wanted}#{number}");
-            if !self.taken.contains_key(&name) {
-                self.taken.insert(wanted.to_owned(), number);
-                self.taken.insert(name.clone(), 1);
-                return name;
-            }
-        }
+        self.given.take(wanted)
+    }
+
+    /// As [`UniqueNames::take_for`].
+    pub(crate) fn take_for(&mut self, catalog: &mut dyn CatalogSink, wanted: String) -> Result<String> {
+        self.given.take_for(catalog, wanted)
     }
 }
 
@@ -161,16 +150,4 @@ fn push_quoted(name: &mut String, text: &str) {
     name.push('\'');
     name.push_str(text);
     name.push('\'');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_taken_name_is_numbered() {
-        let mut names = Names::default();
-        let given = ["a", "a#2", "a", "a", "a#2"].map(|wanted| names.take(wanted));
-        assert_eq!(given, ["a", "a#2", "a#3", "a#4", "a#2#2"]);
-    }
 }

@@ -312,12 +312,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
 
     fn take_name(&mut self, wanted: String) -> Result<String> {
         self.count_path_bytes(wanted.len(), wanted.len())?;
-        let name = self.to.names.take(&wanted);
-        if name != wanted {
-            let why = format!("another tensor has this name; it is {name:?} now");
-            self.to.catalog.loss(Loss::new(LossKind::Name, wanted, why))?;
-        }
-        Ok(name)
+        self.to.names.take_for(self.to.catalog, wanted)
     }
 
     /// A tensor of one number.

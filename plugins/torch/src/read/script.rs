@@ -22,9 +22,9 @@
 use super::{Reading, STATE_DICT};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use tensorferry_sdk::{Loss, LossKind, Node, NodeId, Result};
+use tensorferry_sdk::{Loss, LossKind, Node, NodeId, Result, UniqueNames};
 use tensorferry_torch_file::archive::{Archive, Method};
-use tensorferry_torch_file::{Names, ObjectFile, flatten};
+use tensorferry_torch_file::{ObjectFile, flatten};
 
 const CONSTANTS: &str = "constants";
 
@@ -40,7 +40,7 @@ pub(super) fn is_script(archive: &Archive) -> bool {
 pub(super) fn read(reading: &mut Reading<'_, '_>, archive: &Arc<Archive>) -> Result<NodeId> {
     let mut entries = Vec::new();
     // Places may look alike (`d["1"]` and `d[1]`, or an attribute `constants`), and a mapping has a key once.
-    let mut keys = Names::default();
+    let mut keys = UniqueNames::default();
     let module = open(reading, archive, "data.pkl", "data/")?.declaring(declared(reading, archive)?);
     for (name, tensor) in flatten(&module, module.root(), "", &mut reading.to)?.tensors {
         entries.push((reading.to.catalog.node(Node::text(&keys.take(&name)))?, tensor));

@@ -1,0 +1,57 @@
+//! A reader that joins the keys of nested containers may get one name twice: `{"a.b": x, "a": {"b": y}}`.
+
+use crate::{CatalogSink, Loss, LossKind, Result};
+use std::collections::HashMap;
+
+/// The names that a reader has given its tensors.
+///
+/// Each has the number from which on the next one like it is looked for: many tensors may want one
+/// name.
+#[derive(Debug, Default)]
+pub struct UniqueNames(HashMap<String, u64>);
+
+impl UniqueNames {
+    /// Returns the wanted name if no tensor has it, otherwise the first of `wanted#2`, `wanted#3`, ...
+    /// that is free. The same order of calls gives the same names.
+    pub fn take(&mut self, wanted: &str) -> String {
+        let Some(&taken) = self.0.get(wanted) else {
+            self.0.insert(wanted.to_owned(), 1);
+            return wanted.to_owned();
+        };
+        let mut number = taken;
+        loop {
+            number += 1;
+            let name = format!("{wanted}#{number}");
+            if !self.0.contains_key(&name) {
+                self.0.insert(wanted.to_owned(), number);
+                self.0.insert(name.clone(), 1);
+                return name;
+            }
+        }
+    }
+
+    /// As [`take`](Self::take), with a loss if the tensor gets another name.
+    ///
+    /// # Errors
+    /// Returns a limit of the catalog's.
+    pub fn take_for(&mut self, catalog: &mut dyn CatalogSink, wanted: String) -> Result<String> {
+        let name = self.take(&wanted);
+        if name != wanted {
+            let why = format!("another tensor has this name; it is {name:?} now");
+            catalog.loss(Loss::new(LossKind::Name, wanted, why))?;
+        }
+        Ok(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_name_is_numbered() {
+        let mut names = UniqueNames::default();
+        let given = ["a", "a#2", "a", "a", "a#2"].map(|wanted| names.take(wanted));
+        assert_eq!(given, ["a", "a#2", "a#3", "a#4", "a#2#2"]);
+    }
+}
