@@ -35,9 +35,13 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     Ok(match (is_object, named) {
         (true, true) => Score::CERTAIN,
         // One line is one document too: `config.json`, minified.
-        (true, false) if lines.next().is_none() => Score::NO,
-        (true, false) if has_suffix(stem, LOOSE_SUFFIX) => Score::LIKELY,
-        (true, false) => Score(20),
+        (true, false) => match lines.next() {
+            None => Score::NO,
+            Some(_) if has_suffix(stem, LOOSE_SUFFIX) => Score::LIKELY,
+            // A line of JSON may be the beginning of a binary file: equinox writes such files.
+            Some(second) if second.starts_with(b"{") => Score(20),
+            Some(_) => Score::NO,
+        },
         (false, true) if is_cut => Score::LIKELY,
         // An empty file is a table without rows.
         (false, true) => Score::MAYBE,
@@ -66,6 +70,7 @@ mod tests {
         assert_eq!(of_file("config.json", b"{\"a\":1}\n"), Score::NO);
         assert_eq!(of_file("log", b"{\"a\":1}\n"), Score::NO);
         assert!(of_file("log", b"{\"a\":1}\n{\"a\":2}\n") > Score::NO);
+        assert_eq!(of_file("model.eqx", b"{\"a\":1}\n\x93NUMPY\x01\0v\0{'descr': '<f4'}\n"), Score::NO);
         assert_eq!(of_file("config.json", b"{\n  \"a\": 1\n}\n"), Score::NO);
         assert_eq!(of_file("a.bin", b"{\"a\":"), Score::NO);
         let long = format!("{{\"a\": \"{}", "x".repeat(100_000));

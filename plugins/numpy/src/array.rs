@@ -2,15 +2,15 @@
 
 use crate::dtype::Element;
 use crate::encoded::{ArrayBytes, Encoded, FieldBytes, collect};
-use crate::header::{Descr, Header};
+use crate::header::{Descr, Header, MAGIC};
 use crate::options::ReadOptions;
 use crate::strings;
 use crate::structure::Structure;
 use tensorferry_sdk::{
     Block, ByteOrder, CatalogSink, Context, Digest, Dtype, Error, Loss, LossKind, Order, Region, Result,
-    Severity, Source, Storage, StorageId, row_major_strides,
+    Severity, Source, Storage, StorageId, UniqueNames, row_major_strides,
 };
-use tensorferry_zip::{Member, Method};
+use tensorferry_zip::{Extent, Member, Method};
 
 /// A catalog that is filled with arrays.
 pub(crate) struct Arrays<'a> {
@@ -22,6 +22,7 @@ pub(crate) struct Arrays<'a> {
     pub(crate) encoded: Vec<Encoded>,
     /// Bytes that deflated members have beyond those that are stored.
     pub(crate) expanded: u64,
+    pub(crate) names: UniqueNames,
 }
 
 /// How a tensor's elements lie in its storage.
@@ -36,11 +37,11 @@ struct Lie<'s> {
 }
 
 impl Arrays<'_> {
-    /// Adds the array that these bytes are.
+    /// Adds the array that these bytes begin with; the number of bytes after it.
     ///
     /// # Errors
     /// Malformed, if they are none, or not all there; unsupported, if a tensor cannot hold it; a limit; i/o.
-    pub(crate) fn add(&mut self, name: &str, array: &ArrayBytes) -> Result<()> {
+    pub(crate) fn add(&mut self, name: &str, array: &ArrayBytes) -> Result<u64> {
         let limits = self.context.limits();
         let header = Header::read(limits, &|len| array.front(self.source, len, limits))?;
         let data_len = header.data_len()?;
@@ -65,11 +66,55 @@ impl Arrays<'_> {
                 )));
             }
         }
-        if after > 0 {
-            let why = format!("{after} bytes follow the array; numpy.load does not read them either");
+        Ok(after)
+    }
+
+    /// Adds the arrays of a file, one after the other. Several are numbered, as they have no names.
+    ///
+    /// # Errors
+    /// As of [`add`](Self::add), with the offset of the array.
+    pub(crate) fn add_all(&mut self, name: &str, file: Extent) -> Result<()> {
+        let (mut start, mut number) = (0, 0_u64);
+        loop {
+            self.context.check_cancelled()?;
+            let array = file.after(start);
+            let rest = self.length(array)?;
+            let is_several = number > 0 || self.is_array(array.after(array.len - rest))?;
+            let name = if is_several { format!("{name}.{number}") } else { name.to_owned() };
+            let this = Extent { len: array.len - rest, ..array };
+            self.add(&name, &ArrayBytes::File(this)).map_err(|error| {
+                if start == 0 {
+                    error
+                } else {
+                    error.tensor(&name).context(format!("array {number}, at byte {start}"))
+                }
+            })?;
+            start += this.len;
+            number += 1;
+            if !self.is_array(file.after(start))? {
+                break;
+            }
+        }
+        if start < file.len {
+            let why = format!(
+                "{} bytes follow it, and are not an array: ferry does not read them",
+                file.len - start
+            );
             self.catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
         }
         Ok(())
+    }
+
+    /// How many bytes follow an array.
+    fn length(&self, file: Extent) -> Result<u64> {
+        let (limits, array) = (self.context.limits(), ArrayBytes::File(file));
+        let header = Header::read(limits, &|len| array.front(self.source, len, limits))?;
+        Ok((file.len - header.len).saturating_sub(header.data_len()?))
+    }
+
+    fn is_array(&self, file: Extent) -> Result<bool> {
+        let mut start = [0; MAGIC.len()];
+        Ok(file.read_start(self.source, &mut start)? == MAGIC)
     }
 
     fn add_elements(
@@ -206,6 +251,7 @@ impl Arrays<'_> {
     ) -> Result<()> {
         let logical = strings::logical(elements, element, order, shape, self.context.limits())?;
         let storage = self.catalog.storage(Storage::inline(logical))?;
+        let name = &self.names.take_for(self.catalog, name.to_owned())?;
         self.catalog.tensor(name, Dtype::STR, shape, storage, 0).map(drop)
     }
 
@@ -246,6 +292,7 @@ impl Arrays<'_> {
         offset: u64,
     ) -> Result<()> {
         let shape = [lie.shape, lie.inner].concat();
+        let name = &self.names.take_for(self.catalog, name.to_owned())?;
         if lie.order == Order::C || lie.shape.len() < 2 || shape.contains(&0) {
             return self.catalog.tensor(name, dtype, &shape, storage, offset).map(drop);
         }

@@ -8,7 +8,7 @@ use crate::{ARCHIVE_SUFFIX, ARRAY_SUFFIX};
 use tensorferry_hub::{only_file, refuse_part};
 use tensorferry_sdk::file_name::{has_any_suffix, strip_suffix};
 use tensorferry_sdk::{
-    CatalogSink, Context, ErrorKind, Loss, LossKind, Result, Source, TensorDecoder, TensorReader,
+    CatalogSink, Context, ErrorKind, Loss, LossKind, Result, Source, TensorDecoder, TensorReader, UniqueNames,
 };
 use tensorferry_zip::{Archive, EMPTY_MAGIC, Extent, MAGIC, Names};
 
@@ -28,13 +28,20 @@ impl TensorReader for Reader {
         if has_any_suffix(name, [ARCHIVE_SUFFIX]) && !self.options.shard_is_alone {
             refuse_part(source, name, context)?;
         }
-        let mut arrays =
-            Arrays { source, catalog, context, options: self.options, encoded: Vec::new(), expanded: 0 };
+        let mut arrays = Arrays {
+            source,
+            catalog,
+            context,
+            options: self.options,
+            encoded: Vec::new(),
+            expanded: 0,
+            names: UniqueNames::default(),
+        };
         let extent = Extent::whole(source, source.open(name)?);
         let read = if is_archive(source, extent)? {
             read_archive(&mut arrays, extent)
         } else {
-            arrays.add(stem(name), &ArrayBytes::File(extent))
+            arrays.add_all(stem(name), extent)
         };
         read.map_err(|error| error.file(name))?;
         Ok(Box::new(arrays.encoded))
@@ -78,9 +85,15 @@ fn read_archive(arrays: &mut Arrays<'_>, extent: Extent) -> Result<()> {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 arrays.catalog.loss(Loss::new(LossKind::Tensor, name, error.message()))?;
             }
-            added => added.map_err(|error| {
-                error.offset(offset).context(format!("zip entry {:?}", entry.name)).tensor(name)
-            })?,
+            added => {
+                let after = added.map_err(|error| {
+                    error.offset(offset).context(format!("zip entry {:?}", entry.name)).tensor(name)
+                })?;
+                if after > 0 {
+                    let why = format!("{after} bytes follow it in its member: ferry does not read them");
+                    arrays.catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
+                }
+            }
         }
     }
     Ok(())

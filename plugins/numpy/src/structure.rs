@@ -1,6 +1,9 @@
 //! A structure is a dtype of named fields: a row of a table. numpy writes it as a list of tuples,
 //! `[('id', '<i4'), ('w', '<f8', (2,)), ('', '|V4')]`, the last of them padding; a field's name may be a
-//! pair of a title and a name, its descr another list.
+//! pair of a title and a name, its descr another list, or a pair of a descr and a shape.
+//!
+//! Only bytes of no type (`V`) are padding if their name is empty, as `numpy.lib.format.descr_to_dtype`
+//! has it: another field without a name is a field.
 
 use crate::dtype::{self, Element};
 use crate::literal::Literal;
@@ -9,7 +12,7 @@ use tensorferry_sdk::{Error, Result};
 /// A dtype of named fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Structure {
-    /// The fields that have a name; those of a structure in it are called `outer.inner`.
+    /// The fields that are not padding; those of a structure in it are called `outer.inner`.
     pub(crate) fields: Vec<Field>,
     /// Bytes of a row.
     pub(crate) width: u64,
@@ -44,22 +47,32 @@ impl Structure {
     fn add(&mut self, list: &[Literal], prefix: &str) -> Result<()> {
         for item in list {
             let Literal::Tuple(parts) = item else { return Err(malformed("a tuple for each field")) };
-            let (name, descr, shape) = match &**parts {
+            let (name, mut descr, mut shape) = match &**parts {
                 [name, descr] => (name, descr, Vec::new()),
                 [name, descr, shape] => (name, descr, dimensions(shape)?),
                 _ => return Err(malformed("a name, a descr and perhaps a shape")),
             };
-            let name = match name {
-                Literal::Text(name) => name,
+            let (name, has_title) = match name {
+                Literal::Text(name) => (name, false),
                 Literal::Tuple(pair) => match &**pair {
-                    [Literal::Text(_), Literal::Text(name)] => name,
+                    [Literal::Text(_), Literal::Text(name)] => (name, true),
                     _ => return Err(malformed("a title and a name")),
                 },
                 _ => return Err(malformed("a field's name")),
             };
             let path = format!("{prefix}{name}");
+            // A sub-array, of which each element may be one again.
+            while let Literal::Tuple(pair) = descr {
+                let [inner, inner_shape] = &**pair else { return Err(malformed("a descr and a shape")) };
+                shape.extend(dimensions(inner_shape)?);
+                descr = inner;
+            }
             match descr {
-                Literal::Text(descr) => self.push(path, name.is_empty(), dtype::parse(descr)?, shape)?,
+                Literal::Text(descr) => {
+                    let element = dtype::parse(descr)?;
+                    let is_padding = name.is_empty() && !has_title && matches!(element, Element::Void(_));
+                    self.push(path, is_padding, element, shape)?;
+                }
                 Literal::List(inner) if shape.is_empty() => self.add(inner, &format!("{path}."))?,
                 Literal::List(_) => return Err(Error::unsupported("an array of structures in a structure")),
                 _ => return Err(malformed("a field's descr")),
