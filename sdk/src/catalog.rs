@@ -83,10 +83,17 @@ impl Catalog {
         &self.losses
     }
 
-    /// The format that the tensors came from.
+    /// The format that the tensors and the tree came from; empty if a step gave the tree other keys.
     #[must_use]
     pub fn origin(&self) -> &str {
         &self.origin
+    }
+
+    /// The same catalog, of which nothing says what format its tree is like: for a step that gives the
+    /// tree other keys.
+    #[must_use]
+    pub fn without_origin(self) -> Self {
+        Self { origin: String::new(), ..self }
     }
 
     /// The functions and classes that the input names for its reader to call.

@@ -127,7 +127,7 @@ pub trait CatalogView: Send + Sync {
     /// A plugin error, if there is none of this id.
     fn node(&self, id: NodeId) -> Result<Node>;
 
-    /// The id of the format that the tensors came from.
+    /// The id of the format that the tensors and the tree came from; empty if a step gave the tree other keys.
     fn origin(&self) -> String;
 
     /// Fills `buffer` with a tensor's logical bytes (row-major, little-endian) from `offset`. For

@@ -143,5 +143,6 @@ fn root_folder(path: &str) -> &str {
 fn side_record(catalog: &dyn CatalogView) -> Option<SideRecord> {
     let record =
         SideRecord { origin: catalog.origin(), metadata: catalog.metadata_texts().into_iter().collect() };
-    (record.origin != OWN_ID || !record.metadata.is_empty()).then_some(record)
+    let has_origin = ![OWN_ID, ""].contains(&&*record.origin);
+    (has_origin || !record.metadata.is_empty()).then_some(record)
 }

@@ -31,6 +31,11 @@ pub(super) fn unchanged(catalog: &Catalog) -> impl Iterator<Item = StepTensor> +
 pub(super) fn rebuild(catalog: Catalog, tensors: Vec<StepTensor>, effects: &mut Effects) -> Result<Catalog> {
     let limits = catalog.limits().clone();
     let tree = follow(&catalog, &tensors, &limits, effects)?;
+    let has_new_names = tensors.iter().any(|new| {
+        new.old.is_none_or(|old| catalog.tensor(old).is_none_or(|old| old.name != new.tensor.name))
+    });
+    // New keys are names with dots, which the tree of the original format had no need of.
+    let catalog = if tree.is_some() && has_new_names { catalog.without_origin() } else { catalog };
     catalog.with_tensors(tensors.into_iter().map(|new| new.tensor).collect(), tree, &limits)
 }
 
