@@ -48,6 +48,12 @@ impl Architecture {
         words.join(", ")
     }
 
+    /// The classes of transformers that are known.
+    #[must_use]
+    pub fn classes() -> String {
+        KNOWN.map(|known| known.class).join(", ")
+    }
+
     /// Whether a tensor holds what a program computes for itself: older versions of transformers saved it.
     #[must_use]
     pub fn is_computed(name: &str) -> bool {

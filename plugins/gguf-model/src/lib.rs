@@ -33,7 +33,21 @@ pub use weights::has_name;
 
 use config::Config;
 use folder::Folder;
+use serde_json::Value as Json;
 use tensorferry_sdk::{Limits, Result, Source};
+
+/// Returns the class, or the family, that a folder's `config.json` names, if the folder is a model of transformers.
+///
+/// # Errors
+/// Returns an error if `config.json` is not JSON, or cannot be read.
+pub fn family(source: &dyn Source, limits: &Limits) -> Result<Option<String>> {
+    let Some(json) = (Folder { source, limits }).json("config.json")? else { return Ok(None) };
+    let class = json.get("architectures").and_then(|classes| classes.get(0)).and_then(Json::as_str);
+    let model_type = json.get("model_type").and_then(Json::as_str);
+    Ok(class
+        .map(|class| format!("architectures {class}"))
+        .or_else(|| model_type.map(|name| format!("model_type {name}"))))
+}
 
 /// A Hugging Face model folder whose architecture is known.
 pub struct HfModel<'a> {

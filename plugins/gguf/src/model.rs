@@ -4,7 +4,7 @@
 use crate::ARCHITECTURE_KEY;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tensorferry_gguf_model::{Architecture, FREQUENCIES, HfModel, has_name};
+use tensorferry_gguf_model::{Architecture, FREQUENCIES, HfModel, family, has_name};
 use tensorferry_sdk::{
     CatalogView, Context, Dtype, Error, LayoutSink, Loss, LossKind, Result, Source, Value,
 };
@@ -68,6 +68,27 @@ pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<
     Ok(steps)
 }
 
+/// Refuses a model folder of transformers whose tensors have no names of llama.cpp: no program loads such a file.
+///
+/// # Errors
+/// Returns an error of kind unsupported that lists the known architectures; i/o.
+pub(crate) fn check_is_known(catalog: &dyn CatalogView, context: &dyn Context) -> Result<()> {
+    let Some(folder) = context.input_folder()? else { return Ok(()) };
+    let is_of_llama_cpp = catalog.metadata().iter().any(|(key, _)| key == ARCHITECTURE_KEY)
+        || catalog.tensor_ids().any(|id| is_named_by_llama_cpp(catalog.tensor(id).name));
+    if is_of_llama_cpp {
+        return Ok(());
+    }
+    let Some(found) = family(&*folder, context.limits())? else { return Ok(()) };
+    Err(Error::unsupported("ferry does not know llama.cpp's names for the tensors of this architecture")
+        .file(CONFIG)
+        .expected(format!(
+            "{}; or -o names=keep, which writes the tensors under their own names in a file that llama.cpp does not load",
+            Architecture::classes()
+        ))
+        .found(found))
+}
+
 /// What the file says of the model in the input's folder, whose tensors have llama.cpp's names by now; `None` if it is
 /// not known, which is a loss, or is not one. Without `asks_for_metadata` nobody needs that.
 ///
@@ -107,11 +128,8 @@ pub(crate) fn of_folder(
         return Ok(Some(model));
     }
     // It was opened to see what it is, so that the host takes it for held.
-    if has(catalog, EMBEDDINGS[0]) && folder.contains(CONFIG)? {
-        let why = format!(
-            "GGUF has no place for it: names and metadata of {} alone are known here",
-            Architecture::known()
-        );
+    if folder.contains(CONFIG)? {
+        let why = format!("GGUF has no place for it: ferry writes the metadata of {}", Architecture::known());
         layout.loss(Loss::new(LossKind::Sidecar, CONFIG, why))?;
     }
     Ok(None)
@@ -120,6 +138,11 @@ pub(crate) fn of_folder(
 /// The name and shape of the tensor of frequencies' factors.
 pub(crate) fn frequencies(bytes: &[u8]) -> (&'static str, [u64; 1]) {
     (FREQUENCIES, [bytes.len() as u64 / 4])
+}
+
+/// Returns whether llama.cpp has tensors of such a name.
+pub(crate) fn is_named_by_llama_cpp(name: &str) -> bool {
+    is_embeddings(name) || name.starts_with("blk.") || name.contains(".blk.")
 }
 
 /// Whether this is the name of what a language model's file has.

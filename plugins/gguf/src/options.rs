@@ -34,8 +34,8 @@ const KEEPS_NAMES: TypedOption<bool> = TypedOption::choice(
     Writer,
     "names",
     &[("auto", false), ("keep", true)],
-    "what tensors are called: auto as llama.cpp does, with rows in its order and the metadata that it loads a model by, \
-     where the input is a model folder of transformers that is known (Llama, Mistral, Qwen 2 and 3); keep as they are",
+    "names of the tensors: auto gives those of llama.cpp, with its order of rows and its metadata, to a model folder of \
+     transformers (Llama, Mistral, Qwen 2 and 3), and refuses other architectures; keep leaves them as they are",
 );
 const LIKE: TypedOption<Option<String>> = TypedOption::source(
     Writer,
@@ -52,8 +52,8 @@ const SET: TypedOption<Vec<String>> = TypedOption::list(
 const QUANTIZE: TypedOption<Vec<String>> = TypedOption::list(
     Writer,
     "quantize",
-    "make blocks of floats: q8_0, q4_0, q4_1, q5_0, q5_1, tq1_0, tq2_0 or mxfp4, with F32 for tensors of one dimension \
-     and F16 where rows are no whole blocks, as llama.cpp has it; or GLOB=TYPE, of which the first that matches counts",
+    "quantize floats to q8_0, q4_0, q4_1, q5_0, q5_1, tq1_0, tq2_0 or mxfp4; with GLOB=TYPE, the first glob that matches \
+     counts; as in llama.cpp, norms, biases, routers and convolutions become F32, and rows that are not whole blocks F16",
 );
 
 /// What the format declares.

@@ -105,6 +105,11 @@ impl Rules {
         self.of_glob(name).or(self.rest).map(Method::ggml_type).transpose()
     }
 
+    /// Returns whether a glob names a tensor that stays F32 for llama.cpp.
+    pub(crate) fn overrules(&self, name: &str, shape: &[u64]) -> bool {
+        self.of_glob(name).is_some() && f32_only(name, shape).is_some()
+    }
+
     /// What the rules say of globs that no name matches, as the user wrote them.
     pub(crate) fn unmatched(&self, names: &[&str]) -> Vec<String> {
         let is_none = |(glob, _): &&(GlobMatcher, _)| !names.iter().any(|name| glob.is_match(name));
@@ -116,12 +121,12 @@ impl Rules {
         self.globs.iter().find(|(glob, _)| glob.is_match(name)).map(|(_, method)| *method)
     }
 
-    /// What becomes of a tensor; `None`, if it stays as it is. What a glob names is of that type. Of the rest, what
-    /// has one dimension, or is a norm, becomes F32, and what has no rows of whole blocks F16, as
-    /// `convert_hf_to_gguf.py` of llama.cpp does it.
+    /// Returns what becomes of a tensor; `None`, if it stays as it is. A tensor that llama.cpp loads only as F32 becomes
+    /// F32, also if a glob names it. A tensor without rows of whole blocks becomes F16, as in `convert_hf_to_gguf.py` of
+    /// llama.cpp.
     ///
     /// # Errors
-    /// Unsupported: a glob names a tensor that has no rows of whole blocks.
+    /// Returns an error of kind unsupported if a glob names a tensor without rows of whole blocks.
     pub(crate) fn of(&self, name: &str, dtype: Dtype, shape: &[u64]) -> Result<Option<Quantised>> {
         if !FLOATS.contains(&dtype) {
             return Ok(None);
@@ -131,6 +136,9 @@ impl Rules {
         let ggml_type = method.ggml_type()?;
         let plain =
             |dtype, encode, why| Quantised { ggml_type: GgmlType::Plain(dtype), encode, instead: Some(why) };
+        if let Some(why) = f32_only(name, shape) {
+            return Ok(Some(plain(Dtype::F32, blocks::f32, why)));
+        }
         Ok(Some(match ggml_type.bytes_of(shape) {
             Err(error) if named.is_some() => {
                 return Err(Error::unsupported(format!("option quantize: {}", error.message()))
@@ -142,15 +150,55 @@ impl Rules {
                     ))
                     .found(format!("shape {shape:?}")));
             }
-            _ if named.is_none() && (shape.len() <= 1 || name.ends_with("_norm.weight")) => {
-                plain(Dtype::F32, blocks::f32, "one dimension, or a norm: F32, as llama.cpp has it")
-            }
             Err(_) => {
                 plain(Dtype::F16, blocks::f16, "its rows are no whole blocks: F16, as llama.cpp has it")
             }
             Ok(_) => Quantised { ggml_type, encode: method.encode, instead: None },
         }))
     }
+}
+
+/// Parts of the names of matrices that llama.cpp loads only as F32 or that it never quantizes. Source:
+/// `tensor_allows_quantization` in `src/llama-quant.cpp`, and `conversion/base.py` of llama.cpp.
+const F32_NAMES: [&str; 20] = [
+    "_norm.",
+    "ffn_gate_inp.",
+    "ffn_gate_inp_shexp.",
+    "position_embd",
+    "pos_embd",
+    "token_types",
+    "ssm_conv1d",
+    "shortconv.conv",
+    "attn_rel_b",
+    "altup",
+    "laurel",
+    "per_layer_model_proj",
+    "patch_embd",
+    "patch_merger",
+    "rel_pos",
+    "sam.neck.",
+    "sam.net_",
+    "posnet.",
+    "convnext.",
+    "conv1d",
+];
+/// The prefix of RWKV's small matrices, which stay F32, and the words of its large ones, which are quantized.
+const RWKV: (&str, [&str; 5]) = ("time_mix_", ["key", "value", "receptance", "gate", "output"]);
+
+/// Returns why llama.cpp needs a tensor as F32, if it does.
+fn f32_only(name: &str, shape: &[u64]) -> Option<&'static str> {
+    if shape.len() <= 1 {
+        return Some("F32, because llama.cpp does not quantize tensors of one dimension");
+    }
+    let is_small_of_rwkv = name.split_once(RWKV.0).is_some_and(|(_, rest)| {
+        !RWKV.1.iter().any(|word| rest.strip_prefix(word).is_some_and(|rest| rest.starts_with('.')))
+    });
+    if is_small_of_rwkv || F32_NAMES.iter().any(|part| name.contains(part)) {
+        return Some("F32, because llama.cpp does not quantize norms, routers, convolutions and the like");
+    }
+    let is_of_layer = name.starts_with("blk.") || name.contains(".blk.");
+    (name.ends_with(".bias") || is_of_layer && !name.ends_with("weight"))
+        .then_some("F32, because llama.cpp quantizes only tensors whose names end in \"weight\"")
 }
 
 /// The dtypes that can be quantised.
@@ -181,16 +229,45 @@ mod tests {
             rules.of(name, Dtype::BF16, shape).map(|found| found.map(|found| found.ggml_type.name()))
         };
         assert_eq!(named("x.a", &[2, 32]).unwrap(), Some("Q8_0"));
-        assert_eq!(named("x.b", &[64]).unwrap(), Some("Q4_0"));
+        assert_eq!(named("x.b", &[2, 64]).unwrap(), Some("Q4_0"));
         assert_eq!(named("y", &[2, 32]).unwrap(), Some("Q5_1"));
         assert_eq!(named("y", &[2, 33]).unwrap(), Some("F16"));
-        for (name, shape) in [("y", &[32][..]), ("y", &[]), ("q_norm.weight", &[2, 32])] {
-            assert_eq!(named(name, shape).unwrap(), Some("F32"), "{name}");
-        }
-        assert_eq!(named("x.b", &[33]).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(named("x.b", &[2, 33]).unwrap_err().kind(), ErrorKind::Unsupported);
         assert!(rules.of("x.a", Dtype::I32, &[2, 32]).unwrap().is_none());
         assert_eq!(rules.unmatched(&["y.a"]), ["x.*=q4_0"]);
         assert!(Rules::parse(&["*.a=q8_0"]).unwrap().of("b", Dtype::F32, &[2, 32]).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_llama_cpp_needs_as_f32_is_not_quantized() {
+        let rules = [Rules::parse(&["*=q4_0"]).unwrap(), Rules::parse(&["q4_0"]).unwrap()];
+        let found = |rules: &Rules, name: &str, shape: &[u64]| {
+            rules.of(name, Dtype::BF16, shape).unwrap().map(|found| found.ggml_type.name())
+        };
+        for (name, shape) in [
+            ("y", &[32][..]),
+            ("y", &[33]),
+            ("y", &[]),
+            ("blk.0.attn_norm.weight", &[32]),
+            ("blk.0.attn_q_norm.weight", &[2, 32]),
+            ("blk.0.ffn_gate_inp.weight", &[4, 32]),
+            ("blk.0.ffn_gate_exps.bias", &[4, 32]),
+            ("blk.0.ssm_a", &[4, 32]),
+            ("blk.0.ssm_conv1d.weight", &[4, 32]),
+            ("blk.0.shortconv.conv.weight", &[4, 32]),
+            ("blk.0.time_mix_w1.weight", &[4, 32]),
+            ("position_embd.weight", &[4, 32]),
+            ("token_types.weight", &[4, 32]),
+        ] {
+            for rules in &rules {
+                assert_eq!(found(rules, name, shape), Some("F32"), "{name}");
+            }
+        }
+        for name in ["blk.0.attn_q.weight", "blk.0.ffn_gate_exps.weight", "blk.0.time_mix_key.weight", "a.Q4_0"] {
+            for rules in &rules {
+                assert_eq!(found(rules, name, &[4, 32]), Some("Q4_0"), "{name}");
+            }
+        }
     }
 
     #[test]

@@ -62,6 +62,9 @@ impl TensorWriter for Writer {
         let model = match options.keeps_names {
             true => None,
             false => {
+                if like.is_none() {
+                    model::check_is_known(catalog, context)?;
+                }
                 let pre = options.set.get(SPLIT_KEY).and_then(Value::as_text);
                 model::of_folder(catalog, pre, like.is_none(), layout, context)?
             }
@@ -89,9 +92,12 @@ impl TensorWriter for Writer {
             metadata.entries.entry(key.to_owned()).or_insert_with(|| Encoded::u32(version));
         }
         if !metadata.entries.contains_key(ARCHITECTURE_KEY) {
-            context.note(&format!(
-                "without {ARCHITECTURE_KEY} llama.cpp loads no model: -o set={ARCHITECTURE_KEY}=string:NAME"
-            ));
+            let hint = if tensors.iter().any(|tensor| model::is_named_by_llama_cpp(tensor.name)) {
+                format!("; -o set={ARCHITECTURE_KEY}=string:NAME adds it")
+            } else {
+                String::new()
+            };
+            context.note(&format!("llama.cpp does not load a file without {ARCHITECTURE_KEY}{hint}"));
         }
         let path = match target {
             Target::File(name) => name.clone(),
@@ -141,6 +147,20 @@ fn note_unquantised(tensors: &[Written<'_>], rules: &Rules, context: &dyn Contex
     let names: Vec<&str> = tensors.iter().map(|tensor| tensor.name).collect();
     for rule in rules.unmatched(&names) {
         context.note(&format!("-o quantize={rule}: there is no such tensor"));
+    }
+    let kept: Vec<&str> = tensors
+        .iter()
+        .filter(|tensor| rules.overrules(tensor.name, &tensor.shape))
+        .map(|tensor| tensor.name)
+        .collect();
+    if let Some(first) = kept.first() {
+        let others = match kept.len() - 1 {
+            0 => String::new(),
+            count => format!(" and {count} more"),
+        };
+        context.note(&format!(
+            "-o quantize keeps F32 where llama.cpp needs it (norms, biases, routers, convolutions): {first:?}{others}"
+        ));
     }
     let mut packed: BTreeMap<&str, u64> = BTreeMap::new();
     for tensor in tensors.iter().filter(|tensor| matches!(tensor.ggml_type, GgmlType::Blocks(_))) {
