@@ -1,5 +1,6 @@
 //! A catalog becomes files: where they go, what lies where in them, and the copy.
 
+mod config_document;
 pub mod config_dtype;
 pub mod config_quantization;
 pub mod copy;

@@ -263,7 +263,9 @@ mod tests {
                 assert_eq!(found(rules, name, shape), Some("F32"), "{name}");
             }
         }
-        for name in ["blk.0.attn_q.weight", "blk.0.ffn_gate_exps.weight", "blk.0.time_mix_key.weight", "a.Q4_0"] {
+        for name in
+            ["blk.0.attn_q.weight", "blk.0.ffn_gate_exps.weight", "blk.0.time_mix_key.weight", "a.Q4_0"]
+        {
             for rules in &rules {
                 assert_eq!(found(rules, name, &[4, 32]), Some("Q4_0"), "{name}");
             }

@@ -17,8 +17,9 @@ use tensorferry::engine::convert::steps;
 use tensorferry::engine::formats::registry::RegisteredFormat;
 use tensorferry::engine::read::folder;
 use tensorferry::engine::read::record_files::FoundInput;
-use tensorferry::engine::steps::apply;
 use tensorferry::engine::steps::dequantize::{READER_OPTION, asked};
+use tensorferry::engine::steps::model_config::ModelConfig;
+use tensorferry::engine::steps::{ModelFacts, apply_to};
 use tensorferry::engine::tensors::elements::{Elements, Precision, has_values};
 use tensorferry::engine::tensors::slice::AxisSlice;
 use tensorferry::{Model, OpenOptions, Tensor};
@@ -73,7 +74,9 @@ fn open(
     let mut inspected = inspect_found(&found.with_options(options), look, session)?;
     if !command.step.is_empty() {
         let steps = steps::on_tensors(steps::parse(&command.step)?)?;
-        let (catalog, effects) = apply(inspected.catalog.unpacked().0, &steps)?;
+        let config = ModelConfig::read(&inspected.input.source).unwrap_or_default();
+        let facts = ModelFacts { config, input: &inspected.input, session };
+        let (catalog, effects) = apply_to(inspected.catalog.unpacked().0, &facts, &steps)?;
         losses::report(&effects.losses, &effects.notes, false);
         inspected.catalog = catalog;
     }

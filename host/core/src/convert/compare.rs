@@ -6,23 +6,27 @@ mod records;
 use crate::context::session::Session;
 use crate::convert::inspect::{Inspected, Look, inspect_found, temporary};
 use crate::convert::models;
-use crate::convert::sides::options_of;
+use crate::convert::sides::{options_of, with_dequantize};
 use crate::convert::steps;
 use crate::formats::registry::{Registry, holds_records};
 use crate::read::folder::shown;
+use crate::read::input::Input;
 use crate::read::part::{self, Part};
 use crate::read::record_files::{self, FoundInput, InputChoice};
 use crate::read::source::FileSource;
 #[cfg(feature = "records")]
 use crate::records::diff::RecordDiff;
-use crate::steps::apply;
+use crate::steps::dequantize::{StoredCodes, asked};
+use crate::steps::model_config::ModelConfig;
+use crate::steps::{ModelFacts, apply_to};
 use crate::tensors::diff::{
     Difference, FailOver, Tolerance, diff, diff_attributes, diff_metadata, worst_first,
 };
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
+use std::collections::HashMap;
 use std::path::Path;
-use tensorferry_sdk::{Capabilities, Error, Loss, Purpose, Result};
+use tensorferry_sdk::{Capabilities, Catalog, Dtype, Error, Loss, Purpose, Result, Tensor};
 
 /// What is compared, and how.
 #[derive(Debug, Clone, Copy)]
@@ -136,16 +140,23 @@ pub fn compare(request: &Compared<'_>, registry: &Registry, session: &Session) -
     if found.iter().any(|found| holds_records(&found.format.description)) {
         return Err(crate::convert::without_records());
     }
-    let steps = steps::on_tensors(steps::parse(request.steps)?)?;
+    let steps = steps::parse(request.steps)?;
+    let dequantize = asked(steps.iter().map(|step| &step.spec))?;
+    let steps = steps::on_tensors(steps)?;
     let [a, b] = &found;
-    let ((mut a, a_has_part), (mut b, b_has_part)) = (open(a, request, session)?, open(b, request, session)?);
+    let (mut a, a_has_part) = open(a, request, dequantize, session)?;
+    let (mut b, b_has_part) = open(b, request, None, session)?;
     if !a_has_part && !b_has_part {
         // What it says of a part that is not there.
         part::take(a.input.catalog.clone(), request.part, true)?;
     }
     // A format without a dtype has it packed, which is no difference.
     b.catalog = b.catalog.unpacked().0;
-    let (catalog, effects) = apply(a.catalog.unpacked().0, &steps)?;
+    let facts = facts(&a.input, session);
+    let (catalog, effects) = apply_to(a.catalog.unpacked().0, &facts, &steps)?;
+    let of_b = StoredCodes::of(&self::facts(&b.input, session));
+    check_codes(request, [(&catalog, &StoredCodes::of(&facts)), (&b.catalog, &of_b)])?;
+    drop(facts);
     a.catalog = catalog;
     check_options(request.options, &[&a, &b])?;
     let (of_a, of_b) = (
@@ -171,13 +182,45 @@ pub fn compare(request: &Compared<'_>, registry: &Registry, session: &Session) -
     Ok(Found { differences, losses: effects.losses, notes: effects.notes })
 }
 
+/// What is known of an input beside its tensors; a configuration that is none says nothing.
+fn facts<'a>(input: &'a Input, session: &'a Session) -> ModelFacts<'a> {
+    ModelFacts { config: ModelConfig::read(&input.source).unwrap_or_default(), input, session }
+}
+
+/// Refuses to compare codes of quantized weights with other numbers, or by how far they are apart.
+fn check_codes(request: &Compared<'_>, sides: [(&Catalog, &StoredCodes); 2]) -> Result<()> {
+    const STEPS: [&str; 2] = ["--step dequantize", "this input as the first one, with --step dequantize"];
+    let [a, b] = sides;
+    let compares_numbers = request.tolerance.is_some() || request.fail_over.is_some();
+    for (((catalog, codes), (other, other_codes)), step) in [(a, b), (b, a)].into_iter().zip(STEPS) {
+        let by_name: HashMap<&str, &Tensor> = match codes.is_empty() {
+            true => continue,
+            false => other.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor)).collect(),
+        };
+        for tensor in catalog.tensors().iter().filter(|tensor| codes.has(tensor)) {
+            let Some(other) = by_name.get(tensor.name.as_str()) else { continue };
+            if compares_numbers || !other_codes.has(other) {
+                return Err(codes.error(tensor, step));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A part is taken where there is one, and whether there is: what was converted from a part has only that.
-fn open(found: &FoundInput<'_>, request: &Compared<'_>, session: &Session) -> Result<(Inspected, bool)> {
+fn open(
+    found: &FoundInput<'_>,
+    request: &Compared<'_>,
+    dequantize: Option<Option<Dtype>>,
+    session: &Session,
+) -> Result<(Inspected, bool)> {
     let look = |part| Look { from: None, options: &[], part, purpose: Purpose::COMPARE };
     if found.is_split {
         return Ok((inspect_found(found, look(request.part), session)?, true));
     }
-    let found = &found.with_options(options_of(&found.format.description, &found.options));
+    let description = &found.format.description;
+    let options = options_of(description, &found.options);
+    let found = &found.with_options(with_dequantize(dequantize, &found.source, description, &options)?);
     let whole = inspect_found(found, look(&Part::Whole), session)?;
     match request.part {
         Part::Path(path) if !part::has(&whole.input.catalog, path) => Ok((whole, false)),

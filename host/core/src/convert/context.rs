@@ -2,6 +2,7 @@
 
 use crate::context::session::Session;
 use crate::convert::request::Request;
+use crate::convert::sides::with_dequantize;
 use crate::convert::watch::Watch;
 use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry};
@@ -14,16 +15,14 @@ use crate::read::record_files::{self, InputChoice};
 use crate::read::source::FileSource;
 use crate::read::weights::Weights;
 use crate::steps::cast::CAST;
-use crate::steps::dequantize::{READER_OPTION, asked};
+use crate::steps::dequantize::{asked, may_hold_codes};
 use crate::steps::model_config::ModelConfig;
 use crate::steps::{ModelFacts, Step, TensorAction};
 use crate::write::target::{self, OutputTarget};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
-use tensorferry_sdk::{
-    Capabilities, Description, Dtype, Entry, Error, LossKind, OptionSpec, Purpose, Result, Side,
-};
+use tensorferry_sdk::{Capabilities, Description, Dtype, Entry, Error, LossKind, Purpose, Result};
 
 /// A conversion whose input has been found, and whose output has been decided on.
 pub(crate) struct ConversionContext<'a> {
@@ -126,8 +125,8 @@ impl<'a> ConversionContext<'a> {
         let specs = || steps.iter().map(|step| &step.spec);
         let config = if asked(specs())?.is_some() {
             ModelConfig::read(&model.input.source)?
-        } else if specs().any(|spec| spec.name == CAST.name) {
-            // It asks what is quantised, and goes on where a configuration does not say it.
+        } else if specs().any(|spec| spec.name == CAST.name) || may_hold_codes(&model.input.catalog) {
+            // What needs numbers refuses codes, and a configuration may say which tensors are codes.
             ModelConfig::read(&model.input.source).unwrap_or_default()
         } else {
             ModelConfig::default()
@@ -146,26 +145,7 @@ impl<'a> ConversionContext<'a> {
         format: &Description,
         given: &[(String, String)],
     ) -> Result<Vec<(String, String)>> {
-        let mut options = given.to_vec();
-        let option = |spec: &&OptionSpec| spec.side == Side::Reader && spec.key == READER_OPTION;
-        if let (Some(to), Some(_)) = (self.dequantize, format.options.iter().find(option)) {
-            let to = match to {
-                Some(to) => Some(to),
-                None => ModelConfig::read(source)?.dtype(),
-            };
-            let word =
-                to.unwrap_or(Dtype::F32).info().map_or("f32".to_owned(), |info| info.name().to_lowercase());
-            match given.iter().find(|(key, _)| key == READER_OPTION) {
-                Some((_, said)) if *said != word => {
-                    return Err(Error::usage(format!(
-                        "-i {READER_OPTION}={said} and the step dequantize, which means {word}: one of them is enough"
-                    )));
-                }
-                Some(_) => {}
-                None => options.push((READER_OPTION.to_owned(), word)),
-            }
-        }
-        Ok(options)
+        with_dequantize(self.dequantize, source, format, given)
     }
 
     /// All files of the folder that the input's lie in.

@@ -2,7 +2,11 @@
 //! named with the right flag, also where the two formats differ.
 
 use crate::convert::request::Request;
-use tensorferry_sdk::{Description, Error, Result, Side};
+use crate::formats::options::is_of_host;
+use crate::read::source::FileSource;
+use crate::steps::dequantize::READER_OPTION;
+use crate::steps::model_config::ModelConfig;
+use tensorferry_sdk::{Description, Dtype, Error, OptionSpec, Result, Side};
 
 /// Looks for options of the writer under `-i`, and of the reader under `-o`.
 ///
@@ -35,6 +39,39 @@ pub fn check_sides(request: &Request, input: &Description, output: &Description)
 /// models that knows it.
 #[must_use]
 pub fn options_of(format: &Description, given: &[(String, String)]) -> Vec<(String, String)> {
-    let has = |key: &str| format.options.iter().any(|o| o.side == Side::Reader && o.key == key);
+    let has = |key: &str| {
+        is_of_host(format, key) || format.options.iter().any(|o| o.side == Side::Reader && o.key == key)
+    };
     given.iter().filter(|(key, _)| has(key)).cloned().collect()
+}
+
+/// The options of a reader: those that were given, and with a step that dequantizes (`asked`), the one that has the reader
+/// decode quantized types of its own.
+///
+/// # Errors
+/// Usage, where the option says otherwise than the step; malformed, for a configuration that is none.
+pub fn with_dequantize(
+    asked: Option<Option<Dtype>>,
+    source: &FileSource,
+    format: &Description,
+    given: &[(String, String)],
+) -> Result<Vec<(String, String)>> {
+    let mut options = given.to_vec();
+    let option = |spec: &&OptionSpec| spec.side == Side::Reader && spec.key == READER_OPTION;
+    let (Some(to), Some(_)) = (asked, format.options.iter().find(option)) else { return Ok(options) };
+    let to = match to {
+        Some(to) => Some(to),
+        None => ModelConfig::read(source)?.dtype(),
+    };
+    let word = to.unwrap_or(Dtype::F32).info().map_or("f32".to_owned(), |info| info.name().to_lowercase());
+    match given.iter().find(|(key, _)| key == READER_OPTION) {
+        Some((_, said)) if *said != word => {
+            return Err(Error::usage(format!(
+                "-i {READER_OPTION}={said} and the step dequantize, which means {word}: one of them is enough"
+            )));
+        }
+        Some(_) => {}
+        None => options.push((READER_OPTION.to_owned(), word)),
+    }
+    Ok(options)
 }

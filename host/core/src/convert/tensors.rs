@@ -110,9 +110,19 @@ pub(crate) fn plan<'a>(
         let (target, asked) = (&context.target, &context.request.output);
         let options = with_tag(target, &asked.options, asked.commit.force, &model.folder, context.session)?;
         let planned = plan::plan(target, &options, model, &logical)?;
+        check_codes(selected, &planned)?;
         Ok(PlannedModel { model, selected, logical, planned, passing: None, digests: None })
     };
     selected.iter().map(plan).collect()
+}
+
+/// Refuses an output that has no dtype for codes of quantized weights: without them nothing of a weight would be left.
+fn check_codes(selected: &Selected, planned: &Planned) -> Result<()> {
+    let omitted = planned.layout.omitted().iter().filter_map(|id| selected.catalog.tensor(*id));
+    match omitted.into_iter().find(|tensor| selected.codes.has(tensor)) {
+        Some(tensor) => Err(selected.codes.error(tensor, "--step dequantize")),
+        None => Ok(()),
+    }
 }
 
 impl PlannedModel<'_> {

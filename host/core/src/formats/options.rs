@@ -1,7 +1,36 @@
 //! Options as the user gave them, checked against what a format declares.
 
 use crate::context::suggest::suggest;
-use tensorferry_sdk::{Description, Error, Options, Result, Side};
+use tensorferry_sdk::{Capabilities, Description, Error, Options, Result, Side};
+
+/// The option of the host for inputs of tensors: what codes of quantized weights are taken for.
+pub const CODES: &str = "codes";
+const CODES_ARE: [&str; 2] = ["weights", "numbers"];
+
+/// Whether an option of a reader is the host's own.
+#[must_use]
+pub fn is_of_host(description: &Description, key: &str) -> bool {
+    let is_declared = description.options.iter().any(|spec| spec.side == Side::Reader && spec.key == key);
+    key == CODES && !is_declared && description.capabilities.has(Capabilities::READ)
+}
+
+/// Takes the host's own options out of those of a reader: the others, and whether codes are numbers.
+///
+/// # Errors
+/// Usage, for a value that the option does not have.
+pub fn of_host(
+    description: &Description,
+    given: &[(String, String)],
+) -> Result<(Vec<(String, String)>, bool)> {
+    let (own, others): (Vec<_>, Vec<_>) =
+        given.iter().cloned().partition(|(key, _)| is_of_host(description, key));
+    if let Some((_, value)) = own.iter().find(|(_, value)| !CODES_ARE.contains(&value.as_str())) {
+        return Err(Error::usage(format!("option {CODES}"))
+            .expected(format!("one of {}", CODES_ARE.join(", ")))
+            .found(format!("{value:?}")));
+    }
+    Ok((others, own.last().is_some_and(|(_, value)| value == CODES_ARE[1])))
+}
 
 /// The options of one side of a format.
 ///

@@ -29,6 +29,8 @@ pub struct Input {
     pub format: RegisteredFormat,
     /// What it holds.
     pub catalog: Catalog,
+    /// Whether codes of quantized weights are wanted as the numbers that they are.
+    pub codes_are_numbers: bool,
     /// `None`: the host made the tensors, of records.
     decoder: Option<Box<dyn TensorDecoder>>,
 }
@@ -44,7 +46,8 @@ pub fn read(
     context: &ReadContext<'_>,
 ) -> Result<Input> {
     let description = &format.description;
-    let options = options::check(description, Side::Reader, given)?;
+    let (given, codes_are_numbers) = options::of_host(description, given)?;
+    let options = options::check(description, Side::Reader, &given)?;
     let reader = format.format.reader(&options)?;
     let source = Arc::new(source.afresh());
     let context = SourceContext::new(context, &source);
@@ -53,20 +56,21 @@ pub fn read(
     let decoder = reader.read(&*source, &mut builder, &context).map_err(|e| explain(&*source, e));
     let decoder = decoder.map_err(|e| source.blame(e).file(source.entry_path().display().to_string()))?;
     let catalog = builder.finish().map_err(|e| source.blame(e))?;
-    Ok(Input { source, format: format.clone(), catalog, decoder: Some(decoder) })
+    Ok(Input { source, format: format.clone(), catalog, codes_are_numbers, decoder: Some(decoder) })
 }
 
 impl Input {
     /// Tensors that were made of the records of a source.
     #[cfg(feature = "records")]
     pub(crate) fn of_records(source: Arc<FileSource>, format: &RegisteredFormat, catalog: Catalog) -> Self {
-        Self { source, format: format.clone(), catalog, decoder: None }
+        Self { source, format: format.clone(), catalog, codes_are_numbers: true, decoder: None }
     }
 
     /// Tensors whose bytes the catalog holds.
     pub(crate) fn in_memory(source: FileSource, catalog: Catalog) -> Self {
         let format = RegisteredFormat::linked(Box::new(InMemory));
-        Self { source: Arc::new(source), format, catalog, decoder: Some(Box::new(NothingEncoded)) }
+        let decoder: Option<Box<dyn TensorDecoder>> = Some(Box::new(NothingEncoded));
+        Self { source: Arc::new(source), format, catalog, codes_are_numbers: false, decoder }
     }
 
     /// Whether they were made of records.

@@ -1,6 +1,7 @@
 //! Adapting a catalog to a target: the part that the user asked for goes through the steps, and gets the
 //! shape that the target's format can take. What that leaves out is a loss.
 
+use super::dequantize::StoredCodes;
 use super::model_facts::ModelFacts;
 use super::step::Step;
 use super::tensor_step::{TensorAction, apply_to};
@@ -18,6 +19,8 @@ pub struct Selected {
     pub notes: Vec<String>,
     /// What quantised weights have become, where none of them is left.
     pub dequantized: Option<Dtype>,
+    /// Which tensors are codes of quantized weights.
+    pub codes: StoredCodes,
 }
 
 /// Takes a part of what was read of a model, and has steps change it, for a target: first those that its reader asks for.
@@ -70,5 +73,11 @@ pub fn select(
         unheld.retain(|loss| loss.kind != LossKind::Tensor);
     }
     lost.extend(unheld);
-    Ok(Selected { catalog, losses: lost, notes, dequantized: effects.dequantized })
+    Ok(Selected {
+        catalog,
+        losses: lost,
+        notes,
+        dequantized: effects.dequantized,
+        codes: StoredCodes::of(model),
+    })
 }

@@ -1,7 +1,7 @@
 //! `cast` gives tensors another dtype. The numbers are converted where they are read, in the copy: see
 //! [`crate::tensors::cast`].
 
-use super::dequantize::{QuantizedModel, quantized};
+use super::dequantize::StoredCodes;
 use super::model_facts::ModelFacts;
 use super::selector::Selector;
 use super::signature::{Argument, CheckedSpec, Key, Signature};
@@ -9,7 +9,7 @@ use super::spec::Field;
 use super::tensor_step::{Effects, TensorAction, TensorStep};
 use crate::context::suggest::or_which;
 use crate::tensors::cast::{dtype_called, dtypes, is_castable, is_float};
-use tensorferry_sdk::{Catalog, Dtype, Error, Loss, LossKind, Result, Tensor, TensorId};
+use tensorferry_sdk::{Catalog, Dtype, Loss, LossKind, Result, Tensor, TensorId};
 
 pub(crate) static CAST: Signature = Signature {
     name: "cast",
@@ -117,47 +117,27 @@ impl TensorStep for Cast {
     }
 
     fn apply_to(&self, catalog: Catalog, model: &ModelFacts<'_>, effects: &mut Effects) -> Result<Catalog> {
-        if effects.dequantized.is_none() {
-            self.check_quantized(&catalog, model, effects)?;
-        }
+        self.check_codes(&catalog, &StoredCodes::of(model), effects)?;
         self.apply(catalog, effects)
     }
 }
 
-/// The dtypes that scales have, which are numbers; what is narrower is a code.
-const SCALES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16];
-
 impl Cast {
     /// Refuses to cast codes, which are no numbers without their scales, and says that scales are cast.
-    fn check_quantized(
-        &self,
-        catalog: &Catalog,
-        model: &ModelFacts<'_>,
-        effects: &mut Effects,
-    ) -> Result<()> {
-        let Some(QuantizedModel { method, weights, .. }) = quantized(catalog, model) else { return Ok(()) };
+    fn check_codes(&self, catalog: &Catalog, codes: &StoredCodes, effects: &mut Effects) -> Result<()> {
         let selected = self.selector.on(catalog)?;
         let is_cast =
             |tensor: &&Tensor| selected.has(tensor) && tensor.dtype != self.to && self.is_about(tensor.dtype);
         let step = self.dequantize();
-        let mut scales = 0;
-        for weight in &weights {
-            for part in weight.parts.iter().filter_map(|id| catalog.tensor(*id)).filter(is_cast) {
-                if !SCALES.contains(&part.dtype) {
-                    let dtype = part.dtype.info().map_or("", |info| info.name());
-                    return Err(Error::usage(
-                        "codes of a quantised weight, which are no numbers without its scales",
-                    )
-                    .tensor(&part.name)
-                    .expected(format!("--step {step}, which gives the weight; or where= for other tensors"))
-                    .found(format!("{dtype} of {method}")));
-                }
-                scales += 1;
-            }
+        if let Some(tensor) = catalog.tensors().iter().filter(is_cast).find(|tensor| codes.has(tensor)) {
+            return Err(codes.error(tensor, &format!("--step {step}")));
         }
+        let scales =
+            catalog.tensors().iter().filter(is_cast).filter(|tensor| codes.has_scale(tensor)).count();
         if scales > 0 {
             effects.notes.push(format!(
-                "cast changes {scales} scales of weights of {method}, whose codes stay: --step {step} gives the weights"
+                "cast changes {scales} scales of weights of {}, whose codes stay: --step {step} gives the weights",
+                codes.method()
             ));
         }
         Ok(())

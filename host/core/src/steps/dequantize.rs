@@ -6,10 +6,11 @@
 //!
 //! | File | What it yields |
 //! |---|---|
-//! | `scheme.rs` | how a model's weights were quantised, from `config.json` or from names |
+//! | `scheme.rs` | how a model's weights were quantised, from `config.json` |
+//! | `names.rs` | the same from names, and tensors of which names tell only that they are codes |
 //! | `layers.rs` | a weight's parts, by their names |
 //! | `bitsandbytes.rs`, `by_columns.rs` (GPTQ, AWQ), `compressed_tensors.rs`, `float8.rs`, `mxfp4.rs`, `mlx.rs` | the weights of a method |
-//! | `weights.rs` | all weights of a model, whatever the method |
+//! | `weights.rs` | all weights of a model, whatever the method; which tensors are codes |
 //! | `scaled.rs`, `codes.rs` | rows of codes with scales in a grid, as most of them are |
 //! | `computed.rs` | a storage that computes a weight when it is read |
 //!
@@ -30,6 +31,7 @@ mod float8;
 mod mlx;
 mod mxfp4;
 
+mod names;
 mod weights;
 
 use super::model_facts::ModelFacts;
@@ -39,14 +41,17 @@ use super::spec::Spec;
 use super::tensor_step::{Effects, TensorAction, TensorStep};
 use computed::{Dequantized, Weight};
 use layers::Layers;
+use names::COMFY_METADATA;
+pub use names::may_hold_codes;
 use scheme::Scheme;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tensorferry_sdk::{
-    Block, Catalog, Data, Dtype, Error, Loss, LossKind, Region, Result, StorageId, Tensor, TensorId,
+    Block, Catalog, Data, Dtype, Error, Loss, LossKind, Region, Result, StorageId, Tensor, TensorId, Value,
     element_count,
 };
-pub use weights::{QuantizedModel, QuantizedWeight, quantized};
+use weights::{Found, find};
+pub use weights::{QuantizedModel, QuantizedWeight, StoredCodes, quantized};
 
 pub(super) static DEQUANTIZE: Signature = Signature {
     name: "dequantize",
@@ -55,8 +60,8 @@ pub(super) static DEQUANTIZE: Signature = Signature {
 Blocks of GGUF, quantised tensors of torch, and checkpoints of bitsandbytes (NF4, FP4, int8), GPTQ, AWQ (gemm),\n\
 compressed-tensors, FP8 with scales, MXFP4, NVFP4 and MLX. Scales, zero points and the like disappear, and so does\n\
 quantization_config in config.json. Without a dtype: the one that config.json names, else F32. It goes by the\n\
-input's own names: only select, drop and steps on metadata may come before it. Weights of other methods are carried\n\
-as they are, which is said.",
+input's own names: only select, drop and steps on metadata may come before it. Without a config.json, the names of\n\
+the tensors tell the method where they can. Weights of other methods are an error.",
     argument: Argument::Optional("f32|f16|bf16", "the dtype that they get"),
     keys: &[Key::optional(
         "missing_scale",
@@ -147,33 +152,38 @@ impl Dequantize {
         let no_config = super::model_config::ModelConfig::default();
         let config = model.map_or(&no_config, |model| &model.config);
         let to = self.to.or_else(|| config.dtype()).unwrap_or(Dtype::F32);
+        if model.is_some_and(|model| model.input.codes_are_numbers) {
+            return Err(Error::usage(
+                "the option -i codes=numbers and the step dequantize contradict each other",
+            )
+            .expected("one of them"));
+        }
+        let scheme = Scheme::of(config)?;
         let layers = Layers::of(&catalog, model);
-        let Some(scheme) = Scheme::of(config, &catalog)? else {
-            check_not_quantized(&layers)?;
-            return Ok(catalog);
-        };
-        let Some(weights) = weights::of_scheme(&scheme, &layers, self.may_lack_scale)? else {
-            effects.touched += 1;
-            effects.notes.push(format!(
-                "weights quantised with {} are carried as they are: dequantize does not know how they are packed",
-                scheme.name()
-            ));
-            return Ok(catalog);
-        };
+        let Found { method, weights, unknown } = find(scheme.as_ref(), &layers, self.may_lack_scale)?;
+        if let Some(codes) = unknown.first() {
+            return Err(match &scheme {
+                Some(Scheme::Uncovered(name)) => not_covered(name).tensor(codes.name),
+                _ => codes.error(),
+            });
+        }
         if weights.is_empty() {
-            return Ok(catalog);
+            return match &scheme {
+                Some(Scheme::Uncovered(name)) if may_hold_codes(&catalog) => Err(not_covered(name)),
+                _ => Ok(catalog),
+            };
         }
         let name = to.info().map_or("floats", |info| info.name());
         let why =
             format!("dequantised to {name}: the floats that they stand for, and no longer what was stored");
-        let what = format!("{} weights of {}", weights.len(), scheme.name());
+        let what = format!("{} weights of {method}", weights.len());
         effects.losses.push(Loss::new(LossKind::Precision, what, why).asked_for());
         effects.touched += weights.len();
         effects.dequantized = Some(to);
         let parts: Vec<MadeWeight> =
             weights.into_iter().map(|weight| made(weight, to)).collect::<Result<_>>()?;
         drop(layers);
-        replace(catalog, parts, to, effects)
+        Ok(without_descriptions(replace(catalog, parts, to, effects)?))
     }
 }
 
@@ -277,19 +287,23 @@ fn note_packed(catalog: &Catalog, effects: &mut Effects) {
     ));
 }
 
-/// Refuses to leave weights quantised without a word because nothing says how.
-fn check_not_quantized(layers: &Layers<'_>) -> Result<()> {
-    let has = |start: &str, end: &str| layers.get(&format!("{start}.{end}")).is_some();
-    let packed =
-        layers.ending(".qweight").into_iter().find(|start| has(start, "qzeros") && has(start, "scales"));
-    let packed = packed.or_else(|| {
-        let mut starts = layers.ending(".scales").into_iter();
-        starts.find(|start| has(start, "biases") && has(start, "weight"))
-    });
-    match packed {
-        Some(start) => Err(Error::malformed("nothing says how the weights were quantised")
-            .tensor(start)
-            .expected("a config.json beside them, with quantization_config or quantization")),
-        None => Ok(()),
+/// The error for a method whose weights stay as they are.
+fn not_covered(method: &str) -> Error {
+    Error::unsupported(format!("dequantize does not know how weights of {method} are packed"))
+        .expected("the conversion without the step, which carries them as they are")
+}
+
+/// The catalog without the metadata that describes weights as quantized: ComfyUI's entry, and torchao's for each tensor.
+fn without_descriptions(catalog: Catalog) -> Catalog {
+    let is_of_torchao = |key: &str, value: &Value| {
+        let has_tensor = || catalog.tensors().iter().any(|tensor| tensor.name == key);
+        value.as_text().is_some_and(|text| text.contains("\"_type\"")) && has_tensor()
+    };
+    let is_gone = |key: &str, value: &Value| key == COMFY_METADATA || is_of_torchao(key, value);
+    if !catalog.metadata().iter().any(|(key, value)| is_gone(key, value)) {
+        return catalog;
     }
+    let mut metadata = catalog.metadata().clone();
+    metadata.retain(|key, value| !is_gone(key, value));
+    catalog.with_metadata(metadata)
 }

@@ -31,8 +31,6 @@ pub struct Quantization<'a> {
     pub file: &'static str,
     /// The object.
     pub facts: &'a Value,
-    /// Whether it stands where MLX has it.
-    pub is_of_mlx: bool,
 }
 
 impl ModelConfig {
@@ -61,14 +59,11 @@ impl ModelConfig {
         let object = |key: &str| of_key(key).filter(|facts| facts.is_object());
         // MLX writes both, and the other libraries name their method.
         let named = object(KEYS[0]).filter(|facts| facts.get("quant_method").is_some());
-        let of_config = |facts, is_of_mlx| Quantization { file: CONFIG, facts, is_of_mlx };
         named
-            .map(|facts| of_config(facts, false))
-            .or_else(|| object(KEYS[1]).or(object(KEYS[0])).map(|facts| of_config(facts, true)))
-            .or_else(|| {
-                let (file, facts) = self.beside.as_ref()?;
-                Some(Quantization { file, facts, is_of_mlx: false })
-            })
+            .or_else(|| object(KEYS[1]))
+            .or_else(|| object(KEYS[0]))
+            .map(|facts| Quantization { file: CONFIG, facts })
+            .or_else(|| self.beside.as_ref().map(|(file, facts)| Quantization { file, facts }))
     }
 
     /// The model's configuration.

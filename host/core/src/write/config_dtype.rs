@@ -1,10 +1,8 @@
 //! What a model folder's `config.json` says of the weights' dtype (`dtype`, formerly `torch_dtype`), which
-//! a cast makes untrue. The rest of the file stays as it is, byte for byte.
+//! a cast makes untrue.
 
-use crate::read::entries::Entries;
+use super::config_document::{ConfigDocument, Entry, Field};
 use crate::tensors::cast::{dtype_called, is_float, torch_name};
-use serde::de::Error as _;
-use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Catalog, Dtype, Place, Tensor};
 
@@ -13,9 +11,6 @@ pub const NAME: &str = "config.json";
 
 /// Longer ones are left as they are.
 pub const MOST_BYTES: u64 = 16 << 20;
-
-/// Sub-configurations of models that are made of several, one inside another.
-const MOST_NESTED: usize = 8;
 
 /// What becomes of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,27 +29,29 @@ pub fn edit(text: &str, catalog: &Catalog) -> Edit {
     if !catalog.tensors().iter().any(|tensor| is_float(tensor.dtype) && is_cast(catalog, tensor)) {
         return Edit::None;
     }
-    let mut said = Vec::new();
     // What is not JSON is no configuration.
-    if collect(text, text, 0, &mut said).is_err() {
-        return Edit::None;
-    }
+    let Some(mut document) = ConfigDocument::parse(text) else { return Edit::None };
     let floats: BTreeSet<Dtype> =
         catalog.tensors().iter().map(|tensor| tensor.dtype).filter(|dtype| is_float(*dtype)).collect();
-    let one = floats.first().filter(|_| floats.len() == 1).and_then(|dtype| torch_name(*dtype));
-    let Some(now) = one else {
-        let says = said.first().map(|first| format!("{} is {:?}", first.key, first.dtype));
-        return says.map_or(Edit::None, Edit::Untrue);
-    };
-    said.retain(|said| said.dtype != now);
-    let Some(first) = said.first() else { return Edit::None };
-    let change = format!("{} is {now:?} now, and was {:?}", first.key, first.dtype);
-    let mut edited = text.to_owned();
-    said.sort_by_key(|said| std::cmp::Reverse(said.at));
-    for said in said {
-        edited.replace_range(said.at..said.at + said.dtype.len(), now);
+    let now = floats.first().filter(|_| floats.len() == 1).and_then(|dtype| torch_name(*dtype));
+    let (mut first, mut is_doubled) = (None, false);
+    document.each(|entries| {
+        for entry in &mut *entries {
+            let was = match now {
+                Some(now) => rename_dtype(entry, now),
+                None => dtype_name(entry).map(str::to_owned),
+            };
+            first = first.take().or_else(|| was.map(|was| (entry.key.clone(), was)));
+        }
+        is_doubled |= has_doubled_dtype(entries);
+    });
+    match (first.filter(|_| !is_doubled), now) {
+        (None, _) => Edit::None,
+        (Some((key, dtype)), None) => Edit::Untrue(format!("{key} is {dtype:?}")),
+        (Some((key, dtype)), Some(now)) => {
+            Edit::Text(document.text(), format!("{key} is {now:?} now, and was {dtype:?}"))
+        }
     }
-    Edit::Text(edited, change)
 }
 
 fn is_cast(catalog: &Catalog, tensor: &Tensor) -> bool {
@@ -62,50 +59,29 @@ fn is_cast(catalog: &Catalog, tensor: &Tensor) -> bool {
     tensor.storages().any(casts)
 }
 
-/// A dtype that the file names.
-pub(super) struct DtypeEntry<'a> {
-    key: String,
-    pub(super) dtype: &'a str,
-    /// Where the name begins in the file.
-    pub(super) at: usize,
+/// Keys that name the dtype of the weights.
+const KEYS: [&str; 2] = ["dtype", "torch_dtype"];
+
+/// Returns whether one of the keys is there twice, so that nobody knows which entry counts.
+fn has_doubled_dtype(entries: &[Entry<'_>]) -> bool {
+    KEYS.iter().any(|key| entries.iter().filter(|entry| entry.key == *key).count() > 1)
 }
 
-/// Collects what an object says, and those in it that are configurations of parts of the model.
-pub(super) fn collect<'a>(
-    file: &'a str,
-    object: &'a str,
-    depth: usize,
-    said: &mut Vec<DtypeEntry<'a>>,
-) -> serde_json::Result<()> {
-    let Entries(entries): Entries<&RawValue> = serde_json::from_str(object)?;
-    for (key, value) in &entries {
-        let value = value.get();
-        if matches!(&**key, "dtype" | "torch_dtype") {
-            if entries.iter().filter(|(other, _)| other == key).count() > 1 {
-                return Err(serde_json::Error::custom("which of two entries counts is anybody's guess"));
-            }
-            // A name without escapes, as all of them are: what is between its quotes is the name.
-            let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-            let name = quoted.map(|name| name.strip_prefix("torch.").unwrap_or(name));
-            let is_name = |name: &&str| {
-                dtype_called(name).is_some_and(|dtype| is_float(dtype) && torch_name(dtype) == Some(*name))
-            };
-            if let Some(dtype) = name.filter(is_name) {
-                said.push(DtypeEntry {
-                    key: key.clone(),
-                    dtype,
-                    at: dtype.as_ptr() as usize - file.as_ptr() as usize,
-                });
-            }
-        } else if key.ends_with("_config")
-            && key != "quantization_config"
-            && value.starts_with('{')
-            && depth < MOST_NESTED
-        {
-            collect(file, value, depth + 1, said)?;
-        }
+/// Returns the name of a dtype of floats that an entry gives the weights, without the prefix `torch.`.
+pub(super) fn dtype_name<'e>(entry: &'e Entry<'_>) -> Option<&'e str> {
+    let text = entry.plain_text().filter(|_| KEYS.contains(&&*entry.key))?;
+    let name = text.strip_prefix("torch.").unwrap_or(text);
+    let dtype = dtype_called(name).filter(|dtype| is_float(*dtype))?;
+    (torch_name(dtype) == Some(name)).then_some(name)
+}
+
+/// Has an entry name another dtype of floats; returns the one that it named, if it is different.
+pub(super) fn rename_dtype(entry: &mut Entry<'_>, now: &str) -> Option<String> {
+    let was = dtype_name(entry).filter(|name| *name != now)?.to_owned();
+    if let Field::Text(text) = &mut entry.value {
+        *text = text.replacen(&was, now, 1).into();
     }
-    Ok(())
+    Some(was)
 }
 
 #[cfg(test)]
@@ -127,8 +103,9 @@ mod tests {
         b.finish().unwrap().cast(&casts).unwrap()
     }
 
-    const TEXT: &str = "{\r\n  \"torch_dtype\" :\t\"float32\", \"x\": 1.0e5, \"dtype\": \"torch.float32\",
-  \"text_config\": {\"dtype\":\"float32\", \"quantization_config\": {\"dtype\": \"float32\"}}, \"y\": \"\\u00e9\"}\n";
+    const TEXT: &str = "{\r\n  \"torch_dtype\": \"float32\",\r\n  \"x\": 1.0e5,\r\n  \"dtype\": \"torch.float32\",\r\n  \
+        \"text_config\": {\r\n    \"dtype\": \"float32\",\r\n    \"quantization_config\": {\"dtype\": \"float32\"}\r\n  },\r\n  \
+        \"y\": \"\\u00e9\"\r\n}\n";
 
     #[test]
     fn only_the_dtype_changes() {

@@ -20,7 +20,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Dtype, Error, Result, element_count};
 
-const STATE: &str = ".quant_state.bitsandbytes__";
+pub(super) const STATE: &str = ".quant_state.bitsandbytes__";
 const MOST_STATE: u64 = 64 << 10;
 /// The library's own number for 1 / 127.
 const OF_127: f32 = 0.007_874_016;

@@ -11,7 +11,7 @@
 
 use super::computed::{Method, Weight};
 use super::layers::{Layer, Layers, Lying, matrix, shaped};
-use super::scheme::Packing;
+use super::scheme::{Packing, Packings};
 use crate::context::windows::size;
 use std::ops::Range;
 use std::sync::Arc;
@@ -50,16 +50,16 @@ struct ByColumns {
 ///
 /// # Errors
 /// Malformed, for parts that are missing or do not fit.
-pub(super) fn gptq<'a>(layers: &'a Layers<'a>, packing: Packing) -> Result<Vec<Weight<'a>>> {
-    weights(layers, |layer, start| of_gptq(layer, start, packing))
+pub(super) fn gptq<'a>(layers: &'a Layers<'a>, packings: &Packings) -> Result<Vec<Weight<'a>>> {
+    weights(layers, |layer, start| of_gptq(layer, start, packings.of(start)?))
 }
 
 /// All weights of a model of AWQ, version `gemm`.
 ///
 /// # Errors
 /// As of [`gptq`].
-pub(super) fn awq<'a>(layers: &'a Layers<'a>, packing: Packing) -> Result<Vec<Weight<'a>>> {
-    weights(layers, |layer, start| of_awq(layer, start, packing))
+pub(super) fn awq<'a>(layers: &'a Layers<'a>, packings: &Packings) -> Result<Vec<Weight<'a>>> {
+    weights(layers, |layer, start| of_awq(layer, start, packings.of(start)?))
 }
 
 fn weights<'a>(

@@ -133,7 +133,10 @@ fn packed<'a>(layers: &'a Layers<'a>, start: &str, tensor: &Tensor, group: &Grou
     let mut layer = layers.layer(format!("{start}.weight"), &tensor.name)?;
     let scale = layer.needed(&format!("{start}.weight_scale"))?;
     match group.format {
-        "pack-quantized" => integers(layer, start, tensor, scale, group),
+        "pack-quantized" => {
+            let bits = group.bits(&tensor.name)?;
+            integers(layer, start, tensor, scale, bits)
+        }
         "nvfp4-pack-quantized" => {
             let global = layer.needed(&format!("{start}.weight_global_scale"))?;
             let global = layer.floats(global, 1)?[0];
@@ -164,14 +167,29 @@ fn of_bytes<'a>(
         return if may_lack_scale {
             float8::floats(layer, tensor, None, None)
         } else {
-            Err(lacks_scale(&tensor.name))
+            Err(lacks_scale(layers, &tensor.name))
         };
     };
-    let zeros = layer.part(&format!("{start}.weight_zero_point"));
-    if layer.part(&format!("{start}.weight_g_idx")).is_some() {
+    bytes(layer, start, tensor, scale, group.block())
+}
+
+/// A weight of codes of a byte each, with scales and maybe zero points.
+///
+/// # Errors
+/// Malformed, for parts that do not fit; unsupported, for columns in groups of their own.
+pub(super) fn bytes<'a>(
+    mut layer: Layer<'a>,
+    start: &str,
+    tensor: &Tensor,
+    scale: &Tensor,
+    block: Option<[u64; 2]>,
+) -> Result<Weight<'a>> {
+    let of = |end: &str| if start.is_empty() { end.to_owned() } else { format!("{start}.{end}") };
+    let zeros = layer.part(&of("weight_zero_point"));
+    if layer.part(&of("weight_g_idx")).is_some() {
         return Err(Error::unsupported("columns in groups of their own, in bytes").tensor(&tensor.name));
     }
-    let Some(zeros) = zeros else { return float8::floats(layer, tensor, Some(scale), group.block()) };
+    let Some(zeros) = zeros else { return float8::floats(layer, tensor, Some(scale), block) };
     let [rows, columns] = matrix(tensor)?;
     if zeros.shape != scale.shape {
         return Err(shaped(zeros, format!("{:?}, as the scales", scale.shape)));
@@ -183,7 +201,7 @@ fn of_bytes<'a>(
         codes,
         at: layer.lying(tensor)?,
         columns,
-        grid: ScaleGrid::of(&tensor.shape, scale, group.block())?,
+        grid: ScaleGrid::of(&tensor.shape, scale, block)?,
         scales: Scales::of(&layer, scale)?,
         formula,
         groups_of: None,
@@ -196,9 +214,8 @@ fn integers<'a>(
     start: &str,
     tensor: &Tensor,
     scale: &Tensor,
-    group: &Group<'_>,
+    bits: u32,
 ) -> Result<Weight<'a>> {
-    let bits = group.bits(&tensor.name)?;
     let wide = u64::from(bits);
     let [packed_rows, words] = matrix(tensor)?;
     let [rows, columns] = match layer.part(&format!("{start}.weight_shape")) {
@@ -248,6 +265,46 @@ fn integers<'a>(
         groups_of,
     };
     Ok(Weight { layer, shape: vec![rows, columns], is_turned: false, method: Box::new(method) })
+}
+
+/// A packed weight, without a configuration: `weight_shape` and the length of its rows tell how many bits a code has.
+/// `None`, if they do not.
+///
+/// # Errors
+/// Malformed, for parts that are missing or do not fit.
+pub(super) fn packed_by_names<'a>(
+    layers: &'a Layers<'a>,
+    start: &str,
+    tensor: &Tensor,
+) -> Result<Option<Weight<'a>>> {
+    let of = |end: &str| format!("{start}{end}");
+    let mut layer = layers.layer(of("weight"), &tensor.name)?;
+    let scale = layer.needed(&of("weight_scale"))?;
+    let module = start.trim_end_matches('.');
+    match (tensor.dtype, scale.dtype) {
+        (Dtype::I32, _) => {
+            let Some(shape) = layer.part(&of("weight_shape")) else { return Ok(None) };
+            let ([_, words], [_, columns]) = (matrix(tensor)?, dims(&layer, shape)?);
+            let fits = |bits: &u32| {
+                let wide = u64::from(*bits);
+                (columns * wide).div_ceil(32) == words || columns.div_ceil(32 / wide) == words
+            };
+            let known: Vec<u32> = (1..=8).filter(fits).collect();
+            let [bits] = *known else { return Ok(None) };
+            integers(layer, module, tensor, scale, bits).map(Some)
+        }
+        (Dtype::U8, Dtype::F8_E4M3) if layers.get(&of("weight_global_scale")).is_some() => {
+            let global = layer.needed(&of("weight_global_scale"))?;
+            let global = layer.floats(global, 1)?[0];
+            let scales = Scales::Divided(layer.lying_of(scale, &[Dtype::F8_E4M3])?, global);
+            float8::four_bits(layer, tensor, scale, scales).map(Some)
+        }
+        (Dtype::U8, Dtype::U8 | Dtype::F8_E8M0) => {
+            let scales = Scales::Powers(layer.lying(scale)?);
+            float8::four_bits(layer, tensor, scale, scales).map(Some)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The two dimensions that a tensor says.

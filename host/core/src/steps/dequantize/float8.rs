@@ -1,7 +1,8 @@
 //! Floats of 8 bits with scales, as DeepSeek's FP8, `fbgemm_fp8` and `ModelOpt` have them, and `ModelOpt`'s floats of 4.
 //!
 //! ```text
-//! W F8_E4M3 [.., out, in]   W_scale_inv or W_scale: of the tensor, of rows, or of blocks
+//! W F8_E4M3 [.., out, in]   W_scale_inv, W_scale, or of L.weight: L.scale (DeepSeek's own files), L.scale_weight
+//!                           (ComfyUI): of the tensor, of rows, or of blocks
 //!                           code * scale: it multiplies, whatever its name says
 //! ModelOpt's NVFP4: W U8 [out, in / 2] of E2M1, W_scale F8_E4M3 [out, in / 16], W_scale_2 F32
 //!                           code * (scale * scale_2)
@@ -18,7 +19,15 @@ use tensorferry_sdk::{Dtype, Error, Result, Tensor};
 /// Floats of 8 bits that have a sign.
 pub(super) const DTYPES: [Dtype; 3] = [Dtype::F8_E4M3, Dtype::F8_E5M2, Dtype::F8_E4M3FNUZ];
 /// How many scales a weight's input or output has beside its own: they have no part in its values.
-const BESIDE: [&str; 4] = ["input_scale", "activation_scale", "input_activation_scale", "output_scale"];
+const BESIDE: [&str; 7] = [
+    "input_scale",
+    "activation_scale",
+    "input_activation_scale",
+    "output_scale",
+    "input_scale_ub",
+    "scale_input",
+    "comfy_quant",
+];
 
 /// All weights of a model. Where `may_lack_scale`, one without a scale has the scale 1.
 ///
@@ -29,19 +38,17 @@ pub(super) fn weights<'a>(
     block: Option<[u64; 2]>,
     may_lack_scale: bool,
 ) -> Result<Vec<Weight<'a>>> {
-    let is_scale =
-        |name: &str| ["scale", "_scale_inv", "scales", "_scale_2"].iter().any(|end| name.ends_with(end));
+    let is_scale = |name: &str| SCALE_ENDS.iter().any(|end| name.ends_with(end));
     let mut weights = Vec::new();
     for name in layers.names().filter(|name| !is_scale(name)) {
         let Some(tensor) = layers.get(name) else { continue };
-        let scale = ["_scale_inv", "_scale"].map(|end| format!("{name}{end}"));
-        let scale = scale.into_iter().find(|scale| layers.get(scale).is_some());
+        let scale = scale_of(layers, name);
         if DTYPES.contains(&tensor.dtype) && (scale.is_some() || name.ends_with(".weight")) {
             let mut layer = layers.layer(name.to_owned(), name)?;
             let scale = match scale {
                 Some(scale) => Some(layer.needed(&scale)?),
                 None if may_lack_scale => None,
-                None => return Err(lacks_scale(name)),
+                None => return Err(lacks_scale(layers, name)),
             };
             weights.push(floats(layer, tensor, scale, block)?);
         } else if tensor.dtype == Dtype::U8 && layers.get(&format!("{name}_scale_2")).is_some() {
@@ -51,11 +58,34 @@ pub(super) fn weights<'a>(
     Ok(weights)
 }
 
-/// The error for a weight that has none.
-pub(super) fn lacks_scale(name: &str) -> Error {
-    Error::malformed("a quantised weight lacks its scale").tensor(name).expected(format!(
-        "{name}_scale_inv or {name}_scale; with missing_scale=1 the scale of such weights is 1"
-    ))
+/// What the names of scales, of inputs and of markers end with.
+const SCALE_ENDS: [&str; 7] =
+    ["scale", "_scale_inv", "scales", "_scale_2", "scale_weight", "scale_input", "scaled_fp8"];
+
+/// Returns the name of a weight's scale.
+fn scale_of(layers: &Layers<'_>, name: &str) -> Option<String> {
+    let mut names = vec![format!("{name}_scale_inv"), format!("{name}_scale")];
+    if let Some(start) = name.strip_suffix("weight").filter(|start| start.is_empty() || start.ends_with('.'))
+    {
+        names.extend([format!("{start}scale"), format!("{start}scale_weight")]);
+    }
+    names.into_iter().find(|name| layers.get(name).is_some())
+}
+
+/// Returns the error for a weight without a scale. The scale 1 is proposed only if no other tensor may be the scale.
+pub(super) fn lacks_scale(layers: &Layers<'_>, name: &str) -> Error {
+    let module = name.strip_suffix("weight").unwrap_or(name);
+    let is_scale = |other: &&str| {
+        other.strip_prefix(module).is_some_and(|end| {
+            end.contains("scale") && !end.contains('.') && !BESIDE.contains(&end.trim_start_matches('.'))
+        })
+    };
+    let error = Error::malformed("a quantized weight lacks its scale").tensor(name);
+    let expected = format!("{name}_scale_inv or {name}_scale");
+    match layers.names().find(is_scale) {
+        Some(other) => error.expected(expected).found(other),
+        None => error.expected(format!("{expected}; or missing_scale=1, if such weights were never scaled")),
+    }
 }
 
 /// A weight of floats of 8 bits.
@@ -95,11 +125,21 @@ pub(super) fn floats<'a>(
     Ok(Weight { layer, shape: tensor.shape.clone(), is_turned: false, method: Box::new(method) })
 }
 
-fn nvfp4<'a>(layers: &'a Layers<'a>, name: &str, tensor: &Tensor) -> Result<Weight<'a>> {
+/// A weight of `ModelOpt`'s NVFP4.
+///
+/// # Errors
+/// Malformed, for parts that are missing or do not fit; unsupported, where the layer's inputs are scaled as well.
+pub(super) fn nvfp4<'a>(layers: &'a Layers<'a>, name: &str, tensor: &Tensor) -> Result<Weight<'a>> {
     let mut layer = layers.layer(name.to_owned(), name)?;
     let scale = layer.needed(&format!("{name}_scale"))?;
     let of_all = layer.needed(&format!("{name}_scale_2"))?;
     let of_all = layer.floats(of_all, 1)?[0];
+    let of_inputs = format!("{}pre_quant_scale", name.strip_suffix("weight").unwrap_or(name));
+    if layers.get(&of_inputs).is_some() {
+        return Err(Error::unsupported("a weight whose inputs are scaled as well")
+            .tensor(name)
+            .found(of_inputs));
+    }
     let scales = Scales::Times(layer.lying_of(scale, &[Dtype::F8_E4M3])?, of_all);
     four_bits(layer, tensor, scale, scales)
 }

@@ -52,6 +52,17 @@ impl<'a> Layers<'a> {
         self.catalog.tensors().iter().map(|tensor| tensor.name.as_str())
     }
 
+    /// The catalog whose tensors they are.
+    pub(super) fn catalog(&self) -> &'a Catalog {
+        self.catalog
+    }
+
+    /// The number of the tensor of a name.
+    #[must_use]
+    pub(super) fn id(&self, name: &str) -> Option<TensorId> {
+        self.by_name.get(name).copied()
+    }
+
     /// The tensor of a name.
     #[must_use]
     pub(super) fn get(&self, name: &str) -> Option<&'a Tensor> {

@@ -6,7 +6,8 @@
 //! mxfp4, mxfp8   L.scales U8: powers of two     E2M1, E4M3 times the scale
 //! nvfp4          L.scales U8: E4M3              E2M1 times the scale
 //! ```
-//! `quantization` of `config.json` has `group_size`, `bits`, `mode`, and under a layer's path what differs for it.
+//! `quantization` of `config.json` has `group_size`, `bits`, `mode`, and under a layer's path those of this layer, which
+//! inherits nothing: what is missing has the default of its mode.
 //! Source: `mlx/ops.cpp` of MLX 0.32 (`affine_dequantize`, `fp_dequantize`).
 
 use super::codes::{Codes, E2M1};
@@ -31,10 +32,17 @@ pub(super) fn weights<'a>(layers: &'a Layers<'a>, facts: &Value) -> Result<Vec<W
 
 fn weight<'a>(layers: &'a Layers<'a>, start: &str, facts: &Value) -> Result<Weight<'a>> {
     let own = facts.get(start).filter(|own| own.is_object());
-    let said = |key: &str| own.and_then(|own| own.get(key)).or_else(|| facts.get(key));
-    let mode = own.and_then(|own| text(own, "mode")).or_else(|| text(facts, "mode")).unwrap_or("affine");
+    let facts = own.unwrap_or(facts);
+    let said = |key: &str| facts.get(key).filter(|value| !value.is_null());
+    let mode = text(facts, "mode").unwrap_or("affine");
     let name = format!("{start}.weight");
-    let bits = said("bits").and_then(Value::as_u64).unwrap_or(4);
+    let (usual_bits, usual_group) = match mode {
+        "affine" => (4, 64),
+        "nvfp4" => (4, 16),
+        "mxfp8" => (8, 32),
+        _ => (4, 32),
+    };
+    let bits = said("bits").map_or(Some(usual_bits), Value::as_u64).unwrap_or(0);
     let bits = u32::try_from(bits).ok().filter(|bits| matches!(bits, 2..=6 | 8));
     let bits = bits.ok_or_else(|| odd_bits(&name, said("bits").unwrap_or(&Value::Null)))?;
     let mut layer = layers.layer(name.clone(), &name)?;
@@ -43,12 +51,7 @@ fn weight<'a>(layers: &'a Layers<'a>, start: &str, facts: &Value) -> Result<Weig
     let rows = element_count(dims)?;
     let columns = words.saturating_mul(32) / u64::from(bits);
     let groups = scales.shape.last().copied().unwrap_or(0);
-    let usual = match mode {
-        "affine" => 64,
-        "nvfp4" => 16,
-        _ => 32,
-    };
-    let group = said("group_size").and_then(Value::as_u64).unwrap_or(usual);
+    let group = said("group_size").map_or(Some(usual_group), Value::as_u64).unwrap_or(0);
     let fits = group > 0 && groups.checked_mul(group) == Some(columns);
     if !fits || scales.shape.strip_suffix(&[groups]) != Some(dims) {
         return Err(shaped(scales, format!("{dims:?} and a scale for each {group} of {columns}")));

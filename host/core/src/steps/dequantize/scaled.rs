@@ -103,6 +103,11 @@ impl ScaleGrid {
             Some(own) if !experts.is_empty() => (true, own),
             _ => (false, &*scales.shape),
         };
+        // ModelOpt has a dimension of 1 behind each.
+        let own = match *own {
+            [of_rows, 1, of_columns, 1] => vec![of_rows, of_columns],
+            _ => own.to_vec(),
+        };
         let count: u64 = scales.shape.iter().product();
         let grid = |block_rows, block_columns| Self { block_rows, block_columns, matrix_rows: rows };
         if count == 1 {
@@ -119,6 +124,11 @@ impl ScaleGrid {
                 .or_else(|| {
                     let is_group = of_rows == rows && of_columns > 0 && columns.is_multiple_of(of_columns);
                     is_group.then(|| grid(1, columns / of_columns))
+                })
+                .or_else(|| {
+                    let found =
+                        block.is_none().then(|| block_of([rows, columns], [of_rows, of_columns]))??;
+                    Some(grid(found[0], found[1]))
                 }),
             _ => None,
         };
@@ -141,6 +151,25 @@ impl ScaleGrid {
         let matrix = self.matrix_rows.div_ceil(self.block_rows);
         row / self.matrix_rows * matrix + row % self.matrix_rows / self.block_rows
     }
+}
+
+/// The block of a grid of scales, where nothing says it: 128 x 128, as nearly all have it, else the only powers of two
+/// that give so many blocks.
+fn block_of(dims: [u64; 2], counts: [u64; 2]) -> Option<[u64; 2]> {
+    let fits = |block: u64| [0, 1].iter().all(|&axis: &usize| dims[axis].div_ceil(block) == counts[axis]);
+    if fits(128) {
+        return Some([128, 128]);
+    }
+    let one = |axis: usize| {
+        let mut blocks =
+            (3..32).map(|bit| 1 << bit).filter(|block| dims[axis].div_ceil(*block) == counts[axis]);
+        match (blocks.next(), blocks.next()) {
+            (Some(_), _) if counts[axis] == 1 => Some(dims[axis]),
+            (Some(block), None) => Some(block),
+            _ => None,
+        }
+    };
+    Some([one(0)?, one(1)?])
 }
 
 impl Scales {

@@ -1,10 +1,11 @@
-//! The scheme that a model's weights were quantised with, as its configuration or its tensors' names say.
+//! The scheme that a model's weights were quantised with, as its configuration says.
 
 use crate::steps::model_config::{ModelConfig, Quantization};
-use memchr::memmem::Finder;
-use serde_json::Value;
-use std::collections::HashSet;
-use tensorferry_sdk::{Catalog, Dtype, Error, Result, Tensor};
+use crate::steps::regexes;
+use crate::steps::spec::Field;
+use regex::Regex;
+use serde_json::{Map, Value};
+use tensorferry_sdk::{Error, Result};
 
 /// How a model's weights were quantised.
 #[derive(Debug, Clone)]
@@ -12,9 +13,9 @@ pub(super) enum Scheme {
     /// bitsandbytes: 4 bits in blocks of the whole tensor, 8 bits in rows.
     Bitsandbytes,
     /// GPTQ.
-    Gptq(Packing),
+    Gptq(Packings),
     /// AWQ, version `gemm`.
-    Awq(Packing),
+    Awq(Packings),
     /// compressed-tensors, with its configuration.
     CompressedTensors(Value),
     /// Floats of 8 bits with scales: of blocks, rows, or whole tensors.
@@ -54,29 +55,9 @@ impl Scheme {
     ///
     /// # Errors
     /// Unsupported, for one that is not known, or a variant that packs otherwise; malformed, for numbers that make no sense.
-    pub(super) fn of(config: &ModelConfig, catalog: &Catalog) -> Result<Option<Self>> {
-        match config.quantization() {
-            Some(said) => said.scheme().map(Some).map_err(|error| error.file(said.file)),
-            None => Ok(Self::by_names(catalog)),
-        }
-    }
-
-    /// What names and dtypes alone tell.
-    fn by_names(catalog: &Catalog) -> Option<Self> {
-        let names = || catalog.tensors().iter().map(|tensor| tensor.name.as_str());
-        let state = Finder::new(".quant_state.bitsandbytes__");
-        if names().any(|name| name.ends_with(".SCB") || state.find(name.as_bytes()).is_some()) {
-            return Some(Self::Bitsandbytes);
-        }
-        if names().any(|name| name.ends_with("_scale_inv")) {
-            return Some(Self::Fp8 { block: None });
-        }
-        let with_blocks: HashSet<&str> = names().filter_map(|name| name.strip_suffix("_blocks")).collect();
-        let is_scales = |tensor: &Tensor| {
-            let start = tensor.name.strip_suffix("_scales");
-            tensor.dtype == Dtype::U8 && start.is_some_and(|start| with_blocks.contains(start))
-        };
-        catalog.tensors().iter().any(is_scales).then_some(Self::Mxfp4)
+    pub(super) fn of(config: &ModelConfig) -> Result<Option<Self>> {
+        let Some(said) = config.quantization() else { return Ok(None) };
+        said.scheme().map_err(|error| error.file(said.file))
     }
 
     /// What people call it.
@@ -103,7 +84,9 @@ impl Scheme {
             None => format!("{bits} bits"),
         };
         match self {
-            Self::Gptq(packing) | Self::Awq(packing) => Some(of_bits(packing.bits.into(), packing.group)),
+            Self::Gptq(Packings { all, .. }) | Self::Awq(Packings { all, .. }) => {
+                Some(of_bits(all.bits.into(), all.group))
+            }
             Self::CompressedTensors(facts) => text(facts, "format").map(str::to_owned),
             Self::Fp8 { block } => block.map(|[rows, columns]| format!("blocks of {rows} x {columns}")),
             Self::Mlx(facts) => {
@@ -116,34 +99,169 @@ impl Scheme {
     }
 }
 
+/// Keys by which a configuration without `quant_method` is known: the first of which it has one. Releases of the
+/// libraries before they wrote the method, and what transformers itself takes for one.
+const BY_KEYS: [(&[&str], &str); 6] = [
+    (&["load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type", "llm_int8_threshold"], "bitsandbytes"),
+    (&["config_groups"], "compressed-tensors"),
+    (&["quant_algo", "kv_cache_quant_algo", "producer"], "modelopt"),
+    (&["w_bit", "q_group_size", "zero_point"], "awq"),
+    (&["desc_act", "damp_percent", "checkpoint_format", "true_sequential"], "gptq"),
+    (&["weight_block_size", "activation_scheme", "fmt"], "fp8"),
+];
+/// Files that say how weights were quantised, and nothing of the method.
+const BY_FILES: [(&str, &str); 3] =
+    [("quantize_config.json", "gptq"), ("quant_config.json", "awq"), ("hf_quant_config.json", "modelopt")];
+/// The keys of MLX's configuration, which names no method.
+const OF_MLX: [&str; 3] = ["group_size", "bits", "mode"];
+
 impl Quantization<'_> {
-    fn scheme(self) -> Result<Scheme> {
+    /// The scheme; `None`, if nothing says which it is, so that names have to.
+    fn scheme(self) -> Result<Option<Scheme>> {
         let facts = self.facts;
-        if self.is_of_mlx {
-            return Ok(Scheme::Mlx(facts.clone()));
-        }
-        let method = match (text(facts, "quant_method"), self.file) {
-            (Some(method), _) => method,
-            (None, "quantize_config.json") => "gptq",
-            (None, "quant_config.json") => "awq",
-            (None, _) => "modelopt",
+        let has = |keys: &[&str]| keys.iter().any(|key| facts.get(*key).is_some());
+        let method = text(facts, "quant_method")
+            .or_else(|| BY_FILES.iter().find(|(file, _)| *file == self.file).map(|(_, method)| *method))
+            .or_else(|| BY_KEYS.iter().find(|(keys, _)| has(keys)).map(|(_, method)| *method));
+        let Some(method) = method else {
+            return Ok(has(&OF_MLX).then(|| Scheme::Mlx(facts.clone())));
         };
         match method {
             "bitsandbytes" | "bitsandbytes_4bit" | "bitsandbytes_8bit" => Ok(Scheme::Bitsandbytes),
             "gptq" => gptq(facts),
             "awq" => awq(facts),
+            "auto-round" | "intel/auto-round" => auto_round(facts),
             "compressed-tensors" => Ok(Scheme::CompressedTensors(facts.clone())),
             "fp8" | "fbgemm_fp8" => Ok(Scheme::Fp8 { block: block(facts)? }),
             "mxfp4" => Ok(Scheme::Mxfp4),
-            "modelopt" => Ok(Scheme::Modelopt),
+            "modelopt" | "modelopt_fp4" | "modelopt_fp8" => Ok(Scheme::Modelopt),
             other if UNCOVERED.contains(&other) => Ok(Scheme::Uncovered(other.to_owned())),
             other => Err(Error::unsupported("weights of this quantisation method are not dequantised")
                 .expected(
-                    "bitsandbytes, gptq, awq, compressed-tensors, fp8, fbgemm_fp8, mxfp4, modelopt, or MLX's own",
+                    "bitsandbytes, gptq, awq, auto-round, compressed-tensors, fp8, fbgemm_fp8, mxfp4, modelopt, or MLX's own",
                 )
                 .found(format!("quant_method {other:?}"))),
         }
+        .map(Some)
     }
+}
+
+/// How the words of all layers hold codes, and of which layers they hold them in a different way.
+#[derive(Debug, Clone)]
+pub(super) struct Packings {
+    pub(super) all: Packing,
+    /// The first that is of a layer counts.
+    overrides: Vec<Override>,
+}
+
+#[derive(Debug, Clone)]
+struct Override {
+    layers: LayerNames,
+    /// `None`: they are not quantised.
+    packing: Option<Packing>,
+}
+
+/// Which layers an override is of.
+#[derive(Debug, Clone)]
+enum LayerNames {
+    Named(String),
+    Matching(Regex),
+}
+
+impl Packings {
+    fn same(all: Packing) -> Self {
+        Self { all, overrides: Vec::new() }
+    }
+
+    /// How the words of a layer hold codes.
+    ///
+    /// # Errors
+    /// Malformed, for a layer that is not quantised as the configuration says.
+    pub(super) fn of(&self, layer: &str) -> Result<Packing> {
+        let is_of = |of: &&Override| match &of.layers {
+            LayerNames::Named(name) => name == layer,
+            LayerNames::Matching(regex) => regex.is_match(layer),
+        };
+        match self.overrides.iter().find(is_of) {
+            None => Ok(self.all),
+            Some(Override { packing: Some(packing), .. }) => Ok(*packing),
+            Some(_) => Err(Error::malformed("the configuration says that this layer is not quantized")
+                .tensor(layer)
+                .found("qweight")),
+        }
+    }
+}
+
+/// A regular expression of Python's, of a key of a configuration.
+fn pattern(key: &str, text: &str) -> Result<LayerNames> {
+    let regex = regexes::parse(&Field::new(text.to_owned()));
+    regex.map(LayerNames::Matching).map_err(|error| {
+        Error::unsupported(format!("a pattern of {key} that ferry does not read: {}", error.message()))
+            .found(format!("{text:?}"))
+    })
+}
+
+/// What an override says of a layer's words; the rest is as for all layers.
+fn overridden(all: Packing, facts: &Value, known: &[u32]) -> Result<Packing> {
+    let has = |key: &str| facts.get(key).is_some_and(|value| !value.is_null());
+    Ok(Packing {
+        bits: if has("bits") { bits(facts, &["bits"], known)? } else { all.bits },
+        group: if has("group_size") { group(facts, &["group_size"])? } else { all.group },
+        zero_offset: all.zero_offset,
+    })
+}
+
+fn object<'a>(facts: &'a Value, key: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    facts.get(key).and_then(Value::as_object).into_iter().flat_map(Map::iter)
+}
+
+/// `GPTQModel`'s `dynamic`: patterns, matched from the start of a layer's name; `-:` before one excludes its layers.
+fn dynamic(all: Packing, facts: &Value) -> Result<Vec<Override>> {
+    let of = |(key, own): (&String, &Value)| {
+        let (is_excluded, text) = match key.strip_prefix("-:") {
+            Some(text) => (true, text),
+            None => (false, key.strip_prefix("+:").unwrap_or(key)),
+        };
+        let layers = pattern("dynamic", &format!("^(?:{text})"))?;
+        let packing = if is_excluded { None } else { Some(overridden(all, own, &GPTQ_BITS)?) };
+        Ok(Override { layers, packing })
+    };
+    object(facts, "dynamic").map(of).collect()
+}
+
+/// `AutoRound`'s `extra_config`: names of layers, then patterns, found anywhere in a name. Layers of 16 bits and more are
+/// not quantised.
+fn extra_config(all: Packing, facts: &Value, known: &[u32]) -> Result<Vec<Override>> {
+    let of = |(key, own): (&String, &Value)| {
+        let is_wide = own.get("bits").and_then(Value::as_u64).is_some_and(|bits| bits >= 16);
+        let is_pattern = key.contains(|c: char| "*+?[](){}|^$\\".contains(c));
+        let layers = if is_pattern { pattern("extra_config", key)? } else { LayerNames::Named(key.clone()) };
+        let packing = if is_wide { None } else { Some(overridden(all, own, known)?) };
+        Ok(Override { layers, packing })
+    };
+    let mut overrides: Vec<Override> = object(facts, "extra_config").map(of).collect::<Result<_>>()?;
+    overrides.sort_by_key(|of| matches!(of.layers, LayerNames::Matching(_)));
+    Ok(overrides)
+}
+
+/// `AutoRound`: words as those of GPTQ or AWQ, as `packing_format` says.
+fn auto_round(facts: &Value) -> Result<Scheme> {
+    if let Some(other) = text(facts, "data_type").filter(|kind| *kind != "int") {
+        return Err(packs_otherwise("AutoRound", "data_type", other));
+    }
+    let format =
+        ["packing_format", "backend"].iter().find_map(|key| text(facts, key)).unwrap_or("auto_round");
+    let (is_awq, zero_offset) = match format {
+        "auto_round:auto_gptq" | "auto_gptq" => (false, 1),
+        "auto_round" | "auto_round:gptqmodel" => (false, 0),
+        "auto_round:auto_awq" | "auto_awq" => (true, 0),
+        other => return Err(packs_otherwise("AutoRound", "packing_format", other)),
+    };
+    let known = if is_awq { &[4][..] } else { &GPTQ_BITS };
+    let all =
+        Packing { bits: bits(facts, &["bits"], known)?, group: group(facts, &["group_size"])?, zero_offset };
+    let packings = Packings { all, overrides: extra_config(all, facts, known)? };
+    Ok(if is_awq { Scheme::Awq(packings) } else { Scheme::Gptq(packings) })
 }
 
 /// The text of a key.
@@ -160,8 +278,11 @@ fn gptq(facts: &Value) -> Result<Scheme> {
     if let Some(other) = text(facts, "pack_dtype").filter(|name| !matches!(*name, "int32" | "torch.int32")) {
         return Err(packs_otherwise("GPTQ", "pack_dtype", other));
     }
-    let bits = bits(facts, &["bits"], &[2, 3, 4, 8])?;
-    Ok(Scheme::Gptq(Packing { bits, group: group(facts, &["group_size"])?, zero_offset }))
+    let bits = bits(facts, &["bits"], &GPTQ_BITS)?;
+    let all = Packing { bits, group: group(facts, &["group_size"])?, zero_offset };
+    let mut overrides = dynamic(all, facts)?;
+    overrides.extend(extra_config(all, facts, &GPTQ_BITS)?);
+    Ok(Scheme::Gptq(Packings { all, overrides }))
 }
 
 fn awq(facts: &Value) -> Result<Scheme> {
@@ -170,8 +291,12 @@ fn awq(facts: &Value) -> Result<Scheme> {
         return Err(packs_otherwise("AWQ", "version", version));
     }
     let bits = bits(facts, &["bits", "w_bit"], &[4])?;
-    Ok(Scheme::Awq(Packing { bits, group: group(facts, &["group_size", "q_group_size"])?, zero_offset: 0 }))
+    let all = Packing { bits, group: group(facts, &["group_size", "q_group_size"])?, zero_offset: 0 };
+    Ok(Scheme::Awq(Packings::same(all)))
 }
+
+/// The bits that words of GPTQ hold.
+const GPTQ_BITS: [u32; 4] = [2, 3, 4, 8];
 
 fn packs_otherwise(method: &str, key: &str, found: &str) -> Error {
     Error::unsupported(format!("a variant of {method} that packs its weights otherwise"))

@@ -1,12 +1,14 @@
 //! The weights of a model that are stored as several tensors each: codes, scales, zero points. The step computes them,
-//! and whoever shows a model counts them.
+//! whoever shows a model counts them, and what needs numbers refuses the codes.
 
 use super::computed::Weight;
 use super::layers::Layers;
+use super::names::{self, UnknownCodes, may_hold_codes, named};
 use super::scheme::Scheme;
 use super::{bitsandbytes, by_columns, compressed_tensors, float8, mlx, mxfp4};
 use crate::steps::model_facts::ModelFacts;
-use tensorferry_sdk::{Catalog, Error, Result, TensorId};
+use std::collections::{BTreeMap, HashSet};
+use tensorferry_sdk::{Catalog, Data, Dtype, Error, Result, StorageId, Tensor, TensorId};
 
 /// A weight, and the tensors that it is made of.
 #[derive(Debug, Clone)]
@@ -34,44 +36,92 @@ pub struct QuantizedModel {
     pub problem: Option<Error>,
 }
 
-/// All weights that a scheme covers; `None` for one that is not dequantised here.
+/// All weights of a model, and the codes that stay.
+pub(super) struct Found<'a> {
+    /// What people call the methods.
+    pub(super) method: String,
+    pub(super) weights: Vec<Weight<'a>>,
+    /// Codes of which neither a configuration nor names tell how they become numbers.
+    pub(super) unknown: Vec<UnknownCodes<'a>>,
+}
+
+/// Finds all weights, by the scheme of the configuration first, then by names.
 ///
 /// # Errors
 /// Malformed, for parts that are missing or do not fit; unsupported, for variants that pack otherwise.
-pub(super) fn of_scheme<'a>(
-    scheme: &Scheme,
+pub(super) fn find<'a>(
+    scheme: Option<&Scheme>,
     layers: &'a Layers<'a>,
     may_lack_scale: bool,
-) -> Result<Option<Vec<Weight<'a>>>> {
-    let weights = match scheme {
+) -> Result<Found<'a>> {
+    let mut weights = match scheme {
+        Some(scheme) => of_scheme(scheme, layers, may_lack_scale)?,
+        None => Vec::new(),
+    };
+    let taken: HashSet<TensorId> =
+        weights.iter().flat_map(|weight| weight.layer.parts.iter().copied()).collect();
+    let found = named(layers, &taken, may_lack_scale)?;
+    let own =
+        scheme.filter(|scheme| !weights.is_empty() || !matches!(scheme, Scheme::Mlx(_))).map(Scheme::name);
+    let mut methods: Vec<&str> =
+        own.into_iter().filter(|_| !weights.is_empty() || found.methods.is_empty()).collect();
+    methods.extend(found.methods.iter().filter(|method| Some(**method) != own));
+    let method = methods.join(", ");
+    weights.extend(found.weights);
+    Ok(Found { method, weights, unknown: found.unknown })
+}
+
+/// All weights that a scheme covers; none for one that is not dequantised here.
+fn of_scheme<'a>(scheme: &Scheme, layers: &'a Layers<'a>, may_lack_scale: bool) -> Result<Vec<Weight<'a>>> {
+    match scheme {
         Scheme::Bitsandbytes => bitsandbytes::weights(layers),
-        Scheme::Gptq(packing) => by_columns::gptq(layers, *packing),
-        Scheme::Awq(packing) => by_columns::awq(layers, *packing),
+        Scheme::Gptq(packings) => by_columns::gptq(layers, packings),
+        Scheme::Awq(packings) => by_columns::awq(layers, packings),
         Scheme::CompressedTensors(facts) => compressed_tensors::weights(layers, facts, may_lack_scale),
         Scheme::Fp8 { block } => float8::weights(layers, *block, may_lack_scale),
         Scheme::Modelopt => float8::weights(layers, None, may_lack_scale),
         Scheme::Mxfp4 => mxfp4::weights(layers),
         Scheme::Mlx(facts) => mlx::weights(layers, facts),
-        Scheme::Uncovered(_) => return Ok(None),
-    };
-    weights.map(Some)
+        Scheme::Uncovered(_) => Ok(Vec::new()),
+    }
 }
 
 /// How a model's weights were quantised; `None`, if neither a configuration nor names say that they were. What cannot be
 /// dequantised is described as far as it is understood.
 #[must_use]
 pub fn quantized(catalog: &Catalog, model: &ModelFacts<'_>) -> Option<QuantizedModel> {
-    let scheme = match Scheme::of(&model.config, catalog) {
-        Ok(scheme) => scheme?,
-        Err(error) => return of_unknown(model, error),
+    if model.input.codes_are_numbers {
+        return None;
+    }
+    let (scheme, mut problem) = match Scheme::of(&model.config) {
+        Ok(scheme) => (scheme, None),
+        Err(error) => (None, Some(error)),
     };
+    let is_said = scheme.is_some() || problem.is_some();
+    if !is_said && !may_hold_codes(catalog) {
+        return None;
+    }
     let layers = Layers::of(catalog, Some(model));
-    let (weights, problem) = match of_scheme(&scheme, &layers, false) {
-        Ok(Some(weights)) => (weights, None),
-        Ok(None) => (Vec::new(), Some(Error::unsupported("dequantize does not know how these are packed"))),
-        Err(error) => (of_scheme(&scheme, &layers, true).ok().flatten().unwrap_or_default(), Some(error)),
-    };
-    let weights = weights.into_iter().map(|weight| {
+    let found = [false, true].into_iter().find_map(|may_lack_scale| {
+        let found = find(scheme.as_ref(), &layers, may_lack_scale);
+        found.map_err(|error| problem = problem.take().or(Some(error))).ok()
+    });
+    let found = found.unwrap_or_else(|| Found {
+        method: scheme.as_ref().map_or("", Scheme::name).to_owned(),
+        weights: Vec::new(),
+        unknown: names::codes(&layers),
+    });
+    if !is_said && found.weights.is_empty() && found.unknown.is_empty() && problem.is_none() {
+        return None;
+    }
+    let problem = problem.or_else(|| match (&scheme, &*found.unknown) {
+        (Some(Scheme::Uncovered(_)), _) => {
+            Some(Error::unsupported("dequantize does not know how these are packed"))
+        }
+        (_, [first, ..]) => Some(first.error()),
+        _ => None,
+    });
+    let weights = found.weights.into_iter().map(|weight| {
         let Weight { layer, mut shape, is_turned, .. } = weight;
         let last = shape.len().saturating_sub(1);
         if is_turned {
@@ -84,18 +134,115 @@ pub fn quantized(catalog: &Catalog, model: &ModelFacts<'_>) -> Option<QuantizedM
             parts: layer.parts.into_iter().collect(),
         }
     });
-    Some(QuantizedModel {
-        method: scheme.name().to_owned(),
-        variant: scheme.variant(),
-        weights: weights.collect(),
-        problem,
-    })
+    let unknown = found.unknown.iter().filter_map(|codes| {
+        let place = layers.id(codes.name)?;
+        let shape = catalog.tensor(place)?.shape.clone();
+        Some(QuantizedWeight { name: codes.name.to_owned(), shape, place, parts: vec![place] })
+    });
+    let weights = weights.chain(unknown).collect();
+    let said = model.config.quantization();
+    let named = said.and_then(|said| said.facts.get("quant_method")?.as_str());
+    let method = match (&*found.method, named) {
+        ("", Some(named)) => named.to_owned(),
+        ("", None) => "a method that its configuration does not name".to_owned(),
+        (method, _) => method.to_owned(),
+    };
+    Some(QuantizedModel { method, variant: scheme.and_then(|scheme| scheme.variant()), weights, problem })
 }
 
-/// What a configuration says that is not understood.
-fn of_unknown(model: &ModelFacts<'_>, error: Error) -> Option<QuantizedModel> {
-    let said = model.config.quantization()?;
-    let method = said.facts.get("quant_method").and_then(serde_json::Value::as_str);
-    let method = method.unwrap_or("a method that its configuration does not name").to_owned();
-    Some(QuantizedModel { method, variant: None, weights: Vec::new(), problem: Some(error) })
+/// The dtypes that scales have, which are numbers.
+const SCALES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16];
+
+/// The tensors of an input that are codes, and the scales that they need: known by where their bytes lie, so that they
+/// are found again after steps that rename or cut them.
+#[derive(Debug, Default)]
+pub struct StoredCodes {
+    /// By the storage, and where in it a tensor begins: where it ends, and whether it has scales.
+    lying: BTreeMap<(StorageId, u64), (u64, bool)>,
+    /// What people call the method.
+    method: String,
+    /// Whether dequantize gives the weights.
+    can_be_dequantized: bool,
+}
+
+impl StoredCodes {
+    /// Those of a model's input.
+    #[must_use]
+    pub fn of(model: &ModelFacts<'_>) -> Self {
+        let catalog = &model.input.catalog;
+        if !may_hold_codes(catalog) {
+            return Self::default();
+        }
+        let Some(QuantizedModel { method, weights, problem, .. }) = quantized(catalog, model) else {
+            return Self::default();
+        };
+        let mut lying = BTreeMap::new();
+        for weight in &weights {
+            for id in &weight.parts {
+                let Some(tensor) = catalog.tensor(*id) else { continue };
+                let is_scale = *id != weight.place && SCALES.contains(&tensor.dtype);
+                for (storage, offset) in places(tensor) {
+                    lying.insert((storage, offset), (offset.saturating_add(tensor.bytes), is_scale));
+                }
+            }
+        }
+        Self { lying, method, can_be_dequantized: problem.is_none() }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lying.is_empty()
+    }
+
+    /// Whether a tensor has bytes of codes.
+    #[must_use]
+    pub fn has(&self, tensor: &Tensor) -> bool {
+        self.is_scale(tensor) == Some(false)
+    }
+
+    /// Whether a tensor has bytes of scales that codes need.
+    #[must_use]
+    pub fn has_scale(&self, tensor: &Tensor) -> bool {
+        self.is_scale(tensor) == Some(true)
+    }
+
+    /// What people call the method.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// The error of what needs numbers and finds codes. `step` gives the numbers.
+    #[must_use]
+    pub fn error(&self, tensor: &Tensor, step: &str) -> Error {
+        let dtype = tensor.dtype.info().map_or("", |info| info.name());
+        let numbers = "-i codes=numbers, if the codes themselves are wanted";
+        let expected = match self.can_be_dequantized {
+            true => format!("{step}, which gives the weight; or {numbers}"),
+            false => format!("the weight, which ferry cannot compute here; or {numbers}"),
+        };
+        let found = format!("{dtype} of {}", self.method);
+        Error::usage("the tensor holds codes of a quantized weight, which are not its numbers")
+            .tensor(&tensor.name)
+            .expected(expected)
+            .found(found)
+    }
+
+    /// Whether a tensor has scales; `None`, if it has neither codes nor scales.
+    fn is_scale(&self, tensor: &Tensor) -> Option<bool> {
+        if self.lying.is_empty() {
+            return None;
+        }
+        places(tensor).find_map(|(storage, offset)| {
+            let (place, (end, is_scale)) = self.lying.range(..=(storage, offset)).next_back()?;
+            (place.0 == storage && offset < *end).then_some(*is_scale)
+        })
+    }
+}
+
+/// Where the blocks of a tensor begin.
+fn places(tensor: &Tensor) -> impl Iterator<Item = (StorageId, u64)> {
+    let blocks = if matches!(tensor.data, Data::Empty) { None } else { Some(tensor.blocks()) };
+    blocks.into_iter().flatten().map(|block| (block.storage, block.offset))
 }

@@ -1,0 +1,445 @@
+//! Quantized weights by the names of their tensors, where no configuration describes them: files that were copied out of
+//! their folder, single-file models, shards.
+//!
+//! Codes and their scales are recognized by the whole pair of names, so that the `scale` of a LayerNorm and an integer
+//! counter stay numbers. Some pairs determine the method; of others they tell only that the tensor holds codes.
+
+use super::bitsandbytes::{self, STATE};
+use super::codes::Codes;
+use super::compressed_tensors;
+use super::computed::Weight;
+use super::float8::{self, lacks_scale};
+use super::layers::{Layer, Layers, shaped};
+use super::mxfp4;
+use super::scaled::{Formula, ScaleGrid, Scaled, Scales, row_bytes};
+use serde_json::Value;
+use std::collections::{BTreeSet, HashSet};
+use tensorferry_sdk::{Catalog, Dtype, Error, Result, Tensor, TensorId, element_count};
+
+/// How the names of codes and of a tensor next to them go together: the start of both is the same.
+struct Pair {
+    codes: &'static str,
+    sibling: &'static str,
+    dtypes: Dtypes,
+    by: By,
+}
+
+/// The dtypes of codes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dtypes {
+    /// Floats of 8 bits or fewer.
+    Narrow,
+    /// These, and integers of 8 bits with a sign.
+    Bytes,
+    /// All but wide floats and the dtypes of counters and masks.
+    Any,
+}
+
+/// What a pair of names determines.
+#[derive(Clone, Copy)]
+enum By {
+    /// Floats of 8 bits or integers of 8 bits times a scale.
+    Scaled,
+    /// `ModelOpt`'s floats of 4 bits.
+    Nvfp4,
+    /// compressed-tensors' packed codes.
+    Packed,
+    /// Tensors of torchao's and quanto's classes: the weight's name, and the zero points, by their ends.
+    Parts { weight: &'static str, zeros: &'static str },
+    /// A method of this name, whose bits or order the names do not tell.
+    Unknown(&'static str),
+}
+
+const fn pair(codes: &'static str, sibling: &'static str, dtypes: Dtypes, by: By) -> Pair {
+    Pair { codes, sibling, dtypes, by }
+}
+
+/// The first pair that is there counts.
+const PAIRS: [Pair; 24] = [
+    pair("", "_scale_2", Dtypes::Any, By::Nvfp4),
+    pair("", "_scale_inv", Dtypes::Narrow, By::Scaled),
+    pair("weight_packed", "weight_scale", Dtypes::Any, By::Packed),
+    pair("qweight", "scales", Dtypes::Any, By::Unknown("GPTQ or AWQ")),
+    pair("", "_scale", Dtypes::Any, By::Scaled),
+    pair(".weight", ".scale_weight", Dtypes::Bytes, By::Scaled),
+    pair(".weight", ".scale", Dtypes::Narrow, By::Scaled),
+    pair(".weight", ".scale", Dtypes::Any, By::Unknown("a method with one scale tensor")),
+    pair(".weight", ".weights_scaling_factor", Dtypes::Any, By::Unknown("TensorRT-LLM")),
+    pair(".weight", ".scales", Dtypes::Any, By::Unknown("MLX")),
+    pair("", "_scales", Dtypes::Any, By::Unknown("a method with tensors of scales")),
+    pair(":qdata", ":scale", Dtypes::Any, By::Parts { weight: "", zeros: ":zero_point" }),
+    pair(".qdata", ".scale", Dtypes::Any, By::Parts { weight: "", zeros: ".zero_point" }),
+    pair(
+        "._weight_qdata",
+        "._weight_scale",
+        Dtypes::Any,
+        By::Parts { weight: ".weight", zeros: "._weight_zero_point" },
+    ),
+    pair(".tensor_impl.int_data", ".tensor_impl.scale", Dtypes::Any, By::Unknown("torchao")),
+    pair(".int_data", ".scale", Dtypes::Any, By::Unknown("torchao")),
+    pair("._data", "._scale", Dtypes::Any, By::Parts { weight: "", zeros: "._shift" }),
+    pair(".weight", ".SCB", Dtypes::Any, By::Unknown("bitsandbytes")),
+    pair("", ".absmax", Dtypes::Any, By::Unknown("bitsandbytes")),
+    pair(".W_q", ".scale", Dtypes::Any, By::Unknown("HQQ")),
+    pair(".codes", ".codebooks", Dtypes::Any, By::Unknown("AQLM")),
+    pair(".q_weight", ".q_scale", Dtypes::Any, By::Unknown("exl2")),
+    pair(".trellis", ".suh", Dtypes::Any, By::Unknown("exl3")),
+    pair(".Qidxs", ".SU", Dtypes::Any, By::Unknown("QuIP#")),
+];
+
+/// The tensor that marks a file of ComfyUI whose weights are FP8 with scales.
+const MARKER: &str = "scaled_fp8";
+/// The entry of the metadata, and the tensor of a layer, in which ComfyUI describes its weights.
+pub(super) const COMFY_METADATA: &str = "_quantization_metadata";
+const COMFY_TENSOR: &str = "comfy_quant";
+
+/// What the names of a model's tensors tell.
+#[derive(Default)]
+pub(super) struct Named<'a> {
+    /// Weights whose method is determined.
+    pub(super) weights: Vec<Weight<'a>>,
+    /// Codes whose method is not.
+    pub(super) unknown: Vec<UnknownCodes<'a>>,
+    /// The names of all methods.
+    pub(super) methods: BTreeSet<&'static str>,
+}
+
+/// Codes of which nothing tells how they become numbers.
+#[derive(Debug, Clone)]
+pub(super) struct UnknownCodes<'a> {
+    pub(super) name: &'a str,
+    /// The tensor next to them that tells what they are.
+    pub(super) sibling: String,
+    pub(super) method: &'static str,
+}
+
+/// Returns whether some tensor of a catalog has a dtype of codes. Most models have none, and are not searched by name.
+#[must_use]
+pub fn may_hold_codes(catalog: &Catalog) -> bool {
+    catalog.tensors().iter().any(|tensor| Dtypes::Any.has(tensor.dtype))
+}
+
+impl Dtypes {
+    fn has(self, dtype: Dtype) -> bool {
+        const NOT_CODES: [Dtype; 9] = [
+            Dtype::F64,
+            Dtype::F32,
+            Dtype::F16,
+            Dtype::BF16,
+            Dtype::BOOL,
+            Dtype::I64,
+            Dtype::U64,
+            Dtype::C64,
+            Dtype::C128,
+        ];
+        let Some(info) = dtype.info() else { return false };
+        let is_narrow = || info.name().starts_with("F8") || info.name().starts_with("F4");
+        match self {
+            Self::Narrow => is_narrow(),
+            Self::Bytes => dtype == Dtype::I8 || is_narrow(),
+            Self::Any => dtype != Dtype::STR && !NOT_CODES.contains(&dtype),
+        }
+    }
+}
+
+impl UnknownCodes<'_> {
+    /// The error of a step or a writer that needs to know.
+    pub(super) fn error(&self) -> Error {
+        Error::unsupported("nothing says how this weight was quantized")
+            .tensor(self.name)
+            .expected(
+                "a config.json next to the file, with quantization_config or quantization; or -i codes=numbers, if the \
+                 codes themselves are wanted",
+            )
+            .found(format!("codes with {:?} next to them, as of {}", self.sibling, self.method))
+    }
+}
+
+/// Finds the weights of a model that are not parts of others already.
+///
+/// # Errors
+/// Returns an error if a weight lacks a part or if its parts do not fit each other.
+pub(super) fn named<'a>(
+    layers: &'a Layers<'a>,
+    taken: &HashSet<TensorId>,
+    may_lack_scale: bool,
+) -> Result<Named<'a>> {
+    let mut named = Named::default();
+    if !may_hold_codes(layers.catalog()) {
+        return Ok(named);
+    }
+    let mut taken = taken.clone();
+    let mut add = |weights: Vec<Weight<'a>>, method: &'static str, taken: &mut HashSet<TensorId>| {
+        for weight in weights {
+            if taken.contains(&weight.layer.place) {
+                continue;
+            }
+            taken.extend(&weight.layer.parts);
+            named.weights.push(weight);
+            named.methods.insert(method);
+        }
+    };
+    let is_of_bitsandbytes = |name: &str| {
+        name.contains(STATE)
+            || name.strip_suffix("SCB").is_some_and(|start| layers.get(&format!("{start}weight")).is_some())
+    };
+    if layers.names().any(is_of_bitsandbytes) {
+        add(bitsandbytes::weights(layers)?, "bitsandbytes", &mut taken);
+    }
+    let has_scales =
+        |start: &&str| layers.get(&format!("{start}_scales")).is_some_and(|scales| scales.dtype == Dtype::U8);
+    if layers.ending("_blocks").iter().any(has_scales) {
+        add(mxfp4::weights(layers)?, "MXFP4", &mut taken);
+    }
+    let comfy = Comfy::of(layers.catalog())?;
+    let mut unknown = Vec::new();
+    for name in layers.names() {
+        let Some((id, tensor)) = layers.id(name).zip(layers.get(name)) else { continue };
+        if taken.contains(&id) || !Dtypes::Any.has(tensor.dtype) || tensor.shape.is_empty() {
+            continue;
+        }
+        let Some((pair, start, sibling)) = pair_of(layers, tensor) else { continue };
+        let codes_of = |method| UnknownCodes { name, sibling: sibling.clone(), method };
+        let weight = match pair.by {
+            By::Scaled => scaled(layers, &comfy, tensor, &sibling)?.map(|(weight, method)| (weight, method)),
+            By::Nvfp4 if tensor.dtype == Dtype::U8 => {
+                comfy.check(layers, module(name))?;
+                Some((float8::nvfp4(layers, name, tensor)?, "NVFP4"))
+            }
+            By::Packed => compressed_tensors::packed_by_names(layers, start, tensor)?
+                .map(|weight| (weight, "compressed-tensors")),
+            By::Parts { weight, zeros } => parts(
+                layers,
+                start,
+                tensor,
+                &sibling,
+                &format!("{start}{weight}"),
+                &format!("{start}{zeros}"),
+            )?
+            .map(|weight| (weight, "torchao")),
+            By::Nvfp4 | By::Unknown(_) => None,
+        };
+        match (weight, pair.by) {
+            (Some((weight, method)), _) => add(vec![weight], method, &mut taken),
+            (None, By::Unknown(method)) => unknown.push(codes_of(method)),
+            (None, By::Parts { .. }) => unknown.push(codes_of("torchao or quanto")),
+            (None, _) => unknown.push(codes_of("a method that its names do not determine")),
+        }
+    }
+    if named.methods.contains("FP8") {
+        named.weights.extend(without_scales(layers, &taken, may_lack_scale)?);
+    }
+    let marks = layers.names().filter(|name| module_and_end(name).1 == MARKER);
+    let marks: Vec<TensorId> = marks.filter_map(|name| layers.id(name)).collect();
+    if let Some(weight) = named.weights.first_mut() {
+        weight.layer.parts.extend(marks);
+    }
+    unknown.retain(|codes| layers.id(codes.name).is_some_and(|id| !taken.contains(&id)));
+    named.methods.extend(unknown.iter().map(|codes| codes.method));
+    named.unknown = unknown;
+    Ok(named)
+}
+
+/// All codes that names tell, whatever their method.
+pub(super) fn codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
+    let codes = |name: &'a str| {
+        let tensor =
+            layers.get(name).filter(|tensor| Dtypes::Any.has(tensor.dtype) && !tensor.shape.is_empty())?;
+        let (pair, _, sibling) = pair_of(layers, tensor)?;
+        let method = if let By::Unknown(method) = pair.by { method } else { "a quantization" };
+        Some(UnknownCodes { name, sibling, method })
+    };
+    layers.names().filter_map(codes).collect()
+}
+
+/// Finds the pair that a tensor's name is of: the pair, the start of both names, and the sibling's name.
+fn pair_of<'t>(layers: &Layers<'_>, tensor: &'t Tensor) -> Option<(&'static Pair, &'t str, String)> {
+    PAIRS.iter().filter(|pair| pair.dtypes.has(tensor.dtype)).find_map(|pair| {
+        // The first part of a name may be the weight itself.
+        let start = match tensor.name.strip_suffix(pair.codes) {
+            Some(start) => start,
+            None if Some(&*tensor.name) == pair.codes.strip_prefix('.') => "",
+            None => return None,
+        };
+        let sibling = match start {
+            "" => pair.sibling.trim_start_matches('.').to_owned(),
+            start => format!("{start}{}", pair.sibling),
+        };
+        let is_there = layers.get(&sibling).is_some_and(|sibling| sibling.name != tensor.name);
+        is_there.then_some((pair, start, sibling))
+    })
+}
+
+/// The module of a tensor, with the separator, and the rest of its name.
+fn module_and_end(name: &str) -> (&str, &str) {
+    let start = name.rfind('.').map_or(0, |dot| dot + 1);
+    name.split_at(start)
+}
+
+fn module(name: &str) -> &str {
+    module_and_end(name).0
+}
+
+/// Codes times scales: floats of 8 bits of any name, and integers of 8 bits that are a `weight`.
+fn scaled<'a>(
+    layers: &'a Layers<'a>,
+    comfy: &Comfy,
+    tensor: &Tensor,
+    sibling: &str,
+) -> Result<Option<(Weight<'a>, &'static str)>> {
+    comfy.check(layers, module(&tensor.name))?;
+    let is_float = float8::DTYPES.contains(&tensor.dtype);
+    let is_integer = tensor.dtype == Dtype::I8 && module_and_end(&tensor.name).1 == "weight";
+    if !is_float && !is_integer {
+        return Ok(None);
+    }
+    let mut layer = layers.layer(tensor.name.clone(), &tensor.name)?;
+    let scale = layer.needed(sibling)?;
+    if is_float {
+        return Ok(Some((float8::floats(layer, tensor, Some(scale), None)?, "FP8")));
+    }
+    if !FLOATS.contains(&scale.dtype) {
+        return Ok(None);
+    }
+    let start = module(&tensor.name).trim_end_matches('.');
+    let weight = compressed_tensors::bytes(layer, start, tensor, scale, None)?;
+    Ok(Some((weight, "int8")))
+}
+
+/// The dtypes of scales that are multiplied with.
+const FLOATS: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::BF16];
+
+/// A weight of torchao's or quanto's classes, whose tensors are saved apart: `(codes - zeros) * scale`. Codes of 4 bits
+/// that share a byte are not among them: torchao's class names tell these apart.
+fn parts<'a>(
+    layers: &'a Layers<'a>,
+    start: &str,
+    tensor: &Tensor,
+    sibling: &str,
+    weight: &str,
+    zeros: &str,
+) -> Result<Option<Weight<'a>>> {
+    let is_class_known = match layers.catalog().metadata().get(weight).and_then(|value| value.as_text()) {
+        Some(text) => ["\"Int8Tensor\"", "\"Float8Tensor\"", "\"IntxUnpackedToInt8Tensor\""]
+            .iter()
+            .any(|class| text.contains(class)),
+        None => true,
+    };
+    let is_float = float8::DTYPES.contains(&tensor.dtype);
+    let [rows, columns] = *tensor.shape else { return Ok(None) };
+    let Some(scale) = layers.get(sibling) else { return Ok(None) };
+    // Scales of groups along the other dimension would look the same.
+    if layers.get(zeros).is_some() && zeros.ends_with("_shift") {
+        return Ok(None);
+    }
+    let is_square = *scale.shape == [rows, rows] && rows > 1;
+    if !is_class_known
+        || is_square
+        || !(is_float || tensor.dtype == Dtype::I8)
+        || !FLOATS.contains(&scale.dtype)
+    {
+        return Ok(None);
+    }
+    let mut layer = layers.layer(weight.to_owned(), &tensor.name)?;
+    layer.needed(sibling)?;
+    for end in ["act_quant_scale", "act_pre_scale", "act_scale", "act_zero_point"] {
+        if layers.get(&format!("{}{end}", &sibling[..sibling.len() - "scale".len()])).is_some() {
+            return Err(Error::unsupported("a weight whose inputs are scaled as well").tensor(start));
+        }
+    }
+    let Ok(grid) = ScaleGrid::of(&tensor.shape, scale, None) else { return Ok(None) };
+    let formula = match layer.part(zeros) {
+        None => Formula::Scale,
+        Some(zeros) if element_count(&zeros.shape)? != element_count(&scale.shape)? => {
+            return Err(shaped(zeros, format!("{:?}, as the scales", scale.shape)));
+        }
+        Some(zeros) => {
+            const ZEROS: [Dtype; 5] = [Dtype::I8, Dtype::F8_E4M3, Dtype::F32, Dtype::F16, Dtype::BF16];
+            Formula::SubtractEach(layer.lying_of(zeros, &ZEROS)?)
+        }
+    };
+    let codes = Codes::of_bytes(tensor.dtype).ok_or_else(|| Error::unsupported("a table of this dtype"))?;
+    let method = Scaled {
+        row_bytes: row_bytes(tensor, rows, columns, &codes)?,
+        codes,
+        at: layer.lying(tensor)?,
+        columns,
+        grid,
+        scales: Scales::of(&layer, scale)?,
+        formula,
+        groups_of: None,
+    };
+    Ok(Some(Weight { layer, shape: vec![rows, columns], is_turned: false, method: Box::new(method) }))
+}
+
+/// FP8 weights without a scale in a file whose other FP8 weights have one.
+fn without_scales<'a>(
+    layers: &'a Layers<'a>,
+    taken: &HashSet<TensorId>,
+    may_lack_scale: bool,
+) -> Result<Vec<Weight<'a>>> {
+    let lacks = |name: &&str| {
+        let tensor = layers.get(name).filter(|tensor| float8::DTYPES.contains(&tensor.dtype));
+        tensor.is_some()
+            && module_and_end(name).1 == "weight"
+            && layers.id(name).is_some_and(|id| !taken.contains(&id))
+    };
+    let weight = |name: &'a str| {
+        let layer: Layer<'a> = layers.layer(name.to_owned(), name)?;
+        match layers.get(name) {
+            Some(tensor) if may_lack_scale => float8::floats(layer, tensor, None, None),
+            _ => Err(lacks_scale(layers, name)),
+        }
+    };
+    layers.names().filter(lacks).map(weight).collect()
+}
+
+/// What ComfyUI says of the layers of a file.
+struct Comfy {
+    /// The formats of layers in the metadata.
+    layers: Value,
+}
+
+impl Comfy {
+    fn of(catalog: &Catalog) -> Result<Self> {
+        let text = catalog.metadata().get(COMFY_METADATA).and_then(|value| value.as_text());
+        let said: Option<Value> = text.map(serde_json::from_str).transpose().map_err(|error| {
+            Error::malformed(format!("the metadata {COMFY_METADATA} is not JSON: {error}"))
+        })?;
+        Ok(Self { layers: said.and_then(|said| said.get("layers").cloned()).unwrap_or_default() })
+    }
+
+    /// Checks that the weights of a module are codes times scales, row after row.
+    ///
+    /// # Errors
+    /// Returns an error of kind unsupported for a format whose scales are in another order, or that turns its codes.
+    fn check<'a>(&self, layers: &'a Layers<'a>, module: &str) -> Result<()> {
+        const KNOWN: [&str; 3] = ["float8_e4m3fn", "float8_e5m2", "int8_tensorwise"];
+        /// Keys that do not concern the values.
+        const HARMLESS: [&str; 2] = ["format", "full_precision_matrix_mult"];
+        let own = layers.get(&format!("{module}{COMFY_TENSOR}"));
+        let own: Option<Value> =
+            match own {
+                Some(tensor) => {
+                    let layer = layers.layer(tensor.name.clone(), &tensor.name)?;
+                    let bytes = layer.bytes(tensor, 64 << 10)?;
+                    let said = serde_json::from_slice(&bytes);
+                    Some(said.map_err(|error| {
+                        Error::malformed(format!("not JSON: {error}")).tensor(&tensor.name)
+                    })?)
+                }
+                None => self.layers.get(module.trim_end_matches('.')).cloned(),
+            };
+        let Some(said) = own else { return Ok(()) };
+        let format = said.get("format").and_then(Value::as_str).unwrap_or("no format");
+        let keys = said.as_object().into_iter().flatten().map(|(key, _)| key);
+        let is_harmless = keys.clone().all(|key| HARMLESS.contains(&&**key));
+        if KNOWN.contains(&format) && is_harmless {
+            return Ok(());
+        }
+        Err(Error::unsupported("dequantize does not know this format of ComfyUI")
+            .tensor(module.trim_end_matches('.'))
+            .expected(KNOWN.join(", "))
+            .found(said))
+    }
+}
