@@ -192,6 +192,9 @@ impl Capabilities {
     /// Its writer knows dtypes that are not built in, by name. For others that keep metadata the host makes U8 of
     /// such tensors, says in the metadata what they are, and lists it as changed.
     pub const DTYPES: Self = Self(2048);
+    /// Programs compute with the tensors of its files as numbers. The host refuses to write codes of quantized weights
+    /// there, which need the scales that another library has for them.
+    pub const NUMBERS: Self = Self(4096);
 
     /// All of both, as `|` gives it; this one can be called in constants.
     #[must_use]

@@ -86,7 +86,10 @@ pub struct Gguf;
 
 impl Format for Gguf {
     fn describe(&self) -> Description {
-        let holds = Capabilities::METADATA | Capabilities::VALUES | Capabilities::DTYPES;
+        let holds = Capabilities::METADATA
+            | Capabilities::VALUES
+            | Capabilities::DTYPES
+            | Capabilities::NUMBERS;
         Description::new("gguf", "GGUF, of llama.cpp")
             .suffixes([SUFFIX])
             .magic(0, *MAGIC)

@@ -21,9 +21,10 @@ use crate::write::shard_tag::with_tag;
 use std::collections::BTreeSet;
 use tensorferry_sdk::{
     Capabilities, CatalogView, Content, Description, Layout, Loss, LossKind, OutputFile, OutputId, Result,
+    TensorId,
 };
 #[cfg(feature = "records")]
-use tensorferry_sdk::{Dtype, TensorId};
+use tensorferry_sdk::Dtype;
 
 /// A model, and what of it is converted.
 pub(crate) struct SelectedModel<'a> {
@@ -110,17 +111,23 @@ pub(crate) fn plan<'a>(
         let (target, asked) = (&context.target, &context.request.output);
         let options = with_tag(target, &asked.options, asked.commit.force, &model.folder, context.session)?;
         let planned = plan::plan(target, &options, model, &logical)?;
-        check_codes(selected, &planned)?;
+        check_codes(selected, &planned, target.format.description.capabilities)?;
         Ok(PlannedModel { model, selected, logical, planned, passing: None, digests: None })
     };
     selected.iter().map(plan).collect()
 }
 
-/// Refuses an output that has no dtype for codes of quantized weights: without them nothing of a weight would be left.
-fn check_codes(selected: &Selected, planned: &Planned) -> Result<()> {
-    let omitted = planned.layout.omitted().iter().filter_map(|id| selected.catalog.tensor(*id));
-    match omitted.into_iter().find(|tensor| selected.codes.has(tensor)) {
-        Some(tensor) => Err(selected.codes.error(tensor, "--step dequantize")),
+/// Refuses an output that has no dtype for codes of quantized weights, since only their scales would be left, and one
+/// whose programs would take the codes for numbers.
+fn check_codes(selected: &Selected, planned: &Planned, target: Capabilities) -> Result<()> {
+    if selected.codes.is_empty() {
+        return Ok(());
+    }
+    let omitted = planned.layout.omitted();
+    let is_refused = |id: &TensorId| target.has(Capabilities::NUMBERS) || omitted.contains(id);
+    let tensors = (0..).map(TensorId).zip(selected.catalog.tensors());
+    match tensors.into_iter().find(|(id, tensor)| is_refused(id) && selected.codes.has(tensor)) {
+        Some((_, tensor)) => Err(selected.codes.error(tensor, "--step dequantize")),
         None => Ok(()),
     }
 }

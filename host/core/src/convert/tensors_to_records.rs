@@ -37,7 +37,7 @@ pub(crate) fn convert(
     // A format may have a place for attributes of its tensors; rows have none.
     let mut of_rows = Description::clone(&target.format.description);
     of_rows.capabilities = Capabilities(of_rows.capabilities.0 & !Capabilities::ATTRIBUTES.0);
-    let Selected { catalog, mut losses, notes, .. } =
+    let Selected { catalog, mut losses, notes, codes, .. } =
         select(&facts, part, &of_reader, &divided.tensors, &of_rows)?;
     let kept = catalog.metadata().get(KEY).and_then(|value| value.as_text());
     let kept = kept.map(ColumnsMetadata::parse).unwrap_or_default();
@@ -48,6 +48,9 @@ pub(crate) fn convert(
     losses.extend(of_ties(&logical));
     let (records, made): (u64, Box<dyn FlowSource + '_>) = match divided.crossing {
         RecordOf::Row => {
+            if let Some(tensor) = catalog.tensors().iter().find(|tensor| codes.has(tensor)) {
+                return Err(codes.error(tensor, "--step dequantize"));
+            }
             let rows = RowRecords::new(&logical, &kept)?;
             (rows.records(), Box::new(rows))
         }

@@ -44,7 +44,7 @@ use layers::Layers;
 use names::COMFY_METADATA;
 pub use names::may_hold_codes;
 use scheme::Scheme;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use tensorferry_sdk::{
     Block, Catalog, Data, Dtype, Error, Loss, LossKind, Region, Result, StorageId, Tensor, TensorId, Value,
@@ -74,6 +74,9 @@ the tensors tell the method where they can. Weights of other methods are an erro
 
 /// Steps that may come before it: names and shapes stay the input's.
 const MAY_COME_BEFORE: [&str; 4] = ["select", "drop", "set_metadata", "drop_metadata"];
+
+/// The entry of the metadata in which torchao lists the names of the tensors of a safetensors file.
+const TORCHAO_NAMES: &str = "tensor_names";
 
 /// The option of readers that decode quantised types of their own.
 pub const READER_OPTION: &str = "dequantize";
@@ -167,6 +170,17 @@ impl Dequantize {
                 _ => codes.error(),
             });
         }
+        if let Some(model) = model.filter(|_| may_hold_codes(&catalog)) {
+            // Codes whose scales an earlier step has dropped, for one.
+            let codes = StoredCodes::of(model);
+            let parts: HashSet<TensorId> =
+                weights.iter().flat_map(|weight| weight.layer.parts.iter().copied()).collect();
+            let tensors = (0..).map(TensorId).zip(catalog.tensors());
+            let mut left = tensors.filter(|(id, _)| !parts.contains(id));
+            if let Some((_, tensor)) = left.find(|(_, tensor)| codes.has(tensor)) {
+                return Err(codes.error(tensor, "the step without one before it that drops scales"));
+            }
+        }
         if weights.is_empty() {
             return match &scheme {
                 Some(Scheme::Uncovered(name)) if may_hold_codes(&catalog) => Err(not_covered(name)),
@@ -183,7 +197,8 @@ impl Dequantize {
         let parts: Vec<MadeWeight> =
             weights.into_iter().map(|weight| made(weight, to)).collect::<Result<_>>()?;
         drop(layers);
-        Ok(without_descriptions(replace(catalog, parts, to, effects)?))
+        let replaced = replace(catalog, parts, to, effects);
+        replaced.map(without_descriptions).map_err(|error| error.context(format!("weights of {method}")))
     }
 }
 
@@ -237,15 +252,31 @@ fn replace(
         let (name, bytes, attributes) = (weight.name, weight.bytes, BTreeMap::new());
         made.insert(weight.place, Tensor { name, dtype: to, shape, bytes, data, attributes });
     }
+    let plain = plain_names(&catalog);
     let mut tensors = Vec::new();
     for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
         if let Some(tensor) = made.remove(&id) {
             tensors.push(StepTensor { old: Some(id), tensor });
         } else if !gone[id.0 as usize] {
-            tensors.push(StepTensor::kept(id, tensor));
+            let mut kept = StepTensor::kept(id, tensor);
+            if let Some(name) = plain.get(tensor.name.as_str()) {
+                kept.tensor.name.clone_from(name);
+            }
+            tensors.push(kept);
         }
     }
     rebuild(catalog, tensors, effects)
+}
+
+/// The names of tensors that torchao did not quantize, by those that they have in its safetensors files.
+fn plain_names(catalog: &Catalog) -> HashMap<String, String> {
+    let list = catalog.metadata().get(TORCHAO_NAMES).and_then(|value| value.as_text());
+    let names: Vec<String> = list.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let stored = |name: String| {
+        let (module, end) = name.rsplit_once('.').map_or(("", &*name), |(module, end)| (module, end));
+        [(format!("{name}:_data"), name.clone()), (format!("{module}._{end}__data"), name.clone())]
+    };
+    names.into_iter().flat_map(stored).collect()
 }
 
 /// A weight's dimensions, and how it lies in its storage.
@@ -299,10 +330,13 @@ fn without_descriptions(catalog: Catalog) -> Catalog {
         let has_tensor = || catalog.tensors().iter().any(|tensor| tensor.name == key);
         value.as_text().is_some_and(|text| text.contains("\"_type\"")) && has_tensor()
     };
-    let is_gone = |key: &str, value: &Value| key == COMFY_METADATA || is_of_torchao(key, value);
-    if !catalog.metadata().iter().any(|(key, value)| is_gone(key, value)) {
+    let has_torchao = catalog.metadata().iter().any(|(key, value)| is_of_torchao(key, value));
+    if !has_torchao && !catalog.metadata().contains_key(COMFY_METADATA) {
         return catalog;
     }
+    let is_gone = |key: &str, value: &Value| {
+        key == COMFY_METADATA || has_torchao && (key == TORCHAO_NAMES || is_of_torchao(key, value))
+    };
     let mut metadata = catalog.metadata().clone();
     metadata.retain(|key, value| !is_gone(key, value));
     catalog.with_metadata(metadata)

@@ -119,6 +119,11 @@ pub fn may_hold_codes(catalog: &Catalog) -> bool {
     catalog.tensors().iter().any(|tensor| Dtypes::Any.has(tensor.dtype))
 }
 
+/// Returns whether codes may be of a dtype.
+pub(super) fn is_of_codes(dtype: Dtype) -> bool {
+    Dtypes::Any.has(dtype)
+}
+
 impl Dtypes {
     fn has(self, dtype: Dtype) -> bool {
         const NOT_CODES: [Dtype; 9] = [
@@ -198,7 +203,12 @@ pub(super) fn named<'a>(
         if taken.contains(&id) || !Dtypes::Any.has(tensor.dtype) || tensor.shape.is_empty() {
             continue;
         }
-        let Some((pair, start, sibling)) = pair_of(layers, tensor) else { continue };
+        let Some((pair, start, sibling)) = pair_of(layers, tensor) else {
+            if let Some(sibling) = comfy.describes(layers, name) {
+                unknown.push(UnknownCodes { name, sibling, method: "ComfyUI" });
+            }
+            continue;
+        };
         let codes_of = |method| UnknownCodes { name, sibling: sibling.clone(), method };
         let weight = match pair.by {
             By::Scaled => scaled(layers, &comfy, tensor, &sibling)?.map(|(weight, method)| (weight, method)),
@@ -226,11 +236,11 @@ pub(super) fn named<'a>(
             (None, _) => unknown.push(codes_of("a method that its names do not determine")),
         }
     }
-    if named.methods.contains("FP8") {
-        named.weights.extend(without_scales(layers, &taken, may_lack_scale)?);
-    }
     let marks = layers.names().filter(|name| module_and_end(name).1 == MARKER);
     let marks: Vec<TensorId> = marks.filter_map(|name| layers.id(name)).collect();
+    if named.methods.contains("FP8") || !marks.is_empty() {
+        named.weights.extend(without_scales(layers, &taken, may_lack_scale)?);
+    }
     if let Some(weight) = named.weights.first_mut() {
         weight.layer.parts.extend(marks);
     }
@@ -407,6 +417,18 @@ impl Comfy {
             Error::malformed(format!("the metadata {COMFY_METADATA} is not JSON: {error}"))
         })?;
         Ok(Self { layers: said.and_then(|said| said.get("layers").cloned()).unwrap_or_default() })
+    }
+
+    /// The tensor or the entry of the metadata that describes a weight, if there is one.
+    fn describes(&self, layers: &Layers<'_>, name: &str) -> Option<String> {
+        let (module, end) = module_and_end(name);
+        let own = format!("{module}{COMFY_TENSOR}");
+        let is_said = || self.layers.get(module.trim_end_matches('.')).is_some();
+        match end == "weight" {
+            true if layers.get(&own).is_some() => Some(own),
+            true if is_said() => Some(COMFY_METADATA.to_owned()),
+            _ => None,
+        }
     }
 
     /// Checks that the weights of a module are codes times scales, row after row.

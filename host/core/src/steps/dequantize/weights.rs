@@ -137,7 +137,8 @@ pub fn quantized(catalog: &Catalog, model: &ModelFacts<'_>) -> Option<QuantizedM
     let unknown = found.unknown.iter().filter_map(|codes| {
         let place = layers.id(codes.name)?;
         let shape = catalog.tensor(place)?.shape.clone();
-        Some(QuantizedWeight { name: codes.name.to_owned(), shape, place, parts: vec![place] })
+        let parts = std::iter::once(place).chain(layers.id(&codes.sibling)).collect();
+        Some(QuantizedWeight { name: codes.name.to_owned(), shape, place, parts })
     });
     let weights = weights.chain(unknown).collect();
     let said = model.config.quantization();
@@ -181,6 +182,9 @@ impl StoredCodes {
             for id in &weight.parts {
                 let Some(tensor) = catalog.tensor(*id) else { continue };
                 let is_scale = *id != weight.place && SCALES.contains(&tensor.dtype);
+                if *id != weight.place && !is_scale && !names::is_of_codes(tensor.dtype) {
+                    continue;
+                }
                 for (storage, offset) in places(tensor) {
                     lying.insert((storage, offset), (offset.saturating_add(tensor.bytes), is_scale));
                 }
