@@ -7,7 +7,7 @@
 
 use super::datatype::{Datatype, Element};
 use super::file::File;
-use super::header::{ATTRIBUTE, ATTRIBUTE_INFO, Header};
+use super::header::{ATTRIBUTE, ATTRIBUTE_INFO, DATASPACE, DATATYPE, Header, shared_data};
 use super::links::heap_objects;
 use hdf5_reader::io::Cursor;
 use hdf5_reader::messages::{attribute_info, dataspace};
@@ -37,7 +37,7 @@ impl Attributes {
     pub(crate) fn read(file: &File<'_>, header: &Header) -> Result<Self> {
         let mut found = Vec::new();
         for message in header.all(ATTRIBUTE) {
-            found.push(parse(message, header.address).map_err(|error| file.at(error, header.address))?);
+            found.push(parse(file, message, header.address).map_err(|error| file.at(error, header.address))?);
         }
         for message in header.all(ATTRIBUTE_INFO) {
             let parsed = attribute_info::parse(
@@ -50,7 +50,7 @@ impl Attributes {
             let heap = info.fractal_heap_address;
             if !file.is_undefined(heap) {
                 for object in heap_objects(file, heap, info.btree_name_index_address)? {
-                    found.push(parse(&object, heap).map_err(|error| file.at(error, heap))?);
+                    found.push(parse(file, &object, heap).map_err(|error| file.at(error, heap))?);
                 }
             }
         }
@@ -182,7 +182,7 @@ fn variable(file: &File<'_>, element: &[u8], each: &mut dyn FnMut(&[u8]) -> Resu
     })
 }
 
-fn parse(message: &[u8], address: u64) -> Result<Attribute> {
+fn parse(file: &File<'_>, message: &[u8], address: u64) -> Result<Attribute> {
     let cut = || Error::malformed("an attribute is shorter than it says");
     let (version, flags, lens) = match message {
         [version @ 1..=3, flags, rest @ ..] => (*version, *flags, rest.get(..6).ok_or_else(cut)?),
@@ -200,8 +200,15 @@ fn parse(message: &[u8], address: u64) -> Result<Attribute> {
     let (name, datatype, dataspace) = (take(len(0))?, take(len(2))?, take(len(4))?);
     let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
     let name = String::from_utf8_lossy(name).into_owned();
-    // A shared datatype is no text of Keras'.
-    let datatype = if version > 1 && flags & 1 != 0 { Vec::new() } else { datatype };
+    // A named datatype is in the header that has its name. What cannot be fetched is of no use here.
+    let fetched = |flag: u8, kind: u16, bytes: Vec<u8>| {
+        if version > 1 && flags & flag != 0 {
+            shared_data(file, kind, &bytes, address).unwrap_or_default()
+        } else {
+            bytes
+        }
+    };
+    let (datatype, dataspace) = (fetched(1, DATATYPE, datatype), fetched(2, DATASPACE, dataspace));
     let data = message.get(at..).unwrap_or_default().to_vec();
     Ok(Attribute { name, address, datatype, dataspace, data })
 }

@@ -3,13 +3,14 @@
 
 use super::file::File;
 use super::filters::Filters;
+use super::layout::Indexing;
 use hdf5_reader::btree_v1::{BTreeV1Key, collect_btree_v1_leaves_storage};
 use hdf5_reader::chunk_index::{
     ChunkEntry, collect_implicit_chunk_entries, collect_v2_chunk_entries_storage, single_chunk_entry,
 };
 use hdf5_reader::extensible_array::collect_extensible_array_chunk_entries_storage;
 use hdf5_reader::fixed_array::collect_fixed_array_chunk_entries_storage;
-use hdf5_reader::messages::layout::ChunkIndexing;
+use hdf5_reader::messages::dataspace::UNLIMITED;
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Limits, Result};
 use tensorferry_zip::Extent;
@@ -52,12 +53,11 @@ pub(crate) struct Index<'a> {
     pub(crate) address: u64,
     /// The shape of a chunk.
     pub(crate) dims: &'a [u32],
-    /// `None` for the B-tree of older files.
-    pub(crate) indexing: Option<&'a ChunkIndexing>,
+    pub(crate) indexing: Indexing,
     /// How far the dataset may grow.
     pub(crate) most: Option<&'a [u64]>,
     /// Whether chunks at the edges went through no filter.
-    pub(crate) edges: bool,
+    pub(crate) has_plain_edges: bool,
 }
 
 impl Chunks {
@@ -89,7 +89,7 @@ impl Chunks {
         let count = counts.iter().try_fold(1_u64, |count, &more| count.checked_mul(more));
         // Each is found through an address; those of an index that has none are longer than that in all real files.
         let most = match index.indexing {
-            Some(ChunkIndexing::Implicit) => limits.entries.min(FEW_CHUNKS.saturating_add(file.len() / 8)),
+            Indexing::Implicit => limits.entries.min(FEW_CHUNKS.saturating_add(file.len() / 8)),
             _ => limits.entries,
         };
         self.count = count.filter(|&count| count <= most).ok_or_else(|| {
@@ -123,7 +123,7 @@ impl Chunks {
             let is_edge = || {
                 offsets.iter().zip(&self.tile).zip(shape).any(|((offset, tile), len)| tile > &(len - offset))
             };
-            let mask = if index.edges && is_edge() { u32::MAX } else { entry.filter_mask };
+            let mask = if index.has_plain_edges && is_edge() { u32::MAX } else { entry.filter_mask };
             let is_plain = self.filters.are_skipped(mask);
             let stored = if is_plain { self.len } else { entry.size };
             if is_plain && entry.size != 0 && entry.size != self.len {
@@ -147,25 +147,36 @@ impl Chunks {
         let storage = file.storage();
         let &Index { address, dims, indexing, most, .. } = index;
         let ndims = u32::try_from(rank).unwrap_or(u32::MAX);
+        // Fixed arrays and implicit indexes number the chunks that the dataset has once it is as large as it may be.
+        let grid = most.filter(|most| most.len() == rank).unwrap_or(shape);
+        if matches!(indexing, Indexing::Implicit | Indexing::FixedArray)
+            && grid.iter().zip(shape).any(|(most, len)| most < len || *most == UNLIMITED)
+        {
+            let error = Error::malformed("an index of chunks of a fixed number, and a dataset without one");
+            return Err(
+                file.at(error.expected(format!("{shape:?} or more")).found(format!("{grid:?}")), address)
+            );
+        }
         let entries = match indexing {
-            None => collect_btree_v1_leaves_storage(storage, address, os, ls, Some(ndims), dims, None)
-                .map(|leaves| leaves.into_iter().filter_map(from_leaf).collect()),
-            Some(&ChunkIndexing::SingleChunk { filtered_size, filters }) => {
-                Ok(vec![single_chunk_entry(address, filtered_size, filters, rank)])
+            Indexing::BTree1 => {
+                collect_btree_v1_leaves_storage(storage, address, os, ls, Some(ndims), dims, None)
+                    .map(|leaves| leaves.into_iter().filter_map(from_leaf).collect())
             }
-            Some(ChunkIndexing::Implicit) => {
+            Indexing::Single { stored, mask } => Ok(vec![single_chunk_entry(address, stored, mask, rank)]),
+            Indexing::Implicit => {
                 let width = self.width as usize;
-                collect_implicit_chunk_entries(address, shape, dims, width, None, file.len())
+                let last: Vec<u64> =
+                    shape.iter().zip(&self.tile).map(|(len, tile)| (len - 1) / tile).collect();
+                let there = Some((&*vec![0; rank], &*last));
+                collect_implicit_chunk_entries(address, grid, dims, width, there, file.len())
             }
-            Some(ChunkIndexing::FixedArray { .. }) => {
-                collect_fixed_array_chunk_entries_storage(storage, address, os, ls, shape, dims, None)
+            Indexing::FixedArray => {
+                collect_fixed_array_chunk_entries_storage(storage, address, os, ls, grid, dims, None)
             }
-            Some(ChunkIndexing::ExtensibleArray { .. }) => collect_extensible_array_chunk_entries_storage(
+            Indexing::ExtensibleArray => collect_extensible_array_chunk_entries_storage(
                 storage, address, os, ls, shape, most, dims, None,
             ),
-            Some(ChunkIndexing::BTreeV2) => {
-                collect_v2_chunk_entries_storage(storage, address, os, ls, ndims, dims, None)
-            }
+            Indexing::BTree2 => collect_v2_chunk_entries_storage(storage, address, os, ls, ndims, dims, None),
         };
         file.parsed(entries, "an index of chunks", address)
     }

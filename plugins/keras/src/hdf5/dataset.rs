@@ -8,19 +8,14 @@ use super::filters::Filters;
 use super::header::{
     DATASPACE, DATATYPE, EXTERNAL_FILES, FILL_VALUE, FILTERS, Header, LAYOUT, OLD_FILL_VALUE,
 };
+use super::layout::{self, DataLayout};
 use hdf5_reader::io::Cursor;
 use hdf5_reader::messages::dataspace::DataspaceType;
 use hdf5_reader::messages::fill_value::FillValueMessage;
-use hdf5_reader::messages::layout::{self, DataLayout};
 use hdf5_reader::messages::{dataspace, fill_value, filter_pipeline};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, ErrorKind, Limits, Result};
 use tensorferry_zip::Extent;
-
-/// The class of a layout message that is virtual.
-const VIRTUAL: u8 = 3;
-/// The flag of a layout message that chunks at the edges are stored as they are.
-const EDGES_AS_THEY_ARE: u8 = 1;
 
 /// A dataset.
 #[derive(Debug)]
@@ -74,9 +69,10 @@ impl Dataset {
         if header.get(EXTERNAL_FILES).is_some() {
             return Err(at(Error::unsupported("its data lie in another file, which is not opened")).into());
         }
-        let message = need(LAYOUT, "a layout")?;
-        if virtual_layout(message) {
-            return Err(at(Error::unsupported("a virtual dataset, whose data lie in others")).into());
+        let parsed = layout::parse(need(LAYOUT, "a layout")?, file.offset_size, file.length_size);
+        let layout = file.parsed(parsed, "a dataset's layout", header.address)?;
+        if layout == DataLayout::Virtual {
+            return Err(at(is_virtual()).into());
         }
         let datatype = Datatype::parse(need(DATATYPE, "a datatype")?).map_err(|error| Fault {
             is_datatype: error.kind() == ErrorKind::Unsupported,
@@ -84,9 +80,6 @@ impl Dataset {
         })?;
         let attributes = Attributes::read(file, header)?;
         let mut shape = shape(file, need(DATASPACE, "a dataspace")?, header.address)?;
-        let parsed =
-            layout::parse(&mut Cursor::new(message), file.offset_size, file.length_size, message.len());
-        let parsed = file.parsed(parsed, "a dataset's layout", header.address)?.layout;
         let fill = fill(file, header, &datatype)?;
         let outer = shape.dims.len();
         shape.dims.extend(&datatype.inner);
@@ -101,11 +94,8 @@ impl Dataset {
         let place = if bytes == 0 {
             Place::Nowhere
         } else {
-            let flags = message.get(2).copied().unwrap_or(0);
-            let edges =
-                message.first().is_some_and(|&version| version >= 4) && flags & EDGES_AS_THEY_ARE != 0;
-            let of = Layout { header, datatype: &datatype, shape: &shape, outer, bytes, fill, edges };
-            of.place(file, parsed, limits)?
+            let of = Elements { header, datatype: &datatype, shape: &shape, outer, bytes, fill };
+            of.place(file, layout, limits)?
         };
         Ok(Self { datatype, shape: shape.dims, place, attributes })
     }
@@ -133,8 +123,8 @@ impl Dataset {
     }
 }
 
-/// What a layout message is read with.
-struct Layout<'a> {
+/// The elements that a layout is of.
+struct Elements<'a> {
     header: &'a Header,
     datatype: &'a Datatype,
     shape: &'a Shape,
@@ -142,7 +132,6 @@ struct Layout<'a> {
     outer: usize,
     bytes: u64,
     fill: Vec<u8>,
-    edges: bool,
 }
 
 struct Shape {
@@ -150,8 +139,8 @@ struct Shape {
     most: Option<Vec<u64>>,
 }
 
-impl Layout<'_> {
-    fn place(self, file: &File<'_>, parsed: DataLayout, limits: &Limits) -> Result<Place> {
+impl Elements<'_> {
+    fn place(self, file: &File<'_>, layout: DataLayout, limits: &Limits) -> Result<Place> {
         let at = |error: Error| file.at(error, self.header.address);
         let short = |found: u64| {
             at(Error::malformed("a dataset's elements are not all there")
@@ -159,11 +148,11 @@ impl Layout<'_> {
                 .found(format!("{found} bytes")))
         };
         let filters = self.filters(file)?;
-        if !filters.is_empty() && !matches!(parsed, DataLayout::Chunked { .. }) {
+        if !filters.is_empty() && !matches!(layout, DataLayout::Chunked { .. }) {
             return Err(at(Error::malformed("filters of what is not in chunks")));
         }
-        match parsed {
-            DataLayout::Compact { data } => {
+        match layout {
+            DataLayout::Compact(data) => {
                 let len = data.len() as u64;
                 let wanted = usize::try_from(self.bytes).ok().and_then(|bytes| data.get(..bytes));
                 wanted.map(|data| Place::Inline(data.to_vec())).ok_or_else(|| short(len))
@@ -173,19 +162,9 @@ impl Layout<'_> {
             {
                 Ok(Place::Fill(self.fill))
             }
-            DataLayout::Contiguous { address, size } => {
-                // Versions 1 and 2 have no length, only what the dimensions would say.
-                let has_len = self.header.get(LAYOUT).and_then(|m| m.first()).is_some_and(|&v| v >= 3);
-                if has_len && size < self.bytes {
-                    return Err(short(size));
-                }
-                file.extent(address, self.bytes).map(Place::File)
-            }
-            DataLayout::Chunked { address, mut dims, chunk_indexing, .. } => {
-                // Versions 4 and 5 have an element's bytes as a last dimension.
-                if chunk_indexing.is_some() {
-                    dims.pop();
-                }
+            DataLayout::Contiguous { len: Some(len), .. } if len < self.bytes => Err(short(len)),
+            DataLayout::Contiguous { address, .. } => file.extent(address, self.bytes).map(Place::File),
+            DataLayout::Chunked { address, tile: dims, indexing, has_plain_edges } => {
                 let chunks = Chunks {
                     tile: dims.iter().map(|&dim| u64::from(dim)).collect(),
                     width: u32::try_from(self.datatype.width).unwrap_or(u32::MAX),
@@ -199,12 +178,13 @@ impl Layout<'_> {
                 let index = super::chunks::Index {
                     address,
                     dims: &dims,
-                    indexing: chunk_indexing.as_ref(),
+                    indexing,
                     most: self.shape.most.as_deref(),
-                    edges: self.edges,
+                    has_plain_edges,
                 };
                 chunks.read(file, shape, &index, limits).map(Place::Chunks).map_err(at)
             }
+            DataLayout::Virtual => Err(at(is_virtual())),
         }
     }
 
@@ -218,12 +198,8 @@ impl Layout<'_> {
     }
 }
 
-fn virtual_layout(message: &[u8]) -> bool {
-    let class = match message {
-        [1 | 2, _, class, ..] | [_, class, ..] => Some(*class),
-        _ => None,
-    };
-    class == Some(VIRTUAL)
+fn is_virtual() -> Error {
+    Error::unsupported("a virtual dataset, whose data lie in others")
 }
 
 fn shape(file: &File<'_>, message: &[u8], address: u64) -> Result<Shape> {

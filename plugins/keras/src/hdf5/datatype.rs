@@ -78,9 +78,12 @@ impl Datatype {
     /// # Errors
     /// Malformed; unsupported, if there is no dtype for it.
     pub(crate) fn parse(message: &[u8]) -> Result<Self> {
-        Parser { bytes: message, at: 0 }.datatype(0)
+        Parser { bytes: message, at: 0 }.datatype(0)?.map_err(Error::unsupported)
     }
 }
+
+/// A datatype that was parsed to its end, or why a tensor cannot hold its elements.
+type Parsed = Result<Datatype, String>;
 
 struct Parser<'a> {
     bytes: &'a [u8],
@@ -108,22 +111,25 @@ impl<'a> Parser<'a> {
         Ok(&rest[..len])
     }
 
-    fn datatype(&mut self, depth: u32) -> Result<Datatype> {
+    /// Parses a type to its end, whether a tensor can hold its elements or not: others may follow it.
+    fn datatype(&mut self, depth: u32) -> Result<Parsed> {
         if depth > MOST_DEPTH {
             return Err(Error::unsupported("datatypes that lie in one another").expected(MOST_DEPTH));
         }
         let (class, bits, width) = (self.number(1)?, self.number(3)?, self.number(4)?);
         let (version, class) = (class >> 4, class & 15);
-        let plain = |element| Datatype { element, width: width.into(), inner: vec![], has_names: false };
         if width == 0 {
             return Err(Error::malformed("a datatype of no bytes"));
         }
+        let plain = |element| Datatype { element, width: width.into(), inner: vec![], has_names: false };
+        let number =
+            |dtype: Result<Dtype, String>, order| dtype.map(|dtype| plain(Element::Number(dtype, order)));
+        let refused = |why: &str| Ok(Err(why.to_owned()));
         let order = if bits & 1 == 0 { ByteOrder::Little } else { ByteOrder::Big };
-        match class {
-            0 => {
+        Ok(match class {
+            0 | 4 => {
                 let (offset, precision) = (self.number(2)?, self.number(2)?);
-                integer(width, bits & 8 != 0, offset, precision)
-                    .map(|dtype| plain(Element::Number(dtype, order)))
+                number(integer(width, class == 0 && bits & 8 != 0, offset, precision), order)
             }
             1 => {
                 let layout = self.take(12)?;
@@ -133,80 +139,94 @@ impl<'a> Parser<'a> {
                 };
                 // 0x40 with the first bit is VAX's order; 0x30 says how the mantissa begins.
                 let is_known = bits & 0x40 == 0 && bits & 0x30 == 0x20;
-                match FLOATS.iter().find(of).filter(|_| is_known) {
-                    Some(&(.., dtype)) => Ok(plain(Element::Number(dtype, order))),
-                    None => {
-                        Err(Error::unsupported(format!("a float of {width} bytes in a layout of its own")))
-                    }
+                let known = FLOATS.iter().find(of).filter(|_| is_known).map(|&(.., dtype)| dtype);
+                number(known.ok_or_else(|| format!("a float of {width} bytes in a layout of its own")), order)
+            }
+            2 => {
+                self.take(2)?;
+                return refused("a time");
+            }
+            3 => match bits & 15 {
+                0 => Ok(plain(Element::FixedText(Padding::Terminated))),
+                1 => Ok(plain(Element::FixedText(Padding::Nuls))),
+                2 => Ok(plain(Element::FixedText(Padding::Spaces))),
+                other => Err(format!("a text with the padding {other}")),
+            },
+            5 => {
+                self.take(bits as usize & 0xff)?;
+                Ok(plain(Element::Opaque))
+            }
+            6 => self.compound(version, bits & 0xffff, width, depth)?.map(plain),
+            7 => return refused("references to objects"),
+            8 => self.enumeration(version, bits & 0xffff, depth)?,
+            9 => {
+                let is_text = bits & 15 == 1;
+                // What its elements are made of.
+                let _ = self.datatype(depth + 1)?;
+                if !is_text {
+                    return refused("lists of variable length");
                 }
+                Ok(plain(Element::VariableText))
             }
-            2 => Err(Error::unsupported("a time")),
-            3 => Ok(plain(Element::FixedText(match bits & 15 {
-                0 => Padding::Terminated,
-                1 => Padding::Nuls,
-                2 => Padding::Spaces,
-                other => return Err(Error::unsupported("a text's padding").found(other)),
-            }))),
-            4 => {
-                let (offset, precision) = (self.number(2)?, self.number(2)?);
-                integer(width, false, offset, precision).map(|dtype| plain(Element::Number(dtype, order)))
-            }
-            5 => Ok(plain(Element::Opaque)),
-            6 => self.compound(version, bits & 0xffff, width, depth).map(plain),
-            7 => Err(Error::unsupported("references to objects")),
-            8 => self.enumeration(version, bits & 0xffff, depth),
-            9 if bits & 15 == 1 => Ok(plain(Element::VariableText)),
-            9 => Err(Error::unsupported("lists of variable length")),
-            10 => self.array(version, width, depth),
+            10 => self.array(version, width, depth)?,
             11 => {
                 let part = self.datatype(depth + 1)?;
-                complex(&part, width).map(plain)
+                complex(part.ok().as_ref(), width).map(plain)
             }
-            other => Err(Error::malformed("a class of datatypes that is not there").found(other)),
-        }
+            other => return Err(Error::malformed("a class of datatypes that is not there").found(other)),
+        })
     }
 
     /// A compound is a complex number, or nothing that a tensor can hold.
-    fn compound(&mut self, version: u32, members: u32, width: u32, depth: u32) -> Result<Element> {
-        let refused = || Error::unsupported(format!("structures of {members} fields, which are a table"));
-        if members != 2 {
-            return Err(refused());
-        }
+    fn compound(
+        &mut self,
+        version: u32,
+        members: u32,
+        width: u32,
+        depth: u32,
+    ) -> Result<Result<Element, String>> {
         let mut parts = Vec::new();
-        for _ in 0..2 {
+        for _ in 0..members {
             let name = self.name(version < 3)?;
             let offset_len = if version < 3 { 4 } else { (32 - width.leading_zeros()).div_ceil(8) as usize };
             let offset = self.number(offset_len)?;
-            if version == 1 {
-                self.take(28)?;
+            // Version 1 has the dimensions of a member here.
+            let is_array = version == 1 && self.take(28)?[0] != 0;
+            let member = self.datatype(depth + 1)?.ok().filter(|_| !is_array);
+            if members == 2 {
+                parts.push((name, u64::from(offset), member));
             }
-            parts.push((name, offset, self.datatype(depth + 1)?));
         }
-        match &*parts {
-            [(b"r", 0, real), (b"i", at, imaginary)] if real == imaginary && u64::from(*at) == real.width => {
-                complex(real, width)
-            }
-            _ => Err(refused()),
+        if let [(b"r", 0, Some(real)), (b"i", at, Some(imaginary))] = &*parts
+            && real == imaginary
+            && *at == real.width
+        {
+            return Ok(complex(Some(real), width));
         }
+        Ok(Err(format!("a table with {members} columns")))
     }
 
-    fn enumeration(&mut self, version: u32, members: u32, depth: u32) -> Result<Datatype> {
+    fn enumeration(&mut self, version: u32, members: u32, depth: u32) -> Result<Parsed> {
         let base = self.datatype(depth + 1)?;
+        let names = (0..members).map(|_| self.name(version < 3)).collect::<Result<Vec<_>>>()?;
+        let Ok(base) = base else {
+            return Ok(Err("an enumeration of integers that have no dtype".to_owned()));
+        };
+        let width = usize::try_from(base.width).unwrap_or(0);
+        let values = self.take(names.len() * width)?;
         let Element::Number(dtype, _) = base.element else {
             return Err(Error::malformed("an enumeration of what is no integer"));
         };
-        let names = (0..members).map(|_| self.name(version < 3)).collect::<Result<Vec<_>>>()?;
-        let width = usize::try_from(base.width).unwrap_or(0);
-        let values = self.take(names.len() * width)?;
         let is_bool = dtype == Dtype::I8
             && matches!((&*names, values), ([b"FALSE", b"TRUE"], [0, 1]) | ([b"TRUE", b"FALSE"], [1, 0]));
-        if is_bool {
-            return Ok(Datatype { element: Element::Number(Dtype::BOOL, ByteOrder::Little), ..base });
-        }
-        Ok(Datatype { has_names: true, ..base })
+        Ok(Ok(if is_bool {
+            Datatype { element: Element::Number(Dtype::BOOL, ByteOrder::Little), ..base }
+        } else {
+            Datatype { has_names: true, ..base }
+        }))
     }
 
-    fn array(&mut self, version: u32, width: u32, depth: u32) -> Result<Datatype> {
+    fn array(&mut self, version: u32, width: u32, depth: u32) -> Result<Parsed> {
         let rank = self.number(1)? as usize;
         if version < 3 {
             self.take(3)?;
@@ -218,20 +238,23 @@ impl<'a> Parser<'a> {
         if version < 3 {
             self.take(4 * rank)?;
         }
-        let base = self.datatype(depth + 1)?;
+        let base = match self.datatype(depth + 1)? {
+            Ok(base) => base,
+            Err(why) => return Ok(Err(format!("arrays of {why}"))),
+        };
         let count = inner.iter().try_fold(base.width, |count, &dim| count.checked_mul(dim));
         if count != Some(width.into()) {
             return Err(Error::malformed("an array's datatype does not have its length").found(width));
         }
         if !matches!(base.element, Element::Number(..)) {
-            return Err(Error::unsupported("arrays of what is no number"));
+            return Ok(Err("arrays of what is no number".to_owned()));
         }
         inner.extend(&base.inner);
-        Ok(Datatype { width: width.into(), inner, ..base })
+        Ok(Ok(Datatype { width: width.into(), inner, ..base }))
     }
 }
 
-fn integer(width: u32, signed: bool, offset: u32, precision: u32) -> Result<Dtype> {
+fn integer(width: u32, signed: bool, offset: u32, precision: u32) -> Result<Dtype, String> {
     let dtype = match (width, signed) {
         (1, true) => Dtype::I8,
         (2, true) => Dtype::I16,
@@ -241,16 +264,17 @@ fn integer(width: u32, signed: bool, offset: u32, precision: u32) -> Result<Dtyp
         (2, false) => Dtype::U16,
         (4, false) => Dtype::U32,
         (8, false) => Dtype::U64,
-        _ => return Err(Error::unsupported(format!("integers of {width} bytes"))),
+        _ => return Err(format!("integers of {width} bytes")),
     };
     if (offset, precision) != (0, 8 * width) {
-        return Err(Error::unsupported(format!("integers of {precision} bits in {width} bytes")));
+        return Err(format!("integers of {precision} bits in {width} bytes"));
     }
     Ok(dtype)
 }
 
-fn complex(part: &Datatype, width: u32) -> Result<Element> {
-    let refused = || Error::unsupported("complex numbers of what is no f16, f32 or f64");
+fn complex(part: Option<&Datatype>, width: u32) -> Result<Element, String> {
+    let refused = || "complex numbers of what is no f16, f32 or f64".to_owned();
+    let part = part.filter(|part| u64::from(width) == 2 * part.width).ok_or_else(refused)?;
     let Element::Number(dtype, order) = part.element else { return Err(refused()) };
     let dtype = match dtype {
         Dtype::F16 => Dtype::C32,
@@ -258,9 +282,6 @@ fn complex(part: &Datatype, width: u32) -> Result<Element> {
         Dtype::F64 => Dtype::C128,
         _ => return Err(refused()),
     };
-    if u64::from(width) != 2 * part.width {
-        return Err(refused());
-    }
     Ok(Element::Number(dtype, order))
 }
 
@@ -301,6 +322,27 @@ mod tests {
         }
         assert_eq!(of("10080000 04000000 0000").unwrap_err().kind(), ErrorKind::Malformed);
         assert_eq!(of("10080000 00000000 00000000").unwrap_err().kind(), ErrorKind::Malformed);
+    }
+
+    #[test]
+    fn members_of_a_table_are_parsed_to_their_ends() {
+        // Texts in a heap, an opaque type with a tag, a reference, a time, an enumeration of 24 bits and an array of texts, each
+        // before a number whose datatype would be malformed anywhere else.
+        let text = "19010000 10000000 13000000 01000000";
+        let opaque = "15080000 02000000 7461670000000000";
+        let reference = "17000000 08000000";
+        let time = "12000000 04000000 2000";
+        let enumeration = "38010000 04000000 10000000 04000000 00001800 4100 01000000";
+        let texts = "3a000000 10000000 01 01000000 19010000 10000000 13000000 01000000";
+        let number = "10080000 04000000 00002000";
+        for member in [text, opaque, reference, time, enumeration, texts] {
+            let table = format!("36020000 14000000 6100 00 {member} 6200 10 {number}");
+            let error = of(&table).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{member}: {error}");
+            assert!(error.to_string().contains("a table with 2 columns"), "{error}");
+        }
+        let cut = format!("36020000 14000000 6100 00 {text} 6200 10 10080000");
+        assert_eq!(of(&cut).unwrap_err().kind(), ErrorKind::Malformed);
     }
 
     #[test]

@@ -10,8 +10,8 @@
 
 use super::file::File;
 use hdf5_reader::checksum::jenkins_lookup3;
+use hdf5_reader::error::{Error as Fault, Result as Parsed};
 use hdf5_reader::io::Cursor;
-use hdf5_reader::messages::shared::{self, SharedMessage};
 use std::collections::HashSet;
 use tensorferry_sdk::{Error, Result};
 
@@ -211,20 +211,62 @@ fn split(block: &[u8], form: Form) -> Result<Vec<(u64, Message)>> {
     Ok(found)
 }
 
-/// The message that one stands for: it lies in another object's header, where a named datatype has it.
+/// The message that one stands for: it is in another object's header, where a named datatype has it.
 fn shared(file: &File<'_>, message: &Message, address: u64) -> Result<Message> {
-    const WHAT: &str = "a shared message";
-    let mut cursor = Cursor::new(&message.bytes);
-    let place =
-        shared::parse(&mut cursor, message.kind, file.offset_size, file.length_size, message.bytes.len());
-    match file.parsed(place, WHAT, address)? {
-        SharedMessage::SharedInOhdr { address: other, .. } => read(file, other)?
-            .into_iter()
-            .find(|found| found.kind == message.kind && found.flags & SHARED == 0)
-            .ok_or_else(|| file.at(Error::malformed("a shared message is not where it should be"), other)),
-        SharedMessage::SharedInSohm { .. } => Err(file.at(
-            Error::unsupported("a file with a table of shared messages: rewrite it with h5repack"),
-            address,
-        )),
+    shared_data(file, message.kind, &message.bytes, address).map(|bytes| Message {
+        bytes,
+        flags: 0,
+        ..*message
+    })
+}
+
+/// The data of a message of this kind that these bytes stand for.
+///
+/// # Errors
+/// Malformed; unsupported, if it is in the file's table of shared messages; a limit.
+pub(crate) fn shared_data(file: &File<'_>, kind: u16, bytes: &[u8], address: u64) -> Result<Vec<u8>> {
+    let other = shared_address(bytes, file.offset_size, file.length_size);
+    let Some(other) = file.parsed(other, "a shared message", address)? else {
+        let error = Error::unsupported("a file with a table of shared messages: rewrite it with h5repack");
+        return Err(file.at(error, address));
+    };
+    let found = read(file, other)?.into_iter().find(|found| found.kind == kind && found.flags & SHARED == 0);
+    found
+        .map(|found| found.bytes)
+        .ok_or_else(|| file.at(Error::malformed("a shared message is not where it should be"), other))
+}
+
+/// The address of the object header that has a shared message; `None`, if the file's table has it. Version 1 has a symbol
+/// table's entry, where a name's place comes before the address.
+fn shared_address(bytes: &[u8], offset_size: u8, length_size: u8) -> Parsed<Option<u64>> {
+    const IN_TABLE: u8 = 1;
+    let mut cursor = Cursor::new(bytes);
+    let (version, kind) = (cursor.read_u8()?, cursor.read_u8()?);
+    match version {
+        1 => cursor.skip(6 + usize::from(length_size))?,
+        2 => {}
+        3 if kind == IN_TABLE => return Ok(None),
+        3 => {}
+        other => return Err(Fault::InvalidData(format!("version {other}"))),
+    }
+    cursor.read_offset(offset_size).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn shared_messages_of_all_versions_have_an_address() {
+        let address = [0x34, 0x12, 0, 0, 0, 0, 0, 0];
+        for before in [&[1, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9][..], &[2, 0], &[3, 2]] {
+            let bytes = [before, &address].concat();
+            assert_eq!(shared_address(&bytes, 8, 8).unwrap(), Some(0x1234), "{before:?}");
+            assert!(shared_address(&bytes[..bytes.len() - 1], 8, 8).is_err());
+        }
+        assert_eq!(shared_address(&[3, 1, 0, 0, 0, 0, 0, 0, 0, 0], 8, 8).unwrap(), None);
+        assert!(shared_address(&[4, 2, 0, 0, 0, 0, 0, 0, 0, 0], 8, 8).is_err());
     }
 }

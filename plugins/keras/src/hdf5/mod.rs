@@ -8,6 +8,7 @@
 //! | `attributes.rs` | an object's attributes |
 //! | `heaps.rs` | texts of variable length |
 //! | `datatype.rs` | what an element is |
+//! | `layout.rs` | where a dataset's elements are, as its header says it |
 //! | `dataset.rs` | [`Dataset`]: shape, elements, and where they lie |
 //! | `chunks.rs` | the chunks of a dataset |
 //! | `filters.rs` | a chunk, decoded |
@@ -26,6 +27,7 @@ mod file;
 mod filters;
 mod header;
 mod heaps;
+mod layout;
 mod links;
 mod walk;
 pub(crate) mod write;

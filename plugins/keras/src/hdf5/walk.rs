@@ -1,8 +1,9 @@
 //! All objects of a file, through hard links, without recursion. What two links lead to is one object, whose data are
-//! the same; a group inside itself is refused.
+//! the same. A link from a group to itself or to a group that contains it leads to nothing new, and a named datatype has no
+//! data: both are passed over.
 
 use super::file::File;
-use super::header::Header;
+use super::header::{DATASPACE, DATATYPE, Header, LAYOUT};
 use super::links::{children, is_group};
 use std::rc::Rc;
 use tensorferry_sdk::{Context, Error, Result};
@@ -43,7 +44,7 @@ pub(crate) fn walk(
             return Err(file.at(Error::limit("the path of an object is too long"), address));
         }
         if above.holds(address) {
-            return Err(named(file.at(Error::malformed("a group that is inside itself"), address)));
+            continue;
         }
         let header = Header::read(file, address).map_err(named)?;
         let is_group = is_group(&header);
@@ -64,6 +65,10 @@ pub(crate) fn walk(
                         .expected(format!("at most {}, or --bound entries=N", limits.entries)));
                 }
             }
+        }
+        let has = |kind| header.get(kind).is_some();
+        if !is_group && has(DATATYPE) && !has(DATASPACE) && !has(LAYOUT) {
+            continue;
         }
         each(Object { path, is_group, header })?;
     }
