@@ -2,6 +2,7 @@
 
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::seen::tensors;
+use tensorferry_tests::workspace::{root, workspace};
 use tensorferry_tests::{Ferry, args, python};
 
 /// A dense layer behind Flatten: Keras flattens [4, 6, 8] with the channels last, PyTorch first.
@@ -85,4 +86,16 @@ fn h5py_sees_every_dtype() {
     let output = ferry.at("out.weights.h5");
     ferry.convert(&input, &output, &["--verify"]);
     assert_eq!(seen(&output), expected);
+}
+
+/// `FERRY_TEST_DATASETS=10000` compares more of them, and `FERRY_TEST_SEED` repeats a run.
+#[test]
+#[ignore = "installs h5py from PyPI"]
+fn random_datasets_are_read_as_h5py_reads_them() {
+    let variable = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
+    let (count, seed) = (variable("FERRY_TEST_DATASETS", "300"), variable("FERRY_TEST_SEED", "1"));
+    let script = root().join("tests/differential/hdf5_datasets.py");
+    let compared = python::run(&script, args![workspace().program, "--count", count, "--seed", seed]).expect(0);
+    println!("{}", compared.stdout);
+    assert!(compared.stdout.contains("0 differ"), "{}", compared.stdout);
 }

@@ -91,9 +91,11 @@ impl<'s> File<'s> {
                 .expected(format!("{} bytes", superblock.eof_address))
                 .found(format!("{} bytes", extent.len)));
         }
-        let root = superblock
-            .root_object_header_address()
-            .map_err(|fault| part.told(&fault, "the superblock", 0))?;
+        let root = match superblock.root_object_header_address {
+            Some(root) => Ok(root),
+            None => old_root(&part, superblock.version, offset_size, length_size),
+        };
+        let root = root.map_err(|fault| part.told(&fault, "the superblock", 0))?;
         Ok(Self { part, heaps: Mutex::default(), held, offset_size, length_size, root })
     }
 
@@ -164,13 +166,25 @@ impl<'s> File<'s> {
 
     /// Whether an address stands for none.
     pub(crate) fn is_undefined(&self, address: u64) -> bool {
-        Cursor::is_undefined_offset(address, self.offset_size)
+        // The crate has this for chunks in pages that were never written, whatever an address's width is.
+        address == u64::MAX || Cursor::is_undefined_offset(address, self.offset_size)
     }
 
     /// An error at an address of this file.
     pub(crate) fn at(&self, error: Error, address: u64) -> Error {
         self.part.at(error, address)
     }
+}
+
+/// The root group's object header, from the entry of a symbol table that ends the superblock of versions 0 and 1. A name's
+/// place comes first there, with the width of a length: `hdf5-reader` takes that of an address, as the specification says it.
+fn old_root(storage: &dyn Storage, version: u8, offset_size: u8, length_size: u8) -> Result<u64, Fault> {
+    let before = if version == 0 { 24 } else { 28 } + 4 * usize::from(offset_size);
+    let entry = usize::from(length_size) + usize::from(offset_size);
+    let bytes = storage.read_range(before as u64, entry)?;
+    let mut cursor = Cursor::new(bytes.as_ref());
+    cursor.read_length(length_size)?;
+    cursor.read_offset(offset_size)
 }
 
 /// Where the superblock is, from the start of the file: `None`, if there is none.
@@ -281,5 +295,25 @@ impl Storage for Part<'_> {
             failure.get_or_insert(error);
             Fault::OffsetOutOfBounds(offset)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use hdf5_reader::storage::BytesStorage;
+
+    #[test]
+    fn the_old_superblock_ends_with_a_name_and_the_root() {
+        for (version, before) in [(0, 24), (1, 28)] {
+            for (offset, length) in [(4, 4), (4, 8), (8, 4), (8, 8)] {
+                let mut bytes = vec![0; before + 4 * usize::from(offset) + usize::from(length)];
+                bytes.extend_from_slice(&0x1234_u64.to_le_bytes()[..offset.into()]);
+                let root = old_root(&BytesStorage::new(bytes), version, offset, length).unwrap();
+                assert_eq!(root, 0x1234, "version {version}, {offset} and {length} bytes");
+            }
+        }
     }
 }

@@ -10,7 +10,6 @@ use hdf5_reader::io::Cursor;
 use hdf5_reader::local_heap::LocalHeap;
 use hdf5_reader::messages::link::{self, LinkMessage, LinkTarget};
 use hdf5_reader::messages::{link_info, symbol_table_msg};
-use hdf5_reader::symbol_table::SymbolTableNode;
 use std::collections::HashSet;
 use tensorferry_sdk::{Error, Result};
 
@@ -104,20 +103,31 @@ fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, 
         file.copied(heap, text.len())?;
         Ok(text.to_owned())
     };
-    let entry_len = 2 * u64::from(os) + 24;
+    // A name's place has the width of a length, although the specification says that of an address: so does hdf5-reader.
+    let entry_len = u64::from(ls) + u64::from(os) + 24;
     for (_, node) in leaves {
         let prefix = file.bytes(node, 8, "a symbol table")?;
-        let count = prefix.get(6..8).map_or(0, |count| u64::from(count[0]) | u64::from(count[1]) << 8);
-        let bytes = file.bytes(node, 8 + count * entry_len, "a symbol table")?;
-        let table = SymbolTableNode::parse(&mut Cursor::new(&bytes), os, ls);
-        for entry in file.parsed(table, "a symbol table", node)?.entries {
-            let name = text(entry.link_name_offset)?;
-            if entry.cache_type == SOFT {
-                let [a, b, c, d, ..] = entry.scratch;
-                let path = text(u32::from_le_bytes([a, b, c, d]).into())?;
-                return Err(file.at(soft(&name, &path), node));
+        let Some((b"SNOD\x01", &[_, a, b])) = prefix.split_first_chunk() else {
+            return Err(file.at(Error::malformed("not a symbol table"), node));
+        };
+        let bytes =
+            file.bytes(node, 8 + u64::from(u16::from_le_bytes([a, b])) * entry_len, "a symbol table")?;
+        let mut cursor = Cursor::new(bytes.get(8..).unwrap_or_default());
+        while cursor.remaining() > 0 {
+            let mut entry = || -> hdf5_reader::error::Result<_> {
+                let (name, address) = (cursor.read_length(ls)?, cursor.read_offset(os)?);
+                let kind = cursor.read_u32_le()?;
+                cursor.skip(4)?;
+                let path = cursor.read_u32_le()?;
+                cursor.skip(12)?;
+                Ok((name, address, kind, path))
+            };
+            let (name, address, kind, path) = file.parsed(entry(), "a symbol table", node)?;
+            let name = text(name)?;
+            if kind == SOFT {
+                return Err(file.at(soft(&name, &text(path.into())?), node));
             }
-            found.push((name, entry.object_header_address));
+            found.push((name, address));
         }
     }
     Ok(())

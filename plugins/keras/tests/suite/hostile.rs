@@ -1,7 +1,7 @@
 //! Files that claim far more than they have: each is refused, or read, in the time and memory of what is there.
 
 use crate::common::archive;
-use hdf5_reader::checksum::jenkins_lookup3;
+use crate::h5::{FIXED, H5, NOWHERE, U8, VARIABLE, attribute, chunked, link, links};
 use std::time::{Duration, Instant};
 use tensorferry_keras::Keras;
 use tensorferry_sdk::memory::{MemoryView, pairs};
@@ -9,116 +9,9 @@ use tensorferry_sdk::{ErrorKind, Limits, MemoryContext, MemorySource, Result};
 
 /// Most memory of this process, with all of its tests, and most seconds of one attack.
 const MOST: (u64, Duration) = (768 << 20, Duration::from_secs(30));
-const NOWHERE: [u8; 8] = [0xff; 8];
-/// Kinds of messages.
-const SPACE: u16 = 1;
-const TYPE: u16 = 3;
-const LINK: u16 = 6;
-const LAYOUT: u16 = 8;
-const ATTRIBUTE: u16 = 12;
-const U8: &[u8] = &[0x10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0];
-/// A text of one byte, and one in a heap.
-const FIXED: &[u8] = &[0x13, 0, 0, 0, 1, 0, 0, 0];
-const VARIABLE: &[u8] = &[0x19, 1, 1, 0, 16, 0, 0, 0, 0x13, 0x10, 0, 0, 1, 0, 0, 0];
-
-type Messages = Vec<(u16, Vec<u8>)>;
-
-/// An HDF5 file as it grows.
-struct H5(Vec<u8>);
-
-impl H5 {
-    fn new() -> Self {
-        Self(vec![0; 48])
-    }
-
-    /// Where these bytes come to lie.
-    fn put(&mut self, bytes: &[u8]) -> u64 {
-        let address = self.0.len() as u64;
-        self.0.extend(bytes);
-        self.0.resize(self.0.len().next_multiple_of(8), 0);
-        address
-    }
-
-    /// An object header of version 1, which has no checksum.
-    fn object(&mut self, messages: &Messages) -> u64 {
-        let mut bytes = Vec::new();
-        for (kind, message) in messages {
-            bytes.extend(kind.to_le_bytes());
-            bytes.extend(u16::try_from(message.len()).unwrap().to_le_bytes());
-            bytes.extend([0; 4]);
-            bytes.extend(message);
-        }
-        let mut header = vec![1, 0, 0, 0, 1, 0, 0, 0];
-        header.extend(u32::try_from(bytes.len()).unwrap().to_le_bytes());
-        header.extend([0; 4]);
-        header.extend(bytes);
-        self.put(&header)
-    }
-
-    fn dataset(&mut self, datatype: &[u8], count: u64, layout: Vec<u8>) -> u64 {
-        self.object(&vec![(SPACE, space(count)), (TYPE, datatype.to_vec()), (LAYOUT, layout)])
-    }
-
-    /// A dataset of these elements.
-    fn elements(&mut self, datatype: &[u8], count: u64, elements: &[u8]) -> u64 {
-        let at = self.put(elements).to_le_bytes();
-        let len = (elements.len() as u64).to_le_bytes();
-        self.dataset(datatype, count, [&[3, 1], &at[..], &len].concat())
-    }
-
-    /// A global heap of these texts, the last of them with the number 1.
-    fn heap(&mut self, texts: &[&[u8]]) -> u64 {
-        let mut objects = Vec::new();
-        for (text, number) in texts.iter().zip((1..=texts.len()).rev()) {
-            objects.extend(u16::try_from(number).unwrap().to_le_bytes());
-            objects.extend([0; 6]);
-            objects.extend((text.len() as u64).to_le_bytes());
-            objects.extend(*text);
-            objects.resize(objects.len().next_multiple_of(8), 0);
-        }
-        let len = (objects.len() as u64 + 16).to_le_bytes();
-        self.put(&[b"GCOL\x01\0\0\0", &len[..], &objects].concat())
-    }
-
-    fn end(mut self, root: u64) -> Vec<u8> {
-        let mut superblock = b"\x89HDF\r\n\x1a\n\x02\x08\x08\0".to_vec();
-        for number in [0, u64::MAX, self.0.len() as u64, root] {
-            superblock.extend(number.to_le_bytes());
-        }
-        superblock.extend(jenkins_lookup3(&superblock).to_le_bytes());
-        self.0[..48].copy_from_slice(&superblock);
-        self.0
-    }
-}
-
-fn space(count: u64) -> Vec<u8> {
-    [&[2, 1, 0, 1], &count.to_le_bytes()[..]].concat()
-}
-
-fn link(name: &str, address: u64) -> (u16, Vec<u8>) {
-    let len = u16::try_from(name.len()).unwrap().to_le_bytes();
-    (LINK, [&[1, 0x11, 1], &len[..], name.as_bytes(), &address.to_le_bytes()].concat())
-}
-
-fn links(count: usize, address: u64) -> Messages {
-    (0..count).map(|number| link(&number.to_string(), address)).collect()
-}
-
-fn attribute(name: &str, datatype: &[u8], count: u64, data: &[u8]) -> (u16, Vec<u8>) {
-    let space = space(count);
-    let lens =
-        [name.len() + 1, datatype.len(), space.len()].map(|len| u16::try_from(len).unwrap().to_le_bytes());
-    (ATTRIBUTE, [&[3, 0], &lens.concat()[..], &[1], name.as_bytes(), &[0], datatype, &space, data].concat())
-}
-
 /// So many references to the first bytes of a heap's text.
 fn references(count: usize, len: u32, heap: u64, number: u32) -> Vec<u8> {
     [&len.to_le_bytes()[..], &heap.to_le_bytes(), &number.to_le_bytes()].concat().repeat(count)
-}
-
-/// Where a B-tree of these chunks of one byte lies.
-fn chunked(address: [u8; 8]) -> Vec<u8> {
-    [&[3, 2, 2], &address[..], &1_u32.to_le_bytes(), &1_u32.to_le_bytes()].concat()
 }
 
 /// A text of 60,000 bytes in a heap, to which 100,000 elements refer.

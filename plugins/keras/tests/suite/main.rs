@@ -4,5 +4,7 @@
 mod common;
 mod conformance;
 mod fixtures;
+mod forms;
+mod h5;
 mod hostile;
 mod written;

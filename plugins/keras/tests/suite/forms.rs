@@ -1,0 +1,123 @@
+//! Valid files that h5py does not write, or that few programs do.
+
+use crate::h5::{FIXED, H5, LAYOUT, NOWHERE, SPACE, TYPE, U8, VARIABLE, link};
+use hdf5_reader::checksum::jenkins_lookup3;
+use tensorferry_keras::Keras;
+use tensorferry_sdk::memory::{MemoryView, pairs};
+use tensorferry_sdk::{LossKind, MemoryContext, MemorySource};
+
+fn with_view<T>(file: Vec<u8>, check: impl FnOnce(&MemoryView<'_>) -> T) -> T {
+    let (source, context) = (MemorySource::file("m.h5", file), MemoryContext::default());
+    check(&MemoryView::read(&Keras, &pairs(&[]), &source, &context).unwrap())
+}
+
+/// The elements of the dataset `w`.
+fn elements(file: Vec<u8>) -> Vec<u8> {
+    with_view(file, |view| view.tensor_named("w").unwrap().2)
+}
+
+/// A file with the dataset `w` in the root.
+fn file_of(mut file: H5, dataset: u64) -> Vec<u8> {
+    let root = file.object(&vec![link("w", dataset)]);
+    file.end(root)
+}
+
+/// A dataspace of version 2 with its maximum.
+fn space(dims: &[u64], most: &[u64]) -> Vec<u8> {
+    let numbers = dims.iter().chain(most).flat_map(|number| number.to_le_bytes());
+    [2, u8::try_from(dims.len()).unwrap(), 1, 1].into_iter().chain(numbers).collect()
+}
+
+#[test]
+fn layouts_of_files_before_1_6_3() {
+    let dims = |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    for version in [1, 2] {
+        let mut file = H5::new();
+        let at = file.put(&[7, 8, 9]).to_le_bytes();
+        let layout = [&[version, 1, 1, 0, 0, 0, 0, 0], &at[..], &dims(&[3])].concat();
+        let dataset = file.dataset(U8, 3, layout);
+        assert_eq!(elements(file_of(file, dataset)), [7, 8, 9], "contiguous, version {version}");
+
+        let mut file = H5::new();
+        let layout = [&[version, 1, 0, 0, 0, 0, 0, 0][..], &dims(&[3, 3]), &[7, 8, 9]].concat();
+        let dataset = file.dataset(U8, 3, layout);
+        assert_eq!(elements(file_of(file, dataset)), [7, 8, 9], "compact, version {version}");
+
+        let mut file = H5::new();
+        let chunk = file.put(&[7, 8, 9, 0]).to_le_bytes();
+        let key = |offset: u64| [&4_u32.to_le_bytes()[..], &[0; 4], &offset.to_le_bytes(), &[0; 8]].concat();
+        let node = [b"TREE\x01\0\x01\0", &NOWHERE[..], &NOWHERE, &key(0), &chunk, &key(4)].concat();
+        let tree = file.put(&node).to_le_bytes();
+        let layout = [&[version, 2, 2, 0, 0, 0, 0, 0], &tree[..], &dims(&[4, 1])].concat();
+        let dataset = file.dataset(U8, 3, layout);
+        assert_eq!(elements(file_of(file, dataset)), [7, 8, 9], "chunked, version {version}");
+    }
+}
+
+/// A dataset of shape 2 x 2 that may grow to 2 x 3, in chunks of one element.
+fn growing(file: &mut H5, index: u8, parameters: &[u8], address: u64) -> u64 {
+    let chunk = [&[4, 2, 0, 3, 1, 1, 1, 1, index][..], parameters, &address.to_le_bytes()].concat();
+    file.object(&vec![(SPACE, space(&[2, 2], &[2, 3])), (TYPE, U8.to_vec()), (LAYOUT, chunk)])
+}
+
+#[test]
+fn chunks_are_numbered_by_the_grid_of_the_maximum() {
+    let with_sum = |bytes: Vec<u8>| [&bytes[..], &jenkins_lookup3(&bytes).to_le_bytes()].concat();
+    let mut file = H5::new();
+    let chunks: Vec<u64> = (1..=6).map(|byte| file.put(&[byte])).collect();
+    let entries = chunks.iter().flat_map(|at| at.to_le_bytes()).collect::<Vec<u8>>();
+    let block = file.put(&with_sum([b"FADB\0\0", &NOWHERE[..], &entries].concat()));
+    let header = [b"FAHD\0\0\x08\x0a", &6_u64.to_le_bytes()[..], &block.to_le_bytes()].concat();
+    let header = file.put(&with_sum(header));
+    let dataset = growing(&mut file, 3, &[10], header);
+    assert_eq!(elements(file_of(file, dataset)), [1, 2, 4, 5], "a fixed array");
+
+    let mut file = H5::new();
+    let first = file.put(&[1, 2, 3, 4, 5, 6]);
+    let dataset = growing(&mut file, 2, &[], first);
+    assert_eq!(elements(file_of(file, dataset)), [1, 2, 4, 5], "an implicit index");
+
+    // A maximum below the shape, and none.
+    for most in [[1, 2], [2, u64::MAX]] {
+        let mut file = H5::new();
+        let first = file.put(&[1; 64]).to_le_bytes();
+        let layout = [&[4, 2, 0, 3, 1, 1, 1, 1, 2], &first[..]].concat();
+        let messages = vec![(SPACE, space(&[2, 2], &most)), (TYPE, U8.to_vec()), (LAYOUT, layout)];
+        let dataset = file.object(&messages);
+        let file = file_of(file, dataset);
+        let (source, context) = (MemorySource::file("m.h5", file), MemoryContext::default());
+        let error = MemoryView::read(&Keras, &pairs(&[]), &source, &context).map(drop).unwrap_err();
+        assert!(error.to_string().contains("fixed number"), "{error}");
+    }
+}
+
+#[test]
+fn what_holds_no_numbers_does_not_keep_others_from_being_read() {
+    let mut file = H5::new();
+    let named = file.object(&vec![(TYPE, U8.to_vec())]);
+    let numbers = file.elements(U8, 2, &[7, 8]);
+    // Two columns: a text in a heap, and a byte.
+    let table = [&[0x36, 2, 0, 0, 17, 0, 0, 0][..], b"a\0\0", VARIABLE, b"b\0\x10", U8].concat();
+    let table = file.elements(&table, 1, &[0; 17]);
+    let texts = file.elements(FIXED, 2, b"ab");
+    // A group with a link to itself.
+    let group = file.put(&[]);
+    assert_eq!(file.object(&vec![link("itself", group), link("w", numbers)]), group);
+    let root = vec![
+        link("group", group),
+        link("table", table),
+        link("texts", texts),
+        link("type", named),
+        link("w", numbers),
+    ];
+    let root = file.object(&root);
+    with_view(file.end(root), |view| {
+        let catalog = view.catalog();
+        let names: Vec<&str> = catalog.tensors().iter().map(|tensor| &*tensor.name).collect();
+        assert_eq!(names, ["group/w", "texts", "w"]);
+        assert_eq!(view.tensor_named("group/w").unwrap().2, [7, 8]);
+        let [loss] = catalog.losses() else { panic!("{:?}", catalog.losses()) };
+        assert!(loss.kind == LossKind::Tensor && loss.what == "table", "{loss}");
+        assert!(loss.why.contains("a table with 2 columns"), "{loss}");
+    });
+}
