@@ -1,11 +1,11 @@
 //! An outline is the tree of a file that is to be written: that of the catalog, where it has one that leads to all tensors by
 //! their names, or else one that is made of the names, cut at their dots.
 
-use crate::array::encoded;
-use crate::document::Key;
-use crate::{COMPLEX, MOST_NESTING, SCALAR_CLASS};
 use rmp::encode as msgpack;
 use std::collections::{HashMap, HashSet};
+use tensorferry_flax_file::array::encoded;
+use tensorferry_flax_file::document::Key;
+use tensorferry_flax_file::{COMPLEX, MOST_NESTING, SCALAR_CLASS};
 use tensorferry_sdk::{
     CatalogView, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity, TensorId,
 };

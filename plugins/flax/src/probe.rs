@@ -1,7 +1,7 @@
 //! The probe: msgpack has no magic, so that the first values of a file decide, or the names in a folder.
 
 use crate::NAMING;
-use crate::document::Document;
+use tensorferry_flax_file::document::Document;
 use tensorferry_hub::is_member;
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};

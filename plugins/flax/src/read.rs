@@ -1,14 +1,15 @@
 //! The reader: a file's arrays become tensors, named by the keys that lead to them, and its other values the tree.
 
-use crate::array::Array;
-use crate::chunked::{is_chunked, join};
-use crate::document::{Document, Item, Key};
-use crate::{NAMING, SCALAR_CLASS};
-use std::collections::HashSet;
+use crate::NAMING;
+use std::collections::{HashMap, HashSet};
+use tensorferry_flax_file::chunked::join;
+use tensorferry_flax_file::document::{Document, Item, Key};
+use tensorferry_flax_file::placeholder;
+use tensorferry_flax_file::places::Places;
 use tensorferry_hub::{Choice, Index, choose};
 use tensorferry_sdk::{
-    CatalogSink, Context, Error, FileId, Loss, LossKind, Node, NodeId, NodeKind, NothingEncoded, Purpose,
-    Result, Source, Storage, StorageRange, TensorDecoder, TensorId, TensorReader, UniqueNames,
+    CatalogSink, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, NothingEncoded, Purpose, Result,
+    Source, TensorDecoder, TensorReader, UniqueNames,
 };
 
 /// Reads files and sharded sets.
@@ -70,7 +71,7 @@ fn read_file(
     let mut names = UniqueNames::default();
     let mut nodes: Vec<Option<NodeId>> = Vec::with_capacity(document.items.len());
     for (id, item) in document.items.iter().enumerate() {
-        let place = places.0[id];
+        let place = places.at(id);
         let array = match item {
             _ if place.is_in_chunked => None,
             Item::Array(array) => Some(array.clone()),
@@ -80,6 +81,11 @@ fn read_file(
             }
             _ => None,
         };
+        if let Item::Leaf(node) = item
+            && node.as_text().is_some_and(|text| placeholder(text).is_some())
+        {
+            return Err(elsewhere(name, node.as_text().unwrap_or_default()));
+        }
         let node = if place.is_in_chunked {
             None
         } else if let Some(array) = array {
@@ -88,7 +94,7 @@ fn read_file(
             paths.push(path);
             if is_read {
                 let name = names.take_for(catalog, places.path(&document, id, "."))?;
-                let node = tensor(&array, file, &name, catalog)?;
+                let node = array.tensor(file, &name, catalog)?;
                 if is_alone { Some(catalog.node(node)?) } else { None }
             } else {
                 None
@@ -110,6 +116,14 @@ fn read_file(
     Ok(paths)
 }
 
+/// Why a file is not read that has texts in place of arrays.
+fn elsewhere(name: &str, text: &str) -> Error {
+    let error = Error::usage(
+        "this file is a part of a checkpoint: other arrays are in folders next to it; pass the folder to convert all of it",
+    );
+    error.file(name).found(format!("{text:?} in place of an array"))
+}
+
 /// Whether a file holds maps and arrays alone, none of which is of an optimizer.
 fn is_all_model(document: &Document) -> bool {
     document.items.iter().all(|item| match item {
@@ -117,25 +131,6 @@ fn is_all_model(document: &Document) -> bool {
         Item::Array(_) => true,
         Item::List(_) | Item::Leaf(_) | Item::Unknown(_) => false,
     })
-}
-
-/// Describes a tensor; its node.
-fn tensor(array: &Array, file: FileId, name: &str, catalog: &mut dyn CatalogSink) -> Result<Node> {
-    let mut describe = || -> Result<TensorId> {
-        let mut storages = Vec::with_capacity(array.ranges.len());
-        for &(offset, len) in &array.ranges {
-            let storage = catalog.storage(Storage::file(file, offset, len))?;
-            storages.push(StorageRange { storage, offset: 0, len });
-        }
-        let storage = match &*storages {
-            [one] => one.storage,
-            _ => catalog.storage(Storage::joined(storages))?,
-        };
-        catalog.tensor(name, array.dtype, &array.shape, storage, 0)
-    };
-    let id = describe().map_err(|error| error.tensor(name).offset(array.place))?;
-    let class = if array.is_scalar { SCALAR_CLASS } else { "" };
-    Ok(Node { class: class.into(), ..Node::tensor(id) })
 }
 
 /// The node of a value that is no tensor.
@@ -172,62 +167,5 @@ fn state(
             catalog.node(Node::none())
         }
         Item::Array(_) => Err(Error::plugin("an array is no state")),
-    }
-}
-
-/// Where each value of a document stands.
-struct Places(Vec<Place>);
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Place {
-    /// What holds it, and its number there.
-    parent: Option<(u32, u32)>,
-    /// Whether it is a map that stands for an array: Flax sees such maps in maps and alone, not in lists.
-    is_chunked: bool,
-    /// Whether it is a part of such a map.
-    is_in_chunked: bool,
-    is_in_list: bool,
-}
-
-impl Places {
-    fn of(document: &Document) -> Self {
-        let mut places = vec![Place::default(); document.items.len()];
-        // What holds a value comes after it.
-        for (id, item) in document.items.iter().enumerate().rev() {
-            let parts: Vec<u32> = match item {
-                Item::List(parts) => parts.clone(),
-                Item::Map(entries) => {
-                    let place = places[id];
-                    places[id].is_chunked = !place.is_in_list && !place.is_in_chunked && is_chunked(entries);
-                    entries.iter().map(|(_, part)| *part).collect()
-                }
-                _ => continue,
-            };
-            let place = places[id];
-            for (number, part) in (0..).zip(parts) {
-                places[part as usize] = Place {
-                    parent: Some((u32::try_from(id).unwrap_or(u32::MAX), number)),
-                    is_chunked: false,
-                    is_in_chunked: place.is_chunked || place.is_in_chunked,
-                    is_in_list: place.is_in_list || matches!(item, Item::List(_)),
-                };
-            }
-        }
-        Self(places)
-    }
-
-    /// The keys that lead to a value.
-    fn path(&self, document: &Document, id: usize, between: &str) -> String {
-        let mut keys = Vec::new();
-        let mut at = self.0[id];
-        while let Some((parent, number)) = at.parent {
-            keys.push(match &document.items[parent as usize] {
-                Item::Map(entries) => entries[number as usize].0.to_string(),
-                _ => number.to_string(),
-            });
-            at = self.0[parent as usize];
-        }
-        keys.reverse();
-        keys.join(between)
     }
 }

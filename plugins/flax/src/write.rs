@@ -1,14 +1,15 @@
 //! The writer: the bytes that `flax.serialization.msgpack_serialize` makes of the same tree. Headers are known before
 //! anything moves, and tensors lie between them.
 
-use crate::array::{encoded, header};
-use crate::chunked::MARK;
-use crate::document::Key;
+use crate::NAMING;
 use crate::options::WriteOptions;
 use crate::outline::{FromTree, Outline, Planned, integer, parts};
-use crate::{NAMING, dtype};
 use rmp::encode as msgpack;
 use std::collections::{BTreeMap, HashSet};
+use tensorferry_flax_file::array::{encoded, header};
+use tensorferry_flax_file::chunked::MARK;
+use tensorferry_flax_file::document::Key;
+use tensorferry_flax_file::dtype;
 use tensorferry_hub::{Index, Names, split};
 use tensorferry_sdk::{
     CatalogView, Context, Dtype, Error, LayoutSink, Loss, LossKind, NothingToSeal, OutputId, Region, Result,

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result, element_count};
 
 /// The key that only such a map has.
-pub(crate) const MARK: &str = "__msgpack_chunked_array__";
+pub const MARK: &str = "__msgpack_chunked_array__";
 
 /// Whether a map stands for an array.
-pub(crate) fn is_chunked(entries: &[(Key, u32)]) -> bool {
+pub fn is_chunked(entries: &[(Key, u32)]) -> bool {
     entries.iter().any(|(key, _)| matches!(key, Key::Text(text) if text == MARK))
 }
 
@@ -17,7 +17,7 @@ pub(crate) fn is_chunked(entries: &[(Key, u32)]) -> bool {
 ///
 /// # Errors
 /// Malformed, if its chunks do not make up its shape.
-pub(crate) fn join(document: &Document, entries: &[(Key, u32)]) -> Result<Array> {
+pub fn join(document: &Document, entries: &[(Key, u32)]) -> Result<Array> {
     let wrong = |what: &str| Error::malformed(format!("a chunked array {what}"));
     let part = |name: &str| {
         let found = entries.iter().find(|(key, _)| matches!(key, Key::Text(text) if text == name));

@@ -10,8 +10,10 @@ use tensorferry_sdk::{Context, Error, FileId, Node, NodeKind, Result, Source};
 
 /// A key of a map.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Key {
+pub enum Key {
+    /// A text.
     Text(String),
+    /// An integer.
     Int(i128),
 }
 
@@ -26,11 +28,14 @@ impl fmt::Display for Key {
 
 /// A value.
 #[derive(Debug)]
-pub(crate) enum Item {
+pub enum Item {
     /// A value without parts.
     Leaf(Node),
+    /// An array.
     Array(Array),
+    /// A list, by the numbers of its items.
     List(Vec<u32>),
+    /// A map, by the numbers of its values.
     Map(Vec<(Key, u32)>),
     /// An extension that Flax does not have.
     Unknown(i8),
@@ -38,8 +43,9 @@ pub(crate) enum Item {
 
 /// The values of a file, parts before what holds them; the last one is the whole.
 #[derive(Debug)]
-pub(crate) struct Document {
-    pub(crate) items: Vec<Item>,
+pub struct Document {
+    /// The values.
+    pub items: Vec<Item>,
 }
 
 /// A map or a list that is being read.
@@ -73,7 +79,7 @@ impl Document {
     ///
     /// # Errors
     /// Malformed, unsupported or over a limit, with the byte; i/o.
-    pub(crate) fn read(source: &dyn Source, file: FileId, context: &dyn Context) -> Result<Self> {
+    pub fn read(source: &dyn Source, file: FileId, context: &dyn Context) -> Result<Self> {
         let mut walk = Walk { cursor: Cursor::new(source, file), context, items: Vec::new(), held: 0 };
         walk.run(u64::MAX)?;
         if walk.cursor.rest() > 0 {
@@ -87,7 +93,7 @@ impl Document {
     ///
     /// # Errors
     /// As of [`read`](Self::read).
-    pub(crate) fn glance(source: &dyn Source, file: FileId, context: &dyn Context) -> Result<bool> {
+    pub fn glance(source: &dyn Source, file: FileId, context: &dyn Context) -> Result<bool> {
         const VALUES: u64 = 64;
         let mut walk = Walk { cursor: Cursor::new(source, file), context, items: Vec::new(), held: 0 };
         walk.run(VALUES)?;

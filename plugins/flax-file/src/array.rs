@@ -1,9 +1,11 @@
 //! An array, as an extension holds it: where its elements lie, and what is written before them.
 
 use crate::cursor::Cursor;
-use crate::{ARRAY, SCALAR, dtype};
+use crate::{ARRAY, SCALAR, SCALAR_CLASS, dtype};
 use rmp::encode::{write_array_len, write_bin_len, write_ext_meta, write_str, write_uint};
-use tensorferry_sdk::{Dtype, Error, Limits, Result, element_count};
+use tensorferry_sdk::{
+    CatalogSink, Dtype, Error, FileId, Limits, Node, Result, Storage, StorageRange, TensorId, element_count,
+};
 
 /// More dimensions than numpy has.
 const MOST_DIMENSIONS: u64 = 64;
@@ -12,15 +14,17 @@ const MOST_NAME_BYTES: u64 = 64;
 
 /// An array in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Array {
+pub struct Array {
     /// Where its extension begins, for errors.
-    pub(crate) place: u64,
-    pub(crate) dtype: Dtype,
-    pub(crate) shape: Vec<u64>,
+    pub place: u64,
+    /// What its elements are.
+    pub dtype: Dtype,
+    /// Its dimensions.
+    pub shape: Vec<u64>,
     /// Its elements: one range, or those of its chunks.
-    pub(crate) ranges: Vec<(u64, u64)>,
+    pub ranges: Vec<(u64, u64)>,
     /// Whether it is a numpy scalar.
-    pub(crate) is_scalar: bool,
+    pub is_scalar: bool,
 }
 
 impl Array {
@@ -75,16 +79,38 @@ impl Array {
         let is_scalar = kind == SCALAR && shape.is_empty();
         Ok(Self { place, dtype, shape, ranges: vec![(start, bytes)], is_scalar })
     }
+
+    /// Describes it as a tensor; its node.
+    ///
+    /// # Errors
+    /// The catalog's.
+    pub fn tensor(&self, file: FileId, name: &str, catalog: &mut dyn CatalogSink) -> Result<Node> {
+        let mut describe = || -> Result<TensorId> {
+            let mut storages = Vec::with_capacity(self.ranges.len());
+            for &(offset, len) in &self.ranges {
+                let storage = catalog.storage(Storage::file(file, offset, len))?;
+                storages.push(StorageRange { storage, offset: 0, len });
+            }
+            let storage = match &*storages {
+                [one] => one.storage,
+                _ => catalog.storage(Storage::joined(storages))?,
+            };
+            catalog.tensor(name, self.dtype, &self.shape, storage, 0)
+        };
+        let id = describe().map_err(|error| error.tensor(name).offset(self.place))?;
+        let class = if self.is_scalar { SCALAR_CLASS } else { "" };
+        Ok(Node { class: class.into(), ..Node::tensor(id) })
+    }
 }
 
 /// The bytes of an array.
-pub(crate) fn bytes_of(dtype: Dtype, shape: &[u64]) -> Result<u64> {
+pub fn bytes_of(dtype: Dtype, shape: &[u64]) -> Result<u64> {
     let info = dtype.info().ok_or_else(|| Error::plugin("a dtype without facts"))?;
     info.bytes_of(element_count(shape)?)
 }
 
 /// What stands before the elements of an array.
-pub(crate) fn header(dtype: &str, shape: &[u64], bytes: u64, is_scalar: bool) -> Result<Vec<u8>> {
+pub fn header(dtype: &str, shape: &[u64], bytes: u64, is_scalar: bool) -> Result<Vec<u8>> {
     let too_long = || Error::unsupported("an array that is too long for one msgpack value").found(bytes);
     let mut inner = Vec::new();
     encoded(write_array_len(&mut inner, 3))?;
@@ -106,6 +132,6 @@ pub(crate) fn header(dtype: &str, shape: &[u64], bytes: u64, is_scalar: bool) ->
 }
 
 /// What an encoder gives: writing to memory does not fail.
-pub(crate) fn encoded<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<()> {
+pub fn encoded<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<()> {
     result.map(drop).map_err(|error| Error::plugin(format!("cannot encode msgpack: {error}")))
 }

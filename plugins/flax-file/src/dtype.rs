@@ -36,7 +36,7 @@ const NAMES: [(&str, Dtype); 26] = [
 ///
 /// # Errors
 /// Unsupported, for one that holds no numbers or that is not known.
-pub(crate) fn parse(name: &str) -> Result<Dtype> {
+pub fn parse(name: &str) -> Result<Dtype> {
     let known = NAMES.iter().find(|(known, _)| *known == name);
     known.map(|(_, dtype)| *dtype).ok_or_else(|| {
         let why = if name == "object" {
@@ -49,6 +49,6 @@ pub(crate) fn parse(name: &str) -> Result<Dtype> {
 }
 
 /// The name of a dtype; `None`, if Flax has none.
-pub(crate) fn name(dtype: Dtype) -> Option<&'static str> {
+pub fn name(dtype: Dtype) -> Option<&'static str> {
     NAMES.iter().find(|(_, known)| *known == dtype).map(|(name, _)| *name)
 }
