@@ -1,7 +1,7 @@
 //! The reader: a file's arrays become tensors, named by the keys that lead to them, and its other values the tree.
 
 use crate::NAMING;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use tensorferry_flax_file::chunked::join;
 use tensorferry_flax_file::document::{Document, Item, Key};
 use tensorferry_flax_file::placeholder;

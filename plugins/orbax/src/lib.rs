@@ -4,6 +4,8 @@
 //! RUN/STEP/ITEM/                a CheckpointManager's; the latest step of a run is read, all items of a step
 //! _METADATA                     the tree: each leaf's keys and kind, and whether its arrays are in OCDBT and zarr 3
 //! _strings.json                 leaves that are texts
+//! checkpoint                    msgpack: the tree with its small arrays, of older versions and of T5X
+//! array_metadatas/process_N     which arrays are typed keys of jax.random
 //! NAME/.zarray, NAME/0.1        zarr 2: an array's description, and its chunks
 //! NAME/zarr.json, NAME/c/0/1    zarr 3: the same; a chunk may be a shard of chunks with an index at its end
 //! manifest.ocdbt, d/...         OCDBT: a B+tree of these keys, and their bytes in a few files
@@ -16,6 +18,8 @@
 //! |---|---|
 //! | `locate` | the folders that are meant: steps and items |
 //! | `metadata` | the tree of a folder |
+//! | `aggregate` | the tree of a folder of older versions and of T5X, with small arrays |
+//! | `array_metadata` | typed keys |
 //! | `store` | the bytes of a key, as a `span`: a file, or a place that `ocdbt` finds |
 //! | `array` | an array's description, from `zarr2` or `zarr3` as an `encoding`, and its chunks |
 //! | `shard` | where the chunks of a shard lie in it |
@@ -30,7 +34,9 @@ mod probe;
 mod read;
 mod write;
 
+mod aggregate;
 mod array;
+mod array_metadata;
 mod blosc;
 mod chunk_io;
 mod codec;
@@ -59,7 +65,7 @@ impl Format for Orbax {
     fn describe(&self) -> Description {
         Description::new("orbax", "Orbax checkpoint (zarr, OCDBT)")
             .members(["_METADATA", "manifest.ocdbt"])
-            .capabilities(Capabilities::READ | Capabilities::WRITE)
+            .capabilities(Capabilities::READ | Capabilities::WRITE | Capabilities::ATTRIBUTES)
             .output_revision(2)
     }
 

@@ -1,5 +1,6 @@
 //! Which folders are meant: a tree is itself, a step its items, a run its latest step.
 
+use crate::aggregate::{self, AGGREGATE};
 use crate::metadata::METADATA;
 use crate::span::MANIFEST;
 use tensorferry_sdk::{Context, Entry, Error, Result, Source};
@@ -7,9 +8,32 @@ use tensorferry_sdk::{Context, Entry, Error, Result, Source};
 /// What a folder is called until all of it is there.
 const UNFINISHED: &str = ".orbax-checkpoint-tmp";
 
+/// The folders of a key of a random generator in an item, as Orbax' handlers for keys make them.
+const RANDOM_KEYS: [&str; 2] = ["jax_random_key", "np_random_key"];
+
 /// Whether a file is named that every tree has.
 pub(crate) fn names_a_tree(entry: &Entry) -> bool {
     matches!(entry, Entry::File(name) if [METADATA, MANIFEST].contains(&&**name))
+}
+
+/// Whether the file that is named stands for its folder.
+pub(crate) fn is_tree_file(entry: &Entry) -> bool {
+    names_a_tree(entry) || matches!(entry, Entry::File(name) if name == AGGREGATE)
+}
+
+/// Whether a folder in the source's is an array of zarr.
+pub(crate) fn has_arrays(source: &dyn Source) -> Result<bool> {
+    for name in below(source, "")? {
+        if is_array(source, &name)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a folder is an array of zarr.
+pub(crate) fn is_array(source: &dyn Source, folder: &str) -> Result<bool> {
+    Ok(source.contains(&format!("{folder}/.zarray"))? || source.contains(&format!("{folder}/zarr.json"))?)
 }
 
 /// What was found.
@@ -24,7 +48,9 @@ pub(crate) enum Found {
 }
 
 fn is_tree(source: &dyn Source, folder: &str) -> Result<bool> {
-    Ok(source.contains(&format!("{folder}{METADATA}"))? || source.contains(&format!("{folder}{MANIFEST}"))?)
+    Ok(source.contains(&format!("{folder}{METADATA}"))?
+        || source.contains(&format!("{folder}{MANIFEST}"))?
+        || aggregate::is_in(source, folder)?)
 }
 
 /// The names of the folders in a folder.
@@ -66,12 +92,8 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
     if !trees.is_empty() {
         return Ok(Found::Trees(trees));
     }
-    for name in &names {
-        for file in [".zarray", "zarr.json"] {
-            if source.contains(&format!("{name}/{file}"))? {
-                return Ok(Found::Arrays(String::new()));
-            }
-        }
+    if has_arrays(source)? {
+        return Ok(Found::Arrays(String::new()));
     }
     Ok(Found::Nothing { is_unfinished: !unfinished.is_empty() })
 }
@@ -84,8 +106,18 @@ fn items(source: &dyn Source, folder: &str) -> Result<Vec<(String, String)>> {
     let mut trees = Vec::new();
     for name in below(source, folder.trim_end_matches('/'))? {
         let item = format!("{folder}{name}/");
-        if !name.contains(UNFINISHED) && is_tree(source, &item)? {
+        if name.contains(UNFINISHED) {
+            continue;
+        }
+        if is_tree(source, &item)? {
             trees.push((item, name));
+            continue;
+        }
+        for key in RANDOM_KEYS {
+            let item = format!("{item}{key}/");
+            if is_tree(source, &item)? {
+                trees.push((item, name.clone()));
+            }
         }
     }
     Ok(trees)
@@ -97,5 +129,5 @@ pub(crate) fn nothing(is_unfinished: bool) -> Error {
         return Error::malformed("a checkpoint that was not finished: only its temporary folder is there");
     }
     Error::malformed("no Orbax checkpoint here")
-        .expected("_METADATA, manifest.ocdbt, steps or arrays of zarr")
+        .expected("_METADATA, manifest.ocdbt, a msgpack file called checkpoint, steps or arrays of zarr")
 }

@@ -1,6 +1,7 @@
 //! The probe: the names of files in a folder.
 
-use crate::locate::{Found, locate, names_a_tree};
+use crate::aggregate::{self, AGGREGATE};
+use crate::locate::{Found, has_arrays, locate, names_a_tree};
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
 /// After a SavedModel, before a TensorFlow checkpoint.
@@ -12,6 +13,11 @@ const ARRAYS: Score = Score(17);
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     if names_a_tree(source.entry()) {
         return Ok(Score::LIKELY);
+    }
+    // Without arrays next to it, it is a file of Flax's.
+    if matches!(source.entry(), Entry::File(name) if name == AGGREGATE) {
+        let is_tree = aggregate::is_in(source, "")? && has_arrays(source)?;
+        return Ok(if is_tree { Score::CERTAIN } else { Score::NO });
     }
     if *source.entry() != Entry::Folder {
         return Ok(Score::NO);

@@ -1,15 +1,17 @@
 //! The reader: trees of arrays become tensors, named by their keys, and a tree of what is beside them.
 
+use crate::aggregate::{self, AGGREGATE, Aggregate};
 use crate::array::Arrays;
+use crate::array_metadata;
 use crate::json::Json;
-use crate::locate::{Found, below, locate, names_a_tree, nothing};
+use crate::locate::{Found, below, is_array, is_tree_file, locate, nothing};
 use crate::metadata::{Kind, METADATA, Metadata, STRINGS};
 use crate::span::check_path;
 use crate::store::Store;
 use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{
-    CatalogSink, Context, Entry, Error, Node, NodeId, NodeKind, Purpose, Result, Source, TensorDecoder,
-    TensorReader,
+    CatalogSink, Context, Dtype, Entry, Error, FileId, Loss, LossKind, Node, NodeId, NodeKind, Purpose,
+    Result, Source, Storage, TensorDecoder, TensorReader, Value,
 };
 
 /// The key of a training state's optimizer, as Flax names it.
@@ -26,7 +28,7 @@ impl TensorReader for Reader {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
         // A file that every tree has stands for its folder, where the names of all others begin.
-        if *source.entry() != Entry::Folder && !names_a_tree(source.entry()) {
+        if *source.entry() != Entry::Folder && !is_tree_file(source.entry()) {
             let error = Error::usage("an Orbax checkpoint is a folder: name that");
             return Err(error.file(source.entry().name()));
         }
@@ -64,7 +66,7 @@ fn hold(source: &dyn Source, folder: &str) -> Result<()> {
     for name in below(source, folder.trim_end_matches('/'))? {
         let own = format!("{folder}{name}/");
         let is_process = name.starts_with("ocdbt.process_");
-        if is_process || name == "array_metadatas" {
+        if is_process {
             source.list(&own)?.iter().try_for_each(|name| source.open(name).map(drop))?;
         }
         if is_process {
@@ -114,15 +116,46 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
         source.read_vec(file, 0, source.len(file), context.limits()).map(Some)
     };
     let named = format!("{folder}{METADATA}");
-    let Some(bytes) = json(&named)? else {
-        return read_arrays(arrays, &store, item, tree);
-    };
     let at = |error: Error| {
         if error.details().any(|(name, _)| name == "file") { error } else { error.file(&*named) }
     };
-    let metadata = Metadata::parse(&bytes, context.limits()).map_err(at)?;
-    let is_ocdbt = matches!(store, Store::Ocdbt(_));
-    if metadata.uses_ocdbt.is_some_and(|uses| uses && !is_ocdbt) {
+    let metadata = match json(&named)? {
+        Some(bytes) => Some(Metadata::parse(&bytes, context.limits()).map_err(at)?),
+        None => None,
+    };
+    let mut branch = TreeOfItem {
+        known: array_metadata::read(source, folder, context.limits())?,
+        keys: HashSet::new(),
+        store: &store,
+        item,
+        tree,
+        is_all_model: true,
+        is_random_key: is_random_key(source, folder, context)?,
+    };
+    let is_aggregated = aggregate::is_in(source, folder)?;
+    if is_aggregated {
+        let aggregate = Aggregate::read(source, folder, context)?;
+        let named = format!("{folder}{AGGREGATE}");
+        // Lists are maps there, in some versions.
+        let paths: HashMap<String, &[(String, bool)]> = metadata
+            .iter()
+            .flat_map(|metadata| &metadata.leaves)
+            .map(|leaf| (leaf.name(), &*leaf.path))
+            .collect();
+        for (path, leaf) in aggregate.leaves {
+            context.check_cancelled()?;
+            let path = paths.get(&name_of(&path)).map_or(path, |path| path.to_vec());
+            branch.add_aggregated(arrays, aggregate.file, path, leaf).map_err(|error| error.file(&*named))?;
+        }
+    }
+    let Some(metadata) = metadata else {
+        if !is_aggregated {
+            return read_arrays(arrays, &store, item, branch.tree);
+        }
+        branch.report_others(arrays, folder)?;
+        return Ok(branch.is_all_model);
+    };
+    if metadata.uses_ocdbt.is_some_and(|uses| uses && !matches!(store, Store::Ocdbt(_))) {
         return Err(at(Error::malformed(
             "the arrays are said to be in OCDBT, and there is no manifest.ocdbt",
         )));
@@ -134,39 +167,185 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
         None => Json::Null,
     };
     let texts: HashMap<&str, &str> = strings.texts().collect();
-    let mut is_all_model = true;
+    // The tree's metadata has the leaves of an aggregate file too.
+    let aggregated = branch.keys.clone();
     let mut stored = HashSet::new();
     for leaf in &metadata.leaves {
         context.check_cancelled()?;
-        is_all_model &= matches!(leaf.kind, Kind::Array) && leaf.path.iter().all(|(key, _)| key != OPTIMIZER);
         let name = leaf.name();
+        if aggregated.contains(&name) {
+            continue;
+        }
+        branch.is_all_model &=
+            matches!(leaf.kind, Kind::Array) && leaf.path.iter().all(|(key, _)| key != OPTIMIZER);
         let node = match leaf.kind {
             Kind::Array => {
-                check_path(&name).map_err(at)?;
                 if !stored.insert(name.clone()) {
                     let why = "two arrays of the tree have the same name in the store, so that it holds only one of them";
                     return Err(at(Error::unsupported(why).tensor(name)));
                 }
-                let unique = arrays.name(item, &name)?;
-                let id = arrays.add(&store, &name, &unique, metadata.stores_all)?;
-                let missing = || Error::malformed("an array of the tree is not there").tensor(&*name);
-                Child::Node(arrays.catalog.node(Node::tensor(id.ok_or_else(|| at(missing()))?))?)
+                branch.array(arrays, [&*name], &name, metadata.stores_all).map_err(at)?
             }
-            Kind::Text => Child::Node(arrays.catalog.node(match texts.get(&*name) {
+            Kind::Text => arrays.catalog.node(match texts.get(&*name) {
                 Some(text) => Node::text(text),
                 None => Node::none(),
-            })?),
-            Kind::None => Child::Node(arrays.catalog.node(Node::none())?),
-            Kind::Empty { is_list } => {
-                let kind = if is_list { NodeKind::LIST } else { NodeKind::MAP };
-                Child::Node(arrays.catalog.node(Node::container(kind, "", []))?)
+            })?,
+            Kind::None => arrays.catalog.node(Node::none())?,
+            Kind::Empty { is_list } => arrays.catalog.node(empty(is_list))?,
+        };
+        branch.put(leaf.path.iter().cloned(), node).map_err(|error| at(error.tensor(&*name)))?;
+    }
+    branch.report_others(arrays, folder)?;
+    Ok(branch.is_all_model)
+}
+
+/// A number as an array without dimensions, which is what Orbax makes of it where it has a folder for each array.
+fn number(node: &Node) -> Option<(Dtype, Vec<u8>)> {
+    match node.kind {
+        NodeKind::FLOAT => node.as_float().map(|number| (Dtype::F64, number.to_le_bytes().to_vec())),
+        NodeKind::INT => {
+            let number = i64::try_from(node.as_wide_int()?).ok()?;
+            Some((Dtype::I64, number.to_le_bytes().to_vec()))
+        }
+        NodeKind::BOOL => node.as_bool().map(|value| (Dtype::BOOL, vec![value.into()])),
+        _ => None,
+    }
+}
+
+fn empty(is_list: bool) -> Node {
+    Node::container(if is_list { NodeKind::LIST } else { NodeKind::MAP }, "", [])
+}
+
+fn name_of(path: &[(String, bool)]) -> String {
+    let keys: Vec<&str> = path.iter().map(|(key, _)| &**key).collect();
+    keys.join(".")
+}
+
+/// Whether a folder is that of a typed key which Orbax' handler for keys wrote; what it says is in a folder next to it.
+fn is_random_key(source: &dyn Source, folder: &str, context: &dyn Context) -> Result<bool> {
+    let name = format!("{}_metadata/metadata", folder.trim_end_matches('/'));
+    if !folder.ends_with("_random_key/") || !source.contains(&name)? {
+        return Ok(false);
+    }
+    let file = source.open(&name)?;
+    let bytes = source.read_vec(file, 0, source.len(file), context.limits())?;
+    let json = Json::parse(&bytes, context.limits()).map_err(|error| error.file(&*name))?;
+    Ok(*json.get("typed") == Json::Bool(true))
+}
+
+/// One item's tree as it is read.
+struct TreeOfItem<'a> {
+    store: &'a Store<'a>,
+    item: &'a str,
+    tree: &'a mut Branches,
+    /// What is known of arrays, by their names.
+    known: HashMap<String, Vec<(String, Json)>>,
+    /// The names of leaves, and the keys of arrays in the store.
+    keys: HashSet<String>,
+    is_all_model: bool,
+    is_random_key: bool,
+}
+
+impl TreeOfItem<'_> {
+    /// A leaf of the file that has the tree and its small arrays.
+    fn add_aggregated(
+        &mut self,
+        arrays: &mut Arrays<'_>,
+        file: FileId,
+        path: Vec<(String, bool)>,
+        leaf: aggregate::Leaf,
+    ) -> Result<()> {
+        use aggregate::Leaf;
+        let name = name_of(&path);
+        let is_array = matches!(leaf, Leaf::Array(_) | Leaf::Elsewhere(_) | Leaf::Value(_));
+        self.is_all_model &= is_array && path.iter().all(|(key, _)| key != OPTIMIZER);
+        let node = match leaf {
+            Leaf::Array(array) => {
+                let node = array.tensor(file, &arrays.name(self.item, &name)?, arrays.catalog)?;
+                arrays.catalog.node(node)?
+            }
+            Leaf::Elsewhere(folders) => {
+                self.array(arrays, folders.iter().map(|folder| &**folder), &name, false)?
+            }
+            Leaf::Value(node) => match number(&node) {
+                Some((dtype, bytes)) => {
+                    let storage = arrays.catalog.storage(Storage::inline(bytes))?;
+                    let unique = arrays.name(self.item, &name)?;
+                    let id = arrays.catalog.tensor(&unique, dtype, &[], storage, 0)?;
+                    arrays.catalog.node(Node::tensor(id))?
+                }
+                None => {
+                    self.is_all_model = false;
+                    arrays.catalog.node(node)?
+                }
+            },
+            Leaf::Empty { is_list } => arrays.catalog.node(empty(is_list))?,
+            Leaf::Unknown(kind) => {
+                let why = format!("a msgpack extension of type {kind}, which Flax does not have");
+                arrays.catalog.loss(Loss::new(LossKind::State, prefixed(self.item, &name), why))?;
+                arrays.catalog.node(Node::none())?
             }
         };
-        let item = Some((item.to_owned(), false)).filter(|(item, _)| !item.is_empty());
-        tree.put(item.into_iter().chain(leaf.path.iter().cloned()), node)
-            .map_err(|error| at(error.tensor(&*name)))?;
+        self.put(path.into_iter(), node).map_err(|error| error.tensor(&*name))?;
+        self.keys.insert(name);
+        Ok(())
     }
-    Ok(is_all_model)
+
+    /// The array of a leaf, which has the first of these keys that is there.
+    fn array<'k>(
+        &mut self,
+        arrays: &mut Arrays<'_>,
+        keys: impl IntoIterator<Item = &'k str>,
+        leaf: &str,
+        stores_all: bool,
+    ) -> Result<NodeId> {
+        let name = arrays.name(self.item, leaf)?;
+        for key in keys {
+            check_path(key)?;
+            let Some(id) = arrays.add(self.store, key, &name, stores_all)? else { continue };
+            self.keys.insert(key.to_owned());
+            for (entry, value) in self.known.remove(key).unwrap_or_default() {
+                let kept = value.text().map(|text| arrays.catalog.attribute(id, &entry, Value::text(text)));
+                if kept.transpose()?.is_none() {
+                    let why =
+                        "it is neither a text nor anything else that ferry reads of an array's metadata";
+                    arrays.catalog.loss(Loss::new(LossKind::Attribute, format!("{name}: {entry}"), why))?;
+                }
+            }
+            if self.is_random_key {
+                let why = "Orbax restores this array as a typed key of jax.random; ferry reads its numbers";
+                arrays.catalog.loss(Loss::new(LossKind::Attribute, format!("{name}: typed key"), why))?;
+            }
+            return arrays.catalog.node(Node::tensor(id));
+        }
+        Err(Error::malformed("an array of the tree is not there").tensor(leaf))
+    }
+
+    fn put(&mut self, path: impl Iterator<Item = (String, bool)>, node: NodeId) -> Result<()> {
+        let item = Some((self.item.to_owned(), false)).filter(|(item, _)| !item.is_empty());
+        self.tree.put(item.into_iter().chain(path), Child::Node(node))
+    }
+
+    /// Reports arrays of the store that the tree does not name.
+    fn report_others(&self, arrays: &mut Arrays<'_>, folder: &str) -> Result<()> {
+        let others: Vec<String> = match self.store {
+            Store::Ocdbt(_) => self.store.arrays(arrays.context)?,
+            Store::Folder { source, .. } => {
+                let mut found = Vec::new();
+                for name in below(*source, folder.trim_end_matches('/'))? {
+                    if !self.keys.contains(&name) && is_array(*source, &format!("{folder}{name}"))? {
+                        found.push(name);
+                    }
+                }
+                found
+            }
+        };
+        for key in others.iter().filter(|key| !self.keys.contains(*key)) {
+            let why = "the checkpoint's tree does not name this array, so that Orbax does not restore it";
+            arrays.catalog.loss(Loss::new(LossKind::Tensor, prefixed(self.item, key), why))?;
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

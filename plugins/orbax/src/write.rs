@@ -1,15 +1,21 @@
 //! The writer: the least that Orbax restores. For each tensor `.zarray` and one uncompressed chunk, which is its bytes as they
 //! are; and `_METADATA`, without which Orbax finds nothing.
 
+use crate::array_metadata::{self, RANDOM_KEY};
 use crate::dtype;
 use crate::metadata::METADATA;
 use crate::outline::{Key, Outline};
 use crate::span::check_path;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use serde_json::{Map, Value, json};
 use tensorferry_sdk::{
-    CatalogView, Context, Error, LayoutSink, NothingToSeal, Result, Role, Target, TensorId, TensorPart,
-    TensorPlan, TensorWriter,
+    CatalogView, Context, Dtype, Error, LayoutSink, Loss, LossKind, NothingToSeal, Result, Role, Target,
+    TensorId, TensorPart, TensorPlan, TensorWriter,
 };
+
+/// Bytes of a file's name on Linux, macOS and Windows.
+const MAX_FILE_NAME: usize = 255;
 
 /// Plans checkpoints.
 pub(crate) struct Writer;
@@ -31,6 +37,7 @@ impl TensorWriter for Writer {
         let mut outline = Outline::of(catalog, &ids, context)?;
         outline.losses.drain(..).try_for_each(|loss| layout.loss(loss))?;
         let mut tree = Map::new();
+        let mut random_keys = Vec::new();
         for (id, dtype) in arrays {
             context.check_cancelled()?;
             let tensor = catalog.tensor(id);
@@ -49,7 +56,10 @@ impl TensorWriter for Writer {
             layout.bytes(file, array.to_string().as_bytes())?;
             let file = layout.file(&format!("{}/{key}", tensor.name), Role::Data)?;
             layout.tensor(file, TensorPart::whole(id))?;
-            enter(&mut tree, &outline.arrays.remove(&id).unwrap_or_default(), "np.ndarray", false);
+            let random_key = random_key(catalog, id, layout)?;
+            let word = if random_key.is_some() { "jax.Array" } else { "np.ndarray" };
+            random_keys.extend(random_key.map(|key| (tensor.name.to_owned(), tensor.shape.to_vec(), key)));
+            enter(&mut tree, &outline.arrays.remove(&id).unwrap_or_default(), word, false);
         }
         for (keys, word) in &outline.places {
             enter(&mut tree, keys, word, true);
@@ -58,6 +68,12 @@ impl TensorWriter for Writer {
             "tree_metadata": tree, "use_ocdbt": false, "use_zarr3": false, "store_array_data_equal_to_fill_value": true,
             "custom_metadata": null,
         });
+        if !random_keys.is_empty() {
+            let file = layout.file(&format!("{}/process_0", array_metadata::FOLDER), Role::Data)?;
+            layout.bytes(file, array_metadata::document(&random_keys).to_string().as_bytes())?;
+            let file = layout.file("_sharding", Role::Data)?;
+            layout.bytes(file, sharding(&random_keys).to_string().as_bytes())?;
+        }
         let file = layout.file(METADATA, Role::Index)?;
         layout.bytes(file, metadata.to_string().as_bytes())?;
         Ok(Box::new(NothingToSeal))
@@ -81,9 +97,43 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
             layout.omit(id, "its name can be no folder's in a checkpoint: rename it")?;
             continue;
         }
+        if let Some(part) = tensor.name.split('/').find(|part| part.len() > MAX_FILE_NAME) {
+            let why = "its name is too long for the name of a folder: rename it";
+            layout.omit(id, &format!("{why} ({} bytes, at most {MAX_FILE_NAME})", part.len()))?;
+            continue;
+        }
         arrays.push((id, dtype));
     }
     Ok(arrays)
+}
+
+/// The generator of a tensor that is a typed key. Orbax has no place for other attributes.
+fn random_key(
+    catalog: &dyn CatalogView,
+    id: TensorId,
+    layout: &mut dyn LayoutSink,
+) -> Result<Option<String>> {
+    let tensor = catalog.tensor(id);
+    let mut found = None;
+    for (key, value) in catalog.attributes(id)? {
+        match value.as_text() {
+            Some(generator) if key == RANDOM_KEY && tensor.dtype == Dtype::U32 => {
+                found = Some(generator.to_owned());
+            }
+            _ => {
+                let why =
+                    "Orbax has no place for attributes of arrays other than the generator of a typed key";
+                layout.loss(Loss::new(LossKind::Attribute, format!("{}: {key}", tensor.name), why))?;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// On which device each of these arrays was, by its name in base64: Orbax restores no `jax.Array` without.
+fn sharding(keys: &[(String, Vec<u64>, String)]) -> Value {
+    let device = json!({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"}).to_string();
+    keys.iter().map(|(name, ..)| (STANDARD.encode(name), Value::String(device.clone()))).collect()
 }
 
 /// Enters a leaf into the tree.

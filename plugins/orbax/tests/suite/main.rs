@@ -1,6 +1,7 @@
 //! Orbax checkpoints, written and read in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod aggregate;
 mod common;
 mod conformance;
 mod fixtures;

@@ -1,0 +1,60 @@
+//! `array_metadatas/process_N` says of arrays what zarr does not. A typed key of `jax.random` is an array of u32 for zarr, and
+//! `ext_metadata` has the name of its generator.
+//!
+//! ```text
+//! {"array_metadatas": [{"array_metadata": {"param_name", "write_shape", "chunk_shape",
+//!                                          "ext_metadata": null | {"random_key_impl": "threefry2x32"}}}]}
+//! ```
+
+use crate::json::Json;
+use crate::locate::below;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use tensorferry_sdk::{Error, Limits, Result, Source};
+
+/// The folder's name.
+pub(crate) const FOLDER: &str = "array_metadatas";
+/// The entry that makes a typed key of an array.
+pub(crate) const RANDOM_KEY: &str = "random_key_impl";
+
+/// What the files of a tree say of arrays, by the arrays' names.
+///
+/// # Errors
+/// Malformed, with the file; a limit; i/o.
+pub(crate) fn read(
+    source: &dyn Source,
+    folder: &str,
+    limits: &Limits,
+) -> Result<HashMap<String, Vec<(String, Json)>>> {
+    let mut found = HashMap::new();
+    if !below(source, folder.trim_end_matches('/'))?.iter().any(|name| name == FOLDER) {
+        return Ok(found);
+    }
+    for name in source.list(&format!("{folder}{FOLDER}/"))? {
+        let file = source.open(&name)?;
+        let json = source
+            .read_vec(file, 0, source.len(file), limits)
+            .and_then(|bytes| Json::parse(&bytes, limits))
+            .map_err(|error| error.file(&*name))?;
+        let malformed = || Error::malformed("an entry of array_metadatas has no param_name").file(&*name);
+        for entry in json.get("array_metadatas").list().unwrap_or_default() {
+            let entry = entry.get("array_metadata");
+            if let Json::Map(values) = entry.get("ext_metadata") {
+                let array = entry.get("param_name").text().ok_or_else(malformed)?;
+                found.entry(array.to_owned()).or_insert_with(|| values.clone());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The file of these typed keys: the name of each, its shape and its generator.
+pub(crate) fn document(keys: &[(String, Vec<u64>, String)]) -> Value {
+    let entry = |(name, shape, generator): &(String, Vec<u64>, String)| {
+        json!({"array_metadata": {
+            "param_name": name, "write_shape": shape, "chunk_shape": shape,
+            "ext_metadata": {RANDOM_KEY: generator},
+        }})
+    };
+    json!({"array_metadatas": keys.iter().map(entry).collect::<Vec<_>>()})
+}
