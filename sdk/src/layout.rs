@@ -483,7 +483,7 @@ mod tests {
 
     use super::*;
     use crate::memory::MemoryView;
-    use crate::{CatalogView, Dtype, LayoutBuilder, MemoryContext, MemorySource, Storage};
+    use crate::{CatalogView, Dtype, ErrorKind, LayoutBuilder, MemoryContext, MemorySource, Storage};
     use std::sync::Arc;
 
     #[test]
@@ -512,6 +512,22 @@ mod tests {
         assert_eq!(layout.deferred()[0].1, 1011..1013);
         let digests: Vec<_> = layout.digests().iter().map(|request| request.range.clone()).collect();
         assert_eq!(digests, [0..4, 4..1004, 1004..1004, 4..1007, 1007..1011]);
+    }
+
+    #[test]
+    fn names_that_no_file_can_have_are_refused() {
+        let (source, context) = (MemorySource::file("x", [0]), MemoryContext::default());
+        let view = MemoryView::made("made", &source, &context, |_| Ok(())).unwrap();
+        let mut builder = LayoutBuilder::new(&view, &context);
+        let long = "x".repeat(256);
+        for path in [long.clone(), format!("a/{long}/b")] {
+            let error = builder.file(&path, Role::Data).unwrap_err();
+            assert!(
+                error.kind() == ErrorKind::Unsupported && error.message().contains("too long"),
+                "{error}"
+            );
+        }
+        builder.late_file(&long[1..], Role::Data).unwrap();
     }
 
     #[test]

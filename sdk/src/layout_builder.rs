@@ -11,6 +11,9 @@ use crate::{
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+/// Bytes of a file's name on Linux, macOS and Windows.
+const MAX_FILE_NAME: usize = 255;
+
 /// What an encoded segment of unknown length counts until it is there: one byte, so that no two ends of segments
 /// have the same offset.
 const UNKNOWN_LEN: u64 = 1;
@@ -140,6 +143,12 @@ impl<'a> LayoutBuilder<'a> {
 
     fn add_file(&mut self, path: &str, role: Role, content: Content) -> Result<OutputId> {
         check_name(path).map_err(|e| Error::plugin("the writer names a file outside the output").found(e))?;
+        if let Some(part) = path.split('/').find(|part| part.len() > MAX_FILE_NAME) {
+            return Err(Error::unsupported("the name of an output file is too long")
+                .file(path)
+                .expected(format!("at most {MAX_FILE_NAME} bytes"))
+                .found(format!("{} bytes", part.len())));
+        }
         if !self.paths.insert(path.to_owned()) {
             return Err(Error::plugin("the writer names a file twice").file(path));
         }

@@ -9,6 +9,7 @@ use crate::span::check_path;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as STANDARD;
 use serde_json::{Map, Value, json};
+use std::collections::HashMap;
 use tensorferry_sdk::{
     CatalogView, Context, Dtype, Error, LayoutSink, Loss, LossKind, NothingToSeal, Result, Role, Target,
     TensorId, TensorPart, TensorPlan, TensorWriter,
@@ -16,6 +17,9 @@ use tensorferry_sdk::{
 
 /// Bytes of a file's name on Linux, macOS and Windows.
 const MAX_FILE_NAME: usize = 255;
+
+/// Bytes of a path below the output's folder: Linux has 4096 for the whole path.
+const MAX_PATH: usize = 2048;
 
 /// Plans checkpoints.
 pub(crate) struct Writer;
@@ -47,11 +51,7 @@ impl TensorWriter for Writer {
                 "chunks": chunks, "compressor": null, "dimension_separator": ".", "dtype": dtype, "fill_value": null,
                 "filters": null, "order": "C", "shape": tensor.shape, "zarr_format": 2,
             });
-            let key = if tensor.shape.is_empty() {
-                "0".to_owned()
-            } else {
-                vec!["0"; tensor.shape.len()].join(".")
-            };
+            let key = chunk_key(tensor.shape.len());
             let file = layout.file(&format!("{}/.zarray", tensor.name), Role::Data)?;
             layout.bytes(file, array.to_string().as_bytes())?;
             let file = layout.file(&format!("{}/{key}", tensor.name), Role::Data)?;
@@ -82,6 +82,11 @@ impl TensorWriter for Writer {
 
 /// The arrays that Orbax can hold, and zarr's word for what their elements are; the others are omitted, each with the reason.
 fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<(TensorId, String)>> {
+    let by_name: HashMap<&str, usize> = catalog
+        .tensor_ids()
+        .map(|id| catalog.tensor(id))
+        .map(|tensor| (tensor.name, tensor.shape.len()))
+        .collect();
     let mut arrays = Vec::new();
     for id in catalog.tensor_ids() {
         let tensor = catalog.tensor(id);
@@ -97,14 +102,35 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
             layout.omit(id, "its name can be no folder's in a checkpoint: rename it")?;
             continue;
         }
-        if let Some(part) = tensor.name.split('/').find(|part| part.len() > MAX_FILE_NAME) {
-            let why = "its name is too long for the name of a folder: rename it";
-            layout.omit(id, &format!("{why} ({} bytes, at most {MAX_FILE_NAME})", part.len()))?;
+        let part = tensor.name.split('/').map(str::len).max().unwrap_or(0);
+        if part > MAX_FILE_NAME || tensor.name.len() > MAX_PATH {
+            let why = "its name is too long for a folder of the checkpoint: rename it";
+            let len = tensor.name.len();
+            layout.omit(id, &format!("{why} ({len} bytes, at most {MAX_FILE_NAME} between slashes)"))?;
+            continue;
+        }
+        if let Some(other) = in_chunk_of(tensor.name, &by_name) {
+            layout.omit(id, &format!("its folder would be a chunk of {other:?}: rename it"))?;
             continue;
         }
         arrays.push((id, dtype));
     }
     Ok(arrays)
+}
+
+/// The array whose chunk would have the place of this array's folder.
+fn in_chunk_of<'n>(name: &'n str, ranks: &HashMap<&str, usize>) -> Option<&'n str> {
+    let outer = name.match_indices('/').map(|(at, _)| (&name[..at], &name[at + 1..]));
+    let mut inside = outer.filter(|(outer, rest)| {
+        let key = ranks.get(outer).map(|&rank| chunk_key(rank));
+        key.is_some_and(|key| rest.split('/').next() == Some(&*key))
+    });
+    inside.next().map(|(outer, _)| outer)
+}
+
+/// The key of the one chunk of an array of so many dimensions.
+fn chunk_key(rank: usize) -> String {
+    vec!["0"; rank.max(1)].join(".")
 }
 
 /// The generator of a tensor that is a typed key. Orbax has no place for other attributes.

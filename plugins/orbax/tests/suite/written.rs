@@ -40,8 +40,8 @@ fn each_tensor_is_an_array_of_one_chunk() {
 
 #[test]
 fn what_no_folder_can_be_called_is_left_out() {
-    let long = "x".repeat(256);
-    let names = ["", "a/../b", "/a", "a\\b", ".zarray", "_METADATA", &long, "good"];
+    let (long, deep) = ("x".repeat(256), "x/".repeat(1100) + "x");
+    let names = ["", "a/../b", "/a", "a\\b", ".zarray", "_METADATA", &long, &deep, "good/0/x", "good"];
     let output = write(
         |catalog| names.into_iter().try_for_each(|name| one(catalog, name, Dtype::U8, &[1], &[1])),
         &Target::Folder,
