@@ -103,8 +103,12 @@ fn check_index_codecs(codecs: &[Json]) -> Result<()> {
     if is_usual {
         return Ok(());
     }
-    let names: Vec<&str> = codecs.iter().map(name_of).collect();
-    Err(Error::unsupported("an index of other codecs")
+    let named = |codec: &Json| match codec.get("configuration").get("endian").text() {
+        Some(endian) => format!("{} ({endian})", name_of(codec)),
+        None => name_of(codec).to_owned(),
+    };
+    let names: Vec<String> = codecs.iter().map(named).collect();
+    Err(Error::unsupported("the index of a shard has other codecs")
         .expected("bytes (little), crc32c")
         .found(names.join(", ")))
 }
