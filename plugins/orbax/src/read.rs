@@ -45,6 +45,10 @@ impl TensorReader for Reader {
                 }
             }
             Found::Arrays(folder) => {
+                if source.contains(&format!("{folder}{AGGREGATE}"))? {
+                    let error = Error::malformed("this file has to be the tree of the arrays next to it");
+                    return Err(error.file(format!("{folder}{AGGREGATE}")).expected("a map in msgpack"));
+                }
                 let store = Store::Folder { source, folder };
                 is_all_model = read_arrays(&mut arrays, &store, "", &mut tree)?;
             }

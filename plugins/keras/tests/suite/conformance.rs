@@ -1,6 +1,7 @@
 //! The SDK's conformance suite over this format.
 
 use crate::common::facts::cases;
+use crate::forms;
 use std::fs;
 use tensorferry_keras::Keras;
 use tensorferry_sdk::conformance::{Sample, check};
@@ -15,6 +16,7 @@ fn keras_conforms() {
         of("bfloat16", "model.keras").holding(&["layers/dense/vars/0"]),
         of("h5_minimal_writer", "min.weights.h5").holding(&["layers/dense/vars/1"]),
         of("h5_userblock", "ub.weights.h5").holding(&["layers/d/vars/0"]),
+        Sample::file("table.h5", forms::with_a_table()).holding(&["group/w", "w"]),
     ];
     let report = check(&Keras, &samples);
     assert!(report.damaged > 1000 && report.written > 50, "{report:?}");

@@ -3,13 +3,13 @@
 use crate::common::{folder, with_view, write};
 use std::collections::BTreeMap;
 use tensorferry_orbax::Orbax;
-use tensorferry_sdk::memory::{self, MemoryView};
+use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::{
     Dtype, Entry, ErrorKind, Format, LossKind, MemoryContext, MemorySource, NodeKind, Score, Storage, Target,
     Value,
 };
 
-type Files = BTreeMap<String, Vec<u8>>;
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 fn text(text: &str) -> Vec<u8> {
     [&[0xd9, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat()
@@ -42,7 +42,7 @@ fn zarr(name: &str, elements: &[u8]) -> Vec<(String, Vec<u8>)> {
 }
 
 /// A tree with two arrays in the file and one in a folder, and another folder's.
-fn files() -> Files {
+pub(crate) fn files() -> Files {
     let tree = map(&[
         ("cfg", map(&[("lr", [&[0xcb][..], &0.5_f64.to_be_bytes()].concat()), ("name", text("adam"))])),
         ("empty", map(&[])),
@@ -134,8 +134,8 @@ fn a_tree_and_its_file_are_one() {
     .unwrap();
 }
 
-#[test]
-fn typed_keys_stay_typed() {
+/// A checkpoint with a typed key.
+pub(crate) fn typed_key() -> MemoryOutput {
     let made = write(
         |catalog| {
             let storage = catalog.storage(Storage::inline([7; 16]))?;
@@ -145,8 +145,13 @@ fn typed_keys_stay_typed() {
             catalog.attribute(other, "unit", Value::text("mm"))
         },
         &Target::Folder,
-    )
-    .unwrap();
+    );
+    made.unwrap()
+}
+
+#[test]
+fn typed_keys_stay_typed() {
+    let made = typed_key();
     let [loss] = made.layout.losses() else { panic!("{:?}", made.layout.losses()) };
     assert!(loss.kind == LossKind::Attribute && loss.what == "w: unit", "{loss}");
     let metadata: serde_json::Value = serde_json::from_slice(&made.files["_METADATA"]).unwrap();

@@ -1,5 +1,6 @@
 //! The SDK's conformance suite over this format.
 
+use crate::aggregate;
 use crate::common::facts::cases;
 use crate::common::files;
 use tensorferry_orbax::Orbax;
@@ -19,6 +20,8 @@ fn orbax_conforms() {
         sample("ocdbt_minimal_writer", "db", &[], "w"),
         sample("zarr2_compressors", "z", &["c_blosc/"], "c_blosc"),
         sample("pytree_zarr3", "ckpt", &["np_array/"], "np_array"),
+        Sample::set(Entry::Folder, aggregate::files()).holding(&["params.b", "params.w"]),
+        Sample::set(Entry::Folder, aggregate::typed_key().files).holding(&["rng"]),
     ];
     let report = check(&Orbax, &samples);
     assert!(report.damaged > 1000 && report.written > 20, "{report:?}");
