@@ -26,6 +26,7 @@
 pub(crate) mod c_data;
 pub(crate) mod c_import;
 mod c_shape;
+mod columns;
 mod cursor;
 mod expansion;
 #[cfg(feature = "arrow-json-60")]
@@ -40,6 +41,7 @@ mod sharding;
 mod stream_set;
 mod types;
 
+pub use columns::difference;
 pub use cursor::{FileCursor, RowBytes};
 pub use expansion::{Expansion, text_bytes};
 pub use predicate::{Bounds, Comparator, Comparison, Value};
