@@ -13,6 +13,13 @@ pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ArrowError>) -> Result
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|error| match error {
             ArrowError::NotYetImplemented(why) => Error::unsupported(one_line(&why)),
+            // A type that a later version of Arrow or another library has: nothing is wrong with the file.
+            ArrowError::ParseError(why) if why.contains("not supported") || why.contains(" unsupported") => {
+                Error::unsupported(format!(
+                    "a column has a type that ferry does not have: {}",
+                    one_line(&why)
+                ))
+            }
             other => Error::malformed(one_line(&other.to_string())),
         }),
         Err(payload) => Err(Error::malformed(format!(

@@ -5,18 +5,20 @@ mod claims;
 mod contents;
 mod decode;
 mod dictionaries;
+mod experimental;
 mod message;
 mod nulls;
 mod stream;
+mod unify;
 
 use contents::Contents;
 use dictionaries::DictionaryCache;
 use std::ops::Range;
 use std::sync::Arc;
-use tensorferry_sdk::arrow_schema::{Field, FieldRef, Schema, SchemaRef};
+use tensorferry_sdk::arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{
-    Batched, Batches, Expansion, RecordReader, RecordSet, Scan, Split, narrowed, type_text,
+    Batched, Batches, Expansion, RecordReader, RecordSet, Scan, Split, difference, narrowed,
 };
 use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
 
@@ -119,33 +121,21 @@ fn runs_of(contents: &Contents) -> Vec<Range<usize>> {
     runs
 }
 
-/// The schema of the first file, nullable where any file is.
+/// The schema of the first file, nullable where any file is, with the larger of two types that differ only in how long their
+/// values may be.
 ///
 /// # Errors
-/// Malformed, naming the file and the column that contradicts the first file.
+/// Unsupported, naming the file and the column that differs from the first file's.
 fn schema_of_all(files: &[OpenFile]) -> Result<SchemaRef> {
     let Some((first, others)) = files.split_first() else { return Ok(Arc::new(Schema::empty())) };
     let mut fields: Vec<FieldRef> = first.contents.schema.fields().to_vec();
     for file in others {
         let own = file.contents.schema.fields();
-        for index in 0..fields.len().max(own.len()) {
-            let text = |field: Option<&FieldRef>| {
-                let of = |field: &FieldRef| format!("{:?} of {}", field.name(), type_text(field.data_type()));
-                field.map_or("no such column".to_owned(), of)
-            };
-            match (fields.get(index), own.get(index)) {
-                (Some(a), Some(b)) if a.name() == b.name() && a.data_type() == b.data_type() => {
-                    if b.is_nullable() && !a.is_nullable() {
-                        fields[index] = Arc::new(Field::clone(a).with_nullable(true));
-                    }
-                }
-                (a, b) => {
-                    let expected = format!("{}, as in {:?}", text(a), first.contents.name());
-                    let error = Error::malformed("a column contradicts the first file's");
-                    return Err(error.file(file.contents.name()).expected(expected).found(text(b)));
-                }
-            }
-        }
+        let fits = |a: &DataType, b: &DataType| unify::types(a, b).is_some();
+        let differs = difference((first.contents.name(), &fields), (file.contents.name(), own), &fits);
+        differs.map_or(Ok(()), Err)?;
+        let unified = fields.iter().zip(own).map(|(field, own)| unify::fields(field, own));
+        fields = unified.collect::<Option<_>>().ok_or_else(|| Error::plugin("columns that do not fit"))?;
     }
     Ok(Arc::new(Schema::new_with_metadata(fields, first.contents.schema.metadata().clone())))
 }

@@ -152,7 +152,7 @@ impl Contents {
     /// what its message says.
     fn add(&mut self, mut place: Place, kind: Option<MessageHeader>, limits: &Limits) -> Result<u64> {
         let at = |error: Error| error.offset(place.offset);
-        let bytes = self.file.read(place.metadata, place.metadata_len, limits)?;
+        let bytes = self.file.message(&place, limits).map_err(at)?;
         let message = parse(&bytes).map_err(at)?;
         if kind.is_some_and(|kind| kind != message.header_type()) {
             return Err(at(Error::malformed("a message of another kind than the footer says"))

@@ -23,7 +23,7 @@ pub(super) fn dictionary(
     limits: &Limits,
 ) -> Result<()> {
     let (place, mut read) = (&dictionary.place, || -> Result<()> {
-        let bytes = contents.file.read(dictionary.place.metadata, dictionary.place.metadata_len, limits)?;
+        let bytes = contents.file.message(&dictionary.place, limits)?;
         let message = parse(&bytes)?;
         let changed = || Error::transient("the file has changed");
         let batch = message.header_as_dictionary_batch().ok_or_else(changed)?;
@@ -59,7 +59,7 @@ pub(super) fn batch(
 ) -> Result<(RecordBatch, u64)> {
     let place = &batch.place;
     let read = || {
-        let bytes = contents.file.read(place.metadata, place.metadata_len, limits)?;
+        let bytes = contents.file.message(place, limits)?;
         let message = parse(&bytes)?;
         let data =
             message.header_as_record_batch().ok_or_else(|| Error::transient("the file has changed"))?;

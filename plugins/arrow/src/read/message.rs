@@ -1,6 +1,7 @@
 //! A message is a flatbuffer and the bytes that it describes. Its lengths are looked at before anything is allocated,
 //! and the flatbuffer is verified before it is believed.
 
+use super::experimental;
 use crate::CONTINUATION;
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::{Footer, Message, MessageHeader, root_as_footer_with_opts, root_as_message_with_opts};
@@ -42,6 +43,12 @@ impl SourceFile {
         let mut bytes = [0; N];
         self.source.read_at(self.id, offset, &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// The flatbuffer of a message. That of Arrow 0.17.0 is returned as later releases write it.
+    pub(super) fn message(&self, place: &Place, limits: &Limits) -> Result<Vec<u8>> {
+        let bytes = self.read(place.metadata, place.metadata_len, limits)?;
+        Ok(experimental::with_compression(&bytes)?.unwrap_or(bytes))
     }
 
     /// The body of a message, aligned as the library wants it.

@@ -2,7 +2,7 @@
 
 use super::OpenFile;
 use super::decode;
-use super::nulls;
+use super::{nulls, unify};
 use std::ops::Range;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
@@ -110,9 +110,16 @@ impl Stream {
         self.counted = self.counted.saturating_add(texts);
         (self.count_bytes)(self.counted).map_err(placed)?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let columns = batch.columns().iter().map(nulls::in_keys).collect();
+        let malformed = |e: ArrowError| placed(Error::malformed(crate::fault::one_line(&e.to_string())));
+        let fields = self.schema.fields().iter();
+        let columns = batch
+            .columns()
+            .iter()
+            .zip(fields)
+            .map(|(column, field)| nulls::in_keys(&unify::converted(column, field.data_type())?));
+        let columns = columns.collect::<Result<_, _>>().map_err(malformed)?;
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
-        let batch = batch.map_err(|e| placed(Error::malformed(crate::fault::one_line(&e.to_string()))))?;
+        let batch = batch.map_err(malformed)?;
         let all = u128::from(held.max(texts).max(1));
         let within = u128::from(self.bytes) * (batch.num_rows() as u128) / all;
         Ok((batch, usize::try_from(within).unwrap_or(usize::MAX).clamp(1, self.rows)))

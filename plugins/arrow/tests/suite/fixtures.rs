@@ -1,12 +1,17 @@
 //! Files that pyarrow wrote, and hostile ones.
 
-use crate::{open, read};
+use crate::{open, read, written};
 use std::fs;
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::ErrorKind;
+use std::sync::Arc;
+use tensorferry_arrow::Arrow;
 use tensorferry_sdk::arrow_array::cast::AsArray;
-use tensorferry_sdk::arrow_array::{Array, RecordBatch};
+use tensorferry_sdk::arrow_array::types::Int64Type;
+use tensorferry_sdk::arrow_array::{Array, ArrayRef, Int64Array, LargeStringArray, RecordBatch, StringArray};
 use tensorferry_sdk::arrow_schema::DataType;
+use tensorferry_sdk::memory::records;
+use tensorferry_sdk::records::Batches;
+use tensorferry_sdk::{ErrorKind, MemoryContext, MemorySource};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/arrow")
@@ -89,4 +94,63 @@ fn dictionaries_extensions_and_metadata_stay() {
 fn feather_of_2016_is_named() {
     let (file, bytes) = case("bad_feather_v1");
     assert!(read(&file, bytes).unwrap_err().to_string().contains("Feather V1"));
+}
+
+/// A small file of this crate, and its rows.
+fn data(name: &str) -> Vec<RecordBatch> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
+    read(name, fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn compressed_batches_of_arrow_0_17_are_decompressed() {
+    let rows = data("lz4_of_0_17.arrows");
+    let column = rows[0].column(0).as_primitive::<Int64Type>();
+    assert_eq!(column.values()[..], [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn nulls_of_dictionaries_are_in_their_keys() {
+    let rows = &data("nest_dict.arrow")[0];
+    let lists = |name: &str| {
+        let column = rows.column_by_name(name).unwrap().clone();
+        let lists = column.as_list::<i32>().clone();
+        let items = lists.values().as_any_dictionary().keys();
+        (0..items.len()).map(|item| items.is_null(item)).collect::<Vec<_>>()
+    };
+    assert_eq!(lists("list_value_null"), [false, true, true, false]);
+    assert_eq!(lists("int_list"), [false, true, true, false]);
+    let inner = rows.column_by_name("struct_value_null").unwrap().as_struct().column(0);
+    assert_eq!(inner.as_any_dictionary().keys().null_count(), 1);
+    assert_eq!(rows.column_by_name("enc").unwrap().null_count(), 1);
+}
+
+#[test]
+fn a_dictionary_may_have_no_values() {
+    for rows in data("dictionary_without_values.arrow") {
+        assert_eq!(rows.column_by_name("c").unwrap().logical_null_count(), rows.num_rows());
+    }
+}
+
+#[test]
+fn large_and_plain_texts_are_one_column() {
+    let file = |array: ArrayRef| {
+        let rows = RecordBatch::try_from_iter_with_nullable([("s", array, true)]).unwrap();
+        written("a.arrow", &[vec![rows]], &[]).unwrap()
+    };
+    let plain = file(Arc::new(StringArray::from(vec!["x"])));
+    let large = file(Arc::new(LargeStringArray::from(vec!["y"])));
+    let numbers = file(Arc::new(Int64Array::from(vec![1])));
+    let set = |files: [(&str, &[u8]); 2]| {
+        records::open(&Arrow, &[], Arc::new(MemorySource::folder(files)), &MemoryContext::default())
+    };
+    for files in [[("a.arrow", &plain[..]), ("b.arrow", &large)], [("a.arrow", &large), ("b.arrow", &plain)]]
+    {
+        let rows = records::read(&*set(files).unwrap(), &Batches::default()).unwrap().concat();
+        assert!(rows.iter().all(|batch| batch.column(0).data_type() == &DataType::LargeUtf8));
+        assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 2);
+    }
+    let error = set([("a.arrow", &plain), ("b.arrow", &numbers)]).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("expected utf8, found int64"), "{error}");
 }
