@@ -21,8 +21,11 @@ mod read;
 mod write;
 
 mod fault;
+mod logical;
+mod nested;
 mod options;
 
+use options::Int96Unit;
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
@@ -59,8 +62,8 @@ impl Format for Parquet {
         probe::score(source).map(Some)
     }
 
-    fn record_reader(&self, _options: &Options) -> Result<Box<dyn RecordReader>> {
-        Ok(Box::new(read::Reader))
+    fn record_reader(&self, options: &Options) -> Result<Box<dyn RecordReader>> {
+        Ok(Box::new(read::Reader(Int96Unit::of(options)?)))
     }
 
     fn record_writer(&self, options: &Options) -> Result<Box<dyn RecordWriter>> {

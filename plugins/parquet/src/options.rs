@@ -1,4 +1,4 @@
-//! Options: what a user may tell the reader and the writer.
+//! Options of the reader and of the writer.
 
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use tensorferry_sdk::Side::{Reader, Writer};
@@ -11,6 +11,12 @@ const TABLE_LOG: TypedOption<bool> = TypedOption::choice(
     "table_log",
     &[("refuse", false), ("ignore", true)],
     "a folder of a Delta, Hudi or Iceberg table: refuse it, or read every file and ignore the table's log",
+);
+const INT96: TypedOption<Int96Unit> = TypedOption::choice(
+    Reader,
+    "int96",
+    &[("auto", Int96Unit::Auto), ("us", Int96Unit::Microseconds), ("ns", Int96Unit::Nanoseconds)],
+    "the unit of INT96 times: auto finds one that loses nothing, us cuts nanoseconds off, ns holds the years 1677 to 2262",
 );
 const COMPRESSION: TypedOption<&str> = TypedOption::choice(
     Writer,
@@ -58,6 +64,7 @@ const STATISTICS: TypedOption<bool> = TypedOption::flag(
 pub(crate) fn declared() -> Vec<OptionSpec> {
     let own = [
         TABLE_LOG.spec(),
+        INT96.spec(),
         COMPRESSION.spec(),
         LEVEL.spec(),
         ROW_GROUP_ROWS.spec(),
@@ -66,6 +73,27 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
         STATISTICS.spec(),
     ];
     own.into_iter().chain(Sharding::options()).collect()
+}
+
+/// The unit that INT96 times are read in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Int96Unit {
+    /// The Arrow schema's, or one that the first values fit into.
+    Auto,
+    /// Microseconds.
+    Microseconds,
+    /// Nanoseconds.
+    Nanoseconds,
+}
+
+impl Int96Unit {
+    /// Reads the checked option.
+    ///
+    /// # Errors
+    /// Returns an error for an option of a different name.
+    pub(crate) fn of(options: &Options) -> Result<Self> {
+        INT96.get(options)
+    }
 }
 
 /// What the writer was told.

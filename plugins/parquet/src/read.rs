@@ -8,7 +8,10 @@ mod dictionary;
 mod file;
 mod footer;
 mod header;
+mod int96;
+mod interval;
 mod leaves;
+mod old_writer;
 mod pages;
 pub(crate) mod partitions;
 mod schema;
@@ -16,9 +19,13 @@ mod statistics;
 mod stream;
 mod thrift;
 
-use crate::SUFFIXES;
+use crate::fault::decoded;
+use crate::options::Int96Unit;
+use crate::{SUFFIXES, logical};
 use file::SourceFile;
+use int96::Int96Units;
 use parquet::file::metadata::ParquetMetaData;
+use parquet::schema::types::SchemaDescPtr;
 use partitions::{DataFile, Partitions};
 use statistics::KnownBounds;
 use std::sync::Arc;
@@ -33,13 +40,13 @@ use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Result, Source};
 const VALUES_A_BYTE: u64 = 1 << 16;
 
 /// Reads files and folders of files.
-pub(crate) struct Reader;
+pub(crate) struct Reader(pub(crate) Int96Unit);
 
 impl RecordReader for Reader {
     fn open(
         &self,
         source: Arc<dyn Source>,
-        _losses: &mut dyn LossSink,
+        losses: &mut dyn LossSink,
         context: &dyn Context,
     ) -> Result<Box<dyn RecordSet>> {
         let mut files = Vec::new();
@@ -50,10 +57,18 @@ impl RecordReader for Reader {
             let file = SourceFile::open(&source, name)?;
             let metadata = footer::read(&file, context.limits(), &mut free_values);
             let metadata = metadata.map_err(|error| error.file(name))?;
-            let fields = Fields::empty();
-            files.push(OpenFile { file, metadata: Arc::new(metadata), fields, bounds: Arc::default() });
+            let schema = metadata.file_metadata().schema_descr();
+            let schema = decoded(|| logical::without_intervals(schema)).map_err(|error| error.file(name))?;
+            files.push(OpenFile {
+                file,
+                metadata: Arc::new(metadata),
+                schema: Arc::new(schema),
+                fields: Fields::empty(),
+                int96: Arc::default(),
+                bounds: Arc::default(),
+            });
         }
-        let own = schema::of_all(&mut files)?;
+        let own = schema::of_all(&mut files, self.0, context.limits(), losses)?;
         let (partitions, schema) = Partitions::new(&members, &own)?;
         let mut groups = Vec::new();
         let mut splits = Vec::new();
@@ -89,8 +104,12 @@ impl RecordReader for Reader {
 struct OpenFile {
     file: SourceFile,
     metadata: Arc<ParquetMetaData>,
-    /// What its columns are read as.
+    /// The schema that the library reads it with.
+    schema: SchemaDescPtr,
+    /// What the library reads its columns as.
     fields: Fields,
+    /// The units of its INT96 columns.
+    int96: Arc<Int96Units>,
     /// What is known of the values of leaf columns that scans compared.
     bounds: Arc<KnownBounds>,
 }

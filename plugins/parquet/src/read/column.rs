@@ -3,6 +3,7 @@
 
 use super::file::SourceFile;
 use super::header::{self, PageHeader, PageKind};
+use super::old_writer::OldWriter;
 use super::thrift;
 use crate::fault::FirstError;
 use bytes::Bytes;
@@ -27,6 +28,8 @@ pub(super) struct ColumnChunk {
     start: u64,
     end: u64,
     compression: Compression,
+    /// Whether its pages of version 2 are compressed whatever their headers say.
+    is_always_compressed: bool,
     physical: Type,
     /// The most values that one of its pages can have, if it has no lists.
     rows: Option<u64>,
@@ -43,10 +46,12 @@ impl ColumnChunk {
         group: &RowGroupMetaData,
         index: usize,
         most: u64,
+        writer: OldWriter,
         first_error: &FirstError,
     ) -> Self {
         let column = group.column(index);
         let (start, len) = column.byte_range();
+        let len = writer.chunk_len(start, len, file.len());
         let is_flat = column.column_descr().max_rep_level() == 0;
         Self {
             file: file.clone(),
@@ -55,6 +60,7 @@ impl ColumnChunk {
             start,
             end: start + len,
             compression: column.compression(),
+            is_always_compressed: writer == OldWriter::Cpp,
             physical: column.column_type(),
             rows: u64::try_from(group.num_rows()).ok().filter(|_| is_flat),
             most,
@@ -96,7 +102,7 @@ impl ColumnChunk {
     }
 
     fn check_header(&self, at: u64, header: PageHeader) -> Result<()> {
-        let PageHeader { kind, uncompressed, compressed, values, levels: _ } = header;
+        let PageHeader { kind, uncompressed, compressed, values, .. } = header;
         if kind == PageKind::Other {
             return Ok(());
         }
@@ -184,9 +190,11 @@ impl ChunkReader for ColumnChunk {
             self.check_header(start, header)?;
             let kept = (header.kind != PageKind::Other).then_some((behind.at, header));
             *self.header.lock().unwrap_or_else(PoisonError::into_inner) = kept;
-            Ok(())
+            Ok(header.uncompressed_flag.filter(|_| self.is_always_compressed))
         });
-        result.map_err(|error| self.fail(error))?;
+        let flag = result.map_err(|error| self.fail(error))?;
+        let flagged = flag.map_or(Ok(()), |at| reader.set_compressed(at));
+        flagged.map_err(|error| self.fail(error))?;
         Ok(reader)
     }
 
@@ -221,6 +229,21 @@ impl ChunkBytes {
             let len = self.chunk.end.saturating_sub(self.at).min(HEADER_READ as u64);
             self.buffer = self.chunk.file.read(self.at, len)?;
         }
+        Ok(())
+    }
+
+    /// Makes the field at this place, which says that a page is not compressed, say that it is.
+    fn set_compressed(&mut self, at: u64) -> Result<()> {
+        let mut bytes = self.buffer.to_vec();
+        // A field: four bits of its id, four of its type. 1 is true, 2 is false.
+        let field = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at)).filter(|field| **field == 0x12);
+        let field = field.ok_or_else(|| {
+            Error::unsupported(
+                "a page whose header contradicts its compression, as Arrow before 3.0 wrote them",
+            )
+        })?;
+        *field = 0x11;
+        self.buffer = bytes.into();
         Ok(())
     }
 

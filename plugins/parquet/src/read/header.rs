@@ -12,6 +12,7 @@
 //! Of the structs there is one, that of the page's type: the library takes each claim from another of them.
 
 use super::thrift::{self, Bytes, Fields, Seen, Shape};
+use std::cell::Cell;
 use tensorferry_sdk::{Error, Result};
 
 /// What a page's header claims.
@@ -27,6 +28,8 @@ pub(super) struct PageHeader {
     pub(super) values: u64,
     /// Bytes before those that are compressed.
     pub(super) levels: u64,
+    /// Where in the header a byte says that a page of version 2 is not compressed.
+    pub(super) uncompressed_flag: Option<u64>,
 }
 
 /// What a page is.
@@ -63,9 +66,12 @@ const DATA_V2: i64 = 8;
 /// another type of page.
 pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
     let (mut kind, mut uncompressed, mut compressed, mut values) = (None, None, None, None);
-    let (mut levels, mut own) = (0, None);
-    let walked = thrift::walk(bytes, PAGE_HEADER, &mut |path, seen| {
+    let (mut levels, mut own, mut uncompressed_flag) = (0, None, None);
+    let read = Cell::new(0);
+    let mut bytes = Counted { bytes, read: &read };
+    let walked = thrift::walk(&mut bytes, PAGE_HEADER, &mut |path, seen| {
         match (path, seen) {
+            ([DATA_V2, 7], Seen::Flag(false)) => uncompressed_flag = Some(read.get() - 1),
             ([1], Seen::Number(number)) => kind = Some(number),
             ([2], Seen::Number(number)) => uncompressed = Some(number),
             ([3], Seen::Number(number)) => compressed = Some(number),
@@ -104,7 +110,26 @@ pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
             _ => positive(values, "a page without a number of values, or a negative one")?,
         },
         levels,
+        uncompressed_flag,
     })
+}
+
+/// Bytes, of which it counts those that were read.
+struct Counted<'a, B> {
+    bytes: &'a mut B,
+    read: &'a Cell<u64>,
+}
+
+impl<B: Bytes> Bytes for Counted<'_, B> {
+    fn byte(&mut self) -> Result<u8> {
+        self.read.set(self.read.get() + 1);
+        self.bytes.byte()
+    }
+
+    fn skip(&mut self, count: u64) -> Result<()> {
+        self.read.set(self.read.get().saturating_add(count));
+        self.bytes.skip(count)
+    }
 }
 
 #[cfg(test)]
@@ -123,8 +148,14 @@ mod tests {
         let header = [
             0x15, 0, 0x15, 0xd8, 4, 0x15, 40, 0x15, 3, 0x1c, 0x15, 18, 0x15, 0, 0x3c, 0x18, 2, 7, 7, 0, 0, 0,
         ];
-        let expected =
-            PageHeader { kind: PageKind::Data, uncompressed: 300, compressed: 20, values: 9, levels: 0 };
+        let expected = PageHeader {
+            kind: PageKind::Data,
+            uncompressed: 300,
+            compressed: 20,
+            values: 9,
+            levels: 0,
+            uncompressed_flag: None,
+        };
         assert_eq!(parse(&header).unwrap(), expected);
         for len in 0..header.len() {
             assert!(parse(&header[..len]).is_err(), "{len} bytes");
@@ -138,8 +169,14 @@ mod tests {
             0x15, 6, 0x15, 0xd8, 4, 0x15, 40, 0x5c, 0x15, 18, 0x15, 0, 0x15, 18, 0x15, 0, 0x15, 4, 0x15, 6,
             0, 0,
         ];
-        let expected =
-            PageHeader { kind: PageKind::Data, uncompressed: 300, compressed: 20, values: 9, levels: 5 };
+        let expected = PageHeader {
+            kind: PageKind::Data,
+            uncompressed: 300,
+            compressed: 20,
+            values: 9,
+            levels: 5,
+            uncompressed_flag: None,
+        };
         assert_eq!(parse(&header).unwrap(), expected);
     }
 

@@ -1,7 +1,10 @@
 //! Checks the pages of one column of one row group after the library has decompressed them, and before it
 //! decodes them.
 
+use super::OpenFile;
 use super::column::ColumnChunk;
+use super::int96::Int96Units;
+use super::old_writer::OldWriter;
 use super::{delta, file::SourceFile};
 use crate::fault::FirstError;
 use bytes::Bytes;
@@ -25,6 +28,8 @@ pub(super) struct RowGroupPages {
     pub(super) metadata: Arc<ParquetMetaData>,
     /// Which row group.
     pub(super) index: usize,
+    /// The units of its INT96 columns.
+    int96: Arc<Int96Units>,
     /// Bytes that a page, or the pages of lists that one batch needs, may be decoded to.
     pub(super) most: u64,
     /// Bytes that the pages of lists that were read for the batch at hand are decoded to.
@@ -34,6 +39,19 @@ pub(super) struct RowGroupPages {
 }
 
 impl RowGroupPages {
+    /// The row group of this index. A page may be decoded to `most` bytes.
+    pub(super) fn new(file: &OpenFile, index: usize, most: u64) -> Self {
+        Self {
+            file: file.file.clone(),
+            metadata: file.metadata.clone(),
+            index,
+            int96: file.int96.clone(),
+            most,
+            listed: Arc::default(),
+            first_error: FirstError::default(),
+        }
+    }
+
     /// Its metadata.
     pub(super) fn group(&self) -> &RowGroupMetaData {
         self.metadata.row_group(self.index)
@@ -43,15 +61,20 @@ impl RowGroupPages {
     pub(super) fn pages(&self, column: usize) -> Result<CheckedPages, ParquetError> {
         let group = self.group();
         let rows = usize::try_from(group.num_rows())?;
-        let chunk = ColumnChunk::new(&self.file, group, column, self.most, &self.first_error);
+        let writer = OldWriter::named(self.metadata.file_metadata().created_by());
+        let chunk = ColumnChunk::new(&self.file, group, column, self.most, writer, &self.first_error);
         let metadata = group.column(column);
-        let pages = SerializedPageReader::new(Arc::new(chunk.clone()), metadata, rows, None)?;
+        let (start, len) = metadata.byte_range();
+        let longer = i64::try_from(writer.chunk_len(start, len, self.file.len()))?;
+        let metadata = metadata.clone().into_builder().set_total_compressed_size(longer).build()?;
+        let pages = SerializedPageReader::new(Arc::new(chunk.clone()), &metadata, rows, None)?;
         let descriptor = metadata.column_descr_ptr();
         // Whatever the footer says, if it is little for the chunk's bytes.
         let by_bytes = metadata.byte_range().1.saturating_mul(super::VALUES_A_BYTE).saturating_add(1 << 20);
         let values = u64::try_from(metadata.num_values()).unwrap_or(0).max(by_bytes);
         let listed = self.listed.clone();
-        Ok(CheckedPages { pages, chunk, descriptor, most: self.most, values, listed })
+        let int96 = self.int96.clone();
+        Ok(CheckedPages { pages, chunk, descriptor, column, int96, most: self.most, values, listed })
     }
 }
 
@@ -91,6 +114,9 @@ pub(super) struct CheckedPages {
     pages: SerializedPageReader<ColumnChunk>,
     chunk: ColumnChunk,
     descriptor: ColumnDescPtr,
+    /// Which leaf column they are of.
+    column: usize,
+    int96: Arc<Int96Units>,
     most: u64,
     /// Values that lists may still have.
     values: u64,
@@ -99,6 +125,9 @@ pub(super) struct CheckedPages {
 
 impl CheckedPages {
     fn check(&mut self, page: &Page) -> Result<()> {
+        if self.descriptor.physical_type() == Type::INT96 {
+            self.int96.check(self.column, &self.plain_values(page))?;
+        }
         let values = u64::from(page.num_values());
         if !page.is_data_page() {
             return Ok(());
@@ -132,6 +161,16 @@ impl CheckedPages {
             }
             Encoding::DELTA_BYTE_ARRAY => delta::check_prefixed(&self.values(page)?, most_values, self.most),
             _ => Ok(()),
+        }
+    }
+
+    /// The values of a dictionary, or of a data page that does not refer to one, one after the other.
+    pub(super) fn plain_values(&self, page: &Page) -> Bytes {
+        match page {
+            Page::DictionaryPage { buf, .. } => buf.clone(),
+            // A page that ends inside its levels is the library's to refuse.
+            page if page.encoding() == Encoding::PLAIN => self.values(page).unwrap_or_default(),
+            _ => Bytes::new(),
         }
     }
 

@@ -1,80 +1,314 @@
 //! Finds the one schema of several files, which is the first file's.
 
+use super::int96::{self, Int96Units};
+use super::pages::RowGroupPages;
 use super::{OpenFile, arrow_hint};
 use crate::fault::decoded;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use crate::logical;
+use crate::nested::{parts, with_parts};
+use crate::options::Int96Unit;
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema, parquet_to_arrow_schema};
+use parquet::basic::Type as Physical;
+use parquet::column::page::PageReader;
+use parquet::file::metadata::KeyValue;
+use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor, SchemaDescriptor};
 use std::sync::Arc;
-use tensorferry_sdk::arrow_schema::{Field, Fields, Schema, SchemaRef};
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::arrow_schema::{DataType, Field, Fields, Metadata, Schema, SchemaRef, TimeUnit};
+use tensorferry_sdk::records::difference;
+use tensorferry_sdk::{Error, Limits, Loss, LossKind, LossSink, Result, Severity};
 
 /// The schema of the first file, nullable where any file is; notes in each file what its columns are
 /// read as.
 ///
 /// # Errors
-/// Malformed, naming the file and the column that contradicts the first file; unsupported, for types
-/// that Arrow has not.
-pub(super) fn of_all(files: &mut [OpenFile]) -> Result<SchemaRef> {
+/// Unsupported, naming the file and the column that differs from the first file's, and for types that Arrow does not have.
+pub(super) fn of_all(
+    files: &mut [OpenFile],
+    int96: Int96Unit,
+    limits: &Limits,
+    losses: &mut dyn LossSink,
+) -> Result<SchemaRef> {
+    without_a_type(files, losses)?;
     let Some((first, others)) = files.split_first_mut() else { return Ok(Arc::new(Schema::empty())) };
-    let schema = of_file(first, None)?;
-    first.fields = schema.fields().clone();
+    let schema = of_file(first, None, int96, limits)?;
     let mut fields = schema.fields().to_vec();
     for file in others {
-        let own = of_file(file, None)?.fields().clone();
-        let fits = |own: &Fields| contradiction(&fields, own).is_none();
-        // The same columns under another Arrow type: strings that a writer kept as large ones.
-        let own = if fits(&own) { own } else { as_first(file, &schema, own) };
-        if let Some((column, expected, found)) = contradiction(&fields, &own) {
-            let expected = format!("{expected}, as in {:?}", first.file.name());
-            return Err(Error::malformed("a column contradicts the first file's")
-                .file(file.file.name())
-                .column(column)
-                .expected(expected)
-                .found(found));
+        let own = of_file(file, None, int96, limits)?;
+        let own = own.fields();
+        // The same columns under a different Arrow type: strings that a writer kept as large ones.
+        let equal = |a: &DataType, b: &DataType| a == b;
+        let names = (first.file.name(), file.file.name().to_owned());
+        let own = match difference((names.0, &fields), (&names.1, own), &equal) {
+            None => own.clone(),
+            Some(_) => as_first(file, &schema, own, int96, limits, losses)?,
+        };
+        if let Some(error) = difference((names.0, &fields), (&names.1, &own), &equal) {
+            return Err(error);
         }
         for (field, own) in fields.iter_mut().zip(&own) {
             if own.is_nullable() && !field.is_nullable() {
                 *field = Arc::new(field.as_ref().clone().with_nullable(true));
             }
         }
-        file.fields = own;
     }
     Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
 }
 
-/// The Arrow schema of a file, or the one that is given for it.
-fn of_file(file: &OpenFile, given: Option<SchemaRef>) -> Result<SchemaRef> {
-    let mut options = ArrowReaderOptions::new();
-    if let Some(schema) = given {
-        options = options.with_schema(schema);
+/// Reports the columns whose logical type has no place in an Arrow schema, or in ferry.
+fn without_a_type(files: &[OpenFile], losses: &mut dyn LossSink) -> Result<()> {
+    let mut seen = std::collections::BTreeMap::new();
+    for file in files {
+        let root = file.metadata.file_metadata().schema_descr().root_schema();
+        seen.extend(logical::without_a_type(root));
     }
-    let metadata = arrow_hint::check(file.metadata.file_metadata().key_value_metadata())
-        .and_then(|()| decoded(|| ArrowReaderMetadata::try_new(file.metadata.clone(), options)));
-    let metadata = metadata.map_err(|error| error.context("the schema").file(file.file.name()))?;
-    Ok(metadata.schema().clone())
-}
-
-/// The columns with the first file's types, each as nullable as it is here; as they are, if that cannot be.
-fn as_first(file: &OpenFile, first: &Schema, own: Fields) -> Fields {
-    let retyped = own.iter().map(|own| {
-        let like = first.field_with_name(own.name()).map_or(own.data_type(), |field| field.data_type());
-        own.as_ref().clone().with_data_type(like.clone())
-    });
-    let schema = Schema::new(retyped.collect::<Vec<Field>>());
-    of_file(file, Some(Arc::new(schema))).map_or(own, |schema| schema.fields().clone())
-}
-
-/// The first column that is not the same, and what was expected and found.
-fn contradiction(first: &[Arc<Field>], own: &Fields) -> Option<(String, String, String)> {
-    for (index, field) in first.iter().enumerate() {
-        let Some(own) = own.get(index).filter(|own| own.name() == field.name()) else {
-            let found =
-                own.get(index).map_or("the last column".to_owned(), |own| format!("column {:?}", own.name()));
-            return Some((field.name().clone(), "it at this place".to_owned(), found));
+    seen.into_iter().try_for_each(|(column, name)| {
+        let why = match name {
+            "VARIANT" => "the column is read as the group of bytes that a VARIANT is stored as".to_owned(),
+            "unknown" => {
+                "the column has a logical type that ferry does not know: it is read as bytes".to_owned()
+            }
+            name => format!("a {name} is read as its bytes (WKB), without its coordinate system"),
         };
-        if own.data_type() != field.data_type() {
-            return Some((field.name().clone(), field.data_type().to_string(), own.data_type().to_string()));
+        losses.loss(Loss::new(LossKind::Metadata, column, why).severity(Severity::Changed))
+    })
+}
+
+/// The Arrow schema of a file. Its columns are read with the types of `like`, where that is given and they can be.
+fn of_file(
+    file: &mut OpenFile,
+    like: Option<&Schema>,
+    int96: Int96Unit,
+    limits: &Limits,
+) -> Result<SchemaRef> {
+    let name = file.file.name().to_owned();
+    let named = |error: Error| error.context("the schema").file(&name);
+    let entries = file.metadata.file_metadata().key_value_metadata();
+    let hint = arrow_hint::read(entries).map_err(named)?;
+    let plain = decoded(|| parquet_to_arrow_schema(&file.schema, None)).map_err(named)?;
+    let known = like.or(hint.as_ref());
+    let wanted = known.unwrap_or(&plain).fields().clone();
+    let original = file.metadata.file_metadata().schema_descr_ptr();
+    if file.int96.units.is_empty() && original.columns().iter().any(|leaf| is_int96(leaf)) {
+        file.int96 = Arc::new(int96_units(file, known, &original, int96, limits)?);
+    }
+    let mut leaves = Leaves { schema: &original, units: &file.int96.units, next: 0 };
+    let refined: Fields = if wanted.len() == plain.fields().len() {
+        let pairs = wanted.iter().zip(plain.fields());
+        pairs.map(|(wanted, plain)| Arc::new(leaves.refined(wanted, plain))).collect()
+    } else {
+        wanted.clone()
+    };
+    let read = if hint.is_none() && &refined == plain.fields() {
+        refined
+    } else {
+        let text = encode_arrow_schema(&Schema::new(refined));
+        let entries = vec![KeyValue::new(ARROW_SCHEMA_META_KEY.to_owned(), text)];
+        let read = decoded(|| parquet_to_arrow_schema(&file.schema, Some(&entries))).map_err(named)?;
+        read.fields().clone()
+    };
+    let mut leaves = original.columns().iter().map(|leaf| leaf.self_type_ptr());
+    let fields = logical::with_intervals(&read, &wanted, &mut leaves);
+    file.fields = read;
+    Ok(Arc::new(Schema::new_with_metadata(fields, metadata(entries, hint.as_ref()))))
+}
+
+/// The entries of a file and of its Arrow schema, without that schema.
+fn metadata(entries: Option<&Vec<KeyValue>>, hint: Option<&Schema>) -> Metadata {
+    let entries = entries.into_iter().flatten().filter(|entry| entry.key != ARROW_SCHEMA_META_KEY);
+    let own = entries.filter_map(|entry| Some((entry.key.clone(), entry.value.clone()?)));
+    let hint = hint.into_iter().flat_map(|hint| hint.metadata());
+    hint.map(|(key, value)| (key.clone(), value.clone())).chain(own).collect()
+}
+
+/// The leaf columns of a file, in their order.
+struct Leaves<'a> {
+    schema: &'a SchemaDescriptor,
+    units: &'a [Option<TimeUnit>],
+    next: usize,
+}
+
+impl Leaves<'_> {
+    /// The field that the library is asked for: `wanted`, where the library would not read wrong values or lose something of
+    /// the file's own schema, of which it makes `plain`.
+    fn refined(&mut self, wanted: &Field, plain: &Field) -> Field {
+        let (own, below) = (parts(wanted.data_type()), parts(plain.data_type()));
+        if below.is_empty() {
+            let leaf = self.schema.columns().get(self.next);
+            let unit = self.units.get(self.next).copied().flatten();
+            self.next += 1;
+            let Some(leaf) = leaf else { return wanted.clone() };
+            let data_type = leaf_type(wanted.data_type(), plain.data_type(), leaf, unit);
+            return logical::annotated(wanted.clone().with_data_type(data_type), leaf.self_type());
+        }
+        if own.len() != below.len() {
+            // The library says what does not fit.
+            for part in below {
+                self.refined(part, part);
+            }
+            return wanted.clone();
+        }
+        let refined = own.iter().zip(below).map(|(own, plain)| Arc::new(self.refined(own, plain)));
+        let refined = refined.collect();
+        wanted.clone().with_data_type(with_parts(wanted.data_type(), refined))
+    }
+}
+
+/// The type that the library is asked for.
+fn leaf_type(
+    wanted: &DataType,
+    plain: &DataType,
+    leaf: &ColumnDescriptor,
+    unit: Option<TimeUnit>,
+) -> DataType {
+    match (wanted, plain) {
+        _ if logical::is_interval(leaf.self_type()) => plain.clone(),
+        // The library casts what it reads to the values of the dictionary, and panics over these.
+        (_, DataType::Null) => plain.clone(),
+        (DataType::Dictionary(..), _) if unit.is_some() => leaf_type(plain, plain, leaf, unit),
+        (DataType::Dictionary(keys, values), _) => {
+            DataType::Dictionary(keys.clone(), Box::new(leaf_type(values, plain, leaf, unit)))
+        }
+        (DataType::Timestamp(_, zone), _) if let Some(unit) = unit => DataType::Timestamp(unit, zone.clone()),
+        (_, DataType::Timestamp(_, zone)) if let Some(unit) = unit => DataType::Timestamp(unit, zone.clone()),
+        // Parquet says that a time is of a zone, not of which: the Arrow schema does. Units are Parquet's.
+        (DataType::Timestamp(_, zone @ Some(_)), DataType::Timestamp(unit, Some(_))) => {
+            DataType::Timestamp(*unit, zone.clone())
+        }
+        (DataType::Timestamp(..), DataType::Timestamp(..)) => plain.clone(),
+        (DataType::Binary, _) if logical::is_enum(leaf.self_type()) => DataType::Utf8,
+        (DataType::LargeBinary, _) if logical::is_enum(leaf.self_type()) => DataType::LargeUtf8,
+        (DataType::BinaryView, _) if logical::is_enum(leaf.self_type()) => DataType::Utf8View,
+        _ => wanted.clone(),
+    }
+}
+
+fn is_int96(leaf: &ColumnDescPtr) -> bool {
+    leaf.physical_type() == Physical::INT96
+}
+
+/// The units that a file's INT96 leaves are read in: as the user says, or the Arrow schema; otherwise microseconds, which
+/// Spark writes, unless the first values have nanoseconds.
+fn int96_units(
+    file: &OpenFile,
+    known: Option<&Schema>,
+    schema: &SchemaDescriptor,
+    chosen: Int96Unit,
+    limits: &Limits,
+) -> Result<Int96Units> {
+    let mut hints = Vec::new();
+    known.iter().flat_map(|known| known.fields()).for_each(|field| leaf_types(field, &mut hints));
+    let from_hint = |leaf: usize| match hints.get(leaf) {
+        Some(DataType::Timestamp(unit, _)) if hints.len() == schema.num_columns() => Some(*unit),
+        _ => None,
+    };
+    let mut units = vec![None; schema.num_columns()];
+    for (index, leaf) in schema.columns().iter().enumerate().filter(|(_, leaf)| is_int96(leaf)) {
+        units[index] = Some(match (chosen, from_hint(index)) {
+            (Int96Unit::Nanoseconds, _) => TimeUnit::Nanosecond,
+            (Int96Unit::Microseconds, _) => TimeUnit::Microsecond,
+            (Int96Unit::Auto, Some(unit)) => unit,
+            (Int96Unit::Auto, None) => {
+                let first = first_has_nanoseconds(file, index, limits);
+                let fine =
+                    first.map_err(|error| error.column(leaf.path().string()).file(file.file.name()))?;
+                if fine { TimeUnit::Nanosecond } else { TimeUnit::Microsecond }
+            }
+        });
+    }
+    Ok(Int96Units { units, is_chosen: chosen != Int96Unit::Auto })
+}
+
+/// The types of the leaves below a field.
+fn leaf_types<'a>(field: &'a Field, types: &mut Vec<&'a DataType>) {
+    let below = parts(field.data_type());
+    if below.is_empty() {
+        types.push(field.data_type());
+    }
+    below.iter().for_each(|part| leaf_types(part, types));
+}
+
+/// Whether the values of a leaf in the first row group that has rows have digits that microseconds do not have.
+fn first_has_nanoseconds(file: &OpenFile, leaf: usize, limits: &Limits) -> Result<bool> {
+    let Some(index) = file.metadata.row_groups().iter().position(|group| group.num_rows() > 0) else {
+        return Ok(false);
+    };
+    let group = RowGroupPages::new(file, index, limits.header_bytes);
+    let looked = decoded(|| {
+        let mut pages = group.pages(leaf)?;
+        while let Some(page) = pages.get_next_page()? {
+            if int96::has_nanoseconds(&pages.plain_values(&page)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    });
+    looked.map_err(|error| group.first_error.take().unwrap_or(error))
+}
+
+/// The columns with the first file's types, each as nullable as it is here; as they are, if that cannot be. The time zone that
+/// a column loses thereby is a loss.
+fn as_first(
+    file: &mut OpenFile,
+    first: &Schema,
+    own: &Fields,
+    int96: Int96Unit,
+    limits: &Limits,
+    losses: &mut dyn LossSink,
+) -> Result<Fields> {
+    let retyped = own.iter().map(|own| {
+        let like = first.field_with_name(own.name()).ok();
+        let like = like.filter(|like| !is_reinterpreted(own.data_type(), like.data_type()));
+        like.map_or_else(
+            || own.as_ref().clone(),
+            |like| own.as_ref().clone().with_data_type(like.data_type().clone()),
+        )
+    });
+    let like = Schema::new(retyped.collect::<Vec<Field>>());
+    let (fields, units) = (file.fields.clone(), file.int96.clone());
+    if units.units.iter().any(Option::is_some) {
+        file.int96 = Arc::new(units_like(&units, &like));
+    }
+    let Ok(schema) = of_file(file, Some(&like), int96, limits) else {
+        (file.fields, file.int96) = (fields, units);
+        return Ok(own.clone());
+    };
+    for (own, as_first) in own.iter().zip(schema.fields()) {
+        if let (DataType::Timestamp(_, Some(zone)), DataType::Timestamp(_, Some(other))) =
+            (own.data_type(), as_first.data_type())
+            && zone != other
+        {
+            let why = format!(
+                "{:?} has the time zone {zone}, and is read as {other} like the first file",
+                file.file.name()
+            );
+            losses.loss(Loss::new(LossKind::Metadata, own.name(), why).severity(Severity::Changed))?;
         }
     }
-    let more = own.get(first.len())?;
-    Some((more.name().clone(), "no more columns".to_owned(), more.data_type().to_string()))
+    Ok(schema.fields().clone())
+}
+
+/// The units of INT96 leaves as another file's columns have them.
+fn units_like(own: &Int96Units, like: &Schema) -> Int96Units {
+    let mut types = Vec::new();
+    like.fields().iter().for_each(|field| leaf_types(field, &mut types));
+    let unit = |(own, like): (&Option<TimeUnit>, &&DataType)| match (own, like) {
+        (Some(_), DataType::Timestamp(unit, _)) => Some(*unit),
+        _ => *own,
+    };
+    if types.len() != own.units.len() {
+        return own.clone();
+    }
+    Int96Units { units: own.units.iter().zip(&types).map(unit).collect(), is_chosen: own.is_chosen }
+}
+
+/// Whether the library would read the numbers of one type as times of the other, or times of one unit as of the other.
+fn is_reinterpreted(own: &DataType, like: &DataType) -> bool {
+    match (own, like) {
+        (DataType::Int32 | DataType::Int64, like) => own != like && like.is_temporal(),
+        (own, like) => {
+            let (own, like) = (parts(own), parts(like));
+            own.len() == like.len()
+                && own.iter().zip(like).any(|(own, like)| is_reinterpreted(own.data_type(), like.data_type()))
+        }
+    }
 }

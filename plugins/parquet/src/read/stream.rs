@@ -2,12 +2,14 @@
 
 use super::OpenFile;
 use super::dictionary::{self, Lengths};
+use super::interval;
 use super::leaves;
 use super::pages::RowGroupPages;
-use crate::fault::{FirstError, decoded, one_line, panicked};
+use crate::fault::{decoded, one_line, panicked};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::basic::Type;
+use parquet::schema::types::SchemaDescPtr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,17 +68,11 @@ pub(super) fn open(
     let rows = u64::try_from(group.file.metadata.row_group(group.index).num_rows()).unwrap_or(0);
     let first_row = scan.first_row.min(rows);
     let left = scan.limit.unwrap_or(rows).min(rows - first_row);
-    let pages = RowGroupPages {
-        file: group.file.file.clone(),
-        metadata: group.file.metadata.clone(),
-        index: group.index,
-        most,
-        listed: Arc::default(),
-        first_error: FirstError::default(),
-    };
+    let pages = RowGroupPages::new(&group.file, group.index, most);
     let mut stream = Stream {
         name: group.file.file.name().to_owned(),
         fields: group.file.fields.clone(),
+        descriptor: group.file.schema.clone(),
         schema,
         columns,
         left,
@@ -107,7 +103,9 @@ fn selection(first_row: u64, rows: u64) -> RowSelection {
 
 struct Stream {
     name: String,
+    /// What the library reads, and from which columns.
     fields: Fields,
+    descriptor: SchemaDescPtr,
     schema: SchemaRef,
     columns: Vec<FieldPath>,
     /// Rows that are still to come.
@@ -132,7 +130,7 @@ impl Stream {
         columns: &[FieldPath],
         selection: Option<RowSelection>,
     ) -> Result<ParquetRecordBatchReader> {
-        let descriptor = self.pages.metadata.file_metadata().schema_descr();
+        let descriptor = &self.descriptor;
         let wanted = self.leaves(columns)?;
         let built = decoded(|| {
             let mask = ProjectionMask::leaves(descriptor, wanted);
@@ -223,6 +221,10 @@ impl Stream {
         let rows = columns.first().map_or(self.batch_rows, |column| column.len());
         let rows = rows.min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let as_read = columns.iter().zip(self.schema.fields());
+        let columns = as_read.map(|(column, field)| interval::decoded(column, field.data_type()));
+        let columns = columns.collect::<Result<_, _>>();
+        let columns = columns.map_err(|error| Error::malformed(one_line(&error.to_string())))?;
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
         let batch = batch.map_err(|error| Error::malformed(one_line(&error.to_string())))?;
         self.left -= rows as u64;

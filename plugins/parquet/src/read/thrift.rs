@@ -44,6 +44,8 @@ pub(super) enum Seen {
     Number(i64),
     /// So many bytes, or a list of so many elements, which follow.
     Len(u64),
+    /// True or false.
+    Flag(bool),
     /// The end of a struct.
     End,
 }
@@ -126,7 +128,7 @@ impl<B: Bytes> Walk<'_, B> {
 
     fn value(&mut self, shape: Shape, wire: u8) -> Result<()> {
         match (shape, wire) {
-            (Shape::Bool, BOOL_TRUE | BOOL_FALSE) => Ok(()),
+            (Shape::Bool, BOOL_TRUE | BOOL_FALSE) => (self.see)(&self.path, Seen::Flag(wire == BOOL_TRUE)),
             (Shape::Byte, BYTE) => self.bytes.skip(1),
             (Shape::Integer(bits), I16 | I32 | I64) => {
                 let value = number(self.bytes)?;
@@ -152,9 +154,12 @@ impl<B: Bytes> Walk<'_, B> {
                 Ok(())
             }
             (Shape::Struct(fields), STRUCT) => self.fields(fields),
-            _ => Err(malformed("a field of another type than it has to be")
-                .expected(format!("{shape:?}").split('(').next().unwrap_or_default())
-                .found(format!("type {wire} for field {:?}", self.path))),
+            // The file is valid: a reader of Thrift skips such a field, where the library takes it for its own.
+            _ => Err(Error::unsupported(
+                "a field of the footer or of a page's header has another type than it has to be",
+            )
+            .expected(format!("{shape:?}").split('(').next().unwrap_or_default())
+            .found(format!("type {wire} for field {:?}", self.path))),
         }
     }
 }

@@ -1,18 +1,22 @@
 //! A column in the type that is stored: times in the finer unit that Parquet has, list views and runs as
 //! plain lists and values. arrow-cast would do it too, and add nine megabytes to the plugin.
 
+use crate::logical::INTERVAL_LEN;
+use crate::nested::converted;
 use arrow_buffer::OffsetBuffer;
 use arrow_data::transform::MutableArrayData;
+use arrow_select::take::take;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::{
-    Date32Type, Date64Type, Int16Type, Int32Type, Int64Type, RunEndIndexType, Time32MillisecondType,
-    Time32SecondType, TimestampMillisecondType, TimestampSecondType,
+    Date32Type, Date64Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    RunEndIndexType, Time32MillisecondType, Time32SecondType, TimestampMillisecondType, TimestampSecondType,
 };
 use tensorferry_sdk::arrow_array::{
-    Array, ArrayRef, ArrowNativeTypeOp, GenericListArray, OffsetSizeTrait, PrimitiveArray, make_array,
+    Array, ArrayRef, ArrowNativeTypeOp, BinaryArray, FixedSizeBinaryArray, GenericListArray, OffsetSizeTrait,
+    PrimitiveArray, make_array,
 };
-use tensorferry_sdk::arrow_schema::{ArrowError, DataType, TimeUnit};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
 
 const MILLISECONDS_PER_DAY: i64 = 86_400_000;
 
@@ -46,6 +50,20 @@ pub(super) fn as_stored(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arr
                 })?;
             Arc::new(days)
         }
+        DataType::FixedSizeBinary(0) => {
+            let values = array.as_fixed_size_binary();
+            Arc::new(values.iter().collect::<BinaryArray>())
+        }
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            let values = array.as_primitive::<IntervalMonthDayNanoType>();
+            let parts = values.iter().map(|value| value.map(interval_bytes).transpose());
+            let parts = parts.collect::<Result<Vec<_>, _>>()?;
+            Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(parts.into_iter(), INTERVAL_LEN)?)
+        }
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            as_stored(&take(dictionary.values(), dictionary.keys(), None)?, to)?
+        }
         DataType::ListView(_) => views::<i32>(array, to)?,
         DataType::LargeListView(_) => views::<i64>(array, to)?,
         DataType::RunEndEncoded(ends, _) => {
@@ -56,31 +74,34 @@ pub(super) fn as_stored(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arr
             };
             as_stored(&values?, to)?
         }
-        _ => nested(array, to)?,
+        _ => converted(array, to, &as_stored)?,
     })
 }
 
-/// A type whose inner types are stored otherwise.
-fn nested(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
-    let inner = match to {
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => vec![field.data_type()],
-        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
-        _ => return Err(ArrowError::CastError(format!("{} cannot be stored as {to}", array.data_type()))),
-    };
-    let data = array.to_data();
-    let inner = data.child_data().iter().zip(inner).map(|(child, to)| {
-        let child = as_stored(&make_array(child.clone()), to)?;
-        Ok(child.to_data())
-    });
-    let inner = inner.collect::<Result<_, ArrowError>>()?;
-    data.into_builder().data_type(to.clone()).child_data(inner).build().map(make_array)
+/// An interval as Parquet has it: three numbers without a sign.
+fn interval_bytes(value: IntervalMonthDayNano) -> Result<[u8; 12], ArrowError> {
+    let IntervalMonthDayNano { months, days, nanoseconds } = value;
+    let milliseconds = (nanoseconds % 1_000_000 == 0).then_some(nanoseconds / 1_000_000);
+    let milliseconds = milliseconds.and_then(|count| u32::try_from(count).ok());
+    match (u32::try_from(months), u32::try_from(days), milliseconds) {
+        (Ok(months), Ok(days), Some(milliseconds)) => {
+            let mut bytes = [0; 12];
+            bytes[..4].copy_from_slice(&months.to_le_bytes());
+            bytes[4..8].copy_from_slice(&days.to_le_bytes());
+            bytes[8..].copy_from_slice(&milliseconds.to_le_bytes());
+            Ok(bytes)
+        }
+        _ => Err(ArrowError::CastError(format!(
+            "Parquet has no negative intervals, and no part of a millisecond: {value:?} does not fit; leave the column out \
+             with --step 'map:drop,columns=NAME'"
+        ))),
+    }
 }
 
 fn views<O: OffsetSizeTrait>(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
-    let (DataType::List(item) | DataType::LargeList(item)) = to else { return nested(array, to) };
+    let (DataType::List(item) | DataType::LargeList(item)) = to else {
+        return converted(array, to, &as_stored);
+    };
     let views = array.as_list_view::<O>();
     let values = views.values().to_data();
     let mut joined = MutableArrayData::new(vec![&values], false, values.len());

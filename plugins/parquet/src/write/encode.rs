@@ -7,8 +7,8 @@ use super::stored::StoredSchema;
 use crate::MAGIC;
 use crate::fault::refused;
 use crate::options::{DictionaryUse, WriteOptions};
+use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowWriterOptions, compute_leaves};
-use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
 use parquet::basic::{LogicalType, Type};
 use parquet::file::metadata::{
     ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataWriter,
@@ -41,9 +41,7 @@ pub(super) fn properties(stored: &StoredSchema, options: &WriteOptions) -> Resul
         .set_coerce_types(true)
         .set_dictionary_enabled(options.dictionary != DictionaryUse::Never);
     if options.dictionary == DictionaryUse::Auto {
-        let converter = ArrowSchemaConverter::new().with_coerce_types(true);
-        let schema = converter.convert(&stored.schema).map_err(refused)?;
-        for column in schema.columns().iter().filter(|column| seldom_repeats(column)) {
+        for column in stored.parquet.columns().iter().filter(|column| seldom_repeats(column)) {
             properties = properties.set_column_dictionary_enabled(column.path().clone(), false);
         }
     }
@@ -66,6 +64,7 @@ fn seldom_repeats(column: &ColumnDescriptor) -> bool {
 /// What the footer of a file without rows says: the schema, and the Arrow schema in the metadata.
 pub(super) fn empty_file(stored: &StoredSchema, properties: &WriterProperties) -> Result<ParquetMetaData> {
     let options = ArrowWriterOptions::new().with_properties(properties.clone());
+    let options = options.with_parquet_schema(stored.parquet.as_ref().clone());
     let writer = ArrowWriter::try_new_with_options(std::io::sink(), stored.schema.clone(), options);
     writer.and_then(ArrowWriter::close).map_err(refused)
 }
@@ -96,7 +95,7 @@ pub(super) fn row_group(
         };
         let written = match written {
             Some(chunk) => vec![chunk],
-            None => library_chunks(stored.schema.field(index), properties, &arrays, offset, output)?,
+            None => library_chunks(stored, index, properties, &arrays, offset, output)?,
         };
         offset += written.iter().map(|chunk| chunk.compressed_size().unsigned_abs()).sum::<u64>();
         chunks.extend(written);
@@ -124,14 +123,18 @@ pub(super) fn row_group(
 /// Has the library write the chunks of a column: a file in memory, of which the magic and the footer are left
 /// out.
 fn library_chunks(
-    field: &Field,
+    stored: &StoredSchema,
+    index: usize,
     properties: &WriterProperties,
     arrays: &[ArrayRef],
     offset: u64,
     output: &mut dyn ByteSink,
 ) -> Result<Vec<ColumnChunkMetaData>> {
-    let options =
-        ArrowWriterOptions::new().with_properties(properties.clone()).with_skip_arrow_metadata(true);
+    let field = stored.schema.field(index);
+    let options = ArrowWriterOptions::new()
+        .with_properties(properties.clone())
+        .with_skip_arrow_metadata(true)
+        .with_parquet_schema(stored.of_column(index).map_err(refused)?);
     let file = PendingBytes::default();
     let schema = Arc::new(Schema::new(vec![field.clone()]));
     let writer = ArrowWriter::try_new_with_options(file.clone(), schema, options);

@@ -1,9 +1,13 @@
 //! Finds which columns of a schema Parquet can store, and in which units.
 
 use super::as_stored::as_stored;
-use crate::fault::one_line;
+use crate::fault::{one_line, refused};
+use crate::logical;
+use crate::nested::{parts, with_parts};
 use crate::{MOST_DEPTH, MOST_FIELDS, MOST_LISTS};
 use parquet::arrow::ArrowSchemaConverter;
+use parquet::errors::ParquetError;
+use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, IntervalUnit, Schema, SchemaRef, TimeUnit};
@@ -15,6 +19,8 @@ use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 pub(super) struct StoredSchema {
     /// As it is written.
     pub(super) schema: SchemaRef,
+    /// As Parquet has it.
+    pub(super) parquet: SchemaDescPtr,
     /// The column of the rows that each of its columns is.
     from: Vec<usize>,
 }
@@ -31,14 +37,20 @@ pub(super) fn stored(schema: &Schema) -> Result<(StoredSchema, Vec<Loss>)> {
             return Err(Error::unsupported("two columns of one name: rename one").found(field.name()));
         }
         check_depth(field)?;
-        match storable(field) {
+        let mut lost = Vec::new();
+        match storable(field, &mut lost) {
             Ok(stored) => {
+                losses.extend(lost);
                 if is_ordered(field) {
                     let why = "Parquet lists categories as they come: these are read without their order";
                     losses.push(Loss::new(LossKind::Metadata, field.name(), why).severity(Severity::Changed));
                 }
                 if has_date64(field.data_type()) {
                     let why = "Parquet counts dates in days: date64 is read as date32";
+                    losses.push(Loss::new(LossKind::Metadata, field.name(), why).severity(Severity::Changed));
+                }
+                if has_no_bytes(field.data_type()) {
+                    let why = "Parquet has no values of a fixed length of 0: fixed_size_binary[0] is written as binary";
                     losses.push(Loss::new(LossKind::Metadata, field.name(), why).severity(Severity::Changed));
                 }
                 fields.push(stored);
@@ -53,10 +65,23 @@ pub(super) fn stored(schema: &Schema) -> Result<(StoredSchema, Vec<Loss>)> {
         return Err(Error::unsupported("no column that Parquet can hold").found(&losses[0].why));
     }
     let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
-    Ok((StoredSchema { schema, from }, losses))
+    let parquet = ArrowSchemaConverter::new().with_coerce_types(true).convert(&schema);
+    let parquet = parquet.and_then(|parquet| logical::with_logical_types(&parquet, schema.fields()));
+    Ok((StoredSchema { parquet: Arc::new(parquet.map_err(refused)?), schema, from }, losses))
 }
 
 impl StoredSchema {
+    /// Parquet's schema of a file that has only this column.
+    ///
+    /// # Errors
+    /// Whatever the library refuses.
+    pub(super) fn of_column(&self, index: usize) -> Result<SchemaDescriptor, ParquetError> {
+        let root = self.parquet.root_schema();
+        let column = root.get_fields()[index].clone();
+        let root = Type::group_type_builder(root.name()).with_fields(vec![column]).build()?;
+        Ok(SchemaDescriptor::new(Arc::new(root)))
+    }
+
     /// A column of some rows as it is written.
     pub(super) fn column(&self, batch: &RecordBatch, index: usize) -> Result<ArrayRef> {
         let column = self.from.get(index).and_then(|&from| batch.columns().get(from));
@@ -67,10 +92,9 @@ impl StoredSchema {
     }
 }
 
-/// The field as it is stored, or what it is that Parquet has not.
-fn storable(field: &Field) -> Result<FieldRef, String> {
-    let data_type = storable_type(field.data_type())?;
-    let stored = field.clone().with_data_type(data_type).with_dict_is_ordered(false);
+/// The field as it is stored, or what it is that Parquet has not. Fields of structs that Parquet has not are `lost`.
+fn storable(field: &Field, lost: &mut Vec<Loss>) -> Result<FieldRef, String> {
+    let stored = storable_field(field, field.name(), lost)?;
     // The library's own word on what is left: the precision of decimals, for example.
     let schema = Schema::new(vec![stored.clone()]);
     match ArrowSchemaConverter::new().with_coerce_types(true).convert(&schema) {
@@ -81,27 +105,21 @@ fn storable(field: &Field) -> Result<FieldRef, String> {
     }
 }
 
-/// The fields that a type is made of.
-fn parts(data_type: &DataType) -> &[FieldRef] {
-    match data_type {
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::Map(field, _)
-        | DataType::RunEndEncoded(_, field) => std::slice::from_ref(field),
-        DataType::Struct(fields) => fields,
-        _ => &[],
-    }
-}
-
 /// Whether dates in milliseconds are anywhere in a type.
 fn has_date64(data_type: &DataType) -> bool {
     match data_type {
         DataType::Date64 => true,
         DataType::Dictionary(_, values) => has_date64(values),
         other => parts(other).iter().any(|part| has_date64(part.data_type())),
+    }
+}
+
+/// Whether values of a fixed length of 0 are anywhere in a type.
+fn has_no_bytes(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::FixedSizeBinary(0) => true,
+        DataType::Dictionary(_, values) => has_no_bytes(values),
+        other => parts(other).iter().any(|part| has_no_bytes(part.data_type())),
     }
 }
 
@@ -158,30 +176,72 @@ fn check_depth(field: &Field) -> Result<()> {
     }
 }
 
-/// Seconds become milliseconds: Parquet counts in those, and in micro- and nanoseconds.
-fn storable_type(data_type: &DataType) -> Result<DataType, String> {
-    let child = |field: &FieldRef| -> Result<FieldRef, String> {
-        let data_type = storable_type(field.data_type())?;
-        Ok(Arc::new(field.as_ref().clone().with_data_type(data_type).with_dict_is_ordered(false)))
-    };
-    Ok(match data_type {
+/// The field as it is stored: seconds become milliseconds, since Parquet counts in those, and in micro- and nanoseconds.
+/// `path` leads to it.
+fn storable_field(field: &Field, path: &str, lost: &mut Vec<Loss>) -> Result<Field, String> {
+    let stored = field.clone().with_dict_is_ordered(false);
+    let data_type = match field.data_type() {
         DataType::Union(..) => return Err("unions".to_owned()),
-        DataType::Interval(IntervalUnit::MonthDayNano) => return Err("intervals with nanoseconds".to_owned()),
+        DataType::Interval(IntervalUnit::MonthDayNano) => return Ok(logical::as_interval(stored)),
+        DataType::FixedSizeBinary(0) => DataType::Binary,
         DataType::Timestamp(TimeUnit::Second, zone) => {
             DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
         }
         DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
         DataType::Date64 => DataType::Date32,
-        DataType::List(field) => DataType::List(child(field)?),
-        DataType::LargeList(field) => DataType::LargeList(child(field)?),
-        DataType::FixedSizeList(field, size) => DataType::FixedSizeList(child(field)?, *size),
-        DataType::ListView(field) => DataType::List(child(field)?),
-        DataType::LargeListView(field) => DataType::LargeList(child(field)?),
-        DataType::Map(field, sorted) => DataType::Map(child(field)?, *sorted),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(child).collect::<Result<_, _>>()?),
-        DataType::RunEndEncoded(_, values) => storable_type(values.data_type())?,
+        // The library has dictionaries of plain values only.
+        DataType::Dictionary(_, values) if is_unpacked(values) => {
+            return storable_field(&stored.with_data_type(values.as_ref().clone()), path, lost);
+        }
+        DataType::RunEndEncoded(_, values) => {
+            return storable_field(&stored.with_data_type(values.data_type().clone()), path, lost);
+        }
+        DataType::Struct(fields) => {
+            let mut kept = Vec::new();
+            for field in fields {
+                let path = format!("{path}.{}", field.name());
+                match storable_field(field, &path, lost) {
+                    Ok(field) => kept.push(Arc::new(field)),
+                    Err(why) => {
+                        lost.push(Loss::new(LossKind::Record, path, format!("Parquet has no {why}")));
+                    }
+                }
+            }
+            if kept.is_empty() {
+                return Err("structs without fields".to_owned());
+            }
+            DataType::Struct(kept.into())
+        }
+        DataType::Map(entries, sorted) => {
+            let pair = parts(entries.data_type())
+                .iter()
+                .map(|part| storable_field(part, &format!("{path}.{}", part.name()), lost).map(Arc::new));
+            let pair = DataType::Struct(pair.collect::<Result<_, _>>()?);
+            DataType::Map(Arc::new(entries.as_ref().clone().with_data_type(pair)), *sorted)
+        }
+        DataType::ListView(item) => DataType::List(Arc::new(storable_field(item, path, lost)?)),
+        DataType::LargeListView(item) => DataType::LargeList(Arc::new(storable_field(item, path, lost)?)),
+        list if !parts(list).is_empty() => {
+            let items = parts(list).iter().map(|item| storable_field(item, path, lost).map(Arc::new));
+            with_parts(list, items.collect::<Result<_, _>>()?)
+        }
         other => other.clone(),
-    })
+    };
+    Ok(stored.with_data_type(data_type))
+}
+
+/// Whether a dictionary of these values is stored as the values that it stands for.
+fn is_unpacked(values: &DataType) -> bool {
+    values.is_nested()
+        || matches!(
+            values,
+            DataType::FixedSizeBinary(0)
+                | DataType::Interval(_)
+                | DataType::Dictionary(..)
+                | DataType::Date64
+                | DataType::Timestamp(TimeUnit::Second, _)
+                | DataType::Time32(TimeUnit::Second)
+        )
 }
 
 #[cfg(test)]
@@ -222,6 +282,32 @@ mod tests {
         assert_eq!(&stored.column(&batch, 0).unwrap(), &column);
         let nothing = Schema::new(vec![schema.field(0).clone()]);
         assert!(self::stored(&nothing).unwrap_err().to_string().contains("no column that Parquet can hold"));
+    }
+
+    #[test]
+    fn only_the_part_that_parquet_lacks_is_lost() {
+        let empty = || DataType::Struct([].into());
+        let name = Field::new("name", DataType::Int64, true);
+        let call = DataType::Struct(vec![Field::new("args", empty(), true), name.clone()].into());
+        let message = DataType::Struct(vec![name.clone(), Field::new("call", call, true)].into());
+        let list = DataType::List(Arc::new(Field::new("item", message, true)));
+        let schema = Schema::new(vec![
+            Field::new("messages", list, true),
+            Field::new("none", DataType::FixedSizeBinary(0), true),
+        ]);
+        let (stored, losses) = stored(&schema).unwrap();
+        let named = losses.iter().map(|loss| loss.what.as_str()).collect::<Vec<_>>();
+        assert_eq!(named, ["messages.call.args", "none"]);
+        assert_eq!(stored.schema.field(1).data_type(), &DataType::Binary);
+        let arrays = schema
+            .fields()
+            .iter()
+            .map(|field| tensorferry_sdk::arrow_array::new_null_array(field.data_type(), 2));
+        let batch = RecordBatch::try_new(Arc::new(schema.clone()), arrays.collect()).unwrap();
+        for (index, field) in stored.schema.fields().iter().enumerate() {
+            let column = stored.column(&batch, index).unwrap();
+            assert_eq!((column.data_type(), column.null_count()), (field.data_type(), 2));
+        }
     }
 
     /// A type in so many structs or lists.

@@ -6,5 +6,6 @@ mod common;
 mod conformance;
 mod dense;
 mod hostile;
+mod other_writers;
 mod pruning;
 mod round_trip;

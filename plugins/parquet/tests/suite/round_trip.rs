@@ -175,14 +175,14 @@ fn shards_are_read_as_one() {
 }
 
 #[test]
-fn a_later_file_that_contradicts_is_malformed() {
+fn a_later_file_that_differs_is_unsupported() {
     let first = file(&[numbers(2)], &[]);
     let refusal = |second: &[u8]| {
         let Err(error) = open(folder(&[("a.parquet", &first), ("b.parquet", second)]), Limits::default())
         else {
             panic!("it was opened")
         };
-        assert_eq!(error.kind(), ErrorKind::Malformed);
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
         error.to_string()
     };
     let typed = file(
@@ -191,7 +191,7 @@ fn a_later_file_that_contradicts_is_malformed() {
     );
     let message = refusal(&typed);
     assert!(
-        message.contains("b.parquet") && message.contains("column \"n\"") && message.contains("Float64"),
+        message.contains("b.parquet") && message.contains("column \"n\"") && message.contains("float64"),
         "{message}"
     );
     let fewer = file(&[numbers(1).project(&[0]).unwrap()], &[]);
@@ -205,6 +205,8 @@ fn a_later_file_that_contradicts_is_malformed() {
         &[],
     );
     assert!(refusal(&more).contains("column \"z\""));
+    let turned = file(&[numbers(1).project(&[1, 0]).unwrap()], &[]);
+    assert!(refusal(&turned).contains("expected n, text, found text, n"));
 }
 
 #[test]

@@ -1,0 +1,241 @@
+//! Logical types of Parquet that Arrow does not have: a field's metadata carries them, so that the writer can write what
+//! the reader read.
+//!
+//! ```text
+//! UUID, JSON                 Arrow's extension types arrow.uuid and arrow.json
+//! ENUM, BSON, INTERVAL       the entry PARQUET:logical_type, by these names
+//! TIME, adjusted to UTC      the entry PARQUET:logical_type: TIME_UTC
+//! ```
+
+use crate::nested::{parts, with_parts};
+use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
+use parquet::errors::ParquetError;
+use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
+use std::sync::Arc;
+use tensorferry_sdk::arrow_schema::{DataType, Field, Fields, IntervalUnit};
+
+const EXTENSION: &str = "ARROW:extension:name";
+const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
+const KEY: &str = "PARQUET:logical_type";
+const ENUM: &str = "ENUM";
+const BSON: &str = "BSON";
+const INTERVAL: &str = "INTERVAL";
+const TIME_UTC: &str = "TIME_UTC";
+const UUID: &str = "arrow.uuid";
+const JSON: &str = "arrow.json";
+/// The bytes of an INTERVAL: months, days and milliseconds.
+pub(crate) const INTERVAL_LEN: i32 = 12;
+
+/// Whether a leaf is an INTERVAL.
+pub(crate) fn is_interval(leaf: &Type) -> bool {
+    leaf.get_basic_info().converted_type() == ConvertedType::INTERVAL
+}
+
+/// Whether a leaf is an ENUM.
+pub(crate) fn is_enum(leaf: &Type) -> bool {
+    let info = leaf.get_basic_info();
+    match info.logical_type_ref() {
+        Some(logical) => matches!(logical, LogicalType::Enum),
+        None => info.converted_type() == ConvertedType::ENUM,
+    }
+}
+
+/// Adds to a field what a leaf's logical type says beyond the field's type.
+pub(crate) fn annotated(mut field: Field, leaf: &Type) -> Field {
+    // It is the file's own schema that counts, not a copy of another file's.
+    if field.metadata().contains_key(KEY) {
+        let mut metadata = field.metadata().clone();
+        metadata.remove(KEY);
+        field = field.with_metadata(metadata);
+    }
+    let info = leaf.get_basic_info();
+    let entry = match (info.logical_type_ref(), info.converted_type()) {
+        (Some(LogicalType::Uuid), _) => (EXTENSION, UUID),
+        (Some(LogicalType::Json), _) | (None, ConvertedType::JSON) => (EXTENSION, JSON),
+        (Some(LogicalType::Enum), _) | (None, ConvertedType::ENUM) => (KEY, ENUM),
+        (Some(LogicalType::Bson), _) | (None, ConvertedType::BSON) => (KEY, BSON),
+        (Some(LogicalType::Time(time)), _) if time.is_adjusted_to_u_t_c => (KEY, TIME_UTC),
+        (None, ConvertedType::TIME_MILLIS | ConvertedType::TIME_MICROS) => (KEY, TIME_UTC),
+        _ => return field,
+    };
+    if field.metadata().contains_key(entry.0) {
+        return field;
+    }
+    let mut metadata = field.metadata().clone();
+    metadata.insert(entry.0.to_owned(), entry.1.to_owned());
+    if entry.1 == JSON {
+        metadata.insert(EXTENSION_METADATA.to_owned(), String::new());
+    }
+    field.with_metadata(metadata)
+}
+
+/// Marks a field whose values are stored as an INTERVAL.
+pub(crate) fn as_interval(field: Field) -> Field {
+    let mut metadata = field.metadata().clone();
+    metadata.insert(KEY.to_owned(), INTERVAL.to_owned());
+    field.with_data_type(DataType::FixedSizeBinary(INTERVAL_LEN)).with_metadata(metadata)
+}
+
+/// What each of these columns and the fields below it, by its path, has of Parquet's types that neither Arrow nor ferry has.
+pub(crate) fn without_a_type(root: &Type) -> Vec<(String, &'static str)> {
+    fn walk(path: &str, of: &Type, found: &mut Vec<(String, &'static str)>) {
+        let name = match of.get_basic_info().logical_type_ref() {
+            Some(LogicalType::Variant { .. }) => Some("VARIANT"),
+            Some(LogicalType::Geometry { .. }) => Some("GEOMETRY"),
+            Some(LogicalType::Geography { .. }) => Some("GEOGRAPHY"),
+            Some(LogicalType::_Unknown { .. }) => Some("unknown"),
+            _ => None,
+        };
+        found.extend(name.map(|name| (path.to_owned(), name)));
+        if of.is_group() {
+            of.get_fields().iter().for_each(|part| walk(&format!("{path}.{}", part.name()), part, found));
+        }
+    }
+    let mut found = Vec::new();
+    if root.is_group() {
+        root.get_fields().iter().for_each(|column| walk(column.name(), column, &mut found));
+    }
+    found
+}
+
+/// The schema without the annotation of its INTERVALs, of which the library would drop the months: it reads 12 bytes instead.
+///
+/// # Errors
+/// Whatever the library refuses.
+pub(crate) fn without_intervals(schema: &SchemaDescriptor) -> Result<SchemaDescriptor, ParquetError> {
+    let root = rewritten(schema.root_schema_ptr(), &mut |leaf| {
+        is_interval(leaf).then_some((None, ConvertedType::NONE))
+    })?;
+    Ok(SchemaDescriptor::new(root))
+}
+
+/// The schema that these fields are written with, of which the library made `schema`: with the logical types that their
+/// metadata says, where the values are stored as such a type is.
+///
+/// # Errors
+/// Whatever the library refuses.
+pub(crate) fn with_logical_types(
+    schema: &SchemaDescriptor,
+    fields: &Fields,
+) -> Result<SchemaDescriptor, ParquetError> {
+    let mut names = Vec::new();
+    fields.iter().for_each(|field| leaf_names(field, &mut names));
+    let mut names = names.into_iter();
+    let root = rewritten(schema.root_schema_ptr(), &mut |leaf| {
+        names.next().flatten().and_then(|name| logical(leaf, name))
+    })?;
+    Ok(SchemaDescriptor::new(root))
+}
+
+/// The logical type that the metadata of each leaf says.
+fn leaf_names<'a>(field: &'a Field, names: &mut Vec<Option<&'a str>>) {
+    let below = parts(field.data_type());
+    if below.is_empty() {
+        let entry = |key| field.metadata().get(key).map(String::as_str);
+        names.push(entry(KEY).or_else(|| entry(EXTENSION)));
+    }
+    below.iter().for_each(|part| leaf_names(part, names));
+}
+
+fn logical(leaf: &Type, name: &str) -> Option<(Option<LogicalType>, ConvertedType)> {
+    let info = leaf.get_basic_info();
+    let (own, is_text) = (info.logical_type_ref(), info.converted_type() == ConvertedType::UTF8);
+    let len = match leaf {
+        Type::PrimitiveType { type_length, .. } => *type_length,
+        Type::GroupType { .. } => return None,
+    };
+    match (name, leaf.get_physical_type()) {
+        (UUID, Physical::FIXED_LEN_BYTE_ARRAY) if own.is_none() && len == 16 => {
+            Some((Some(LogicalType::Uuid), ConvertedType::NONE))
+        }
+        (INTERVAL, Physical::FIXED_LEN_BYTE_ARRAY) if own.is_none() && len == INTERVAL_LEN => {
+            Some((None, ConvertedType::INTERVAL))
+        }
+        (JSON, Physical::BYTE_ARRAY) if is_text => Some((Some(LogicalType::Json), ConvertedType::JSON)),
+        (ENUM, Physical::BYTE_ARRAY) if is_text => Some((Some(LogicalType::Enum), ConvertedType::ENUM)),
+        (BSON, Physical::BYTE_ARRAY) if own.is_none() => Some((Some(LogicalType::Bson), ConvertedType::BSON)),
+        (TIME_UTC, _) => match own {
+            Some(LogicalType::Time(time)) => {
+                let converted = match time.unit {
+                    TimeUnit::MILLIS => ConvertedType::TIME_MILLIS,
+                    TimeUnit::MICROS => ConvertedType::TIME_MICROS,
+                    TimeUnit::NANOS => ConvertedType::NONE,
+                };
+                Some((Some(LogicalType::time(true, time.unit)), converted))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The tree with other logical types, where `change` returns some for a leaf.
+fn rewritten(
+    of: TypePtr,
+    change: &mut dyn FnMut(&Type) -> Option<(Option<LogicalType>, ConvertedType)>,
+) -> Result<TypePtr, ParquetError> {
+    let info = of.get_basic_info();
+    let id = info.has_id().then(|| info.id());
+    match of.as_ref() {
+        Type::PrimitiveType { physical_type, type_length, .. } => {
+            let Some((logical, converted)) = change(&of) else { return Ok(of) };
+            let leaf = Type::primitive_type_builder(of.name(), *physical_type)
+                .with_repetition(info.repetition())
+                .with_logical_type(logical)
+                .with_converted_type(converted)
+                .with_length(*type_length)
+                .with_id(id);
+            Ok(Arc::new(leaf.build()?))
+        }
+        Type::GroupType { fields, .. } => {
+            let below = fields.iter().map(|part| rewritten(part.clone(), change));
+            let below = below.collect::<Result<Vec<_>, _>>()?;
+            if below.iter().zip(fields).all(|(new, old)| Arc::ptr_eq(new, old)) {
+                return Ok(of);
+            }
+            let mut group = Type::group_type_builder(of.name()).with_fields(below).with_id(id);
+            if info.has_repetition() {
+                group = group.with_repetition(info.repetition());
+            }
+            group = group
+                .with_logical_type(info.logical_type_ref().cloned())
+                .with_converted_type(info.converted_type());
+            Ok(Arc::new(group.build()?))
+        }
+    }
+}
+
+/// The fields as rows have them, where the library reads INTERVALs as 12 bytes: in the unit of `hint`, or in all three.
+pub(crate) fn with_intervals(
+    read: &Fields,
+    hint: &Fields,
+    leaves: &mut dyn Iterator<Item = TypePtr>,
+) -> Fields {
+    read.iter()
+        .enumerate()
+        .map(|(index, field)| {
+            let hint = hint.get(index).filter(|hint| hint.name() == field.name());
+            Arc::new(with_interval(field, hint.map(|hint| hint.data_type()), leaves))
+        })
+        .collect()
+}
+
+fn with_interval(field: &Field, hint: Option<&DataType>, leaves: &mut dyn Iterator<Item = TypePtr>) -> Field {
+    let below = parts(field.data_type());
+    if below.is_empty() {
+        let leaf = leaves.next();
+        if !leaf.is_some_and(|leaf| is_interval(&leaf)) {
+            return field.clone();
+        }
+        let unit = match hint {
+            Some(DataType::Interval(unit)) => *unit,
+            _ => IntervalUnit::MonthDayNano,
+        };
+        return field.clone().with_data_type(DataType::Interval(unit));
+    }
+    let hints = hint.map(parts).filter(|hints| hints.len() == below.len()).unwrap_or_default();
+    let below = below.iter().enumerate().map(|(index, part)| {
+        Arc::new(with_interval(part, hints.get(index).map(|hint| hint.data_type()), leaves))
+    });
+    field.clone().with_data_type(with_parts(field.data_type(), below.collect()))
+}

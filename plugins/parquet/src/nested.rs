@@ -1,0 +1,67 @@
+//! The fields that nested types are made of.
+
+use tensorferry_sdk::arrow_array::{ArrayRef, make_array};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef};
+
+/// The fields that a type is made of.
+pub(crate) fn parts(data_type: &DataType) -> &[FieldRef] {
+    match data_type {
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::Map(field, _)
+        | DataType::RunEndEncoded(_, field) => std::slice::from_ref(field),
+        DataType::Struct(fields) => fields,
+        _ => &[],
+    }
+}
+
+/// The same type, made of other fields, of which there are as many as [`parts`] returns. A struct may be made of fewer.
+pub(crate) fn with_parts(data_type: &DataType, parts: Vec<FieldRef>) -> DataType {
+    if let DataType::Struct(_) = data_type {
+        return DataType::Struct(parts.into());
+    }
+    let Some(part) = parts.into_iter().next() else { return data_type.clone() };
+    match data_type {
+        DataType::List(_) => DataType::List(part),
+        DataType::LargeList(_) => DataType::LargeList(part),
+        DataType::FixedSizeList(_, len) => DataType::FixedSizeList(part, *len),
+        DataType::ListView(_) => DataType::ListView(part),
+        DataType::LargeListView(_) => DataType::LargeListView(part),
+        DataType::Map(_, sorted) => DataType::Map(part, *sorted),
+        DataType::RunEndEncoded(ends, _) => DataType::RunEndEncoded(ends.clone(), part),
+        other => other.clone(),
+    }
+}
+
+/// The values of a nested array in the type `to`, each part converted by `convert`. Of a struct that
+/// loses some of its parts, the others are found by their names.
+///
+/// # Errors
+/// Returns an error if the types do not nest in the same way, and whatever `convert` returns.
+pub(crate) fn converted(
+    array: &ArrayRef,
+    to: &DataType,
+    convert: &dyn Fn(&ArrayRef, &DataType) -> Result<ArrayRef, ArrowError>,
+) -> Result<ArrayRef, ArrowError> {
+    let wrong = || ArrowError::CastError(format!("{} cannot become {to}", array.data_type()));
+    let (from, wanted) = (parts(array.data_type()), parts(to));
+    if wanted.is_empty() {
+        return Err(wrong());
+    }
+    let data = array.to_data();
+    let place = |index: usize, field: &Field| match to {
+        DataType::Struct(_) if wanted.len() < from.len() => {
+            from.iter().position(|part| part.name() == field.name())
+        }
+        _ => Some(index),
+    };
+    let children = wanted.iter().enumerate().map(|(index, field)| {
+        let child = place(index, field).and_then(|place| data.child_data().get(place)).ok_or_else(wrong)?;
+        Ok(convert(&make_array(child.clone()), field.data_type())?.to_data())
+    });
+    let children = children.collect::<Result<_, ArrowError>>()?;
+    data.into_builder().data_type(to.clone()).child_data(children).build().map(make_array)
+}

@@ -1,0 +1,60 @@
+//! INTERVAL: three unsigned numbers of 4 bytes, little-endian: months, days, milliseconds. The library reads only some of
+//! them, and ferry all.
+
+use crate::nested::converted;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::types::{
+    ArrowPrimitiveType, IntervalDayTime, IntervalDayTimeType, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    IntervalYearMonthType,
+};
+use tensorferry_sdk::arrow_array::{Array, ArrayRef, PrimitiveArray};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, IntervalUnit};
+
+/// The column with the type `to`, which differs only in its intervals: they were read as 12 bytes.
+///
+/// # Errors
+/// Returns an error for an interval that its unit does not hold.
+pub(super) fn decoded(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    match (column.data_type(), to) {
+        (from, to) if from == to => Ok(column.clone()),
+        (DataType::FixedSizeBinary(_), DataType::Interval(unit)) => match unit {
+            IntervalUnit::YearMonth => each::<IntervalYearMonthType>(column, |months, days, milliseconds| {
+                (days == 0 && milliseconds == 0).then_some(months)
+            }),
+            IntervalUnit::DayTime => each::<IntervalDayTimeType>(column, |months, days, milliseconds| {
+                (months == 0).then_some(IntervalDayTime::new(days, milliseconds))
+            }),
+            IntervalUnit::MonthDayNano => {
+                each::<IntervalMonthDayNanoType>(column, |months, days, milliseconds| {
+                    // DuckDB too reads only the milliseconds without a sign.
+                    let nanoseconds = i64::from(milliseconds.cast_unsigned()) * 1_000_000;
+                    Some(IntervalMonthDayNano::new(months, days, nanoseconds))
+                })
+            }
+        },
+        // The library nests as the schema does.
+        _ => converted(column, to, &decoded),
+    }
+}
+
+fn each<T: ArrowPrimitiveType>(
+    column: &ArrayRef,
+    value: impl Fn(i32, i32, i32) -> Option<T::Native>,
+) -> Result<ArrayRef, ArrowError> {
+    let bytes = column.as_fixed_size_binary();
+    let values = (0..bytes.len()).map(|row| {
+        if bytes.is_null(row) {
+            return Ok(None);
+        }
+        let part = |at: usize| {
+            let part = bytes.value(row).get(at..).and_then(|rest| rest.first_chunk());
+            i32::from_le_bytes(part.copied().unwrap_or_default())
+        };
+        let found = value(part(0), part(4), part(8));
+        let wrong =
+            || ArrowError::CastError(format!("an INTERVAL has parts that {} does not have", T::DATA_TYPE));
+        found.map(Some).ok_or_else(wrong)
+    });
+    Ok(Arc::new(values.collect::<Result<PrimitiveArray<T>, ArrowError>>()?))
+}

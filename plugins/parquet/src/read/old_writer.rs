@@ -1,0 +1,60 @@
+//! Writers of old versions whose files are not what they say.
+
+/// How long the header of a dictionary page can be.
+const MAX_DICTIONARY_HEADER: u64 = 100;
+
+/// What a file's writer did wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OldWriter {
+    /// Nothing that is known.
+    Other,
+    /// parquet-cpp before 2.0, which Arrow before 3.0 has: pages of version 2 are compressed, and say that they are not.
+    Cpp,
+    /// parquet-mr before 1.2.9: the length of a chunk is without the header of its dictionary.
+    Mr,
+}
+
+impl OldWriter {
+    /// The writer that a footer names, such as `parquet-mr version 1.2.8 (build ...)`.
+    pub(super) fn named(created_by: Option<&str>) -> Self {
+        let text = created_by.unwrap_or_default().trim();
+        let (name, version) = text.split_once(" version ").unwrap_or((text, ""));
+        let mut numbers = version.split(['.', ' ', '-', '(']).map(|part| part.parse::<u32>().unwrap_or(0));
+        let mut next = || numbers.next().unwrap_or(0);
+        match (name, [next(), next(), next()]) {
+            ("parquet-cpp", version) if version < [2, 0, 0] => Self::Cpp,
+            ("parquet-mr", version) if version < [1, 2, 9] => Self::Mr,
+            _ => Self::Other,
+        }
+    }
+
+    /// The length of a chunk in a file of so many bytes, as its writer should have said it.
+    pub(super) fn chunk_len(self, start: u64, len: u64, file_len: u64) -> u64 {
+        let left = file_len.saturating_sub(start).saturating_sub(len);
+        if self == Self::Mr { len + left.min(MAX_DICTIONARY_HEADER) } else { len }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_are_known_by_their_versions() {
+        for (text, expected) in [
+            ("parquet-cpp version 1.5.1-SNAPSHOT", OldWriter::Cpp),
+            ("parquet-cpp-arrow version 2.0.0", OldWriter::Other),
+            ("parquet-cpp version 2.0.0", OldWriter::Other),
+            ("parquet-mr version 1.2.8 (build abc)", OldWriter::Mr),
+            ("parquet-mr", OldWriter::Mr),
+            ("parquet-mr version 1.2.9", OldWriter::Other),
+            ("parquet-mr version 1.13.1 (build db4183109d5b)", OldWriter::Other),
+            ("", OldWriter::Other),
+        ] {
+            assert_eq!(OldWriter::named(Some(text)), expected, "{text}");
+        }
+        assert_eq!(OldWriter::Mr.chunk_len(4, 10, 50), 46);
+        assert_eq!(OldWriter::Mr.chunk_len(4, 10, 500), 110);
+        assert_eq!(OldWriter::Other.chunk_len(4, 10, 50), 10);
+    }
+}
