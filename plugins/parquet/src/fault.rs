@@ -5,7 +5,7 @@ use parquet::errors::ParquetError;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::{Error, ErrorKind, Result};
 
 /// The first error that the parts of a stream met. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -34,9 +34,9 @@ pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Resu
         Ok(result) => result.map_err(|error| match error {
             ParquetError::NYI(why) => Error::unsupported(why),
             ParquetError::General(why) | ParquetError::EOF(why) | ParquetError::ArrowError(why) => {
-                Error::malformed(one_line(&why))
+                of_library(&why)
             }
-            other => Error::malformed(one_line(&other.to_string())),
+            other => of_library(&other.to_string()),
         }),
         Err(payload) => Err(panicked(payload.as_ref())),
     }
@@ -46,7 +46,21 @@ pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Resu
 pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Error {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
-    Error::malformed(format!("the bytes make no sense to the parquet library: {}", one_line(text)))
+    match of_library(text) {
+        error if error.kind() == ErrorKind::Unsupported => error,
+        _ => Error::malformed(format!("the bytes make no sense to the parquet library: {}", one_line(text))),
+    }
+}
+
+/// The error for what the library says of bytes that it reads.
+pub(crate) fn of_library(why: &str) -> Error {
+    let texts = ["key overflow", "KeyOverflow", "too large for index type"];
+    if texts.iter().any(|text| why.contains(text)) {
+        return Error::unsupported(
+            "a column has more categories in one row group than the keys of its Arrow type can count",
+        );
+    }
+    Error::malformed(one_line(why))
 }
 
 /// The error for rows that the library refuses to write: there is nothing malformed about an input's file here.

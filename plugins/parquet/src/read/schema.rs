@@ -166,7 +166,10 @@ fn leaf_type(
         (_, DataType::Null) => plain.clone(),
         (DataType::Dictionary(..), _) if unit.is_some() => leaf_type(plain, plain, leaf, unit),
         (DataType::Dictionary(keys, values), _) => {
-            DataType::Dictionary(keys.clone(), Box::new(leaf_type(values, plain, leaf, unit)))
+            let values = leaf_type(values, plain, leaf, unit);
+            // The library does not read dictionaries of these: they are read as the values.
+            let is_unread = matches!(values, DataType::Boolean | DataType::Float16) || values.is_decimal();
+            if is_unread { values } else { DataType::Dictionary(keys.clone(), Box::new(values)) }
         }
         (DataType::Timestamp(_, zone), _) if let Some(unit) = unit => DataType::Timestamp(unit, zone.clone()),
         (_, DataType::Timestamp(_, zone)) if let Some(unit) = unit => DataType::Timestamp(unit, zone.clone()),

@@ -5,7 +5,7 @@ use super::dictionary::{self, Lengths};
 use super::interval;
 use super::leaves;
 use super::pages::RowGroupPages;
-use crate::fault::{decoded, one_line, panicked};
+use crate::fault::{decoded, of_library, one_line, panicked};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::basic::Type;
@@ -208,7 +208,7 @@ impl Stream {
                     .map_err(|payload| panicked(payload.as_ref()))?;
                 match next {
                     Some(Ok(batch)) => batch.columns().to_vec(),
-                    Some(Err(error)) => return Err(Error::malformed(one_line(&error.to_string()))),
+                    Some(Err(error)) => return Err(of_library(&error.to_string())),
                     None => {
                         return Err(Error::malformed("fewer rows than the footer says")
                             .found(format!("{} less", self.left)));
