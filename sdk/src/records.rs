@@ -40,6 +40,9 @@ mod scan;
 mod sharding;
 mod stream_set;
 mod types;
+#[cfg(feature = "arrow-json-60")]
+#[doc(hidden)]
+pub mod value_text;
 
 pub use columns::difference;
 pub use cursor::{FileCursor, RowBytes};

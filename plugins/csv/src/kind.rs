@@ -1,6 +1,10 @@
 //! What kind of value a text is, and the type of a column that has such values.
 
+use tensorferry_row_text::exact;
 use tensorferry_sdk::arrow_schema::{DataType, TimeUnit};
+
+/// The length of a number without an exponent that a float64 holds for sure.
+const SHORT: usize = 15;
 
 /// The largest whole number below which a float64 holds each.
 const EXACT: u64 = 1 << 53;
@@ -20,15 +24,17 @@ pub(crate) enum Kind {
         large: bool,
         beyond: bool,
     },
-    /// Numbers, and whether one was a whole one that a float64 does not hold.
+    /// Numbers, and whether a float64 does not hold all digits of one.
     Float {
         beyond: bool,
     },
     Date,
-    /// A time with so many digits of a second's part, 0, 3, 6 or 9, and whether it has a zone.
+    /// A time with so many digits of a second's part, 0, 3, 6 or 9, whether it has a zone, and whether it is in years that
+    /// nanoseconds of 64 bits do not reach.
     Time {
         digits: u8,
         zone: bool,
+        far: bool,
     },
     Text,
 }
@@ -40,7 +46,7 @@ impl Kind {
         match first {
             b'-' | b'.' | b'0'..=b'9' => number(text).or_else(|| moment(text)).unwrap_or(Self::Text),
             b't' | b'T' | b'f' | b'F' if is_bool(text) => Self::Bool,
-            b'N' | b'i' if matches!(text, b"NaN" | b"inf") => Self::Float { beyond: false },
+            b'+' | b'N' | b'n' | b'I' | b'i' if is_non_number(text) => Self::Float { beyond: false },
             _ => Self::Text,
         }
     }
@@ -64,8 +70,13 @@ impl Kind {
             | (Self::Float { beyond: too }, Self::Whole { beyond, .. }) => {
                 Self::Float { beyond: beyond || too }
             }
-            (Self::Time { digits, zone }, Self::Time { digits: others, zone: other }) if zone == other => {
-                Self::Time { digits: digits.max(others), zone }
+            (
+                Self::Time { digits, zone, far },
+                Self::Time { digits: other_digits, zone: other_zone, far: other_far },
+            ) if zone == other_zone => {
+                let (digits, far) = (digits.max(other_digits), far || other_far);
+                // No unit of 64 bits has both.
+                if far && digits == 9 { Self::Text } else { Self::Time { digits, zone, far } }
             }
             (one, other) if one == other => one,
             _ => Self::Text,
@@ -81,7 +92,7 @@ impl Kind {
             Self::Whole { .. } => DataType::Int64,
             Self::Float { .. } => DataType::Float64,
             Self::Date => DataType::Date32,
-            Self::Time { digits, zone } => {
+            Self::Time { digits, zone, .. } => {
                 let unit = match digits {
                     0 => TimeUnit::Second,
                     3 => TimeUnit::Millisecond,
@@ -99,9 +110,15 @@ fn is_bool(text: &[u8]) -> bool {
     matches!(text, b"true" | b"false" | b"True" | b"False" | b"TRUE" | b"FALSE")
 }
 
+/// A float that is no number, in the words of C, Python, R, Java and JavaScript.
+fn is_non_number(text: &[u8]) -> bool {
+    let word = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
+    [&b"nan"[..], b"inf", b"infinity"].iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
 /// A number as JSON has it, or with nothing before or behind its point; a whole one with zeros before it is a name.
 fn number(text: &[u8]) -> Option<Kind> {
-    if text == b"-inf" {
+    if is_non_number(text) {
         return Some(Kind::Float { beyond: false });
     }
     let negative = text[0] == b'-';
@@ -134,7 +151,15 @@ fn number(text: &[u8]) -> Option<Kind> {
         }
         rest = &exponent[len..];
     }
-    (any > 0 && rest.is_empty()).then_some(Kind::Float { beyond: false })
+    if any == 0 || !rest.is_empty() {
+        return None;
+    }
+    if text.len() <= SHORT && !text.iter().any(|byte| matches!(byte, b'e' | b'E')) {
+        return Some(Kind::Float { beyond: false });
+    }
+    let text = std::str::from_utf8(text).ok()?;
+    let value = text.parse::<f64>().ok().filter(|value| value.is_finite())?;
+    Some(Kind::Float { beyond: exact::loses_digits(text, value) })
 }
 
 /// A date, or a date and a time.
@@ -173,15 +198,15 @@ fn moment(text: &[u8]) -> Option<Kind> {
     let zone = match zone {
         [] => false,
         [b'Z'] => true,
-        [b'+' | b'-', b'0'..=b'2', b'0'..=b'9', b':', b'0'..=b'5', b'0'..=b'9'] => true,
+        // An offset is less than a day.
+        [b'+' | b'-', b'0'..=b'1', b'0'..=b'9', b':', b'0'..=b'5', b'0'..=b'9']
+        | [b'+' | b'-', b'2', b'0'..=b'3', b':', b'0'..=b'5', b'0'..=b'9'] => true,
         _ => return None,
     };
     let digits = u8::try_from(part.div_ceil(3) * 3).ok()?;
     // Nanoseconds of 64 bits end in 2262.
-    if digits == 9 && !(1678..2262).contains(&year) {
-        return None;
-    }
-    Some(Kind::Time { digits, zone })
+    let far = !(1678..2262).contains(&year);
+    (digits < 9 || !far).then_some(Kind::Time { digits, zone, far })
 }
 
 #[cfg(test)]
@@ -190,6 +215,17 @@ mod tests {
 
     fn of(texts: &[&str]) -> DataType {
         texts.iter().fold(Kind::None, |kind, text| kind.and(Kind::of(text.as_bytes()))).data_type()
+    }
+
+    #[test]
+    fn digits_that_a_float_does_not_hold_are_told() {
+        let of = |text: &str| Kind::of(text.as_bytes());
+        for text in ["123456789012345678.25", "1e-400", "0.12345678901234567890"] {
+            assert_eq!(of(text), Kind::Float { beyond: true }, "{text}");
+        }
+        for text in ["0.30000000000000004", "1e-300", "0e-400", "1.50000000000000000000"] {
+            assert_eq!(of(text), Kind::Float { beyond: false }, "{text}");
+        }
     }
 
     #[test]
@@ -210,6 +246,10 @@ mod tests {
             (&["1e"], DataType::Utf8),
             (&["."], DataType::Utf8),
             (&["1", "0.5", "1e-300", ".5", "5.", "-0", "NaN", "-inf"], DataType::Float64),
+            (&["1", "nan", "NAN", "-nan", "inf", "+inf", "Inf", "Infinity", "-Infinity"], DataType::Float64),
+            (&["1", "infinit"], DataType::Utf8),
+            (&["1", "+1"], DataType::Utf8),
+            (&["1", "1e400"], DataType::Utf8),
             (&["True", "false"], DataType::Boolean),
             (&["true", "1"], DataType::Utf8),
             (&["2024-02-29"], DataType::Date32),
@@ -219,6 +259,11 @@ mod tests {
             (&["2024-02-29T12:30:00.000001+02:00"], DataType::Timestamp(Microsecond, Some("UTC".into()))),
             (&["2024-02-29T12:30:00Z", "2024-02-29T12:30:00"], DataType::Utf8),
             (&["3000-01-01T00:00:00.000000001"], DataType::Utf8),
+            (&["2024-01-01T00:00:00.123456789", "3000-01-01T00:00:00"], DataType::Utf8),
+            (&["3000-01-01T00:00:00", "2024-01-01T00:00:00.123456789"], DataType::Utf8),
+            (&["2024-01-01T00:00:00.123456", "3000-01-01T00:00:00"], DataType::Timestamp(Microsecond, None)),
+            (&["2024-01-01T00:00:00+24:00"], DataType::Utf8),
+            (&["2024-01-01T00:00:00+23:59"], DataType::Timestamp(Second, Some("UTC".into()))),
             (&["2024-02-29", "2024-02-29T12:30:00"], DataType::Utf8),
             (&[" 1"], DataType::Utf8),
         ] {

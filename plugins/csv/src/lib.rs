@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `true`, `false`, also `True`, `TRUE`, ... | bool |
 //! | whole numbers | int64, or uint64 if all fit that alone |
-//! | numbers with a point or an exponent, also among whole ones; `NaN`, `inf`, `-inf` | float64 |
+//! | numbers with a point or an exponent, also among whole ones; `NaN`, `inf`, `Infinity` in any case, with a sign or without | float64 |
 //! | `2024-02-29` | date32 |
 //! | `2024-02-29T12:30:00.5`, also with a space; all with a zone, or none | timestamp, in UTC or without a zone |
 //! | nothing at all | null |
@@ -18,8 +18,9 @@
 //!
 //! A type is found in all values of a column in all files, or in the first lines of each with `-i infer=N`, or is given with
 //! `-i schema=FILE`. Quotes say nothing of a type, as in pyarrow. A value that does not fit is an error with its line. All
-//! files of an input have the same columns in the same order. Lines end with `\n`, `\r\n` or `\r`; empty lines are no rows;
-//! a row with fewer or more fields than there are columns is an error.
+//! files of an input have the same columns in the same order. Lines end with `\n`, `\r\n` or `\r`. In a file of one column
+//! an empty line is a null, as polars and DuckDB write it; in others it is skipped. A row with fewer or more fields than there
+//! are columns is an error.
 //!
 //! Written are texts, in quotes where it takes them. What CSV has no form for is JSON (lists, structs, maps) or base64
 //! (bytes), as a loss; times with a zone are in UTC. Of bytes in a schema `""` is none of them, as of texts.

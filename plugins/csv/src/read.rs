@@ -12,7 +12,7 @@ use crate::options::ReadOptions;
 use rows::{DataFile, Rows, Run};
 use std::collections::HashSet;
 use std::sync::Arc;
-use tensorferry_row_text::TextFile;
+use tensorferry_row_text::{SeenLosses, TextFile};
 use tensorferry_sdk::arrow_schema::{Field, Schema, SchemaRef};
 use tensorferry_sdk::file_name::{entry_files, is_hidden};
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split};
@@ -76,7 +76,10 @@ impl RecordReader for Reader {
         };
         let splits = runs.iter().map(Run::split).collect();
         let (count, nulls) = (names.len(), self.0.nulls.clone());
-        Ok(Box::new(Set { schema, places, count, nulls, runs, splits, limits: limits.clone() }))
+        // Where every value was read for its type, what is lost of them is known.
+        let is_scanned = self.0.schema.is_none() && self.0.infer.is_none();
+        let losses = (!is_scanned).then(SeenLosses::default);
+        Ok(Box::new(Set { schema, places, count, nulls, losses, runs, splits, limits: limits.clone() }))
     }
 }
 
@@ -127,6 +130,7 @@ struct Set {
     places: Vec<usize>,
     count: usize,
     nulls: Vec<String>,
+    losses: Option<SeenLosses>,
     runs: Vec<Run>,
     splits: Vec<Split>,
     limits: Limits,
@@ -149,7 +153,11 @@ impl RecordSet for Set {
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let run = self.runs.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let rows = Rows::new(run, Some(self.count), &self.limits)?;
-        stream::open(rows, &self.schema, &self.places, &self.nulls, scan)
+        stream::open(rows, &self.schema, &self.places, &self.nulls, scan, self.losses.clone())
+    }
+
+    fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
+        self.losses.iter().try_for_each(|seen| seen.report(losses))
     }
 }
 

@@ -10,6 +10,7 @@ mod number_text;
 mod numbers;
 mod schema_file;
 mod stream;
+mod surrogates;
 mod value_type;
 mod values_seen;
 
@@ -17,11 +18,18 @@ use crate::options::ReadOptions;
 use crate::{LOOSE_SUFFIX, SUFFIXES};
 use line_range::LineRange;
 use std::sync::Arc;
+use stream::Checks;
+use tensorferry_row_text::SeenLosses;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split};
 use tensorferry_sdk::{Context, Error, Limits, LossSink, Options, Result, Source};
 use values_seen::ValuesSeen;
+
+/// Why objects with a key more than once are a loss.
+const REPEATED_KEY: &str = "objects with this key more than once: of its values the last one is read";
+/// Why objects that lack a key of others are a loss.
+const ABSENT_KEYS: &str = "nested objects do not all have the same keys: absent keys become nulls";
 
 /// Reads files and folders of files.
 pub(crate) struct Reader(ReadOptions);
@@ -54,7 +62,9 @@ impl RecordReader for Reader {
         };
         let splits = ranges.iter().map(LineRange::split).collect();
         let given = self.0.schema.is_some().then(|| ValuesSeen::new(&schema));
-        Ok(Box::new(Set { schema, given, ranges, splits, limits: context.limits().clone() }))
+        let is_scanned = self.0.schema.is_none() && self.0.infer.is_none();
+        let (losses, limits) = (SeenLosses::default(), context.limits().clone());
+        Ok(Box::new(Set { schema, given, is_scanned, losses, ranges, splits, limits }))
     }
 }
 
@@ -62,6 +72,9 @@ struct Set {
     schema: SchemaRef,
     /// Of one that the user gave: then other keys are left out, and no loss.
     given: Option<ValuesSeen>,
+    /// Whether every line was read for the schema.
+    is_scanned: bool,
+    losses: SeenLosses,
     ranges: Vec<LineRange>,
     splits: Vec<Split>,
     limits: Limits,
@@ -85,11 +98,18 @@ impl RecordSet for Set {
         let range = self.ranges.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         // A key that the schema lacks would be lost; one that nobody asked for is not.
         let is_strict = self.given.is_none() && scan.columns.is_none();
-        stream::open(range, &self.schema, scan, is_strict, self.given.clone(), &self.limits)
+        let checks = Checks {
+            is_strict,
+            is_scanned: self.is_scanned,
+            seen: self.given.clone(),
+            losses: self.losses.clone(),
+        };
+        stream::open(range, &self.schema, scan, checks, &self.limits)
     }
 
     fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
-        self.given.iter().try_for_each(|given| given.losses(losses))
+        self.given.iter().try_for_each(|given| given.losses(losses))?;
+        self.losses.report(losses)
     }
 }
 

@@ -1,6 +1,6 @@
 //! How a whole file is compressed, which its first bytes say and not its name.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{Result, Source};
 
@@ -51,7 +51,7 @@ impl Codec {
     pub(crate) fn of_bytes(first: &[u8]) -> Self {
         if first.starts_with(&[0x1f, 0x8b, 8]) {
             Self::Gzip
-        } else if first.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        } else if first.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || begins_with_skippable_frame(first) {
             Self::Zstd
         } else {
             Self::Plain
@@ -78,10 +78,96 @@ impl Codec {
         Ok(match self {
             Self::Plain => Box::new(input),
             Self::Gzip => {
-                Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(256 << 10, input)))
+                let input = BufReader::with_capacity(256 << 10, input);
+                Box::new(gzip_members(input))
             }
             // Its own bound on a window, 128 MiB, is as good as any.
             Self::Zstd => Box::new(zstd::stream::read::Decoder::new(input)?),
         })
+    }
+}
+
+/// A frame of any content that a decoder of Zstandard skips: pzstd writes one before each frame of data.
+#[must_use]
+pub fn begins_with_skippable_frame(first: &[u8]) -> bool {
+    matches!(first, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
+}
+
+/// Decompresses the members of a gzip file, one after the other. Zeros behind a member are padding, as for gzip and Python.
+pub fn gzip_members(input: impl BufRead) -> impl Read {
+    GzipMembers(Some(flate2::bufread::GzDecoder::new(input)))
+}
+
+struct GzipMembers<R>(Option<flate2::bufread::GzDecoder<R>>);
+
+impl<R: BufRead> Read for GzipMembers<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.0 {
+            let len = member.read(buffer)?;
+            if len > 0 || buffer.is_empty() {
+                return Ok(len);
+            }
+            let input = self.0.take().map(flate2::bufread::GzDecoder::into_inner);
+            self.0 = input.map(next_member).transpose()?.flatten();
+        }
+        Ok(0)
+    }
+}
+
+/// The member behind any zeros.
+fn next_member<R: BufRead>(mut input: R) -> io::Result<Option<flate2::bufread::GzDecoder<R>>> {
+    loop {
+        let filled = input.fill_buf()?;
+        if filled.is_empty() {
+            return Ok(None);
+        }
+        let zeros = filled.iter().take_while(|&&byte| byte == 0).count();
+        let is_at_member = zeros < filled.len();
+        input.consume(zeros);
+        if is_at_member {
+            return Ok(Some(flate2::bufread::GzDecoder::new(input)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use std::io::Write;
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut member = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        member.write_all(text).unwrap();
+        member.finish().unwrap()
+    }
+
+    fn text(bytes: Vec<u8>) -> io::Result<String> {
+        let mut text = String::new();
+        Codec::of_bytes(&bytes).decompressed(io::Cursor::new(bytes))?.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    #[test]
+    fn padding_and_skippable_frames_hold_nothing() {
+        let zeros = vec![0; 600 << 10];
+        let skippable = b"\x5f\x2a\x4d\x18\x04\0\0\0abcd";
+        let zstd = zstd::bulk::compress(b"ab", 1).unwrap();
+        for (parts, expected) in [
+            (vec![gzip(b"a"), gzip(b"b")], "ab"),
+            (vec![gzip(b"ab"), zeros.clone()], "ab"),
+            (vec![gzip(b"a"), vec![0], gzip(b"b"), zeros], "ab"),
+            (vec![gzip(b""), gzip(b"ab")], "ab"),
+            (vec![zstd.clone()], "ab"),
+            (vec![skippable.to_vec(), zstd.clone(), skippable.to_vec(), zstd.clone()], "abab"),
+            (vec![zstd, skippable.to_vec()], "ab"),
+            (vec![skippable.to_vec()], ""),
+        ] {
+            assert_eq!(text(parts.concat()).unwrap(), expected);
+        }
+        for parts in [vec![gzip(b"a"), b"x".to_vec()], vec![gzip(b"a"), gzip(b"b")[..9].to_vec()]] {
+            assert!(text(parts.concat()).is_err());
+        }
     }
 }

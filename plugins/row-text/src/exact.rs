@@ -50,6 +50,61 @@ fn has_digit(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
+/// Why [`loses_digits`] is a loss, for a column.
+pub const LOST_DIGITS: &str = "numbers with more digits than a 64-bit float holds are rounded: -i schema=FILE can give the column another type";
+
+/// Significant digits that a float of 64 bits always holds, unless it is close to 0.
+const ALWAYS_HELD: usize = 15;
+/// Significant digits that a float of 64 bits has at most.
+const MOST_DIGITS: usize = 767;
+
+/// Whether a float of 64 bits holds other digits than the number that it was read from: printed with as many digits, it is
+/// another number.
+#[must_use]
+pub fn loses_digits(text: &str, value: f64) -> bool {
+    if !value.is_finite() || (value.is_normal() && text.len() <= ALWAYS_HELD) {
+        return false;
+    }
+    let text = text.trim_start_matches(['+', '-']);
+    let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    if value == 0.0 {
+        return number.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+    }
+    let fraction = number.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let digits: Vec<u8> =
+        number.bytes().filter(|byte| *byte != b'.').skip_while(|byte| *byte == b'0').collect();
+    let zeros = digits.iter().rev().take_while(|digit| **digit == b'0').count();
+    let digits = &digits[..digits.len() - zeros];
+    if digits.is_empty() || (value.is_normal() && digits.len() <= ALWAYS_HELD) {
+        return false;
+    }
+    if digits.len() > MOST_DIGITS {
+        return true;
+    }
+    let places = exponent.parse::<i64>().ok().map(|exponent| fraction as i64 - zeros as i64 - exponent);
+    if let Some(lost) = places.and_then(|places| is_rounded(digits, places, value.abs())) {
+        return lost;
+    }
+    let printed = format!("{:.*e}", digits.len() - 1, value.abs());
+    let printed = printed.split_once('e').map_or(&*printed, |(number, _)| number);
+    !printed.bytes().filter(|byte| *byte != b'.').eq(digits.iter().copied())
+}
+
+/// Whether a float differs from a number of up to 17 digits by more than half of the last one. `places`: how many of
+/// the digits are behind the point. `None` where that takes more than 128 bits.
+fn is_rounded(digits: &[u8], places: i64, value: f64) -> Option<bool> {
+    let bits = value.to_bits();
+    let exponent = i64::try_from(bits >> 52).ok()?;
+    let shift = u32::try_from(1075 - exponent).ok().filter(|shift| *shift <= 70)?;
+    let scale = 10_u128.pow(u32::try_from(places).ok().filter(|places| *places <= 22)?);
+    if digits.len() > 17 || exponent == 0 {
+        return None;
+    }
+    let number = std::str::from_utf8(digits).ok()?.parse::<u128>().ok()? << shift;
+    let held = u128::from((bits & ((1 << 52) - 1)) | (1 << 52)) * scale;
+    Some(number.abs_diff(held) > 1 << shift >> 1)
+}
+
 /// The type whose texts can be parsed in place of one whose zone has a name, since the library knows no zones by name: the
 /// moments are the same.
 #[must_use]
@@ -133,6 +188,60 @@ mod tests {
             ("12:34:56.7891", &DataType::Time32(TimeUnit::Millisecond), false),
         ] {
             assert_eq!(is_exact(text, data_type), expected, "{text} {data_type}");
+        }
+    }
+
+    #[test]
+    fn digits_that_a_float_does_not_hold_are_lost() {
+        for (text, expected) in [
+            ("0", false),
+            ("-0.0e-400", false),
+            ("0.1", false),
+            ("123456789.125", false),
+            ("1.50000000000000000000000", false),
+            ("100000000000000000000000", false),
+            ("0.8444218515250481", false),
+            ("0.12345678955888748", false),
+            ("-2.2250738585072014e-308", false),
+            ("5e-324", false),
+            ("4.9406564584124654e-324", false),
+            ("1.7976931348623157e308", false),
+            ("0.1000000000000000055511151231257827", false),
+            ("9007199254740993", true),
+            ("9007199254740992", false),
+            ("9007199254740993.5", true),
+            ("123456789012345678.25", true),
+            ("0.12345678901234567890", true),
+            ("1e-400", true),
+            ("1.1e-323", true),
+            ("3.14159265358979323846", true),
+        ] {
+            assert_eq!(loses_digits(text, text.parse().unwrap_or(f64::NAN)), expected, "{text}");
+        }
+        let long = format!("0.{}", "1".repeat(100_000));
+        assert!(loses_digits(&long, 1.0 / 9.0));
+    }
+
+    #[test]
+    fn what_a_float_prints_is_held() {
+        // A generator of Lehmer: every float comes back from its shortest digits, and from 17.
+        let mut state = 1_u64;
+        for _ in 0..20_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            for value in [f64::from_bits(state), (state >> 11) as f64 / (1_u64 << 53) as f64] {
+                let Some(value) = Some(value).filter(|value| value.is_finite()) else { continue };
+                for text in [format!("{value}"), format!("{value:e}"), format!("{value:.16e}")] {
+                    assert!(!loses_digits(&text, value), "{text}");
+                }
+            }
+            let digits = (state >> 4) % 90_000_000_000_000_000 + 10_000_000_000_000_001;
+            let value = format!("0.{digits}").parse::<f64>().unwrap_or(f64::NAN);
+            let printed = format!("{value:.16e}").replace('.', "");
+            let held = printed.starts_with(&digits.to_string());
+            if digits % 10 == 0 {
+                continue;
+            }
+            assert_eq!(loses_digits(&format!("0.{digits}"), value), !held, "{digits}");
         }
     }
 

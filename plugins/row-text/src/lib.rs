@@ -7,8 +7,10 @@ pub mod json;
 
 mod codec;
 mod compression;
+mod seen_losses;
 mod text_file;
 
-pub use codec::{beginning, uncompressed_name, with_suffixes};
+pub use codec::{beginning, begins_with_skippable_frame, gzip_members, uncompressed_name, with_suffixes};
 pub use compression::{Compression, CompressionOptions};
+pub use seen_losses::SeenLosses;
 pub use text_file::TextFile;

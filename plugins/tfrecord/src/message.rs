@@ -294,34 +294,64 @@ pub(crate) fn count(kind: Kind, list: &[u8]) -> Result<u64, Broken> {
     Ok(count)
 }
 
-/// Whether a record is a message of that kind and has no field that the message does not, down to
-/// the lists: other messages happen to fit, but for their other fields.
-pub(crate) fn is_exactly(record: &[u8], message: MessageKind) -> Result<bool, Broken> {
-    let most = if message == MessageKind::Sequence { 2 } else { 1 };
-    let mut is_exact = only_messages(record, most)?;
-    entries::<Broken>(record, message, |part, entry| {
-        is_exact &= std::str::from_utf8(entry.key).is_ok() && entry.value.is_one();
-        entry.value.each(|piece| {
-            let check = |feature: &[u8], is_exact: &mut bool| {
-                *is_exact &= only_messages(feature, 3)?;
-                lists(feature, |kind, list| count(kind, list).map(drop))
-            };
-            if part == Part::Features {
-                return check(piece, &mut is_exact);
-            }
-            is_exact &= only_messages(piece, 1)?;
-            Pieces::fields(1, piece).each(|feature| check(feature, &mut is_exact))
-        })
-    })?;
-    Ok(is_exact)
+/// How well a record fits a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fit {
+    /// It is something else.
+    No,
+    /// It has features, and fields beside them that the message does not have.
+    WithOthers,
+    /// It has no other fields.
+    Exact,
 }
 
-/// Whether all fields of a message have numbers up to `most` and hold messages.
-fn only_messages(message: &[u8], most: u32) -> Result<bool, Broken> {
+/// How well a record fits a message of that kind, down to the lists. TensorFlow skips fields that it does not know, and
+/// takes those of a map's entry in any order; other messages mostly differ in a field that this one has.
+///
+/// # Errors
+/// Returns an error for a record that is not a message.
+pub(crate) fn fit(record: &[u8], message: MessageKind) -> Result<Fit, Broken> {
+    let most = if message == MessageKind::Sequence { 2 } else { 1 };
+    let mut fit = only_messages(record, most)?;
+    let (mut features, mut has_lists) = (0_u64, false);
+    entries::<Broken>(record, message, |part, entry| {
+        if std::str::from_utf8(entry.key).is_err() {
+            fit = Fit::No;
+        }
+        if !entry.value.is_one() {
+            fit = fit.min(only_messages(entry.value.bytes, 2)?);
+        }
+        entry.value.each(|piece| {
+            let mut check = |feature: &[u8], fit: &mut Fit| {
+                *fit = (*fit).min(only_messages(feature, 3)?);
+                lists(feature, |kind, list| {
+                    features += 1;
+                    count(kind, list).map(drop)
+                })
+            };
+            if part == Part::Features {
+                return check(piece, &mut fit);
+            }
+            has_lists = true;
+            fit = fit.min(only_messages(piece, 1)?);
+            Pieces::fields(1, piece).each(|feature| check(feature, &mut fit))
+        })
+    })?;
+    // Without a feature, nothing but the fields tells; without a list of them, a SequenceExample is an Example.
+    let is_told = features > 0 && (message == MessageKind::Example || has_lists);
+    Ok(if fit == Fit::WithOthers && !is_told { Fit::No } else { fit })
+}
+
+/// How well a message fits one whose fields have numbers up to `most` and hold messages.
+fn only_messages(message: &[u8], most: u32) -> Result<Fit, Broken> {
     let mut fields = Fields(message);
-    let mut only = true;
+    let mut fit = Fit::Exact;
     while let Some((number, value)) = fields.next()? {
-        only &= number <= most && matches!(value, Value::Len(_));
+        fit = fit.min(match value {
+            Value::Len(_) if number <= most => Fit::Exact,
+            _ if number <= most => Fit::No,
+            _ => Fit::WithOthers,
+        });
     }
-    Ok(only)
+    Ok(fit)
 }

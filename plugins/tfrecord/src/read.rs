@@ -170,6 +170,13 @@ impl Opening<'_> {
             (_, Some(SchemaFile { message, .. })) => *message,
             (Decode::Auto, None) => match self.guess_message()? {
                 MessageGuess::Message(message) => Some(message),
+                MessageGuess::WithOthers(message) => {
+                    self.context.note(
+                        "a record has fields that tf.train.Example does not have, which are skipped, as TensorFlow \
+                         does: -i decode=raw reads the records as bytes",
+                    );
+                    Some(message)
+                }
                 MessageGuess::Bytes => None,
                 MessageGuess::NoRecords => Some(MessageKind::Example),
             },

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
+use tensorferry_row_text::{begins_with_skippable_frame, gzip_members};
 use tensorferry_sdk::records::FileCursor;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
@@ -27,6 +28,7 @@ impl Codec {
         match first {
             [0x1f, 0x8b, 8, ..] => Ok(Self::Gzip),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Ok(Self::Zstd),
+            _ if begins_with_skippable_frame(first) => Ok(Self::Zstd),
             [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', ..] => named("bzip2"),
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => named("xz"),
             _ => Ok(Self::Plain),
@@ -79,7 +81,7 @@ impl Input {
         let len = source.len(file);
         let reader: Box<dyn Read + Send> = match codec {
             Codec::Zstd => Box::new(zstd::stream::read::Decoder::new(bytes)?),
-            _ => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(256 << 10, bytes))),
+            _ => Box::new(gzip_members(BufReader::with_capacity(256 << 10, bytes))),
         };
         Ok(Self::Compressed(Decompressed {
             name: name.to_owned(),

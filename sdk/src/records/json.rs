@@ -5,17 +5,20 @@
 //! | bytes | a text in base64 |
 //! | a float that is no number | a text, or a word of Python's `json` |
 //! | a timestamp | ISO 8601, one with a zone in UTC |
+//! | a date, time of day or duration | ISO 8601, as [`value_text`](super::value_text) prints it |
 //! | a union | the value alone |
 //! | others | as `arrow-json` writes them |
 
+use super::value_text::OwnTexts;
 use crate::{Error, Result};
+use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use arrow_array::temporal_conversions::as_datetime;
 use arrow_array::types::{
     ArrowTimestampType, Float16Type, Float32Type, Float64Type, TimestampMicrosecondType,
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
-use arrow_array::{Array, UnionArray};
+use arrow_array::{Array, RecordBatch, UnionArray};
 use arrow_json::writer::{NullableEncoder, make_encoder};
 use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
 use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
@@ -63,9 +66,35 @@ impl JsonEncoders {
     /// Unsupported.
     pub fn check(&self) -> Result<()> {
         if self.has_no_text.load(Ordering::Relaxed) {
-            return Err(Error::unsupported("a timestamp beyond the years that have a text"));
+            return Err(Error::unsupported(
+                "a date or time is out of the range that can be written as text: cast the column to a number, or drop it",
+            ));
         }
         Ok(())
+    }
+
+    /// As [`check`](Self::check), after these rows were encoded.
+    ///
+    /// # Errors
+    /// Unsupported, naming the column.
+    pub fn check_batch(&self, batch: &RecordBatch) -> Result<()> {
+        let Err(error) = self.check() else { return Ok(()) };
+        let is_culprit = |(field, column): &(&FieldRef, &ArrayRef)| {
+            let own = Self::new(self.non_numbers);
+            let options = own.options(true);
+            let Ok(mut encoder) = make_encoder(field, column, &options) else { return false };
+            let mut text = Vec::new();
+            for row in (0..column.len()).filter(|row| !encoder.is_null(*row)).collect::<Vec<_>>() {
+                text.clear();
+                encoder.encode(row, &mut text);
+            }
+            own.check().is_err()
+        };
+        let culprit = batch.schema_ref().fields().iter().zip(batch.columns()).find(is_culprit);
+        Err(match culprit {
+            Some((field, _)) => error.column(field.name()),
+            None => error,
+        })
     }
 
     /// A timestamp as ISO 8601 writes it, one with a zone in UTC: the library knows no zones by name, and
@@ -78,6 +107,44 @@ impl JsonEncoders {
             None => has_no_text.store(true, Ordering::Relaxed),
         }))
     }
+
+    fn text<'a>(&self, texts: OwnTexts<'a>) -> Box<dyn Encoder + 'a> {
+        let has_no_text = self.has_no_text.clone();
+        Box::new(FnEncoder(move |row, out: &mut Vec<u8>| {
+            let mut text = String::with_capacity(32);
+            if texts.write(row, &mut text).is_err() {
+                has_no_text.store(true, Ordering::Relaxed);
+            }
+            out.push(b'"');
+            out.extend_from_slice(text.as_bytes());
+            out.push(b'"');
+        }))
+    }
+}
+
+/// The texts of a column's values, null among them.
+///
+/// # Errors
+/// Unsupported, naming the column: there is no text for one.
+pub fn json_texts(field: &FieldRef, array: &dyn Array, non_numbers: NonNumbers) -> Result<Vec<Vec<u8>>> {
+    let encoders = JsonEncoders::new(non_numbers);
+    let options = encoders.options(true);
+    let refused = |error: ArrowError| {
+        Error::unsupported(error.to_string()).context("JSON cannot say this").column(field.name())
+    };
+    let mut encoder = make_encoder(field, array, &options).map_err(refused)?;
+    let text = |row| {
+        let mut text = Vec::new();
+        if encoder.is_null(row) {
+            text.extend_from_slice(b"null");
+        } else {
+            encoder.encode(row, &mut text);
+        }
+        text
+    };
+    let texts = (0..array.len()).map(text).collect();
+    encoders.check().map_err(|error| error.column(field.name()))?;
+    Ok(texts)
 }
 
 impl EncoderFactory for JsonEncoders {
@@ -114,6 +181,14 @@ impl EncoderFactory for JsonEncoders {
                     TimeUnit::Nanosecond => self.time::<TimestampNanosecondType>(array, is_utc),
                 }
             }
+            DataType::Date32
+            | DataType::Date64
+            | DataType::Time32(_)
+            | DataType::Time64(_)
+            | DataType::Duration(_) => match OwnTexts::new(array) {
+                Some(texts) => self.text(texts),
+                None => return Ok(None),
+            },
             DataType::Union(fields, _) => {
                 let union = array.as_union();
                 let of = |(id, field): (i8, &'a FieldRef)| {
@@ -207,7 +282,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use arrow_array::{ArrayRef, BinaryArray, Float64Array, StructArray, TimestampSecondArray};
+    use arrow_array::{BinaryArray, Float64Array, StructArray, Time32SecondArray, TimestampSecondArray};
     use arrow_schema::Field;
 
     fn texts(array: &ArrayRef, non_numbers: NonNumbers) -> Vec<String> {
@@ -243,11 +318,24 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_has_no_text_is_an_error() {
-        let encoders = JsonEncoders::new(NonNumbers::Quoted);
-        let array: ArrayRef = Arc::new(TimestampSecondArray::from(vec![i64::MAX]));
-        let (field, options) = (field_of("t", &array), encoders.options(true));
-        make_encoder(&field, &array, &options).unwrap().encode(0, &mut Vec::new());
-        assert!(encoders.check().is_err());
+    fn a_time_that_has_no_text_is_an_error_with_its_column() {
+        let times: [ArrayRef; 2] = [
+            Arc::new(TimestampSecondArray::from(vec![0, i64::MAX])),
+            Arc::new(Time32SecondArray::from(vec![0, 86_400])),
+        ];
+        for array in times {
+            let inner = StructArray::from(vec![(field_of("item", &array), array.clone())]);
+            let columns: [(&str, ArrayRef, bool); 2] =
+                [("a", Arc::new(Time32SecondArray::from(vec![0, 1])), true), ("t", Arc::new(inner), true)];
+            let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+            let encoders = JsonEncoders::new(NonNumbers::Quoted);
+            let options = encoders.options(true);
+            let fields = batch.schema();
+            for (field, column) in fields.fields().iter().zip(batch.columns()) {
+                make_encoder(field, column, &options).unwrap().encode(1, &mut Vec::new());
+            }
+            let error = encoders.check_batch(&batch).unwrap_err();
+            assert!(error.to_string().contains("column \"t\""), "{error}");
+        }
     }
 }

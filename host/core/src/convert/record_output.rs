@@ -14,16 +14,20 @@ use crate::read::context::ReadContext;
 use crate::read::file_group::{SCHEMA, takes_schema};
 use crate::read::identity::FileIdentity;
 use crate::receipt::Receipt;
-use crate::records::checksum::{ComparedTypes, RowsChecksum, checksum, compared_types, is_of_bytes};
+use crate::records::checksum::{ComparedTypes, RowsChecksum, as_json, checksum, compared_types, is_of_bytes};
 use crate::records::digest::{RowHasher, hashed};
+use crate::records::encoding::is_text;
+use crate::records::flow::from_fn;
 use crate::records::held::left_behind;
 use crate::records::rows;
 use crate::records::schema_file::schema_file;
 use crate::records::steps::Origin;
 use crate::records::write::write;
 use crate::write::shard_tag::with_tag;
-use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tensorferry_sdk::records::json::NonNumbers;
 use tensorferry_sdk::records::{RecordPlan, RecordWriter};
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, Purpose, Result, Role, Side, arrow_schema};
 
@@ -158,12 +162,12 @@ impl<'a> RecordOutput<'a> {
         report.planned(files, &self.context.target, self.context.started, self.context.session)
     }
 
-    /// Reads what was written back, with these options, and compares the columns of `sent`; gives the names of
+    /// Reads what was written back, with these options, and compares the columns of `schema`; gives the names of
     /// those that cannot be compared.
     fn compare_back(
         &self,
         stage: &Staging,
-        sent: &Schema,
+        schema: &Schema,
         options: &[(String, String)],
         losses: &[Loss],
     ) -> Result<Vec<String>> {
@@ -175,7 +179,7 @@ impl<'a> RecordOutput<'a> {
         let written = stage.written("", entry, session)?;
         let reading = ReadContext::new(session, Purpose::COMPARE);
         let written = rows::open(&written, target.format, options, &reading)?;
-        let (compared, left_out) = compared_types(sent, &written.set.schema(), losses);
+        let (compared, mut left_out) = compared_types(schema, &written.set.schema(), losses);
         // Rows that are dealt over several files come back in another order.
         let ordered = files.len() == 1;
         let back = RecordInput::of_rows(&written, &[], session);
@@ -183,24 +187,72 @@ impl<'a> RecordOutput<'a> {
             let summed = |input: &RecordInput<'_>| input.flow(|flow| checksum(flow, compared, ordered));
             Ok([summed(self.input)?, summed(&back)?])
         };
-        let [sent, found] = both(&compared)?;
+        // A struct may have a type that the library does not cast.
+        let is_uncast = |error: &Error| error.kind() == ErrorKind::Unsupported;
+        let (sent, found, is_compared) = match both(&compared) {
+            Ok([sent, found]) => (sent, found, true),
+            Err(error) if is_uncast(&error) => {
+                let [sent, found] = both(&ComparedTypes::new())?;
+                (sent, found, false)
+            }
+            Err(error) => return Err(error),
+        };
         if sent.rows != found.rows {
             let error = Error::verification("what was written has another number of records");
             return Err(error.expected(sent.rows).found(found.rows));
         }
-        if sent != found {
+        let sent_type = |name: &str| schema.field_with_name(name).ok().map(|field| field.data_type());
+        let is_same = |compared: &ComparedTypes| match both(compared) {
+            Ok([sent, found]) => Ok(sent == found),
+            Err(error) if is_uncast(&error) => Ok(false),
+            Err(error) => Err(error),
+        };
+        if !is_compared || sent != found {
             let error = Error::verification("what was written are not the records that were read");
+            let mut same = ComparedTypes::new();
+            let count = compared.len();
             for column in compared {
-                let name = column.0.clone();
-                let [sent, found] = both(&ComparedTypes::from([column]))?;
-                if sent != found {
-                    return Err(error.column(name));
+                let alone = ComparedTypes::from([column.clone()]);
+                if is_same(&alone)? {
+                    same.extend(alone);
+                } else if !self.is_same_json(&back, (&column.0, &column.1), ordered) {
+                    let is_nested = sent_type(&column.0).is_some_and(DataType::is_nested);
+                    if !is_nested || !losses.iter().any(|loss| loss.what == column.0) {
+                        return Err(error.column(column.0));
+                    }
+                    left_out.push(column.0);
                 }
             }
-            return Err(error);
+            if same.len() == count || !is_same(&same)? {
+                return Err(error);
+            }
         }
         written.close()?;
         Ok(left_out)
+    }
+
+    /// Whether a column was read back as what its values are in JSON, or as values that are the same in JSON.
+    fn is_same_json(
+        &self,
+        back: &RecordInput<'_>,
+        (name, found): (&String, &DataType),
+        ordered: bool,
+    ) -> bool {
+        let compared = ComparedTypes::from([(name.clone(), DataType::LargeBinary)]);
+        let summed = |input: &RecordInput<'_>, words: Option<NonNumbers>| {
+            input.flow(|flow| {
+                let Some(words) = words else { return checksum(flow, &compared, ordered) };
+                let field = Field::new(name, DataType::LargeBinary, true);
+                let schema = Arc::new(Schema::new(vec![field]));
+                let next = || flow.next()?.map(|batch| as_json(&batch, name, words)).transpose();
+                checksum(&mut *from_fn(schema, next), &compared, ordered)
+            })
+        };
+        let (sent, found) = match is_text(found) {
+            true => (summed(self.input, Some(NonNumbers::Python)), summed(back, None)),
+            false => (summed(self.input, Some(NonNumbers::Quoted)), summed(back, Some(NonNumbers::Quoted))),
+        };
+        sent.is_ok_and(|sent| found.is_ok_and(|found| sent == found))
     }
 
     fn losses(&self) -> Result<Vec<Loss>> {

@@ -8,13 +8,15 @@ use arrow_array::types::{
     UInt32Type, UInt64Type,
 };
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, LargeBinaryArray, PrimitiveArray, make_array,
+    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, LargeBinaryArray, LargeStringArray, PrimitiveArray,
+    make_array,
 };
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_cast::display::array_value_to_string;
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType};
 use std::sync::Arc;
+use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
 /// 2^63.
@@ -25,6 +27,9 @@ const BEYOND_I64: f64 = 9_223_372_036_854_775_808.0;
 /// # Errors
 /// Types without a cast; if `strict`, a value that does not fit.
 pub(crate) fn cast(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef, ArrowError> {
+    if let Some(texts) = time_texts(array, to) {
+        return cast(&texts?, to, strict);
+    }
     match large_bytes(array, to).or_else(|| numbers(array, to)) {
         Some(cast) => Ok(cast),
         None => cast_with_options(array, to, &CastOptions { safe: !strict, ..CastOptions::default() }),
@@ -68,6 +73,24 @@ pub(crate) fn fraction(array: &ArrayRef, to: &DataType) -> Option<String> {
     };
     let text = |row| array_value_to_string(array, row).unwrap_or_default();
     found.map(text)
+}
+
+/// Dates, times of day and durations as the text that writers give them.
+fn time_texts(array: &ArrayRef, to: &DataType) -> Option<Result<ArrayRef, ArrowError>> {
+    use DataType::{Date32, Date64, Duration, LargeUtf8, Time32, Time64, Utf8, Utf8View};
+    if !matches!(array.data_type(), Date32 | Date64 | Time32(_) | Time64(_) | Duration(_))
+        || !matches!(to, Utf8 | LargeUtf8 | Utf8View)
+    {
+        return None;
+    }
+    let texts = ValueTexts::new(array).map(|texts| -> ArrayRef {
+        let text = |row: usize| {
+            let mut text = String::new();
+            (array.is_valid(row) && texts.write(row, &mut text).is_ok()).then_some(text)
+        };
+        Arc::new((0..array.len()).map(text).collect::<LargeStringArray>())
+    });
+    Some(texts)
 }
 
 fn item_type(list: &DataType) -> Option<&DataType> {

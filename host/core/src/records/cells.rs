@@ -5,10 +5,10 @@ use super::zones::in_known_zones;
 use crate::context::session::Session;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
-use arrow_cast::display::array_value_to_string;
 use arrow_schema::DataType;
 use std::fmt::Write;
 use tensorferry_sdk::records::type_text;
+use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{Context, Error, Result, arrow_array, arrow_schema};
 
 /// Bytes of a value that are shown.
@@ -111,7 +111,11 @@ fn push(array: &dyn Array, row: usize, most: usize, text: &mut String) {
                 let each = |place: usize, text: &mut String| push_or_null(&values, place, most, text);
                 push_some(values.len(), most, ('[', ']'), text, each);
             }
-            None => text.push_str(&array_value_to_string(array, row).unwrap_or_else(|_| "?".to_owned())),
+            None => {
+                if ValueTexts::new(array).and_then(|texts| texts.write(row, text)).is_err() {
+                    text.push('?');
+                }
+            }
         },
     }
 }

@@ -7,9 +7,12 @@
 use super::encoding::{RowEncoder, is_bytes, is_text, unfolded};
 use super::flow::Flow;
 use super::lists::{depth, leaf_type};
-use arrow_schema::{DataType, Schema};
+use arrow_array::{ArrayRef, LargeBinaryArray, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
 use std::collections::BTreeMap;
-use tensorferry_sdk::{Error, Loss, LossKind, Result, arrow_schema};
+use std::sync::Arc;
+use tensorferry_sdk::records::json::{NonNumbers, json_texts};
+use tensorferry_sdk::{Error, Loss, LossKind, Result, arrow_array, arrow_schema};
 
 /// What rows hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,6 +71,10 @@ fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
     if is_bytes(from) && is_text(to) && !is_bytes(to) {
         return None;
     }
+    // Lists in which only nulls were read may have had lists in the place of the nulls.
+    if *to == DataType::Null && !matches!(depth(found), 0) && depth(found) != depth(sent) {
+        return None;
+    }
     let to = if *to == DataType::Null { from } else { to };
     can_be_cast(from, to).then(|| to.clone())
 }
@@ -80,6 +87,21 @@ pub(crate) fn is_of_bytes(data_type: &DataType) -> bool {
 /// Whether values of one type can be compared as those of another.
 pub(super) fn can_be_cast(from: &DataType, to: &DataType) -> bool {
     from == to || *from == DataType::Null || arrow_cast::can_cast_types(from, to)
+}
+
+/// The rows of a flow with one column alone, as the texts of its values in JSON.
+///
+/// # Errors
+/// Unsupported, for values without a text.
+pub fn as_json(batch: &RecordBatch, name: &str, words: NonNumbers) -> Result<RecordBatch> {
+    let Ok(place) = batch.schema_ref().index_of(name) else {
+        return Err(Error::plugin("a column is missing from the rows").column(name));
+    };
+    let (field, column) = (batch.schema_ref().fields()[place].clone(), batch.column(place));
+    let texts = json_texts(&field, column, words)?;
+    let texts: ArrayRef = Arc::new(LargeBinaryArray::from_iter_values(texts));
+    let fields = vec![Field::new(name, DataType::LargeBinary, true)];
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), vec![texts]).map_err(|e| Error::plugin(e.to_string()))
 }
 
 /// The checksum of all rows of a flow. `ordered`: their order counts.

@@ -17,6 +17,7 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Schema};
 use serde_json::json;
 use std::fmt;
+use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 /// Characters of a value that are shown.
@@ -299,7 +300,12 @@ fn differing(a: &ArrayRef, b: &ArrayRef, compared: &DataType) -> Result<Vec<usiz
 fn shown(column: &ArrayRef, row: usize) -> Result<String, ArrowError> {
     let options = FormatOptions::default().with_null("null");
     let column = cast(&column.slice(row, 1), &in_known_zones(column.data_type()), false)?;
-    let text = ArrayFormatter::try_new(&column, &options)?.value(0).try_to_string()?;
+    let mut text = String::new();
+    if column.data_type().is_nested() || column.is_null(0) {
+        text = ArrayFormatter::try_new(&column, &options)?.value(0).to_string();
+    } else if ValueTexts::new(&column)?.write(0, &mut text).is_err() {
+        text.push('?');
+    }
     let mut cut: String = text.chars().take(MOST_SHOWN).flat_map(char::escape_default).collect();
     if text.chars().count() > MOST_SHOWN {
         cut.push_str("...");

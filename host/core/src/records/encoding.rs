@@ -214,7 +214,13 @@ fn cast_leaf(values: &ArrayRef, leaf: &DataType, strict: bool) -> Result<ArrayRe
         DataType::Timestamp(unit, Some(_)) => &DataType::Timestamp(*unit, Some("+00:00".into())),
         leaf => leaf,
     };
-    let from = in_known_zones(unfolded(values.data_type()));
+    let from = match in_known_zones(unfolded(values.data_type())) {
+        // Formats of text write the moment in UTC, whatever the zone.
+        DataType::Timestamp(unit, Some(_)) if is_text(leaf) => {
+            DataType::Timestamp(unit, Some("+00:00".into()))
+        }
+        from => from,
+    };
     let values = if from == *values.data_type() { values.clone() } else { cast(values, &from, strict)? };
     match (is_text(&from), is_text(leaf)) {
         (true, true) => Ok(values),

@@ -7,7 +7,7 @@ use crate::context::session::Session;
 use arrow_array::RecordBatch;
 use arrow_json::writer::LineDelimited;
 use arrow_json::{Writer, WriterBuilder};
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::sync::Arc;
 use tensorferry_sdk::records::json::{JsonEncoders, NonNumbers};
 use tensorferry_sdk::records::{Scan, from_stream};
@@ -16,7 +16,7 @@ use tensorferry_sdk::{ByteSink, Context, Error, Result, arrow_array};
 /// Writes the records, at most `limit`, in their order, one a line; gives how many they were.
 ///
 /// # Errors
-/// Whatever is wrong with the input; the records before it were written.
+/// Whatever is wrong with the input; the batches before it were written.
 pub fn write_lines(
     rows: &Rows<'_>,
     limit: Option<u64>,
@@ -81,7 +81,9 @@ pub fn write_flow(flow: &mut dyn Flow, output: &mut dyn Write, session: &Session
 
 /// Writes rows as objects.
 struct Objects<'a> {
-    writer: Writer<BufWriter<&'a mut dyn Write>, LineDelimited>,
+    output: &'a mut dyn Write,
+    /// The text of a batch.
+    writer: Writer<Vec<u8>, LineDelimited>,
     encoders: JsonEncoders,
 }
 
@@ -90,16 +92,25 @@ impl<'a> Objects<'a> {
         let encoders = JsonEncoders::new(NonNumbers::Quoted);
         let builder =
             WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(Arc::new(encoders.clone()));
-        Self { writer: builder.build(BufWriter::new(output)), encoders }
+        Self { output, writer: builder.build(Vec::new()), encoders }
     }
 
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.writer.write(batch).map_err(|e| Error::unsupported(e.to_string()))?;
-        self.encoders.check()
+        self.encoders.check_batch(batch)?;
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let text = self.writer.get_mut();
+        self.output.write_all(text)?;
+        text.clear();
+        Ok(())
     }
 
     fn finish(mut self) -> Result<()> {
-        self.writer.finish().map_err(|e| Error::io(e.to_string()))
+        self.writer.finish().map_err(|e| Error::io(e.to_string()))?;
+        self.flush()
     }
 }
 

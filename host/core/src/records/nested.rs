@@ -31,6 +31,17 @@ fn path(fields: &Fields, name: &str) -> Option<FieldPath> {
     })
 }
 
+/// The type of a field.
+pub(crate) fn data_type<'a>(schema: &'a Schema, path: &[usize]) -> Option<&'a DataType> {
+    let (&first, rest) = path.split_first()?;
+    let mut data_type = schema.fields().get(first)?.data_type();
+    for &place in rest {
+        let DataType::Struct(children) = data_type else { return None };
+        data_type = children.get(place)?.data_type();
+    }
+    Some(data_type)
+}
+
 /// The values of a field; they are missing where a struct above them is.
 ///
 /// # Errors

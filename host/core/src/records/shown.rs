@@ -4,12 +4,12 @@ use super::lists::leaf_type;
 use super::zones::in_known_zones;
 use arrow_array::make_array;
 use arrow_buffer::Buffer;
-use arrow_cast::display::array_value_to_string;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
+use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// What a number of a column stands for, as text; none for one that is no more than a number.
+/// What a number of a column stands for, as text. `None` for a plain number, and for a time without a text.
 #[must_use]
 pub fn shown(data_type: &DataType, number: i128) -> Option<String> {
     let data_type = in_known_zones(leaf_type(data_type));
@@ -19,7 +19,9 @@ pub fn shown(data_type: &DataType, number: i128) -> Option<String> {
     let bytes = number.to_le_bytes();
     let bytes = bytes.get(..data_type.primitive_width()?)?;
     let value = ArrayData::builder(data_type).len(1).add_buffer(Buffer::from(bytes)).build().ok()?;
-    array_value_to_string(make_array(value).as_ref(), 0).ok()
+    let (value, mut text) = (make_array(value), String::new());
+    ValueTexts::new(value.as_ref()).and_then(|texts| texts.write(0, &mut text)).ok()?;
+    Some(text)
 }
 
 #[cfg(test)]
@@ -39,5 +41,7 @@ mod tests {
         assert_eq!(shown(DataType::Decimal128(10, 2), -12345), "-123.45");
         assert_eq!(shown(DataType::Decimal32(5, 0), 7), "7");
         assert_eq!(shown(DataType::Int64, 7), "");
+        assert_eq!(shown(DataType::Date32, i32::MAX.into()), "+5881580-07-11");
+        assert_eq!(shown(DataType::Time64(TimeUnit::Microsecond), 86_400_000_000), "");
     }
 }

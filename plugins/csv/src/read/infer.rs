@@ -4,6 +4,7 @@ use super::rows::{Rows, Run};
 use crate::kind::Kind;
 use crate::options::ReadOptions;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tensorferry_row_text::exact;
 use tensorferry_sdk::{Context, Loss, LossKind, LossSink, Result};
 
 /// Bytes of a run: enough that one costs little, few enough that files are shared out.
@@ -32,8 +33,7 @@ pub(super) fn infer(
     *runs = parts;
     for (name, kind) in names.iter().zip(&all) {
         if matches!(kind, Kind::Float { beyond: true }) {
-            let why = "whole numbers of more than 53 bits among others are rounded: -i schema=FILE keeps them as text";
-            losses.loss(Loss::new(LossKind::Precision, name, why))?;
+            losses.loss(Loss::new(LossKind::Precision, name, exact::LOST_DIGITS))?;
         }
     }
     Ok(all)

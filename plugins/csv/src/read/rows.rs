@@ -111,23 +111,27 @@ impl Rows {
         })
     }
 
-    /// Goes past the header, where the run begins with one.
+    /// Goes past the header, where the run begins with one, and past empty lines before it.
     ///
     /// # Errors
     /// As of [`advance`](Self::advance).
     pub(super) fn skip_header(&mut self) -> Result<()> {
         if self.is_first && self.file.has_header {
-            self.advance()?;
+            self.advance_to(false)?;
         }
         Ok(())
     }
 
-    /// Goes to the next row that is not an empty line; whether there is one.
+    /// Goes to the next row; whether there is one. An empty line is a row where there is one column, and otherwise none.
     ///
     /// # Errors
     /// Malformed: a field in quotes that does not end as one, another number of fields; a limit, for a row that is too
     /// long; i/o.
     pub(super) fn advance(&mut self) -> Result<bool> {
+        self.advance_to(self.count == Some(1))
+    }
+
+    fn advance_to(&mut self, takes_empty: bool) -> Result<bool> {
         if self.is_first {
             self.skip_mark()?;
         }
@@ -166,7 +170,8 @@ impl Rows {
             if memory > self.most {
                 return Err(self.too_long());
             }
-            if matches!(&*self.fields, [only] if !only.is_quoted && only.text.is_empty()) {
+            let is_empty = matches!(&*self.fields, [only] if !only.is_quoted && only.text.is_empty());
+            if is_empty && !takes_empty {
                 continue;
             }
             return match self.count {

@@ -6,13 +6,15 @@ use arrow_cast::CastOptions;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
-use tensorferry_row_text::exact;
+use tensorferry_row_text::{SeenLosses, exact};
 use tensorferry_sdk::arrow_array::builder::{BinaryBuilder, StringBuilder};
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::types::Float64Type;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
 use tensorferry_sdk::arrow_array::{NullArray, StringArray};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, SchemaRef};
 use tensorferry_sdk::records::{Batched, Scan, stream_error, type_text};
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::{Error, LossKind, Result};
 
 /// Bytes of a batch, at most: the offsets of a column have 31 bits.
 const LONGEST: u64 = 1 << 30;
@@ -27,6 +29,7 @@ pub(super) fn open(
     places: &[usize],
     nulls: &[String],
     scan: &Scan,
+    losses: Option<SeenLosses>,
 ) -> Result<Batched> {
     let all = || (0..schema.fields().len()).collect();
     let wanted: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
@@ -37,6 +40,7 @@ pub(super) fn open(
         columns: wanted.iter().map(|place| (places[*place], StringBuilder::with_capacity(0, 0))).collect(),
         schema,
         nulls: nulls.to_vec(),
+        losses,
         lines: Vec::new(),
         skip: scan.first_row,
         left: scan.limit.unwrap_or(u64::MAX),
@@ -51,6 +55,7 @@ struct Stream {
     /// Of each column the field, and the texts.
     columns: Vec<(usize, StringBuilder)>,
     nulls: Vec<String>,
+    losses: Option<SeenLosses>,
     /// In which line each row begins, and where.
     lines: Vec<(u64, u64)>,
     /// Rows that are still to be gone past, and those that are wanted behind them.
@@ -100,7 +105,7 @@ impl Stream {
         }
         let mut columns = Vec::with_capacity(self.columns.len());
         for ((_, texts), field) in self.columns.iter_mut().zip(self.schema.fields()) {
-            columns.push(cast(texts.finish(), field).map_err(|(row, error)| {
+            columns.push(cast(texts.finish(), field, self.losses.as_ref()).map_err(|(row, error)| {
                 let (line, offset) = self.lines.get(row).copied().unwrap_or_default();
                 error.context(format!("line {line}")).offset(offset).column(field.name())
             })?);
@@ -112,7 +117,7 @@ impl Stream {
 }
 
 /// Texts as values of a type; or the row of the first that is none, and why.
-fn cast(texts: StringArray, field: &Field) -> Result<ArrayRef, (usize, Error)> {
+fn cast(texts: StringArray, field: &Field, losses: Option<&SeenLosses>) -> Result<ArrayRef, (usize, Error)> {
     let data_type = field.data_type();
     let wrong = |row: usize| {
         let error = Error::malformed(format!("a value of another type than its column: {HINT}"));
@@ -148,6 +153,11 @@ fn cast(texts: StringArray, field: &Field) -> Result<ArrayRef, (usize, Error)> {
     if all.null_count() != texts.null_count() {
         let row = (0..texts.len()).find(|row| texts.is_valid(*row) && all.is_null(*row));
         return Err(wrong(row.unwrap_or_default()));
+    }
+    if let (Some(losses), Some(floats)) = (losses, all.as_primitive_opt::<Float64Type>())
+        && (0..floats.len()).any(|row| exact::loses_digits(texts.value(row), floats.value(row)))
+    {
+        losses.add(field.name(), LossKind::Precision, exact::LOST_DIGITS);
     }
     match exact::overflowed(&all, |row| texts.value(row)) {
         Some(row) => Err(wrong(row)),

@@ -2,16 +2,15 @@
 
 use crate::dialect::Dialect;
 use crate::kind::Kind;
-use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use tensorferry_row_text::json::{self, NonNumbers};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
 use tensorferry_sdk::records::type_text;
+use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 
 /// How rows become lines.
@@ -98,10 +97,9 @@ impl Encoder {
                 let array = array.ok_or_else(|| Error::plugin("rows of another schema"))?;
                 arrays.push(column.plain_of(array)?);
             }
-            let options = FormatOptions::default();
             let mut values = Vec::with_capacity(self.columns.len());
             for (column, array) in self.columns.iter().zip(&arrays) {
-                values.push(column.values(array, &options)?);
+                values.push(column.values(array)?);
             }
             for row in 0..batch.num_rows() {
                 let columns = self.columns.iter().zip(&arrays).zip(&mut values).zip(&mut kinds);
@@ -255,13 +253,11 @@ impl Column {
         Ok(plain.map_err(|error| refused(&error))?.unwrap_or_else(|| array.clone()))
     }
 
-    fn values<'a>(&self, array: &'a ArrayRef, options: &'a FormatOptions<'a>) -> Result<Values<'a>> {
+    fn values<'a>(&self, array: &'a ArrayRef) -> Result<Values<'a>> {
         Ok(match self.form {
             Form::Text => Values::Text(array),
             Form::Base64 => Values::Base64(array),
-            Form::Shown => Values::Shown(
-                ArrayFormatter::try_new(array.as_ref(), options).map_err(|error| refused(&error))?,
-            ),
+            Form::Shown => Values::Shown(ValueTexts::new(array.as_ref()).map_err(|error| refused(&error))?),
             Form::Json => {
                 let texts = json::texts(&self.plain_field(), array.as_ref(), NonNumbers::Quoted)?;
                 let text = |text| String::from_utf8(text).map_err(|_| Error::plugin("JSON that is no text"));
@@ -275,7 +271,7 @@ impl Column {
 enum Values<'a> {
     Text(&'a ArrayRef),
     Base64(&'a ArrayRef),
-    Shown(ArrayFormatter<'a>),
+    Shown(ValueTexts<'a>),
     Json(Vec<String>),
 }
 
@@ -300,8 +296,7 @@ impl Values<'_> {
                 STANDARD.encode_string(bytes, cell);
             }
             Self::Shown(shown) => {
-                let value = shown.value(row).try_to_string().map_err(|error| refused(&error))?;
-                write!(cell, "{value}").map_err(|_| Error::plugin("a value without a text"))?;
+                shown.write(row, cell).map_err(|error| refused(&error))?;
             }
         }
         Ok(cell)

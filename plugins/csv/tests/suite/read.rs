@@ -55,6 +55,43 @@ fn marks_line_ends_quotes_and_blank_lines_are_what_they_are() {
 }
 
 #[test]
+fn an_empty_line_is_a_null_of_the_only_column() {
+    for (text, expected) in [
+        ("a\n1\n\n3\n", vec![Some("1"), None, Some("3")]),
+        ("\n\na\r\n1\r\n\r\n\r\n3", vec![Some("1"), None, None, Some("3")]),
+        ("a\n\n1\n\n", vec![None, Some("1"), None]),
+        ("a\n\n\n", vec![None, None]),
+        ("a\n1\n\"\"\n", vec![Some("1"), None]),
+        ("a\n", vec![]),
+    ] {
+        for given in [&[][..], &[("infer", "1")], &[("schema", "schema.json")]] {
+            let rows = read_with(text, given, r#"{"a": "int64"}"#);
+            let Ok(rows) = rows else { continue };
+            let found = arrow_cast::cast(rows.column(0), &DataType::Utf8).unwrap();
+            assert_eq!(found.as_string::<i32>(), &StringArray::from(expected.clone()), "{text:?} {given:?}");
+        }
+    }
+    let rows = read_with("\n1\n\n", &[("header", "false")], "{}").unwrap();
+    assert_eq!(rows.column(0).as_primitive::<Int64Type>(), &Int64Array::from(vec![None, Some(1), None]));
+}
+
+#[test]
+fn floats_in_other_words_are_floats_and_lost_digits_are_told() {
+    let text = "x,y\nnan,1\nInfinity,nan\n-inf,Inf\n1.5,-Infinity\n+inf,-nan\nINF,NAN\n";
+    let rows = read(text).unwrap();
+    assert!(types(&rows).iter().all(|(_, of)| *of == DataType::Float64));
+    let x = rows.column(0).as_primitive::<Float64Type>();
+    assert!(x.value(0).is_nan() && x.value(4) == f64::INFINITY && x.value(2) == f64::NEG_INFINITY);
+    for given in [&[][..], &[("infer", "1")], &[("schema", "schema.json")]] {
+        let source = MemorySource::file("in.csv", "price\n0.5\n123456789012345678.25\n");
+        let set = open(source, given, r#"{"price": "float64"}"#).unwrap();
+        records::read(&*set, &Batches::default()).unwrap();
+        let losses = set.losses().unwrap();
+        assert_eq!((losses.len(), losses[0].kind, &*losses[0].what), (1, LossKind::Precision, "price"));
+    }
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_its_line() {
     for (text, said) in [
         ("a,b\n1,2\n3\n", ["line 3", "expected 2 fields, found 1"]),

@@ -3,13 +3,18 @@
 use arrow_json::reader::{ArrayDecoder, DecoderContext, DecoderFactory, Tape, TapeElement};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use std::collections::HashMap;
 use std::sync::Arc;
-use tensorferry_row_text::exact;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tensorferry_row_text::{SeenLosses, exact};
+use tensorferry_sdk::LossKind;
 use tensorferry_sdk::arrow_array::builder::{
     BinaryBuilder, BinaryViewBuilder, FixedSizeBinaryBuilder, LargeBinaryBuilder,
 };
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::types::Float64Type;
 use tensorferry_sdk::arrow_array::{Array as _, ArrayRef, make_array, new_null_array};
-use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Fields, SchemaRef};
 
 /// The most that a float counts to without a gap.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
@@ -18,7 +23,30 @@ const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 /// a value not at all, where it would cut the value off. A column that no row of a batch has costs nothing
 /// for each row.
 #[derive(Debug)]
-pub(super) struct ExactDecoders;
+pub(super) struct ExactDecoders {
+    schema: SchemaRef,
+    losses: SeenLosses,
+    looks_at_keys: bool,
+    /// How many columns have decoders, or are given them: the library makes them in their order, each with all that is in it.
+    columns: AtomicUsize,
+}
+
+impl ExactDecoders {
+    /// For the columns of a schema. `looks_at_keys`: the keys of objects may be other ones than those of the schema.
+    pub(super) fn new(schema: &SchemaRef, losses: SeenLosses, looks_at_keys: bool) -> Self {
+        Self { schema: schema.clone(), losses, looks_at_keys, columns: AtomicUsize::new(0) }
+    }
+
+    /// The column that a field is, or is in; none for the rows themselves.
+    fn column(&self, field: &FieldRef) -> Option<String> {
+        let fields = self.schema.fields();
+        let begun = self.columns.load(Ordering::Relaxed);
+        let is_next = fields.get(begun).is_some_and(|next| Arc::ptr_eq(next, field));
+        let begun = begun + usize::from(is_next);
+        self.columns.store(begun, Ordering::Relaxed);
+        Some(fields.get(begun.checked_sub(1)?)?.name().clone())
+    }
+}
 
 impl DecoderFactory for ExactDecoders {
     fn make_default_decoder(
@@ -28,6 +56,7 @@ impl DecoderFactory for ExactDecoders {
         is_nullable: bool,
     ) -> Result<Option<Box<dyn ArrayDecoder>>, ArrowError> {
         let data_type = field.data_type().clone();
+        let column = self.column(field);
         let is_bytes = matches!(
             data_type,
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_)
@@ -42,7 +71,15 @@ impl DecoderFactory for ExactDecoders {
                 }
                 None => context.make_builtin_decoder(field, is_nullable)?,
             };
-            Box::new(ExactDecoder { builtin, data_type })
+            let losses = column.map(|column| (column, self.losses.clone()));
+            Box::new(ExactDecoder { builtin, data_type, losses })
+        } else if let (DataType::Struct(fields), true) = (&data_type, self.looks_at_keys) {
+            Box::new(KeysDecoder::new(
+                context.make_builtin_decoder(field, is_nullable)?,
+                fields,
+                column,
+                self.losses.clone(),
+            ))
         } else {
             context.make_builtin_decoder(field, is_nullable)?
         };
@@ -78,6 +115,8 @@ impl ArrayDecoder for RareDecoder {
 struct ExactDecoder {
     builtin: Box<dyn ArrayDecoder>,
     data_type: DataType,
+    /// The column, and what is lost of it.
+    losses: Option<(String, SeenLosses)>,
 }
 
 impl ExactDecoder {
@@ -120,11 +159,68 @@ impl ArrayDecoder for ExactDecoder {
         if let Some(row) = exact::overflowed(&values, of_row) {
             return Err(self.refused(of_row(row)));
         }
+        if let (Some(floats), Some((column, losses))) =
+            (values.as_primitive_opt::<Float64Type>(), &self.losses)
+            && (0..floats.len()).any(|row| exact::loses_digits(of_row(row), floats.value(row)))
+        {
+            losses.add(column, LossKind::Precision, exact::LOST_DIGITS);
+        }
         if values.data_type() == &self.data_type {
             return Ok(values);
         }
         // The same moments, under the name of their zone.
         Ok(make_array(values.to_data().into_builder().data_type(self.data_type.clone()).build()?))
+    }
+}
+
+/// Objects, whose keys may be others than those of the schema, or repeat.
+struct KeysDecoder {
+    builtin: Box<dyn ArrayDecoder>,
+    keys: Vec<String>,
+    places: HashMap<String, usize>,
+    /// None for the rows themselves.
+    column: Option<String>,
+    losses: SeenLosses,
+    /// For each key the last object that had it, from 1.
+    last: Vec<usize>,
+}
+
+impl KeysDecoder {
+    fn new(
+        builtin: Box<dyn ArrayDecoder>,
+        fields: &Fields,
+        column: Option<String>,
+        losses: SeenLosses,
+    ) -> Self {
+        let keys: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
+        let places = keys.iter().cloned().zip(0..).collect();
+        let last = vec![0; keys.len()];
+        Self { builtin, keys, places, column, losses, last }
+    }
+}
+
+impl ArrayDecoder for KeysDecoder {
+    fn decode(&mut self, tape: &Tape<'_>, pos: &[u32]) -> Result<ArrayRef, ArrowError> {
+        self.last.fill(0);
+        for (object, &place) in (1..).zip(pos) {
+            let TapeElement::StartObject(end) = tape.get(place) else { continue };
+            let (mut at, mut found) = (place + 1, 0);
+            while at < end {
+                let TapeElement::String(key) = tape.get(at) else { break };
+                if let Some(&key) = self.places.get(tape.get_string(key)) {
+                    if self.last[key] == object {
+                        self.losses.add(&self.keys[key], LossKind::Record, super::REPEATED_KEY);
+                    } else {
+                        (self.last[key], found) = (object, found + 1);
+                    }
+                }
+                at = tape.next(at + 1, "field value")?;
+            }
+            if let Some(column) = self.column.as_ref().filter(|_| found < self.keys.len()) {
+                self.losses.add(column, LossKind::Record, super::ABSENT_KEYS);
+            }
+        }
+        self.builtin.decode(tape, pos)
     }
 }
 

@@ -4,9 +4,8 @@ use super::blocks::Blocks;
 use super::fault;
 use super::line_range::LineRange;
 use super::number_text;
-use super::value_type::{Conflict, LineNotes, TypeSeed, ValueType};
+use super::value_type::{Conflict, LineNotes, Objects, TypeSeed, ValueType};
 use crate::MOST_LEVELS;
-use indexmap::IndexMap;
 use serde::de::DeserializeSeed;
 use serde_json::Deserializer;
 use serde_json::value::RawValue;
@@ -70,9 +69,8 @@ pub(super) fn infer(ranges: &mut [LineRange], most: Option<u64>, context: &dyn C
             }
         }
     }
-    let why = "objects with this key more than once: of its values the last one is read";
     let mut losses: Vec<Loss> =
-        repeated.into_iter().map(|key| Loss::new(LossKind::Record, key, why)).collect();
+        repeated.into_iter().map(|key| Loss::new(LossKind::Record, key, super::REPEATED_KEY)).collect();
     let fields = all.fields("", &mut losses);
     if let Some(field) = fields.iter().find(|field| is_too_wide(&all, field.name())) {
         return Err(Error::unsupported("integers of more than 76 digits").column(field.name()));
@@ -81,7 +79,7 @@ pub(super) fn infer(ranges: &mut [LineRange], most: Option<u64>, context: &dyn C
 }
 
 fn object() -> ValueType {
-    ValueType::Object(IndexMap::new())
+    ValueType::Object(Objects::default())
 }
 
 fn is_too_wide(all: &ValueType, column: &str) -> bool {
@@ -89,11 +87,11 @@ fn is_too_wide(all: &ValueType, column: &str) -> bool {
         match kind {
             ValueType::Number(numbers) => numbers.is_too_wide(),
             ValueType::List(item) => wide(item),
-            ValueType::Object(keys) => keys.values().any(wide),
+            ValueType::Object(objects) => objects.keys.values().any(|key| wide(&key.kind)),
             _ => false,
         }
     }
-    matches!(all, ValueType::Object(keys) if keys.get(column).is_some_and(wide))
+    matches!(all, ValueType::Object(objects) if objects.keys.get(column).is_some_and(|key| wide(&key.kind)))
 }
 
 /// What the scan of a range found.
@@ -200,10 +198,12 @@ fn scan_line(line: &[u8], scanned: &mut Scanned) -> Result<(), fault::LineError>
 }
 
 fn contradiction(conflict: &Conflict) -> Error {
-    Error::malformed("a column has more than one kind of value")
-        .column(conflict.column())
-        .expected(conflict.had)
-        .found(conflict.came)
+    Error::unsupported(
+        "a column has more than one kind of value: -i schema=FILE reads the columns that it names",
+    )
+    .column(conflict.column())
+    .expected(conflict.had)
+    .found(conflict.came)
 }
 
 fn too_deep(most: u64) -> Error {

@@ -14,11 +14,11 @@ use std::fmt;
 /// None for text that was read before.
 pub(super) fn take(kind: &mut ValueType, text: &RawValue) -> serde_json::Result<()> {
     match (text.get().as_bytes().first(), kind) {
-        (Some(b'{'), ValueType::Object(keys)) => {
+        (Some(b'{'), ValueType::Object(objects)) => {
             let entries: Entries<'_> = serde_json::from_str(text.get())?;
             for (key, value) in entries.0 {
-                if let Some(kind) = keys.get_mut(&key) {
-                    take(kind, value)?;
+                if let Some(found) = objects.keys.get_mut(&key) {
+                    take(&mut found.kind, value)?;
                 }
             }
         }

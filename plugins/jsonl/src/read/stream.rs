@@ -4,12 +4,14 @@ use super::blocks::{Block, Blocks};
 use super::decode::ExactDecoders;
 use super::fault::{LineError, Place, not_an_object, of_json, one_line};
 use super::line_range::LineRange;
+use super::surrogates;
 use super::values_seen::ValuesSeen;
 use arrow_json::ReaderBuilder;
 use arrow_json::reader::Decoder;
 use serde::de::IgnoredAny;
 use std::collections::HashMap;
 use std::sync::Arc;
+use tensorferry_row_text::SeenLosses;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use tensorferry_sdk::arrow_schema::{ArrowError, SchemaRef};
 use tensorferry_sdk::records::{Batched, Projection, Scan, stream_error};
@@ -18,7 +20,17 @@ use tensorferry_sdk::{Error, Limits, Result};
 /// Rows that are gone past at once.
 const SKIPPED_ROWS: usize = 1 << 16;
 
-/// Streams the fields and rows that are asked for; if it `is_strict`, another key is an error.
+/// What is checked of lines beside their types.
+pub(super) struct Checks {
+    /// Whether a key that the schema lacks is an error.
+    pub(super) is_strict: bool,
+    /// Whether every line is known to be JSON, and what its keys lose.
+    pub(super) is_scanned: bool,
+    pub(super) seen: Option<ValuesSeen>,
+    pub(super) losses: SeenLosses,
+}
+
+/// Streams the fields and rows that are asked for.
 ///
 /// # Errors
 /// I/o.
@@ -26,8 +38,7 @@ pub(super) fn open(
     range: &LineRange,
     schema: &SchemaRef,
     scan: &Scan,
-    is_strict: bool,
-    seen: Option<ValuesSeen>,
+    checks: Checks,
     limits: &Limits,
 ) -> Result<Batched> {
     let wanted = match &scan.columns {
@@ -41,8 +52,7 @@ pub(super) fn open(
     Ok(Box::new(Stream {
         blocks: Some(Blocks::new(range, limits)?),
         range: range.clone(),
-        decoding: Decoding { wanted, is_strict, decoder: None },
-        seen,
+        decoding: Decoding { wanted, checks, decoder: None },
         rows,
         bytes: scan.bytes,
         skip: scan.first_row,
@@ -55,7 +65,6 @@ struct Stream {
     /// None when it has ended.
     blocks: Option<Blocks>,
     decoding: Decoding,
-    seen: Option<ValuesSeen>,
     /// Rows and bytes of a batch.
     rows: usize,
     bytes: u64,
@@ -83,9 +92,15 @@ impl Stream {
             return Ok(Some(RecordBatch::new_empty(self.decoding.wanted.clone())));
         }
         self.left -= block.rows as u64;
+        if !self.decoding.checks.is_scanned
+            && let Some((row, error)) =
+                block.row_lines().find_map(|row| malformed(row.text).map(|e| (row, e)))
+        {
+            return Err(Place { range: &self.range, offset: row.offset, line: row.line }.of(error));
+        }
         let batch = self.decoding.batch(block.text, block.rows);
         let batch = batch.map_err(|error| self.decoding.culprit(&self.range, &block, &error))?;
-        if let Some(seen) = &self.seen {
+        if let Some(seen) = &self.decoding.checks.seen {
             seen.look(&batch);
         }
         Ok(Some(batch))
@@ -95,7 +110,7 @@ impl Stream {
 /// What lines are decoded to.
 struct Decoding {
     wanted: SchemaRef,
-    is_strict: bool,
+    checks: Checks,
     /// What decoded the last batch, and fewer rows than it can at once: making one costs far more than a row where
     /// there are thousands of columns.
     decoder: Option<(usize, Decoder)>,
@@ -108,14 +123,17 @@ impl Decoding {
         let (most, mut decoder) = match self.decoder.take().filter(|(most, _)| rows < *most) {
             Some(kept) => kept,
             None => {
+                let losses = self.checks.losses.clone();
+                let decoders = ExactDecoders::new(&self.wanted, losses, !self.checks.is_scanned);
                 let builder = ReaderBuilder::new(self.wanted.clone())
                     .with_batch_size(rows + 1)
-                    .with_strict_mode(self.is_strict)
-                    .with_decoder_factory(Arc::new(ExactDecoders));
+                    .with_strict_mode(self.checks.is_strict)
+                    .with_decoder_factory(Arc::new(decoders));
                 (rows + 1, builder.build_decoder()?)
             }
         };
-        let mut rest = text;
+        let joined = surrogates::joined(text);
+        let mut rest = &*joined;
         while !rest.is_empty() {
             let read = decoder.decode(rest)?;
             if read == 0 {
@@ -150,9 +168,10 @@ impl Decoding {
     }
 
     fn line_error(&mut self, line: &[u8]) -> Option<LineError> {
-        if line.trim_ascii_start().first() != Some(&b'{') {
-            return Some(not_an_object(line));
+        if let Some(error) = malformed(line) {
+            return Some(error);
         }
+        // The text of keys is checked too.
         if let Err(error) = serde_json::from_slice::<HashMap<String, IgnoredAny>>(line) {
             return Some(of_json(&error, line));
         }
@@ -163,6 +182,15 @@ impl Decoding {
         };
         Some(LineError { at: None, error: Error::malformed(one_line(&text)) })
     }
+}
+
+/// What is wrong with a line that is not an object of JSON: `arrow_json` takes trailing commas, more than one object
+/// and numbers such as `01` and `1.2.3`.
+fn malformed(line: &[u8]) -> Option<LineError> {
+    if line.trim_ascii_start().first() != Some(&b'{') {
+        return Some(not_an_object(line));
+    }
+    serde_json::from_slice::<IgnoredAny>(line).err().map(|error| of_json(&error, line))
 }
 
 impl Iterator for Stream {

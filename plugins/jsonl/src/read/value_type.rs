@@ -6,8 +6,8 @@ use indexmap::map::Entry;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::sync::Arc;
-use tensorferry_sdk::Loss;
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef};
+use tensorferry_sdk::{Loss, LossKind};
 
 /// The type that values had, of as many levels as a [`TypeSeed`] takes.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,8 +23,40 @@ pub(super) enum ValueType {
     Text { are_words: bool },
     /// Lists of this.
     List(Box<ValueType>),
-    /// Objects with these keys, in the order in which they came.
-    Object(IndexMap<String, ValueType>),
+    /// Objects.
+    Object(Objects),
+}
+
+/// What objects had.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Objects {
+    /// How many there were.
+    count: u64,
+    /// Their keys, in the order in which they came.
+    pub(super) keys: IndexMap<String, KeyType>,
+}
+
+/// What the values of a key were.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct KeyType {
+    pub(super) kind: ValueType,
+    /// How many objects had it.
+    objects: u64,
+}
+
+impl Objects {
+    /// What is lost where objects have different keys.
+    fn loss(&self, path: &str) -> Option<Loss> {
+        let (key, found) = self.keys.iter().find(|(_, found)| found.objects < self.count)?;
+        let key: String = key.chars().take(60).collect();
+        let why = format!(
+            "{}, such as {key:?} in {} of {} objects",
+            super::ABSENT_KEYS,
+            self.count - found.objects,
+            self.count
+        );
+        Some(Loss::new(LossKind::Record, path, why))
+    }
 }
 
 /// What the visitor notes beside the types of a line.
@@ -122,7 +154,7 @@ impl ValueType {
     pub(super) fn columns(&self) -> u64 {
         match self {
             Self::List(item) => item.columns(),
-            Self::Object(keys) => keys.values().map(|kind| 1 + kind.columns()).sum(),
+            Self::Object(objects) => objects.keys.values().map(|key| 1 + key.kind.columns()).sum(),
             _ => 0,
         }
     }
@@ -132,14 +164,16 @@ impl ValueType {
         match (self, other) {
             (Self::List(own), Self::List(other)) => own.merge(*other),
             (Self::Object(own), Self::Object(other)) => {
-                for (key, kind) in other {
-                    let merged = match own.entry(key) {
+                own.count += other.count;
+                for (key, found) in other.keys {
+                    let merged = match own.keys.entry(key) {
                         Entry::Occupied(mut place) => {
-                            let merged = place.get_mut().merge(kind);
+                            place.get_mut().objects += found.objects;
+                            let merged = place.get_mut().kind.merge(found.kind);
                             merged.map_err(|conflict| (place.key().clone(), conflict))
                         }
                         Entry::Vacant(place) => {
-                            place.insert(kind);
+                            place.insert(found);
                             Ok(())
                         }
                     };
@@ -167,22 +201,25 @@ impl ValueType {
             Self::List(kind) => {
                 DataType::List(Arc::new(Field::new("item", kind.data_type(path, losses), true)))
             }
-            Self::Object(_) => DataType::Struct(self.fields(path, losses).into()),
+            Self::Object(objects) => {
+                losses.extend(objects.loss(path));
+                DataType::Struct(self.fields(path, losses).into())
+            }
         }
     }
 
     /// The columns of an object.
     pub(super) fn fields(&self, path: &str, losses: &mut Vec<Loss>) -> Vec<FieldRef> {
-        let Self::Object(keys) = self else { return Vec::new() };
-        let field = |(key, kind): (&String, &Self)| {
+        let Self::Object(objects) = self else { return Vec::new() };
+        let field = |(key, found): (&String, &KeyType)| {
             let path = match path.len() {
                 0 => key.clone(),
                 1..=MOST_PARENTS => format!("{path}.{key}"),
                 _ => format!("….{key}"),
             };
-            Arc::new(Field::new(key, kind.data_type(&path, losses), true))
+            Arc::new(Field::new(key, found.kind.data_type(&path, losses), true))
         };
-        keys.iter().map(field).collect()
+        objects.keys.iter().map(field).collect()
     }
 }
 
@@ -264,19 +301,22 @@ impl<'de> Visitor<'de> for TypeSeed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let Self { kind, notes } = self;
         if *kind == ValueType::Null {
-            *kind = ValueType::Object(IndexMap::new());
+            *kind = ValueType::Object(Objects::default());
         }
-        let ValueType::Object(keys) = kind else {
-            let object = ValueType::Object(IndexMap::new());
+        let ValueType::Object(Objects { count, keys }) = kind else {
+            let object = ValueType::Object(Objects::default());
             return TypeSeed { kind, notes }.take(object);
         };
         notes.deeper()?;
+        *count += 1;
         let (mut expected, mut seen) = (0, SeenKeys::default());
         while let Some(index) = entries.next_key_seed(KeySeed { keys, expected, notes })? {
-            if !seen.insert(index) {
+            if seen.insert(index) {
+                keys[index].objects += 1;
+            } else {
                 notes.repeated.extend(keys.get_index(index).map(|(key, _)| key.clone()));
             }
-            let read = entries.next_value_seed(TypeSeed { kind: &mut keys[index], notes });
+            let read = entries.next_value_seed(TypeSeed { kind: &mut keys[index].kind, notes });
             if read.is_err() {
                 if let (Some(conflict), Some((key, _))) = (&mut notes.conflict, keys.get_index(index)) {
                     conflict.path.push(key.clone());
@@ -318,7 +358,7 @@ impl SeenKeys {
 
 /// Finds a key's place among those of an object. Keys mostly come in the same order.
 struct KeySeed<'a> {
-    keys: &'a mut IndexMap<String, ValueType>,
+    keys: &'a mut IndexMap<String, KeyType>,
     expected: usize,
     notes: &'a mut LineNotes,
 }
@@ -349,6 +389,6 @@ impl Visitor<'_> for KeySeed<'_> {
             self.notes.has_too_many = true;
             E::custom("too many columns")
         })?;
-        Ok(self.keys.insert_full(key.to_owned(), ValueType::Null).0)
+        Ok(self.keys.insert_full(key.to_owned(), KeyType::default()).0)
     }
 }

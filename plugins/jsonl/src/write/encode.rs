@@ -131,10 +131,10 @@ impl Lines {
             let batch = projected.as_ref().unwrap_or(batch);
             losses.look(batch);
             writer.write(batch).map_err(refused)?;
+            encoders.check_batch(batch)?;
         }
         writer.finish().map_err(refused)?;
         drop(writer);
-        encoders.check()?;
         Ok((text, losses.losses()))
     }
 }

@@ -317,6 +317,130 @@ fn a_key_that_repeats_is_a_loss() {
     assert_eq!(set.losses().unwrap()[0].what, "c");
 }
 
+/// What is lost of a text once it is read: with a schema, if there is one.
+fn lost(text: &str, given: &[(&str, &str)], schema: &str) -> Vec<(LossKind, String)> {
+    let mut context = MemoryContext::default();
+    context.sources.insert("schema.json".to_owned(), Arc::new(MemorySource::file("schema.json", schema)));
+    let set = open_beside(MemorySource::file("in.jsonl", text), given, &context).unwrap();
+    batches(&*set, &Batches::default()).unwrap();
+    set.losses().unwrap().into_iter().map(|loss| (loss.kind, loss.what)).collect()
+}
+
+const SCHEMA: &[(&str, &str)] = &[("schema", "schema.json")];
+
+#[test]
+fn absent_keys_of_nested_objects_are_a_loss() {
+    let schema = r#"{"columns": [{"name": "o", "type": "Struct(\"a\": Int64, \"b\": Int64)"}]}"#;
+    let record = |column: &str| vec![(LossKind::Record, column.to_owned())];
+    for (text, expected) in [
+        ("{\"o\": {\"a\": 1}}\n{\"o\": {\"b\": 1}}", record("o")),
+        ("{\"o\": {\"a\": 1, \"b\": 2}}\n{\"o\": {}}", record("o")),
+        (
+            "{\"o\": {\"a\": 1, \"b\": 2}}\n{\"o\": null}\n{\"p\": 1}\n{\"o\": {\"b\": null, \"a\": 1}}",
+            vec![],
+        ),
+    ] {
+        assert_eq!(lost(text, &[], ""), expected, "{text}");
+        assert_eq!(lost(text, SCHEMA, schema), expected, "{text}");
+    }
+    let nested = "{\"l\": [{\"o\": {\"a\": 1}}, {\"o\": {}}]}";
+    assert_eq!(lost(nested, &[], ""), record("l.o"));
+    let late = "{\"o\": {\"a\": 1}}\n{\"o\": {}}";
+    assert_eq!(lost(late, &[("infer", "1")], ""), record("o"));
+    let set = open(MemorySource::file("in.jsonl", nested), &[], Limits::default()).unwrap();
+    let why = &set.losses().unwrap()[0].why;
+    assert!(why.ends_with("such as \"a\" in 1 of 2 objects"), "{why}");
+}
+
+#[test]
+fn a_key_that_repeats_is_a_loss_with_a_schema_too() {
+    let schema =
+        r#"{"columns": [{"name": "a", "type": "int64"}, {"name": "o", "type": "Struct(\"x\": Int64)"}]}"#;
+    let text = "{\"a\": 1, \"a\": 2, \"o\": {\"x\": 1, \"x\": 2}}";
+    let expected = [(LossKind::Record, "a".to_owned()), (LossKind::Record, "x".to_owned())];
+    assert_eq!(lost(text, &[], ""), expected);
+    assert_eq!(lost(text, SCHEMA, schema), expected);
+}
+
+#[test]
+fn digits_that_a_float_does_not_hold_are_a_loss() {
+    for (number, expected) in [
+        ("123456789012345678.25", true),
+        ("1e-400", true),
+        ("0.30000000000000004", false),
+        ("1.50000000000000000000", false),
+    ] {
+        let text = format!("{{\"l\": [[{number}]], \"x\": 0.5}}");
+        let expected = if expected { vec![(LossKind::Precision, "l".to_owned())] } else { vec![] };
+        assert_eq!(lost(&text, &[], ""), expected, "{text}");
+    }
+}
+
+#[test]
+fn escaped_surrogate_pairs_are_one_character() {
+    let text = r#"{"k\ud842\udfb7": "\ud840\udc00\uD83D\uDE00\\ud842\udbff\udfff", "o": {"\ud842\udfb7": "\ud834\udd1e"}}"#;
+    let rows = read(text).unwrap();
+    let column = rows.column_by_name("k\u{20bb7}").unwrap().as_string::<i32>();
+    assert_eq!(column.value(0), "\u{20000}\u{1f600}\\ud842\u{10ffff}");
+    let nested = rows.column_by_name("o").unwrap().as_struct().column_by_name("\u{20bb7}").unwrap();
+    assert_eq!(nested.as_string::<i32>().value(0), "\u{1d11e}");
+    for lone in [r"\ud842", r"\udfb7", r"\ud842x", r"\udfb7\ud842"] {
+        let message = refusal(format!("{{\"a\": \"{lone}\"}}"), &[]);
+        assert!(message.contains("line 1") && message.contains("escape"), "{message}");
+    }
+}
+
+#[test]
+fn lines_are_json_with_a_schema_as_without() {
+    let schema = r#"{"columns": [{"name": "a", "type": "float64"}, {"name": "s", "type": "utf8"}]}"#;
+    let mut context = MemoryContext::default();
+    context.sources.insert("schema.json".to_owned(), Arc::new(MemorySource::file("schema.json", schema)));
+    for line in [
+        r#"{"a": 1,}"#,
+        r#"{"a": 1,, "s": null}"#,
+        r#"{"a": 1 "s": null}"#,
+        r#"{"b": [1,]}"#,
+        r#"{"b": [1 2]}"#,
+        r#"{"a": 01}"#,
+        r#"{"a": +1}"#,
+        r#"{"a": 1.}"#,
+        r#"{"a": .5}"#,
+        r#"{"a": 1.2.3}"#,
+        r#"{"b": 1e}"#,
+        r#"{"b": -}"#,
+        r#"{"a": NaN}"#,
+        r#"{"a": 1}{"a": 2}"#,
+        r#"{"a": 1} x"#,
+        r#"{"s": "\x"}"#,
+        "{\"s\": \"a\tb\"}",
+        r#"{s: 1}"#,
+        r#"{'s': 1}"#,
+        r#"{"b": nul}"#,
+        r#"{"b": "\ud800"}"#,
+        r#"{"a": 1"#,
+        r#"[]"#,
+    ] {
+        let text = format!("{{\"a\": 1}}\n{line}\n");
+        for given in [&[][..], SCHEMA, &[("infer", "1")]] {
+            let set = open_beside(MemorySource::file("in.jsonl", text.clone()), given, &context);
+            let error = set.and_then(|set| batches(&*set, &Batches::default())).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Malformed, "{line} {given:?}: {error}");
+            assert!(error.to_string().contains("line 2"), "{line} {given:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn columns_of_several_kinds_are_unsupported() {
+    for text in
+        ["{\"a\": 1}\n{\"a\": \"x\"}", "{\"a\": [0, \"x\"]}", "{\"a\": {\"b\": 1}}\n{\"a\": {\"b\": []}}"]
+    {
+        let opened = open(MemorySource::file("in.jsonl", text), &[], Limits::default());
+        let Err(error) = opened else { panic!("{text}") };
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    }
+}
+
 /// A line of so many levels, the innermost a number.
 fn nested(levels: usize, begin: &str, end: &str) -> String {
     format!("{{\"a\": {}1{}}}", begin.repeat(levels - 1), end.repeat(levels - 1))

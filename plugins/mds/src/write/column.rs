@@ -5,13 +5,13 @@ use crate::ENCODING;
 use crate::encoding::Encoding;
 use crate::numbers::Number;
 use crate::options::{Nulls, WriteOptions, null_refused};
-use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use std::collections::HashSet;
 use tensorferry_row_text::json::{self, NonNumbers};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
 use tensorferry_sdk::records::type_text;
+use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 
 /// A column that is written.
@@ -225,13 +225,14 @@ impl OutColumn {
                 (Encoded::Slices(column.clone(), self.filler()), nulls)
             }
             Kind::Shown => {
-                let options = FormatOptions::default();
-                let shown = ArrayFormatter::try_new(column.as_ref(), &options).map_err(refused)?;
+                let shown = ValueTexts::new(column.as_ref()).map_err(refused)?;
                 let text = |row| {
                     if column.is_null(row) {
                         return Ok(self.filler().to_vec());
                     }
-                    shown.value(row).try_to_string().map(String::into_bytes).map_err(refused)
+                    let mut text = String::new();
+                    shown.write(row, &mut text).map_err(refused)?;
+                    Ok(text.into_bytes())
                 };
                 (Encoded::Made((0..column.len()).map(text).collect::<Result<_>>()?), nulls)
             }

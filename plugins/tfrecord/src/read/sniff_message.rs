@@ -1,12 +1,11 @@
 //! Guesses what records are: Examples, SequenceExamples, or other bytes.
 //!
-//! A record that has features or lists of them, and no field that these messages do not have, decides.
-//! Other messages happen to fit, down to their names, but for their other fields. A record without a
-//! byte decides nothing: it is a message without features as well as no bytes.
+//! A record that has features or lists of them decides, best one without fields that these messages do not have. A record
+//! without a byte decides nothing: it is a message without features as well as no bytes.
 
 use crate::bytes::Window;
 use crate::frame::Walk;
-use crate::message::{MessageKind, is_exactly};
+use crate::message::{Fit, MessageKind, fit};
 
 /// How many records are looked at for one that has lists of features.
 const MOST_RECORDS: usize = 256;
@@ -20,6 +19,8 @@ pub(super) enum MessageGuess {
     NoRecords,
     /// Messages of this kind.
     Message(MessageKind),
+    /// Messages of this kind, one of which has fields that it does not have.
+    WithOthers(MessageKind),
     /// Anything.
     Bytes,
 }
@@ -32,11 +33,11 @@ pub(super) fn look<W: Window>(walk: &mut Walk<W>, guess: &mut MessageGuess) -> b
             continue;
         }
         match of_record(data) {
-            Some(MessageKind::Sequence) => {
-                *guess = MessageGuess::Message(MessageKind::Sequence);
+            Some((MessageKind::Sequence, is_exact)) => {
+                *guess = guess.and(MessageKind::Sequence, is_exact);
                 return true;
             }
-            Some(MessageKind::Example) => *guess = MessageGuess::Message(MessageKind::Example),
+            Some((MessageKind::Example, is_exact)) => *guess = guess.and(MessageKind::Example, is_exact),
             None => {
                 // After a message this is damage, which the reader tells of.
                 if *guess == MessageGuess::NoRecords {
@@ -52,10 +53,29 @@ pub(super) fn look<W: Window>(walk: &mut Walk<W>, guess: &mut MessageGuess) -> b
     *guess != MessageGuess::NoRecords
 }
 
-/// What a record is.
-fn of_record(record: &[u8]) -> Option<MessageKind> {
-    if is_exactly(record, MessageKind::Example) == Ok(true) {
-        return Some(MessageKind::Example);
+impl MessageGuess {
+    /// With a record of that kind.
+    fn and(self, kind: MessageKind, is_exact: bool) -> Self {
+        if is_exact && !matches!(self, Self::WithOthers(_)) {
+            Self::Message(kind)
+        } else {
+            Self::WithOthers(kind)
+        }
     }
-    (is_exactly(record, MessageKind::Sequence) == Ok(true)).then_some(MessageKind::Sequence)
+}
+
+/// What a record is, and whether it has no other fields.
+fn of_record(record: &[u8]) -> Option<(MessageKind, bool)> {
+    let fits = |kind| fit(record, kind).unwrap_or(Fit::No);
+    let (example, sequence) = (fits(MessageKind::Example), fits(MessageKind::Sequence));
+    // The lists of a SequenceExample are a field that an Example does not have.
+    let kind = if example == Fit::Exact || sequence == Fit::No {
+        MessageKind::Example
+    } else {
+        MessageKind::Sequence
+    };
+    match example.max(sequence) {
+        Fit::No => None,
+        fit => Some((kind, fit == Fit::Exact)),
+    }
 }

@@ -14,9 +14,15 @@ use crate::records::encoding::is_text;
 use crate::records::nested;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
-use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
-use arrow_buffer::{BooleanBuffer, NullBuffer};
-use arrow_schema::{ArrowError, DataType, Schema, SortOptions};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Decimal128Array, Decimal256Array, Float64Array, Int64Array, RecordBatch,
+    StringArray,
+};
+use arrow_buffer::{BooleanBuffer, NullBuffer, i256};
+use arrow_schema::{
+    ArrowError, DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DECIMAL256_MAX_SCALE, DataType, Schema,
+    SortOptions,
+};
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
@@ -25,6 +31,8 @@ use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 /// How deep parentheses and `not` may nest.
 const MOST_NESTED: usize = 64;
+/// A number of so many characters is one that a float holds all digits of.
+const ALWAYS_HELD: usize = 15;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expression {
@@ -40,10 +48,70 @@ pub enum Expression {
 pub enum Operand {
     Column(String),
     Length(String),
-    Integer(i64),
-    Float(f64),
+    Integer(i128),
+    Float(Literal),
     Text(String),
     Truth(bool),
+}
+
+/// A number with a fraction or an exponent, or of more digits than an [`Operand::Integer`] has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Literal {
+    text: String,
+    /// The nearest float.
+    float: f64,
+    /// The digits as one number, and how many of them are behind the point; none where a decimal does not hold them.
+    decimal: Option<(i256, i8)>,
+}
+
+impl Literal {
+    fn parse(text: &str) -> Option<Self> {
+        let float = text.parse::<f64>().ok()?;
+        Some(Self { text: text.to_owned(), float, decimal: decimal(text) })
+    }
+
+    /// The number as it is compared with values of a type: as a decimal with whole numbers and decimals, and otherwise as a float.
+    fn beside(&self, other: &DataType) -> Result<ArrayRef> {
+        let is_exact = other.is_integer() || other.is_decimal();
+        match self.decimal {
+            Some((digits, scale)) if is_exact => {
+                let array = Decimal256Array::from(vec![digits]);
+                let array = array.with_precision_and_scale(DECIMAL256_MAX_PRECISION, scale);
+                Ok(Arc::new(array.map_err(|e| failed(&e))?))
+            }
+            None if is_exact && self.text.len() > ALWAYS_HELD => Err(self.refused()),
+            _ => Ok(Arc::new(Float64Array::from(vec![self.float]))),
+        }
+    }
+
+    fn refused(&self) -> Error {
+        inexact(&self.text)
+    }
+}
+
+fn inexact(number: &str) -> Error {
+    let error =
+        Error::usage("the filter has a number that the column's type cannot be compared with exactly");
+    error.found(number)
+}
+
+/// The digits of a number as a whole one, and how many of them are behind the point.
+fn decimal(text: &str) -> Option<(i256, i8)> {
+    let (number, exponent) = match text.split_once(['e', 'E']) {
+        Some((number, exponent)) => (number, exponent.parse::<i64>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let places = i64::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
+    let zeros = usize::try_from(places.saturating_neg().max(0)).ok()?;
+    let digits = format!("{whole}{fraction}");
+    let len = digits.trim_start_matches(['-', '0']).len();
+    if len.checked_add(zeros)? > usize::from(DECIMAL256_MAX_PRECISION) {
+        return None;
+    }
+    let scale = i8::try_from(places.max(0)).ok().filter(|scale| *scale <= DECIMAL256_MAX_SCALE)?;
+    Some((i256::from_string(&format!("{digits}{}", "0".repeat(zeros)))?, scale))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,9 +165,12 @@ impl Expression {
 
     /// Comparisons that are true of every row that this is true of.
     pub(super) fn comparisons(&self, schema: &Schema) -> Vec<Comparison> {
-        let one = |name: &str, comparator, values: Vec<Value>| {
-            let column = nested::find(schema, name).ok();
-            column.map(|column| Comparison { column, comparator, values }).into_iter().collect()
+        let one = |name: &str, comparator, values: Vec<&Operand>| {
+            let Ok(column) = nested::find(schema, name) else { return Vec::new() };
+            let Some(data_type) = nested::data_type(schema, &column) else { return Vec::new() };
+            let values: Option<Vec<Value>> =
+                values.into_iter().map(|value| value.pushed(data_type)).collect();
+            values.map(|values| Comparison { column, comparator, values }).into_iter().collect()
         };
         match self {
             Self::And(parts) => parts.iter().flat_map(|part| part.comparisons(schema)).collect(),
@@ -112,14 +183,14 @@ impl Expression {
                 let is_turned =
                     matches!(self, Self::Compare(other, ..) if !matches!(other, Operand::Column(_)));
                 let comparator = if is_turned { operator.turned() } else { *operator }.comparator();
-                value.value().map_or_else(Vec::new, |value| one(name, comparator, vec![value]))
+                one(name, comparator, vec![value])
             }
             Self::IsNull(Operand::Column(name)) => one(name, Comparator::IsNull, Vec::new()),
             Self::Not(inner) => match &**inner {
                 Self::IsNull(Operand::Column(name)) => one(name, Comparator::IsNotNull, Vec::new()),
                 _ => Vec::new(),
             },
-            Self::Column(name) => one(name, Comparator::Equal, vec![Value::Bool(true)]),
+            Self::Column(name) => one(name, Comparator::Equal, vec![&Operand::Truth(true)]),
             Self::Compare(..) | Self::IsNull(_) => Vec::new(),
         }
     }
@@ -132,7 +203,7 @@ impl Expression {
                 let inner = inner.values(batch)?;
                 Ok(BooleanArray::new(!inner.values(), inner.nulls().cloned()))
             }
-            Self::IsNull(operand) => Ok(match operand.values(batch)?.0.logical_nulls() {
+            Self::IsNull(operand) => Ok(match operand.values(batch, None)?.0.logical_nulls() {
                 Some(nulls) => BooleanArray::new(!nulls.inner(), None),
                 None => BooleanArray::new(BooleanBuffer::new_unset(batch.num_rows()), None),
             }),
@@ -147,13 +218,13 @@ impl Expression {
 }
 
 /// A column and values, if it is one of these for which all parts are true.
-fn one_of(parts: &[Expression]) -> Option<(&str, Vec<Value>)> {
+fn one_of(parts: &[Expression]) -> Option<(&str, Vec<&Operand>)> {
     let mut column = None;
     let mut values = Vec::new();
     for part in parts {
         let Expression::Compare(a, Operator::Equal, b) = part else { return None };
         let name = a.column().or(b.column())?;
-        values.push(a.value().or(b.value())?);
+        values.push([a, b].into_iter().find(|operand| operand.looks_at().is_none())?);
         if *column.get_or_insert(name) != name {
             return None;
         }
@@ -232,19 +303,24 @@ impl Operand {
         }
     }
 
-    /// The value that is written in the expression.
-    fn value(&self) -> Option<Value> {
+    /// The value that is written in the expression, where readers compare values of this type with it as it is meant here:
+    /// they know no decimals, and have numbers with a fraction as floats.
+    fn pushed(&self, data_type: &DataType) -> Option<Value> {
         Some(match self {
-            Self::Integer(value) => Value::Int((*value).into()),
-            Self::Float(value) => Value::Float(*value),
+            Self::Integer(_) | Self::Float(_) if data_type.is_decimal() => return None,
+            Self::Integer(value) => Value::Int(*value),
+            Self::Float(literal) if data_type.is_integer() && literal.text.len() > ALWAYS_HELD => {
+                return None;
+            }
+            Self::Float(literal) => Value::Float(literal.float),
             Self::Text(value) => Value::Bytes(value.as_bytes().to_vec()),
             Self::Truth(value) => Value::Bool(*value),
             Self::Column(_) | Self::Length(_) => return None,
         })
     }
 
-    /// The values, and whether they are one for all rows.
-    fn values(&self, batch: &RecordBatch) -> Result<(ArrayRef, bool)> {
+    /// The values, and whether they are one for all rows. `other`: the type that they are compared with, of a column.
+    fn values(&self, batch: &RecordBatch, other: Option<&DataType>) -> Result<(ArrayRef, bool)> {
         Ok(match self {
             Self::Column(name) => (column(batch, name)?, false),
             Self::Length(name) => {
@@ -252,8 +328,25 @@ impl Operand {
                 let lengths = lengths(&column).map_err(|e| e.column(name))?;
                 (cast(&lengths, &DataType::Int64, false).map_err(|e| failed(&e))?, false)
             }
-            Self::Integer(number) => (Arc::new(Int64Array::from(vec![*number])), true),
-            Self::Float(number) => (Arc::new(Float64Array::from(vec![*number])), true),
+            Self::Integer(number) if other.is_some_and(DataType::is_floating) => {
+                let float = *number as f64;
+                // As a whole number it has to come back: 2^127 and more do not.
+                #[expect(clippy::cast_possible_truncation, reason = "the comparison tells")]
+                let is_same = float.abs() < 1e38 && float as i128 == *number;
+                if !is_same {
+                    return Err(inexact(&number.to_string()));
+                }
+                (Arc::new(Float64Array::from(vec![float])), true)
+            }
+            Self::Integer(number) => match i64::try_from(*number) {
+                Ok(number) => (Arc::new(Int64Array::from(vec![number])), true),
+                Err(_) => {
+                    let array = Decimal128Array::from(vec![*number]);
+                    let array = array.with_precision_and_scale(DECIMAL128_MAX_PRECISION, 0);
+                    (Arc::new(array.map_err(|e| failed(&e))?), true)
+                }
+            },
+            Self::Float(literal) => (literal.beside(other.unwrap_or(&DataType::Float64))?, true),
             Self::Text(text) => (Arc::new(StringArray::from(vec![text.as_str()])), true),
             Self::Truth(truth) => (Arc::new(BooleanArray::from(vec![*truth])), true),
         })
@@ -285,12 +378,19 @@ fn lengths(column: &ArrayRef) -> Result<ArrayRef> {
 }
 
 fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) -> Result<BooleanArray> {
-    let ((a, a_is_one), (b, b_is_one)) = (a.values(batch)?, b.values(batch)?);
-    if a_is_one && b_is_one {
-        return Err(Error::usage("a comparison without a column"));
-    }
+    let of_column = |operand: &Operand| operand.looks_at().map(|_| operand.values(batch, None)).transpose();
+    let ((a, a_is_one), (b, b_is_one)) = match (of_column(a)?, of_column(b)?) {
+        (Some(a), Some(b)) => (a, b),
+        (Some(a), None) => {
+            let b = b.values(batch, Some(a.0.data_type()))?;
+            (a, b)
+        }
+        (None, Some(b)) => (a.values(batch, Some(b.0.data_type()))?, b),
+        (None, None) => return Err(Error::usage("a comparison without a column")),
+    };
     let common = common_type(a.data_type(), b.data_type())?;
-    let cast = |array: &ArrayRef| cast(array, &common, false).map_err(|e| failed(&e));
+    // No value of a column may become null here.
+    let cast = |array: &ArrayRef| cast(array, &common, common.is_decimal()).map_err(|e| failed(&e));
     let (a, b) = (cast(&a)?, cast(&b)?);
     let order = order(&a, &b)?;
     let is_true = |order: Option<Ordering>| match operator {
@@ -325,15 +425,21 @@ fn order(a: &ArrayRef, b: &ArrayRef) -> Result<Order> {
     Ok(Box::new(move |row, other| Some(order(row, other))))
 }
 
-/// The type that both sides are compared as: whole numbers exactly, others as F64, texts bytewise. What that means is
-/// what [`tensorferry_sdk::records::Comparison`] says, which readers go by.
+/// The type that both sides are compared as: whole numbers and decimals exactly, other numbers as F64, texts bytewise. What
+/// that means is what [`tensorferry_sdk::records::Comparison`] says, which readers go by; they are given none with decimals.
 fn common_type(a: &DataType, b: &DataType) -> Result<DataType> {
     if a == b && !a.is_nested() && !a.is_floating() {
         return Ok(a.clone());
     }
-    if a.is_integer() && b.is_integer() {
-        // I64 and U64 have no common integer type but this one.
-        return Ok(DataType::Decimal128(38, 0));
+    if let (Some((a_whole, a_scale)), Some((b_whole, b_scale))) = (digits(a), digits(b)) {
+        let scale = a_scale.max(b_scale).max(0);
+        let all = a_whole.max(b_whole) + i16::from(scale);
+        return if all <= i16::from(DECIMAL128_MAX_PRECISION) {
+            Ok(DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale))
+        } else {
+            // A literal takes as many digits as there are, whatever it has: one that does not fit fails when it is cast.
+            Ok(DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale))
+        };
     }
     if a.is_numeric() && b.is_numeric() {
         return Ok(DataType::Float64);
@@ -342,6 +448,20 @@ fn common_type(a: &DataType, b: &DataType) -> Result<DataType> {
         return Ok(DataType::LargeBinary);
     }
     Err(Error::usage(format!("{a} cannot be compared with {b}")))
+}
+
+/// How many digits whole numbers and decimals have before the point, and behind it.
+fn digits(data_type: &DataType) -> Option<(i16, i8)> {
+    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
+    match data_type {
+        // I64 and U64 have no common integer type but a decimal.
+        whole if whole.is_integer() => Some((20, 0)),
+        Decimal32(precision, scale)
+        | Decimal64(precision, scale)
+        | Decimal128(precision, scale)
+        | Decimal256(precision, scale) => Some((i16::from(*precision) - i16::from(*scale), *scale)),
+        _ => None,
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -503,7 +623,7 @@ impl Parser {
             Some(Token::Number(word)) => {
                 let integer = word.parse().ok().map(Operand::Integer);
                 integer
-                    .or_else(|| word.parse().ok().map(Operand::Float))
+                    .or_else(|| Literal::parse(&word).map(Operand::Float))
                     .ok_or_else(|| Error::usage(format!("expected a number, found {word:?}")))
             }
             other => {
@@ -530,12 +650,21 @@ mod tests {
             ("n", Arc::new(Int64Array::from(vec![Some(1), None, Some(-3)])) as ArrayRef),
             ("u", Arc::new(UInt64Array::from(vec![u64::MAX, 2, 3]))),
             ("f", Arc::new(Float32Array::from(vec![0.5, 1.5, f32::NAN]))),
+            (
+                "p",
+                Arc::new(decimals(&[1_234_567_890_123_456_789_011, 1_234_567_890_123_456_789_012, 150], 2)),
+            ),
+            ("q", Arc::new(decimals(&[12_345_678_901_234_567_890, 1, 2], 0))),
             ("t", Arc::new(StringArray::from(vec!["a", "b", "ab"]))),
             ("b", Arc::new(BooleanArray::from(vec![true, false, true]))),
             ("a b", Arc::new(lists)),
             ("d", Arc::new(DictionaryArray::<Int32Type>::from_iter([Some("a"), None, Some("b")]))),
         ])
         .unwrap()
+    }
+
+    fn decimals(values: &[i128], scale: i8) -> Decimal128Array {
+        Decimal128Array::from(values.to_vec()).with_precision_and_scale(38, scale).unwrap()
     }
 
     fn rows(text: &str) -> Vec<bool> {
@@ -551,7 +680,20 @@ mod tests {
         assert_eq!(rows("n is not null"), [yes, no, yes]);
         assert_eq!(rows("u > n"), [yes, no, yes]);
         assert_eq!(rows("u = 18446744073709551615.0"), [yes, no, no]);
+        assert_eq!(rows("u = 18446744073709551615"), [yes, no, no]);
+        assert_eq!(rows("u < 18446744073709551615 or u >= 99999999999999999999"), [no, yes, yes]);
+        assert_eq!(rows("u = 18446744073709551614"), [no, no, no]);
+        assert_eq!(rows("u > 1844674407370955161.45e1"), [yes, no, no]);
+        assert_eq!(rows("u > 1e300 or u < 3e-300"), [no, no, no]);
+        assert_eq!(rows("n < 1.00000000000000000000001"), [yes, no, yes]);
+        assert_eq!(rows("p = 12345678901234567890.11"), [yes, no, no]);
+        assert_eq!(rows("p > 12345678901234567890.11"), [no, yes, no]);
+        assert_eq!(rows("p > 12345678901234567890 and p < 12345678901234567890.115"), [yes, no, no]);
+        assert_eq!(rows("p = 1.5 or p = 15e-1"), [no, no, yes]);
+        assert_eq!(rows("p > q"), [yes, yes, no]);
+        assert_eq!(rows("q = 12345678901234567890"), [yes, no, no]);
         assert_eq!(rows("f >= 0.5 and f < 2"), [yes, yes, no]);
+        assert_eq!(rows("f = 9007199254740992 or f > 0.12345678901234567890"), [yes, yes, no]);
         assert_eq!(rows("t = 'ab' or (t != 'b' and b)"), [yes, no, yes]);
         assert_eq!(rows("len(t) = 2"), [no, no, yes]);
         assert_eq!(rows("len(`a b`) > 0"), [yes, no, no]);
@@ -578,6 +720,11 @@ mod tests {
             ("t = 'x", "without its end"),
             ("n = 1 n", "expected the end"),
             ("n = 1-2", "expected a number"),
+            ("f = 9007199254740993", "exactly"),
+            (
+                "n < 1.0000000000000000000000000000000000000000000000000000000000000000000000000000001",
+                "exactly",
+            ),
             ("n # 1", "means nothing"),
         ] {
             let found = Expression::parse(text).and_then(|e| e.evaluate(&batch())).unwrap_err();
