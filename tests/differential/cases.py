@@ -1,0 +1,136 @@
+"""One case: a random file of one library, converted by ferry and read by another."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+import columns
+import compare
+import ferry
+import models as tensor_formats
+import tables
+
+
+@dataclass
+class Result:
+    name: str
+    pair: str
+    command: str = ""
+    counts: Counter = field(default_factory=Counter)
+    differences: list[compare.Difference] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    # Why the library could not write or read the case.
+    skipped: str = ""
+
+
+def run(binary, domain, seed, rng, folder, only) -> Result:
+    writers, targets = DOMAINS[domain].pairs
+    source, library, write = writers[seed % len(writers)]
+    target = targets[seed // len(writers) % len(targets)]
+    result = Result(f"{domain}:{seed}", f"{source}/{library}->{target}")
+    if only in result.pair:
+        DOMAINS[domain].run(binary, rng, folder, result, (source, write, target))
+    return result
+
+
+def quietly(result, function, *arguments):
+    """Returns a library's result; what it cannot do is no fault of ferry."""
+    try:
+        return function(*arguments)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # polars panics with an exception of its own
+        result.skipped = f"{type(error).__name__}: {error}"[:300]
+        return None
+
+
+def convert(binary, rng, result, source, output, options):
+    """Converts a file; a refusal is noted, and a verification that fails is a difference of its own."""
+    verify = ["--verify"] if rng.random() < 0.5 else []
+    outcome = ferry.run(binary, "convert", source, output, *options, *verify)
+    result.command = outcome.command
+    if outcome.code == 4:
+        result.differences.append(compare.Difference("--verify fails", str(outcome.error.get("message"))))
+        outcome = ferry.run(binary, "convert", source, output, "--force", *options)
+    if fault := outcome.fault():
+        result.differences.append(compare.Difference(alike(fault), outcome.stderr[-400:] or str(outcome.error)))
+    elif outcome.code:
+        result.refusals.append(alike(f"{outcome.error.get('kind')}: {outcome.error.get('message')}"))
+    return outcome
+
+
+def alike(message):
+    """Returns a message without names, paths and numbers."""
+    message = re.sub(r"/tmp/\S+", "…", message)
+    return re.sub(r"\d+", "N", re.sub(r'"(\\.|[^"\\])*"', '"…"', message))[:160]
+
+
+def records(binary, rng, folder, result, pair):
+    source, write, target = pair
+    path = str(folder / f"in{rng.choice(tables.FORMATS[source].endings)}")
+    output = str(folder / f"out{tables.FORMATS[target].endings[0]}")
+    made = quietly(result, columns.table, rng)
+    if made is None or (writable(result, write, made, path, rng)) is None:
+        return
+    reader, other = tables.FORMATS[source], tables.FORMATS[target]
+    expected = quietly(result, reader.read, path)
+    if expected is None:
+        return
+    outcome = convert(binary, rng, result, path, output, ["--to", target, "--allow-empty"])
+    if outcome.code:
+        return
+    try:
+        found = other.read(output)
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        result.differences.append(compare.Difference(f"the output is not read: {alike(what)}", what[:600]))
+        return
+    result.differences += compare.tables(reader.form, other.form, expected, found, outcome, result.counts)
+
+
+def writable(result, write, table, path, rng):
+    """Writes a table, without the columns that the library cannot write."""
+    state = rng.getstate()
+    if quietly(result, lambda: write(table, path, rng) or True):
+        return table
+    for name in table.column_names:
+        rng.setstate(state)
+        if not quietly(result, lambda: write(table.select([name]), path, rng) or True) and table.num_columns > 1:
+            table = table.drop_columns([name])
+    rng.setstate(state)
+    return table if quietly(result, lambda: write(table, path, rng) or True) else None
+
+
+def models(binary, rng, folder, result, pair):
+    source, write, target = pair
+    reader, other = tensor_formats.FORMATS[source], tensor_formats.FORMATS[target]
+    path = str(folder / f"in{rng.choice(reader.endings)}")
+    output = str(folder / f"out{other.endings[0]}")
+    if not quietly(result, lambda: write(path, rng) or True):
+        return
+    expected = quietly(result, reader.read, path)
+    if not expected:
+        return
+    options = ["--to", target, "--part", ".", *reader.input_options, *other.output_options]
+    outcome = convert(binary, rng, result, path, output, options)
+    if outcome.code:
+        return
+    try:
+        found = other.read(output)
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        result.differences.append(compare.Difference(f"the output is not read: {alike(what)}", what[:600]))
+        return
+    result.differences += compare.models(expected, found, outcome, result.counts)
+
+
+@dataclass(frozen=True)
+class Domain:
+    pairs: tuple
+    run: object
+
+
+DOMAINS = {
+    "records": Domain((tables.WRITERS, list(tables.FORMATS)), records),
+    "models": Domain((tensor_formats.WRITERS, tensor_formats.TARGETS), models),
+}

@@ -1,0 +1,225 @@
+"""Compares what was read of an input with what was read of ferry's output."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+
+from ferry import Outcome
+from values import UNITS, Column, Date, Duration, Map, Time, Timestamp, count, json_value, reads_as, same, spells
+
+
+@dataclass
+class Difference:
+    """A difference that no loss explains. `kind` is alike for differences of one cause."""
+
+    kind: str
+    what: str
+
+
+def tables(source: str, target: str, expected: list[Column], found: list[Column], outcome: Outcome, counts: Counter) -> list[Difference]:
+    """Compares tables whose values have the forms of the two formats."""
+    differences = []
+    if target == "example":
+        expected = _features(expected)
+    others: dict[str, list[Column]] = {}
+    for column in found:
+        others.setdefault(column.name, []).append(column)
+    for column in expected:
+        # Which column of a tar has the keys of its samples is up to the writer.
+        if column.name == "__key__" and "bytes" in (source, target) and column.name not in others:
+            continue
+        explained = outcome.explains(column.name)
+        if not others.get(column.name):
+            nothing = not column.cells or all(cell is None or cell == [] for cell in column.cells)
+            if not explained and not (nothing and target in ("json", "bytes", "example", "mds")):
+                differences.append(Difference(f"a column of {column.type} is missing", column.name))
+            continue
+        other = others[column.name].pop(0)
+        counts[_kind(column.type)] += sum(map(count, column.cells))
+        if explained:
+            continue
+        if len(column.cells) != len(other.cells):
+            differences.append(Difference("another number of rows", f"{column.name}: {len(column.cells)}, now {len(other.cells)}"))
+            continue
+        for row, (one, two) in enumerate(zip(column.cells, other.cells)):
+            if not agrees(source, target, one, two):
+                kind = f"{_kind(column.type)} became {_kind(other.type)}" + _how(one, two)
+                differences.append(Difference(kind, f"column {column.name!r} row {row}: {one!r} became {two!r}"[:600]))
+                break
+        if source == target == "typed" and column.logical != other.logical and "dictionary" not in column.type:
+            differences.append(Difference(f"logical type {column.logical or 'none'} became {other.logical or 'none'}", column.name))
+    return differences
+
+
+def agrees(source, target, one, two) -> bool:
+    """Tells whether a cell of the input, in its format's form, is the same as one of the output."""
+    if source == "example":
+        return _of_feature(target, one, two)
+    if target == "example":
+        return _is_feature(one, two)
+    if target == "mds":
+        return _in_mds(one, two)
+    if target == "bytes":
+        return one == two or one is not None and two is not None and _in_text(one, two.decode(errors="replace"))
+    if source == "mds" and isinstance(two, str) and isinstance(one, (int, Decimal, dict, list)):
+        return spells(one, two)
+    if source in ("typed", "bytes", "mds"):
+        if target == "typed":
+            return same(one, two)
+        if target == "json":
+            return reads_as(one, two)
+        return one is None and two is None or one is not None and two is not None and spells(one, two)
+    if source == "json":
+        return reads_as(two, one) if target == "typed" else _json_is(one, two) if target == "json" else _json_in_text(one, two)
+    if two is None or one in (None, ""):
+        return two is None and one in (None, "") or two == one
+    if target == "typed":
+        return spells(two, one)
+    if target == "json":
+        return two == one if isinstance(two, str) else spells(two, one)
+    return one == two or _in_text(one, two)
+
+
+def _in_text(one, text):
+    if isinstance(one, str):
+        return one == text or bool(re.search(r"\d", one + text)) and _number(one) is not None and _number(one) == _number(text)
+    return isinstance(one, bytes) and one == text.encode() or spells(one, text)
+
+
+def _number(text):
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _json_is(one, two):
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(_json_is(one[key], two[key]) for key in one)
+    if isinstance(one, list) and isinstance(two, list):
+        return len(one) == len(two) and all(map(_json_is, one, two))
+    return isinstance(one, bool) == isinstance(two, bool) and one == two
+
+
+def _json_in_text(one, two):
+    return two is None if one is None else two is not None and spells(one, two)
+
+
+def _in_mds(one, two):
+    if isinstance(two, np.ndarray):
+        return isinstance(one, list) and same(one, two.tolist()) or isinstance(one, list) and one == [bool(n) for n in two.tolist()]
+    if isinstance(one, bool) and isinstance(two, (int, np.integer)):
+        return int(one) == int(two)
+    if isinstance(two, np.generic):
+        two = two.item()
+    if one == two or same(one, two):
+        return True
+    return one is not None and (spells(one, two) if isinstance(two, str) else reads_as(one, two))
+
+
+def _features(columns):
+    """Returns the columns of structs as one for each field, as features are."""
+    found = []
+    for column in columns:
+        if any(isinstance(cell, dict) for cell in column.cells):
+            names = list(dict.fromkeys(name for cell in column.cells if cell for name in cell))
+            inner = [Column(f"{column.name}.{n}", [cell.get(n) if cell else None for cell in column.cells], column.type) for n in names]
+            found += _features(inner)
+        else:
+            found.append(column)
+    return found
+
+
+def _is_feature(one, two):
+    one, two = [] if one is None else one, two or []
+    one = one if isinstance(one, list) else [one]
+    return len(one) == len(two) and all(map(_is_in_feature, one, two))
+
+
+def _is_in_feature(one, two):
+    if isinstance(one, bool):
+        return two == int(one)
+    if isinstance(one, (Date, Time, Timestamp, Duration)):
+        # Integers of the column's unit.
+        units = one.days if isinstance(one, Date) else one.ns
+        return two in [units, units * 86_400_000, *(units // unit for unit in UNITS.values())]
+    if isinstance(one, str) and isinstance(two, (int, float)):
+        return spells(two, one)
+    if isinstance(two, bytes):
+        return isinstance(one, bytes) and one == two or isinstance(one, str) and one.encode() == two or (
+            not isinstance(one, (str, bytes)) and one is not None and spells(one, two.decode(errors="replace")))
+    return type(one) is type(two) and (same(one, two) or isinstance(one, float) and np.float32(one) == two)
+
+
+def _of_feature(target, one, two):
+    """Features have lists; ferry reads a scalar where each list has one value at most."""
+    if isinstance(two, str) and target == "text" and isinstance(one, list) and two.startswith("["):
+        two = json_value(two)
+    if not isinstance(two, list):
+        one = one[0] if isinstance(one, list) and one else one or None
+    inner = "typed" if target in ("typed", "mds") else target
+    if target == "example":
+        return same(one or [], two or [])
+    if one is None or two is None:
+        return not one and not two
+    if isinstance(one, list):
+        return len(one) == len(two) and all(_of_feature(target if target != "text" else "json", [a], b) for a, b in zip(one, two))
+    return agrees("typed", inner, one, two)
+
+
+def _kind(name: str) -> str:
+    """Returns a type without what says nothing of its values: sizes, names of fields, spellings of one type."""
+    name = re.sub(r"large_|_view|fixed_size_|\bnot null\b|, ordered=\d|ordered=\d", "", name)
+    name = re.sub(r"(?:(?<=<)|(?<=, )|^)[^<>,]*?: ", "", name)
+    return re.sub(r"\[\d+\]", "[n]", re.sub(r"\(\d+, -?\d+\)", "", name)).replace(" ", "")[:60]
+
+
+def _how(one, two):
+    """Tells in a word how a value changed, so that reports of one cause meet."""
+    for value in (one, two):
+        while isinstance(value, (list, Map)) and value:
+            value = value[0] if isinstance(value, list) else value.entries
+    if two is None:
+        return ": a value became null"
+    if one is None:
+        return ": a null became a value"
+    if isinstance(two, str) and ("ERROR" in two or "invalid" in two):
+        return ": the text of an error"
+    return "" if type(one) is type(two) else f": {type(one).__name__} as {type(two).__name__}"
+
+
+def models(expected: dict, found: dict, outcome: Outcome, counts: Counter) -> list[Difference]:
+    """Compares models, which are tensors by name. Separators in names do not count, and a variable may have its own name."""
+    differences = []
+    alike = Counter(map(flat, found))
+    plain = {flat(name) if alike[flat(name)] == 1 else name: tensor for name, tensor in found.items()}
+    own = Counter(flat(alias) for tensor in expected.values() for alias in tensor.aliases)
+    for name, tensor in expected.items():
+        counts[tensor.dtype] += tensor.elements
+        explained = outcome.explains(name, flat(name), name.replace("/", "."), *tensor.aliases)
+        places = [name, flat(name), *(flat(alias) for alias in tensor.aliases if own[flat(alias)] == 1)]
+        other = next((plain.pop(place) for place in places if place in plain), None)
+        if other is None:
+            if not explained:
+                differences.append(Difference(f"a tensor of {tensor.dtype} is missing", f"{name} {list(tensor.shape)}"))
+        elif tensor.dtype in BLOCKS and other.dtype == "U8":
+            # Formats that do not know blocks hold the bytes of a row in the last dimension.
+            if tensor.data != other.data:
+                differences.append(Difference(f"{tensor.dtype}: other bytes", f"{name}: {tensor} became {other}"))
+        elif not explained and not tensor.equals(other):
+            shapes = "" if tensor.shape == other.shape else f": {len(tensor.shape)} dimensions became {len(other.shape)}"
+            differences.append(Difference(f"{tensor.dtype} became {other.dtype}{shapes}", f"{name}: {tensor} became {other}"[:600]))
+    for name in plain:
+        if not outcome.explains(name):
+            differences.append(Difference("a tensor that the input does not have", name))
+    return differences
+
+
+BLOCKS = {"Q4_0", "Q8_0", "Q4_K", "Q6_K", "IQ4_NL", "TQ1_0", "MXFP4"}
+
+
+def flat(name: str) -> str:
+    return re.sub(r"[/.]+", ".", name).strip(".")

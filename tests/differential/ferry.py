@@ -1,0 +1,74 @@
+"""Runs ferry and reads what it reports."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass, field
+
+# Changes of form, which the readers of the rig undo: they explain no difference.
+FORMS = re.compile("written as base64|written as JSON|written as text|JSON has no (NaN|bytes)|written as uint8|read as bytes|"
+                   "^CSV has no (lists|bytes)|read as __key__|and are read so unless|written as u?int")
+
+
+@dataclass
+class Outcome:
+    command: str
+    code: int
+    answer: dict = field(default_factory=dict)
+    stderr: str = ""
+
+    @property
+    def error(self) -> dict:
+        return self.answer.get("error") or {}
+
+    @property
+    def losses(self) -> list[dict]:
+        return self.answer.get("losses") or []
+
+    def explains(self, *names: str) -> bool:
+        """Tells whether a loss that is more than a change of form names one of the columns or tensors."""
+        return any(
+            loss["severity"] != "note" and not FORMS.search(loss["why"]) and any(names_it(loss, name) for name in names)
+            for loss in self.losses
+        )
+
+    def fault(self) -> str | None:
+        """Returns what is wrong with this end of a conversion of a valid file, apart from values."""
+        if self.code in (0, 1):
+            return None
+        message = self.error.get("message") or self.stderr.strip().split("\n")[-1]
+        kind = self.error.get("kind") or "crash"
+        if self.code not in (2, 3) or kind in ("malformed", "plugin", "crash") or "panic" in message:
+            return f"exit {self.code}: {kind}: {message}"
+        return None
+
+
+def names_it(loss: dict, name: str) -> bool:
+    what = loss["what"]
+    if what == name or what.startswith((f"{name}.", f"{name}/", f"{name}[")) or f'"{name}"' in what + loss["why"]:
+        return True
+    return json.dumps(name, ensure_ascii=False).strip('"') in (what, loss["why"]) or escaped(name) in what + loss["why"]
+
+
+def escaped(name):
+    """Returns a name in quotes as Rust prints it."""
+    quoted = "".join({"\n": "\\n", "\t": "\\t", "\0": "\\0", '"': '\\"', "\\": "\\\\"}.get(letter, letter) for letter in name)
+    return f'"{quoted}"'
+
+
+def run(ferry: str, *arguments) -> Outcome:
+    """Runs a command of ferry with `--json`."""
+    command = [ferry, *map(str, arguments), "--json"]
+    shown = " ".join(map(shlex.quote, command))
+    try:
+        ended = subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, "RUST_BACKTRACE": "0"})
+    except subprocess.TimeoutExpired:
+        return Outcome(shown, -1, {}, "no end after 120 s")
+    stderr = ended.stderr.decode(errors="replace")
+    try:
+        answer = json.loads(ended.stdout)
+    except ValueError:
+        answer = {}
+    return Outcome(shown, ended.returncode, answer, stderr)

@@ -1,0 +1,58 @@
+"""What Flax and Orbax write and read, in a process of their own."""
+
+import os
+import random
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from flax import serialization
+
+import tensors
+
+jax.config.update("jax_enable_x64", True)
+
+
+def _is_array(value):
+    return isinstance(value, (np.ndarray, np.generic, jax.Array))
+
+
+def _model(tree):
+    return {".".join(path): tensors.of_numpy(value) for path, value in tensors.leaves(tree) if _is_array(value)}
+
+
+def write_flax(path, rng):
+    tree = tensors.random_tree(rng, tensors.PLAIN + tensors.COMPLEX + tensors.NARROW + tensors.OTHERS, ("", ".", "/"))
+    with open(path, "wb") as file:
+        file.write(serialization.to_bytes(tree))
+
+
+def read_flax(path):
+    with open(path, "rb") as file:
+        return _model(serialization.msgpack_restore(file.read()))
+
+
+def write_orbax(path, rng):
+    names = [name for name in tensors.PLAIN + tensors.COMPLEX + tensors.NARROW]
+    tree = tensors.random_tree(rng, names, ("", "."))
+    tree = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf) if rng.random() < 0.7 else leaf, tree)
+    if rng.random() < 0.15:
+        tree["key"] = jax.random.key(rng.randrange(100))
+    handler = ocp.PyTreeCheckpointHandler(use_ocdbt=rng.random() < 0.5, use_zarr3=rng.random() < 0.3)
+    options = {}
+    if rng.random() < 0.3:
+        # Small arrays go to the msgpack file "checkpoint".
+        aggregate = jax.tree.map(lambda leaf: ocp.SaveArgs(aggregate=rng.random() < 0.5), tree)
+        options["args"] = ocp.args.PyTreeSave(tree, save_args=aggregate)
+    ocp.Checkpointer(handler).save(path, **(options or {"args": ocp.args.PyTreeSave(tree)}))
+
+
+def read_orbax(path):
+    def plain(leaf):
+        if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.random.key_data(leaf)
+        return leaf
+
+    return _model(jax.tree.map(plain, ocp.PyTreeCheckpointer().restore(os.path.abspath(path))))
