@@ -52,7 +52,7 @@ def main():
 def load(arguments):
     if arguments.state.exists():
         return json.loads(arguments.state.read_text())
-    return {"next": arguments.seed, "cases": 0, "crashes": 0, "skipped": 0, "counts": {}, "found": {}, "refused": {}}
+    return {"next": arguments.seed, "cases": 0, "crashes": 0, "skipped": {}, "counts": {}, "found": {}, "refused": {}, "explained": {}}
 
 
 def is_done(arguments, state):
@@ -66,11 +66,14 @@ def loop(arguments, state):
             result = run(arguments, domain, state["next"], None)
             for kind, number in result.counts.items():
                 add(state["counts"], f"{result.pair} {kind}", number)
+            for why, number in result.explained.items():
+                add(state["explained"], f"{result.pair.split('->')[1]}: {why}", number)
             for why in result.refusals:
                 add(state["refused"], f"{result.pair}: {why}", 1)
             note(state["found"], result, arguments)
             state["cases"] += 1
-            state["skipped"] += bool(result.skipped)
+            if result.skipped:
+                add(state["skipped"], f"{result.pair.split('->')[0]}: {cases.alike(result.skipped)}", 1)
         state["next"] += 1
     save(arguments.state, state)
 
@@ -109,6 +112,8 @@ def one(arguments):
     print(f"{result.pair}\n{result.command}")
     for why in [f"skipped: {result.skipped}"] * bool(result.skipped) + [f"refused: {why}" for why in result.refusals]:
         print(why)
+    for why, times in result.explained.items():
+        print(f"explained: {times} x {why}")
     for difference in result.differences:
         print(f"{difference.kind}\n    {difference.what}")
     return 1 if result.differences else 0
@@ -141,13 +146,18 @@ def report(state):
         pairs.setdefault(pair, Counter())[kind] += number
     for pair, kinds in sorted(pairs.items()):
         print(f"  {pair:32} {sum(kinds.values()):>9}  " + ", ".join(f"{kind} {number}" for kind, number in kinds.most_common(12)))
-    print(f"\nrefused without a fault: {sum(state['refused'].values())} of {state['cases']} cases")
-    for why, times in sorted(state["refused"].items(), key=lambda item: -item[1])[:40]:
-        print(f"  {times:>5}  {why}")
+    listed(state["explained"], "differences that a loss explains")
+    listed(state["refused"], "refused without a fault")
+    listed(state["skipped"], f"not written or read by the library itself, which crashed in {state['crashes']} cases more")
     print(f"\nunexplained differences: {len(state['found'])} kinds in {state['cases']} cases; the next seed is {state['next']}")
-    print(f"{state['skipped']} cases could not be written or read by their library, which crashed in {state['crashes']}")
     for key, entry in sorted(state["found"].items()):
         print(f"  {entry['times']:>5}  {key} (->{', '.join(entry['targets'])})\n           {entry['again']}")
+
+
+def listed(counts, title):
+    print(f"\n{title}: {sum(counts.values())}")
+    for why, times in sorted(counts.items(), key=lambda item: -item[1])[:40]:
+        print(f"  {times:>6}  {why}")
 
 
 if __name__ == "__main__":

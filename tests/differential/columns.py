@@ -8,6 +8,8 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
+# The name of a column whose values are all different.
+KEY = "key"
 STRANGE = ["", " ", "a.b", "a/b", "é", 'q"u', "c,d", "l\nm", "0", "A", "a", "🏴\U000e0067", "a b", "tab\there", "x" * 300,
            "__key__", "None", "a\\b", "'", "日本", "n\0l"]
 TEXTS = ["", " ", "a", "null", "NULL", "NaN", "nan", "true", "1", "-0", "01", "1e5", "0x10", "+1", "1_000", "inf", "-Infinity",
@@ -177,7 +179,7 @@ def array(rng, kind, rows, nulls, wild) -> pa.Array:
     return pa.array([None if null else leaf(rng, kind, wild) for null in mask], kind)
 
 
-def table(rng) -> pa.Table:
+def table(rng, has_key=False) -> pa.Table:
     """Returns a random table: mostly a few columns and rows, some without rows or with strange names."""
     width = rng.choice([1, 1, 2, 3, 4])
     names = rng.sample(STRANGE if rng.random() < 0.25 else [f"c{i}" for i in range(width)], width)
@@ -188,6 +190,9 @@ def table(rng) -> pa.Table:
         kind = column_type(rng)
         arrays.append(array(rng, kind, rows, nulls, wild))
         fields.append(pa.field(name, kind, nullable=nulls > 0 or pa.types.is_null(kind) or rng.random() < 0.5))
+    if has_key:
+        arrays.append(pa.array([f"row{n}" for n in range(rows)], pa.string()))
+        fields.append(pa.field(KEY, pa.string()))
     made = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
     if rows > 3 and rng.random() < 0.3:
         # Several chunks, of which each slice has an offset into its buffers.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 # Changes of form, which the readers of the rig undo: they explain no difference.
 FORMS = re.compile("written as base64|written as JSON|written as text|JSON has no (NaN|bytes)|written as uint8|read as bytes|"
-                   "^CSV has no (lists|bytes)|read as __key__|and are read so unless|written as u?int")
+                   "^CSV has no (lists|bytes)|read as __key__|and are read so unless")
 
 
 @dataclass
@@ -27,12 +27,12 @@ class Outcome:
     def losses(self) -> list[dict]:
         return self.answer.get("losses") or []
 
-    def explains(self, *names: str) -> bool:
-        """Tells whether a loss that is more than a change of form names one of the columns or tensors."""
-        return any(
-            loss["severity"] != "note" and not FORMS.search(loss["why"]) and any(names_it(loss, name) for name in names)
-            for loss in self.losses
-        )
+    def explanation(self, *names: str) -> str | None:
+        """Returns the reason of a loss that names one of the columns or tensors and is more than a change of form."""
+        for loss in self.losses:
+            if loss["severity"] != "note" and not FORMS.search(loss["why"]) and any(names_it(loss, name) for name in names):
+                return f"{loss['severity']}, {loss['kind']}: {loss['why']}"
+        return None
 
     def fault(self) -> str | None:
         """Returns what is wrong with this end of a conversion of a valid file, apart from values."""
@@ -40,6 +40,10 @@ class Outcome:
             return None
         message = self.error.get("message") or self.stderr.strip().split("\n")[-1]
         kind = self.error.get("kind") or "crash"
+        if "no plugin knows" in message:
+            return f"exit {self.code}: {message}"
+        if "JSON has no word for" in message:  # DuckDB writes Infinity
+            return None
         if self.code not in (2, 3) or kind in ("malformed", "plugin", "crash") or "panic" in message:
             return f"exit {self.code}: {kind}: {message}"
         return None
@@ -48,6 +52,9 @@ class Outcome:
 def names_it(loss: dict, name: str) -> bool:
     what = loss["what"]
     if what == name or what.startswith((f"{name}.", f"{name}/", f"{name}[")) or f'"{name}"' in what + loss["why"]:
+        return True
+    # What is lost is lost with all that is in it.
+    if name.startswith((f"{what}.", f"{what}/")):
         return True
     return json.dumps(name, ensure_ascii=False).strip('"') in (what, loss["why"]) or escaped(name) in what + loss["why"]
 

@@ -265,6 +265,7 @@ WRITERS: list[tuple[str, str, Callable]] = [
     ("tf-bundle", "tensorflow", remote("with_tensorflow", "write_bundle")),
     ("numpy", "numpy", numpy_by_numpy),
     ("orbax", "orbax", remote("with_jax", "write_orbax")),
+    ("orbax", "zarr-python", remote("with_jax", "write_zarr")),
     ("gguf", "gguf", gguf_by_gguf),
     ("flax", "flax", remote("with_jax", "write_flax")),
     ("torch-dcp", "torch", remote("with_torch", "write_dcp")),

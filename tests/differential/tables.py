@@ -350,7 +350,7 @@ FORMATS = {
     "arrow": Format((".arrow", ".feather", ".arrows"), "typed", read_arrow),
     "jsonl": Format((".jsonl", ".ndjson", ".JSONL", ".jsonl.gz"), "json", read_jsonl),
     "csv": Format((".csv", ".CSV"), "text", read_csv),
-    "webdataset": Format((".tar",), "bytes", read_tar),
+    "webdataset": Format((".tar",), "bytes", read_tar, ("-o", f"key={columns.KEY}")),
     "tfrecord": Format((".tfrecord",), "example", remote("with_tensorflow", "read_records")),
     "mds": Format(("",), "mds", remote("with_torch", "read_mds")),
 }

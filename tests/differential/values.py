@@ -210,6 +210,10 @@ def _stamp(text):
 
 
 def _duration(text):
+    if words := re.findall(r"(-?\d+(?:\.\d+)?) (year|mon|day|hour|min|sec)s?", text):
+        units = {unit: Decimal(number) for number, unit in words}
+        seconds = (units.get("hour", 0) * 60 + units.get("min", 0)) * 60 + units.get("sec", 0)
+        return int(units.get("year", 0) * 12 + units.get("mon", 0)), int(units.get("day", 0)), int(seconds * 10**9)
     found = _DURATION.fullmatch(text)
     if not found or text in ("P", "-P"):
         return None
@@ -261,7 +265,7 @@ def _float_reads_as(cell, found):
         name = found.lower().lstrip("+")
         value = -names.get(name[1:], 0.0) if name.startswith("-") else names.get(name)
         return bool(value) and same(cell, value)
-    if not isinstance(found, (int, Decimal)) or math.isnan(cell) or math.isinf(cell):
+    if not isinstance(found, (int, float, Decimal)) or math.isnan(cell) or math.isinf(cell):
         return False
     value = float(found)
     if isinstance(found, int) and cell == 0.0 and math.copysign(1, cell) < 0:
@@ -321,4 +325,4 @@ def json_value(text: str):
     def number(digits):
         return Decimal(digits)
 
-    return json.loads(text, parse_float=number)
+    return json.loads(text, parse_float=number, parse_int=lambda digits: number(digits) if digits == "-0" else int(digits))

@@ -1,7 +1,6 @@
 """What Flax and Orbax write and read, in a process of their own."""
 
 import os
-import random
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 
@@ -47,6 +46,27 @@ def write_orbax(path, rng):
         aggregate = jax.tree.map(lambda leaf: ocp.SaveArgs(aggregate=rng.random() < 0.5), tree)
         options["args"] = ocp.args.PyTreeSave(tree, save_args=aggregate)
     ocp.Checkpointer(handler).save(path, **(options or {"args": ocp.args.PyTreeSave(tree)}))
+
+
+def write_zarr(path, rng):
+    """Writes a checkpoint of Orbax whose arrays zarr-python wrote again: other chunks, fill values, codecs and orders."""
+    import pathlib
+
+    import numcodecs
+    import zarr
+
+    tree = tensors.random_tree(rng, tensors.PLAIN + tensors.COMPLEX)
+    handler = ocp.PyTreeCheckpointHandler(use_ocdbt=False, use_zarr3=False)
+    ocp.Checkpointer(handler).save(path, args=ocp.args.PyTreeSave(tree))
+    for place in pathlib.Path(path).rglob(".zarray"):
+        array = zarr.open_array(place.parent, mode="r")[...]
+        chunks = tuple(rng.randrange(1, n + 2) for n in array.shape)
+        fill = rng.choice([0, 0, 1, None])
+        codec = rng.choice([None, numcodecs.Zstd(), numcodecs.Blosc(), numcodecs.GZip(), numcodecs.Zlib()])
+        made = zarr.create_array(place.parent, shape=array.shape, dtype=array.dtype, chunks=chunks, fill_value=fill, zarr_format=2,
+                                 compressors=codec, order=rng.choice(["C", "F"]), overwrite=True,
+                                 config={"write_empty_chunks": rng.random() < 0.5})
+        made[...] = array
 
 
 def read_orbax(path):

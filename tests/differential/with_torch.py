@@ -49,7 +49,7 @@ def read_mds(path):
 
 
 def _plain(value):
-    return value.item() if isinstance(value, np.generic) else value
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
 
 
 # ---- Tensors ----

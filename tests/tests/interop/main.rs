@@ -7,6 +7,7 @@ mod bridge;
 mod calls;
 mod cast;
 mod csv;
+mod differential;
 mod distributed;
 mod flax;
 mod gguf;
