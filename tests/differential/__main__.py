@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -21,6 +22,7 @@ os.environ["RUST_BACKTRACE"] = "0"
 warnings.filterwarnings("ignore")
 
 import cases
+import workers
 
 
 def main():
@@ -37,9 +39,16 @@ def main():
             # Libraries crash on some files: the process that does is replaced, and its case left out.
             child = os.fork()
             if child == 0:
-                loop(arguments, state)
-                sys.stdout.flush()
-                os._exit(0)
+                code = 1
+                try:
+                    loop(arguments, state)
+                    workers.stop()
+                    code = 0
+                except Exception:
+                    traceback.print_exc()
+                finally:
+                    sys.stdout.flush()
+                    os._exit(code)
             _, status = os.waitpid(child, 0)
             state = load(arguments)
             if status:

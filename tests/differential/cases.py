@@ -2,7 +2,10 @@
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
 
 import columns
 import compare
@@ -77,16 +80,20 @@ def alike(message):
 
 def records(binary, rng, folder, result, pair):
     source, write, target = pair
-    path = str(folder / f"in{rng.choice(tables.FORMATS[source].endings)}")
-    output = str(folder / f"out{tables.FORMATS[target].endings[0]}")
-    made = quietly(result, columns.table, rng, target == "webdataset")
-    if made is None or writable(result, write, made, path, rng) is None:
-        return
-    result.skipped = ""
     reader, other = tables.FORMATS[source], tables.FORMATS[target]
+    path, output = str(folder / f"in{rng.choice(reader.endings)}"), f"{folder}/out{other.endings[0]}"
+    made = quietly(result, columns.table, rng, target == "webdataset")
+    made = made and writable(result, write, made, path, rng)
+    if made is None:
+        return
     expected = quietly(result, reader.read, path)
     if expected is None:
         return
+    if rng.random() < 0.1 and source in ("parquet", "arrow", "jsonl", "csv"):
+        path, expected = several(result, write, reader, made, path, expected, rng)
+    if expected is None:
+        return
+    result.skipped = ""
     outcome = convert(binary, rng, result, path, output, ["--to", target, "--allow-empty", *other.options])
     if outcome.code:
         return
@@ -97,6 +104,26 @@ def records(binary, rng, folder, result, pair):
         result.differences.append(compare.Difference(f"the output is not read: {alike(what)}", what[:600]))
         return
     explain(result, outcome, compare.tables(reader.form, other.form, expected, found, result.counts))
+
+
+def several(result, write, reader, table, path, expected, rng):
+    """Puts the file into a folder with a second one, whose columns are in another order and of wider types."""
+    first = Path(path)
+    folder = first.parent / "folder"
+    folder.mkdir()
+    ending = first.name.removeprefix("in")
+    first = first.rename(folder / f"0{ending}")
+    names = rng.choice([table.column_names, table.column_names[::-1]])
+    second = table.select(names)
+    if rng.random() < 0.5:
+        wide = [field.with_type(pa.large_string()) if field.type == pa.string() else field for field in second.schema]
+        second = second.cast(pa.schema(wide))
+    file = str(folder / f"1{ending}")
+    more = quietly(result, lambda: write(second, file, rng) or reader.read(file))
+    if more is None or {c.name for c in more} != {c.name for c in expected}:
+        return str(folder), None
+    cells = {column.name: column.cells for column in more}
+    return str(folder), [replace(column, cells=column.cells + cells[column.name]) for column in expected]
 
 
 def writable(result, write, table, path, rng):
@@ -116,7 +143,7 @@ def models(binary, rng, folder, result, pair):
     source, write, target = pair
     reader, other = tensor_formats.FORMATS[source], tensor_formats.FORMATS[target]
     path = str(folder / f"in{rng.choice(reader.endings)}")
-    output = str(folder / f"out{other.endings[0]}")
+    output = f"{folder}/out{other.endings[0]}"
     if not quietly(result, lambda: write(path, rng) or True):
         return
     expected = quietly(result, reader.read, path)

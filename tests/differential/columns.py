@@ -151,7 +151,7 @@ def array(rng, kind, rows, nulls, wild) -> pa.Array:
             return pa.ExtensionArray.from_storage(kind, pa.array(values, kind.storage_type))
         return pa.ExtensionArray.from_storage(kind, array(rng, kind.storage_type, rows, nulls, wild))
     if pa.types.is_dictionary(kind):
-        size = rng.choice([0, 1, 3, 5])
+        size = rng.choice([0, 1, 3, 5]) or int(not nulls)
         # A null in the dictionary, which some keys point to, is a null too.
         values = array(rng, kind.value_type, size, rng.choice([0, nulls]), wild)
         keys = [None if null or not size else rng.randrange(size) for null in mask]

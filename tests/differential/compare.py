@@ -9,6 +9,7 @@ from decimal import Decimal
 import numpy as np
 
 from columns import KEY
+from ferry import ROWS
 from values import UNITS, Column, Date, Duration, Map, Time, Timestamp, count, json_value, reads_as, same, spells
 
 
@@ -41,7 +42,7 @@ def tables(source: str, target: str, expected: list[Column], found: list[Column]
         other = others[column.name].pop(0)
         counts[_kind(column.type)] += sum(map(count, column.cells))
         if len(column.cells) != len(other.cells):
-            yield Difference("another number of rows", f"{column.name!r}: {len(column.cells)}, now {len(other.cells)}", name)
+            yield Difference("another number of rows", f"{column.name!r}: {len(column.cells)}, now {len(other.cells)}", (*name, ROWS))
             continue
         for row, (one, two) in enumerate(zip(column.cells, other.cells)):
             # The only field of a row has quotes, or its line would be empty.
@@ -127,6 +128,8 @@ def _in_mds(one, two):
         return one is two or one is not None and two is not None
     if isinstance(two, str):
         return spells(one, two)
+    if isinstance(one, str) and one.lower() in ("true", "false"):
+        return two == (one.lower() == "true")
     return spells(two, one) if isinstance(one, str) else reads_as(one, two)
 
 
@@ -160,6 +163,8 @@ def _is_in_feature(one, two):
         if one.lower() in ("true", "false"):
             return two == (one.lower() == "true")
         return spells(two, one)
+    if isinstance(one, Decimal) and isinstance(two, float):
+        return float(one) == two or np.float32(float(one)) == np.float32(two)
     if isinstance(two, bytes):
         return isinstance(one, bytes) and one == two or isinstance(one, str) and one.encode() == two or (
             not isinstance(one, (str, bytes)) and one is not None and spells(one, two.decode(errors="replace")))
@@ -210,11 +215,14 @@ def models(expected: dict, found: dict, counts: Counter):
     """
     alike = Counter(map(flat, found))
     plain = {flat(name) if alike[flat(name)] == 1 else name: tensor for name, tensor in found.items()}
+    meet = Counter(map(flat, expected))
     own = Counter(flat(alias) for tensor in expected.values() for alias in tensor.aliases)
     for name, tensor in expected.items():
         counts[tensor.dtype] += tensor.elements
         names = (name, flat(name), name.replace("/", "."), *tensor.aliases)
         places = [name, flat(name), *(flat(alias) for alias in tensor.aliases if own[flat(alias)] == 1)]
+        # Names that are equal without their separators are not all kept.
+        places += [place for place in plain if meet[flat(name)] > 1 and plain[place].equals(tensor) and place.startswith(flat(name))]
         other = next((plain.pop(place) for place in places if place in plain), None)
         if other is None:
             yield Difference("a tensor is missing", f"{name}: {tensor}", names)

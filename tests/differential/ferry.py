@@ -12,6 +12,10 @@ FORMS = re.compile("written as base64|written as JSON|written as text|JSON has n
                    "^CSV has no (lists|bytes)|read as __key__|and are read so unless")
 
 
+# Stands for names of rows, which losses of records have.
+ROWS = "\0rows"
+
+
 @dataclass
 class Outcome:
     command: str
@@ -30,7 +34,9 @@ class Outcome:
     def explanation(self, *names: str) -> str | None:
         """Returns the reason of a loss that names one of the columns or tensors and is more than a change of form."""
         for loss in self.losses:
-            if loss["severity"] != "note" and not FORMS.search(loss["why"]) and any(names_it(loss, name) for name in names):
+            if loss["severity"] == "note" or FORMS.search(loss["why"]):
+                continue
+            if any(names_it(loss, name) for name in names) or ROWS in names and loss["kind"] == "record":
                 return f"{loss['severity']}, {loss['kind']}: {loss['why']}"
         return None
 

@@ -1,5 +1,6 @@
 """The formats of tensors: which libraries write them, and which reads them."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -98,6 +99,8 @@ def _hdf5(dataset):
     kind = dataset.dtype
     if kind.names == ("r", "i"):
         kind = np.dtype(f"c{kind.itemsize}")
+    if h5py.check_string_dtype(kind) and kind.kind == "O":
+        return of_numpy(np.asarray(dataset[()], object))
     if kind.kind not in "biufc":
         return Tensor(str(kind), dataset.shape, b"")
     return of_numpy(dataset[()])
@@ -167,8 +170,13 @@ def hdf5_by_h5py(path, rng):
     """Writes datasets with every layout, index of chunks, filter and growth, and entries that are no numbers."""
     libver = rng.choice(["earliest", "latest", ("earliest", "v110"), ("v108", "v108"), ("v112", "v114")])
     with h5py.File(path, "w", libver=libver, track_order=rng.random() < 0.2) as file:
-        for name, array in flat_tree(random_tree(rng, [kind for kind in PLAIN + COMPLEX]), "/").items():
+        for name, array in flat_tree(random_tree(rng, PLAIN + COMPLEX), "/").items():
             _dataset(rng, file, name, _order(rng, array))
+        for n in range(4):
+            shape = [rng.randrange(1, 14) for _ in range(rng.choice([1, 2, 2, 3]))]
+            kind = tensors.dtype(rng.choice(PLAIN[1:]))
+            array = np.frombuffer(rng.randbytes(math.prod(shape) * kind.itemsize), kind).reshape(shape)
+            _dataset(rng, file, f"grid{n}", array)
         _oddities(rng, file)
 
 
@@ -247,12 +255,12 @@ class Format:
 FORMATS = {
     "safetensors": Format((".safetensors", ".SAFETENSORS"), read_safetensors),
     "torch": Format((".pt", ".pth", ".bin"), remote("with_torch", "read_torch")),
-    "torch-dcp": Format(("",), remote("with_torch", "read_dcp")),
+    "torch-dcp": Format(("/",), remote("with_torch", "read_dcp")),
     "numpy": Format((".npz", ".npy"), read_numpy, ("-i", "structured=fields"), ("-o", "ml_dtypes=name")),
     "gguf": Format((".gguf",), read_gguf),
     "keras": Format((".weights.h5", ".h5"), read_hdf5),
     "flax": Format((".msgpack",), remote("with_jax", "read_flax")),
-    "orbax": Format(("",), remote("with_jax", "read_orbax")),
+    "orbax": Format(("/",), remote("with_jax", "read_orbax")),
     "tf-bundle": Format(("",), remote("with_tensorflow", "read_bundle"), (), ("-o", "graph=none")),
     "onnx": Format((".onnx",), read_onnx, is_target=False),
 }

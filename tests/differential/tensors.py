@@ -71,11 +71,17 @@ def random_array(rng, name: str) -> np.ndarray:
 def random_tree(rng, names: list[str], separators=("",)) -> dict:
     """Returns a nested dict of arrays with dtypes of these names. Some names meet when they are joined."""
     words = ["weight", "bias", "0", "1", "layer", "kernel", "scale", "w", "b", "ü", "a b", "LayerNorm", "x-y", "10", "embedding"]
-    words += [f"a{separator}b" for separator in separators if separator]
+    separator = rng.choice(separators)
+    if separator:
+        words += [f"a{separator}b", "a"]
 
     def level(depth):
         found = {}
         for word in rng.sample(words, rng.choice([1, 2, 3])):
+            if word == "a":
+                # Its name meets that of a.b when the tree is made flat.
+                found[word] = {"b": random_array(rng, rng.choice(names))}
+                continue
             found[word] = level(depth + 1) if depth < 2 and rng.random() < 0.4 else random_array(rng, rng.choice(names))
         return found
 

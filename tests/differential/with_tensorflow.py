@@ -24,13 +24,15 @@ def write_records(table, path, rng):
             return float(columns.floating(rng, 4))
         return rng.choice([b"", columns.text(rng).encode(), rng.randbytes(3)])
 
+    # A field that a later version of the message may have, or none.
+    unknown = rng.choice([b"", b"", b"", b"\x78\x01"])
     with tf.io.TFRecordWriter(path) as writer:
         for _ in range(rng.choice([1, 2, 10])):
             example = tf.train.Example()
             for name, kind in kinds.items():
                 if rng.random() < 0.9:
                     getattr(example.features.feature[name], kind).value.extend(value(kind) for _ in range(rng.choice(lengths[name])))
-            writer.write(example.SerializeToString())
+            writer.write(example.SerializeToString() + unknown)
 
 
 def read_records(path):

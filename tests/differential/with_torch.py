@@ -62,6 +62,8 @@ def _tensor(value):
     import tensors
 
     value = value.detach()
+    if hasattr(value, "full_tensor"):
+        value = value.full_tensor()
     if value.is_quantized or value.layout is not torch.strided:
         return tensors.Tensor(str(value.dtype), tuple(value.shape), b"")
     value = value.resolve_conj().resolve_neg().contiguous()
@@ -91,7 +93,7 @@ def write_torch(path, rng):
     import tensors
 
     torch.manual_seed(rng.randrange(1000))
-    kind = rng.choice(["dict", "dict", "tree", "module", "quantized", "script"])
+    kind = rng.choice(["dict", "dict", "tree", "module", "quantized", "script", "distributed"])
     if kind in ("dict", "tree"):
         tree = tensors.random_tree(rng, _names(), ("", "."))
         model = tensors.flat_tree(tree) if kind == "dict" else tree
@@ -105,8 +107,10 @@ def write_torch(path, rng):
     if kind == "quantized":
         module = torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4)), dtype=torch.qint8)
     if kind == "script":
-        torch.jit.script(_Scripted(rng.random() < 0.6)).save(path)
+        torch.jit.script(_scripted()(rng.random() < 0.6)).save(path)
         return
+    if kind == "distributed":
+        module = {name: _distributed(value.detach()) for name, value in module.state_dict().items()}
     torch.save(module, path)
 
 
@@ -149,8 +153,15 @@ def _scripted():
     return Scripted
 
 
-def _Scripted(extra):
-    return _scripted()(extra)
+def _distributed(tensor):
+    """Returns a DTensor of one rank."""
+    import torch
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    mesh = torch.distributed.init_device_mesh("cpu", (1,))
+    return DTensor.from_local(tensor, mesh, [Shard(0) if tensor.dim() else Replicate()])
 
 
 def read_torch(path):

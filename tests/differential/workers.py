@@ -1,8 +1,10 @@
 """Processes that hold one framework each: TensorFlow, torch and JAX end a process that has two of them."""
 
 import atexit
+import ctypes
 import importlib
 import multiprocessing
+import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor
 
@@ -14,7 +16,7 @@ def remote(module: str, function: str):
 
     def call(*arguments):
         if module not in _pools:
-            _pools[module] = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+            _pools[module] = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
         try:
             return _pools[module].submit(_call, sys.path[0], module, function, arguments).result(timeout=300)
         except (TimeoutError, OSError, RuntimeError):
@@ -32,7 +34,12 @@ def _call(folder, module, function, arguments):
     return getattr(importlib.import_module(module), function)(*arguments)
 
 
+def _end_with_parent():
+    """Has Linux end this process when the one that started it crashes."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
 @atexit.register
-def _stop():
+def stop():
     for pool in _pools.values():
         pool.shutdown(wait=False, cancel_futures=True)
