@@ -10,7 +10,7 @@ import numpy as np
 
 from columns import KEY
 from ferry import ROWS
-from values import UNITS, Column, Date, Duration, Map, Time, Timestamp, count, json_value, reads_as, same, spells
+from values import UNITS, Column, Date, Duration, Map, Time, Timestamp, count, instant_of, json_value, reads_as, same, spells
 
 
 @dataclass
@@ -90,7 +90,9 @@ def agrees(source, target, one, two) -> bool:
 def _in_text(one, text):
     if isinstance(one, str):
         words = one.lower() == text.lower() and text in ("true", "false")
-        return one == text or words or _number(one) is not None and _number(one) == _number(text)
+        number, instant = _number(one), instant_of(one)
+        return one == text or words or number is not None and number == _number(text) or (
+            instant is not None and instant == instant_of(text))
     return isinstance(one, bytes) and one == text.encode() or spells(one, text)
 
 

@@ -194,7 +194,7 @@ def _clock(hours, minutes, seconds, digits):
     return (int(hours) * 3600 + int(minutes) * 60 + int(seconds or 0)) * 10**9 + _fraction(digits)
 
 
-def _stamp(text):
+def instant_of(text):
     """Returns the nanoseconds and whether an offset was given, or None if the text is not a date or time."""
     found = _STAMP.fullmatch(text)
     if not found:
@@ -290,10 +290,10 @@ def spells(cell, text: str) -> bool:
         except ValueError:
             return False
     if isinstance(cell, Date):
-        found = _stamp(text)
+        found = instant_of(text)
         return found is not None and found[0] == cell.days * DAY
     if isinstance(cell, Timestamp):
-        found = _stamp(text)
+        found = instant_of(text)
         return found is not None and found == (cell.ns, cell.zone is not None)
     if isinstance(cell, Time):
         found = _CLOCK.fullmatch(text)
