@@ -66,7 +66,7 @@ def convert(binary, rng, result, source, output, options):
 def explain(result, outcome, differences):
     """Keeps the differences that no loss explains, and counts the others by the reason of the loss."""
     for difference in differences:
-        if reason := outcome.explanation(*difference.names):
+        if reason := outcome.explanation(difference.names, difference.losses):
             result.explained[f"{alike(difference.kind)}: {alike(reason)}"] += 1
         else:
             result.differences.append(difference)
@@ -159,7 +159,7 @@ def models(binary, rng, folder, result, pair):
         what = f"{type(error).__name__}: {error}"
         result.differences.append(compare.Difference(f"the output is not read: {alike(what)}", what[:600]))
         return
-    explain(result, outcome, compare.models(expected, found, result.counts))
+    explain(result, outcome, compare.models(target, expected, found, result.counts))
 
 
 @dataclass(frozen=True)

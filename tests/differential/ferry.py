@@ -31,10 +31,10 @@ class Outcome:
     def losses(self) -> list[dict]:
         return self.answer.get("losses") or []
 
-    def explanation(self, *names: str) -> str | None:
+    def explanation(self, names: tuple[str, ...], kinds: tuple[str, ...] = ()) -> str | None:
         """Returns the reason of a loss that names one of the columns or tensors and is more than a change of form."""
         for loss in self.losses:
-            if loss["severity"] == "note" or FORMS.search(loss["why"]):
+            if loss["severity"] == "note" or FORMS.search(loss["why"]) or kinds and loss["kind"] not in kinds:
                 continue
             if any(names_it(loss, name) for name in names) or ROWS in names and loss["kind"] == "record":
                 return f"{loss['severity']}, {loss['kind']}: {loss['why']}"
@@ -60,7 +60,7 @@ def names_it(loss: dict, name: str) -> bool:
     if what == name or what.startswith((f"{name}.", f"{name}/", f"{name}[")) or f'"{name}"' in what + loss["why"]:
         return True
     # What is lost is lost with all that is in it.
-    if name.startswith((f"{what}.", f"{what}/")):
+    if loss["kind"] != "state" and name.startswith((f"{what}.", f"{what}/")):
         return True
     return json.dumps(name, ensure_ascii=False).strip('"') in (what, loss["why"]) or escaped(name) in what + loss["why"]
 

@@ -1,5 +1,6 @@
 """What Flax and Orbax write and read, in a process of their own."""
 
+import dataclasses
 import os
 
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -19,7 +20,13 @@ def _is_array(value):
 
 
 def _model(tree):
-    return {".".join(path): tensors.of_numpy(value) for path, value in tensors.leaves(tree) if _is_array(value)}
+    return {".".join(path): _tensor(value) for path, value in tensors.leaves(tree) if _is_array(value)}
+
+
+def _tensor(value):
+    if isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return dataclasses.replace(tensors.of_numpy(jax.random.key_data(value)), dtype=str(value.dtype))
+    return tensors.of_numpy(value)
 
 
 def write_flax(path, rng):
@@ -75,9 +82,4 @@ def write_zarr(path, rng):
 
 
 def read_orbax(path):
-    def plain(leaf):
-        if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            return jax.random.key_data(leaf)
-        return leaf
-
-    return _model(jax.tree.map(plain, ocp.PyTreeCheckpointer().restore(os.path.abspath(path))))
+    return _model(ocp.PyTreeCheckpointer().restore(os.path.abspath(path)))
