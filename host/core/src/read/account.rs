@@ -426,3 +426,99 @@ fn unreadable(folder: &FileSource, entry: &FolderEntry) -> Option<String> {
         Err(error) => format!("cannot be looked at: {error}"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+    use tensorferry_sdk::{Capabilities, Description, Format, Limits};
+
+    struct Lines;
+
+    impl Format for Lines {
+        fn describe(&self) -> Description {
+            Description::new("lines", "").suffixes([".jsonl"]).capabilities(Capabilities::READ_RECORDS)
+        }
+    }
+
+    fn account(folder: &std::path::Path, files: Option<&str>, read: &[&str]) -> Account {
+        let source = FileSource::open_path(folder, &Limits::default()).unwrap();
+        let scope = InputScope::of(&source, files, &Registry::new().with(Box::new(Lines))).unwrap().unwrap();
+        scope.account(&source, "lines", true, &|name| read.contains(&name)).unwrap()
+    }
+
+    #[test]
+    fn every_entry_is_in_one_class() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        for folder in ["sub", "sub/deeper", ".git"] {
+            fs::create_dir(at(folder)).unwrap();
+        }
+        let files = [
+            "a.jsonl",
+            "a.jsonl.idx",
+            "b.jsonl.bz2",
+            "_SUCCESS",
+            "README.md",
+            "sub/deeper/C.JSONL",
+            ".git/x.jsonl",
+        ];
+        for file in files {
+            fs::write(at(file), "").unwrap();
+        }
+        let found = account(home.path(), None, &["a.jsonl"]);
+        assert_eq!(found.check(Some(false)), Ok(()));
+        let record = found.record();
+        assert_eq!(record.left_out, ["b.jsonl.bz2", "sub/deeper/C.JSONL"]);
+        let counts: Vec<_> = record.counts.iter().map(|(class, count)| (class.as_str(), *count)).collect();
+        assert_eq!(
+            counts,
+            [("companion", 1), ("left_out", 2), ("no_data", 2), ("not_examined", 1), ("read", 1)]
+        );
+        assert!(
+            found.is_notable() && found.line().contains("1 not examined (README.md)"),
+            "{}",
+            found.line()
+        );
+        assert!(found.losses().iter().all(|loss| loss.kind == LossKind::Input), "{:?}", found.losses());
+        // A pattern stands for what it matches.
+        let named = account(home.path(), Some("*.jsonl"), &["a.jsonl"]);
+        assert_eq!((named.count(EntryClass::Read), named.counts.len()), (1, 1));
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_looked_at_is_an_error_if_a_format_would_read_it() {
+        for (name, is_error) in [
+            (&b"b.jsonl"[..], true),
+            (b"B.JSONL.xz", true),
+            (b"caf\xe9.jsonl", true),
+            (b"README.md", false),
+            (b"x", false),
+        ] {
+            let home = tempfile::tempdir().unwrap();
+            fs::write(home.path().join("a.jsonl"), "").unwrap();
+            let path = home.path().join(std::ffi::OsStr::from_bytes(name));
+            if name.is_ascii() {
+                symlink("gone", path).unwrap()
+            } else {
+                fs::write(path, "").unwrap()
+            }
+            let found = account(home.path(), None, &["a.jsonl"]);
+            let text = String::from_utf8_lossy(name);
+            assert_eq!((found.losses().len(), found.count(EntryClass::LeftOut)), (1, 1), "{text}");
+            let error = found.check(Some(false)).map_err(|error| error.to_string());
+            assert_eq!(
+                error.as_ref().is_err_and(|error| error.contains("--allow-loss input")),
+                is_error,
+                "{error:?}"
+            );
+            assert!(error.is_ok() || error.unwrap_err().contains(&*text));
+            assert_eq!(found.check(None).is_err(), is_error);
+            assert_eq!(found.check(Some(true)), Ok(()));
+        }
+    }
+}

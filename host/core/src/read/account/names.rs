@@ -9,7 +9,7 @@ use tensorferry_sdk::file_name::{strip_suffix, uncompressed};
 use tensorferry_sdk::{Description, Error, Result};
 
 /// Files that hold no tensors and no records, whatever their suffix is.
-const FILES_WITHOUT_DATA: [&str; 20] = [
+const FILES_WITHOUT_DATA: [&str; 23] = [
     // Spark, Hadoop, Databricks, Dask.
     "_SUCCESS",
     "*.crc",
@@ -33,6 +33,9 @@ const FILES_WITHOUT_DATA: [&str; 20] = [
     ".*.swp",
     ".~lock.*",
     "events.out.tfevents.*",
+    "graph.pbtxt",
+    "fingerprint.pb",
+    "keras_metadata.pb",
     "*label_map*.pbtxt",
 ];
 
@@ -166,4 +169,51 @@ fn globs(patterns: &[&str], case_insensitive: bool) -> Result<GlobSet> {
         set.add(glob.or_else(|_| never()).map_err(|error| Error::plugin(error.to_string()))?);
     }
     set.build().map_err(|error| Error::plugin(format!("the formats' name patterns: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::{Capabilities, Format};
+
+    struct Lines;
+
+    impl Format for Lines {
+        fn describe(&self) -> Description {
+            let description =
+                Description::new("lines", "").suffixes([".jsonl"]).members(["*-?????-of-?????", "latest"]);
+            description.capabilities(Capabilities::READ_RECORDS)
+        }
+    }
+
+    #[test]
+    fn a_name_says_what_may_hold_data() {
+        let names = DataNames::of(&Registry::new().with(Box::new(Lines))).unwrap();
+        for name in [
+            "a.jsonl",
+            "A.JSONL",
+            "a.jsonl.bz2",
+            "a.jsonl.XZ",
+            "a.JSONL.lz4",
+            "a.jsonl.part",
+            "d-00000-of-00002",
+        ] {
+            assert_eq!(names.format_of(name), Some("lines"), "{name}");
+        }
+        for name in ["a.json", "README.md", "a.bz2", ".jsonl", "", "latest"] {
+            assert_eq!(names.format_of(name), None, "{name}");
+        }
+        assert!(names.is_read("latest") && names.is_read("a.jsonl.gz") && !names.is_read("README.md"));
+        assert_eq!(names.stem("x.y.jsonl"), Some("x.y"));
+        for name in
+            ["_SUCCESS", ".part-0.parquet.crc", "_metadata", ".gitattributes", "._a.jsonl", ".DS_Store"]
+        {
+            assert!(is_file_without_data(name), "{name}");
+        }
+        // Orbax's own file, and Spark's.
+        assert!(!is_file_without_data("_METADATA") && !is_file_without_data("_b.jsonl"));
+        assert!(is_folder_without_data("__MACOSX") && !is_folder_without_data("data"));
+    }
 }

@@ -17,7 +17,7 @@ const SAME_MODEL: [&[&str]; 4] = [
 const CONSOLIDATED: &str = "consolidated";
 /// Exports of a model, by their suffixes, and the names of others.
 const EXPORTS: [&str; 7] = [".onnx", ".onnx_data", ".onnx.data", ".ort", ".tflite", ".mlmodel", ".ot"];
-const EXPORTED: [&str; 2] = ["openvino_model.bin", "openvino_model.xml"];
+const EXPORTED: [&str; 3] = ["openvino_model.bin", "openvino_model.xml", "frozen_inference_graph.pb"];
 /// Folders of exports.
 const EXPORT_FOLDERS: [&str; 2] = ["openvino", "coreml"];
 const EXPORT_PACKAGES: [&str; 2] = [".mlpackage", ".mlmodelc"];
@@ -103,4 +103,82 @@ pub(crate) fn is_export(file: &str) -> bool {
 pub(crate) fn is_export_folder(folder: &str) -> bool {
     let name = folder.rsplit('/').next().unwrap_or(folder);
     EXPORT_FOLDERS.contains(&name) || has_any_suffix(name, EXPORT_PACKAGES)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::formats::registry::Registry;
+    use tensorferry_sdk::{Capabilities, Description, Format};
+
+    /// Formats of models with the suffixes that the real ones have.
+    struct Of(&'static str, &'static [&'static str]);
+
+    impl Format for Of {
+        fn describe(&self) -> Description {
+            let [id, suffixes] = [self.0, ""].map(str::to_owned);
+            let members = format!("*{}.index.json", self.1[0]);
+            Description::new(id + &suffixes, "")
+                .suffixes(self.1)
+                .members([members])
+                .capabilities(Capabilities::READ)
+        }
+    }
+
+    #[test]
+    fn names_decide_what_is_the_same_model() {
+        let registry = [
+            Of("safetensors", &[".safetensors"]),
+            Of("torch", &[".bin", ".pt", ".pth"]),
+            Of("keras", &[".h5"]),
+            Of("flax", &[".msgpack"]),
+        ];
+        let registry = registry.into_iter().fold(Registry::new(), |all, one| all.with(Box::new(one)));
+        let names = DataNames::of(&registry).unwrap();
+        let (whole, set) = (
+            &["config.json", "model.safetensors"][..],
+            &[
+                "model.safetensors.index.json",
+                "model-00001-of-00002.safetensors",
+                "model-00002-of-00002.safetensors",
+            ],
+        );
+        for (read, other, is_superseded) in [
+            (whole, "pytorch_model.bin", true),
+            (whole, "pytorch_model-00001-of-00002.bin", true),
+            (whole, "pytorch_model.bin.index.json", true),
+            (whole, "tf_model.h5", true),
+            (whole, "flax_model.msgpack", true),
+            (whole, "model.fp16.safetensors", true),
+            (whole, "MODEL.FP16.SAFETENSORS", true),
+            (whole, "model.fp32-00001-of-00002.safetensors", true),
+            (whole, "rust_model.ot", true),
+            (whole, "decoder.onnx", true),
+            (whole, "64.tflite", true),
+            (whole, "ema.safetensors", false),
+            (whole, "model.ema.safetensors", false),
+            (whole, "discriminator.bin", false),
+            (whole, "config.json", false),
+            (set, "consolidated.safetensors", true),
+            (set, "consolidated.00.pth", true),
+            (set, "model.safetensors", true),
+            // The index of its set does not name it.
+            (set, "model-00003-of-00003.safetensors", false),
+            (&["x.bin"], "consolidated.00.pth", false),
+            (&["x.safetensors"], "x.pt", true),
+            (&["x.safetensors"], "pytorch_model.bin", false),
+            (&["diffusion_pytorch_model.bin"], "diffusion_pytorch_model.non_ema.bin", true),
+            (&[], "model.onnx", false),
+        ] {
+            let found = ReadFiles::of(read.iter().copied(), &names).supersede(other, &names);
+            assert_eq!(found, is_superseded, "{other} next to {read:?}");
+        }
+        for (folder, is_one) in
+            [("coreml", true), ("a/x.mlpackage", true), ("onnx", false), ("2_Dense", false)]
+        {
+            assert_eq!(is_export_folder(folder), is_one, "{folder}");
+        }
+    }
 }
