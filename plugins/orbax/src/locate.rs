@@ -7,6 +7,11 @@ use tensorferry_sdk::{Context, Entry, Error, Result, Source};
 
 /// What a folder is called until all of it is there.
 const UNFINISHED: &str = ".orbax-checkpoint-tmp";
+/// A step's own file, which has the time when it was committed, and how much of it is read.
+const STEP_METADATA: &str = "_CHECKPOINT_METADATA";
+const MAX_STEP_METADATA: u64 = 1 << 20;
+/// What a committed step may have besides.
+const COMMITTED: &str = "commit_success.txt";
 
 /// The folders of a key of a random generator in an item, as Orbax' handlers for keys make them.
 const RANDOM_KEYS: [&str; 2] = ["jax_random_key", "np_random_key"];
@@ -47,6 +52,19 @@ pub(crate) enum Found {
     Nothing { is_unfinished: bool },
 }
 
+/// Whether the step in a folder was begun and never committed, by its times. A store has no name for an unfinished folder.
+fn is_uncommitted(source: &dyn Source, folder: &str) -> Result<bool> {
+    let name = format!("{folder}{STEP_METADATA}");
+    if !source.contains(&name)? || source.contains(&format!("{folder}{COMMITTED}"))? {
+        return Ok(false);
+    }
+    let (file, limits) = (source.open(&name)?, tensorferry_sdk::Limits::default());
+    let bytes = source.read_vec(file, 0, source.len(file).min(MAX_STEP_METADATA), &limits)?;
+    let Ok(times) = crate::json::Json::parse(&bytes, &limits) else { return Ok(false) };
+    let is_number = |key| matches!(times.get(key), crate::json::Json::Int(_));
+    Ok(is_number("init_timestamp_nsecs") && !is_number("commit_timestamp_nsecs"))
+}
+
 fn is_tree(source: &dyn Source, folder: &str) -> Result<bool> {
     Ok(source.contains(&format!("{folder}{METADATA}"))?
         || source.contains(&format!("{folder}{MANIFEST}"))?
@@ -70,6 +88,9 @@ fn step(name: &str) -> Option<u64> {
 
 /// The trees that the source's folder stands for.
 pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Result<Found> {
+    if is_uncommitted(source, "")? {
+        return Ok(Found::Nothing { is_unfinished: true });
+    }
     if is_tree(source, "")? {
         return Ok(Found::Trees(vec![(String::new(), String::new())]));
     }
@@ -78,8 +99,16 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
         names.into_iter().partition(|name| name.contains(UNFINISHED));
     let mut steps: Vec<(u64, &String)> = names.iter().filter_map(|name| Some((step(name)?, name))).collect();
     steps.sort_unstable();
+    let mut has_uncommitted = false;
     while let Some((_, latest)) = steps.pop() {
         let folder = format!("{latest}/");
+        if is_uncommitted(source, &folder)? {
+            if let Some(context) = context {
+                context.note(&format!("step {latest:?} was never committed, and is not read"));
+            }
+            has_uncommitted = true;
+            continue;
+        }
         let trees = items(source, &folder)?;
         if !trees.is_empty() {
             if let (Some(context), false) = (context, steps.is_empty()) {
@@ -87,6 +116,10 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
             }
             return Ok(Found::Trees(trees));
         }
+    }
+    // A step is not an item of the run.
+    if has_uncommitted {
+        return Ok(Found::Nothing { is_unfinished: true });
     }
     let trees = items(source, "")?;
     if !trees.is_empty() {
@@ -126,8 +159,42 @@ fn items(source: &dyn Source, folder: &str) -> Result<Vec<(String, String)>> {
 /// Why there is nothing.
 pub(crate) fn nothing(is_unfinished: bool) -> Error {
     if is_unfinished {
-        return Error::malformed("a checkpoint that was not finished: only its temporary folder is there");
+        return Error::malformed("the checkpoint was never finished: no step here is committed");
     }
     Error::malformed("no Orbax checkpoint here")
         .expected("_METADATA, manifest.ocdbt, a msgpack file called checkpoint, steps or arrays of zarr")
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::{MemoryContext, MemorySource};
+
+    /// A store has no name for a folder that is not finished: the step's own file has the time of its commit.
+    #[test]
+    fn a_step_that_was_never_committed_is_not_read() {
+        let times = |commit: &str| {
+            format!(r#"{{"init_timestamp_nsecs":1,"commit_timestamp_nsecs":{commit}}}"#).into_bytes()
+        };
+        let of = |files: &[(&str, Vec<u8>)]| {
+            let context = MemoryContext::default();
+            let found = locate(&MemorySource::folder(files.to_vec()), Some(&context)).unwrap();
+            (found, context.notes().len())
+        };
+        let tree = |name: &str| Found::Trees(vec![(format!("{name}/default/"), "default".to_owned())]);
+        let [one, two] = ["1/default/_METADATA", "2/default/_METADATA"].map(|name| (name, b"{}".to_vec()));
+        let begun = ("2/_CHECKPOINT_METADATA", times("null"));
+        assert_eq!(of(&[one.clone(), two.clone(), ("2/_CHECKPOINT_METADATA", times("2"))]).0, tree("2"));
+        assert_eq!(of(&[one, two.clone(), begun.clone()]), (tree("1"), 1));
+        assert_eq!(of(&[two, begun]).0, Found::Nothing { is_unfinished: true });
+        let [step, begun] = ["2/_METADATA", "2/_CHECKPOINT_METADATA"].map(|name| (name, times("null")));
+        assert_eq!(of(&[step, begun]).0, Found::Nothing { is_unfinished: true });
+        let whole = [("_METADATA", b"{}".to_vec()), ("_CHECKPOINT_METADATA", times("null"))];
+        assert_eq!(of(&whole).0, Found::Nothing { is_unfinished: true });
+        // Versions without times.
+        let old = [("_METADATA", b"{}".to_vec()), ("_CHECKPOINT_METADATA", b"{}".to_vec())];
+        assert!(matches!(of(&old).0, Found::Trees(_)));
+    }
 }

@@ -8,6 +8,8 @@ use tensorferry_sdk::{Entry, Result, Score, Source};
 const A_TREE: Score = Score(24);
 /// Arrays of zarr alone may be anybody's.
 const ARRAYS: Score = Score(17);
+/// Whatever else is in the folder comes first.
+const UNFINISHED: Score = Score(1);
 
 /// How sure it is that the source is of this format.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
@@ -25,6 +27,8 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     Ok(match locate(source, None)? {
         Found::Trees(_) => A_TREE,
         Found::Arrays(_) => ARRAYS,
-        Found::Nothing { .. } => Score::NO,
+        // The reader says that nothing is finished.
+        Found::Nothing { is_unfinished: true } => UNFINISHED,
+        Found::Nothing { is_unfinished: false } => Score::NO,
     })
 }
