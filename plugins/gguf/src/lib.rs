@@ -86,10 +86,8 @@ pub struct Gguf;
 
 impl Format for Gguf {
     fn describe(&self) -> Description {
-        let holds = Capabilities::METADATA
-            | Capabilities::VALUES
-            | Capabilities::DTYPES
-            | Capabilities::NUMBERS;
+        let holds =
+            Capabilities::METADATA | Capabilities::VALUES | Capabilities::DTYPES | Capabilities::NUMBERS;
         Description::new("gguf", "GGUF, of llama.cpp")
             .suffixes([SUFFIX])
             .magic(0, *MAGIC)

@@ -280,9 +280,15 @@ fn what_has_no_counterpart_is_refused_by_name() {
     });
     let report = ferry.convert(&folder, &ferry.at("x.gguf"), &["--json"]).json();
     assert!(report["losses"].to_string().contains("config.json: sliding_window"), "{report}");
-    // An architecture that is not known is carried under its own names, and its configuration is a loss.
-    let (ferry, folder) = with(&|config, _| config["architectures"] = json!(["OtherForCausalLM"]));
-    let report = ferry.convert(&folder, &ferry.at("x.gguf"), &["--json"]).json();
+    // An architecture that is not known makes a file that nothing loads. It is written only if the user asks for it.
+    let (ferry, folder) =
+        refused(&["OtherForCausalLM", "LlamaForCausalLM", "Qwen3ForCausalLM", "names=keep"], &|config, _| {
+            config["architectures"] = json!(["OtherForCausalLM"]);
+        });
+    for useless in ["set=general.architecture=string:other", "quantize=q8_0"] {
+        ferry.try_convert(&folder, &ferry.at("x.gguf"), &["-o", useless]).expect(3).says(&["names=keep"]);
+    }
+    let report = ferry.convert(&folder, &ferry.at("x.gguf"), &["-o", "names=keep", "--json"]).json();
     assert!(sidecars(&report).contains(&"config.json"), "{report}");
     assert!(ferry.equal(&folder, &ferry.at("x.gguf")));
     // The way back knows what it knows.

@@ -20,12 +20,12 @@ use crate::write::seal::seal;
 use crate::write::shard_tag::with_tag;
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeSet;
+#[cfg(feature = "records")]
+use tensorferry_sdk::Dtype;
 use tensorferry_sdk::{
     Capabilities, CatalogView, Content, Description, Error, Layout, Loss, LossKind, OutputFile, OutputId, Result,
     TensorId,
 };
-#[cfg(feature = "records")]
-use tensorferry_sdk::Dtype;
 
 /// A model, and what of it is converted.
 pub(crate) struct SelectedModel<'a> {

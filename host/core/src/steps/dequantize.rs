@@ -163,7 +163,15 @@ impl Dequantize {
         }
         let scheme = Scheme::of(config)?;
         let layers = Layers::of(&catalog, model);
-        let Found { method, weights, unknown } = find(scheme.as_ref(), &layers, self.may_lack_scale)?;
+        let found = find(scheme.as_ref(), &layers, self.may_lack_scale);
+        let Found { method, weights, unknown } = found.map_err(|error| match model {
+            Some(model) if drops_parts(&catalog, model) => {
+                Error::usage("an earlier step drops scales of codes")
+                    .expected("dequantize first, since it needs all parts of a quantized weight")
+                    .found(error)
+            }
+            _ => error,
+        })?;
         if let Some(codes) = unknown.first() {
             return Err(match &scheme {
                 Some(Scheme::Uncovered(name)) => not_covered(name).tensor(codes.name),
@@ -171,14 +179,14 @@ impl Dequantize {
             });
         }
         if let Some(model) = model.filter(|_| may_hold_codes(&catalog)) {
-            // Codes whose scales an earlier step has dropped, for one.
+            // Codes that lost their scales in an earlier step, for one.
             let codes = StoredCodes::of(model);
             let parts: HashSet<TensorId> =
                 weights.iter().flat_map(|weight| weight.layer.parts.iter().copied()).collect();
             let tensors = (0..).map(TensorId).zip(catalog.tensors());
             let mut left = tensors.filter(|(id, _)| !parts.contains(id));
             if let Some((_, tensor)) = left.find(|(_, tensor)| codes.has(tensor)) {
-                return Err(codes.error(tensor, "the step without one before it that drops scales"));
+                return Err(codes.error(tensor, "dequantize before a step that drops scales"));
             }
         }
         if weights.is_empty() {
@@ -316,6 +324,12 @@ fn note_packed(catalog: &Catalog, effects: &mut Effects) {
         "{count} tensors of {} stay packed: the reader of their own format dequantises them, so convert to it first",
         names.join(", ")
     ));
+}
+
+/// Returns whether earlier steps have dropped tensors of an input that could be dequantized whole.
+fn drops_parts(catalog: &Catalog, model: &ModelFacts<'_>) -> bool {
+    let count = |catalog: &Catalog| catalog.tensors().len();
+    count(catalog) < count(&model.input.catalog) && StoredCodes::of(model).can_be_dequantized()
 }
 
 /// The error for a method whose weights stay as they are.

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use tensorferry_tests::Ferry;
 use tensorferry_tests::fixtures::case;
+use tensorferry_tests::{Ferry, args};
 
 /// A copy of a case's folder, whose configuration is changed.
 fn folder(ferry: &Ferry, name: &str, change: impl FnOnce(&mut Value)) -> PathBuf {
@@ -96,13 +96,13 @@ fn it_goes_by_the_names_of_the_input() {
 }
 
 #[test]
-fn what_it_does_not_know_is_carried_or_refused_by_name() {
+fn what_it_does_not_know_is_refused_by_name() {
     let ferry = Ferry::new();
     let out = ferry.at("out.safetensors");
     let model =
         folder(&ferry, "awq_gemm", |config| config["quantization_config"]["quant_method"] = json!("hqq"));
-    let report = ferry.convert(&model, &out, &["--json", "--step", "dequantize"]).json();
-    assert!(report["notes"].to_string().contains("hqq are carried as they are"), "{}", report["notes"]);
+    ferry.try_convert(&model, &out, &["--step", "dequantize"]).expect(3).says(&["qweight", "hqq"]);
+    ferry.convert(&model, &out, &[]);
     assert!(ferry.equal(&model, &out));
     for (key, value, says) in
         [("quant_method", "made_up", "made_up"), ("version", "gemv", "gemv"), ("bits", "4", "bits")]
@@ -183,4 +183,202 @@ fn a_cast_does_not_take_codes_for_numbers() {
             .to_string();
     assert!(notes.contains("leaves 6 quantised tensors") && notes.contains("dequantize:f16"), "{notes}");
     assert!(notes.contains("cast:f32,rank=1"), "{notes}");
+}
+
+/// 1, 2, 4 and -1 in F8_E4M3.
+const FP8: [u8; 4] = [0x38, 0x40, 0x48, 0xb8];
+/// 0.5 and 2 in F32.
+const SCALES: [u8; 8] = [0, 0, 0, 63, 0, 0, 0, 64];
+
+#[test]
+fn names_tell_what_codes_stand_for() {
+    let (one, rows) = (&SCALES[..4], &SCALES[..]);
+    let (halves, by_rows) = ([0.5, 1.0, 2.0, -0.5], [0.5, 1.0, 8.0, -2.0]);
+    let int8 = &[2_u8, 4, 3, 255][..];
+    for (codes, dtype, bytes, scale, shape, of_scale, weight, values) in [
+        ("l.weight", "F8_E4M3", &FP8[..], "l.weight_scale", &[][..], one, "l.weight", halves),
+        ("l.weight", "F8_E4M3", &FP8, "l.weight_scale", &[2, 1], rows, "l.weight", by_rows),
+        ("l.weight", "F8_E4M3", &FP8, "l.weight_scale_inv", &[1, 1], one, "l.weight", halves),
+        ("l.weight", "F8_E4M3", &FP8, "l.scale_weight", &[1], one, "l.weight", halves),
+        ("l.weight", "F8_E4M3", &FP8, "l.scale", &[1], one, "l.weight", halves),
+        ("weight", "F8_E4M3", &FP8, "scale", &[1], one, "weight", halves),
+        ("l.weight", "I8", int8, "l.weight_scale", &[2, 1], rows, "l.weight", [1.0, 2.0, 6.0, -2.0]),
+        ("l.weight:qdata", "I8", int8, "l.weight:scale", &[2, 1], rows, "l.weight", [1.0, 2.0, 6.0, -2.0]),
+        ("l.weight._data", "I8", int8, "l.weight._scale", &[2, 1], rows, "l.weight", [1.0, 2.0, 6.0, -2.0]),
+    ] {
+        let ferry = Ferry::new();
+        let input = ferry
+            .safetensors("m.safetensors", &[(codes, dtype, &[2, 2], bytes), (scale, "F32", shape, of_scale)]);
+        let (out, cast) = (ferry.at("out.safetensors"), ["--step", "cast:f32,only=any"]);
+        ferry.convert(&input, &out, &["--step", "dequantize:f32", "--verify"]);
+        let floats: Vec<u8> = values.iter().flat_map(|value: &f32| value.to_le_bytes()).collect();
+        let right = ferry.safetensors("right.safetensors", &[(weight, "F32", &[2, 2], &floats)]);
+        assert!(ferry.equal(&out, &right), "{codes} and {scale}");
+        // What needs numbers refuses the codes.
+        let refused = ferry.at("refused.safetensors");
+        let hints = [codes, "--step dequantize", "-i codes=numbers"];
+        ferry.try_convert(&input, &refused, &cast).expect(2).says(&hints);
+        ferry.try_convert(&input, &ferry.at("refused.gguf"), &[]).expect(2).says(&hints);
+        ferry.diff(&input, &input, &["--rtol", "0.1"]).expect(2).says(&hints);
+        ferry.diff(&input, &input, &[]).expect(0);
+        let drops = ["--step", &format!("drop:{scale}"), cast[0], cast[1]];
+        ferry.try_convert(&input, &refused, &drops).expect(2).says(&hints);
+        let drops = ["--step", &format!("drop:{scale}"), "--step", "dequantize"];
+        ferry.try_convert(&input, &refused, &drops).expect(2).says(&["dequantize"]);
+        ferry.convert(&input, &refused, &["-i", "codes=numbers", cast[0], cast[1]]);
+        assert_eq!(dtype_of(&ferry, &refused, codes), "F32");
+    }
+}
+
+#[test]
+fn codes_of_which_names_do_not_tell_the_method_are_refused() {
+    let words = &[7_u8; 16][..];
+    for (codes, dtype, sibling) in [
+        ("l.qweight", "I32", "l.scales"),
+        ("l.weight", "U32", "l.scales"),
+        ("l.weight", "U8", "l.weight_scale"),
+        ("l.weight", "I8", "l.scale"),
+        ("d.kernel", "I8", "d.kernel_scale"),
+        ("l.W_q", "U8", "l.scale"),
+    ] {
+        let ferry = Ferry::new();
+        let width = if dtype.ends_with("32") { 4 } else { 1 };
+        let tensors =
+            [(codes, dtype, &[4, 4 / width][..], words), (sibling, "F32", &[4, 1][..], &[0_u8; 16][..])];
+        let input = ferry.safetensors("m.safetensors", &tensors);
+        let out = ferry.at("out.safetensors");
+        ferry.try_convert(&input, &out, &["--step", "dequantize"]).expect(3).says(&[codes, "codes=numbers"]);
+        ferry.try_convert(&input, &out, &["--step", "cast:f32,only=any"]).expect(2).says(&[codes]);
+        let statistics = ferry.run(args!["inspect", &input, "--stats"]).expect(0);
+        assert!(statistics.stdout.contains("not looked at"), "{statistics}");
+    }
+}
+
+#[test]
+fn scales_and_counters_of_other_layers_stay_numbers() {
+    let ferry = Ferry::new();
+    let input = ferry.safetensors(
+        "m.safetensors",
+        &[
+            ("LayerNorm_0.scale", "F32", &[2], &SCALES),
+            ("LayerNorm_0.bias", "F32", &[2], &SCALES),
+            ("l.weight", "F32", &[2], &SCALES),
+            ("l.scale", "F32", &[2], &SCALES),
+            ("step", "I32", &[], &[3, 0, 0, 0]),
+            ("step_scale", "F32", &[], &SCALES[..4]),
+            ("ids", "I64", &[1], &[3, 0, 0, 0, 0, 0, 0, 0]),
+            ("plain.weight", "F8_E4M3", &[4], &FP8),
+        ],
+    );
+    let out = ferry.at("out.safetensors");
+    ferry.convert(&input, &out, &["--step", "cast:bf16,only=any", "--strict"]);
+    assert!(ferry.tensors(&out).values().all(|(dtype, ..)| dtype == "BF16"));
+    let report = ferry.convert(&input, &ferry.at("same.safetensors"), &["--json", "--step", "dequantize"]);
+    assert!(report.json()["notes"].to_string().contains("changed nothing"));
+}
+
+#[test]
+fn what_comfyui_says_of_its_weights_goes_or_counts() {
+    let ferry = Ferry::new();
+    let file = |format: &str| {
+        let metadata = format!("{{\\\"layers\\\": {{\\\"l\\\": {{\\\"format\\\": \\\"{format}\\\"}}}}}}");
+        let tensor = |name: &str, dtype: &str, shape: &str, from: usize, to: usize| {
+            format!("\"{name}\":{{\"dtype\":\"{dtype}\",\"shape\":{shape},\"data_offsets\":[{from},{to}]}}")
+        };
+        let header = format!(
+            "{{\"__metadata__\":{{\"_quantization_metadata\":\"{metadata}\"}},{},{}}}",
+            tensor("l.weight_scale", "F32", "[]", 0, 4),
+            tensor("l.weight", "F8_E4M3", "[2,2]", 4, 8)
+        );
+        let header = format!("{header:<0$}", header.len().next_multiple_of(8));
+        [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &SCALES[..4], &FP8].concat()
+    };
+    let (input, out) = (ferry.at("m.safetensors"), ferry.at("out.safetensors"));
+    ferry.write("m.safetensors", file("float8_e4m3fn"));
+    ferry.convert(&input, &out, &["--step", "dequantize:f32"]);
+    assert!(!ferry.inspect(&out).to_string().contains("_quantization_metadata"));
+    ferry.write("m.safetensors", file("mxfp8"));
+    let run = ferry.try_convert(&input, &ferry.at("other.safetensors"), &["--step", "dequantize:f32"]);
+    run.expect(3).says(&["ComfyUI", "mxfp8"]);
+}
+
+#[test]
+fn a_configuration_without_a_method_is_known_by_its_keys() {
+    let digest = |name: &str| {
+        let case = case("quantised", name);
+        let made = case.expected["dequantised"].as_object().unwrap();
+        made.iter().map(|(name, facts)| (name.clone(), facts["sha256"].clone())).collect::<Vec<_>>()
+    };
+    for name in [
+        "bnb_nf4_double_quant",
+        "bnb_int8",
+        "gptq_4bit_act_order",
+        "awq_gemm",
+        "ct_nvfp4",
+        "fp8_block_scales",
+    ] {
+        let ferry = Ferry::new();
+        let model = folder(&ferry, name, |config| {
+            drop(config["quantization_config"].as_object_mut().unwrap().remove("quant_method"));
+        });
+        let out = ferry.at("out.safetensors");
+        ferry.convert(&model, &out, &["--step", "dequantize:f32"]);
+        let found = ferry.tensors(&out);
+        for (tensor, digest) in digest(name) {
+            assert_eq!(json!(found[&tensor].2), digest, "{name}: {tensor}");
+        }
+    }
+}
+
+#[test]
+fn overrides_of_single_layers_count() {
+    let good = |name: &str| {
+        let case = case("quantised", name).expected;
+        let made = case["dequantised"].as_object().unwrap().clone();
+        made.into_iter().map(|(name, facts)| (name, facts["sha256"].clone())).collect::<Vec<_>>()
+    };
+    // Of all layers the configuration says what is wrong, and of each what is right.
+    let of_layers = json!({"bits": 4, "group_size": 16});
+    let changes: [(&str, Value); 3] = [
+        ("dynamic", json!({"-:lm_head": {}, "+:.*\\.0\\..*": of_layers, "model\\.layers\\.1": of_layers})),
+        ("extra_config", json!({"model.layers.0.self_attn.k_proj": of_layers, ".*layers\\.1.*": of_layers})),
+        ("auto-round", json!({".*layers.*": of_layers, "lm_head": {"bits": 16}})),
+    ];
+    for (key, overrides) in changes {
+        let ferry = Ferry::new();
+        let model = folder(&ferry, "gptq_4bit_act_order", |config| {
+            let said = config["quantization_config"].as_object_mut().unwrap();
+            said.insert("bits".to_owned(), json!(8));
+            said.insert("group_size".to_owned(), json!(32));
+            if key == "auto-round" {
+                said.insert("quant_method".to_owned(), json!("auto-round"));
+                said.insert("packing_format".to_owned(), json!("auto_round:auto_gptq"));
+                said.insert("extra_config".to_owned(), overrides.clone());
+            } else {
+                said.insert(key.to_owned(), overrides.clone());
+            }
+        });
+        let out = ferry.at("out.safetensors");
+        ferry.convert(&model, &out, &["--step", "dequantize:f32"]);
+        let found = ferry.tensors(&out);
+        for (tensor, digest) in good("gptq_4bit_act_order") {
+            assert_eq!(json!(found[&tensor].2), digest, "{key}: {tensor}");
+        }
+    }
+    // Those of MLX inherit nothing: what they do not say has the default of the mode, which is affine.
+    let ferry = Ferry::new();
+    let model = folder(&ferry, "mlx_affine", |config| {
+        let said = config["quantization"].as_object_mut().unwrap();
+        said.insert("mode".to_owned(), json!("mxfp4"));
+        said.insert("model.layers.0.mlp.up_proj".to_owned(), json!({"group_size": 32}));
+        said["model.layers.1.mlp.up_proj"] = json!({"bits": 8});
+        said["model.layers.2.mlp.up_proj"] = json!({"bits": 3, "group_size": 32});
+        said["model.embed_tokens"] = json!({"bits": 6});
+    });
+    let out = ferry.at("out.safetensors");
+    ferry.convert(&model, &out, &["--step", "dequantize:f32"]);
+    let found = ferry.tensors(&out);
+    for (tensor, digest) in good("mlx_affine") {
+        assert_eq!(json!(found[&tensor].2), digest, "{tensor}");
+    }
 }

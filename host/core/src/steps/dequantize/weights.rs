@@ -211,6 +211,12 @@ impl StoredCodes {
         self.is_scale(tensor) == Some(true)
     }
 
+    /// Whether there are codes, and dequantize gives the weights of all.
+    #[must_use]
+    pub fn can_be_dequantized(&self) -> bool {
+        self.can_be_dequantized
+    }
+
     /// What people call the method.
     #[must_use]
     pub fn method(&self) -> &str {
