@@ -118,8 +118,7 @@ impl<'a> Arrays<'a> {
     /// # Errors
     /// Returns a limit of the catalog's.
     pub(crate) fn name(&mut self, item: &str, key: &str) -> Result<String> {
-        let wanted = if item.is_empty() { key.to_owned() } else { format!("{item}.{key}") };
-        self.names.take_for(self.catalog, wanted)
+        self.names.take_for(self.catalog, prefixed(item, key))
     }
 
     /// Describes the array at a key as a tensor; none, if there is no array. `stores_all`: none of its chunks was left out
@@ -378,4 +377,9 @@ fn counts(encoding: &Encoding) -> Result<Vec<u64>> {
     }
     let tile = encoding.layers.tiles.first().ok_or_else(|| Error::plugin("no chunks"))?;
     Ok(shape.iter().zip(tile).map(|(len, tile)| len.div_ceil(*tile)).collect())
+}
+
+/// The name of an item's array, before it is told apart from others.
+pub(crate) fn prefixed(item: &str, key: &str) -> String {
+    if item.is_empty() { key.to_owned() } else { format!("{item}.{key}") }
 }

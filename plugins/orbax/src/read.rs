@@ -1,7 +1,7 @@
 //! The reader: trees of arrays become tensors, named by their keys, and a tree of what is beside them.
 
 use crate::aggregate::{self, AGGREGATE, Aggregate};
-use crate::array::Arrays;
+use crate::array::{Arrays, prefixed};
 use crate::array_metadata;
 use crate::json::Json;
 use crate::locate::{Found, below, is_array, is_tree_file, locate, nothing};

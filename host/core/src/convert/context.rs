@@ -22,7 +22,7 @@ use crate::write::target::{self, OutputTarget};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
-use tensorferry_sdk::{Capabilities, Description, Dtype, Entry, Error, LossKind, Purpose, Result};
+use tensorferry_sdk::{Capabilities, Description, Dtype, Entry, LossKind, Purpose, Result};
 
 /// A conversion whose input has been found, and whose output has been decided on.
 pub(crate) struct ConversionContext<'a> {

@@ -30,7 +30,7 @@ use shards::check_whole;
 use std::path::Path;
 use std::sync::Arc;
 use tensorferry_sdk::file_name::has_any_suffix;
-use tensorferry_sdk::{Entry, Error, ErrorKind, Purpose, Result, Source};
+use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Purpose, Result, Source};
 
 /// The folder of a data set's files on the Hub.
 const DATA: &str = "data";
@@ -238,14 +238,10 @@ fn choose_among<'r>(
 /// Notes the files of a format that the state of a data set does not list.
 fn note_unlisted(saved: &[String], listed: &[String], format: &RegisteredFormat, session: &Session) {
     let is_other = |name: &&String| format_calls(format, name) && !saved.contains(name);
-    let others: Vec<String> = listed.iter().filter(is_other).map(|name| format!("{name:?}")).collect();
+    let others: Vec<String> = listed.iter().filter(is_other).cloned().collect();
     if !others.is_empty() {
-        let shown = others[..others.len().min(MOST_LISTED)].join(", ");
-        let more = others.len().saturating_sub(MOST_LISTED);
-        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-        session.note(&format!(
-            "files that state.json does not list, such as caches, are not read: {shown}{rest}"
-        ));
+        let shown = unknown::listed(&others);
+        session.note(&format!("files that state.json does not list, such as caches, are not read: {shown}"));
     }
 }
 

@@ -76,7 +76,7 @@ fn files_alone(source: &FileSource, registry: &Registry, session: &Session) -> R
     Ok(found)
 }
 
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[String]) -> String {
     let shown: Vec<String> = names.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
     match names.len().checked_sub(MOST_LISTED) {
         Some(more @ 1..) => format!("{} and {more} more", shown.join(", ")),
