@@ -240,6 +240,14 @@ def make_file(path, seed, seeds):
             path_of, facts = rng.choice(sorted(found.items()))
             file["second"] = file[path_of]
             found["second"] = facts
+        if found and rng.random() < 0.15:
+            path_of, facts = rng.choice(sorted(found.items()))
+            group = rng.choice(groups)
+            target = "/" + path_of
+            if path_of.startswith(group.name.strip("/") + "/") and rng.random() < 0.5:
+                target = path_of[len(group.name.strip("/")) + 1 :]
+            group["by name"] = h5py.SoftLink(target)
+            found[f"{group.name}/by name".strip("/")] = facts
     return found
 
 

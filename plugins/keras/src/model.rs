@@ -1,11 +1,11 @@
 //! What the files of a model hold: datasets, and what their attributes say of layers and variables.
 
 use crate::config;
-use crate::hdf5::{Attributes, File, walk};
+use crate::hdf5::{Attributes, File, Object, walk};
 use crate::names::OwnNames;
 use serde_json::Value;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use tensorferry_sdk::{CatalogSink, Context, Error, Limits, Node, NodeId, Result, TensorId};
 
@@ -15,6 +15,60 @@ pub(crate) struct Found {
     pub(crate) file: usize,
     pub(crate) path: String,
     pub(crate) address: u64,
+}
+
+/// The links by name of a file, and its groups.
+#[derive(Default)]
+struct Links {
+    /// The path of each, that of what it leads to, and where its group is.
+    links: Vec<(String, String, u64)>,
+    groups: HashSet<String>,
+}
+
+impl Links {
+    /// The datasets that links by name lead to, under the names that they have then. A link leads to a dataset or a group
+    /// that has a path of hard links, which is followed no further: so there are no circles.
+    ///
+    /// # Errors
+    /// Unsupported, if a link leads to nothing, or to what only another such link leads to; a limit.
+    fn resolve(&self, datasets: &[Found], file: &File<'_>, limits: &Limits) -> Result<Vec<Found>> {
+        let mut found = Vec::new();
+        let by_path: BTreeMap<&str, &Found> =
+            datasets.iter().map(|dataset| (&*dataset.path, dataset)).collect();
+        for (link, target, address) in &self.links {
+            let parent = link.rsplit_once('/').map_or("", |(parent, _)| parent);
+            let start = if target.starts_with('/') { "" } else { parent };
+            let parts = start.split('/').chain(target.split('/'));
+            let parts: Vec<&str> = parts.filter(|part| !matches!(*part, "" | ".")).collect();
+            let path = parts.join("/");
+            let mut add = |path: String, dataset: &Found| {
+                file.held.add(path.len())?;
+                if (datasets.len() + found.len()) as u64 >= limits.entries {
+                    return Err(Error::limit("too many links")
+                        .expected(format!("at most {}, or --bound entries=N", limits.entries)));
+                }
+                found.push(Found { file: dataset.file, path, address: dataset.address });
+                Ok(())
+            };
+            if let Some(dataset) = by_path.get(&*path) {
+                add(link.clone(), dataset)?;
+            } else if self.groups.contains(&path) {
+                let inside = if path.is_empty() { String::new() } else { format!("{path}/") };
+                // A link back to a group that contains it leads to nothing new.
+                if link.starts_with(&inside) {
+                    continue;
+                }
+                let below = by_path.range(&*inside..).take_while(|(path, _)| path.starts_with(&inside));
+                for (path, dataset) in below {
+                    add(format!("{link}/{}", &path[inside.len()..]), dataset)?;
+                }
+            } else {
+                let error = Error::unsupported("a soft link leads to nothing that a hard link leads to");
+                return Err(file.at(error.tensor(link).found(format!("{target:?}")), *address));
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// What the files of a model hold.
@@ -47,41 +101,51 @@ impl Model {
         // A group that many links lead to has its list once.
         let mut list_of: HashMap<u64, Option<Rc<Vec<String>>>> = HashMap::new();
         let mut order: Option<(String, Vec<String>)> = None;
+        let first = self.datasets.len();
+        let mut links = Links::default();
         walk(file, context, &mut |object| {
-            if !object.is_group {
-                let (path, address) = (object.path, object.header.address);
-                self.datasets.push(Found { file: number, path, address });
-                return Ok(());
-            }
-            let attributes = Attributes::read(file, &object.header)?;
-            if let Some(layer) = object.path.strip_suffix("vars").filter(|p| p.is_empty() || p.ends_with('/'))
-            {
+            let (path, header) = match object {
+                Object::Group { path, header } => (path, header),
+                Object::Dataset { path, header } => {
+                    self.datasets.push(Found { file: number, path, address: header.address });
+                    return Ok(());
+                }
+                Object::Link { path, target, address } => {
+                    links.links.push((path, target, address));
+                    return Ok(());
+                }
+            };
+            links.groups.insert(path.clone());
+            let attributes = Attributes::read(file, &header)?;
+            if let Some(layer) = path.strip_suffix("vars").filter(|p| p.is_empty() || p.ends_with('/')) {
                 if let Some(name) = attributes.text(file, "name")? {
                     self.layer_names.insert(layer.trim_end_matches('/').to_owned(), name);
                 }
                 return Ok(());
             }
-            if matches!(&*object.path, "" | "model_weights") {
+            if matches!(&*path, "" | "model_weights") {
                 if let Some(layers) = attributes.list(file, "layer_names")? {
-                    order = Some((object.path.clone(), layers));
+                    order = Some((path.clone(), layers));
                 } else if attributes.get("nb_layers").is_some() {
                     return Err(Error::unsupported(
                         "weights of Keras before 1.0, which have no names (nb_layers): load and save them with Keras 1",
                     ));
                 }
             }
-            if object.path.is_empty() {
+            if path.is_empty() {
                 self.root_attributes(file, &attributes, context.limits())?;
             }
-            let names = match list_of.entry(object.header.address) {
+            let names = match list_of.entry(header.address) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => new.insert(attributes.list(file, "weight_names")?.map(Rc::new)),
             };
             if let Some(names) = names {
-                lists.insert(object.path, names.clone());
+                lists.insert(path, names.clone());
             }
             Ok(())
         })?;
+        let aliases = links.resolve(&self.datasets[first..], file, context.limits())?;
+        self.datasets.extend(aliases);
         match order {
             Some((root, layers)) => self.legacy(&root, &layers, &lists),
             None => Ok(()),

@@ -1,5 +1,4 @@
-//! The children of a group: hard links alone. A link by name, in this file or to another one, is refused, as Keras
-//! refuses it: nothing outside of the file is opened.
+//! The children of a group. A link to another file is refused, as Keras refuses it: nothing outside of the file is opened.
 
 use super::file::File;
 use super::header::{ATTRIBUTE, Header, LINK, LINK_INFO, SYMBOL_TABLE};
@@ -22,11 +21,20 @@ pub(crate) fn is_group(header: &Header) -> bool {
     header.messages.iter().any(|message| kinds.contains(&message.kind))
 }
 
-/// The names of a group's children, and the addresses of their headers, in the file's order.
+/// What a link leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The object header at an address.
+    Hard(u64),
+    /// What has this path.
+    Soft(String),
+}
+
+/// The names of a group's children, and what they lead to, in the file's order.
 ///
 /// # Errors
-/// Unsupported, if a link is no hard one; malformed; a limit.
-pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, u64)>> {
+/// Unsupported, if a link leads to another file; malformed; a limit.
+pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, Target)>> {
     let (os, ls) = (file.offset_size, file.length_size);
     let mut found = Vec::new();
     for message in group.all(SYMBOL_TABLE) {
@@ -35,7 +43,7 @@ pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, u
         old_children(file, table.btree_address, table.heap_address, &mut found)?;
     }
     for message in group.all(LINK) {
-        found.push(hard(file, group.address, message)?);
+        found.push(linked(file, group.address, message)?);
     }
     for message in group.all(LINK_INFO) {
         let parsed = link_info::parse(&mut Cursor::new(message), os, ls, message.len());
@@ -43,7 +51,7 @@ pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, u
         if !file.is_undefined(info.fractal_heap_address) {
             let heap = (info.fractal_heap_address, info.btree_name_index_address);
             for bytes in heap_objects(file, heap.0, heap.1)? {
-                found.push(hard(file, info.fractal_heap_address, &bytes)?);
+                found.push(linked(file, info.fractal_heap_address, &bytes)?);
             }
         }
     }
@@ -61,13 +69,13 @@ pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, u
     Ok(found)
 }
 
-/// A link message's name and address.
-fn hard(file: &File<'_>, address: u64, message: &[u8]) -> Result<(String, u64)> {
+/// A link message's name, and what it leads to.
+fn linked(file: &File<'_>, address: u64, message: &[u8]) -> Result<(String, Target)> {
     let parsed = link::parse(&mut Cursor::new(message), file.offset_size, file.length_size, message.len());
     let LinkMessage { name, target, .. } = file.parsed(parsed, "a link", address)?;
     match target {
-        LinkTarget::Hard { address } => Ok((name, address)),
-        LinkTarget::Soft { path } => Err(file.at(soft(&name, &path), address)),
+        LinkTarget::Hard { address } => Ok((name, Target::Hard(address))),
+        LinkTarget::Soft { path } => Ok((name, Target::Soft(path))),
         LinkTarget::External { filename, .. } => {
             let error = Error::unsupported(format!(
                 "the link {name:?} leads to the file {filename:?}: no other file is opened"
@@ -77,12 +85,8 @@ fn hard(file: &File<'_>, address: u64, message: &[u8]) -> Result<(String, u64)> 
     }
 }
 
-fn soft(name: &str, path: &str) -> Error {
-    Error::unsupported(format!("{name:?} is a soft link, to {path:?}: Keras loads none either"))
-}
-
 /// The children of a group as files of superblock 0 have them: symbol tables in a B-tree, names in a heap.
-fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, u64)>) -> Result<()> {
+fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, Target)>) -> Result<()> {
     let (os, ls) = (file.offset_size, file.length_size);
     let leaves = collect_btree_v1_leaves_storage(file.storage(), tree, os, ls, None, &[], None);
     let leaves = file.parsed(leaves, "a group's B-tree", tree)?;
@@ -124,10 +128,8 @@ fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, 
             };
             let (name, address, kind, path) = file.parsed(entry(), "a symbol table", node)?;
             let name = text(name)?;
-            if kind == SOFT {
-                return Err(file.at(soft(&name, &text(path.into())?), node));
-            }
-            found.push((name, address));
+            let target = if kind == SOFT { Target::Soft(text(path.into())?) } else { Target::Hard(address) };
+            found.push((name, target));
         }
     }
     Ok(())

@@ -39,4 +39,4 @@ pub(crate) use datatype::Element;
 pub(crate) use file::{File, Held, SIGNATURE, find_signature};
 pub(crate) use filters::EncodedChunk;
 pub(crate) use header::Header;
-pub(crate) use walk::walk;
+pub(crate) use walk::{Object, walk};

@@ -4,23 +4,33 @@
 
 use super::file::File;
 use super::header::{DATASPACE, DATATYPE, Header, LAYOUT};
-use super::links::{children, is_group};
+use super::links::{Target, children, is_group};
 use std::rc::Rc;
 use tensorferry_sdk::{Context, Error, Result};
 
 /// How deep groups may lie in one another.
 const MOST_DEPTH: usize = 64;
 
-/// An object and where it is.
-pub(crate) struct Object {
-    /// The names of the links that lead to it, joined with `/`; empty for the root.
-    pub(crate) path: String,
-    pub(crate) is_group: bool,
-    pub(crate) header: Header,
+/// What a path leads to: the names of links from the root, joined with `/`; empty for the root.
+pub(crate) enum Object {
+    Group {
+        path: String,
+        header: Header,
+    },
+    Dataset {
+        path: String,
+        header: Header,
+    },
+    /// A link by name, in the group whose header is at an address.
+    Link {
+        path: String,
+        target: String,
+        address: u64,
+    },
 }
 
 /// Gives each object of a file to `each`, a group before its children, and these in the order of their names; numbers in
-/// names count as numbers.
+/// names count as numbers. Links by name are not followed.
 ///
 /// # Errors
 /// Malformed; unsupported; a limit; what `each` gives.
@@ -56,10 +66,16 @@ pub(crate) fn walk(
             let mut children = children(file, &header).map_err(named)?;
             children.sort_by(|(a, _), (b, _)| natural(a).cmp(&natural(b)));
             let above = Rc::new(Above { depth: above.depth + 1, address, above: Some(above) });
-            for (name, address) in children.into_iter().rev() {
+            for (name, target) in children.into_iter().rev() {
                 let path = if path.is_empty() { name } else { format!("{path}/{name}") };
                 file.held.add(path.len())?;
-                open.push((path, address, above.clone()));
+                match target {
+                    Target::Hard(address) => open.push((path, address, above.clone())),
+                    Target::Soft(target) => {
+                        file.held.add(target.len())?;
+                        each(Object::Link { path, target, address })?;
+                    }
+                }
                 if open.len() as u64 > limits.entries {
                     return Err(Error::limit("too many links")
                         .expected(format!("at most {}, or --bound entries=N", limits.entries)));
@@ -70,7 +86,7 @@ pub(crate) fn walk(
         if !is_group && has(DATATYPE) && !has(DATASPACE) && !has(LAYOUT) {
             continue;
         }
-        each(Object { path, is_group, header })?;
+        each(if is_group { Object::Group { path, header } } else { Object::Dataset { path, header } })?;
     }
     Ok(())
 }

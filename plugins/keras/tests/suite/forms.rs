@@ -1,6 +1,6 @@
 //! Valid files that h5py does not write, or that few programs do.
 
-use crate::h5::{FIXED, H5, LAYOUT, NOWHERE, SPACE, TYPE, U8, VARIABLE, link};
+use crate::h5::{FIXED, H5, LAYOUT, LINK, NOWHERE, SPACE, TYPE, U8, VARIABLE, link};
 use hdf5_reader::checksum::jenkins_lookup3;
 use tensorferry_keras::Keras;
 use tensorferry_sdk::memory::{MemoryView, pairs};
@@ -125,4 +125,39 @@ fn what_holds_no_numbers_does_not_keep_others_from_being_read() {
         assert!(loss.kind == LossKind::Tensor && loss.what == "table", "{loss}");
         assert!(loss.why.contains("a table with 2 columns"), "{loss}");
     });
+}
+
+/// A link by name.
+fn soft(name: &str, target: &str) -> (u16, Vec<u8>) {
+    let len = |text: &str| u16::try_from(text.len()).unwrap().to_le_bytes();
+    let name_len = [len(name)[0]];
+    let message = [&[1, 0x08, 1], &name_len[..], name.as_bytes(), &len(target), target.as_bytes()].concat();
+    (LINK, message)
+}
+
+#[test]
+fn links_by_name_are_other_names_of_what_is_there() {
+    let file_of = |links: &[(&str, &str)]| {
+        let mut file = H5::new();
+        let (one, two) = (file.elements(U8, 1, &[7]), file.elements(U8, 1, &[8]));
+        let group = file.object(&vec![link("w", one), link("v", two), soft("up", "/"), soft("own", "./w")]);
+        let mut root = vec![link("a", group), link("z", one)];
+        root.extend(links.iter().map(|(name, target)| soft(name, target)));
+        let root = file.object(&root);
+        file.end(root)
+    };
+    with_view(file_of(&[("b", "/a"), ("c", "a/v")]), |view| {
+        let mut names: Vec<&str> = view.catalog().tensors().iter().map(|tensor| &*tensor.name).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["a/own", "a/v", "a/w", "b/v", "b/w", "c", "z"]);
+        assert_eq!(view.tensor_named("c").unwrap().2, [8]);
+        assert_eq!(view.tensor_named("b/w").unwrap().2, [7]);
+    });
+    // One that leads to nothing, one to itself, and one to what another one leads to.
+    for (name, target) in [("b", "/nothing"), ("b", "b"), ("b", "a/own"), ("b", "a/w/x")] {
+        let source = MemorySource::file("m.h5", file_of(&[(name, target)]));
+        let context = MemoryContext::default();
+        let error = MemoryView::read(&Keras, &pairs(&[]), &source, &context).map(drop).unwrap_err();
+        assert!(error.to_string().contains("soft link"), "{target}: {error}");
+    }
 }
