@@ -37,6 +37,7 @@ impl TensorReader for Reader {
         let mut is_all_model = true;
         match locate(source, Some(context))? {
             Found::Trees(trees) => {
+                hold_notes(source, "")?;
                 for (folder, item) in &trees {
                     hold(source, folder)?;
                     hold_notes(source, folder.split_once('/').map_or("", |(step, _)| step))?;
@@ -83,7 +84,7 @@ fn hold(source: &dyn Source, folder: &str) -> Result<()> {
 /// The same of the notes in a folder.
 fn hold_notes(source: &dyn Source, folder: &str) -> Result<()> {
     let slash = if folder.is_empty() { "" } else { "/" };
-    for name in ["_CHECKPOINT_METADATA", "_sharding", "commit_success.txt"] {
+    for name in ["_CHECKPOINT_METADATA", "_sharding", "commit_success.txt", "orbax.checkpoint"] {
         let name = format!("{folder}{slash}{name}");
         if source.contains(&name)? {
             source.open(&name)?;
