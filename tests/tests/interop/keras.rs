@@ -95,7 +95,8 @@ fn random_datasets_are_read_as_h5py_reads_them() {
     let variable = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
     let (count, seed) = (variable("FERRY_TEST_DATASETS", "300"), variable("FERRY_TEST_SEED", "1"));
     let script = root().join("tests/differential/hdf5_datasets.py");
-    let compared = python::run(&script, args![workspace().program, "--count", count, "--seed", seed]).expect(0);
+    let compared =
+        python::run(&script, args![workspace().program, "--count", count, "--seed", seed]).expect(0);
     println!("{}", compared.stdout);
     assert!(compared.stdout.contains("0 differ"), "{}", compared.stdout);
 }

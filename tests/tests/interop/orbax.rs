@@ -26,3 +26,19 @@ fn orbax_restores_what_was_written() {
         }
     }
 }
+
+#[test]
+#[ignore = "installs torch and tensorflow from PyPI"]
+fn typed_keys_are_restored_as_such() {
+    let ferry = Ferry::new();
+    python::script("orbax_keys.py", args!["make", ferry.home()]);
+    for made in ["ocdbt", "zarr", "v1"] {
+        let written = ferry.at("again/");
+        ferry.convert(
+            &ferry.at(made),
+            &written,
+            &["--to", "orbax", "--part", ".", "--strict", "--verify", "--force"],
+        );
+        python::script("orbax_keys.py", args!["check", ferry.at("again")]);
+    }
+}
