@@ -113,3 +113,13 @@ fn every_cut_and_every_flip_is_an_error_or_a_read() {
         let _ = read(&flipped);
     }
 }
+
+#[test]
+fn a_file_whose_arrays_are_elsewhere_is_refused() {
+    for text in ["PLACEHOLDER://a.w", "AGGREGATED://a.w", "//GDAPlaceholder:a.w", "//ArrayPlaceholder:a.w"] {
+        let len = u8::try_from(text.len()).unwrap();
+        let bytes = [b"\x82\xa1a\x01\xa1w\xd9", &[len][..], text.as_bytes()].concat();
+        let error = read(&bytes).unwrap_err();
+        assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("pass the folder"), "{error}");
+    }
+}
