@@ -186,7 +186,7 @@ const F32_NAMES: [&str; 20] = [
 const RWKV: (&str, [&str; 5]) = ("time_mix_", ["key", "value", "receptance", "gate", "output"]);
 
 /// Returns why llama.cpp needs a tensor as F32, if it does.
-fn f32_only(name: &str, shape: &[u64]) -> Option<&'static str> {
+pub(crate) fn f32_only(name: &str, shape: &[u64]) -> Option<&'static str> {
     if shape.len() <= 1 {
         return Some("F32, because llama.cpp does not quantize tensors of one dimension");
     }

@@ -9,7 +9,7 @@ use crate::like::Like;
 use crate::metadata::{self, Encoded};
 use crate::model::{self, Model};
 use crate::options::WriteOptions;
-use crate::quantize::{Encode, Method, Rules};
+use crate::quantize::{Encode, Method, Rules, f32_only};
 use crate::set::SPLIT_KEYS;
 use crate::stream::{Content, Stream, Streamed};
 use crate::types::GgmlType;
@@ -178,17 +178,29 @@ fn note_unquantised(tensors: &[Written<'_>], rules: &Rules, context: &dyn Contex
     Ok(())
 }
 
-/// Says of a language model's norms and biases that llama.cpp does not compute with what they are.
+/// Notes tensors of a language model that are not F32, although llama.cpp loads them only as F32.
 fn note_narrow(tensors: &[Written<'_>], context: &dyn Context) {
+    if !tensors.iter().any(|tensor| model::is_embeddings(tensor.name)) {
+        return;
+    }
     let is_narrow = |tensor: &&Written<'_>| {
-        tensor.shape.len() == 1
+        f32_only(tensor.name, &tensor.shape).is_some()
             && matches!(tensor.ggml_type, GgmlType::Plain(Dtype::F16 | Dtype::BF16 | Dtype::F64))
     };
-    let narrow = tensors.iter().filter(is_narrow).count();
-    if narrow > 0 && tensors.iter().any(|tensor| model::is_embeddings(tensor.name)) {
+    let (vectors, matrices): (Vec<_>, Vec<_>) =
+        tensors.iter().filter(is_narrow).partition(|tensor| tensor.shape.len() <= 1);
+    if !vectors.is_empty() {
         context.note(&format!(
-            "{narrow} tensors of one dimension are not F32, which llama.cpp wants norms and biases to be: --step \
-             cast:f32,rank=1"
+            "{} tensors of one dimension are not F32, which llama.cpp wants norms and biases to be: --step \
+             cast:f32,rank=1",
+            vectors.len()
+        ));
+    }
+    if let Some(first) = matrices.first() {
+        context.note(&format!(
+            "{} matrices are not F32, although llama.cpp loads them only as F32: --step cast:f32,where={}",
+            matrices.len(),
+            first.name
         ));
     }
 }

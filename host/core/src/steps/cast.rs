@@ -20,8 +20,9 @@ largest number, in the FNUZ dtypes NaN. A float that becomes an integer loses it
 the range it becomes the nearest end, and NaN zero. An integer keeps its low bits. How many values\n\
 are not what they were is a loss of kind `precision`, for each tensor.\n\
 Unless only= says otherwise, a cast to a float is about floats, and one to an integer about integers\n\
-and BOOL: cast:bf16 leaves counters and masks as they are. Codes of quantised weights are\n\
-refused, since they are no numbers without their scales: dequantize gives floats.",
+and BOOL: cast:bf16 leaves counters and masks as they are. Codes of quantized weights are\n\
+refused, since they are not numbers without their scales: dequantize gives the floats, and\n\
+-i codes=numbers casts the codes themselves.",
     argument: Argument::Required("DTYPE", "such as bf16, F8_E4M3 or float16"),
     keys: &[Key::optional(
         "only",

@@ -166,9 +166,8 @@ impl Dequantize {
         let found = find(scheme.as_ref(), &layers, self.may_lack_scale);
         let Found { method, weights, unknown } = found.map_err(|error| match model {
             Some(model) if drops_parts(&catalog, model) => {
-                Error::usage("an earlier step drops scales of codes")
-                    .expected("dequantize first, since it needs all parts of a quantized weight")
-                    .found(error)
+                Error::usage("an earlier step drops a part that a quantized weight needs")
+                    .expected("dequantize before that step")
             }
             _ => error,
         })?;

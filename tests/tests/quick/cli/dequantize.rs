@@ -200,6 +200,7 @@ fn names_tell_what_codes_stand_for() {
         ("l.weight", "F8_E4M3", &FP8, "l.weight_scale", &[2, 1], rows, "l.weight", by_rows),
         ("l.weight", "F8_E4M3", &FP8, "l.weight_scale_inv", &[1, 1], one, "l.weight", halves),
         ("l.weight", "F8_E4M3", &FP8, "l.scale_weight", &[1], one, "l.weight", halves),
+        ("l.weight", "F8_E4M3", &FP8, "l.qscale_weight", &[1], one, "l.weight", halves),
         ("l.weight", "F8_E4M3", &FP8, "l.scale", &[1], one, "l.weight", halves),
         ("weight", "F8_E4M3", &FP8, "scale", &[1], one, "weight", halves),
         ("l.weight", "I8", int8, "l.weight_scale", &[2, 1], rows, "l.weight", [1.0, 2.0, 6.0, -2.0]),
@@ -240,6 +241,8 @@ fn codes_of_which_names_do_not_tell_the_method_are_refused() {
         ("l.weight", "I8", "l.scale"),
         ("d.kernel", "I8", "d.kernel_scale"),
         ("l.W_q", "U8", "l.scale"),
+        ("layers/dense/vars/0", "I8", "layers/dense/vars/1"),
+        ("w_quantized", "I8", "w_scale"),
     ] {
         let ferry = Ferry::new();
         let width = if dtype.ends_with("32") { 4 } else { 1 };

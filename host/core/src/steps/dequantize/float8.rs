@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! W F8_E4M3 [.., out, in]   W_scale_inv, W_scale, or of L.weight: L.scale (DeepSeek's own files), L.scale_weight
-//!                           (ComfyUI): of the tensor, of rows, or of blocks
+//!                           (ComfyUI), L.qscale_weight (Mistral's own files): of the tensor, of rows, or of blocks
 //!                           code * scale: it multiplies, whatever its name says
 //! ModelOpt's NVFP4: W U8 [out, in / 2] of E2M1, W_scale F8_E4M3 [out, in / 16], W_scale_2 F32
 //!                           code * (scale * scale_2)
@@ -19,13 +19,14 @@ use tensorferry_sdk::{Dtype, Error, Result, Tensor};
 /// Floats of 8 bits that have a sign.
 pub(super) const DTYPES: [Dtype; 3] = [Dtype::F8_E4M3, Dtype::F8_E5M2, Dtype::F8_E4M3FNUZ];
 /// How many scales a weight's input or output has beside its own: they have no part in its values.
-const BESIDE: [&str; 7] = [
+const BESIDE: [&str; 8] = [
     "input_scale",
     "activation_scale",
     "input_activation_scale",
     "output_scale",
     "input_scale_ub",
     "scale_input",
+    "qscale_act",
     "comfy_quant",
 ];
 
@@ -59,15 +60,15 @@ pub(super) fn weights<'a>(
 }
 
 /// What the names of scales, of inputs and of markers end with.
-const SCALE_ENDS: [&str; 7] =
-    ["scale", "_scale_inv", "scales", "_scale_2", "scale_weight", "scale_input", "scaled_fp8"];
+const SCALE_ENDS: [&str; 8] =
+    ["scale", "_scale_inv", "scales", "_scale_2", "scale_weight", "scale_input", "qscale_act", "scaled_fp8"];
 
 /// Returns the name of a weight's scale.
 fn scale_of(layers: &Layers<'_>, name: &str) -> Option<String> {
     let mut names = vec![format!("{name}_scale_inv"), format!("{name}_scale")];
     if let Some(start) = name.strip_suffix("weight").filter(|start| start.is_empty() || start.ends_with('.'))
     {
-        names.extend([format!("{start}scale"), format!("{start}scale_weight")]);
+        names.extend(["scale", "scale_weight", "qscale_weight"].map(|end| format!("{start}{end}")));
     }
     names.into_iter().find(|name| layers.get(name).is_some())
 }

@@ -55,13 +55,14 @@ const fn pair(codes: &'static str, sibling: &'static str, dtypes: Dtypes, by: By
 }
 
 /// The first pair that is there counts.
-const PAIRS: [Pair; 24] = [
+const PAIRS: [Pair; 31] = [
     pair("", "_scale_2", Dtypes::Any, By::Nvfp4),
     pair("", "_scale_inv", Dtypes::Narrow, By::Scaled),
     pair("weight_packed", "weight_scale", Dtypes::Any, By::Packed),
     pair("qweight", "scales", Dtypes::Any, By::Unknown("GPTQ or AWQ")),
     pair("", "_scale", Dtypes::Any, By::Scaled),
     pair(".weight", ".scale_weight", Dtypes::Bytes, By::Scaled),
+    pair(".weight", ".qscale_weight", Dtypes::Bytes, By::Scaled),
     pair(".weight", ".scale", Dtypes::Narrow, By::Scaled),
     pair(".weight", ".scale", Dtypes::Any, By::Unknown("a method with one scale tensor")),
     pair(".weight", ".weights_scaling_factor", Dtypes::Any, By::Unknown("TensorRT-LLM")),
@@ -85,6 +86,12 @@ const PAIRS: [Pair; 24] = [
     pair(".q_weight", ".q_scale", Dtypes::Any, By::Unknown("exl2")),
     pair(".trellis", ".suh", Dtypes::Any, By::Unknown("exl3")),
     pair(".Qidxs", ".SU", Dtypes::Any, By::Unknown("QuIP#")),
+    pair("qweight", "qzeros", Dtypes::Any, By::Unknown("GPTQ or AWQ")),
+    pair("qweight", "wscales", Dtypes::Any, By::Unknown("SVDQuant")),
+    pair(".qvalue", ".scale", Dtypes::Any, By::Unknown("AQT")),
+    pair(".qvalue", ".scale.0", Dtypes::Any, By::Unknown("AQT")),
+    pair("/vars/0", "/vars/1", Dtypes::Bytes, By::Unknown("Keras")),
+    pair("_quantized", "_scale", Dtypes::Any, By::Unknown("ONNX Runtime")),
 ];
 
 /// The tensor that marks a file of ComfyUI whose weights are FP8 with scales.
