@@ -218,7 +218,7 @@ pub(super) fn named<'a>(
         };
         let codes_of = |method| UnknownCodes { name, sibling: sibling.clone(), method };
         let weight = match pair.by {
-            By::Scaled => scaled(layers, &comfy, tensor, &sibling)?.map(|(weight, method)| (weight, method)),
+            By::Scaled => scaled(layers, &comfy, tensor, &sibling)?,
             By::Nvfp4 if tensor.dtype == Dtype::U8 => {
                 comfy.check(layers, module(name))?;
                 Some((float8::nvfp4(layers, name, tensor)?, "NVFP4"))

@@ -378,3 +378,23 @@ pub(super) fn row_bytes(tensor: &Tensor, rows: u64, columns: u64, codes: &Codes)
 pub(super) fn odd_bits(layer: &str, found: impl std::fmt::Display) -> Error {
     Error::malformed("codes of so many bits make no sense").tensor(layer).expected("1 to 8").found(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_follows_from_its_number_where_one_power_of_two_fits() {
+        for (dims, counts, block) in [
+            ([256, 384], [2, 3], Some([128, 128])),
+            ([200, 300], [2, 3], Some([128, 128])),
+            ([32, 48], [2, 3], Some([16, 16])),
+            ([48, 16], [1, 2], Some([48, 8])),
+            ([48, 48], [2, 2], Some([32, 32])),
+            ([32, 48], [32, 48], None),
+            ([32, 48], [5, 7], None),
+        ] {
+            assert_eq!(block_of(dims, counts), block, "{dims:?} {counts:?}");
+        }
+    }
+}
