@@ -28,6 +28,7 @@ pub(crate) mod c_import;
 mod c_shape;
 mod columns;
 mod cursor;
+mod dictionary_nulls;
 mod expansion;
 #[cfg(feature = "arrow-json-60")]
 #[doc(hidden)]
@@ -46,6 +47,7 @@ pub mod value_text;
 
 pub use columns::difference;
 pub use cursor::{FileCursor, RowBytes};
+pub use dictionary_nulls::nulls_in_keys;
 pub use expansion::{Expansion, text_bytes};
 pub use predicate::{Bounds, Comparator, Comparison, Value};
 pub use projection::{FieldPath, Projection};

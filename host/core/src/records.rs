@@ -21,6 +21,7 @@ pub mod index;
 pub mod lines;
 pub(crate) mod lists;
 mod nested;
+pub(crate) mod plain;
 mod progress;
 pub mod rows;
 pub mod schema_file;

@@ -7,7 +7,6 @@ mod decode;
 mod dictionaries;
 mod experimental;
 mod message;
-mod nulls;
 mod stream;
 mod unify;
 

@@ -11,12 +11,13 @@ use crate::formats::registry::{Registry, holds_records};
 use crate::read::input::Input;
 use crate::read::source::FileSource;
 use crate::records::flow::{BATCH_ROWS, Flow, from_fn};
+use crate::records::plain::plain_field;
 use crate::records::steps::{FlowSource, Origin};
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, FieldRef, Schema, SchemaRef};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use tensorferry_sdk::records::{Batched, from_stream};
+use tensorferry_sdk::records::{Batched, from_stream, nulls_in_keys};
 use tensorferry_sdk::{
     CatalogBuilder, Context, Entry, Error, MemorySource, Result, arrow_array, arrow_schema,
 };
@@ -111,32 +112,13 @@ fn failed(error: ArrowError) -> Error {
 /// The columns, each of the type that files have for it: views and runs are ways to hold a value in memory. A dictionary
 /// is one of the column's own: of categories, say.
 fn plain_schema(schema: &Schema) -> SchemaRef {
-    let fields: Vec<FieldRef> = schema.fields().iter().map(plain_field).collect();
+    let fields: Vec<FieldRef> = schema.fields().iter().map(|field| plain_field(field, &kept_dictionary)).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-fn plain_field(field: &FieldRef) -> FieldRef {
-    let plain = plain_type(field.data_type());
-    let is_same = plain == *field.data_type();
-    if is_same { field.clone() } else { Arc::new(Field::clone(field).with_data_type(plain)) }
-}
-
-fn plain_type(data_type: &DataType) -> DataType {
-    match data_type {
-        DataType::Utf8View => DataType::Utf8,
-        DataType::BinaryView => DataType::Binary,
-        DataType::Dictionary(keys, values) => match plain_type(values) {
-            // Writers whose format has no dictionaries unfold these, and say what they cannot hold.
-            values if is_scalar(&values) => DataType::Dictionary(wide_enough(keys), Box::new(values)),
-            values => values,
-        },
-        DataType::RunEndEncoded(_, values) => plain_type(values.data_type()),
-        DataType::List(item) | DataType::ListView(item) => DataType::List(plain_field(item)),
-        DataType::LargeList(item) | DataType::LargeListView(item) => DataType::LargeList(plain_field(item)),
-        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(plain_field(item), *len),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_field).collect::<Fields>()),
-        other => other.clone(),
-    }
+/// Writers whose format has no dictionaries unfold these, and say what they cannot hold.
+fn kept_dictionary(keys: &DataType, values: DataType) -> DataType {
+    if is_scalar(&values) { DataType::Dictionary(wide_enough(keys), Box::new(values)) } else { values }
 }
 
 /// The type of a dictionary's keys, for values that many batches bring, each in a dictionary of its own.
@@ -158,7 +140,9 @@ fn is_scalar(data_type: &DataType) -> bool {
 }
 
 fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    let cast = |(column, field): (&ArrayRef, &FieldRef)| arrow_cast::cast(column, field.data_type());
+    let cast = |(column, field): (&ArrayRef, &FieldRef)| {
+        arrow_cast::cast(&nulls_in_keys(column)?, field.data_type())
+    };
     let columns = batch.columns().iter().zip(schema.fields()).map(cast).collect::<Result<Vec<_>, _>>();
     let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let batch =

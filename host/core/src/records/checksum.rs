@@ -4,9 +4,10 @@
 //! A row counts as its columns' values, taken [flat](super::encoding) and cast to the type that was read back;
 //! a null is as good as no column.
 
-use super::encoding::{RowEncoder, is_bytes, is_text, unfolded};
+use super::encoding::{RowEncoder, is_bytes, is_text};
 use super::flow::Flow;
 use super::lists::{depth, leaf_type};
+use super::plain::compared;
 use arrow_array::{ArrayRef, LargeBinaryArray, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use std::collections::BTreeMap;
@@ -49,6 +50,7 @@ pub fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> (Compar
 /// has become several, it was a decimal, which is rounded more than once, or its lists are text now. What only
 /// forgets the type is none.
 fn changes(loss: &Loss, sent: &DataType, found: &DataType) -> bool {
+    let (sent, found) = (&compared(sent), &compared(found));
     let is_float = leaf_type(sent).is_floating();
     matches!(loss.kind, LossKind::Record | LossKind::Name)
         || (loss.kind == LossKind::Precision && !is_float)
@@ -61,7 +63,8 @@ fn changes(loss: &Loss, sent: &DataType, found: &DataType) -> bool {
 /// - numbers that are read back as text are what that says;
 /// - bytes that are read back as text were written in some encoding that the reader does not know of.
 fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
-    let (from, to) = (unfolded(leaf_type(sent)), unfolded(leaf_type(found)));
+    let (sent, found) = (compared(sent), compared(found));
+    let (from, to) = (leaf_type(&sent), leaf_type(&found));
     let is_number = from.is_numeric() || *from == DataType::Boolean;
     if from.is_floating() && to.is_floating() && from.primitive_width() < to.primitive_width()
         || is_number && is_text(to) && can_be_cast(&DataType::LargeUtf8, from)

@@ -8,9 +8,10 @@
 
 use super::cast::cast;
 use super::checksum::can_be_cast;
-use super::encoding::{RowEncoder, is_text, unfolded};
+use super::encoding::{RowEncoder, is_text};
 use super::flow::Flow;
 use super::lists::{depth, leaf_type};
+use super::plain;
 use super::zones::in_known_zones;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
@@ -259,7 +260,8 @@ impl ComparedColumn {
 
 /// The type that values below all lists are compared as, whichever column is A's; `None` if they cannot be.
 fn compared_type(a: &DataType, b: &DataType) -> Option<DataType> {
-    let (a, b) = (unfolded(leaf_type(a)), unfolded(leaf_type(b)));
+    let (a, b) = (plain::compared(a), plain::compared(b));
+    let (a, b) = (leaf_type(&a), leaf_type(&b));
     let (from, to) = match (a, b) {
         (DataType::Null, b) => (a, b),
         (a, DataType::Null) => (b, a),
@@ -280,6 +282,7 @@ fn compared_type(a: &DataType, b: &DataType) -> Option<DataType> {
 
 /// The rows in which two columns differ.
 fn differing(a: &ArrayRef, b: &ArrayRef, compared: &DataType) -> Result<Vec<usize>, ArrowError> {
+    let (a, b) = (&plain::compared_column(a)?, &plain::compared_column(b)?);
     let nested = depth(a.data_type()) == depth(b.data_type());
     let encoder = |column: &ArrayRef| match a.data_type() == b.data_type() {
         true => RowEncoder::nested(column),

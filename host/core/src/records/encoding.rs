@@ -18,6 +18,7 @@
 
 use super::cast::cast;
 use super::lists::{lists, lists_or_maps};
+use super::plain::compared_column;
 use super::zones::in_known_zones;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
@@ -44,6 +45,7 @@ impl RowEncoder {
     /// A column taken flat, its values cast to `leaf`. `strict`: a value that does not fit is an error, and
     /// not null.
     pub(super) fn flat(column: &ArrayRef, leaf: &DataType, strict: bool) -> Result<Self, ArrowError> {
+        let column = &compared_column(column)?;
         let (values, begins) = flat(column);
         let values = Encoded::of(&cast_leaf(&values, leaf, strict)?)?;
         Ok(Self { values, begins, missing: column.logical_nulls() })
@@ -52,12 +54,14 @@ impl RowEncoder {
     /// A column whose values are cast to `leaf`, with a mark at each that is another one there. `nested`: its lists
     /// stay as they are, and are not taken flat.
     pub(super) fn exact(column: &ArrayRef, leaf: &DataType, nested: bool) -> Result<Self, ArrowError> {
+        let column = &compared_column(column)?;
         let (values, begins) = if nested { (column.clone(), rows(column)) } else { flat(column) };
         Ok(Self { values: Encoded::exact(&values, leaf)?, begins, missing: column.logical_nulls() })
     }
 
     /// A column with its lists as they are nested.
     pub(super) fn nested(column: &ArrayRef) -> Result<Self, ArrowError> {
+        let column = &compared_column(column)?;
         Ok(Self { values: Encoded::of(column)?, begins: rows(column), missing: column.logical_nulls() })
     }
 
@@ -73,14 +77,6 @@ impl RowEncoder {
         } else {
             self.values.append(self.begins[row]..self.begins[row + 1], to);
         }
-    }
-}
-
-/// The type of the values themselves, where a type is a way of storing them once.
-pub(super) fn unfolded(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Dictionary(_, values) => values,
-        other => other,
     }
 }
 
@@ -123,14 +119,6 @@ impl Encoded {
             float if float.is_floating() => fixed(&with_one_nan(values)),
             DataType::FixedSizeBinary(_) => variable(values)?,
             text if is_text(text) => variable(values)?,
-            DataType::Dictionary(_, to) => return Self::of(&cast(values, to, false)?),
-            DataType::RunEndEncoded(_, to) => return Self::of(&cast(values, to.data_type(), false)?),
-            DataType::ListView(item) => {
-                return Self::of(&cast(values, &DataType::List(item.clone()), false)?);
-            }
-            DataType::LargeListView(item) => {
-                return Self::of(&cast(values, &DataType::LargeList(item.clone()), false)?);
-            }
             DataType::Struct(_) => {
                 let fields = values.as_struct().columns().iter().map(Self::of);
                 ValueBytes::Structs(fields.collect::<Result<_, _>>()?)
@@ -214,7 +202,7 @@ fn cast_leaf(values: &ArrayRef, leaf: &DataType, strict: bool) -> Result<ArrayRe
         DataType::Timestamp(unit, Some(_)) => &DataType::Timestamp(*unit, Some("+00:00".into())),
         leaf => leaf,
     };
-    let from = match in_known_zones(unfolded(values.data_type())) {
+    let from = match in_known_zones(values.data_type()) {
         // Formats of text write the moment in UTC, whatever the zone.
         DataType::Timestamp(unit, Some(_)) if is_text(leaf) => {
             DataType::Timestamp(unit, Some("+00:00".into()))
@@ -233,7 +221,7 @@ fn cast_leaf(values: &ArrayRef, leaf: &DataType, strict: bool) -> Result<ArrayRe
 /// Which values are not the same once they are cast: those that do not come back. Text may say the same in more than
 /// one way, so that what it is read as counts.
 fn changed_by_cast(values: &ArrayRef, cast_values: &ArrayRef) -> Result<Option<BooleanBuffer>, ArrowError> {
-    let from = &in_known_zones(unfolded(values.data_type()));
+    let from = &in_known_zones(values.data_type());
     if is_text(from) || from.is_nested() || from.is_null() || from == cast_values.data_type() {
         return Ok(None);
     }

@@ -2,11 +2,11 @@
 
 use super::OpenFile;
 use super::decode;
-use super::{nulls, unify};
+use super::unify;
 use std::ops::Range;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
-use tensorferry_sdk::records::{Batched, Scan, stream_error, text_bytes};
+use tensorferry_sdk::records::{Batched, Scan, nulls_in_keys, stream_error, text_bytes};
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Is told how many bytes of texts rows stood for, and may end that.
@@ -116,7 +116,7 @@ impl Stream {
             .columns()
             .iter()
             .zip(fields)
-            .map(|(column, field)| nulls::in_keys(&unify::converted(column, field.data_type())?));
+            .map(|(column, field)| nulls_in_keys(&unify::converted(column, field.data_type())?));
         let columns = columns.collect::<Result<_, _>>().map_err(malformed)?;
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
         let batch = batch.map_err(malformed)?;
