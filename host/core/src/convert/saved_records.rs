@@ -112,7 +112,8 @@ fn failed(error: ArrowError) -> Error {
 /// The columns, each of the type that files have for it: views and runs are ways to hold a value in memory. A dictionary
 /// is one of the column's own: of categories, say.
 fn plain_schema(schema: &Schema) -> SchemaRef {
-    let fields: Vec<FieldRef> = schema.fields().iter().map(|field| plain_field(field, &kept_dictionary)).collect();
+    let fields: Vec<FieldRef> =
+        schema.fields().iter().map(|field| plain_field(field, &kept_dictionary)).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 

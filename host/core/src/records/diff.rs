@@ -333,6 +333,23 @@ mod tests {
         RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true))).unwrap()
     }
 
+    #[test]
+    fn how_values_are_held_in_memory_is_no_difference() {
+        let words: ArrayRef = Arc::new(StringArray::from(vec!["x", "y"]));
+        let item = Arc::new(arrow_schema::Field::new("item", DataType::Utf8, true));
+        let lists =
+            ListArray::new(item.clone(), arrow_buffer::OffsetBuffer::from_lengths([2, 0]), words, None);
+        let views = cast(&(Arc::new(lists.clone()) as ArrayRef), &DataType::ListView(item), true).unwrap();
+        let keys = arrow_array::Int8Array::from(vec![0, 1]);
+        let folded = arrow_array::DictionaryArray::try_new(keys, Arc::new(lists.clone())).unwrap();
+        let plain = rows(vec![("c", Arc::new(lists))]);
+        for other in [views, Arc::new(folded)] {
+            let other = rows(vec![("c", other)]);
+            assert!(diff(&mut *flow(&plain, 2), &mut *flow(&other, 1)).unwrap().is_equal());
+            assert!(diff(&mut *flow(&other, 2), &mut *flow(&plain, 1)).unwrap().is_equal());
+        }
+    }
+
     /// In batches of at most so many rows.
     fn flow(rows: &RecordBatch, at_once: usize) -> Box<dyn Flow + '_> {
         let starts = (0..rows.num_rows()).step_by(at_once);
