@@ -118,14 +118,17 @@ pub fn in_offsets(data_type: &DataType) -> Option<DataType> {
 }
 
 /// Whether a text says the moment of a time in this type's zone: one without an offset is a clock's of the zone, and what the
-/// clocks of a zone show that has a name is not known here.
+/// clocks of a zone show that has a name is not known here. Of a type without a zone, whether the text is the time of a clock:
+/// the library makes one in UTC of a text with an offset.
 #[must_use]
 pub fn is_moment(text: &str, data_type: &DataType) -> bool {
-    let DataType::Timestamp(_, Some(zone)) = data_type else { return true };
-    let has_offset = || {
-        let time = text.split_once(['T', ' ']).map_or("", |(_, time)| time);
-        time.ends_with(['Z', 'z']) || time.contains(['+', '-'])
+    let DataType::Timestamp(_, zone) = data_type else { return true };
+    let time = text.split_once(['T', ' ']).map_or("", |(_, time)| time);
+    let Some(zone) = zone else {
+        let offset = time.split_once(['+', '-']).map_or("", |(_, offset)| offset);
+        return !offset.contains(|digit| matches!(digit, '1'..='9'));
     };
+    let has_offset = || time.ends_with(['Z', 'z']) || time.contains(['+', '-']);
     matches!(&**zone, "UTC" | "Etc/UTC") || zone.parse::<Tz>().is_ok() || has_offset()
 }
 
@@ -263,6 +266,16 @@ mod tests {
             ("2020-01-01 12:00:00-05:00", "America/New_York", true),
         ] {
             assert_eq!(is_moment(text, &of(zone)), expected, "{text} {zone}");
+        }
+        let clock = DataType::Timestamp(TimeUnit::Second, None);
+        for (text, expected) in [
+            ("2020-01-01T12:00:00", true),
+            ("2020-01-01T12:00:00Z", true),
+            ("2020-01-01 12:00:00+00:00", true),
+            ("2020-01-01T12:00:00+02:00", false),
+            ("2020-01-01", true),
+        ] {
+            assert_eq!(is_moment(text, &clock), expected, "{text}");
         }
         assert_eq!(in_offsets(&of("UTC")), Some(of("+00:00")));
         assert_eq!(in_offsets(&of("+05:30")), None);

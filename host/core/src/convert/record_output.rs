@@ -27,7 +27,6 @@ use crate::write::shard_tag::with_tag;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tensorferry_sdk::records::json::NonNumbers;
 use tensorferry_sdk::records::{RecordPlan, RecordWriter};
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, Purpose, Result, Role, Side, arrow_schema};
 
@@ -202,6 +201,9 @@ impl<'a> RecordOutput<'a> {
             return Err(error.expected(sent.rows).found(found.rows));
         }
         let sent_type = |name: &str| schema.field_with_name(name).ok().map(|field| field.data_type());
+        let back_schema = written.set.schema();
+        let is_read_as_text =
+            |name: &str| back_schema.field_with_name(name).is_ok_and(|field| is_text(field.data_type()));
         let is_same = |compared: &ComparedTypes| match both(compared) {
             Ok([sent, found]) => Ok(sent == found),
             Err(error) if is_uncast(&error) => Ok(false),
@@ -215,7 +217,7 @@ impl<'a> RecordOutput<'a> {
                 let alone = ComparedTypes::from([column.clone()]);
                 if is_same(&alone)? {
                     same.extend(alone);
-                } else if !self.is_same_json(&back, (&column.0, &column.1), ordered) {
+                } else if !(is_read_as_text(&column.0) && self.is_its_json(&back, &column.0, ordered)) {
                     let is_nested = sent_type(&column.0).is_some_and(DataType::is_nested);
                     if !is_nested || !losses.iter().any(|loss| loss.what == column.0) {
                         return Err(error.column(column.0));
@@ -231,28 +233,20 @@ impl<'a> RecordOutput<'a> {
         Ok(left_out)
     }
 
-    /// Whether a column was read back as what its values are in JSON, or as values that are the same in JSON.
-    fn is_same_json(
-        &self,
-        back: &RecordInput<'_>,
-        (name, found): (&String, &DataType),
-        ordered: bool,
-    ) -> bool {
-        let compared = ComparedTypes::from([(name.clone(), DataType::LargeBinary)]);
-        let summed = |input: &RecordInput<'_>, words: Option<NonNumbers>| {
-            input.flow(|flow| {
-                let Some(words) = words else { return checksum(flow, &compared, ordered) };
+    /// Whether a column was read back as the text of what its values are in JSON.
+    fn is_its_json(&self, back: &RecordInput<'_>, name: &str, ordered: bool) -> bool {
+        let compared = ComparedTypes::from([(name.to_owned(), DataType::LargeBinary)]);
+        let Ok(found) = back.flow(|flow| checksum(flow, &compared, ordered)) else { return false };
+        // Formats without nulls have their text, too.
+        [true, false].into_iter().any(|nulls| {
+            let sent = self.input.flow(|flow| {
                 let field = Field::new(name, DataType::LargeBinary, true);
                 let schema = Arc::new(Schema::new(vec![field]));
-                let next = || flow.next()?.map(|batch| as_json(&batch, name, words)).transpose();
+                let next = || flow.next()?.map(|batch| as_json(&batch, name, nulls)).transpose();
                 checksum(&mut *from_fn(schema, next), &compared, ordered)
-            })
-        };
-        let (sent, found) = match is_text(found) {
-            true => (summed(self.input, Some(NonNumbers::Python)), summed(back, None)),
-            false => (summed(self.input, Some(NonNumbers::Quoted)), summed(back, Some(NonNumbers::Quoted))),
-        };
-        sent.is_ok_and(|sent| found.is_ok_and(|found| sent == found))
+            });
+            sent.is_ok_and(|sent| sent == found)
+        })
     }
 
     fn losses(&self) -> Result<Vec<Loss>> {

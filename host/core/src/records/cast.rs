@@ -93,7 +93,7 @@ fn time_texts(array: &ArrayRef, to: &DataType) -> Option<Result<ArrayRef, ArrowE
     Some(texts)
 }
 
-fn item_type(list: &DataType) -> Option<&DataType> {
+pub(super) fn item_type(list: &DataType) -> Option<&DataType> {
     match list {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             Some(item.data_type())

@@ -9,7 +9,7 @@ use super::flow::Flow;
 use super::lists::{depth, leaf_type};
 use super::plain::compared;
 use arrow_array::{ArrayRef, LargeBinaryArray, RecordBatch};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tensorferry_sdk::records::json::{NonNumbers, json_texts};
@@ -79,7 +79,29 @@ fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
         return None;
     }
     let to = if *to == DataType::Null { from } else { to };
+    if let (DataType::Struct(sent), DataType::Struct(found)) = (from, to) {
+        if sent.len() != found.len() {
+            return None;
+        }
+        let field = |(sent, found): (&FieldRef, &FieldRef)| {
+            let compared = verified_field(sent.data_type(), found.data_type())?;
+            (sent.name() == found.name()).then(|| Field::new(sent.name(), compared, true))
+        };
+        return sent.iter().zip(found).map(field).collect::<Option<Fields>>().map(DataType::Struct);
+    }
     can_be_cast(from, to).then(|| to.clone())
+}
+
+/// As [`verified_type`], with the lists of a field, which are not taken flat.
+fn verified_field(sent: &DataType, found: &DataType) -> Option<DataType> {
+    match (sent, found) {
+        (_, DataType::Null) => Some(sent.clone()),
+        _ if depth(sent) != depth(found) => None,
+        _ => {
+            let leaf = verified_type(sent, found)?;
+            Some((0..depth(sent)).fold(leaf, |item, _| DataType::new_list(item, true)))
+        }
+    }
 }
 
 /// Whether the values of a column are bytes that need not be text.
@@ -92,17 +114,20 @@ pub(super) fn can_be_cast(from: &DataType, to: &DataType) -> bool {
     from == to || *from == DataType::Null || arrow_cast::can_cast_types(from, to)
 }
 
-/// The rows of a flow with one column alone, as the texts of its values in JSON.
+/// The rows of a batch with one column alone, as the texts of its values in JSON; `nulls`: those of nulls too.
 ///
 /// # Errors
 /// Unsupported, for values without a text.
-pub fn as_json(batch: &RecordBatch, name: &str, words: NonNumbers) -> Result<RecordBatch> {
+pub fn as_json(batch: &RecordBatch, name: &str, nulls: bool) -> Result<RecordBatch> {
     let Ok(place) = batch.schema_ref().index_of(name) else {
         return Err(Error::plugin("a column is missing from the rows").column(name));
     };
     let (field, column) = (batch.schema_ref().fields()[place].clone(), batch.column(place));
-    let texts = json_texts(&field, column, words)?;
-    let texts: ArrayRef = Arc::new(LargeBinaryArray::from_iter_values(texts));
+    let texts = json_texts(&field, column, NonNumbers::Python)?;
+    let missing = column.logical_nulls().filter(|_| !nulls);
+    let is_missing = |row: usize| missing.as_ref().is_some_and(|missing| missing.is_null(row));
+    let texts = texts.into_iter().enumerate().map(|(row, text)| (!is_missing(row)).then_some(text));
+    let texts: ArrayRef = Arc::new(texts.collect::<LargeBinaryArray>());
     let fields = vec![Field::new(name, DataType::LargeBinary, true)];
     RecordBatch::try_new(Arc::new(Schema::new(fields)), vec![texts]).map_err(|e| Error::plugin(e.to_string()))
 }

@@ -16,15 +16,15 @@
 //! row, cast to one type. A cast may change a value: an exact encoding then has a mark, so
 //! that it is equal to none.
 
-use super::cast::cast;
+use super::cast::{cast, item_type};
 use super::lists::{lists, lists_or_maps};
 use super::plain::compared_column;
 use super::zones::in_known_zones;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, LargeBinaryArray};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, LargeBinaryArray, ListArray, StructArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef};
 use half::f16;
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl RowEncoder {
     pub(super) fn flat(column: &ArrayRef, leaf: &DataType, strict: bool) -> Result<Self, ArrowError> {
         let column = &compared_column(column)?;
         let (values, begins) = flat(column);
-        let values = Encoded::of(&cast_leaf(&values, leaf, strict)?)?;
+        let values = Encoded::of(&cast_nested(&values, leaf, strict)?)?;
         Ok(Self { values, begins, missing: column.logical_nulls() })
     }
 
@@ -192,6 +192,40 @@ impl Encoded {
 
 fn present_nulls(values: &ArrayRef) -> Option<NullBuffer> {
     values.logical_nulls().filter(|nulls| nulls.null_count() > 0)
+}
+
+/// Values cast to the type that they are compared as, those in structs as well.
+fn cast_nested(values: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef, ArrowError> {
+    match (values.data_type(), to) {
+        (DataType::Struct(from), DataType::Struct(fields)) if from.len() == fields.len() => {
+            let values = values.as_struct();
+            let cast = |(column, field): (&ArrayRef, &FieldRef)| {
+                let column = cast_nested(column, field.data_type(), strict)?;
+                let field = Field::new(field.name(), column.data_type().clone(), true);
+                Ok((Arc::new(field), column))
+            };
+            let columns = values.columns().iter().zip(fields).map(cast);
+            let (fields, columns): (Vec<FieldRef>, Vec<ArrayRef>) =
+                columns.collect::<Result<Vec<_>, ArrowError>>()?.into_iter().unzip();
+            let nulls = values.nulls().cloned();
+            let cast = StructArray::try_new_with_length(fields.into(), columns, nulls, values.len())?;
+            Ok(Arc::new(cast))
+        }
+        (from, DataType::List(item)) if is_list(from) => {
+            let item_type = item_type(from).unwrap_or(from).clone();
+            let lists = cast(values, &DataType::new_list(item_type, true), strict)?;
+            let lists = lists.as_list::<i32>();
+            let items = cast_nested(lists.values(), item.data_type(), strict)?;
+            let item = Arc::new(Field::new_list_field(items.data_type().clone(), true));
+            let offsets = lists.offsets().clone();
+            Ok(Arc::new(ListArray::try_new(item, offsets, items, lists.nulls().cloned())?))
+        }
+        _ => cast_leaf(values, to, strict),
+    }
+}
+
+fn is_list(data_type: &DataType) -> bool {
+    item_type(data_type).is_some()
 }
 
 /// Values cast to the type that they are compared as. Text is read as numbers also where it is stored as bytes.

@@ -119,7 +119,8 @@ impl FeatureCollector {
         }
         let (depth, leaf) = depth(field.data_type());
         let Some(kind) = kind_of(leaf) else {
-            if *leaf != DataType::Null {
+            // A column of nulls is a feature that no record has.
+            if *leaf != DataType::Null || depth.all > 0 {
                 let why = format!("a column of {} has no place in a feature", type_text(field.data_type()));
                 self.lose(LossKind::Record, &name, why);
             }
