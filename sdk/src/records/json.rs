@@ -67,7 +67,8 @@ impl JsonEncoders {
     pub fn check(&self) -> Result<()> {
         if self.has_no_text.load(Ordering::Relaxed) {
             return Err(Error::unsupported(
-                "a date or time is out of the range that can be written as text: cast the column to a number, or drop it",
+                "a date or time is out of the range that has a text: --step map:cast,columns=COLUMN,to=int64 makes a \
+                 number of it",
             ));
         }
         Ok(())

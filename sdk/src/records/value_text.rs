@@ -117,7 +117,9 @@ impl<'a> OwnTexts<'a> {
             Kind::Time(unit) => {
                 let per_second = per_second(unit);
                 if !(0..SECONDS_OF_A_DAY * per_second).contains(&value) {
-                    return Err(ArrowError::CastError(format!("{value} is outside of a day")));
+                    return Err(ArrowError::CastError(format!(
+                        "{value} is outside of a day, and has no text"
+                    )));
                 }
                 time(value, per_second, text)
             }

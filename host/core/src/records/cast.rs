@@ -27,7 +27,7 @@ const BEYOND_I64: f64 = 9_223_372_036_854_775_808.0;
 /// # Errors
 /// Types without a cast; if `strict`, a value that does not fit.
 pub(crate) fn cast(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef, ArrowError> {
-    if let Some(texts) = time_texts(array, to) {
+    if let Some(texts) = time_texts(array, to, strict) {
         return cast(&texts?, to, strict);
     }
     match large_bytes(array, to).or_else(|| numbers(array, to)) {
@@ -76,19 +76,24 @@ pub(crate) fn fraction(array: &ArrayRef, to: &DataType) -> Option<String> {
 }
 
 /// Dates, times of day and durations as the text that writers give them.
-fn time_texts(array: &ArrayRef, to: &DataType) -> Option<Result<ArrayRef, ArrowError>> {
+fn time_texts(array: &ArrayRef, to: &DataType, strict: bool) -> Option<Result<ArrayRef, ArrowError>> {
     use DataType::{Date32, Date64, Duration, LargeUtf8, Time32, Time64, Utf8, Utf8View};
     if !matches!(array.data_type(), Date32 | Date64 | Time32(_) | Time64(_) | Duration(_))
         || !matches!(to, Utf8 | LargeUtf8 | Utf8View)
     {
         return None;
     }
-    let texts = ValueTexts::new(array).map(|texts| -> ArrayRef {
+    let texts = ValueTexts::new(array).and_then(|texts| {
         let text = |row: usize| {
             let mut text = String::new();
-            (array.is_valid(row) && texts.write(row, &mut text).is_ok()).then_some(text)
+            match texts.write(row, &mut text) {
+                _ if array.is_null(row) => Ok(None),
+                Err(error) if strict => Err(error),
+                written => Ok(written.ok().map(|()| text)),
+            }
         };
-        Arc::new((0..array.len()).map(text).collect::<LargeStringArray>())
+        let texts: LargeStringArray = (0..array.len()).map(text).collect::<Result<_, _>>()?;
+        Ok(Arc::new(texts) as ArrayRef)
     });
     Some(texts)
 }
@@ -218,7 +223,10 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use arrow_array::{Decimal128Array, Float64Array, Int64Array, ListArray, UInt64Array};
+    use arrow_array::{
+        Date32Array, Decimal128Array, Float64Array, Int64Array, ListArray, StringArray, Time32SecondArray,
+        UInt64Array,
+    };
 
     const NUMBERS: [DataType; 11] = [
         DataType::Int8,
@@ -247,6 +255,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn times_become_the_texts_that_writers_give_them() {
+        let of = |array: ArrayRef, strict| cast(&array, &DataType::Utf8, strict);
+        let dates: ArrayRef = Arc::new(Date32Array::from(vec![Some(0), None, Some(i32::MAX)]));
+        let expected = StringArray::from(vec![Some("1970-01-01"), None, Some("+5881580-07-11")]);
+        assert_eq!(of(dates, true).unwrap().as_string::<i32>(), &expected);
+        let times: ArrayRef = Arc::new(Time32SecondArray::from(vec![0, 86_400]));
+        let expected = StringArray::from(vec![Some("00:00:00"), None]);
+        assert_eq!(of(times.clone(), false).unwrap().as_string::<i32>(), &expected);
+        assert!(of(times, true).is_err());
     }
 
     #[test]

@@ -166,3 +166,71 @@ pub fn checksum(flow: &mut dyn Flow, compared: &ComparedTypes, ordered: bool) ->
     }
     Ok(checksum)
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::records::flow::from_fn;
+    use arrow_array::{
+        Array, Date32Array, Float32Array, Float64Array, ListArray, NullArray, StringArray, StructArray,
+        TimestampSecondArray, new_null_array,
+    };
+    use arrow_buffer::OffsetBuffer;
+
+    /// Whether what was sent is what was found; `None` if they are not compared.
+    fn is_same(sent: ArrayRef, found: ArrayRef) -> Option<bool> {
+        let batch =
+            |column: ArrayRef| RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap();
+        let (sent, found) = (batch(sent), batch(found));
+        let (compared, left_out) = compared_types(&sent.schema(), &found.schema(), &[]);
+        let sum = |batch: &RecordBatch| {
+            let mut batches = vec![batch.clone()];
+            let mut flow = from_fn(batch.schema(), move || Ok(batches.pop()));
+            checksum(&mut *flow, &compared, true).unwrap()
+        };
+        left_out.is_empty().then(|| sum(&sent) == sum(&found))
+    }
+
+    fn texts(values: &[&str]) -> ArrayRef {
+        Arc::new(StringArray::from(values.to_vec()))
+    }
+
+    fn structs(columns: Vec<ArrayRef>) -> ArrayRef {
+        let field = |(number, column): (usize, &ArrayRef)| {
+            Field::new(number.to_string(), column.data_type().clone(), true)
+        };
+        let fields: Fields = columns.iter().enumerate().map(field).collect();
+        Arc::new(StructArray::new(fields, columns, None))
+    }
+
+    fn list(items: ArrayRef) -> ArrayRef {
+        let item = Arc::new(Field::new_list_field(items.data_type().clone(), true));
+        Arc::new(ListArray::new(item, OffsetBuffer::from_lengths([items.len()]), items, None))
+    }
+
+    #[test]
+    fn what_formats_of_text_read_back_is_the_same() {
+        let times: ArrayRef = Arc::new(TimestampSecondArray::from(vec![0]).with_timezone("-08:00"));
+        let dates: ArrayRef = Arc::new(Date32Array::from(vec![i32::MAX]));
+        let floats: ArrayRef = list(Arc::new(Float32Array::from(vec![0.1])));
+        let wide: ArrayRef = list(Arc::new(Float64Array::from(vec![0.1])));
+        assert_eq!(is_same(times.clone(), texts(&["1970-01-01T00:00:00Z"])), Some(true));
+        assert_eq!(is_same(times.clone(), texts(&["1970-01-01T00:00:01Z"])), Some(false));
+        assert_eq!(is_same(dates.clone(), texts(&["+5881580-07-11"])), Some(true));
+        let sent = structs(vec![times, dates, floats]);
+        let found =
+            |date: &str| structs(vec![texts(&["1970-01-01T00:00:00Z"]), texts(&[date]), wide.clone()]);
+        assert_eq!(is_same(sent.clone(), found("+5881580-07-11")), Some(true));
+        assert_eq!(is_same(sent, found("+5881580-07-12")), Some(false));
+    }
+
+    #[test]
+    fn nulls_in_the_place_of_lists_are_not_compared() {
+        let sent = list(new_null_array(&DataType::new_list(DataType::Utf8, true), 1));
+        assert_eq!(is_same(sent.clone(), list(Arc::new(NullArray::new(1)))), None);
+        assert_eq!(is_same(sent.clone(), sent.clone()), Some(true));
+        assert_eq!(is_same(sent, Arc::new(NullArray::new(1))), Some(false));
+    }
+}
