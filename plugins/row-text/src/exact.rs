@@ -70,7 +70,9 @@ pub fn loses_digits(text: &str, value: f64) -> bool {
     if value == 0.0 {
         return number.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
     }
-    let fraction = number.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    if let Some(lost) = is_rounded(number, exponent, value.abs()) {
+        return lost;
+    }
     let digits: Vec<u8> =
         number.bytes().filter(|byte| *byte != b'.').skip_while(|byte| *byte == b'0').collect();
     let zeros = digits.iter().rev().take_while(|digit| **digit == b'0').count();
@@ -81,28 +83,35 @@ pub fn loses_digits(text: &str, value: f64) -> bool {
     if digits.len() > MOST_DIGITS {
         return true;
     }
-    let places = exponent.parse::<i64>().ok().map(|exponent| fraction as i64 - zeros as i64 - exponent);
-    if let Some(lost) = places.and_then(|places| is_rounded(digits, places, value.abs())) {
-        return lost;
-    }
     let printed = format!("{:.*e}", digits.len() - 1, value.abs());
     let printed = printed.split_once('e').map_or(&*printed, |(number, _)| number);
     !printed.bytes().filter(|byte| *byte != b'.').eq(digits.iter().copied())
 }
 
-/// Whether a float differs from a number of up to 17 digits by more than half of the last one. `places`: how many of
-/// the digits are behind the point. `None` where that takes more than 128 bits.
-fn is_rounded(digits: &[u8], places: i64, value: f64) -> Option<bool> {
-    let bits = value.to_bits();
-    let exponent = i64::try_from(bits >> 52).ok()?;
-    let shift = u32::try_from(1075 - exponent).ok().filter(|shift| *shift <= 70)?;
-    let scale = 10_u128.pow(u32::try_from(places).ok().filter(|places| *places <= 22)?);
-    if digits.len() > 17 || exponent == 0 {
+/// Whether a float differs from a number of up to 17 digits by more than half of the last one. `None` where that takes more
+/// than 128 bits, or the last digit is a zero.
+fn is_rounded(number: &str, exponent: &str, value: f64) -> Option<bool> {
+    let (mut digits, mut count, mut places, mut is_behind_point) = (0_u64, 0, 0_i64, false);
+    for byte in number.bytes() {
+        match byte {
+            b'.' => is_behind_point = true,
+            b'0'..=b'9' if count < 17 => {
+                digits = 10 * digits + u64::from(byte - b'0');
+                count += u32::from(digits > 0);
+                places += i64::from(is_behind_point);
+            }
+            _ => return None,
+        }
+    }
+    if digits.is_multiple_of(10) {
         return None;
     }
-    let number = std::str::from_utf8(digits).ok()?.parse::<u128>().ok()? << shift;
+    let places = places.checked_sub(exponent.parse().ok()?)?;
+    let scale = 10_u128.pow(u32::try_from(places).ok().filter(|places| *places <= 22)?);
+    let bits = value.to_bits();
+    let shift = u32::try_from(1075 - i64::try_from(bits >> 52).ok()?).ok().filter(|shift| *shift <= 70)?;
     let held = u128::from((bits & ((1 << 52) - 1)) | (1 << 52)) * scale;
-    Some(number.abs_diff(held) > 1 << shift >> 1)
+    Some((u128::from(digits) << shift).abs_diff(held) > 1 << shift >> 1)
 }
 
 /// The type whose texts can be parsed in place of one whose zone has a name, since the library knows no zones by name: the
