@@ -79,3 +79,21 @@ fn of_record(record: &[u8]) -> Option<(MessageKind, bool)> {
         fit => Some((kind, fit == Fit::Exact)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_example_may_have_other_fields_and_entries_in_any_order() {
+        let example = b"\x0a\x0c\x0a\x0a\x0a\x01a\x12\x05\x1a\x03\x0a\x01\x01";
+        let turned = b"\x0a\x0c\x0a\x0a\x12\x05\x1a\x03\x0a\x01\x01\x0a\x01a";
+        let others = [&example[..], b"\x78\x03\x82\x01\x03xyz"].concat();
+        assert_eq!(of_record(example), Some((MessageKind::Example, true)));
+        assert_eq!(of_record(turned), Some((MessageKind::Example, true)));
+        assert_eq!(of_record(&others), Some((MessageKind::Example, false)));
+        for other in [&b"\x0a\x03abc"[..], b"\x0a\x00\x78\x03", b"text", b"\x08\x01"] {
+            assert_eq!(of_record(other), None, "{other:?}");
+        }
+    }
+}
