@@ -18,6 +18,7 @@ pub mod outline;
 pub mod own_files;
 pub mod part;
 pub(crate) mod pattern;
+pub(crate) mod rank_folders;
 pub mod record_files;
 pub mod source;
 pub mod table_log;

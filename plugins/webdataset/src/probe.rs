@@ -45,6 +45,12 @@ fn of_file(source: &dyn Source, name: &str, limits: &Limits) -> Result<Score> {
     let Some(mut input) = Input::of_memory(text) else { return Ok(otherwise) };
     loop {
         match tar::next(&mut input, limits) {
+            Ok(Some(TarEntry::File(member))) if tar::is_of_macos(&member.path) => {
+                let skipped = input.skip(member.size.saturating_add(tar::padding(member.size)));
+                if skipped.is_err() {
+                    return Ok(otherwise);
+                }
+            }
             Ok(Some(TarEntry::File(member))) => {
                 return Ok(match tar::split(&member.path) {
                     Some(_) if named => Score::LIKELY,

@@ -202,7 +202,7 @@ impl Found {
                 "the tar holds a checkpoint, and not the samples of a WebDataset",
             )
             .file(name)
-            .expected("unpack it first and pass its folder, or pass -i weights=samples")
+            .expected("a tar of samples: unpack this one and pass its folder, or pass -i weights=samples")
             .found(format!("{checkpoint:?}")));
         }
         // Nothing stands behind the last entry, not even a block of zeros.

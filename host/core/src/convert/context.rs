@@ -5,12 +5,13 @@ use crate::convert::request::Request;
 use crate::convert::sides::with_dequantize;
 use crate::convert::watch::Watch;
 use crate::formats::probe::probe;
-use crate::formats::registry::{RegisteredFormat, Registry};
+use crate::formats::registry::{RegisteredFormat, Registry, holds_records};
 use crate::publish::commit::Recovered;
 use crate::read::account::InputScope;
 use crate::read::context::{ReadContext, purpose};
 use crate::read::model::InputModel;
 use crate::read::part::Part;
+use crate::read::rank_folders;
 use crate::read::record_files::{self, InputChoice};
 use crate::read::source::FileSource;
 use crate::read::weights::Weights;
@@ -101,6 +102,12 @@ impl<'a> ConversionContext<'a> {
         let input = &self.request.input;
         let choice = InputChoice { from: input.format.as_deref(), options: &self.options, part: &self.part };
         let found = record_files::find_in(self.source.afresh(), choice, self.registry, self.session)?;
+        if !holds_records(&found.format.description)
+            && !rank_folders::is_alone(&self.options)
+            && let Some(sibling) = rank_folders::sibling(&found.source, self.session)?
+        {
+            return Err(rank_folders::refusal(&found.source.folder().display().to_string(), &sibling));
+        }
         self.source = found.source;
         self.options = found.options;
         self.scope = found.scope;

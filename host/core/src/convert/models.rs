@@ -18,6 +18,7 @@ use crate::read::account::{is_export_folder, is_folder_without_data};
 use crate::read::folder::{EntryKind, FolderEntry};
 use crate::read::input;
 use crate::read::model::InputModel;
+use crate::read::rank_folders::{self, refusal, sibling_among};
 use crate::read::source::FileSource;
 use crate::read::unfinished::is_unfinished;
 use crate::read::weights::{MOST_FOLDERS, Weights};
@@ -140,6 +141,9 @@ fn read_below<'a>(
         }
         match probe(context.registry, &source, None, context.session) {
             Ok(format) => {
+                if !rank_folders::is_alone(&context.request.input.options) {
+                    check_rank(root, &folder)?;
+                }
                 let options = options_of(&format.description, &context.request.input.options);
                 let model = read_one(context, folder.clone(), &source, format, &options);
                 models.push(model.map_err(|error| error.context(format!("in the sub-folder {folder:?}")))?);
@@ -151,6 +155,14 @@ fn read_below<'a>(
     }
     models.sort_by(|a, b| a.folder.cmp(&b.folder));
     Ok(())
+}
+
+/// Checks that a sub-folder is not that of one rank among several: each would become a model of its own.
+fn check_rank(root: &FileSource, folder: &str) -> Result<()> {
+    let (above, name) = folder.rsplit_once('/').unwrap_or(("", folder));
+    let folders = sub_folders(root, above)?;
+    let names = folders.iter().map(|path| path.rsplit('/').next().unwrap_or(path));
+    sibling_among(name, names).map_or(Ok(()), |sibling| Err(refusal(folder, &sibling)))
 }
 
 /// Whether a sub-folder is another step of a run that a model was read from: that model's reader has taken the files of

@@ -23,6 +23,7 @@ use crate::read::file_group::{FILES, files_alone};
 use crate::read::own_files::is_own;
 use crate::read::part::Part;
 use crate::read::pattern::FilePattern;
+use crate::read::rank_folders;
 use crate::read::source::FileSource;
 use crate::read::table_log;
 use sets::{Set, Splits, no_such_split, several};
@@ -76,7 +77,17 @@ pub fn find<'r>(
     registry: &'r Registry,
     session: &Session,
 ) -> Result<FoundInput<'r>> {
-    find_in(FileSource::open(path, session)?, choice, registry, session)
+    let found = find_in(FileSource::open(path, session)?, choice, registry, session)?;
+    if !holds_records(&found.format.description)
+        && let Some(sibling) = rank_folders::sibling(&found.source, session)?
+    {
+        let path = found.source.entry_path();
+        session.note(&format!(
+            "{:?} holds one rank's part of a model: {sibling:?} is next to it",
+            path.display().to_string()
+        ));
+    }
+    Ok(found)
 }
 
 /// As [`find`], of a source that has been opened.

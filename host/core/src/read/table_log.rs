@@ -5,7 +5,7 @@
 
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
-use crate::read::folder::{EntryKind, InputFolder};
+use crate::read::folder::{EntryKind, InputFolder, absolute};
 use crate::read::source::FileSource;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -149,6 +149,9 @@ fn log_in(folder: &InputFolder) -> Result<Option<&'static TableLog>> {
 
 /// The folder above one that may be a part of a table: a partition, or the folder of the data.
 fn parent(folder: &Path) -> Option<PathBuf> {
+    // The working folder has a name too.
+    let whole = folder.file_name().is_none().then(|| absolute(folder).ok()).flatten();
+    let folder = whole.as_deref().unwrap_or(folder);
     let name = folder.file_name()?.to_str()?;
     let may_be_part = name == "data" || name.contains('=');
     let above = folder.parent().filter(|_| may_be_part)?;

@@ -1,5 +1,6 @@
 //! Folders that a program writes a checkpoint to before it renames them. One that has kept such a name was never finished.
 
+use crate::read::folder::absolute;
 use std::path::Path;
 use tensorferry_sdk::{Error, Result};
 
@@ -17,7 +18,8 @@ pub fn is_unfinished(name: &str) -> bool {
 /// # Errors
 /// Malformed, naming the folder.
 pub(crate) fn check(path: &Path) -> Result<()> {
-    let mut names = path.iter().filter_map(|name| name.to_str());
+    let whole = absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut names = whole.iter().filter_map(|name| name.to_str());
     match names.find(|name| is_unfinished(name)) {
         None => Ok(()),
         Some(name) => Err(Error::malformed(format!(

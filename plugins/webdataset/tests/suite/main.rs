@@ -181,7 +181,7 @@ fn a_checkpoint_is_not_a_data_set() {
     let members = [("./model_config.yaml", "a: 1"), ("./model_weights.ckpt", "PK")];
     let error = keys(&members).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("unpack it first"), "{error}");
+    assert!(error.to_string().contains("unpack this one"), "{error}");
     let source = || MemorySource::file("a.tar", gnu_tar(&members));
     assert_eq!(read(source(), &[("weights", "samples")]).unwrap().0[0].num_rows(), 2);
     // A .nemo file is a tar of a checkpoint, whatever it holds.

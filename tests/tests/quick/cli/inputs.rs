@@ -55,6 +55,38 @@ fn a_named_shard_of_tensors_is_not_guessed_at() {
     }
 }
 
+/// Each rank has a part of each matrix.
+#[test]
+fn a_file_of_one_rank_is_not_a_model() {
+    let ferry = Ferry::new();
+    let tensors: &[(&str, &str, &[u64], &[u8])] = &[("w", "F32", &[2], &[0; 8])];
+    let model = ferry.safetensors("model.safetensors", tensors);
+    let sets = [
+        ["consolidated.00.pth", "consolidated.01.pth"],
+        ["rank_0.safetensors", "rank_1.safetensors"],
+        ["model_world_size_2_rank_0.pt", "model_world_size_2_rank_1.pt"],
+        ["rank0.npz", "rank1.npz"],
+    ];
+    for (number, names) in sets.into_iter().enumerate() {
+        let [zero, one] = names.map(|name| ferry.at(format!("{number}/{name}")));
+        ferry.convert(&model, &zero, &[]);
+        ferry.convert(&model, &one, &[]);
+        let folder = zero.parent().unwrap();
+        let output = ferry.at("out.safetensors");
+        for input in [&zero, &one] {
+            ferry.try_convert(input, &output, &[]).expect(2).says(&["rank", "-i shard=alone"]);
+            ferry.on("inspect", input, &[]).expect(0).says(&["a part of a model"]);
+        }
+        ferry.try_convert(folder, &output, &[]).expect(3).says(&["ranks of one model"]);
+        ferry.convert(&zero, &output, &["-i", "shard=alone", "--force"]);
+    }
+    // The first rank of one is a whole model.
+    ferry.convert(&model, &ferry.at("whole/consolidated.00.pth"), &[]);
+    for input in ["whole", "whole/consolidated.00.pth"] {
+        ferry.convert(&ferry.at(input), &ferry.at("out.safetensors"), &["--force"]);
+    }
+}
+
 #[test]
 fn splits_are_not_run_together() {
     let ferry = Ferry::new();
@@ -89,6 +121,82 @@ fn splits_are_not_run_together() {
     let (train, test) = (ferry.at("set/data/train*"), ferry.at("set/data/test*"));
     assert_eq!((ferry.rows(&train).len(), ferry.rows(&test).len()), (5, 1));
     ferry.on("diff", ferry.at("set"), &[train.to_str().unwrap(), "--part", "train"]).expect(0);
+}
+
+/// The log of a table says which files are part of it; the others have rows that were deleted.
+#[test]
+fn a_table_with_a_log_is_not_the_sum_of_its_files() {
+    let ferry = Ferry::new();
+    let rows = numbered(&ferry, "rows.jsonl", 0..3);
+    for (log, file) in [("_delta_log", "0.json"), (".hoodie", "x"), ("metadata", "v1.metadata.json")] {
+        for name in ["day=1/a.parquet", "day=1/b.parquet"] {
+            ferry.convert(&rows, &ferry.at(format!("{log}-table/{name}")), &[]);
+        }
+        ferry.write(&format!("{log}-table/{log}/{file}"), "{}");
+        for input in ["", "day=1", "day=1/*.parquet"] {
+            let input = ferry.at(format!("{log}-table/{input}"));
+            let output = ferry.at("out.jsonl");
+            for command in ["cat", "inspect"] {
+                ferry.on(command, &input, &[]).expect(3).says(&[log, "-i table_log=ignore"]);
+            }
+            ferry.try_convert(&input, &output, &[]).expect(3).says(&[log]);
+            let all = ferry.on("cat", &input, &["-i", "table_log=ignore"]).expect(0);
+            assert_eq!(all.stdout.lines().count(), 6);
+        }
+        // A named file is that file.
+        assert_eq!(ferry.rows(&ferry.at(format!("{log}-table/day=1/a.parquet"))).len(), 3);
+    }
+    ferry.write("other/metadata/notes.json", "{}");
+    ferry.convert(&rows, &ferry.at("other/a.parquet"), &[]);
+    assert_eq!(ferry.rows(&ferry.at("other")).len(), 3);
+    std::fs::create_dir_all(ferry.at("splits")).unwrap();
+    std::fs::rename(ferry.at("_delta_log-table"), ferry.at("splits/train")).unwrap();
+    ferry.on("cat", ferry.at("splits"), &[]).expect(3).says(&["_delta_log"]);
+}
+
+/// Caches of `map` lie next to the files of a data set that was saved.
+#[test]
+fn the_state_of_a_saved_data_set_lists_its_files() {
+    let ferry = Ferry::new();
+    let state = |files: &str| format!(r#"{{"_data_files": [{files}], "_split": "train"}}"#);
+    for (name, ids) in [("data-00000-of-00002", 0..2), ("data-00001-of-00002", 2..5), ("cache-1a", 7..9)] {
+        let rows = numbered(&ferry, "rows.jsonl", ids);
+        for split in ["train", "test"] {
+            ferry.convert(&rows, &ferry.at(format!("set/{split}/{name}.arrow")), &[]);
+        }
+    }
+    let both = r#"{"filename": "data-00001-of-00002.arrow"}, {"filename": "data-00000-of-00002.arrow"}"#;
+    for split in ["train", "test"] {
+        ferry.write(&format!("set/{split}/state.json"), state(both));
+    }
+    let ids = |rows: &[serde_json::Value]| rows.iter().map(|row| row["id"].clone()).collect::<Vec<_>>();
+    let found = ferry.on("cat", ferry.at("set/train"), &[]).expect(0).says(&["cache-1a.arrow"]);
+    assert_eq!(found.stdout.lines().count(), 5);
+    assert_eq!(ids(&ferry.rows(&ferry.at("set/train"))), [2, 3, 4, 0, 1]);
+    let split = ferry.on("cat", ferry.at("set"), &["--part", "test"]).expect(0);
+    assert_eq!(split.stdout.lines().count(), 5);
+    for (files, said) in [
+        (r#"{"filename": "gone.arrow"}"#, "gone.arrow"),
+        (r#"{"filename": "../test/cache-1a.arrow"}"#, "inside the folder"),
+    ] {
+        ferry.write("set/train/state.json", state(files));
+        ferry.on("cat", ferry.at("set/train"), &[]).expect(3).says(&[said]);
+    }
+}
+
+/// A program writes to a folder of such a name, and renames it at the end.
+#[test]
+fn a_checkpoint_that_was_never_finished_is_not_read() {
+    let ferry = Ferry::new();
+    ferry.safetensors("run/checkpoint-1/model.safetensors", &[("w", "F32", &[2], &[0; 8])]);
+    let unfinished = "run/checkpoint-2.orbax-checkpoint-tmp-17";
+    ferry.safetensors(&format!("{unfinished}/model.safetensors"), &[("w", "F32", &[2], &[0; 8])]);
+    for input in [unfinished.to_owned(), format!("{unfinished}/model.safetensors")] {
+        ferry.on("inspect", ferry.at(&input), &[]).expect(3).says(&["never finished"]);
+    }
+    ferry.convert(&ferry.at("run"), &ferry.at("out/"), &["--to", "torch"]);
+    assert!(ferry.at("out/checkpoint-1/pytorch_model.bin").exists());
+    assert!(!ferry.at("out").join("checkpoint-2.orbax-checkpoint-tmp-17/pytorch_model.bin").exists());
 }
 
 /// Names that count say how many files a set has. What the program leaves beside them is none of it.

@@ -268,3 +268,18 @@ fn mistakes_have_their_place() {
     assert_eq!(outcome.stderr.matches("two jobs write").count(), 1, "{outcome}");
     assert!(zoo.outputs().is_empty());
 }
+
+/// The log of a table says which of its files count.
+#[test]
+fn files_of_a_table_with_a_log_are_refused() {
+    let ferry = tensorferry_tests::Ferry::new();
+    let rows = tensorferry_tests::rows::numbered(&ferry, "rows.jsonl", 0..3);
+    ferry.convert(&rows, &ferry.at("in/table/a.parquet"), &[]);
+    ferry.write("in/table/_delta_log/0.json", "{}");
+    let run = |more: &str| {
+        let text = format!("[[dataset]]\nroot = \"in\"\noutput = \"out/{{stem}}.jsonl\"\n{more}");
+        ferry.run(args!["run", ferry.write("m.toml", text), "--dry-run"])
+    };
+    run("").expect(2).says(&["_delta_log", "table_log"]);
+    run("in = { table_log = \"ignore\" }\n").expect(0).prints(&["1 would run"]);
+}

@@ -1,0 +1,101 @@
+//! Folders that hold one rank's part of a model each, by their names: `mp_rank_00`, `tp_rank_00_pp_rank_000`, `rank_0`. Files in
+//! them have the names of whole models.
+
+use crate::context::session::Session;
+use crate::read::folder::{EntryKind, InputFolder, absolute};
+use crate::read::source::FileSource;
+use tensorferry_sdk::{Entry, Error, Result, Source};
+
+/// The option of a reader, and its value, with which a part is read by itself.
+const ALONE: (&str, &str) = ("shard", "alone");
+
+/// Whether the options of a reader say that a part is meant.
+#[must_use]
+pub(crate) fn is_alone(options: &[(String, String)]) -> bool {
+    options.iter().any(|(key, value)| (key.as_str(), value.as_str()) == ALONE)
+}
+
+/// The folder that is next to a source's and holds a different rank of the same set.
+///
+/// # Errors
+/// I/o.
+pub(crate) fn sibling(source: &FileSource, session: &Session) -> Result<Option<String>> {
+    let is_one = matches!(source.entry(), Entry::Folder | Entry::File(_)) && !source.is_listed();
+    let Ok(path) = absolute(source.folder()) else { return Ok(None) };
+    let name =
+        path.file_name().and_then(|name| name.to_str()).filter(|name| is_one && set_of(name).is_some());
+    let Some((name, parent)) = name.zip(path.parent()) else { return Ok(None) };
+    // What cannot be listed has no names.
+    let Ok(entries) = InputFolder::at(parent, session)?.entries("", "", session.limits.entries) else {
+        return Ok(None);
+    };
+    let folders = entries.iter().filter(|entry| entry.kind == EntryKind::Folder);
+    Ok(sibling_among(name, folders.map(|entry| entry.name.as_str())))
+}
+
+/// As [`sibling`], of a folder among these. Ranks count from 0: other numbers may be anything.
+pub(crate) fn sibling_among<'n>(name: &str, folders: impl Iterator<Item = &'n str>) -> Option<String> {
+    let (set, is_first) = set_of(name)?;
+    let others = folders.filter(|other| *other != name);
+    let mut of_set = others.filter_map(|other| Some((other, set_of(other)?))).filter(|(_, of)| of.0 == set);
+    of_set.find(|(_, (_, other_is_first))| is_first || *other_is_first).map(|(other, _)| other.to_owned())
+}
+
+/// The error for a folder of one rank.
+pub(crate) fn refusal(folder: &str, sibling: &str) -> Error {
+    Error::usage("the folder holds one rank's part of a model, and not the whole model")
+        .file(folder)
+        .expected("the whole model, or -i shard=alone to read this part by itself")
+        .found(format!("{sibling:?} next to it"))
+}
+
+/// The name of a folder with `#` for its numbers, and whether all of them are 0; `None`, if it is not one of ranks.
+fn set_of(name: &str) -> Option<(String, bool)> {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let is_rank = |(at, word): (usize, &str)| {
+        let rest = &name[at + word.len()..];
+        let before = name[..at].chars().next_back();
+        !before.is_some_and(char::is_alphabetic) && rest.trim_start_matches(['_', '-']).starts_with(is_digit)
+    };
+    name.match_indices("rank").any(is_rank).then(|| {
+        let (mut set, mut is_first, mut rest) = (String::new(), true, name);
+        while let Some(start) = rest.find(is_digit) {
+            let number = &rest[start..];
+            let end = number.find(|c| !is_digit(c)).unwrap_or(number.len());
+            is_first &= number[..end].bytes().all(|digit| digit == b'0');
+            set.push_str(&rest[..start]);
+            set.push('#');
+            rest = &number[end..];
+        }
+        (set + rest, is_first)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_known_by_the_folders_next_to_them() {
+        let found = |names: &[&str]| sibling_among(names[0], names.iter().copied());
+        for names in [
+            ["mp_rank_00", "mp_rank_01"],
+            ["mp_rank_01", "mp_rank_00"],
+            ["tp_rank_00_pp_rank_000", "tp_rank_00_pp_rank_001"],
+            ["rank_0", "rank_1"],
+            ["rank0", "rank7"],
+        ] {
+            assert_eq!(found(&names).as_deref(), Some(names[1]), "{names:?}");
+        }
+        for names in [
+            &["mp_rank_00"][..],
+            &["mp_rank_00", "rank_1"],
+            &["lora_rank_8", "lora_rank_16"],
+            &["checkpoint-0", "checkpoint-1"],
+            &["frank_0", "frank_1"],
+            &["rank", "ranks"],
+        ] {
+            assert_eq!(found(names), None, "{names:?}");
+        }
+    }
+}
