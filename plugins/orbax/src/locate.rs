@@ -65,6 +65,19 @@ fn is_uncommitted(source: &dyn Source, folder: &str) -> Result<bool> {
     Ok(is_number("init_timestamp_nsecs") && !is_number("commit_timestamp_nsecs"))
 }
 
+/// Whether the source's folder, or a step in it, was begun and never committed.
+pub(crate) fn has_uncommitted(source: &dyn Source) -> Result<bool> {
+    if is_uncommitted(source, "")? {
+        return Ok(true);
+    }
+    for name in below(source, "")?.iter().filter(|name| step(name).is_some()) {
+        if is_uncommitted(source, &format!("{name}/"))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn is_tree(source: &dyn Source, folder: &str) -> Result<bool> {
     Ok(source.contains(&format!("{folder}{METADATA}"))?
         || source.contains(&format!("{folder}{MANIFEST}"))?

@@ -1,7 +1,7 @@
 //! The probe: the names of files in a folder.
 
 use crate::aggregate::{self, AGGREGATE};
-use crate::locate::{Found, has_arrays, locate, names_a_tree};
+use crate::locate::{Found, has_arrays, has_uncommitted, locate, names_a_tree};
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
 /// After a SavedModel, before a TensorFlow checkpoint.
@@ -28,7 +28,7 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
         Found::Trees(_) => A_TREE,
         Found::Arrays(_) => ARRAYS,
         // The reader says that nothing is finished.
-        Found::Nothing { is_unfinished: true } => UNFINISHED,
-        Found::Nothing { is_unfinished: false } => Score::NO,
+        Found::Nothing { is_unfinished: true } if has_uncommitted(source)? => UNFINISHED,
+        Found::Nothing { .. } => Score::NO,
     })
 }
