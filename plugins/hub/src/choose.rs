@@ -72,12 +72,10 @@ fn checked(
     source: &dyn Source,
     context: &dyn Context,
 ) -> Result<Choice> {
-    match &choice {
-        Choice::Files(names) if !shard_is_alone => match &**names {
-            [one] => refuse_part(source, one, context)?,
-            _ => {}
-        },
-        _ => {}
+    if let Choice::Files(names) = &choice
+        && let ([one], false) = (&**names, shard_is_alone)
+    {
+        refuse_part(source, one, context)?;
     }
     Ok(choice)
 }
