@@ -8,15 +8,17 @@ use crate::convert;
 use crate::convert::report::Report;
 use crate::convert::{OutputRequest, Request};
 use crate::formats::registry::Registry;
-use crate::model::Tensor;
+use crate::model::{Model, Tensor};
 use crate::publish::commit::CommitOptions;
+use crate::read::part::Part;
 use crate::tensors::stored::LONGEST_PIECE;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use tensorferry_sdk::{
-    ByteSink, CatalogBuilder, CatalogSink, Context, Dtype, EncodedStorage, Entry, Error, MemorySource,
-    Result, SharedBytes, Source, Storage, StorageId, StorageRange, element_count,
+    ByteSink, CatalogBuilder, CatalogSink, Context, Dtype, EncodedStorage, Entry, Error, Loss, LossKind,
+    MemorySource, Node, Result, SharedBytes, Source, Storage, StorageId, StorageRange, TensorId,
+    element_count,
 };
 
 /// A tensor to be written.
@@ -86,6 +88,7 @@ pub struct SaveOptions {
     to: Option<String>,
     options: Vec<(String, String)>,
     metadata: Vec<(String, String)>,
+    state_of: Option<Model>,
     commit: CommitOptions,
 }
 
@@ -114,6 +117,13 @@ impl SaveOptions {
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.metadata.push((key.into(), value.into()));
         self
+    }
+
+    /// Writes the metadata of a model too, and its state: what it holds besides tensors, among tensors of
+    /// these names. What the format has no place for is a loss in the report, as in a conversion.
+    #[must_use]
+    pub fn state_of(self, model: &Model) -> Self {
+        Self { state_of: Some(model.clone()), ..self }
     }
 
     /// Replaces an output that is there already.
@@ -171,8 +181,12 @@ impl Registry {
         let none = MemorySource::new(Entry::Folder, Default::default());
         let mut catalog = CatalogBuilder::new("memory", &none, &limits);
         let mut known: HashMap<String, (StorageId, u64)> = HashMap::new();
-        let (mut opened, mut first) = (Vec::new(), HashMap::new());
+        let (mut opened, mut first, mut ids) = (Vec::new(), HashMap::new(), HashMap::new());
         for NewTensor { name, dtype, shape, content } in tensors {
+            let attributes = match &content {
+                Content::Opened(tensor) => tensor.attributes().clone(),
+                _ => BTreeMap::new(),
+            };
             let (storage, len) = match content {
                 Content::Bytes(bytes) => {
                     let len = bytes.len() as u64;
@@ -195,16 +209,59 @@ impl Registry {
             if known.insert(name.clone(), (storage, len)).is_some() {
                 return Err(Error::usage("two tensors have this name").tensor(name));
             }
-            catalog.tensor(&name, dtype, &shape, storage, 0)?;
+            let id = catalog.tensor(&name, dtype, &shape, storage, 0)?;
+            for (key, value) in attributes {
+                catalog.attribute(id, &key, value)?;
+            }
+            ids.insert(name, id);
         }
         for (key, value) in &options.metadata {
             catalog.metadata_text(key, value)?;
         }
-        let output = options.output(path.as_ref());
-        let (request, catalog) = (Request { output, ..Request::default() }, catalog.finish()?);
+        if let Some(model) = &options.state_of {
+            let is_given = |key: &str| options.metadata.iter().any(|(given, _)| given == key);
+            add_state(model, &ids, &is_given, &mut catalog)?;
+        }
+        let mut request = Request { output: options.output(path.as_ref()), ..Request::default() };
+        // What was given is what is meant.
+        request.input.part = Part::Whole;
+        let catalog = catalog.finish()?;
         let session = self.session();
         session.install(|| convert::save(&request, catalog, opened, self, session))
     }
+}
+
+/// Adds the metadata of a model that is not given already, its tree, and what its reader could not read.
+fn add_state(
+    model: &Model,
+    ids: &HashMap<String, TensorId>,
+    is_given: &dyn Fn(&str) -> bool,
+    catalog: &mut dyn CatalogSink,
+) -> Result<()> {
+    let from = model.catalog();
+    for (key, value) in from.metadata().iter().filter(|(key, _)| !is_given(key)) {
+        catalog.metadata(key, value.clone())?;
+    }
+    model.losses().iter().try_for_each(|loss| catalog.loss(loss.clone()))?;
+    catalog.origin(from.origin())?;
+    let Some(root) = from.tree().root() else { return Ok(()) };
+    let mut nodes = Vec::with_capacity(from.tree().len());
+    for node in from.tree().nodes() {
+        let mut node = node.clone();
+        if let Some(old) = node.as_tensor() {
+            let name = from.tensor(old).map(|tensor| &tensor.name);
+            let Some(&id) = name.and_then(|name| ids.get(name)) else {
+                let why = "one of its tensors is not saved under its name: the tensors are a flat list now";
+                return catalog.loss(Loss::new(LossKind::State, "the tree of non-tensor state", why));
+            };
+            node = Node { class: node.class, ..Node::tensor(id) };
+        }
+        // Children are older than what holds them.
+        node.children =
+            node.children.iter().filter_map(|child| nodes.get(child.0 as usize).copied()).collect();
+        nodes.push(catalog.node(node)?);
+    }
+    nodes.get(root.0 as usize).map_or(Ok(()), |&root| catalog.root(root))
 }
 
 /// A tensor of an opened input, as a storage that is decoded: its handle is its place in the list of all.

@@ -43,6 +43,13 @@ impl Engine {
     }
 }
 
+impl Model {
+    /// The opened input; an error if it is closed.
+    pub(crate) fn opened(&self) -> Result<tensorferry::Model> {
+        self.0.get()
+    }
+}
+
 #[pymethods]
 impl Model {
     /// Lets go of the files. Tensors of it cannot be read any more.

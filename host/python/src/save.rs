@@ -5,7 +5,7 @@ use crate::arrow;
 use crate::engine::Engine;
 use crate::errors::OrRaise;
 use crate::memory::Readable;
-use crate::model::Tensor;
+use crate::model::{Model, Tensor};
 use crate::objects;
 use crate::work;
 use pyo3::prelude::*;
@@ -55,16 +55,18 @@ fn known(name: &str, dtype: &str) -> Result<Dtype> {
 #[pymethods]
 impl Engine {
     /// Writes arrays under their names. Those that are the same memory are one tensor, and so are those that are one in
-    /// an opened input, which is read as it is written.
-    #[pyo3(signature = (arrays, output, metadata, progress))]
+    /// an opened input, which is read as it is written. `model` is one whose metadata and state are written too.
+    #[pyo3(signature = (arrays, output, metadata, model, progress))]
     fn save<'py>(
         &self,
         py: Python<'py>,
         arrays: &Bound<'py, PyList>,
         output: OutputArguments,
         metadata: BTreeMap<String, String>,
+        model: Option<&Bound<'py, Model>>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let model = model.map(|model| model.get().opened().or_raise(py)).transpose()?;
         let mut given: Vec<(String, Content)> = Vec::with_capacity(arrays.len());
         for item in arrays {
             let (name, array): (String, Array<'_>) = item.extract()?;
@@ -89,7 +91,12 @@ impl Engine {
                 }
                 NewTensor::shared(name, dtype, shape, array.into_bytes())
             });
-            registry.save_with(&output.path, tensors, &output.save_options(metadata))
+            let options = output.save_options(metadata);
+            let options = match &model {
+                Some(model) => options.state_of(model),
+                None => options,
+            };
+            registry.save_with(&output.path, tensors, &options)
         })?;
         objects::of_json(py, &report.json())
     }

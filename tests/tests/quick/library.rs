@@ -215,6 +215,33 @@ fn tensors_are_saved_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_saved_model_keeps_its_metadata_and_its_state() {
+    let folder = tempdir().unwrap();
+    let registry = registry();
+    let input = fixture("torch", "zip_training_checkpoint");
+    let model = registry.open_with(&input, &OpenOptions::new().part(".")).unwrap();
+    let tensors = || model.tensors().map(|tensor| NewTensor::opened(tensor.name(), &tensor));
+    let options = SaveOptions::new().state_of(&model).metadata("made by", "hand");
+    let path = folder.path().join("m.pt");
+    let report = registry.save_with(&path, tensors(), &options).unwrap();
+    assert_eq!(report.tensors, model.tensors().len());
+    let saved = registry.open_with(&path, &OpenOptions::new().part(".")).unwrap();
+    assert_eq!(saved.metadata()["made by"], "hand");
+    let classes = |model: &tensorferry::Model| {
+        let nodes = model.catalog().tree().nodes().iter();
+        nodes.filter(|node| node.as_tensor().is_none()).map(|node| node.kind).collect::<Vec<_>>().len()
+    };
+    assert!(classes(&saved) > 10 && classes(&saved) == classes(&model), "{}", classes(&saved));
+    // A format without a place for state reports it.
+    let report = registry.save_with(folder.path().join("m.safetensors"), tensors(), &options).unwrap();
+    assert!(report.losses.iter().any(|loss| loss.kind == LossKind::State), "{:?}", report.losses);
+    // So is the tree of tensors that get other names.
+    let renamed = model.tensors().map(|tensor| NewTensor::opened(format!("x.{}", tensor.name()), &tensor));
+    let report = registry.save_with(folder.path().join("renamed.pt"), renamed, &options).unwrap();
+    assert!(report.losses.iter().any(|loss| loss.why.contains("flat list")), "{:?}", report.losses);
+}
+
+#[test]
 fn a_conversion_obeys_its_builder_and_its_session() {
     let folder = tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);

@@ -228,7 +228,8 @@ def save(  # type: ignore[no-untyped-def]
 
     Nothing is copied but what does not lie side by side. Arrays that are the same memory are one tensor, if the format
     can say so. Lazy tensors of an opened input may be among them: those that are one there are one again, and whole ones
-    are read as they are written, a window at a time; a part of one is read first. `save(model, path)` writes all of them.
+    are read as they are written, a window at a time; a part of one is read first. `save(model, path)` writes all tensors of
+    an opened model with its metadata and state, as `convert` does; a dict of its tensors has neither.
 
     - `metadata`: texts by their keys
     - `to`, `writer`, `force`, `sync`, `progress`: as for `convert`
@@ -243,7 +244,9 @@ def save(  # type: ignore[no-untyped-def]
     arrays = [(_name(name), _array(name, array)) for name, array in tensors.items()]
     show, end = listener(progress)
     try:
-        done = _told(engine().save(arrays, _output(path, to, writer, force, sync), _metadata(metadata), show))
+        model = tensors._raw if isinstance(tensors, Model) else None
+        output = _output(path, to, writer, force, sync)
+        done = _told(engine().save(arrays, output, _metadata(metadata), model, show))
     except Error as error:
         reword(error, of_convert)
         raise

@@ -55,7 +55,12 @@ class Engine:
     def verify(self, outputs: list[str], quick: bool, source: bool, progress: _Progress) -> list[dict[str, Any]]: ...
     def formats(self) -> list[dict[str, Any]]: ...
     def save(
-        self, arrays: list[tuple[str, Any]], output: _Output, metadata: dict[str, str], progress: _Progress
+        self,
+        arrays: list[tuple[str, Any]],
+        output: _Output,
+        metadata: dict[str, str],
+        model: Model | None,
+        progress: _Progress,
     ) -> dict[str, Any]: ...
     def write(self, stream: object, output: _Output, progress: _Progress) -> dict[str, Any]: ...
     def run(

@@ -2,7 +2,7 @@
 
 use crate::common::{again, with_view, write};
 use tensorferry_sdk::{
-    CatalogSink, Dtype, Entry, ErrorKind, MemorySource, Node, NodeKind, Result, Storage, TensorId,
+    CatalogSink, Dtype, Entry, ErrorKind, LossKind, MemorySource, Node, NodeKind, Result, Storage, TensorId,
 };
 
 fn one(
@@ -47,6 +47,20 @@ fn a_name_that_is_a_part_of_another_keeps_both() {
         for (name, n) in names.into_iter().zip(0..) {
             assert_eq!(view.tensor_named(name).unwrap().2, [n], "{name}");
         }
+    })
+    .unwrap();
+}
+
+/// `{"a.b": x, "a": {"b": y}}`
+#[test]
+fn keys_that_are_one_name_when_they_are_joined_are_told_apart() {
+    let array = |n: u8| [&b"\xc7\x0c\x01\x93\x91\x01\xa5uint8\xc4\x01"[..], &[n]].concat();
+    let bytes = [&b"\x82\xa3a.b"[..], &array(1), b"\xa1a\x81\xa1b", &array(2)].concat();
+    with_view(&MemorySource::file("m.msgpack", bytes), |view| {
+        assert_eq!(view.tensor_named("a.b").unwrap().2, [1]);
+        assert_eq!(view.tensor_named("a.b#2").unwrap().2, [2]);
+        let losses: Vec<_> = view.catalog().losses().iter().map(|loss| (loss.kind, &*loss.what)).collect();
+        assert_eq!(losses, [(LossKind::Name, "a.b")]);
     })
     .unwrap();
 }

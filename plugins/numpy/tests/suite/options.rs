@@ -45,6 +45,51 @@ fn fields_become_tensors() {
 }
 
 #[test]
+fn a_field_without_a_name_is_padding_only_if_it_has_no_type() {
+    let descr = "[('', '<i2'), ('', '|V1'), ('', '|V1', (2,)), ('s', ('|u1', (2,)), (2,)), ('', [('p', '|i1')])]";
+    let row = |n: u8| [n, 0, 9, 9, 9, n, n + 1, n + 2, n + 3, n + 4];
+    let rows = || array(&dict(descr, "(2,)"), &[row(1), row(5)].concat());
+    let field = |name: &str| read(rows(), &[("structured", "fields")], name).unwrap();
+    assert_eq!(field("a."), ("I16".to_owned(), vec![2], vec![1, 0, 5, 0]));
+    assert_eq!(field("a.s"), ("U8".to_owned(), vec![2, 2, 2], vec![1, 2, 3, 4, 5, 6, 7, 8]));
+    assert_eq!(field("a..p"), ("I8".to_owned(), vec![2], vec![5, 9]));
+    let names = with_view(&MemorySource::file("a.npy", rows()), &[("structured", "fields")], |view| {
+        view.catalog().tensors().len()
+    });
+    assert_eq!(names.unwrap(), 3);
+    // Two names that are one when they are joined.
+    let twice = "[('x.y', '|u1'), ('x', [('y', '|u1')])]";
+    let twice = || array(&dict(twice, "(1,)"), &[3, 4]);
+    for (name, value) in [("a.x.y", 3), ("a.x.y#2", 4)] {
+        let field = read(twice(), &[("structured", "fields")], name).unwrap();
+        assert_eq!(field, ("U8".to_owned(), vec![1], vec![value]));
+    }
+}
+
+#[test]
+fn arrays_of_one_file_are_numbered() {
+    let first = array(&dict("'|u1'", "(2,)"), &[1, 2]);
+    let second = array(&dict("'<i2'", "()"), &[3, 0]);
+    let seen = |bytes: Vec<u8>| {
+        with_view(&MemorySource::file("a.npy", bytes), &[], |view| {
+            let tensors = view.catalog().tensors().iter();
+            let tensors: Vec<_> =
+                tensors.map(|t| (t.name.clone(), view.tensor_named(&t.name).unwrap().2)).collect();
+            (tensors, view.catalog().losses().iter().map(|loss| loss.why.clone()).collect::<Vec<_>>())
+        })
+    };
+    let (tensors, losses) = seen([&first[..], &second, &first].concat()).unwrap();
+    let tensors: Vec<_> = tensors.iter().map(|(name, bytes)| (&**name, &**bytes)).collect();
+    assert_eq!(tensors, [("a.0", &[1, 2][..]), ("a.1", &[3, 0]), ("a.2", &[1, 2])]);
+    assert_eq!(losses, [""; 0]);
+    let (tensors, losses) = seen([&first[..], b"more"].concat()).unwrap();
+    assert_eq!((&*tensors[0].0, losses.len()), ("a", 1));
+    assert!(losses[0].contains("4 bytes follow") && !losses[0].contains("numpy.load"), "{losses:?}");
+    let cut = seen([&first[..], &second[..second.len() - 1]].concat()).unwrap_err().to_string();
+    assert!(cut.contains("array 1") && cut.contains("not all there"), "{cut}");
+}
+
+#[test]
 fn fields_of_columns_are_turned() {
     let elements: Vec<u8> = (0..6).flat_map(|n| [n, 10 + n]).collect();
     let rows = array(&dict("[('a', '|u1'), ('b', '|i1')]", "(2, 3)").replace("False", "True"), &elements);

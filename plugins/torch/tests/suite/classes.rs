@@ -31,7 +31,10 @@ fn a_module_has_what_its_class_puts_into_a_state_dict() {
         let (wanted, _) = read(&format!("{name}.want.pt"), &[]).unwrap();
         assert_eq!(found.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>(), "{name}");
         assert_eq!(found, wanted, "{name}");
-        assert_eq!(lost, BTreeMap::new(), "{name}");
+        // torch's own state dict does not have these.
+        let biases = ["cell.bias_hh", "cell.bias_ih"];
+        let biases = if name.starts_with("dynamic") { &biases[..] } else { &[] };
+        assert_eq!(lost.keys().collect::<Vec<_>>(), biases, "{name}");
         seen += found.len();
     }
     assert!(seen > 90, "{seen} tensors");
@@ -102,7 +105,11 @@ fn other_wrappers_are_lost_by_name() {
             "torch.masked.maskedtensor.core.MaskedTensor",
             &["w._masked_data", "w._masked_mask"][..],
         ),
-        ("jagged.pt", "torch.nested._internal.nested_tensor.NestedTensor", &[]),
+        (
+            "jagged.pt",
+            "torch.nested._internal.nested_tensor.NestedTensor",
+            &["w._metadata_cache.max_seqlen", "w._metadata_cache.min_seqlen", "w._offsets", "w._values"],
+        ),
     ] {
         let (found, lost) = read(name, &[]).unwrap();
         assert_eq!(found.into_keys().collect::<Vec<_>>(), parts, "{name}");

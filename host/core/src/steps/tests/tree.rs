@@ -134,6 +134,17 @@ fn a_tensor_lies_in_the_mapping_that_its_name_begins_with() {
     }
 }
 
+/// Which format's conventions its keys follow is known only until a step makes keys of names.
+#[test]
+fn a_tree_with_new_names_has_no_origin() {
+    let origin = |step: &str| {
+        let catalog = ran(with_tree(r#"{"a": {"b": "T", "c": "T"}}"#), &[step]);
+        catalog.origin().to_owned()
+    };
+    assert_eq!(["drop:a.c", "rename:z,to=y"].map(origin), ["test", "test"]);
+    assert_eq!(["rename:b$,to=x", "tie:a.c,to=d"].map(origin), ["", ""]);
+}
+
 #[test]
 fn what_marks_a_tensor_goes_with_it() {
     let some =
