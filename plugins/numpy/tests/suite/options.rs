@@ -46,7 +46,8 @@ fn fields_become_tensors() {
 
 #[test]
 fn a_field_without_a_name_is_padding_only_if_it_has_no_type() {
-    let descr = "[('', '<i2'), ('', '|V1'), ('', '|V1', (2,)), ('s', ('|u1', (2,)), (2,)), ('', [('p', '|i1')])]";
+    let descr =
+        "[('', '<i2'), ('', '|V1'), ('', '|V1', (2,)), ('s', ('|u1', (2,)), (2,)), ('', [('p', '|i1')])]";
     let row = |n: u8| [n, 0, 9, 9, 9, n, n + 1, n + 2, n + 3, n + 4];
     let rows = || array(&dict(descr, "(2,)"), &[row(1), row(5)].concat());
     let field = |name: &str| read(rows(), &[("structured", "fields")], name).unwrap();

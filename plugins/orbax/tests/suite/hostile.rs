@@ -6,7 +6,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tensorferry_sdk::{Entry, ErrorKind, FileId, MemorySource, Result, Severity, Source, crc32c};
+use tensorferry_sdk::{Entry, ErrorKind, FileId, LossKind, MemorySource, Result, Severity, Source, crc32c};
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -279,6 +279,39 @@ fn arrays_in_groups_are_found() {
     with_view(&folder(Files::from(files)), |view| {
         assert_eq!(view.tensor_named("grp/w").unwrap().2, [2, 3]);
         assert_eq!(view.tensor_named("top").unwrap().2, [0, 1]);
+    })
+    .unwrap();
+}
+
+/// `{"a.b": x, "a": {"b": y}}`: Orbax writes both to one place. Items have places of their own.
+#[test]
+fn names_that_are_one_are_told_apart_or_refused() {
+    let array = |path: &str, n: u8| {
+        [(format!("{path}/.zarray"), zarr2(&[1], &[1], &json!(0), None)), (format!("{path}/0"), vec![n])]
+    };
+    let tree = |paths: &[&[&str]]| {
+        let leaf = |path: &&[&str]| {
+            let keys: Vec<_> = path.iter().map(|key| json!({"key": key, "key_type": 2})).collect();
+            let value = json!({"value_type": "np.ndarray", "skip_deserialize": false});
+            (format!("{path:?}"), json!({"key_metadata": keys, "value_metadata": value}))
+        };
+        let leaves: serde_json::Map<String, serde_json::Value> = paths.iter().map(leaf).collect();
+        json!({ "tree_metadata": leaves, "use_ocdbt": false }).to_string().into_bytes()
+    };
+    let mut files = Files::from(array("a.b", 1));
+    files.insert("_METADATA".to_owned(), tree(&[&["a.b"], &["a", "b"]]));
+    let error = with_view(&folder(files), |_| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("\"a.b\""), "{error}");
+
+    let mut files: Files = array("a/b.c", 1).into_iter().chain(array("a.b/c", 2)).collect();
+    files.insert("a/_METADATA".to_owned(), tree(&[&["b.c"]]));
+    files.insert("a.b/_METADATA".to_owned(), tree(&[&["c"]]));
+    with_view(&folder(files), |view| {
+        let mut names: Vec<_> = view.catalog().tensors().iter().map(|tensor| &*tensor.name).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["a.b.c", "a.b.c#2"]);
+        assert!(view.catalog().losses().iter().any(|loss| loss.kind == LossKind::Name));
     })
     .unwrap();
 }

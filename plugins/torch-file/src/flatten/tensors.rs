@@ -122,6 +122,13 @@ impl<'g> Walk<'g, '_, '_, '_> {
                          which ferry reads",
                     ));
             }
+            // Parts are not the values that were asked for. States of an optimizer are not the model's.
+            (Content::Unknown, Some(_)) if !class.contains(".optim.") => {
+                let why = format!("ferry does not know the values of a {class}");
+                return Err(Error::unsupported(why).tensor(name).expected(
+                    "dequantize() of the tensor before it is saved, or no dequantize here: its parts are read then",
+                ));
+            }
             (content, _) => {
                 let entries = self.attributes_of(state)?;
                 let parts = match entries.is_empty() {

@@ -115,4 +115,8 @@ fn other_wrappers_are_lost_by_name() {
         assert_eq!(found.into_keys().collect::<Vec<_>>(), parts, "{name}");
         assert!(lost["w"].contains(class), "{name}: {lost:?}");
     }
+    // Values that are asked for are not left out.
+    let error = read("masked.pt", &[("dequantize", "f32")]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("MaskedTensor"), "{error}");
 }
