@@ -236,3 +236,14 @@ def test_what_a_format_cannot_hold_is_warned_of(tmp_path):
     assert 'convert(..., steps=["cast:f32"])' in report.losses[0].why
     with pytest.raises(tensorferry.UsageError, match=r"convert\(\.\.\., steps="):
         tensorferry.save({"a": torch.zeros(2), "b": torch.zeros(2)}, tmp_path / "a.npy")
+
+
+def test_an_opened_model_keeps_its_metadata_and_its_state(tmp_path):
+    with tensorferry.open(FIXTURES / "torch/zip_training_checkpoint/checkpoint.pth", part=".") as model:
+        tensorferry.save(model, tmp_path / "copy.pt", {"made": "here"})
+        copy = tensorferry.open(tmp_path / "copy.pt", part=".")
+        assert copy.metadata["made"] == "here"
+        assert copy.state is not None and copy.state.keys() == model.state.keys()
+        with pytest.warns(UserWarning, match="lacks state"):
+            report = tensorferry.save(model, tmp_path / "copy.safetensors")
+        assert any(loss.kind == "state" for loss in report.losses)

@@ -224,7 +224,7 @@ fn a_saved_model_keeps_its_metadata_and_its_state() {
     let options = SaveOptions::new().state_of(&model).metadata("made by", "hand");
     let path = folder.path().join("m.pt");
     let report = registry.save_with(&path, tensors(), &options).unwrap();
-    assert_eq!(report.tensors, model.tensors().len());
+    assert_eq!(report.tensors, model.tensors().len() as u64);
     let saved = registry.open_with(&path, &OpenOptions::new().part(".")).unwrap();
     assert_eq!(saved.metadata()["made by"], "hand");
     let classes = |model: &tensorferry::Model| {

@@ -57,6 +57,8 @@ struct Module<'g> {
     others: Vec<(&'g str, ValueId)>,
     /// What its class adds to the state dict.
     added: Option<Added>,
+    /// Whether code of its own changes the state dict.
+    has_hooks: bool,
 }
 
 impl<'g> Module<'g> {
@@ -68,6 +70,7 @@ impl<'g> Module<'g> {
         let mut module = Self {
             class: class.path(),
             added,
+            has_hooks: false,
             parameters: Vec::new(),
             buffers: Vec::new(),
             modules: Vec::new(),
@@ -87,6 +90,10 @@ impl<'g> Module<'g> {
                 "_non_persistent_buffers_set" => {
                     module.not_persistent =
                         members(graph, value).iter().filter_map(|&name| graph.text(name)).collect();
+                    continue;
+                }
+                "_state_dict_hooks" | "_state_dict_pre_hooks" => {
+                    module.has_hooks |= graph.entries(value).is_none_or(|hooks| !hooks.is_empty());
                     continue;
                 }
                 // Every module has it, and says nothing by it.
@@ -249,6 +256,7 @@ impl Walk<'_, '_, '_, '_> {
             None => {
                 let (class, attributes) = (module.class.clone(), BTreeSet::new());
                 let is_known = module.added.is_some() || module.class.starts_with("torch.nn.modules.");
+                let is_known = is_known && !module.has_hooks;
                 let loss = ClassLoss { class: class.clone(), first: path, count: 0, attributes, is_known };
                 losses.classes.push(loss);
                 losses.by_class.insert(class, losses.classes.len() - 1);
