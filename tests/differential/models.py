@@ -7,7 +7,6 @@ from pathlib import Path
 
 import gguf
 import h5py
-import ml_dtypes
 import numpy as np
 import onnx
 import safetensors
@@ -15,7 +14,7 @@ import safetensors.numpy
 from onnx import numpy_helper
 
 import tensors
-from tensors import COMPLEX, NARROW, OTHERS, PLAIN, Tensor, flat_tree, of_numpy, random_array, random_tree
+from tensors import COMPLEX, NARROW, PLAIN, Tensor, flat_tree, of_numpy, random_array, random_tree
 from workers import remote
 
 # ---- Readers: a path to tensors by name ----

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import random
+import re
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 
 import columns
-from values import UNITS, Column, Date, Duration, Interval, Map, Time, Timestamp, cells_of, columns_of, json_value
+from values import UNITS, Column, Date, Duration, Interval, Map, Time, Timestamp, columns_of, json_value
 from workers import remote
 
 
@@ -109,8 +110,6 @@ def read_csv(path):
 
 def read_tar(path):
     """Reads samples by webdataset's rule for keys, with Python's tarfile."""
-    import re
-
     rows: dict[str, dict] = {}
     with tarfile.open(path) as tar:
         for member in tar:
@@ -232,9 +231,9 @@ def csv_by_pyarrow(table, path, rng):
 
 
 def csv_by_numpy(table, path, rng):
-    floats = [[float(columns.floating(rng, 8)) for _ in range(rng.choice([1, 3]))] for _ in range(rng.choice([1, 5]))]
-    names = ",".join(f"c{i}" for i in range(len(floats[0])))
-    floats = [row[:1] * len(floats[0]) for row in floats] if not floats[0] else [row[: len(floats[0])] + [0.5] * (len(floats[0]) - len(row)) for row in floats]
+    rows, width = rng.choice([1, 5]), rng.choice([1, 3])
+    floats = [[float(columns.floating(rng, 8)) for _ in range(width)] for _ in range(rows)]
+    names = ",".join(f"c{n}" for n in range(width))
     np.savetxt(path, floats, delimiter=",", header=names, comments="", fmt=rng.choice(["%.18e", "%g", "%r"]))
 
 

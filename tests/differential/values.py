@@ -4,12 +4,15 @@ A table is a list of `Column`. A cell is None, bool, int, float, str, bytes, Dec
 the classes below, whose numbers are Python integers: they hold every date and time, in nanoseconds.
 """
 
+import base64
+import json
 import math
 import re
 import struct
 from dataclasses import dataclass
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -258,8 +261,6 @@ def _map_reads_as(cell, found):
 
 
 def _float_reads_as(cell, found):
-    import numpy as np
-
     if isinstance(found, str):
         names = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
         name = found.lower().lstrip("+")
@@ -277,9 +278,6 @@ def _float_reads_as(cell, found):
 
 def spells(cell, text: str) -> bool:
     """Tells whether a text, as in CSV, stands for a cell that is not null."""
-    import base64
-    import json
-
     if isinstance(cell, str):
         return cell == text
     if isinstance(cell, bool):
@@ -320,9 +318,4 @@ def spells(cell, text: str) -> bool:
 
 def json_value(text: str):
     """Parses JSON and keeps every digit of its numbers."""
-    import json
-
-    def number(digits):
-        return Decimal(digits)
-
-    return json.loads(text, parse_float=number, parse_int=lambda digits: number(digits) if digits == "-0" else int(digits))
+    return json.loads(text, parse_float=Decimal, parse_int=lambda digits: Decimal(digits) if digits == "-0" else int(digits))
