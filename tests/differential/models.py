@@ -34,10 +34,11 @@ def read_numpy(path):
             found = {name: loaded[name] for name in loaded.files}
         else:
             file.seek(0)
-            size, count = Path(path).stat().st_size, 0
+            size, arrays = Path(path).stat().st_size, []
             while file.tell() < size:
-                found[Path(path).stem + f".{count}" * bool(count)] = np.load(file, allow_pickle=False)
-                count += 1
+                arrays.append(np.load(file, allow_pickle=False))
+            stem = Path(path).stem
+            found = {stem: arrays[0]} if len(arrays) == 1 else {f"{stem}.{n}": array for n, array in enumerate(arrays)}
     return {name: tensor for key, array in found.items() for name, tensor in _fields(key, array)}
 
 

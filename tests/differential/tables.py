@@ -110,15 +110,20 @@ def read_csv(path):
 
 def read_tar(path):
     """Reads samples by webdataset's rule for keys, with Python's tarfile."""
-    rows: dict[str, dict] = {}
+    keys, rows = [], []
     with tarfile.open(path) as tar:
         for member in tar:
             found = re.fullmatch(r"((?:.*/|)[^.]+)[.]([^/]*)", member.name)
-            if member.isfile() and found:
-                rows.setdefault(found[1], {})[found[2].lower()] = tar.extractfile(member).read()
-    names = list(dict.fromkeys(name for row in rows.values() for name in row))
-    found = [Column("__key__", list(rows), "string")]
-    return found + [Column(name, [row.get(name) for row in rows.values()], "bytes") for name in names]
+            # What macOS adds is no sample, whatever the rule finds in its name.
+            if not member.isfile() or not found or Path(member.name).name.startswith("._"):
+                continue
+            if not keys or keys[-1] != found[1]:
+                keys.append(found[1])
+                rows.append({})
+            rows[-1][found[2].lower()] = tar.extractfile(member).read()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    found = [Column("__key__", keys, "string")]
+    return found + [Column(name, [row.get(name) for row in rows], "bytes") for name in names]
 
 
 # ---- Writers: a random Arrow table to a file ----
