@@ -173,6 +173,7 @@ pub(crate) fn find(
     }
     account.check(Some(context.allows_unreadable()))?;
     sidecars.losses.extend_from_slice(account.losses());
+    sidecars.notes.extend(account.note());
     sidecars.account = Some(account);
     sidecars.names.sort();
     sidecars.losses.sort();

@@ -30,6 +30,7 @@ use names::{is_file_without_data, why_left_out};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use tensorferry_sdk::ErrorKind::Unsupported;
 use tensorferry_sdk::file_name::is_hidden;
 use tensorferry_sdk::{Entry, Error, Loss, LossKind, Result, Source};
 
@@ -230,6 +231,15 @@ impl Account {
         format!("{models}{}", EntryClass::ALL.iter().filter_map(counted).collect::<Vec<_>>().join(", "))
     }
 
+    /// What the user should know of files that are another form of the model.
+    pub(crate) fn note(&self) -> Option<String> {
+        let names = self.sample(EntryClass::Superseded);
+        let quoted = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+        let more = self.count(EntryClass::Superseded).saturating_sub(names.len() as u64);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!names.is_empty()).then(|| format!("another form of the same model, not copied: {quoted}{more}"))
+    }
+
     /// Whether there is anything but files that were read, and companions of one model.
     #[must_use]
     pub fn is_notable(&self) -> bool {
@@ -324,6 +334,8 @@ impl InputScope {
         while let Some(folder) = open.pop() {
             let entries = match root.entries(&folder) {
                 Ok(entries) => entries,
+                // Some servers list nothing: then what was named is all that is known.
+                Err(error) if !root.is_local() && error.kind() == Unsupported => break,
                 Err(error) if folder.is_empty() => return Err(error),
                 Err(error) => {
                     account.leave_out(&folder, format!("the folder cannot be listed: {error}"));

@@ -262,7 +262,38 @@ fn what_a_folder_has_beside_and_below_is_named() {
     numbered(&ferry, "mixed/c.jsonl", 0..3);
     ferry.write("mixed/b.csv", "id\n1\n");
     let done = ferry.convert(&ferry.at("mixed"), &ferry.at("out.jsonl"), &[]);
-    done.says(&["left out: \"b.csv\", \"c.jsonl\""]);
+    done.says(&["lost: input \"b.csv\"", "lost: input \"c.jsonl\""]);
+    // What has another compression or lies below, and what cannot be read.
+    numbered(&ferry, "more/a.jsonl", 0..3);
+    ferry.write("more/b.jsonl.bz2", "BZh91A");
+    numbered(&ferry, "more/sub/c.jsonl", 0..3);
+    ferry.write("more/_SUCCESS", "");
+    std::os::unix::fs::symlink("gone", ferry.at("more/README.md")).unwrap();
+    let (more, output) = (ferry.at("more"), ferry.at("more.jsonl"));
+    ferry.convert(&more, &output, &["--force"]).says(&["b.jsonl.bz2", "sub/c.jsonl", "README.md"]);
+    ferry.try_convert(&more, &output, &["--force", "--strict"]).expect(3).says(&["--allow-loss input"]);
+    std::os::unix::fs::symlink("gone", ferry.at("more/D.JSONL")).unwrap();
+    for refused in [ferry.try_convert(&more, &output, &["--force"]), ferry.on("cat", &more, &[])] {
+        refused.expect(3).says(&["D.JSONL", "a link whose target is missing"]);
+    }
+    ferry.convert(&more, &output, &["--force", "--strict", "--allow-loss", "input"]).says(&["D.JSONL"]);
+    ferry.on("inspect", &more, &[]).expect(0).says(&["D.JSONL"]);
+}
+
+/// Windows does not tell `B.JSONL` from `b.jsonl`.
+#[test]
+fn suffixes_in_capitals_are_the_same() {
+    let ferry = Ferry::new();
+    numbered(&ferry, "in/a.jsonl", 0..3);
+    numbered(&ferry, "in/B.JSONL", 3..5);
+    let texts = [("O.TSV", &b"\t"[..]), ("O.CSV.GZ", b"\x1f\x8b"), ("O.ARROWS", b"\xff\xff\xff\xff")];
+    for (name, has) in texts {
+        let output = ferry.at(name);
+        ferry.convert(&ferry.at("in"), &output, &[]);
+        let bytes = std::fs::read(&output).unwrap();
+        assert!(bytes.windows(has.len()).take(64).any(|part| part == has), "{name}");
+        assert_eq!(ferry.on("cat", &output, &[]).expect(0).stdout.lines().count(), 5, "{name}");
+    }
 }
 
 /// As `tensorflow_datasets` leaves them, with a split whose name is no known word.

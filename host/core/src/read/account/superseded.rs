@@ -7,7 +7,7 @@ use tensorferry_sdk::file_name::{base_of_variant, has_any_suffix, has_suffix};
 
 /// Stems that libraries give to one model.
 const SAME_MODEL: [&[&str]; 4] = [
-    &["model", "pytorch_model", "tf_model", "flax_model", "rust_model"],
+    &["model", "pytorch_model", "tf_model", "flax_model", "rust_model", "model.ckpt", "bert_model.ckpt"],
     &["diffusion_pytorch_model", "diffusion_flax_model"],
     &["adapter_model", "adapter_flax_model"],
     &["open_clip_model", "open_clip_pytorch_model", "open_clip_flax_model"],
@@ -48,6 +48,8 @@ impl FileStem {
         let bare = names.stem(whole).unwrap_or(whole);
         let shard = ShardName::parse(bare).filter(|shard| shard.ending.is_empty());
         let stem = shard.map_or(bare, |shard| shard.stem).to_ascii_lowercase();
+        // `model.ckpt.data-00000-of-00001`.
+        let stem = stem.strip_suffix(".data").map(str::to_owned).unwrap_or(stem);
         let own = base_of_variant(&stem).map(|base| (base.to_owned(), stem[base.len() + 1..].to_owned()));
         let (stem, own) = own.map_or((stem.clone(), None), |(base, variant)| (base, Some(variant)));
         let variant = own.or_else(|| behind.strip_suffix(".json").map(str::to_owned));
@@ -118,10 +120,9 @@ mod tests {
 
     impl Format for Of {
         fn describe(&self) -> Description {
-            let [id, suffixes] = [self.0, ""].map(str::to_owned);
             let members = format!("*{}.index.json", self.1[0]);
-            Description::new(id + &suffixes, "")
-                .suffixes(self.1)
+            Description::new(self.0, "")
+                .suffixes(self.1.iter().copied())
                 .members([members])
                 .capabilities(Capabilities::READ)
         }
@@ -134,6 +135,7 @@ mod tests {
             Of("torch", &[".bin", ".pt", ".pth"]),
             Of("keras", &[".h5"]),
             Of("flax", &[".msgpack"]),
+            Of("tf", &[".index", ".data-00000-of-00001"]),
         ];
         let registry = registry.into_iter().fold(Registry::new(), |all, one| all.with(Box::new(one)));
         let names = DataNames::of(&registry).unwrap();
@@ -155,6 +157,7 @@ mod tests {
             (whole, "MODEL.FP16.SAFETENSORS", true),
             (whole, "model.fp32-00001-of-00002.safetensors", true),
             (whole, "rust_model.ot", true),
+            (whole, "model.ckpt.data-00000-of-00001", true),
             (whole, "decoder.onnx", true),
             (whole, "64.tflite", true),
             (whole, "ema.safetensors", false),
