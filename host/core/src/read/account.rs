@@ -176,6 +176,11 @@ impl Account {
         &self.losses
     }
 
+    /// The first entry that some format would read and that cannot be read, and why.
+    pub(crate) fn unreadable(&self) -> Option<(&str, &str)> {
+        self.unreadable.as_ref().map(|(name, why)| (&**name, &**why))
+    }
+
     /// Checks that every entry that some format would read could be looked at. `is_allowed` is what the user said of
     /// such entries, where there is an option for it.
     ///
@@ -351,7 +356,10 @@ impl InputScope {
             for entry in &entries {
                 let is_meant = match (&self.reach, &pattern) {
                     (Reach::Prefix(prefix), _) => entry.name.starts_with(&**prefix),
-                    (_, Some(pattern)) => entry.kind == EntryKind::Folder || pattern.is_match(&entry.name),
+                    (_, Some(_)) if entry.kind == EntryKind::Folder => {
+                        !is_folder_without_data(base(&entry.name))
+                    }
+                    (_, Some(pattern)) => pattern.is_match(&entry.name),
                     _ => true,
                 };
                 if !is_meant {

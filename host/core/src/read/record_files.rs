@@ -111,7 +111,17 @@ pub(crate) fn find_in<'r>(
                 table_log::check(&below, format, choice.options, session)?;
                 choose_among(below, format, choice, session)?
             }
-            None => return Err(unknown::explain(error, &source, registry, session)),
+            None => {
+                let error = unknown::explain(error, &source, registry, session);
+                let scope = InputScope::of(&named, None, registry)?;
+                let account = scope.and_then(|scope| scope.account(&named, "", true, &|_| false).ok());
+                // A file that is a link to nothing may be all that there is.
+                let unreadable = account.as_ref().and_then(|account| account.unreadable());
+                return Err(match unreadable {
+                    Some((name, why)) => error.found(format!("{name:?}, which {why}")),
+                    None => error,
+                });
+            }
         },
         Err(error) => return Err(error),
     };
