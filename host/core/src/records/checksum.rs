@@ -75,7 +75,7 @@ fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
         return None;
     }
     // Lists in which only nulls were read may have had lists in the place of the nulls.
-    if *to == DataType::Null && !matches!(depth(found), 0) && depth(found) != depth(sent) {
+    if *to == DataType::Null && depth(&found) > 0 && depth(&found) != depth(&sent) {
         return None;
     }
     let to = if *to == DataType::Null { from } else { to };
