@@ -2,8 +2,8 @@
 
 use std::path::Path;
 use std::process::Command;
-use tensorferry_tests::workspace::workspace;
 use tensorferry_tests::python;
+use tensorferry_tests::workspace::workspace;
 
 /// `FERRY_TEST_DIFFERENTIAL` is a number of cases, `FERRY_TEST_DIFFERENTIAL_SEED` the first seed.
 #[test]

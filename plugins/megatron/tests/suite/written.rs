@@ -7,10 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tensorferry_megatron::Megatron;
 use tensorferry_sdk::memory::{MemoryOutput, MemoryView, write};
-use tensorferry_sdk::{
-    ErrorKind, LossKind, MemoryContext, MemorySource, Result, Severity, Source, Target, UniqueNames,
-};
-use tensorferry_torch_file::{Destination, Extent, ObjectFile, Storages, flatten};
+use tensorferry_sdk::{ErrorKind, LossKind, MemoryContext, MemorySource, Result, Severity, Source, Target};
+use tensorferry_torch_file::{Destination, Extent, Names, ObjectFile, Storages, flatten};
 
 type Tensors = BTreeMap<String, (String, Vec<u64>, Vec<u8>)>;
 
@@ -100,7 +98,7 @@ fn one_rank(bytes: &[u8]) -> Tensors {
         let extent = Extent::whole(&source, source.open("rank.pt")?);
         let object = ObjectFile::open(&source, extent, &context)?;
         let model = object.graph().entry(object.root(), "model").unwrap();
-        let (mut storages, mut names) = (Storages::new(&context.limits), UniqueNames::default());
+        let (mut storages, mut names) = (Storages::new(&context.limits), Names::default());
         let mut to = Destination {
             catalog,
             storages: &mut storages,
