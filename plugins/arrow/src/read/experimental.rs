@@ -1,7 +1,6 @@
 //! Arrow 0.17.0, the first release that compressed, named the codec among a message's metadata. Later releases have a field for
 //! it, the only place where the library looks.
 
-use super::message::parse;
 use arrow_ipc::{
     BodyCompression, BodyCompressionArgs, BodyCompressionMethod, CompressionType, DictionaryBatch,
     DictionaryBatchArgs, Message, MessageArgs, MetadataVersion, RecordBatch, RecordBatchArgs,
@@ -14,15 +13,14 @@ const KEY: &str = "ARROW:experimental_compression";
 /// Returns the message with its codec in the field for it; `None` if its metadata does not name one.
 ///
 /// # Errors
-/// Malformed, if the bytes are not a message; unsupported, if the codec is not known.
-pub(super) fn with_compression(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
-    let message = parse(bytes)?;
+/// Unsupported, if the codec is not known.
+pub(super) fn with_compression(message: &Message<'_>) -> Result<Option<Vec<u8>>> {
     let (record, dictionary) = (message.header_as_record_batch(), message.header_as_dictionary_batch());
     let batch = record.or_else(|| dictionary.and_then(|dictionary| dictionary.data()));
     // A later release says V5, and does not use the key.
     let is_old = message.version() == MetadataVersion::V4;
     let batch = batch.filter(|batch| is_old && batch.compression().is_none());
-    let (Some(batch), Some(codec)) = (batch, codec(&message)?) else { return Ok(None) };
+    let (Some(batch), Some(codec)) = (batch, codec(message)?) else { return Ok(None) };
     let mut builder = FlatBufferBuilder::new();
     let data = compressed(&mut builder, &batch, codec);
     let header = match dictionary {
@@ -94,7 +92,7 @@ mod tests {
 
     /// The message as Arrow 0.17.0 wrote it.
     fn aged(bytes: &[u8], name: &str) -> Vec<u8> {
-        let message = parse(bytes).unwrap();
+        let message = arrow_ipc::root_as_message(bytes).unwrap();
         let (record, dictionary) = (message.header_as_record_batch(), message.header_as_dictionary_batch());
         let batch = record.or_else(|| dictionary.and_then(|dictionary| dictionary.data()));
         let Some(batch) = batch.filter(|batch| batch.compression().is_some()) else { return bytes.to_vec() };
@@ -149,7 +147,8 @@ mod tests {
             while at + 8 < new.len() {
                 let len = u32::from_le_bytes(new[at + 4..at + 8].try_into().unwrap()) as usize;
                 let metadata = &new[at + 8..at + 8 + len];
-                let body = usize::try_from(parse(metadata).unwrap().bodyLength()).unwrap();
+                let body =
+                    usize::try_from(arrow_ipc::root_as_message(metadata).unwrap().bodyLength()).unwrap();
                 let mut metadata = aged(metadata, name);
                 metadata.resize(metadata.len().next_multiple_of(8), 0);
                 old.extend(

@@ -48,7 +48,8 @@ impl SourceFile {
     /// The flatbuffer of a message. That of Arrow 0.17.0 is returned as later releases write it.
     pub(super) fn message(&self, place: &Place, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = self.read(place.metadata, place.metadata_len, limits)?;
-        Ok(experimental::with_compression(&bytes)?.unwrap_or(bytes))
+        let rebuilt = experimental::with_compression(&parse(&bytes)?)?;
+        Ok(rebuilt.unwrap_or(bytes))
     }
 
     /// The body of a message, aligned as the library wants it.
