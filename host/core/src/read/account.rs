@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | read | files that the reader opened | count |
 //! | companion | files that are copied along with a model, and indexes of records | count, a sample |
-//! | superseded | another form of the same model or an older step of its run, by the table in `account/superseded.rs` | count, a sample |
+//! | superseded | another form of the same model, by the table in `account/superseded.rs` | count, a sample |
 //! | no data | names in the table of `account/names.rs`, receipts, journals | count, a sample |
 //! | left out | files that may hold tensors or records | a loss each |
 //! | not examined | names that say nothing | count, a sample |

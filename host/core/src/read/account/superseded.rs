@@ -1,5 +1,5 @@
 //! Which files are another form of a model that was read: the same weights for another framework, in another precision
-//! or layout, or an older step of its run. The names that everybody uses decide; the names of tensors cannot, since frameworks name weights differently.
+//! or layout. The names that everybody uses decide; the names of tensors cannot, since frameworks name weights differently.
 
 use super::names::DataNames;
 use tensorferry_sdk::ShardName;
@@ -61,20 +61,6 @@ impl FileStem {
         let is_in = |row: &&&[&str]| row.contains(&&*self.stem) && row.contains(&&*other.stem);
         self.stem == other.stem || SAME_MODEL.iter().any(|row| is_in(&row))
     }
-
-    /// Whether this is an older checkpoint of the run that the other is of: `ckpt-1` of `ckpt-2`.
-    fn is_older_step_than(&self, other: &Self) -> bool {
-        let is_older = |(run, step): (&str, u64)| {
-            step_of(&other.stem).is_some_and(|(other_run, other_step)| run == other_run && step < other_step)
-        };
-        self.format == other.format && step_of(&self.stem).is_some_and(is_older)
-    }
-}
-
-/// The name of a run and the number of a step: `ckpt-1`.
-fn step_of(stem: &str) -> Option<(&str, u64)> {
-    let (run, step) = stem.rsplit_once(['-', '_'])?;
-    Some((run, step.parse().ok()?))
 }
 
 impl ReadFiles {
@@ -96,9 +82,6 @@ impl ReadFiles {
             |read: &&FileStem| read.is_index || SAME_MODEL.iter().any(|row| row.contains(&&*read.stem));
         if other.stem.split(['.', '-']).next() == Some(CONSOLIDATED) {
             return self.stems.iter().any(|read| is_model(&read));
-        }
-        if self.stems.iter().any(|read| other.is_older_step_than(read)) {
-            return true;
         }
         let mut same = self.stems.iter().filter(|read| read.is_same(&other)).peekable();
         // A shard that the index of its own set does not name holds other tensors.
@@ -191,10 +174,6 @@ mod tests {
             (&["x.safetensors"], "pytorch_model.bin", false),
             (&["diffusion_pytorch_model.bin"], "diffusion_pytorch_model.non_ema.bin", true),
             (&[], "model.onnx", false),
-            (&["ckpt-10.index", "ckpt-10.data-00000-of-00001"], "ckpt-9.index", true),
-            (&["ckpt-10.index", "ckpt-10.data-00000-of-00001"], "ckpt-9.data-00000-of-00001", true),
-            (&["ckpt-10.index", "ckpt-10.data-00000-of-00001"], "ckpt-11.index", false),
-            (&["ckpt-10.index", "ckpt-10.data-00000-of-00001"], "best-9.index", false),
         ] {
             let found = ReadFiles::of(read.iter().copied(), &names).supersede(other, &names);
             assert_eq!(found, is_superseded, "{other} next to {read:?}");
