@@ -75,10 +75,16 @@ def _is_near(table):
 
 def read_arrow(path):
     try:
-        return columns_of(pa.ipc.open_file(path).read_all())
+        table = pa.ipc.open_file(path).read_all()
     except pa.ArrowInvalid:
         with open(path, "rb") as file:
-            return columns_of(pa.ipc.open_stream(file).read_all())
+            table = pa.ipc.open_stream(file).read_all()
+    found = columns_of(table)
+    for column, field in zip(found, table.schema):
+        # Arrow has no times in UTC: the metadata keeps the logical type.
+        if (field.metadata or {}).get(b"PARQUET:logical_type") == b"TIME_UTC":
+            column.logical = "time in UTC"
+    return found
 
 
 def _bytes(path):
