@@ -13,9 +13,9 @@ use rows::{DataFile, Rows, Run};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tensorferry_row_text::{SeenLosses, TextFile};
-use tensorferry_sdk::arrow_schema::{Field, Schema, SchemaRef};
+use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tensorferry_sdk::file_name::{entry_files, is_hidden};
-use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split};
+use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split, difference};
 use tensorferry_sdk::{Context, Error, Limits, LossSink, Options, Result, Source};
 
 /// Reads files and folders of files.
@@ -48,14 +48,12 @@ impl RecordReader for Reader {
             if let Some(found) = header(&run, limits)? {
                 match &names {
                     None => names = Some((found, name)),
-                    Some((first, of)) if *first != found => {
-                        let error = Error::malformed("a file has other columns than another one").file(name);
-                        let listed = |names: &[String]| names.join(", ");
-                        return Err(error
-                            .expected(format!("those of {of:?}: {}", listed(first)))
-                            .found(listed(&found)));
+                    Some((first, of)) => {
+                        let (first, own) = (text_fields(first), text_fields(&found));
+                        if let Some(error) = difference((of, &first), (&name, &own), &|_, _| true) {
+                            return Err(error);
+                        }
                     }
-                    Some(_) => {}
                 }
             }
             runs.push(run);
@@ -81,6 +79,11 @@ impl RecordReader for Reader {
         let losses = (!is_scanned).then(SeenLosses::default);
         Ok(Box::new(Set { schema, places, count, nulls, losses, runs, splits, limits: limits.clone() }))
     }
+}
+
+/// The columns of a header, before anything is known of their types.
+fn text_fields(names: &[String]) -> Vec<FieldRef> {
+    names.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect()
 }
 
 /// A column that is alone, and whose name has what stands between the fields of other tables.

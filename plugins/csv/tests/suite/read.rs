@@ -221,7 +221,11 @@ fn files_of_a_folder_have_one_schema() {
     let rows = records::read(&*set, &Batches::default()).unwrap();
     assert_eq!(rows.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 0]);
     let error = open(folder(&[("a.csv", "a,b\n"), ("b.csv", "b,a\n")]), &[], "{}").err().unwrap();
-    assert!(error.to_string().contains("other columns"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("different order than in \"a.csv\""), "{error}");
+    let error = open(folder(&[("a.csv", "a,b\n"), ("b.csv", "a,c\n")]), &[], "{}").err().unwrap();
+    let text = error.to_string();
+    assert!(text.contains("column \"c\"") && text.contains("convert \"b.csv\" by itself"), "{text}");
 }
 
 #[test]

@@ -50,6 +50,10 @@ fn texts_that_look_like_numbers_are_a_loss() {
         let (_, losses) = write(&[texts(of)], "out.csv", &[]).unwrap();
         assert_eq!(!losses.is_empty(), is_lost, "{of:?}: {losses:?}");
     }
+    // A null that is written as an empty text is another value: nothing compares it.
+    let nulls = rows(vec![("a", Arc::new(StringArray::from(vec![None::<&str>])) as ArrayRef)]);
+    let (_, losses) = write(&[nulls], "out.csv", &[]).unwrap();
+    assert!(losses.iter().any(|loss| loss.what == "a" && loss.kind == LossKind::Record), "{losses:?}");
     let error = write(&[texts(&["a,b"])], "out.csv", &[("quote", "none")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
