@@ -28,3 +28,30 @@ fn has_unsaid(data_type: &DataType) -> bool {
         _ => false,
     }
 }
+
+/// Whether a type has decimals with digits after the point anywhere: JSON readers take them for floats.
+#[must_use]
+pub fn has_fractions(data_type: &DataType) -> bool {
+    let of = |field: &FieldRef| has_fractions(field.data_type());
+    match data_type {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => *scale > 0,
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::RunEndEncoded(_, field)
+        | DataType::Map(field, _) => of(field),
+        DataType::Struct(fields) => fields.iter().any(of),
+        DataType::Union(fields, _) => fields.iter().any(|(_, field)| of(field)),
+        DataType::Dictionary(_, values) => has_fractions(values),
+        _ => false,
+    }
+}
+
+/// Why [`has_fractions`] is a loss, for a column that is written as JSON.
+pub const FRACTIONS: &str =
+    "JSON has no decimals: they are written as numbers, which most readers round to floats";

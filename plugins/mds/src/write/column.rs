@@ -180,6 +180,9 @@ impl OutColumn {
                 return None;
             }
             lose(Severity::Changed, "written as JSON, which is read as its text".to_owned());
+            if json::has_fractions(data_type) {
+                lose(Severity::Changed, json::FRACTIONS.to_owned());
+            }
         }
         let is_strict = options.nulls == Nulls::Error;
         Some(Self { field: field.clone(), place, word, kind, plain, is_strict })

@@ -9,8 +9,9 @@ use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::{Float32Type, Int64Type};
 use tensorferry_sdk::arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float32Array, Int64Array, RecordBatch,
-    StringArray, TimestampMillisecondArray, UInt8Array,
+    StringArray, StructArray, TimestampMillisecondArray, UInt8Array,
 };
+use tensorferry_sdk::arrow_schema::Field;
 use tensorferry_sdk::memory::records;
 use tensorferry_sdk::{ErrorKind, MemoryContext, Severity, Target};
 
@@ -116,6 +117,15 @@ fn what_mds_has_no_word_for_is_said() {
     let (batches, _) = read(folder(&files), &[]).unwrap();
     let text = |column: usize| batches[0].column(column).as_string::<i32>().value(0).to_owned();
     assert_eq!([text(0), text(1), text(4)], ["1970-01-01T00:00:00Z", "-123.45", "[\"a\",null]"]);
+}
+
+#[test]
+fn decimals_in_json_are_a_loss() {
+    let decimal = Decimal128Array::from(vec![-12_345]).with_precision_and_scale(10, 2).unwrap();
+    let field = Field::new("d", decimal.data_type().clone(), true);
+    let nested = StructArray::from(vec![(Arc::new(field), Arc::new(decimal) as ArrayRef)]);
+    let output = write(&[rows(vec![("s", Arc::new(nested) as ArrayRef)])], &[]).unwrap();
+    assert!(output.losses.iter().any(|loss| loss.why.contains("no decimals")), "{:?}", output.losses);
 }
 
 #[test]

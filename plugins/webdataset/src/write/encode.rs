@@ -54,6 +54,10 @@ impl Encoder {
                 }
                 let why = format!("{} is written as JSON, which is read as bytes", type_text(kind));
                 losses.push(Loss::new(LossKind::Attribute, name, why).severity(Severity::Changed));
+                if json::has_fractions(kind) {
+                    let loss = Loss::new(LossKind::Attribute, name, json::FRACTIONS);
+                    losses.push(loss.severity(Severity::Changed));
+                }
             }
             let member = name.to_lowercase();
             if name.contains(['/', '\0']) || name == KEY {
@@ -66,12 +70,18 @@ impl Encoder {
             if member != *name {
                 losses.push(Loss::new(LossKind::Name, name, "members are read in lower case"));
             }
-            if is_written(kind)
-                && !matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
-            {
-                let why = format!("written as text: {} is read as bytes", type_text(kind));
-                losses.push(Loss::new(LossKind::Attribute, name, why).severity(Severity::Changed));
-            }
+            let why = match kind {
+                DataType::Binary | DataType::LargeBinary | DataType::BinaryView => None,
+                DataType::Null => Some("it has no values: no sample has this member".to_owned()),
+                DataType::FixedSizeBinary(_) => Some(format!("{} is read as bytes", type_text(kind))),
+                _ if is_written(kind) => {
+                    Some(format!("written as text: {} is read as bytes", type_text(kind)))
+                }
+                // Reported above.
+                _ => None,
+            };
+            let loss = |why| Loss::new(LossKind::Attribute, name, why).severity(Severity::Changed);
+            losses.extend(why.map(loss));
             members.push((place, member));
         }
         if members.is_empty() {
@@ -117,7 +127,8 @@ impl Encoder {
                 check_key(&key, last.as_deref(), keys.is_null(row))?;
                 let mut any = false;
                 for (member, column, texts) in &columns {
-                    if column.is_null(row) {
+                    // A column of nulls does not mark its rows as null.
+                    if column.is_null(row) || *column.data_type() == DataType::Null {
                         continue;
                     }
                     value.clear();
@@ -228,6 +239,8 @@ fn is_written(data_type: &DataType) -> bool {
             | DataType::Binary
             | DataType::LargeBinary
             | DataType::BinaryView
+            | DataType::FixedSizeBinary(_)
+            | DataType::Null
     ) || data_type.is_integer()
 }
 
@@ -246,6 +259,7 @@ fn text(array: &dyn Array, row: usize, out: &mut Vec<u8>) -> Result<()> {
         DataType::Binary => return put(out, array.as_binary::<i32>().value(row)),
         DataType::LargeBinary => return put(out, array.as_binary::<i64>().value(row)),
         DataType::BinaryView => return put(out, array.as_binary_view().value(row)),
+        DataType::FixedSizeBinary(_) => return put(out, array.as_fixed_size_binary().value(row)),
         DataType::Boolean => write!(number, "{}", array.as_boolean().value(row)),
         DataType::Int8 => plain!(Int8Type),
         DataType::Int16 => plain!(Int16Type),

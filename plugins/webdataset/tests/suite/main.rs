@@ -9,7 +9,8 @@ use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::Int8Type;
 use tensorferry_sdk::arrow_array::{
-    Array, ArrayRef, BinaryArray, DictionaryArray, Int64Array, RecordBatch, StringArray,
+    Array, ArrayRef, BinaryArray, DictionaryArray, FixedSizeBinaryArray, Int64Array, NullArray, RecordBatch,
+    StringArray,
 };
 use tensorferry_sdk::conformance::{Preset, Sample, check};
 use tensorferry_sdk::memory::pairs;
@@ -106,6 +107,24 @@ fn lists_are_json_and_a_key_alone_is_no_sample() {
     assert_eq!(texts, &StringArray::from(vec![Some("[1,null]"), None]));
     let error = written("a.tar", &[batch.project(&[0]).unwrap()], &[]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn fixed_size_bytes_are_bytes_and_a_column_of_nulls_has_no_members() {
+    let fixed = FixedSizeBinaryArray::try_from_iter([b"\0\xff", b"ab"].into_iter()).unwrap();
+    let columns: [(&str, ArrayRef, bool); 3] = [
+        ("__key__", Arc::new(StringArray::from(vec!["a", "b"])), false),
+        ("none", Arc::new(NullArray::new(2)), true),
+        ("bin", Arc::new(fixed), true),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let (bytes, losses) = written("a.tar", &[batch], &[]).unwrap();
+    let named: Vec<_> = losses.iter().map(|loss| loss.what.as_str()).collect();
+    assert_eq!(named, ["none", "bin"], "{losses:?}");
+    let (batches, _) = read(MemorySource::file("a.tar", bytes), &[]).unwrap();
+    assert!(batches[0].column_by_name("none").is_none());
+    let found = batches[0].column_by_name("bin").unwrap().as_binary::<i32>();
+    assert_eq!(found, &BinaryArray::from_vec(vec![b"\0\xff", b"ab"]));
 }
 
 /// A header of a tar with these bytes for a name.
