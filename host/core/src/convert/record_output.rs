@@ -27,8 +27,11 @@ use crate::write::shard_tag::with_tag;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tensorferry_sdk::arrow_array::{Array, BooleanArray, RecordBatch};
 use tensorferry_sdk::records::{RecordPlan, RecordWriter};
-use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, Purpose, Result, Role, Side, arrow_schema};
+use tensorferry_sdk::{
+    Context, Entry, Error, ErrorKind, Loss, LossKind, Purpose, Result, Role, Severity, Side, arrow_schema,
+};
 
 /// Converts records: plans their output and writes it into a stage. `bytes`: how long the input is.
 ///
@@ -197,8 +200,13 @@ impl<'a> RecordOutput<'a> {
             Err(error) => return Err(error),
         };
         if sent.rows != found.rows {
-            let error = Error::verification("what was written has another number of records");
-            return Err(error.expected(sent.rows).found(found.rows));
+            if found.rows + lost_rows(schema, losses) != sent.rows {
+                let error = Error::verification("what was written has another number of records");
+                return Err(error.expected(sent.rows).found(found.rows));
+            }
+            left_out.extend(self.compare_present(&back, compared, [sent.rows, found.rows], ordered)?);
+            written.close()?;
+            return Ok(left_out);
         }
         let sent_type = |name: &str| schema.field_with_name(name).ok().map(|field| field.data_type());
         let back_schema = written.set.schema();
@@ -230,6 +238,36 @@ impl<'a> RecordOutput<'a> {
             }
         }
         written.close()?;
+        Ok(left_out)
+    }
+
+    /// Compares the values of each column that are not null, where the writer left rows out and reported them. Returns the
+    /// columns without a null, which these rows have a value of: those cannot be compared.
+    fn compare_present(
+        &self,
+        back: &RecordInput<'_>,
+        compared: ComparedTypes,
+        rows: [u64; 2],
+        ordered: bool,
+    ) -> Result<Vec<String>> {
+        let mut left_out = Vec::new();
+        for column in compared {
+            let alone = ComparedTypes::from([column.clone()]);
+            let summed = |input: &RecordInput<'_>| {
+                input.flow(|flow| {
+                    let schema = flow.schema();
+                    let next = || flow.next()?.map(|batch| present(&batch, &column.0)).transpose();
+                    checksum(&mut *from_fn(schema, next), &alone, ordered)
+                })
+            };
+            let (sent, found) = (summed(self.input)?, summed(back)?);
+            if [sent.rows, found.rows] == rows {
+                left_out.push(column.0);
+            } else if sent != found {
+                let error = Error::verification("what was written are not the records that were read");
+                return Err(error.column(column.0));
+            }
+        }
         Ok(left_out)
     }
 
@@ -360,4 +398,23 @@ impl PlannedOutput for RecordOutput<'_> {
         };
         draft_records(self.context, &written, stage, report)
     }
+}
+
+/// How many rows the losses of a writer say are not in the output: those that name none of the columns.
+fn lost_rows(schema: &Schema, losses: &[Loss]) -> u64 {
+    let is_row = |loss: &&Loss| {
+        loss.kind == LossKind::Record
+            && loss.severity == Severity::Lost
+            && schema.field_with_name(&loss.what).is_err()
+    };
+    losses.iter().filter(is_row).count() as u64
+}
+
+/// The rows of a batch in which a column is not null.
+fn present(batch: &RecordBatch, name: &str) -> Result<RecordBatch> {
+    let Some(column) = batch.column_by_name(name) else { return Ok(batch.slice(0, 0)) };
+    let Some(nulls) = column.logical_nulls() else { return Ok(batch.clone()) };
+    let is_present = BooleanArray::new(nulls.inner().clone(), None);
+    let rows = arrow_select::filter::filter_record_batch(batch, &is_present);
+    rows.map_err(|error| Error::unsupported(error.to_string()).column(name))
 }
