@@ -28,7 +28,7 @@ pub enum LossKind {
     Sparse,
     /// A record, or a part of one.
     Record,
-    /// An attribute of a tensor.
+    /// An attribute of a tensor, or its shape.
     Attribute,
     /// An entry of the input that was not read. Only the host reports it.
     Input,

@@ -94,7 +94,7 @@ impl Format for Gguf {
             .members(["*.gguf"])
             .capabilities(Capabilities::READ | Capabilities::WRITE | holds)
             .options(options::declared())
-            .output_revision(2)
+            .output_revision(3)
     }
 
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {

@@ -233,6 +233,11 @@ fn representable<'a>(
         let tensor = catalog.tensor(id);
         match as_written(catalog, id, tensor)? {
             Ok(mut written) => {
+                if tensor.shape.is_empty() {
+                    let why = "GGUF's readers need a dimension: the shape [] becomes [1]";
+                    let loss = Loss::new(LossKind::Attribute, tensor.name, why);
+                    layout.loss(loss.severity(Severity::Changed))?;
+                }
                 written.quantise(rules, tensor.dtype, layout)?;
                 tensors.push(written);
             }
@@ -298,6 +303,7 @@ fn as_written<'a>(
     }
     Ok(match ggml_type.bytes_of(shape) {
         Ok(bytes) => {
+            let shape = if shape.is_empty() { &[1] } else { shape };
             let (content, shape) = (Content::Tensor(id), shape.into());
             Ok(Written { content, name, shape, ggml_type, bytes, encode: None })
         }

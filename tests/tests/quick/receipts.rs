@@ -129,6 +129,26 @@ fn a_receipt_says_what_was_made_from_what() {
     assert_eq!((&record.2["tensors"], &record.2["files"]), (&json!(tensors.len()), &json!(1)));
 }
 
+/// GGUF holds no tensor without a dimension, and says that its shape changes: the bytes are compared all the same.
+#[test]
+fn a_shape_that_a_loss_names_is_compared_without_it() {
+    let ferry = Ferry::new();
+    let input =
+        ferry.safetensors("m.safetensors", &[("s", "F32", &[], &[1; 4]), ("w", "F32", &[2], &[2; 8])]);
+    let output = ferry.at("out.gguf");
+    let done = ferry.convert(&input, &output, &["--verify", "--receipt"]);
+    done.says(&["changed: attribute \"s\"", "[1]"]);
+    assert_eq!(ferry.inspect(&output)["tensors"][0]["shape"], json!([1]));
+    let record = verdict(&ferry, &output, &[]);
+    assert_eq!((record.0.as_str(), record.1), ("ok", Some(0)), "{}", record.2);
+    // With other bytes the shape excuses nothing.
+    let path = ferry.at("out.gguf.ferry.json");
+    let receipt = fs::read_to_string(&path).unwrap();
+    let content = read(&path)["models"][0]["tensors"][0]["content"].as_str().unwrap().to_owned();
+    fs::write(&path, receipt.replace(&content, &"0".repeat(content.len()))).unwrap();
+    assert_eq!(verdict(&ferry, &output, &[]).0, "changed");
+}
+
 /// With the other algorithm the document says so, and is held against that.
 #[test]
 fn a_receipt_has_the_digests_that_were_asked_for() {

@@ -77,6 +77,17 @@ pub(crate) fn tensor(logical: &Logical<'_>, id: TensorId, algorithm: Algorithm) 
     if algorithm == Algorithm::Blake3 {
         hasher.update(&header(logical, id)?);
     }
+    hash(logical, id, hasher)
+}
+
+/// The content digest that a tensor would have with another shape.
+pub(crate) fn reshaped(logical: &Logical<'_>, id: TensorId, shape: &[u64]) -> Result<ContentDigest> {
+    let mut hasher = Hasher::of_bytes(Algorithm::Blake3);
+    hasher.update(&header_of(logical, id, shape)?);
+    hash(logical, id, hasher)
+}
+
+fn hash(logical: &Logical<'_>, id: TensorId, mut hasher: Hasher) -> Result<ContentDigest> {
     logical.each_window(id, |bytes| {
         hasher.update(bytes);
         logical.stored().session().checked(bytes.len() as u64);
@@ -87,13 +98,16 @@ pub(crate) fn tensor(logical: &Logical<'_>, id: TensorId, algorithm: Algorithm) 
 
 /// What a content digest is over before the bytes of the tensor.
 pub(crate) fn header(logical: &Logical<'_>, id: TensorId) -> Result<Vec<u8>> {
-    let facts = tensor_of(logical.catalog(), id)?;
-    let info = logical.dtype_info(facts.dtype)?;
+    header_of(logical, id, &tensor_of(logical.catalog(), id)?.shape)
+}
+
+fn header_of(logical: &Logical<'_>, id: TensorId, shape: &[u64]) -> Result<Vec<u8>> {
+    let info = logical.dtype_info(tensor_of(logical.catalog(), id)?.dtype)?;
     let mut header = b"tensorferry tensor 1\n".to_vec();
     header.extend((info.name().len() as u64).to_le_bytes());
     header.extend(info.name().as_bytes());
-    header.extend((facts.shape.len() as u64).to_le_bytes());
-    header.extend(facts.shape.iter().flat_map(|dim| dim.to_le_bytes()));
+    header.extend((shape.len() as u64).to_le_bytes());
+    header.extend(shape.iter().flat_map(|dim| dim.to_le_bytes()));
     Ok(header)
 }
 

@@ -71,6 +71,21 @@ fn what_ggml_would_not_take_is_left_out_and_said() {
     .unwrap();
 }
 
+/// gguf-py opens no tensor without a dimension.
+#[test]
+fn a_tensor_without_a_dimension_gets_one() {
+    let bytes = file(&[], &[tensor("s", &[], 0, 0), tensor("t", &[1], 0, 32)], &[1; 36]);
+    with_view(&MemorySource::file("m.gguf", bytes), &[], Purpose::COPY, |view| {
+        let output = write(view, &[]).unwrap();
+        let losses = output.layout.losses();
+        assert!(losses.len() == 1 && losses[0].what == "s", "{losses:?}");
+        assert_eq!((losses[0].kind, losses[0].severity), (LossKind::Attribute, Severity::Changed));
+        let (tensors, _) = with_view(&reopen(&output), &[], Purpose::COPY, contents).unwrap();
+        assert_eq!(tensors["s"], ("F32".to_owned(), vec![1], vec![1; 4]));
+    })
+    .unwrap();
+}
+
 #[test]
 fn an_entry_that_is_set_replaces_the_inputs() {
     let bytes = file(&[key("a", 4, &[1, 0, 0, 0])], &[tensor("t", &[2], 0, 0)], &[0; 8]);
