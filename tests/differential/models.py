@@ -99,7 +99,7 @@ def _hdf5(dataset):
     kind = dataset.dtype
     if kind.names == ("r", "i"):
         kind = np.dtype(f"c{kind.itemsize}")
-    if h5py.check_string_dtype(kind) and kind.kind == "O":
+    if h5py.check_string_dtype(kind):
         return of_numpy(np.asarray(dataset[()], object))
     if kind.kind not in "biufc":
         return Tensor(str(kind), dataset.shape, b"")
