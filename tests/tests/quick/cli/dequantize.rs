@@ -205,6 +205,7 @@ fn names_tell_what_codes_stand_for() {
         ("weight", "F8_E4M3", &FP8, "scale", &[1], one, "weight", halves),
         ("l.weight", "I8", int8, "l.weight_scale", &[2, 1], rows, "l.weight", [1.0, 2.0, 6.0, -2.0]),
         ("l.weight:qdata", "I8", int8, "l.weight:scale", &[2, 1], rows, "l.weight", [1.0, 2.0, 6.0, -2.0]),
+        ("l.weight.qdata", "I8", int8, "l.weight.scale", &[2, 1], rows, "l.weight", [1.0, 2.0, 6.0, -2.0]),
         ("l.weight._data", "I8", int8, "l.weight._scale", &[2, 1], rows, "l.weight", [1.0, 2.0, 6.0, -2.0]),
     ] {
         let ferry = Ferry::new();
