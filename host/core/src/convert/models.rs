@@ -14,7 +14,9 @@ use crate::convert::steps::divide::CrossingSteps;
 use crate::formats::options;
 use crate::formats::probe::{BESIDE_A_MODEL, probe, surest};
 use crate::formats::registry::{RegisteredFormat, Registry};
-use crate::read::account::{is_export_folder, is_folder_without_data};
+use crate::read::account::{
+    DataNames, ReadFiles, is_export_folder, is_folder_without_data, is_vendor_folder,
+};
 use crate::read::folder::{EntryKind, FolderEntry};
 use crate::read::input;
 use crate::read::model::InputModel;
@@ -119,7 +121,7 @@ fn read_below<'a>(
     root: &FileSource,
     models: &mut Vec<InputModel<'a>>,
 ) -> Result<()> {
-    let weights = Weights::of(context.registry)?;
+    let (weights, files) = (Weights::of(context.registry)?, DataNames::of(context.registry)?);
     let mut open = sub_folders(root, "")?;
     while let Some(folder) = open.pop() {
         context.session.check_cancelled()?;
@@ -136,7 +138,15 @@ fn read_below<'a>(
         if !names.iter().any(|name| weights.is_match(name)) {
             continue;
         }
-        if is_export(context, root, models.iter().map(|model| &*model.folder), &folder) {
+        if is_export(context, root, models.iter().map(|model| &*model.folder), &folder)
+            || is_of_vendor(
+                root,
+                models,
+                &folder,
+                names.iter().filter(|name| weights.is_match(name)),
+                &files,
+            )?
+        {
             continue;
         }
         match probe(context.registry, &source, None, context.session) {
@@ -155,6 +165,24 @@ fn read_below<'a>(
     }
     models.sort_by(|a, b| a.folder.cmp(&b.folder));
     Ok(())
+}
+
+/// Whether the weights of a sub-folder are the vendor's own form of the model in the folder around it.
+fn is_of_vendor<'n>(
+    root: &FileSource,
+    models: &[InputModel<'_>],
+    folder: &str,
+    mut weights: impl Iterator<Item = &'n String>,
+    names: &DataNames,
+) -> Result<bool> {
+    let around = folder.rsplit_once('/').map_or("", |(around, _)| around);
+    let Some(model) = models.iter().find(|model| model.folder == around && is_vendor_folder(folder)) else {
+        return Ok(false);
+    };
+    let entries = root.entries(around)?;
+    let read = entries.iter().filter(|entry| model.has_read(&entry.name));
+    let read = ReadFiles::of(read.filter_map(|entry| entry.name.rsplit('/').next()), names);
+    Ok(weights.all(|file| read.supersede_vendor(file, names)))
 }
 
 /// Checks that a sub-folder is not that of one rank among several: each would become a model of its own.
@@ -231,12 +259,14 @@ fn sub_folders(root: &FileSource, folder: &str) -> Result<Vec<String>> {
     if folder.split('/').count() > MOST_FOLDERS {
         return Ok(Vec::new());
     }
-    let is_entered = |entry: &FolderEntry| {
-        let name = entry.name.rsplit('/').next().unwrap_or_default();
-        let is_passed_over = name.starts_with('.') || is_folder_without_data(name) || is_unfinished(name);
-        entry.kind == EntryKind::Folder && !entry.is_link && !is_passed_over
-    };
     // The last one is taken first.
     let entries = root.entries(folder)?.into_iter().rev();
     Ok(entries.filter(is_entered).map(|entry| entry.name).collect())
+}
+
+/// Whether the folders of models are looked for in an entry of a folder, and files in it are copied along.
+pub(crate) fn is_entered(entry: &FolderEntry) -> bool {
+    let name = entry.name.rsplit('/').next().unwrap_or_default();
+    let is_passed_over = name.starts_with('.') || is_folder_without_data(name) || is_unfinished(name);
+    entry.kind == EntryKind::Folder && !entry.is_link && !is_passed_over
 }

@@ -4,25 +4,27 @@
 use crate::context::session::Session;
 use crate::context::windows::{WINDOW_BYTES, windows};
 use crate::convert::context::ConversionContext;
-use crate::convert::models::{is_export, is_other_step};
+use crate::convert::models::{is_entered, is_export, is_other_step};
 use crate::formats::probe::is_beside;
 use crate::publish::output_bytes::FileShape;
 use crate::publish::staging::Staging;
 use crate::read::account::{
     Account, DataNames, EntryClass, ReadFiles, is_export as is_export_file, is_export_folder,
+    is_vendor_folder,
 };
 use crate::read::folder::{EntryKind, FolderEntry};
 use crate::read::identity::FileIdentity;
 use crate::read::key_words::names_training_state;
 use crate::read::model::InputModel;
 use crate::read::source::FileSource;
+use crate::read::unfinished::is_unfinished;
 use crate::read::weights::{MOST_FOLDERS, Weights, globs};
 use crate::receipt;
 use crate::steps::adapt::Selected;
 use crate::steps::model_config::OF_QUANTIZATION;
 use crate::write::config_dtype::{self, Edit};
 use crate::write::config_quantization;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, LossKind, Result, Severity, Source, Target};
 
@@ -66,6 +68,7 @@ pub(crate) fn find(
     let home = home(input.folder());
     let mut account = Account::of_models(models.len() as u64);
     let mut open = vec![String::new()];
+    let mut read_around: HashMap<String, ReadFiles> = HashMap::new();
     let is_repository = std::fs::canonicalize(input.folder()).is_ok_and(|folder| is_repository(&folder));
     while let Some(folder) = open.pop() {
         let of_folder = models.iter().find(|model| model.folder == folder);
@@ -81,6 +84,8 @@ pub(crate) fn find(
         let read = entries.iter().filter(|entry| models.iter().any(|model| model.has_read(&entry.name)));
         let read: Vec<&str> = read.map(|entry| file_of(&entry.name)).collect();
         let read_files = ReadFiles::of(of_folder.iter().flat_map(|_| read.iter().copied()), &names);
+        let around = folder.rsplit_once('/').map_or("", |(around, _)| around);
+        let of_vendor = read_around.get(around).filter(|_| is_vendor_folder(&folder));
         for entry in &entries {
             let FolderEntry { name, kind, is_link, .. } = entry;
             let (name, kind, is_link, file) = (name.clone(), *kind, *is_link, file_of(name));
@@ -112,6 +117,7 @@ pub(crate) fn find(
                     is_export_folder(file) && models.iter().copied().any(|model| is_around(&model))
                 }
                 _ if read_files.supersede(file, &names) => true,
+                _ if of_vendor.is_some_and(|read| read.supersede_vendor(file, &names)) => true,
                 _ => is_export_file(file) && models.iter().copied().any(|model| is_around(&model)),
             };
             if is_superseded {
@@ -124,7 +130,9 @@ pub(crate) fn find(
                         &name,
                         "another step of the run than the one that was read: convert it on its own",
                     );
-                } else if !is_link && !file.starts_with('.') && name.split('/').count() <= MOST_FOLDERS {
+                } else if is_unfinished(file) {
+                    account.leave_out(&name, "a checkpoint that was never finished");
+                } else if is_entered(entry) && name.split('/').count() <= MOST_FOLDERS {
                     open.push(name);
                 } else {
                     account.leave_out(&name, "a folder that is hidden, a link, or too deep is not carried");
@@ -170,6 +178,9 @@ pub(crate) fn find(
             sidecars.losses.push(lost);
         }
         sidecars.notes.extend(companions.note());
+        if of_folder.is_some() {
+            read_around.insert(folder, read_files);
+        }
     }
     account.check(Some(context.allows_unreadable()))?;
     sidecars.losses.extend_from_slice(account.losses());

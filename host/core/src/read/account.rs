@@ -17,7 +17,7 @@ mod names;
 mod superseded;
 
 pub(crate) use names::{DataNames, is_folder_without_data};
-pub(crate) use superseded::{ReadFiles, is_export, is_export_folder};
+pub(crate) use superseded::{ReadFiles, is_export, is_export_folder, is_vendor_folder};
 
 use crate::context::session::Session;
 use crate::formats::probe::probe;

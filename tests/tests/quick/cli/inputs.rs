@@ -197,6 +197,39 @@ fn a_checkpoint_that_was_never_finished_is_not_read() {
     ferry.convert(&ferry.at("run"), &ferry.at("out/"), &["--to", "torch"]);
     assert!(ferry.at("out/checkpoint-1/pytorch_model.bin").exists());
     assert!(!ferry.at("out").join("checkpoint-2.orbax-checkpoint-tmp-17/pytorch_model.bin").exists());
+    // Next to a model of its own folder.
+    ferry.safetensors("m/model.safetensors", &[("w", "F32", &[2], &[0; 8])]);
+    ferry.safetensors("m/tmp-checkpoint-2/model.safetensors", &[("w", "F32", &[2], &[0; 8])]);
+    ferry.write("m/tmp-checkpoint-2/config.json", "{}");
+    let done = ferry.convert(&ferry.at("m"), &ferry.at("copy/"), &["--to", "torch"]);
+    done.says(&["lost: input \"tmp-checkpoint-2\"", "never finished"]);
+    assert!(!ferry.at("copy/tmp-checkpoint-2").exists());
+}
+
+/// The ranks' files of the vendor are the same model in another layout.
+#[test]
+fn the_vendors_own_layout_is_superseded() {
+    let ferry = Ferry::new();
+    ferry.safetensors("m/model.safetensors", &[("w", "F32", &[2], &[0; 8])]);
+    for rank in 0..2 {
+        let rank = ferry.at(format!("m/original/consolidated.0{rank}.pth"));
+        ferry.convert(&ferry.at("m/model.safetensors"), &rank, &["--to", "torch"]);
+    }
+    ferry.write("m/config.json", "{}");
+    ferry.write("m/original/params.json", "{}");
+    let (input, output) = (ferry.at("m"), ferry.at("out/"));
+    let done = ferry.convert(&input, &output, &["--to", "safetensors", "--strict"]);
+    done.says(&["another form of the same model", "consolidated.00.pth", "consolidated.01.pth"]);
+    assert_eq!(names_in(&output.join("original")), ["params.json"]);
+    // One file can be read as a model by itself.
+    std::fs::remove_file(input.join("original/consolidated.01.pth")).unwrap();
+    let done = ferry.convert(&input, &output, &["--to", "safetensors", "--strict", "--force"]);
+    done.says(&["another form of the same model", "consolidated.00.pth"]);
+    assert_eq!(names_in(&output.join("original")), ["params.json"]);
+    // Other weights in such a folder are a model.
+    ferry.safetensors("m/original/model.safetensors", &[("v", "F32", &[2], &[0; 8])]);
+    ferry.convert(&input, &ferry.at("both/"), &["--to", "torch"]);
+    assert!(ferry.at("both/original").is_dir());
 }
 
 /// Names that count say how many files a set has. What the program leaves beside them is none of it.

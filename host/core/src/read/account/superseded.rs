@@ -15,6 +15,8 @@ const SAME_MODEL: [&[&str]; 4] = [
 /// A vendor's own file of a model that is there in the layout of transformers: `consolidated.safetensors`,
 /// `consolidated.00.pth`.
 const CONSOLIDATED: &str = "consolidated";
+/// The folder next to a model in which a vendor publishes these files.
+const VENDOR_FOLDER: &str = "original";
 /// Exports of a model, by their suffixes, and the names of others.
 const EXPORTS: [&str; 7] = [".onnx", ".onnx_data", ".onnx.data", ".ort", ".tflite", ".mlmodel", ".ot"];
 const EXPORTED: [&str; 3] = ["openvino_model.bin", "openvino_model.xml", "frozen_inference_graph.pb"];
@@ -56,6 +58,11 @@ impl FileStem {
         Some(Self { stem, variant, format, is_shard: shard.is_some(), is_index: index.is_some() })
     }
 
+    /// Whether the name is one that a vendor gives to its own layout.
+    fn is_of_vendor(&self) -> bool {
+        self.stem.split(['.', '-']).next() == Some(CONSOLIDATED)
+    }
+
     /// Whether both names are those of one model.
     fn is_same(&self, other: &Self) -> bool {
         let is_in = |row: &&&[&str]| row.contains(&&*self.stem) && row.contains(&&*other.stem);
@@ -80,7 +87,7 @@ impl ReadFiles {
         let Some(other) = FileStem::of(file, names) else { return false };
         let is_model =
             |read: &&FileStem| read.is_index || SAME_MODEL.iter().any(|row| row.contains(&&*read.stem));
-        if other.stem.split(['.', '-']).next() == Some(CONSOLIDATED) {
+        if other.is_of_vendor() {
             return self.stems.iter().any(|read| is_model(&read));
         }
         let mut same = self.stems.iter().filter(|read| read.is_same(&other)).peekable();
@@ -94,6 +101,16 @@ impl ReadFiles {
         };
         same.peek().is_some() && !same.any(is_of_set)
     }
+
+    /// Whether a file in the vendor's folder next to them is another form of their model.
+    pub(crate) fn supersede_vendor(&self, file: &str, names: &DataNames) -> bool {
+        FileStem::of(file, names).is_some_and(|stem| stem.is_of_vendor()) && self.supersede(file, names)
+    }
+}
+
+/// Whether a folder next to a model is one in which a vendor publishes its own layout.
+pub(crate) fn is_vendor_folder(folder: &str) -> bool {
+    folder.rsplit('/').next() == Some(VENDOR_FOLDER)
 }
 
 /// Whether a file is an export of a model, by its name.
@@ -178,6 +195,17 @@ mod tests {
             let found = ReadFiles::of(read.iter().copied(), &names).supersede(other, &names);
             assert_eq!(found, is_superseded, "{other} next to {read:?}");
         }
+        for (read, other, is_superseded) in [
+            (whole, "consolidated.00.pth", true),
+            (set, "consolidated.safetensors", true),
+            (whole, "model.safetensors", false),
+            (whole, "params.json", false),
+            (&["x.bin"], "consolidated.00.pth", false),
+        ] {
+            let found = ReadFiles::of(read.iter().copied(), &names).supersede_vendor(other, &names);
+            assert_eq!(found, is_superseded, "original/{other} next to {read:?}");
+        }
+        assert!(is_vendor_folder("a/original") && !is_vendor_folder("original/a"));
         for (folder, is_one) in
             [("coreml", true), ("a/x.mlpackage", true), ("onnx", false), ("2_Dense", false)]
         {
