@@ -42,10 +42,10 @@ pub fn has_any_suffix<S: AsRef<str>>(name: &str, suffixes: impl IntoIterator<Ite
 
 /// Splits a name before the longest of these suffixes that it ends with. The suffix keeps its case.
 #[must_use]
-pub fn split_suffix<'n, S: AsRef<str>>(
-    name: &'n str,
+pub fn split_suffix<S: AsRef<str>>(
+    name: &str,
     suffixes: impl IntoIterator<Item = S>,
-) -> Option<(&'n str, &'n str)> {
+) -> Option<(&str, &str)> {
     let stems = suffixes.into_iter().filter_map(|suffix| strip_suffix(name, suffix.as_ref()));
     stems.map(str::len).min().map(|at| name.split_at(at))
 }

@@ -523,9 +523,9 @@ mod tests {
             fs::write(home.path().join("a.jsonl"), "").unwrap();
             let path = home.path().join(std::ffi::OsStr::from_bytes(name));
             if name.is_ascii() {
-                symlink("gone", path).unwrap()
+                symlink("gone", path).unwrap();
             } else {
-                fs::write(path, "").unwrap()
+                fs::write(path, "").unwrap();
             }
             let found = account(home.path(), None, &["a.jsonl"]);
             let text = String::from_utf8_lossy(name);
