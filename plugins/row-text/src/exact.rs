@@ -250,7 +250,7 @@ mod tests {
             let value = format!("0.{digits}").parse::<f64>().unwrap_or(f64::NAN);
             let printed = format!("{value:.16e}").replace('.', "");
             let held = printed.starts_with(&digits.to_string());
-            if digits % 10 == 0 {
+            if digits.is_multiple_of(10) {
                 continue;
             }
             assert_eq!(loses_digits(&format!("0.{digits}"), value), !held, "{digits}");

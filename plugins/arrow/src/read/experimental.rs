@@ -161,7 +161,7 @@ mod tests {
             let source = Arc::new(MemorySource::file("a.arrows", old));
             let set = records::open(&crate::Arrow, &[], source, &MemoryContext::default()).unwrap();
             let found = records::read(&*set, &Batches::default()).unwrap().concat();
-            assert_eq!(found, [rows.clone()], "{name}");
+            assert_eq!(found, std::slice::from_ref(&rows), "{name}");
         }
     }
 }

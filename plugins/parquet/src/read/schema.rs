@@ -88,7 +88,7 @@ fn of_file(
     let known = like.or(hint.as_ref());
     let wanted = known.unwrap_or(&plain).fields().clone();
     let original = file.metadata.file_metadata().schema_descr_ptr();
-    if file.int96.units.is_empty() && original.columns().iter().any(|leaf| is_int96(leaf)) {
+    if file.int96.units.is_empty() && original.columns().iter().any(is_int96) {
         file.int96 = Arc::new(int96_units(file, known, &original, int96, limits)?);
     }
     let mut leaves = Leaves { schema: &original, units: &file.int96.units, next: 0 };

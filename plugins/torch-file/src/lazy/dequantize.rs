@@ -172,7 +172,7 @@ enum Rule {
     },
     /// Codes that are floats of 8 bits.
     Float8 {
-        numbers: [f32; 256],
+        numbers: Box<[f32; 256]>,
         scales: Vec<f32>,
     },
 }
@@ -188,7 +188,9 @@ impl Rule {
             Self::FloatPerChannel { scales, zero_points } => {
                 (integer as f32 - zero_points[channel]) * scales[channel]
             }
-            Self::Float8 { numbers, scales } => numbers[(integer & 0xff) as usize] * scales[channel],
+            Self::Float8 { numbers, scales } => {
+                numbers[usize::from(integer.to_le_bytes()[0])] * scales[channel]
+            }
         }
     }
 }
@@ -289,7 +291,7 @@ impl Dequantized {
             Parameters::Blocks { scales, zero_points, .. } => {
                 let scales: Vec<f32> = narrow(scales.read(source, context)?);
                 match (float8_numbers(self.dtype), zero_points) {
-                    (Some(numbers), _) => Rule::Float8 { numbers, scales },
+                    (Some(numbers), _) => Rule::Float8 { numbers: Box::new(numbers), scales },
                     (None, Some(zero_points)) => {
                         let zero_points = narrow(zero_points.read(source, context)?);
                         Rule::FloatPerChannel { scales, zero_points }
