@@ -191,7 +191,7 @@ fn a_sharded_model_that_is_cast_loads() {
         ("b", "F32", &[1 << 13], &weights[4 << 13..]),
     ]);
     std::fs::write(model.join("model.safetensors"), file).unwrap();
-    let config = "{\n  \"torch_dtype\": \"float32\",\n  \"hidden\":  7,\n  \"eps\": 1.0e-05\n}";
+    let config = "{\n  \"torch_dtype\": \"float32\",\n  \"hidden\": 7,\n  \"eps\": 1.0e-05\n}";
     std::fs::write(model.join("config.json"), config).unwrap();
     let shards = ferry.at("shards/");
     let options = ["--to", "safetensors", "--step", "cast:bf16", "-o", "max_shard_size=20KB", "--json"];

@@ -262,6 +262,12 @@ pub struct InputScope {
     sniffed: BTreeMap<String, String>,
 }
 
+/// Whether a model of a common start has a file whose name goes on so: `ckpt-1` has `ckpt-1.index`, and not `ckpt-10.index`.
+fn ends_a_name(rest: &str) -> bool {
+    let number = rest.strip_prefix('-').unwrap_or_default();
+    rest.starts_with('.') || number.starts_with(|first: char| first.is_ascii_digit())
+}
+
 /// Which entries an input stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Reach {
@@ -355,7 +361,10 @@ impl InputScope {
             let read_files = ReadFiles::of(read.iter().map(|name| base(name)), &self.names);
             for entry in &entries {
                 let is_meant = match (&self.reach, &pattern) {
-                    (Reach::Prefix(prefix), _) => entry.name.starts_with(&**prefix),
+                    (Reach::Prefix(prefix), _) => {
+                        let rest = entry.name.strip_prefix(&**prefix);
+                        rest.is_some_and(|rest| holds_records || ends_a_name(rest))
+                    }
                     (_, Some(_)) if entry.kind == EntryKind::Folder => {
                         !is_folder_without_data(base(&entry.name))
                     }

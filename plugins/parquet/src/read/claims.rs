@@ -11,6 +11,8 @@
 
 use super::thrift::{self, Fields, Seen, Shape};
 use crate::{MOST_DEPTH, MOST_LISTS};
+use std::borrow::Cow;
+use std::cell::Cell;
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Bytes in memory of a schema's element, or of a chunk.
@@ -253,6 +255,45 @@ impl Tree {
             return Err(nests("the schema's groups nest too deep", self.most_depth));
         }
         Ok(0)
+    }
+}
+
+/// The footer with the type of the elements of empty lists, which fastparquet leaves out. The library refuses such lists.
+///
+/// # Errors
+/// Malformed, as of [`check`].
+pub(super) fn with_typed_empty_lists(footer: &[u8]) -> Result<Cow<'_, [u8]>> {
+    let (at, mut empty) = (Cell::new(0), Vec::new());
+    thrift::walk(&mut Counted { bytes: footer, at: &at }, FILE_META_DATA, &mut |path, seen| {
+        if matches!((path, seen), ([4 | 5], Seen::Len(0))) && footer[at.get() - 1] == 0 {
+            empty.push(at.get() - 1);
+        }
+        Ok(())
+    })?;
+    let mut footer = Cow::Borrowed(footer);
+    for head in empty {
+        footer.to_mut()[head] = thrift::STRUCT;
+    }
+    Ok(footer)
+}
+
+/// Bytes, and how many of them were read.
+struct Counted<'a> {
+    bytes: &'a [u8],
+    at: &'a Cell<usize>,
+}
+
+impl thrift::Bytes for Counted<'_> {
+    fn byte(&mut self) -> Result<u8> {
+        self.at.set(self.at.get() + 1);
+        self.bytes.byte()
+    }
+
+    fn skip(&mut self, count: u64) -> Result<()> {
+        let before = self.bytes.len();
+        self.bytes.skip(count)?;
+        self.at.set(self.at.get() + before - self.bytes.len());
+        Ok(())
     }
 }
 

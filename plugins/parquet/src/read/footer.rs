@@ -75,7 +75,8 @@ fn decode(
             .found(footer_len));
     }
     let footer = file.read(footer_at, footer_len)?;
-    claims::check(&footer, limits).map_err(|error| error.context("the footer").offset(footer_at))?;
+    let checked = claims::check(&footer, limits).and_then(|()| claims::with_typed_empty_lists(&footer));
+    let footer = checked.map_err(|error| error.context("the footer").offset(footer_at))?;
     let options = ParquetMetaDataOptions::new()
         .with_column_stats_policy(statistics)
         .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll)

@@ -63,7 +63,8 @@ const DOUBLE: u8 = 7;
 const BINARY: u8 = 8;
 const LIST: u8 = 9;
 const SET: u8 = 10;
-const STRUCT: u8 = 12;
+/// The type of a struct, as an element of a list too.
+pub(super) const STRUCT: u8 = 12;
 
 /// Gives bytes in order, and knows how to pass over some.
 pub(super) trait Bytes {
