@@ -265,7 +265,10 @@ impl Tree {
 pub(super) fn with_typed_empty_lists(footer: &[u8]) -> Result<Cow<'_, [u8]>> {
     let (at, mut empty) = (Cell::new(0), Vec::new());
     thrift::walk(&mut Counted { bytes: footer, at: &at }, FILE_META_DATA, &mut |path, seen| {
-        if matches!((path, seen), ([4 | 5], Seen::Len(0))) && footer[at.get() - 1] == 0 {
+        // The byte before is the field's: a count of its own byte is behind the type.
+        let is_empty = matches!((path, seen), ([4 | 5], Seen::Len(0)));
+        let last = at.get().checked_sub(2).and_then(|at| footer.get(at..at + 2));
+        if is_empty && last.is_some_and(|last| last[0] & 0x0f == thrift::LIST && last[1] == 0) {
             empty.push(at.get() - 1);
         }
         Ok(())

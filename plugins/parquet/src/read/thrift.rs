@@ -61,7 +61,7 @@ const I32: u8 = 5;
 const I64: u8 = 6;
 const DOUBLE: u8 = 7;
 const BINARY: u8 = 8;
-const LIST: u8 = 9;
+pub(super) const LIST: u8 = 9;
 const SET: u8 = 10;
 /// The type of a struct, as an element of a list too.
 pub(super) const STRUCT: u8 = 12;
