@@ -66,21 +66,25 @@ impl Set {
         Ok(Self { shards: shards.collect::<Result<_>>()? })
     }
 
-    /// Each tensor that a file holds, with the file. Without an index, a name that two files have has no meaning.
-    fn held(&self, index: Option<&Index>) -> Result<HashSet<(&str, &str)>> {
-        let (mut held, mut files) = (HashSet::new(), HashMap::new());
-        for shard in &self.shards {
-            for tensor in &shard.header.tensors {
-                held.insert((&*tensor.name, &*shard.name));
-                if let Some(other) = files.insert(&*tensor.name, &*shard.name).filter(|_| index.is_none()) {
-                    return Err(Error::malformed("two files hold a tensor of this name")
-                        .file(&*shard.name)
-                        .tensor(&*tensor.name)
-                        .found(format!("another in {other:?}")));
-                }
+    /// Each tensor that a file holds, with the file.
+    fn held(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.shards
+            .iter()
+            .flat_map(|shard| shard.header.tensors.iter().map(move |tensor| (&*tensor.name, &*shard.name)))
+    }
+
+    /// The file of each tensor. Without an index, a name that two files have has no meaning.
+    fn unique(&self) -> Result<HashMap<&str, &str>> {
+        let mut files = HashMap::new();
+        for (tensor, file) in self.held() {
+            if let Some(other) = files.insert(tensor, file) {
+                return Err(Error::malformed("two files hold a tensor of this name")
+                    .file(file)
+                    .tensor(tensor)
+                    .found(format!("another in {other:?}")));
             }
         }
-        Ok(held)
+        Ok(files)
     }
 
     fn describe(
@@ -89,18 +93,18 @@ impl Set {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<()> {
-        let held = self.held(index)?;
         let mut metadata = self.metadata(index, catalog)?;
-        let read: HashSet<&str> = held
-            .iter()
-            .filter(|(tensor, file)| index.is_none_or(|index| index.reads(tensor, file)))
-            .map(|(tensor, _)| *tensor)
-            .collect();
-        let ties = tied::restore(&mut metadata, |name| read.contains(name));
-        if let Some(index) = index {
+        let ties = if let Some(index) = index {
+            let read = self.held().filter(|(tensor, file)| index.reads(tensor, file));
+            let read: HashSet<&str> = read.map(|(tensor, _)| tensor).collect();
+            let ties = tied::restore(&mut metadata, |name| read.contains(name));
             let tied = ties.values().flatten().map(String::as_str).collect();
-            index.check(&held, &tied, catalog, context)?;
-        }
+            index.check(&self.held().collect(), &tied, catalog, context)?;
+            ties
+        } else {
+            let unique = self.unique()?;
+            tied::restore(&mut metadata, |name| unique.contains_key(name))
+        };
         for (key, value) in &metadata {
             catalog.metadata_text(key, value)?;
         }
