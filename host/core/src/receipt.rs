@@ -206,10 +206,18 @@ pub struct ColumnRecord {
 pub struct RowsRecord {
     /// The file's name.
     pub name: String,
-    /// How many.
+    /// How many were sent to it.
     pub rows: u64,
+    /// How many of them the format could not hold, so that they are not in the file.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
     /// Each column's content digest; null for one that has none.
     pub columns: Vec<Option<String>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl RecordsRecord {

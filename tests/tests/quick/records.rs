@@ -500,6 +500,25 @@ fn a_second_reading_says_nothing_twice_and_forgets_nothing() {
     }
 }
 
+/// Samples without a member are counted by file, also where two of them have one key.
+#[test]
+fn rows_that_a_writer_loses_are_not_missing() {
+    let ferry = Ferry::new();
+    ferry.write("in/0.csv", "key,txt\na,\nb,\nc,x\n");
+    ferry.write("in/1.csv", "key,txt\na,\nb,y\nc,\n");
+    let output = ferry.at("out.tar");
+    let input = ferry.at("in");
+    ferry.convert(&input, &output, &["-o", "key=key", "--verify", "--receipt"]);
+    assert_eq!(ferry.rows(&output).len(), 2);
+    let said = ferry.run(["verify", output.to_str().unwrap()]).expect(0);
+    assert!(said.stdout.contains("4 of its 6 records were lost"), "{}", said.stdout);
+    let receipt = ferry.at("out.tar.ferry.json");
+    let text = std::fs::read_to_string(&receipt).unwrap();
+    assert_eq!(text.matches("\"lost\": 4").count(), 1, "{text}");
+    std::fs::write(&receipt, text.replace("\"lost\": 4", "\"lost\": 3")).unwrap();
+    ferry.run(["verify", output.to_str().unwrap()]).expect(4);
+}
+
 #[test]
 fn what_is_wrong_with_a_late_record_names_it() {
     let ferry = Ferry::new();

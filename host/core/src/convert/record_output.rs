@@ -29,9 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{Array, BooleanArray, RecordBatch};
 use tensorferry_sdk::records::{RecordPlan, RecordWriter};
-use tensorferry_sdk::{
-    Context, Entry, Error, ErrorKind, Loss, LossKind, Purpose, Result, Role, Severity, Side, arrow_schema,
-};
+use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, Purpose, Result, Role, Side, arrow_schema};
 
 /// Converts records: plans their output and writes it into a stage. `bytes`: how long the input is.
 ///
@@ -93,6 +91,8 @@ struct RecordOutput<'a> {
     _writer: Box<dyn RecordWriter>,
     /// The digests of what is written, where there is to be a receipt.
     hasher: Option<RowHasher>,
+    /// How many rows of each file its writer reported as lost.
+    lost_rows: Vec<u64>,
 }
 
 impl<'a> RecordOutput<'a> {
@@ -135,6 +135,7 @@ impl<'a> RecordOutput<'a> {
             planned_losses,
             _writer: writer,
             hasher,
+            lost_rows: Vec::new(),
         })
     }
 
@@ -200,7 +201,7 @@ impl<'a> RecordOutput<'a> {
             Err(error) => return Err(error),
         };
         if sent.rows != found.rows {
-            if found.rows + lost_rows(schema, losses) != sent.rows {
+            if found.rows + self.lost_rows.iter().sum::<u64>() != sent.rows {
                 let error = Error::verification("what was written has another number of records");
                 return Err(error.expected(sent.rows).found(found.rows));
             }
@@ -346,6 +347,7 @@ impl PlannedOutput for RecordOutput<'_> {
             rows.check_any()?;
         }
         self.context.request.losses.check(&report.losses)?;
+        self.lost_rows = written.lost_rows;
         let lens = written.files.iter().map(|file| file.bytes).chain(written.sealed).collect();
         self.names = written.files.into_iter().map(|file| file.name).collect();
         Ok(lens)
@@ -392,22 +394,13 @@ impl PlannedOutput for RecordOutput<'_> {
             source: self.input.source,
             additional: &self.reading.additional_inputs(),
             files: &self.names,
+            lost_rows: &self.lost_rows,
             sealed: self.plan.sealed(),
             schema: &self.schema,
             hasher: self.hasher.as_ref(),
         };
         draft_records(self.context, &written, stage, report)
     }
-}
-
-/// How many rows the losses of a writer say are not in the output: those that name none of the columns.
-fn lost_rows(schema: &Schema, losses: &[Loss]) -> u64 {
-    let is_row = |loss: &&Loss| {
-        loss.kind == LossKind::Record
-            && loss.severity == Severity::Lost
-            && schema.field_with_name(&loss.what).is_err()
-    };
-    losses.iter().filter(is_row).count() as u64
 }
 
 /// The rows of a batch in which a column is not null.

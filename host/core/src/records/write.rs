@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, Roll, WrittenFile};
-use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, arrow_array};
+use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, Severity, arrow_array};
 
 /// From so many bytes on, what there is of a piece is written: it is still in the cache then, and the file is
 /// asked for seldom enough.
@@ -39,6 +39,8 @@ pub struct RecordsWritten {
     pub sealed: Vec<u64>,
     /// What values lost.
     pub losses: Vec<Loss>,
+    /// How many of its rows each file lacks, by the writer's losses.
+    pub lost_rows: Vec<u64>,
 }
 
 /// Writes all of a flow. `rows`: how many there are, where that is known: files that are named in advance then get runs
@@ -105,10 +107,11 @@ pub(crate) fn write(
     }
     let records = read?;
     let files = output.finish_all()?;
+    let lost_rows = std::mem::take(&mut output.state().lost_rows);
     let sealed = seal(plan, &files, stage, session)?;
     let state = output.state.into_inner().unwrap_or_else(PoisonError::into_inner);
     let losses = state.losses.into_values().map(merged).collect();
-    Ok(RecordsWritten { records, files, sealed, losses })
+    Ok(RecordsWritten { records, files, sealed, losses, lost_rows })
 }
 
 /// Writes the files over all others; gives their lengths.
@@ -223,6 +226,8 @@ struct WriterState {
     files: Vec<FileState>,
     /// The first of each kind in each column, and how many pieces spoke of it.
     losses: BTreeMap<(LossKind, String), (u64, Loss)>,
+    /// Of each file.
+    lost_rows: Vec<u64>,
     error: Option<Error>,
     is_stopped: bool,
 }
@@ -498,6 +503,9 @@ impl<'a> PieceWriter<'a> {
         of.end += len;
         of.pieces.push(PlacedPiece { offset, len, rows, note });
         let begin = of.file.clone().map(|file| Begin { path: of.path.clone(), file, offset });
+        let lost_rows = losses.iter().filter(|loss| is_of_row(loss, &batches)).count() as u64;
+        state.lost_rows.resize(state.files.len(), 0);
+        state.lost_rows[file] += lost_rows;
         for loss in losses {
             state.losses.entry((loss.kind, loss.what.clone())).or_insert((0, loss)).0 += 1;
         }
@@ -524,6 +532,12 @@ impl EncodedPiece {
         let parts = (u128::from(self.len) * 4).div_ceil(u128::from(most)).clamp(2, u128::from(rows.max(2)));
         usize::try_from(u128::from(rows).div_ceil(parts)).unwrap_or(usize::MAX)
     }
+}
+
+/// Whether a writer's loss is a row that is not in the output: one that names none of the columns.
+fn is_of_row(loss: &Loss, batches: &[RecordBatch]) -> bool {
+    let is_column = |batch: &RecordBatch| batch.schema_ref().column_with_name(&loss.what).is_some();
+    loss.kind == LossKind::Record && loss.severity == Severity::Lost && !batches.iter().any(is_column)
 }
 
 fn rows_of(batches: &[RecordBatch]) -> u64 {

@@ -52,7 +52,8 @@ impl Encoder {
                     losses.push(Loss::new(LossKind::Record, name, why));
                     continue;
                 }
-                let why = format!("{} is written as JSON, which is read as bytes", type_text(kind));
+                let form = if kind.is_nested() { "JSON" } else { "text" };
+                let why = format!("{} is written as {form}, which is read as bytes", type_text(kind));
                 losses.push(Loss::new(LossKind::Attribute, name, why).severity(Severity::Changed));
                 if json::has_fractions(kind) {
                     let loss = Loss::new(LossKind::Attribute, name, json::FRACTIONS);
@@ -133,6 +134,12 @@ impl Encoder {
                     }
                     value.clear();
                     match texts {
+                        // A member that is one value is a text as it is, as those of other columns are.
+                        Some(texts) if !column.data_type().is_nested() => {
+                            let text = &texts[row];
+                            let inner = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\""));
+                            value.extend_from_slice(inner.unwrap_or(text));
+                        }
                         Some(texts) => value.extend_from_slice(&texts[row]),
                         None => {
                             text(column.as_ref(), row, &mut value).map_err(|error| error.column(*member))?;

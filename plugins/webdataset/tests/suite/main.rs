@@ -9,8 +9,8 @@ use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::Int8Type;
 use tensorferry_sdk::arrow_array::{
-    Array, ArrayRef, BinaryArray, DictionaryArray, FixedSizeBinaryArray, Int64Array, NullArray, RecordBatch,
-    StringArray,
+    Array, ArrayRef, BinaryArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
+    Int64Array, NullArray, RecordBatch, StringArray, TimestampSecondArray,
 };
 use tensorferry_sdk::conformance::{Preset, Sample, check};
 use tensorferry_sdk::memory::pairs;
@@ -125,6 +125,24 @@ fn fixed_size_bytes_are_bytes_and_a_column_of_nulls_has_no_members() {
     assert!(batches[0].column_by_name("none").is_none());
     let found = batches[0].column_by_name("bin").unwrap().as_binary::<i32>();
     assert_eq!(found, &BinaryArray::from_vec(vec![b"\0\xff", b"ab"]));
+}
+
+#[test]
+fn dates_and_decimals_are_texts_without_quotes() {
+    let decimals = Decimal128Array::from(vec![150]).with_precision_and_scale(5, 2).unwrap();
+    let columns: [(&str, ArrayRef); 4] = [
+        ("__key__", Arc::new(StringArray::from(vec!["a"]))),
+        ("day", Arc::new(Date32Array::from(vec![-1]))),
+        ("price", Arc::new(decimals)),
+        ("at", Arc::new(TimestampSecondArray::from(vec![0]).with_timezone("UTC"))),
+    ];
+    let (bytes, losses) = written("a.tar", &[RecordBatch::try_from_iter(columns).unwrap()], &[]).unwrap();
+    assert!(losses.iter().any(|loss| loss.what == "day" && loss.why.contains("text")), "{losses:?}");
+    let (batches, _) = read(MemorySource::file("a.tar", bytes), &[]).unwrap();
+    let found = |name: &str| batches[0].column_by_name(name).unwrap().as_binary::<i32>().value(0).to_vec();
+    assert_eq!(found("day"), b"1969-12-31");
+    assert_eq!(found("price"), b"1.50");
+    assert_eq!(found("at"), b"1970-01-01T00:00:00Z");
 }
 
 /// A header of a tar with these bytes for a name.

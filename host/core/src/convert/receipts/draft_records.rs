@@ -26,6 +26,8 @@ pub(crate) struct WrittenRecords<'a> {
     pub(crate) additional: &'a [Arc<FileSource>],
     /// The output's files of rows.
     pub(crate) files: &'a [String],
+    /// How many rows each of them lacks, by the writer's losses.
+    pub(crate) lost_rows: &'a [u64],
     /// Those over them.
     pub(crate) sealed: &'a [String],
     /// The columns that were written.
@@ -71,9 +73,11 @@ fn records(
         let place = hasher.columns().iter().position(|column| column.name == *field.name())?;
         (!is_lost(field.name())).then(|| of.columns[place])
     };
-    let of_file = |(name, of): (&String, &FileRows)| RowsRecord {
+    let lost_rows = written.lost_rows.iter().copied().chain(std::iter::repeat(0));
+    let of_file = |((name, of), lost): ((&String, &FileRows), u64)| RowsRecord {
         name: name.clone(),
         rows: of.rows,
+        lost,
         columns: schema.fields().iter().map(|field| Some(hex(&digest(of, field)?))).collect(),
     };
     let digests = found.iter().map(|of| {
@@ -86,7 +90,7 @@ fn records(
         rows: found.iter().map(|of| of.rows).sum(),
         content: hex(&rows_digest(digests)),
         columns: schema.fields().iter().map(column).collect(),
-        files: files.iter().zip(&found).map(of_file).collect(),
+        files: files.iter().zip(&found).zip(lost_rows).map(of_file).collect(),
     }
 }
 

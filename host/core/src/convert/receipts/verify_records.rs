@@ -13,7 +13,7 @@ use crate::records::flow::{SplitRows, Wanted, read};
 use crate::records::rows::{self, Rows};
 use crate::tensors::stored::hex;
 use arrow_schema::Schema;
-use tensorferry_sdk::{Error, LossKind, Purpose, Result, Severity, arrow_schema};
+use tensorferry_sdk::{Error, LossKind, Purpose, Result, arrow_schema};
 
 impl Checked {
     /// Reads the records back, file by file, and compares them. What they lost when they were written is not compared.
@@ -57,25 +57,14 @@ impl Checked {
             }
             hashed.push(compared.ok());
         }
-        // Rows that the writer reported as lost, in whichever file they would be.
-        let is_column = |name: &str| records.columns.iter().any(|column| column.name == name);
-        let is_lost_row = |loss: &&LossRecord<'_>| {
-            loss.kind == LossKind::Record.word()
-                && loss.severity == Severity::Lost.word()
-                && !is_column(&loss.what)
-        };
-        let mut lost = losses.iter().filter(is_lost_row).count() as u64;
         for file in &records.files {
             let found = hash(&rows, file, hashed.iter().flatten().cloned().collect(), session)?;
             let problem = |subject, name: &str, what| Problem::new(subject, name, what);
-            if found.0 < file.rows && file.rows - found.0 <= lost {
-                lost -= file.rows - found.0;
+            if file.lost > 0 && found.0.checked_add(file.lost) == Some(file.rows) {
                 self.rows += found.0;
                 self.left_out.push(format!(
                     "file {:?}: {} of its {} records were lost when it was written: its columns are not compared",
-                    file.name,
-                    file.rows - found.0,
-                    file.rows
+                    file.name, file.lost, file.rows
                 ));
                 continue;
             }
