@@ -1,5 +1,6 @@
 """The formats of records: which libraries write them, and which reads them."""
 
+import base64
 import csv
 import gzip
 import io
@@ -8,7 +9,7 @@ import random
 import re
 import tarfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -43,6 +44,12 @@ def read_parquet(path) -> list[Column]:
     if table is None:
         raise ValueError("pyarrow does not read it")
     found = columns_of(table)
+    stored = (file.metadata.metadata or {}).get(b"ARROW:schema")
+    if stored and any(kind.physical_type == "INT96" and "." in kind.path for kind in kinds):
+        # pyarrow gives INT96 its zone back in columns, and not within lists and structs.
+        schema = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(stored)))
+        for column, field in zip(found, schema):
+            column.cells = [_zoned(cell, field.type) for cell in column.cells]
     leaves = {kind.path: kind for kind in kinds if "." not in kind.path}
     for column in found:
         kind = leaves.get(column.name)
@@ -61,6 +68,18 @@ def read_parquet(path) -> list[Column]:
 def _interval(data):
     months, days, millis = np.frombuffer(data, "<u4").tolist()
     return Interval(months, days, millis * 10**6)
+
+
+def _zoned(cell, kind):
+    if isinstance(cell, Timestamp) and pa.types.is_timestamp(kind):
+        return replace(cell, zone=kind.tz)
+    if isinstance(cell, list):
+        return [_zoned(item, kind.value_type) for item in cell]
+    if isinstance(cell, dict):
+        return {name: _zoned(item, kind.field(name).type) for name, item in cell.items()}
+    if isinstance(cell, Map):
+        return Map(tuple((_zoned(key, kind.key_type), _zoned(item, kind.item_type)) for key, item in cell.entries))
+    return cell
 
 
 def _is_near(table):

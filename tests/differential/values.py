@@ -212,6 +212,10 @@ def instant_of(text):
     return ns, offset is not None
 
 
+def is_clock(text):
+    return _CLOCK.fullmatch(text) is not None
+
+
 def _duration(text):
     if words := re.findall(r"(-?\d+(?:\.\d+)?) (year|mon|day|hour|min|sec)s?", text):
         units = {unit: Decimal(number) for number, unit in words}
