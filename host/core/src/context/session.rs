@@ -5,6 +5,7 @@ use crate::context::folder_names::FolderNames;
 use crate::context::process_pool::ProcessPool;
 use crate::context::remote::Remote;
 use crate::context::windows::size;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,6 +24,8 @@ pub struct Session {
     pub rate: Option<u64>,
     /// What opens inputs that are URLs; none, where all inputs are paths.
     pub remote: Option<Arc<dyn Remote>>,
+    /// Which links of an input's folder are followed.
+    pub links: LinkRules,
     started: Instant,
     cancelled: Arc<AtomicBool>,
     notes: Mutex<Vec<String>>,
@@ -43,6 +46,15 @@ pub struct Session {
     reads: Arc<Amount>,
 }
 
+/// What the user said of links.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LinkRules {
+    /// `--follow-links`: weights and records may be elsewhere.
+    pub follow: bool,
+    /// The folder that an input was found below, which its links may lead into. The input itself was not named then.
+    pub root: Option<PathBuf>,
+}
+
 /// How many bytes of how many.
 #[derive(Debug, Default)]
 struct Amount {
@@ -60,6 +72,7 @@ impl Session {
             memory,
             rate: None,
             remote: None,
+            links: LinkRules::default(),
             started: Instant::now(),
             cancelled: Arc::default(),
             notes: Mutex::default(),
@@ -81,6 +94,7 @@ impl Session {
             limits: self.limits.clone(),
             rate: self.rate,
             remote: self.remote.clone(),
+            links: self.links.clone(),
             pool: self.pool.clone(),
             ..Self::new(self.threads, self.memory)
         }
@@ -107,11 +121,12 @@ impl Session {
         let pool = if threads == self.threads { self.pool.clone() } else { Arc::default() };
         let (limits, cancelled) = (within(self.limits.clone(), memory), self.cancelled.clone());
         let (folders, checks, call) = (self.folders.clone(), self.checks.clone(), self.call.clone());
-        let (reads, remote) = (self.reads.clone(), self.remote.clone());
+        let (reads, remote, links) = (self.reads.clone(), self.remote.clone(), self.links.clone());
         Self {
             limits,
             rate,
             remote,
+            links,
             cancelled,
             pool,
             folders,
@@ -130,6 +145,7 @@ impl Session {
         Self {
             limits: within(self.limits.clone(), memory),
             remote: self.remote.clone(),
+            links: self.links.clone(),
             cancelled: self.cancelled.clone(),
             pool: self.pool.clone(),
             checks: self.checks.clone(),

@@ -160,6 +160,11 @@ impl<'a> ConversionContext<'a> {
         self.source.below("")
     }
 
+    /// The same folder for the files that go along: none is taken from where a link leads.
+    pub(crate) fn carried_folder(&self) -> FileSource {
+        self.source.below("").of_companions()
+    }
+
     /// What an input of this format is read for.
     pub(crate) fn purpose(&self, format: &RegisteredFormat) -> Purpose {
         purpose(&format.description, &self.target.format.description)

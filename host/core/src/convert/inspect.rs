@@ -77,6 +77,7 @@ pub fn inspect_found(found: &FoundInput<'_>, look: Look<'_>, session: &Session) 
     if !holds_records(&format.description) {
         let is_read = |name: &str| input.source.is_open(name);
         losses.extend_from_slice(context.take_account(source, &format.description, &is_read)?);
+        losses.extend(context.unfollowed(&input.source));
     }
     let of_reader = steps::of_format(input.catalog.steps())?;
     if !of_reader.is_empty() {
@@ -97,10 +98,12 @@ pub fn inspect_below(
     registry: &Registry,
     session: &Session,
 ) -> Result<Vec<(String, Inspected)>> {
-    let folders = models::folders(&FileSource::open(root, session)?, registry, session)?.into_iter();
-    folders
-        .map(|folder| Ok((folder.clone(), inspect(&root.join(folder), look, registry, session)?)))
-        .collect()
+    let root = FileSource::open(root, session)?;
+    let looked_at = |folder: String| {
+        let found = record_files::find_from(root.below(&folder), look.choice(), registry, session)?;
+        Ok((folder, inspect_found(&found, look, session)?))
+    };
+    models::folders(&root, registry, session)?.into_iter().map(looked_at).collect()
 }
 
 #[cfg(feature = "records")]

@@ -9,10 +9,10 @@ use crate::formats::probe::is_beside;
 use crate::publish::output_bytes::FileShape;
 use crate::publish::staging::Staging;
 use crate::read::account::{
-    Account, DataNames, EntryClass, ReadFiles, is_export as is_export_file, is_export_folder,
+    unreadable, Account, DataNames, EntryClass, ReadFiles, is_export as is_export_file, is_export_folder,
     is_vendor_folder,
 };
-use crate::read::folder::{EntryKind, FolderEntry};
+use crate::read::folder::{EntryKind, FolderEntry, LEADS_OUT, is_repository};
 use crate::read::identity::FileIdentity;
 use crate::read::key_words::names_training_state;
 use crate::read::model::InputModel;
@@ -25,7 +25,7 @@ use crate::steps::model_config::OF_QUANTIZATION;
 use crate::write::config_dtype::{self, Edit};
 use crate::write::config_quantization;
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, LossKind, Result, Severity, Source, Target};
 
 /// The files that go along, and those that do not.
@@ -52,7 +52,7 @@ pub(crate) fn find(
     models: &[&InputModel<'_>],
     is_output: &dyn Fn(&str) -> bool,
 ) -> Result<Sidecars> {
-    let (input, target) = (&context.input_folder(), &context.target);
+    let (input, carried, target) = (&context.input_folder(), context.carried_folder(), &context.target);
     let mut sidecars = Sidecars::default();
     sidecars.add_made(models, &target.target, is_output);
     let is_folder = |source: &FileSource| *source.entry() == Entry::Folder && !source.is_listed();
@@ -60,12 +60,11 @@ pub(crate) fn find(
         if let [model] = models {
             sidecars.take_account(context, model)?;
         }
-        sidecars.names = beside(input, models, &context.request.input.carry)?;
+        sidecars.add_beside(&carried, models, &context.request.input.carry)?;
         sidecars.names.retain(|name| !sidecars.made.contains_key(name));
         return Ok(sidecars);
     }
     let (weights, names) = (Weights::of(context.registry)?, DataNames::of(context.registry)?);
-    let home = home(input.folder());
     let mut account = Account::of_models(models.len() as u64);
     let mut open = vec![String::new()];
     let mut read_around: HashMap<String, ReadFiles> = HashMap::new();
@@ -87,8 +86,8 @@ pub(crate) fn find(
         let around = folder.rsplit_once('/').map_or("", |(around, _)| around);
         let of_vendor = read_around.get(around).filter(|_| is_vendor_folder(&folder));
         for entry in &entries {
-            let FolderEntry { name, kind, is_link, .. } = entry;
-            let (name, kind, is_link, file) = (name.clone(), *kind, *is_link, file_of(name));
+            let FolderEntry { name, kind, .. } = entry;
+            let (name, kind, file) = (name.clone(), *kind, file_of(name));
             let is_weights = match of_folder {
                 Some(_) => weights.is_match_beside(file, &read),
                 None => weights.is_match(file),
@@ -139,8 +138,6 @@ pub(crate) fn find(
                 }
                 continue;
             }
-            let is_outside =
-                || !std::fs::canonicalize(input.path(&name)).is_ok_and(|at| at.starts_with(&home));
             let is_beside = of_folder
                 .is_some_and(|model| !weights.is_of(file, &model.input.format.description))
                 && target.target == Target::Folder
@@ -154,14 +151,12 @@ pub(crate) fn find(
                     .leave_out(&name, "these are weights too, and were not read: convert them on their own");
                 continue;
             }
-            if let Some(why) = not_readable(input, &name).filter(|_| !is_link || !is_outside()) {
+            if let Some(why) = not_carried(&carried, entry) {
                 account.leave_out(&name, why);
                 continue;
             }
             account.add(EntryClass::Companion, &name);
-            let lost = if is_link && is_outside() {
-                Loss::new(LossKind::Sidecar, &name, "a link that leads out of the folder is not followed")
-            } else if is_beside {
+            let lost = if is_beside {
                 sidecars.names.push(name);
                 continue;
             } else if target.target != Target::Folder {
@@ -196,12 +191,15 @@ fn is_lasting(error: &Error) -> bool {
     error.kind() == ErrorKind::Io
 }
 
-/// Why a file of this machine cannot be opened, if that is so.
-fn not_readable(input: &FileSource, name: &str) -> Option<String> {
-    if !input.is_local() {
+/// Why a file of this machine is not carried, if that is so. It may be a link that is followed among weights only.
+fn not_carried(carried: &FileSource, entry: &FolderEntry) -> Option<String> {
+    if !carried.is_local() {
         return None;
     }
-    let error = rustix::fs::access(input.path(name), rustix::fs::Access::READ_OK).err()?;
+    if entry.is_link && !carried.contains(&entry.name).unwrap_or(false) {
+        return Some(format!("the entry {LEADS_OUT}"));
+    }
+    let error = rustix::fs::access(carried.path(&entry.name), rustix::fs::Access::READ_OK).err()?;
     Some(format!("it cannot be opened: {}", std::io::Error::from(error)))
 }
 
@@ -254,39 +252,30 @@ fn file_of(name: &str) -> &str {
 /// What a repository in huggingface_hub's cache has beside its snapshots: the files that these link to, and their names.
 const OF_CACHE: [&str; 2] = ["blobs", "refs"];
 
-/// Whether a folder is a repository in huggingface_hub's cache.
-fn is_repository(folder: &Path) -> bool {
-    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    ["models--", "datasets--", "spaces--"].iter().any(|start| name.starts_with(start))
-}
-
-/// The folder in which links of a model's folder may end: it, or the repository that it is a snapshot of in
-/// huggingface_hub's cache, whose files are links (`models--ORG--NAME/snapshots/REVISION/NAME` to `blobs/`).
-fn home(input: &Path) -> PathBuf {
-    let Ok(folder) = std::fs::canonicalize(input) else { return input.to_owned() };
-    let snapshots = folder.ancestors().find(|path| path.file_name().is_some_and(|name| name == "snapshots"));
-    let repository = snapshots.and_then(Path::parent).filter(|path| is_repository(path));
-    repository.map_or(folder.clone(), Path::to_owned)
-}
-
-/// The files of a folder that match a pattern and were not read.
-fn beside(folder: &FileSource, models: &[&InputModel<'_>], carry: &[String]) -> Result<Vec<String>> {
-    if carry.is_empty() {
-        return Ok(Vec::new());
-    }
-    let wanted = globs(carry)?;
-    let mut names: Vec<String> = folder
-        .entries("")?
-        .into_iter()
-        .filter(|entry| wanted.is_match(&entry.name) && entry.kind == EntryKind::File)
-        .map(|entry| entry.name)
-        .filter(|name| !models.iter().any(|model| model.has_read(name)))
-        .collect();
-    names.sort();
-    Ok(names)
-}
-
 impl Sidecars {
+    /// Adds the files of a folder that match a pattern and were not read.
+    fn add_beside(&mut self, folder: &FileSource, models: &[&InputModel<'_>], carry: &[String]) -> Result<()> {
+        if carry.is_empty() {
+            return Ok(());
+        }
+        let wanted = globs(carry)?;
+        let is_wanted = |entry: &FolderEntry| {
+            wanted.is_match(&entry.name) && !models.iter().any(|model| model.has_read(&entry.name))
+        };
+        for entry in folder.entries("")?.into_iter().filter(is_wanted) {
+            match entry.kind {
+                EntryKind::File => self.names.push(entry.name),
+                EntryKind::Folder => {}
+                _ => {
+                    let why = unreadable(folder, &entry).unwrap_or_default();
+                    self.losses.push(Loss::new(LossKind::Input, entry.name, format!("the entry {why}")));
+                }
+            }
+        }
+        self.names.sort();
+        Ok(())
+    }
+
     /// Takes the account of a model that is not a folder: of files that a glob matches, or that begin alike.
     fn take_account(&mut self, context: &ConversionContext<'_>, model: &InputModel<'_>) -> Result<()> {
         let is_read = |name: &str| model.has_read(name);

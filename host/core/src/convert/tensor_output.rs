@@ -36,7 +36,7 @@ impl<'a> TensorOutput<'a> {
         let is_output = |name: &str| models.iter().any(|model| model.has_file(name));
         let mut sidecars = sidecars::find(context, &inputs, &is_output)?;
         for model in &models {
-            sidecars.follow_casts(&context.input_folder(), model.model, model.selected)?;
+            sidecars.follow_casts(&context.carried_folder(), model.model, model.selected)?;
         }
         Ok(Self { context, models, sidecars })
     }
@@ -47,7 +47,13 @@ impl<'a> TensorOutput<'a> {
     /// Unsupported, for a loss that is not allowed.
     pub(crate) fn report(&self) -> Result<Report> {
         let lost = self.models.iter().flat_map(PlannedModel::losses);
-        let lost = lost.chain(self.sidecars.losses().iter().cloned()).collect();
+        let told = self.sidecars.losses();
+        let unfollowed = self.models.iter().flat_map(|planned| {
+            let losses = planned.model.context.unfollowed(&planned.model.input.source);
+            losses.into_iter().map(|loss| planned.model.place(&loss))
+        });
+        let unfollowed = unfollowed.filter(|loss| told.iter().all(|other| other.what != loss.what));
+        let lost = lost.chain(told.iter().cloned()).chain(unfollowed).collect();
         let mut report = Report::new(self.context.request, &self.context.target, lost);
         report.tensors = self.models.iter().map(PlannedModel::tensors).sum();
         report.notes.extend(self.models.iter().flat_map(|model| model.selected.notes.iter().cloned()));
@@ -114,7 +120,7 @@ impl<'a> TensorOutput<'a> {
         let mut inputs: Vec<_> = models.iter().flat_map(|model| model.model.files()).collect();
         drop(models);
         context.target.format.check_faults()?;
-        inputs.extend(sidecars.files(&context.input_folder())?);
+        inputs.extend(sidecars.files(&context.carried_folder())?);
         Ok(inputs)
     }
 
@@ -156,7 +162,7 @@ impl PlannedOutput for TensorOutput<'_> {
         for model in &mut self.models {
             lens.extend(model.write(self.context, stage, report)?);
         }
-        lens.extend(self.sidecars.copy(&self.context.input_folder(), stage, self.context.session)?);
+        lens.extend(self.sidecars.copy(&self.context.carried_folder(), stage, self.context.session)?);
         Ok(lens)
     }
 

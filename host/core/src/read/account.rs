@@ -22,7 +22,7 @@ pub(crate) use superseded::{ReadFiles, is_export, is_export_folder, is_vendor_fo
 use crate::context::session::Session;
 use crate::formats::probe::probe;
 use crate::formats::registry::Registry;
-use crate::read::folder::{EntryKind, FolderEntry};
+use crate::read::folder::{ADVICE, EntryKind, FolderEntry, LEADS_OUT};
 use crate::read::own_files::is_own;
 use crate::read::pattern::FilePattern;
 use crate::read::source::FileSource;
@@ -194,7 +194,8 @@ impl Account {
         };
         let Some((name, why)) = &self.unreadable else { return Ok(()) };
         let error = Error::malformed(format!("this entry of the input {why}")).file(name);
-        Err(error.expected(format!("a file that can be read, {advice}")))
+        let expected = if why == LEADS_OUT { ADVICE } else { "a file that can be read" };
+        Err(error.expected(format!("{expected}, {advice}")))
     }
 
     /// The account as documents have it.
@@ -440,10 +441,11 @@ fn base(name: &str) -> &str {
 }
 
 /// Why an entry cannot be looked at, if that is so.
-fn unreadable(folder: &FileSource, entry: &FolderEntry) -> Option<String> {
+pub(crate) fn unreadable(folder: &FileSource, entry: &FolderEntry) -> Option<String> {
     match entry.kind {
         EntryKind::Unnameable => return Some("has a name that is not UTF-8".to_owned()),
         EntryKind::File | EntryKind::Folder => return None,
+        EntryKind::Outside => return Some(LEADS_OUT.to_owned()),
         EntryKind::Other => {}
     }
     Some(match std::fs::metadata(folder.path(&entry.name)) {

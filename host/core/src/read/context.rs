@@ -2,14 +2,16 @@
 
 use crate::context::session::Session;
 use crate::formats::registry::holds_records;
-use crate::read::account::{Account, InputScope};
+use crate::read::account::{Account, EntryClass, InputScope};
 #[cfg(feature = "records")]
 use crate::read::cancellable::CancellableSource;
+use crate::read::folder::LEADS_OUT;
 use crate::read::identity::FileIdentity;
 use crate::read::source::FileSource;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use tensorferry_sdk::{Capabilities, Context, Description, Level, Limits, Loss, Purpose, Result, Source};
+use tensorferry_sdk::{Capabilities, Context, Description, Level, Limits, Loss, LossKind, Purpose, Result, Source};
 
 /// The context in which plugins read one input: what it is read for, and the session's limits.
 pub struct ReadContext<'a> {
@@ -81,6 +83,21 @@ impl<'a> ReadContext<'a> {
         let account = scope.account(source, &format.id, holds_records(format), is_read)?;
         account.check(self.allows_unreadable)?;
         Ok(self.account.get_or_init(|| account).losses())
+    }
+
+    /// The files of an input, and of the others that plugins have opened, that were asked for and not read, since links in
+    /// their places lead elsewhere; but for those in the account.
+    pub(crate) fn unfollowed(&self, source: &FileSource) -> Vec<Loss> {
+        let told = |name: &String| self.account().is_some_and(|it| it.sample(EntryClass::LeftOut).contains(name));
+        let own = source.unfollowed().into_iter().filter(|name| !told(name));
+        let mut names: BTreeSet<String> = own.collect();
+        for other in self.additional_inputs() {
+            let is_same = other.folder() == source.folder();
+            let of_other = other.unfollowed().into_iter().filter(|name| !is_same || !told(name));
+            names.extend(of_other.map(|name| if is_same { name } else { other.path(&name).display().to_string() }));
+        }
+        let loss = |name| Loss::new(LossKind::Input, name, format!("the entry {LEADS_OUT}"));
+        names.into_iter().map(loss).collect()
     }
 
     /// Keeps an account that was taken while companions were looked for.
@@ -242,7 +259,7 @@ impl Context for ReadContext<'_> {
         if let Some((_, source)) = inputs.iter().find(|(known, _)| known == path) {
             return Ok(source.clone());
         }
-        let source = Arc::new(FileSource::open(Path::new(path), self.session)?);
+        let source = Arc::new(FileSource::open(Path::new(path), self.session)?.of_companions());
         inputs.push((path.to_owned(), source.clone()));
         Ok(source)
     }
@@ -255,7 +272,7 @@ impl Context for ReadContext<'_> {
         if let Some((_, source)) = inputs.iter().find(|(known, _)| *known == key) {
             return Ok(Some(source.clone()));
         }
-        let source = Arc::new(folder.afresh());
+        let source = Arc::new(folder.of_companions());
         inputs.push((key, source.clone()));
         Ok(Some(source))
     }

@@ -1,15 +1,18 @@
 //! The folder that an input's files lie in: one of this machine, or of a place beyond a network.
 
 mod file_url;
+mod links;
 mod remote_tree;
 
 pub use file_url::local_path;
+pub(crate) use links::{ADVICE, LEADS_OUT, is_companion, is_repository, leads_out};
 
 use crate::context::regular_file;
 use crate::context::remote::{RemoteFile, RemotePlace};
-use crate::context::session::Session;
+use crate::context::session::{LinkRules, Session};
 use crate::context::stamp::Stamp;
 use crate::read::identity::FileIdentity;
+use links::{Links, Purpose};
 use remote_tree::RemoteTree;
 use std::fs::File;
 use std::io::ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
@@ -27,7 +30,7 @@ pub struct InputFolder {
 
 #[derive(Clone)]
 enum Place {
-    Local,
+    Local(Arc<Links>),
     Remote(Arc<RemoteTree>, String),
 }
 
@@ -53,6 +56,8 @@ pub enum EntryKind {
     Folder,
     /// A pipe, a device, a link that leads nowhere.
     Other,
+    /// A link that leads out of the folder, and is not followed.
+    Outside,
     /// Something whose name is not UTF-8; what stands for it is not its name.
     Unnameable,
 }
@@ -67,7 +72,40 @@ impl InputFolder {
     /// One of this machine.
     #[must_use]
     pub fn local(path: PathBuf) -> Self {
-        Self { path, place: Place::Local }
+        Self::with_rules(path, LinkRules::default())
+    }
+
+    /// One of this machine, with what the user said of links.
+    #[must_use]
+    pub fn with_rules(path: PathBuf, rules: LinkRules) -> Self {
+        Self { place: Place::Local(Arc::new(Links::of(path.clone(), rules))), path }
+    }
+
+    /// The same where the user named this file in it, which is followed wherever it leads.
+    #[must_use]
+    pub(super) fn naming(self, name: &str) -> Self {
+        let file = self.local_path(name);
+        self.map_links(|links| links.naming(file))
+    }
+
+    /// The same for files whose bytes go into an output as they are: none is taken from elsewhere.
+    #[must_use]
+    pub(super) fn of_companions(self) -> Self {
+        self.map_links(|links| links.with_purpose(Purpose::Companions))
+    }
+
+    /// The same for files that are only checked: links are followed.
+    #[must_use]
+    pub(super) fn for_checks(self) -> Self {
+        self.map_links(|links| links.with_purpose(Purpose::Check))
+    }
+
+    fn map_links(self, change: impl FnOnce(&Links) -> Links) -> Self {
+        let place = match self.place {
+            Place::Local(links) => Place::Local(Arc::new(change(&links))),
+            place @ Place::Remote(..) => place,
+        };
+        Self { place, ..self }
     }
 
     /// The folder at a path of this machine, or at a URL. Whether there is one is not looked at.
@@ -77,7 +115,10 @@ impl InputFolder {
     pub fn at(path: &Path, session: &Session) -> Result<Self> {
         let around = Self::around_url(path, session)?;
         Ok(around
-            .map_or_else(|| Self::local(local_path(path).into_owned()), |(folder, name)| folder.below(&name)))
+            .map_or_else(
+            || Self::with_rules(local_path(path).into_owned(), session.links.clone()),
+            |(folder, name)| folder.below(&name),
+        ))
     }
 
     /// The folder around what a URL leads to, and the name of that in it, empty for the top of a place; `None`, if this is no
@@ -101,7 +142,7 @@ impl InputFolder {
     pub fn below(&self, folder: &str) -> Self {
         match &self.place {
             _ if folder.is_empty() => self.clone(),
-            Place::Local => Self::local(self.path.join(folder)),
+            Place::Local(_) => Self { path: self.path.join(folder), place: self.place.clone() },
             Place::Remote(tree, above) => Self::remote(tree.clone(), joined(above, folder)),
         }
     }
@@ -115,14 +156,14 @@ impl InputFolder {
     /// Whether it is one of this machine, so that its path is one.
     #[must_use]
     pub fn is_local(&self) -> bool {
-        matches!(self.place, Place::Local)
+        matches!(self.place, Place::Local(_))
     }
 
     /// The path or URL of a name in it.
     #[must_use]
     pub fn path_of(&self, name: &str) -> PathBuf {
         match &self.place {
-            Place::Local => self.path.join(name),
+            Place::Local(_) => self.path.join(name),
             Place::Remote(tree, folder) => PathBuf::from(tree.url(&joined(folder, name))),
         }
     }
@@ -138,7 +179,8 @@ impl InputFolder {
     /// I/o, and what the place answers; that there is nothing is no error.
     pub fn kind(&self, name: &str) -> Result<Option<EntryKind>> {
         match &self.place {
-            Place::Local => match std::fs::metadata(self.local_path(name)) {
+            Place::Local(links) => match std::fs::metadata(self.local_path(name)) {
+                Ok(_) if !links.admit(&self.local_path(name)) => Ok(Some(EntryKind::Outside)),
                 Ok(found) => Ok(Some(kind_of(found.file_type()))),
                 Err(error) if matches!(error.kind(), NotFound | NotADirectory | InvalidFilename) => Ok(None),
                 Err(error) => Err(Error::from(error).file(name)),
@@ -154,7 +196,7 @@ impl InputFolder {
     #[must_use]
     pub fn len(&self, name: &str) -> u64 {
         match &self.place {
-            Place::Local => std::fs::metadata(self.local_path(name)).map_or(0, |found| found.len()),
+            Place::Local(_) => std::fs::metadata(self.local_path(name)).map_or(0, |found| found.len()),
             Place::Remote(tree, folder) => {
                 tree.look(&joined(folder, name)).ok().flatten().flatten().unwrap_or(0)
             }
@@ -167,7 +209,7 @@ impl InputFolder {
     /// I/o; a limit, of more than `most` entries.
     pub fn entries(&self, folder: &str, start: &str, most: u64) -> Result<Vec<FolderEntry>> {
         let mut entries = match &self.place {
-            Place::Local => self.local_entries(folder, start, most)?,
+            Place::Local(links) => self.local_entries(links, folder, start, most)?,
             Place::Remote(tree, above) => {
                 let all = tree.list(&joined(above, folder))?;
                 let of = all.iter().filter(|entry| entry.name.starts_with(start)).map(|entry| FolderEntry {
@@ -183,9 +225,16 @@ impl InputFolder {
         Ok(entries)
     }
 
-    fn local_entries(&self, folder: &str, start: &str, most: u64) -> Result<Vec<FolderEntry>> {
+    fn local_entries(
+        &self,
+        links: &Links,
+        folder: &str,
+        start: &str,
+        most: u64,
+    ) -> Result<Vec<FolderEntry>> {
         let path = self.path.join(folder);
         let failed = |e: std::io::Error| Error::from(e).file(path.display().to_string());
+        let is_outside = !folder.is_empty() && !links.admit(&path);
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(&path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -197,6 +246,8 @@ impl InputFolder {
             let file_type = entry.file_type().map_err(failed)?;
             let kind = if own.to_str().is_none() {
                 EntryKind::Unnameable
+            } else if is_outside || (file_type.is_symlink() && !links.admit(&entry.path())) {
+                EntryKind::Outside
             } else if file_type.is_symlink() {
                 std::fs::metadata(entry.path()).map_or(EntryKind::Other, |found| kind_of(found.file_type()))
             } else {
@@ -218,7 +269,7 @@ impl InputFolder {
     /// Opens a file to be read.
     pub(super) fn open(&self, name: &str) -> Result<Opened> {
         match &self.place {
-            Place::Local => {
+            Place::Local(links) => {
                 let path = self.local_path(name);
                 let file = regular_file::open(&path).map_err(|e| match e.kind() {
                     NotFound => Error::malformed("no such file").file(name),
@@ -226,6 +277,9 @@ impl InputFolder {
                     _ if is_loop(&e) => Error::malformed("a symbolic link that leads nowhere").file(name),
                     _ => Error::from(e).file(name),
                 })?;
+                if !links.admit_file(&path, &file) {
+                    return Err(leads_out(name));
+                }
                 let stamp = Stamp::of(&file.metadata().map_err(|e| Error::from(e).file(name))?);
                 Ok(Opened::Local { file, path, stamp })
             }

@@ -19,6 +19,7 @@ use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry, holds_records};
 use crate::read::account::InputScope;
 use crate::read::context::ReadContext;
+use crate::read::folder::{LEADS_OUT, leads_out};
 use crate::read::file_group::{FILES, files_alone};
 use crate::read::own_files::is_own;
 use crate::read::part::Part;
@@ -77,7 +78,20 @@ pub fn find<'r>(
     registry: &'r Registry,
     session: &Session,
 ) -> Result<FoundInput<'r>> {
-    let found = find_in(FileSource::open(path, session)?, choice, registry, session)?;
+    find_from(FileSource::open(path, session)?, choice, registry, session)
+}
+
+/// As [`find`], of a source that has been opened.
+///
+/// # Errors
+/// As of [`find`].
+pub fn find_from<'r>(
+    source: FileSource,
+    choice: InputChoice<'_>,
+    registry: &'r Registry,
+    session: &Session,
+) -> Result<FoundInput<'r>> {
+    let found = find_in(source, choice, registry, session)?;
     if !holds_records(&found.format.description)
         && let Some(sibling) = rank_folders::sibling(&found.source, session)?
     {
@@ -90,7 +104,7 @@ pub fn find<'r>(
     Ok(found)
 }
 
-/// As [`find`], of a source that has been opened.
+/// As [`find_from`], without a note on other ranks' parts.
 ///
 /// # Errors
 /// As of [`find`].
@@ -118,6 +132,7 @@ pub(crate) fn find_in<'r>(
                 // A file that is a link to nothing may be all that there is.
                 let unreadable = account.as_ref().and_then(|account| account.unreadable());
                 return Err(match unreadable {
+                    Some((name, why)) if why == LEADS_OUT => leads_out(name),
                     Some((name, why)) => error.found(format!("{name:?}, which {why}")),
                     None => error,
                 });

@@ -3,17 +3,19 @@
 
 use crate::context::regular_file;
 use crate::context::remote::RemoteFile;
-use crate::context::session::Session;
+use crate::context::session::{LinkRules, Session};
 use crate::context::stamp::Stamp;
 use crate::context::suggest::suggest;
 use crate::context::windows::size;
-use crate::read::folder::{EntryKind, FolderEntry, InputFolder, Opened, is_loop, local_path, shown};
+use crate::read::folder::{
+    EntryKind, FolderEntry, InputFolder, LEADS_OUT, Opened, is_companion, is_loop, leads_out, local_path, shown,
+};
 use crate::read::identity::FileIdentity;
 use crate::read::pattern::FilePattern;
 use crate::read::unfinished;
 use rustix::fs::Advice;
 use rustix::process::{Resource, getrlimit};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
@@ -42,6 +44,8 @@ pub struct FileSource {
     most_listed: u64,
     files: boxcar::Vec<SourceFile>,
     state: Mutex<OpenFiles>,
+    /// Names that were asked for and are links that lead out of the folder.
+    unfollowed: Mutex<BTreeSet<String>>,
     /// Bytes that were read since they were last asked for.
     read: AtomicU64,
 }
@@ -89,7 +93,7 @@ impl FileSource {
                 let found = folder.kind(&name)?;
                 Self::named(folder, name, found, input, &session.limits)
             }
-            None => Self::open_path(&local_path(input), &session.limits),
+            None => Self::open_local(&local_path(input), session.links.clone(), &session.limits),
         }
     }
 
@@ -98,9 +102,13 @@ impl FileSource {
     /// # Errors
     /// As of [`open`](Self::open).
     pub fn open_path(input: &Path, limits: &Limits) -> Result<Self> {
+        Self::open_local(input, LinkRules::default(), limits)
+    }
+
+    fn open_local(input: &Path, links: LinkRules, limits: &Limits) -> Result<Self> {
         let metadata = std::fs::metadata(input);
         if metadata.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
-            return Ok(Self::at(input.to_owned(), Entry::Folder, limits));
+            return Ok(Self::of(InputFolder::with_rules(input.to_owned(), links), Entry::Folder, limits));
         }
         let name = input.file_name().ok_or_else(|| nothing(input))?;
         let name =
@@ -120,7 +128,7 @@ impl FileSource {
             }
             Err(error) => return Err(Error::from(error).file(input.display().to_string())),
         };
-        Self::named(InputFolder::local(folder), name, found, input, limits)
+        Self::named(InputFolder::with_rules(folder, links), name, found, input, limits)
     }
 
     /// What a name in a folder means, at which this was found; `input` is what the user wrote.
@@ -133,7 +141,7 @@ impl FileSource {
     ) -> Result<Self> {
         match found {
             Some(EntryKind::Folder) => return Ok(Self::of(folder.below(&name), Entry::Folder, limits)),
-            Some(_) => return Ok(Self::of(folder, Entry::File(name), limits)),
+            Some(_) => return Ok(Self::of(folder.naming(&name), Entry::File(name), limits)),
             None => {}
         }
         let source = Self::of(folder, Entry::Prefix(name.clone()), limits);
@@ -187,6 +195,7 @@ impl FileSource {
             most_listed: limits.entries,
             files: boxcar::Vec::new(),
             state: Mutex::default(),
+            unfollowed: Mutex::default(),
             read: AtomicU64::new(0),
         }
     }
@@ -215,6 +224,40 @@ impl FileSource {
             most_listed: self.most_listed,
             ..Self::of(self.folder.below(folder), Entry::Folder, &Limits::default())
         }
+    }
+
+    /// The same files for what goes into an output as it is: none is taken from where a link leads.
+    #[must_use]
+    pub(crate) fn of_companions(&self) -> Self {
+        let (entry, only) = (self.entry.clone(), self.only.clone());
+        let of = Self::of(self.folder.clone().of_companions(), entry, &Limits::default());
+        Self { only, most_listed: self.most_listed, ..of }
+    }
+
+    /// The same files to be checked alone: links are followed.
+    #[must_use]
+    pub(crate) fn for_checks(&self) -> Self {
+        let (entry, only) = (self.entry.clone(), self.only.clone());
+        let of = Self::of(self.folder.clone().for_checks(), entry, &Limits::default());
+        Self { only, most_listed: self.most_listed, ..of }
+    }
+
+    /// The files that were asked for and not read, since links in their places lead out of the folder.
+    pub(crate) fn unfollowed(&self) -> Vec<String> {
+        self.unfollowed_names().iter().cloned().collect()
+    }
+
+    /// Checks that every part of the weights or records that was asked for is in the folder.
+    ///
+    /// # Errors
+    /// Returns an error that names the first that is not.
+    pub(crate) fn check_links(&self) -> Result<()> {
+        let names = self.unfollowed_names();
+        names.iter().find(|name| !is_companion(Path::new(name))).map_or(Ok(()), |name| Err(leads_out(name)))
+    }
+
+    fn unfollowed_names(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.unfollowed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether its files were listed one by one.
@@ -370,8 +413,8 @@ impl FileSource {
         Ok(())
     }
 
-    /// Why reading these files failed: that one of them was changed meanwhile, where that is so. Half of a new file is no
-    /// damaged one.
+    /// Why reading these files failed: that one of them was changed meanwhile, or is a link that is not followed, where that
+    /// is so. Half of a new file is no damaged one.
     #[must_use]
     pub fn blame(&self, error: Error) -> Error {
         let may_follow = matches!(
@@ -384,6 +427,7 @@ impl FileSource {
         );
         match self.check_unchanged() {
             Err(changed) if may_follow && changed.kind() == ErrorKind::Transient => changed,
+            _ if may_follow => self.check_links().err().unwrap_or(error),
             _ => error,
         }
     }
@@ -442,7 +486,11 @@ impl FileSource {
             Err(error) if error.kind() == ErrorKind::Unsupported && !self.is_local() => Vec::new(),
             entries => entries?,
         };
-        Ok(entries.into_iter().filter(|entry| entry.kind == kind).map(|entry| entry.name).collect())
+        let (wanted, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.kind == kind);
+        // Of the folder itself, the account of the input tells.
+        let unfollowed = others.into_iter().filter(|entry| entry.kind == EntryKind::Outside && !folder.is_empty());
+        self.unfollowed_names().extend(unfollowed.map(|entry| entry.name));
+        Ok(wanted.into_iter().map(|entry| entry.name).collect())
     }
 
     /// Those of the names that a pattern means.
@@ -507,7 +555,12 @@ impl Source for FileSource {
         if let Some(id) = known(&self.state()) {
             return Ok(id);
         }
-        let (len, place, descriptor) = match self.folder.open(name)? {
+        let opened = self.folder.open(name).inspect_err(|error| {
+            if error.message().ends_with(LEADS_OUT) {
+                self.unfollowed_names().insert(name.to_owned());
+            }
+        });
+        let (len, place, descriptor) = match opened? {
             Opened::Local { file, path, stamp } => (stamp.len, FilePlace::Path(path, stamp), Some(file)),
             Opened::Remote(file) => (file.stamp().len, FilePlace::Remote(self.path(name), file), None),
         };
@@ -526,7 +579,11 @@ impl Source for FileSource {
     }
 
     fn contains(&self, name: &str) -> Result<bool> {
-        Ok(check_name(name).is_ok() && self.folder.kind(name)? == Some(EntryKind::File))
+        let kind = if check_name(name).is_ok() { self.folder.kind(name)? } else { None };
+        if kind == Some(EntryKind::Outside) {
+            self.unfollowed_names().insert(name.to_owned());
+        }
+        Ok(kind == Some(EntryKind::File))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>> {

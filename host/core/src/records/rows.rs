@@ -51,9 +51,11 @@ pub fn open<'a>(
     let cancellable = context.cancellable(source.clone());
     let of_source = SourceContext::new(context, &source);
     let set = reader.open(cancellable, &mut opened, &of_source).map_err(|e| place(e, &source))?;
+    source.check_links()?;
     let of_splits: HashSet<&str> = set.splits().iter().map(|split| &*split.file).collect();
     let is_read = |name: &str| of_splits.contains(name) || source.is_open(name);
     opened.extend_from_slice(context.take_account(&source, &format.description, &is_read)?);
+    opened.extend(context.unfollowed(&source));
     drop(of_splits);
     Ok(Rows { source, format, set: set.into(), opened, reader: Some(reader) })
 }

@@ -27,7 +27,7 @@ pub(crate) fn draft_tensors(
     stage: &Staging,
     report: &Report,
 ) -> Result<Receipt> {
-    let carried = context.input_folder();
+    let carried = context.carried_folder();
     let read = models.iter().flat_map(|PlannedModel { model, passing, .. }| {
         let source = &*model.input.source;
         let seen = passing.as_ref().map(Passing::inputs);

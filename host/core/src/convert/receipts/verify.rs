@@ -113,7 +113,8 @@ impl Checked {
             self.rows_agree(records);
             if is_whole {
                 let format = reader(registry, &receipt.output.format.id)?;
-                let source = FileSource::below_path(folder, Entry::Folder, session)?.with_files(names);
+                let source = FileSource::below_path(folder, Entry::Folder, session)?.for_checks();
+                let source = source.with_files(names);
                 self.rows(&source, (records, &receipt.losses), format, session)?;
             }
         }
@@ -192,7 +193,7 @@ impl Checked {
             Some(name) => Entry::File(name.clone()),
             None => Entry::Folder,
         };
-        let source = FileSource::below_path(&folder.join(&model.folder), entry, session)?;
+        let source = FileSource::below_path(&folder.join(&model.folder), entry, session)?.for_checks();
         let found = input::read(&source, format, &[], &ReadContext::new(session, Purpose::SHOW))?;
         {
             let logical = Logical::new(Stored::new(&found, &found.catalog, session, temporary()));
