@@ -394,6 +394,17 @@ pub(crate) struct ReaderArgs {
     /// An option of the reader; `ferry formats` lists them
     #[arg(short = 'i', value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) options: Vec<(String, String)>,
+
+    #[command(flatten)]
+    pub(crate) links: LinkArgs,
+}
+
+// Of commands that read an input.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LinkArgs {
+    /// Follow links to weights and records outside the folder
+    #[arg(long)]
+    pub(crate) follow_links: bool,
 }
 
 // Of commands that only look.
@@ -408,9 +419,27 @@ pub(crate) struct LookArgs {
     pub(crate) part: Part,
 }
 
+impl Command {
+    /// Whether weights and records outside an input's folder may be read.
+    pub(crate) fn follows_links(&self) -> bool {
+        let links = match self {
+            Self::Convert(command) => &command.reader.links,
+            Self::Inspect(command) => &command.reader.reader.links,
+            Self::View(command) => &command.reader.reader.links,
+            Self::Show(command) => &command.reader.reader.links,
+            Self::Cat(command) => &command.reader.reader.links,
+            Self::Index(command) => &command.reader.links,
+            Self::Diff(command) => &command.links,
+            Self::Check(command) => &command.reader.reader.links,
+            _ => return false,
+        };
+        links.follow_links
+    }
+}
+
 impl LookArgs {
     pub(crate) fn look(&self, purpose: Purpose) -> Look<'_> {
-        let ReaderArgs { from, options } = &self.reader;
+        let ReaderArgs { from, options, .. } = &self.reader;
         Look { from: from.as_deref(), options, part: &self.part, purpose }
     }
 }
@@ -623,6 +652,9 @@ pub(crate) struct Diff {
     /// An option of the reader: of A's, of B's, or of both, where both have it
     #[arg(short = 'i', value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) options: Vec<(String, String)>,
+
+    #[command(flatten)]
+    pub(crate) links: LinkArgs,
 
     /// Which part of a nested checkpoint: `.` (everything), `auto` (the model), or a path
     #[arg(long, value_name = "PATH", default_value = ".", value_parser = part)]

@@ -15,7 +15,7 @@ use tensorferry_sdk::Result;
 
 pub(super) fn run(command: &Index, registry: &Registry, session: &Session) -> Result<()> {
     let started = Instant::now();
-    let ReaderArgs { from, options } = &command.reader;
+    let ReaderArgs { from, options, .. } = &command.reader;
     let choice = InputChoice { from: from.as_deref(), options, part: &Part::Whole };
     let FoundInput { source, format, options: given, .. } =
         record_files::find(&command.input, choice, registry, session)?;

@@ -65,6 +65,7 @@ pub fn run_program() -> u8 {
     );
     allocator::keep_freed_memory(session.memory);
     session.limits = arguments.limits();
+    session.links.follow = arguments.command.follows_links();
     terminal::choose_colors(arguments.color);
     if arguments.losses {
         losses::show_all();

@@ -102,9 +102,10 @@ impl Scan {
         let reader = reader(&format, options)?;
         let mut losses = Vec::new();
         let context = ReadContext::new(&session, Purpose::FLAT).with_scope(scope);
-        let set = reader
-            .open(context.cancellable(source.clone()), &mut losses, &context)
-            .map_err(|error| source.blame(explain(&*source, error)).file(source.entry_path().display().to_string()))?;
+        let set =
+            reader.open(context.cancellable(source.clone()), &mut losses, &context).map_err(|error| {
+                source.blame(explain(&*source, error)).file(source.entry_path().display().to_string())
+            })?;
         let is_read =
             |name: &str| source.is_open(name) || set.splits().iter().any(|split| split.file == name);
         losses.extend_from_slice(context.take_account(&source, &format.description, &is_read)?);

@@ -20,14 +20,16 @@ pub(crate) struct InputArguments {
     pub(crate) part: Option<String>,
     /// The reader's.
     pub(crate) options: Options,
+    /// Whether weights and records outside of its folder are read.
+    pub(crate) follow_links: bool,
 }
 
 impl<'py> FromPyObject<'_, 'py> for InputArguments {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (path, format, part, options) = object.extract()?;
-        Ok(Self { path, format, part, options })
+        let (path, format, part, options, follow_links) = object.extract()?;
+        Ok(Self { path, format, part, options, follow_links })
     }
 }
 

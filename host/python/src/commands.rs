@@ -56,7 +56,7 @@ impl Engine {
         how: ConversionArguments,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let registry = self.for_a_call();
+        let registry = self.for_input(input.follow_links);
         let report =
             work::run(py, registry.session(), progress.as_ref(), || convert(&registry, input, output, how))?;
         objects::of_json(py, &report)
@@ -64,7 +64,7 @@ impl Engine {
 
     /// What an input holds, without its data.
     fn inspect<'py>(&self, py: Python<'py>, input: InputArguments) -> PyResult<Bound<'py, PyAny>> {
-        let registry = self.for_a_call();
+        let registry = self.for_input(input.follow_links);
         let seen = work::run(py, registry.session(), None, || {
             registry.session().install(|| inspection(&registry, &input))
         })?;
@@ -72,7 +72,7 @@ impl Engine {
     }
 
     /// How two inputs differ.
-    #[pyo3(signature = (a, b, part, options, steps, tolerance, progress))]
+    #[pyo3(signature = (a, b, part, options, steps, tolerance, follow_links, progress))]
     fn diff<'py>(
         &self,
         py: Python<'py>,
@@ -82,9 +82,10 @@ impl Engine {
         options: Options,
         steps: Vec<String>,
         tolerance: Option<(f64, f64)>,
+        follow_links: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let registry = self.for_a_call();
+        let registry = self.for_input(follow_links);
         let request = Compared {
             a: &a,
             b: &b,
@@ -108,7 +109,7 @@ impl Engine {
         input: InputArguments,
         against: PathBuf,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let registry = self.for_a_call();
+        let registry = self.for_input(input.follow_links);
         let session = registry.session();
         let found = work::run(py, session, None, || {
             session.install(|| {

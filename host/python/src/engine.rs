@@ -71,8 +71,14 @@ impl Engine {
 impl Engine {
     /// The formats, with a session of its own for one call.
     pub(crate) fn for_a_call(&self) -> Registry {
-        let session = Arc::new(self.registry.session().afresh());
-        self.registry.clone().with_session(session)
+        self.for_input(false)
+    }
+
+    /// The same for an input, whose links are followed if `follow_links` is set.
+    pub(crate) fn for_input(&self, follow_links: bool) -> Registry {
+        let mut session = self.registry.session().afresh();
+        session.links.follow = follow_links;
+        self.registry.clone().with_session(Arc::new(session))
     }
 }
 

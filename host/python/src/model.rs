@@ -35,7 +35,7 @@ impl Opened {
 impl Engine {
     /// Opens an input: path, format, part, options; whether whole tensors are compared with checksums.
     fn open(&self, py: Python<'_>, input: InputArguments, checksums: bool) -> PyResult<Model> {
-        let registry = self.for_a_call();
+        let registry = self.for_input(input.follow_links);
         let options = input.open_options();
         let options = if checksums { options } else { options.unchecked() };
         let model = work::run(py, registry.session(), None, || registry.open_with(&input.path, &options))?;

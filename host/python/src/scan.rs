@@ -42,7 +42,7 @@ impl Engine {
         columns: Option<Vec<String>>,
         group: Option<(PathBuf, Vec<String>, Option<PathBuf>)>,
     ) -> PyResult<Scan> {
-        let registry = self.for_a_call();
+        let registry = self.for_input(input.follow_links);
         let group =
             group.map(|(folder, files, schema)| FileGroup { dataset: String::new(), folder, files, schema });
         let scan = work::run(py, registry.session(), None, || {

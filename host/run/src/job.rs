@@ -7,7 +7,7 @@ pub(crate) use input_stamp::InputStamp;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tensorferry::engine::context::session::Session;
+use tensorferry::engine::context::session::{LinkRules, Session};
 use tensorferry::engine::convert::{InputRequest, OutputRequest, Request};
 use tensorferry::engine::publish::commit::CommitOptions;
 use tensorferry::engine::read::file_group::{FileGroup, SCHEMA};
@@ -73,6 +73,12 @@ pub(crate) struct JobPolicy {
     /// Convert an input without a tensor or a record.
     #[serde(default)]
     pub(crate) allow_empty: bool,
+    /// Read weights and records outside the root, or outside the input's folder.
+    #[serde(default)]
+    pub(crate) follow_links: bool,
+    /// The root that the input was found below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) root: Option<PathBuf>,
     pub(crate) force: Force,
     /// Bytes that the job's process may allocate.
     pub(crate) memory: Option<u64>,
@@ -123,6 +129,8 @@ impl Default for JobPolicy {
             verify: false,
             receipt: Some(Algorithm::Sha256),
             allow_empty: false,
+            follow_links: false,
+            root: None,
             force: Force::default(),
             memory: None,
             timeout: Timeout::default(),
@@ -143,6 +151,11 @@ impl Job {
     pub(crate) fn lacks_schema(&self) -> bool {
         let has = self.conversion.file_group.as_ref().is_some_and(|group| group.schema.is_some());
         self.shares_schema() && !has
+    }
+
+    /// Which links of its input's folder are followed.
+    pub(crate) fn links(&self) -> LinkRules {
+        LinkRules { follow: self.policy.follow_links, root: self.policy.root.clone() }
     }
 
     /// What its input is before it is opened.

@@ -81,6 +81,11 @@ impl Plan {
             let error = Error::unsupported("the plan is of another version of ferry").file(&shown);
             return Err(error.expected(VERSION.to_string()).found(header.plan.to_string()));
         }
+        if let Place::Local(folder) = &place {
+            [pieces::FOLDER, "journal", "leases"]
+                .iter()
+                .try_for_each(|name| check_no_link(&folder.join(name)))?;
+        }
         Ok(Self { path: path.to_owned(), place, header })
     }
 
@@ -130,4 +135,17 @@ impl Plan {
             }
         }
     }
+}
+
+/// Checks that a folder of a plan is no link: it may have come with the plan, and lead anywhere.
+///
+/// # Errors
+/// Returns a usage error that names the folder.
+fn check_no_link(folder: &Path) -> Result<()> {
+    if !folder.is_symlink() {
+        return Ok(());
+    }
+    let error =
+        Error::usage("a folder of the plan is a link: make the plan again, or put a folder in its place");
+    Err(error.file(folder.display().to_string()))
 }

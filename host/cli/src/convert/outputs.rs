@@ -1,7 +1,7 @@
 //! Where the outputs of several inputs go: a template's fields are filled in for each.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry_run::template::{Fields, fill};
 use tensorferry_sdk::file_name::strip_suffix;
@@ -47,7 +47,12 @@ fn in_folder(folder: &str, to: Option<&str>, registry: &Registry) -> Result<Stri
     Ok(format!("{folder}/{{stem}}{ending}"))
 }
 
-/// `{name}`: the input's own; `{stem}`: without the ending of its format; `{parent}`: the folder that it is in.
+/// Whether a text is a name in a folder.
+fn is_name(text: &str) -> bool {
+    matches!(Path::new(text).components().collect::<Vec<_>>()[..], [Component::Normal(name)] if name == text)
+}
+
+/// `{name}`: the input's own; `{stem}`: without the ending of its format, unless only dots are left; `{parent}`: the folder that it is in.
 fn fields(input: &Path, registry: &Registry) -> Fields {
     let text = |part: Option<&std::ffi::OsStr>| {
         part.map_or(String::new(), |part| part.to_string_lossy().into_owned())
@@ -56,14 +61,30 @@ fn fields(input: &Path, registry: &Registry) -> Fields {
     let formats = registry.formats().iter();
     let endings = formats.flat_map(|format| format.description.suffixes.iter());
     let stems = endings.filter_map(|ending| strip_suffix(&name, ending));
-    let stem =
-        stems.filter(|stem| !stem.is_empty()).min_by_key(|stem| stem.len()).unwrap_or(&name).to_owned();
+    let stem = stems.filter(|stem| is_name(stem)).min_by_key(|stem| stem.len()).unwrap_or(&name).to_owned();
     let parent = text(input.parent().map(Path::as_os_str));
     let parent = if parent.is_empty() { ".".to_owned() } else { parent };
     [("stem", stem), ("name", name), ("parent", parent)].into()
 }
 
 fn filled(template: &str, fields: &Fields) -> Result<String> {
+    // A template that begins with it is next to the input; below another folder it stays in that.
+    let is_below = !template.starts_with("{parent}");
+    let leaves = |(field, text): &&(&str, String)| match *field {
+        "parent" => {
+            is_below
+                && Path::new(text)
+                    .components()
+                    .any(|it| matches!(it, Component::ParentDir | Component::RootDir))
+        }
+        _ => !is_name(text),
+    };
+    let is_used = |(field, _): &&(&str, String)| template.contains(&format!("{{{field}}}"));
+    if let Some((field, text)) = fields.iter().filter(is_used).find(leaves) {
+        return Err(Error::usage(format!("-O {template}: {{{field}}} would leave the output's folder"))
+            .found(format!("{text:?}"))
+            .expected("inputs whose names are names in a folder, or a template with {stem} or {name}"));
+    }
     fill(template, fields).map_err(|field| {
         let message = match &*field {
             "" => format!("-O {template}: a brace is not closed; {{{{ and }}}} are braces"),
@@ -77,6 +98,30 @@ fn filled(template: &str, fields: &Fields) -> Result<String> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+
+    #[test]
+    fn no_field_leaves_the_output_s_folder() {
+        let registry = Registry::new().with_all(tensorferry_sdk::memory::formats());
+        let ending =
+            registry.formats().iter().find_map(|it| it.description.suffixes.first().cloned()).unwrap();
+        let of = |input: &str, template: &str| {
+            let found = of(&[PathBuf::from(input)], template, None, &registry)?;
+            Ok::<_, Error>(found[0].1.display().to_string())
+        };
+        let dots = format!("a/..{ending}");
+        assert_eq!(of(&dots, "out/{stem}/w").unwrap(), format!("out/..{ending}/w"));
+        for (input, template) in [
+            ("..", "out/{stem}/w"),
+            ("a/..", "out/{name}/w"),
+            ("../../a/x.pt", "out/{parent}/{name}"),
+            ("/etc/x.pt", "out/{parent}/{name}"),
+        ] {
+            let error = of(input, template).unwrap_err().to_string();
+            assert!(error.contains("would leave the output's folder"), "{error}");
+        }
+        assert_eq!(of("../a/x.pt", "{parent}/{name}.z").unwrap(), "../a/x.pt.z");
+        assert_eq!(of("a/b/x.pt", "out/{parent}/{name}").unwrap(), "out/a/b/x.pt");
+    }
 
     #[test]
     fn each_input_has_an_output_of_its_own() {

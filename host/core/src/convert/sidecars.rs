@@ -9,8 +9,8 @@ use crate::formats::probe::is_beside;
 use crate::publish::output_bytes::FileShape;
 use crate::publish::staging::Staging;
 use crate::read::account::{
-    unreadable, Account, DataNames, EntryClass, ReadFiles, is_export as is_export_file, is_export_folder,
-    is_vendor_folder,
+    Account, DataNames, EntryClass, ReadFiles, is_export as is_export_file, is_export_folder,
+    is_vendor_folder, unreadable,
 };
 use crate::read::folder::{EntryKind, FolderEntry, LEADS_OUT, is_repository};
 use crate::read::identity::FileIdentity;
@@ -254,7 +254,12 @@ const OF_CACHE: [&str; 2] = ["blobs", "refs"];
 
 impl Sidecars {
     /// Adds the files of a folder that match a pattern and were not read.
-    fn add_beside(&mut self, folder: &FileSource, models: &[&InputModel<'_>], carry: &[String]) -> Result<()> {
+    fn add_beside(
+        &mut self,
+        folder: &FileSource,
+        models: &[&InputModel<'_>],
+        carry: &[String],
+    ) -> Result<()> {
         if carry.is_empty() {
             return Ok(());
         }

@@ -11,7 +11,9 @@ use crate::read::source::FileSource;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use tensorferry_sdk::{Capabilities, Context, Description, Level, Limits, Loss, LossKind, Purpose, Result, Source};
+use tensorferry_sdk::{
+    Capabilities, Context, Description, Level, Limits, Loss, LossKind, Purpose, Result, Source,
+};
 
 /// The context in which plugins read one input: what it is read for, and the session's limits.
 pub struct ReadContext<'a> {
@@ -88,13 +90,16 @@ impl<'a> ReadContext<'a> {
     /// The files of an input, and of the others that plugins have opened, that were asked for and not read, since links in
     /// their places lead elsewhere; but for those in the account.
     pub(crate) fn unfollowed(&self, source: &FileSource) -> Vec<Loss> {
-        let told = |name: &String| self.account().is_some_and(|it| it.sample(EntryClass::LeftOut).contains(name));
+        let told =
+            |name: &String| self.account().is_some_and(|it| it.sample(EntryClass::LeftOut).contains(name));
         let own = source.unfollowed().into_iter().filter(|name| !told(name));
         let mut names: BTreeSet<String> = own.collect();
         for other in self.additional_inputs() {
             let is_same = other.folder() == source.folder();
             let of_other = other.unfollowed().into_iter().filter(|name| !is_same || !told(name));
-            names.extend(of_other.map(|name| if is_same { name } else { other.path(&name).display().to_string() }));
+            names.extend(
+                of_other.map(|name| if is_same { name } else { other.path(&name).display().to_string() }),
+            );
         }
         let loss = |name| Loss::new(LossKind::Input, name, format!("the entry {LEADS_OUT}"));
         names.into_iter().map(loss).collect()
@@ -259,7 +264,7 @@ impl Context for ReadContext<'_> {
         if let Some((_, source)) = inputs.iter().find(|(known, _)| known == path) {
             return Ok(source.clone());
         }
-        let source = Arc::new(FileSource::open(Path::new(path), self.session)?.of_companions());
+        let source = Arc::new(FileSource::open_companions(Path::new(path), self.session)?);
         inputs.push((path.to_owned(), source.clone()));
         Ok(source)
     }

@@ -81,6 +81,12 @@ impl InputFolder {
         Self { place: Place::Local(Arc::new(Links::of(path.clone(), rules))), path }
     }
 
+    /// The same where links to weights and records outside of it are followed, if `follow` is set.
+    #[must_use]
+    pub fn following_links(self, follow: bool) -> Self {
+        self.map_links(|links| links.following(follow))
+    }
+
     /// The same where the user named this file in it, which is followed wherever it leads.
     #[must_use]
     pub(super) fn naming(self, name: &str) -> Self {
@@ -114,8 +120,7 @@ impl InputFolder {
     /// Usage, for a URL of which nobody knows what it leads to; what the place answers.
     pub fn at(path: &Path, session: &Session) -> Result<Self> {
         let around = Self::around_url(path, session)?;
-        Ok(around
-            .map_or_else(
+        Ok(around.map_or_else(
             || Self::with_rules(local_path(path).into_owned(), session.links.clone()),
             |(folder, name)| folder.below(&name),
         ))
@@ -225,13 +230,7 @@ impl InputFolder {
         Ok(entries)
     }
 
-    fn local_entries(
-        &self,
-        links: &Links,
-        folder: &str,
-        start: &str,
-        most: u64,
-    ) -> Result<Vec<FolderEntry>> {
+    fn local_entries(&self, links: &Links, folder: &str, start: &str, most: u64) -> Result<Vec<FolderEntry>> {
         let path = self.path.join(folder);
         let failed = |e: std::io::Error| Error::from(e).file(path.display().to_string());
         let is_outside = !folder.is_empty() && !links.admit(&path);

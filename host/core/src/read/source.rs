@@ -8,7 +8,8 @@ use crate::context::stamp::Stamp;
 use crate::context::suggest::suggest;
 use crate::context::windows::size;
 use crate::read::folder::{
-    EntryKind, FolderEntry, InputFolder, LEADS_OUT, Opened, is_companion, is_loop, leads_out, local_path, shown,
+    EntryKind, FolderEntry, InputFolder, LEADS_OUT, Opened, is_companion, is_loop, leads_out, local_path,
+    shown,
 };
 use crate::read::identity::FileIdentity;
 use crate::read::pattern::FilePattern;
@@ -87,13 +88,23 @@ impl FileSource {
     /// # Errors
     /// Usage, if there is nothing of that name; a limit, if it has to be looked for among too many; else i/o.
     pub fn open(input: &Path, session: &Session) -> Result<Self> {
+        Self::open_with(input, session.links.clone(), session)
+    }
+
+    /// As [`open`](Self::open), of an input whose bytes go into an output as they are: nothing is taken from where a link in
+    /// it leads.
+    pub(crate) fn open_companions(input: &Path, session: &Session) -> Result<Self> {
+        Self::open_with(input, LinkRules::default(), session).map(|source| source.of_companions())
+    }
+
+    fn open_with(input: &Path, links: LinkRules, session: &Session) -> Result<Self> {
         unfinished::check(input)?;
         match InputFolder::around_url(input, session)? {
             Some((folder, name)) => {
                 let found = folder.kind(&name)?;
                 Self::named(folder, name, found, input, &session.limits)
             }
-            None => Self::open_local(&local_path(input), session.links.clone(), &session.limits),
+            None => Self::open_local(&local_path(input), links, &session.limits),
         }
     }
 
@@ -488,7 +499,8 @@ impl FileSource {
         };
         let (wanted, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.kind == kind);
         // Of the folder itself, the account of the input tells.
-        let unfollowed = others.into_iter().filter(|entry| entry.kind == EntryKind::Outside && !folder.is_empty());
+        let unfollowed =
+            others.into_iter().filter(|entry| entry.kind == EntryKind::Outside && !folder.is_empty());
         self.unfollowed_names().extend(unfollowed.map(|entry| entry.name));
         Ok(wanted.into_iter().map(|entry| entry.name).collect())
     }

@@ -35,7 +35,7 @@ class _Array(Protocol):
 
 def open(
     path: _Path, part: str | None = None, *, format: str | None = None, mmap: bool = False,
-    checksums: bool = True, **options: _Option
+    checksums: bool = True, follow_links: bool = False, **options: _Option
 ) -> Model: ...
 def scan(
     path: _Path,
@@ -44,6 +44,7 @@ def scan(
     *,
     part: str | None = None,
     format: str | None = None,
+    follow_links: bool = False,
     **options: _Option,
 ) -> Scan: ...
 def convert(
@@ -64,9 +65,12 @@ def convert(
     sync: bool = False,
     dry_run: bool = False,
     allow_empty: bool = False,
+    follow_links: bool = False,
     progress: _Progress = False,
 ) -> Report: ...
-def inspect(path: _Path, part: str | None = None, *, format: str | None = None, **options: _Option) -> Inspection: ...
+def inspect(
+    path: _Path, part: str | None = None, *, format: str | None = None, follow_links: bool = False, **options: _Option
+) -> Inspection: ...
 def diff(
     a: _Path,
     b: _Path,
@@ -75,6 +79,7 @@ def diff(
     steps: Iterable[str] = (),
     atol: float | None = None,
     rtol: float | None = None,
+    follow_links: bool = False,
     progress: _Progress = False,
     **options: _Option,
 ) -> Differences: ...

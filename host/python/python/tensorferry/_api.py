@@ -109,6 +109,7 @@ def convert(  # type: ignore[no-untyped-def]
     sync=False,
     dry_run=False,
     allow_empty=False,
+    follow_links=False,
     progress=False,
 ):
     """Converts a file or folder into another, in bounded memory; the output is whole or absent. Gives a `Report`.
@@ -119,6 +120,7 @@ def convert(  # type: ignore[no-untyped-def]
     - `verify`: reads the output back before it becomes visible, and compares every value
     - `strict`: a loss is an error, unless `allow` has its kind
     - `receipt`: writes one beside the output, for `verify()`
+    - `follow_links`: reads weights and records from where links in the input's folder lead outside of it
     - `force`: replaces what is there; `sync`: outlasts a power cut; `dry_run`: plans, and writes nothing
     - `progress`: `True` for a bar, or a function of bytes done, of how many, and `"read"`, `"copy"` or `"check"`.
       What it raises ends the conversion, as Ctrl-C does, and nothing of the output is left; the last call alone, which
@@ -133,7 +135,7 @@ def convert(  # type: ignore[no-untyped-def]
         bool(dry_run),
         bool(allow_empty),
     )
-    asked = _input(src, format, part, reader or {})
+    asked = _input(src, format, part, {**(reader or {}), "follow_links": follow_links})
     show, end = listener(progress)
     try:
         return report(engine().convert(asked, _output(dst, to, writer, force, sync), how, show))
@@ -153,7 +155,9 @@ def inspect(path, part=None, *, format=None, **options):  # type: ignore[no-unty
     return Inspection({**seen, "tensors": tensors, "columns": columns, "losses": losses(seen["losses"])})
 
 
-def diff(a, b, *, part=None, steps=(), atol=None, rtol=None, progress=False, **options):  # type: ignore[no-untyped-def]
+def diff(  # type: ignore[no-untyped-def]
+    a, b, *, part=None, steps=(), atol=None, rtol=None, follow_links=False, progress=False, **options
+):
     """How two inputs differ, whatever their formats: names, dtypes, shapes and every value.
 
     - `steps`: on `a`, before it is compared
@@ -167,7 +171,7 @@ def diff(a, b, *, part=None, steps=(), atol=None, rtol=None, progress=False, **o
     show, end = listener(progress)
     try:
         found = engine().diff(
-            _path(a), _path(b), part, _options(options), _texts(steps, "steps"), tolerance, show
+            _path(a), _path(b), part, _options(options), _texts(steps, "steps"), tolerance, bool(follow_links), show
         )
     finally:
         end()
@@ -345,7 +349,9 @@ def _existing(path):  # type: ignore[no-untyped-def]
 
 def _input(path, format, part, options):  # type: ignore[no-untyped-def]
     # It may be a glob, or what the names of a set begin with: the engine says what is not there.
-    return _path(path), format, None if part is None else str(part), _options(options)
+    options = dict(options)
+    follow_links = bool(options.pop("follow_links", False))
+    return _path(path), format, None if part is None else str(part), _options(options), follow_links
 
 
 def _output(path, to, writer, force, sync):  # type: ignore[no-untyped-def]

@@ -125,7 +125,7 @@ _SIDES = {"i": "reader", "o": "writer"}
 
 # What the program's flags are called here.
 _FLAGS = (
-    (r"(?<![\w-])--(force|allow-empty|strict|dry-run|receipt|sync|verify)\b", lambda m: m[1].replace("-", "_") + "=True"),
+    (r"(?<![\w-])--(force|allow-empty|follow-links|strict|dry-run|receipt|sync|verify)\b", lambda m: m[1].replace("-", "_") + "=True"),
     (r"--allow-loss (\w+)", r'allow=["\1"]'),
     (r"--bound (\w+)=(\w+)", r'configure(limits={"\1": \2})'),
     (r"--step ([^\s,;)]*[^\s,;:)])", r'steps=["\1"]'),

@@ -47,6 +47,8 @@ pub(super) struct PassedOver {
 pub(super) enum Why {
     /// A link to a file that is not there (git-annex, DVC, a cache that was pruned), or a pipe.
     NoFile,
+    /// A link that leads out of the root.
+    LeadsOut,
     /// Its name is not UTF-8. It may be a folder.
     Unnameable,
     /// A folder that this user may not read.
@@ -88,6 +90,7 @@ impl<'a> Search<'a> {
                 EntryKind::Unnameable if !name.starts_with('.') => {
                     self.pass_over(join(folder, &name), Why::Unnameable);
                 }
+                EntryKind::Outside if is_meant(&name) => self.pass_over(join(folder, &name), Why::LeadsOut),
                 EntryKind::Other if is_meant(&name) => self.pass_over(join(folder, &name), Why::NoFile),
                 _ => {}
             }
@@ -133,6 +136,7 @@ impl Why {
     fn note(&self, root: &str, paths: &[&str]) -> String {
         let what = match self {
             Self::NoFile => "passed over links that lead to no file",
+            Self::LeadsOut => "links that lead out of the root",
             Self::Unnameable => "passed over names that are not UTF-8",
             Self::Unreadable => "passed over folders that cannot be read",
             Self::SeveralSets => "shards of several sets beside an index, which says what is read",

@@ -89,6 +89,8 @@ pub(super) struct Settings {
     pub(super) allow_loss: Option<Vec<Placed<String>>>,
     /// Convert an input without a tensor or a record too, which fails otherwise.
     pub(super) allow_empty: Option<bool>,
+    /// Follow links to weights and records outside the root, or outside the input's folder.
+    pub(super) follow_links: Option<bool>,
     /// What an output may replace.
     pub(super) force: Option<Force>,
     /// How often a passing fault is tried again; 3 if not said.

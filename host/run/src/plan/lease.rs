@@ -63,8 +63,9 @@ impl Leases {
     /// Claims a piece that nobody has.
     ///
     /// # Errors
-    /// I/o.
+    /// I/o; usage, if the folder has become a link.
     pub(crate) fn claim(&mut self) -> Result<Claim> {
+        super::check_no_link(&self.folder)?;
         while self.passed < self.pieces {
             let piece = self.next;
             self.next = (self.next + 1) % self.pieces;
@@ -201,6 +202,21 @@ mod tests {
             Claim::Wait => panic!("others have all"),
             Claim::Over => panic!("all is done"),
         }
+    }
+
+    #[test]
+    fn nothing_behind_a_link_is_touched() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        fs::create_dir(at("mine")).unwrap();
+        for name in ["00000", "00001", "00002"] {
+            let file = File::create(at("mine").join(name)).unwrap();
+            file.set_modified(SystemTime::now() - 2 * LEASE).unwrap();
+        }
+        std::os::unix::fs::symlink("mine", at("leases")).unwrap();
+        let error = leases(&at("leases"), "one").claim().err().unwrap().to_string();
+        assert!(error.contains("is a link"), "{error}");
+        assert_eq!(fs::read_dir(at("mine")).unwrap().count(), 3);
     }
 
     #[test]

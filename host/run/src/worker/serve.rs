@@ -29,7 +29,8 @@ pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> 
             threads = threads.below(share.threads, session.memory, None);
         }
         limit_memory(task.limit);
-        let session = threads.below(share.threads, share.memory, share.rate);
+        let mut session = threads.below(share.threads, share.memory, share.rate);
+        session.links = task.job.links();
         let done = session.install(|| perform(&task, registry, &session, &pipe));
         let failed = |error| WorkerEvent::Failed { failure: within_limit(&error, task.limit) };
         pipe.send(&done.unwrap_or_else(failed))?;

@@ -14,9 +14,11 @@ use tensorferry_sdk::{Entry, LossKind, OptionSpec, Options, Side};
 
 impl Expansion<'_> {
     /// The folder of a zoo or a data set, if there is one.
-    pub(super) fn root(&mut self, root: &Placed<String>) -> Option<InputFolder> {
+    pub(super) fn root(&mut self, root: &Placed<String>, settings: &Settings) -> Option<InputFolder> {
         let path = self.input(root)?;
-        let folder = InputFolder::at(Path::new(&path), self.registry.session());
+        let follow = settings.over(self.defaults).follow_links.unwrap_or_default();
+        let folder = InputFolder::at(Path::new(&path), self.registry.session())
+            .map(|folder| folder.following_links(follow));
         let found = folder.and_then(|folder| Ok((folder.kind("")?, folder)));
         let (message, suggestion) = match found {
             Ok((Some(EntryKind::Folder), folder)) => return Some(folder),

@@ -42,7 +42,7 @@ impl Expansion<'_> {
         let own = &entry.own;
         self.check(&entry.settings);
         let settings = entry.settings.over(self.defaults);
-        let root = self.root(&own.root)?;
+        let root = self.root(&own.root, &entry.settings)?;
         let path = real_path(&root);
         let (include, exclude) = (own.include.as_deref(), own.exclude.as_deref());
         let from = settings.from.as_ref().map(|id| id.get_ref().as_str());
@@ -67,7 +67,7 @@ impl Expansion<'_> {
                 return None;
             }
         };
-        let told = self.tell_passed_over(&root, passed_over, include, exclude);
+        let told = self.tell_passed_over(&root, &own.root.span(), passed_over, include, exclude);
         if files.is_empty() {
             let message = "there is no file of records below the root";
             self.mistakes.add(&own.root.span(), message, Some(told.unwrap_or_else(|| contents(&root))));
@@ -156,7 +156,8 @@ impl Expansion<'_> {
                 self.check_sides(&conversion, &settings, &own.output.span());
             }
             let name = format!("{dataset}/{}", group.name(size));
-            self.push(Job { name, conversion, policy: settings.policy() }, &own.output.span());
+            let policy = settings.policy_below(&root);
+            self.push(Job { name, conversion, policy }, &own.output.span());
         }
         self.datasets.insert(dataset);
     }

@@ -3,9 +3,10 @@
 use super::Expansion;
 use crate::manifest::input_path::InputPath;
 use crate::manifest::mistakes::suggest;
-use crate::manifest::search::{ClosedFolders, PassedOver, notes};
+use crate::manifest::search::{ClosedFolders, PassedOver, Why, notes};
 use crate::manifest::types::Placed;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use std::ops::Range;
 use tensorferry::engine::context::suggest::suggest as nearest;
 use tensorferry::engine::read::folder::{InputFolder, shown};
 
@@ -53,16 +54,23 @@ impl Expansion<'_> {
         ClosedFolders { outputs, excluded: set(globs.collect()).unwrap_or_default() }
     }
 
-    /// Notes what was passed over below a root, as far as it is included; returns the first note.
+    /// Notes what was passed over below a root, as far as it is included; returns the first note. A link that leads out of
+    /// the root is a mistake.
     pub(super) fn tell_passed_over(
         &mut self,
         root: &InputFolder,
+        at: &Range<usize>,
         mut passed_over: Vec<PassedOver>,
         include: Option<&[Placed<String>]>,
         exclude: Option<&[Placed<String>]>,
     ) -> Option<String> {
         let (include, exclude) = (self.glob_set(include), self.glob_set(exclude));
         passed_over.retain(|it| it.is_wanted(include.as_ref(), exclude.as_ref()));
+        let out = passed_over.extract_if(.., |it| it.why == Why::LeadsOut).collect::<Vec<_>>();
+        for note in notes(&shown(root.path()), &out) {
+            let hint = "follow_links = true, or `exclude` with their names";
+            self.mistakes.add(at, note, Some(hint.to_owned()));
+        }
         let notes = notes(&shown(root.path()), &passed_over);
         let first = notes.first().cloned();
         self.notes.extend(notes);

@@ -2,6 +2,7 @@
 
 use crate::job::{JobPolicy, Timeout};
 use crate::manifest::types::{OptionTexts, ReceiptSetting, Settings, Timespan};
+use tensorferry::engine::read::folder::InputFolder;
 
 impl Settings {
     /// These settings over others, key by key; for `in` and `out`, option by option.
@@ -19,6 +20,7 @@ impl Settings {
             strict: new.strict.or(old.strict),
             allow_loss: new.allow_loss.or(old.allow_loss),
             allow_empty: new.allow_empty.or(old.allow_empty),
+            follow_links: new.follow_links.or(old.follow_links),
             force: new.force.or(old.force),
             retries: new.retries.or(old.retries),
             retry_wait: new.retry_wait.or(old.retry_wait),
@@ -27,12 +29,19 @@ impl Settings {
         }
     }
 
+    /// The policy of a job whose input was found below a root.
+    pub(super) fn policy_below(&self, root: &InputFolder) -> JobPolicy {
+        JobPolicy { root: root.is_local().then(|| root.path().to_owned()), ..self.policy() }
+    }
+
     pub(super) fn policy(&self) -> JobPolicy {
         let standard = JobPolicy::default();
         JobPolicy {
             verify: self.verify.unwrap_or(standard.verify),
             receipt: self.receipt.map_or(standard.receipt, ReceiptSetting::algorithm),
             allow_empty: self.allow_empty.unwrap_or(standard.allow_empty),
+            follow_links: self.follow_links.unwrap_or(standard.follow_links),
+            root: None,
             force: self.force.unwrap_or(standard.force),
             memory: self.memory_limit.map(|size| size.0),
             timeout: match self.timeout {

@@ -48,7 +48,7 @@ impl Expansion<'_> {
         self.check(&entry.settings);
         own.rule.iter().for_each(|rule| self.check(&rule.settings));
         own.sidecars.iter().for_each(|glob| drop(self.glob(glob)));
-        let root = self.root(&own.root)?;
+        let root = self.root(&own.root, &entry.settings)?;
         let path = real_path(&root);
         let closed = self.closed_folders(path.as_deref(), own.exclude.as_deref());
         let mut search = Search::new(&root, closed);
@@ -63,7 +63,7 @@ impl Expansion<'_> {
             }
         };
         let (include, exclude) = (own.include.as_deref(), own.exclude.as_deref());
-        let told = self.tell_passed_over(&root, passed_over, include, exclude);
+        let told = self.tell_passed_over(&root, &own.root.span(), passed_over, include, exclude);
         if models.is_empty() {
             let suggestion = told.unwrap_or_else(|| contents(&root));
             self.mistakes.add(&own.root.span(), "there is no model below the root", Some(suggestion));
@@ -162,7 +162,8 @@ impl Expansion<'_> {
             if !std::mem::replace(&mut checked[*rule], true) {
                 self.check_sides(&conversion, settings, &output.span());
             }
-            let job = Job { name: format!("{name}/{}", found.path), conversion, policy: settings.policy() };
+            let policy = settings.policy_below(root);
+            let job = Job { name: format!("{name}/{}", found.path), conversion, policy };
             self.push(job, &output.span());
         }
     }
