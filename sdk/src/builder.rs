@@ -211,6 +211,7 @@ impl CatalogBuilder<'_> {
             }
             check_range("", part.len, range.offset, range.len)
                 .map_err(|error| error.context("a range lies outside the storage that it is of"))?;
+            self.proof.share(range.storage, range.offset..range.offset + range.len, range.len)?;
             total = total
                 .checked_add(range.len)
                 .ok_or_else(|| Error::malformed("the length of a joined storage does not fit 64 bits"))?;
@@ -260,7 +261,9 @@ impl CatalogSink for CatalogBuilder<'_> {
                 if name.is_empty() {
                     return Err(Error::plugin("a storage in a file that was not opened").found(file.0));
                 }
-                check_range(name, self.source.len(*file), *offset, storage.len)?;
+                let file_len = self.source.len(*file);
+                check_range(name, file_len, *offset, storage.len)?;
+                self.proof.sharing.storage(*file, file_len, storage.len)?;
             }
             Place::Encoded { .. } => {}
             Place::Cast(_) | Place::Computed(_) => {

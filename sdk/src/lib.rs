@@ -270,6 +270,7 @@ mod region;
 mod shard_name;
 mod shard_tag;
 mod shared_bytes;
+mod sharing;
 mod source;
 mod storage;
 mod tensor;

@@ -28,6 +28,10 @@ pub struct Limits {
     /// Bytes of memory that the run may take for what it reads, decodes and encodes, on all its threads. What a call holds
     /// that grows with the input, such as a chunk that it encodes as a whole, is a part of it.
     pub memory_bytes: u64,
+    /// Bytes that tensors and rows which share stored bytes may have beyond these: names of one storage, overlapping
+    /// views, texts that many views are of. The host allows four times the bytes of what the user named, if that is more,
+    /// and setting `expanded_bytes` sets this limit too.
+    pub shared_bytes: u64,
 }
 
 impl Default for Limits {
@@ -42,6 +46,7 @@ impl Default for Limits {
             columns: 16 << 10,
             expanded_bytes: 4 << 30,
             memory_bytes: 256 << 20,
+            shared_bytes: 64 << 20,
         }
     }
 }
@@ -68,6 +73,10 @@ macro_rules! by_name {
                     $(stringify!($name) => self.$name = value,)*
                     _ => return false,
                 }
+                // One number raises both, whichever of them an error is about.
+                if name == "expanded_bytes" {
+                    self.shared_bytes = value;
+                }
                 true
             }
 
@@ -80,4 +89,4 @@ macro_rules! by_name {
     };
 }
 
-by_name!(header_bytes, tensors, entries, nodes, nesting, name_bytes, columns, expanded_bytes, memory_bytes);
+by_name!(header_bytes, tensors, entries, nodes, nesting, name_bytes, columns, expanded_bytes, memory_bytes, shared_bytes);

@@ -3,11 +3,13 @@
 
 use crate::block::{is_row_major, reach};
 use crate::region::check_tiling;
+use crate::sharing::Sharing;
 use crate::{
     Block, Catalog, Data, Dtype, DtypeInfo, Error, Grid, Limits, Region, Result, StorageId, Tensor, TensorId,
     Tree, element_count, row_major_strides,
 };
 use std::collections::HashSet;
+use std::ops::Range;
 
 /// A catalog whose tensors are being proved, one by one.
 pub(crate) struct Proof<'a> {
@@ -16,6 +18,7 @@ pub(crate) struct Proof<'a> {
     names: HashSet<String>,
     blocks: u64,
     expanded_bytes: u64,
+    pub(crate) sharing: Sharing,
 }
 
 impl Catalog {
@@ -29,7 +32,9 @@ impl Catalog {
     /// there; a limit.
     pub fn with_tensors(self, tensors: Vec<Tensor>, tree: Option<Tree>, limits: &Limits) -> Result<Self> {
         let tree = tree.unwrap_or(self.tree);
-        let mut proof = Proof::new(Self { tensors: Vec::with_capacity(tensors.len()), tree, ..self }, limits);
+        // What its reader's catalog shares was counted; what steps repeat, the user asks for.
+        let catalog = Self { tensors: Vec::with_capacity(tensors.len()), tree, ..self };
+        let mut proof = Proof { sharing: Sharing::new(None), ..Proof::new(catalog, limits) };
         for tensor in tensors {
             proof.add(tensor)?;
         }
@@ -41,7 +46,8 @@ impl<'a> Proof<'a> {
     /// For a catalog that has no tensors yet.
     pub(crate) fn new(catalog: Catalog, limits: &'a Limits) -> Self {
         debug_assert!(catalog.tensors.is_empty(), "tensors that were not proved");
-        Self { catalog, limits, names: HashSet::new(), blocks: 0, expanded_bytes: 0 }
+        let sharing = Sharing::new(Some(limits));
+        Self { catalog, limits, names: HashSet::new(), blocks: 0, expanded_bytes: 0, sharing }
     }
 
     /// The catalog.
@@ -96,6 +102,13 @@ impl<'a> Proof<'a> {
         storage_len.ok_or_else(|| Error::plugin(format!("no storage {}", storage.0)))
     }
 
+    /// Counts bytes that lie in an extent of a storage.
+    pub(crate) fn share(&mut self, id: StorageId, extent: Range<u64>, bytes: u64) -> Result<()> {
+        let storage = self.catalog.storage(id);
+        let storage = storage.ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))?;
+        self.sharing.name(id, storage, extent, bytes)
+    }
+
     fn check_empty(&self, tensor: &Tensor) -> Result<(u64, Data)> {
         self.info(tensor.dtype)?;
         match element_count(&tensor.shape)? {
@@ -104,7 +117,7 @@ impl<'a> Proof<'a> {
         }
     }
 
-    fn check_whole(&self, tensor: &Tensor, storage: StorageId, offset: u64) -> Result<(u64, Data)> {
+    fn check_whole(&mut self, tensor: &Tensor, storage: StorageId, offset: u64) -> Result<(u64, Data)> {
         let info = self.info(tensor.dtype)?;
         let elements = element_count(&tensor.shape)?;
         let bytes = if info.is_variable() && elements > 0 {
@@ -125,6 +138,7 @@ impl<'a> Proof<'a> {
             return Ok((0, Data::Empty));
         }
         check_inside(self.storage_len(storage)?, offset, bytes)?;
+        self.share(storage, offset..offset + bytes, bytes)?;
         Ok((bytes, Data::Whole { storage, offset }))
     }
 
@@ -136,7 +150,11 @@ impl<'a> Proof<'a> {
         }
         let elements = element_count(&tensor.shape)?;
         for block in &blocks {
-            self.check_block(&info, &tensor.shape, block)?;
+            let (extent, bytes) = self.check_block(&info, &tensor.shape, block)?;
+            // One element that fills a tensor is a constant, which many formats have.
+            if block.strides.iter().any(|&stride| stride != 0) || extent.end - extent.start == bytes {
+                self.share(block.storage, extent, bytes)?;
+            }
         }
         let regions: Vec<Region> = blocks.iter().map(|block| block.region.clone()).collect();
         check_tiling(&tensor.shape, &regions)?;
@@ -191,7 +209,10 @@ impl<'a> Proof<'a> {
             let block = grid.block(&tensor.shape, number);
             let block =
                 block.ok_or_else(|| Error::plugin("a tile is absent, and there is no fill for it"))?;
-            self.check_block(&info, &tensor.shape, &block)?;
+            let (_, bytes) = self.check_block(&info, &tensor.shape, &block)?;
+            if grid.tiles.get(number).is_some() {
+                self.sharing.tile(block.storage, bytes)?;
+            }
         }
         let data = match grid.block(&tensor.shape, 0) {
             Some(one) if tiles == 1 && is_row_major(&one) => {
@@ -202,20 +223,22 @@ impl<'a> Proof<'a> {
         Ok((info.bytes_of(elements)?, data))
     }
 
-    fn check_block(&mut self, info: &DtypeInfo, shape: &[u64], block: &Block) -> Result<()> {
+    /// The extent of a block in its storage, and how many bytes it has.
+    fn check_block(&mut self, info: &DtypeInfo, shape: &[u64], block: &Block) -> Result<(Range<u64>, u64)> {
         let region = &block.region;
         if block.strides.len() != region.shape.len() {
             return Err(Error::plugin("a block's strides and shape differ in rank"));
         }
         let elements = element_count(&region.shape)?;
         if elements == 0 {
-            return Ok(());
+            return Ok((block.offset..block.offset, 0));
         }
         let storage_len = self.storage_len(block.storage)?;
         let logical = info.bytes_of(elements)?;
         let Some(width) = info.element_bytes() else {
             check_packed(info, shape, block)?;
-            return check_inside(storage_len, block.offset, logical);
+            check_inside(storage_len, block.offset, logical)?;
+            return Ok((block.offset..block.offset + logical, logical));
         };
         let (before, after) =
             reach(block, width).ok_or_else(|| Error::malformed("a view's extent does not fit 64 bits"))?;
@@ -225,7 +248,8 @@ impl<'a> Proof<'a> {
                 .found(format!("-{before} bytes from {}", block.offset))
         })?;
         check_inside(storage_len, start, extent)?;
-        self.expand(logical, extent)
+        self.expand(logical, extent)?;
+        Ok((start..start + extent, logical))
     }
 
     /// Counts what a block has beyond the bytes that are stored for it.

@@ -178,6 +178,7 @@ impl Registry {
         // The bytes are in memory already: what bounds a hostile file does not bound them.
         let mut limits = self.session().limits.clone();
         limits.header_bytes = u64::MAX;
+        limits.shared_bytes = u64::MAX;
         let none = MemorySource::new(Entry::Folder, Default::default());
         let mut catalog = CatalogBuilder::new("memory", &none, &limits);
         let mut known: HashMap<String, (StorageId, u64)> = HashMap::new();

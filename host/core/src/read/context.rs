@@ -169,6 +169,8 @@ pub fn purpose(source: &Description, target: &Description) -> Purpose {
 /// together, since an input may have holes.
 const EXPANSION: u64 = 1_000;
 const MOST_EXPANSION: u64 = 60 << 30;
+/// What tensors and records that share bytes may have beyond these, for each byte of an input.
+const SHARING: u64 = 4;
 
 /// The context in which one source is opened: what it may expand to grows with its bytes.
 pub(crate) struct SourceContext<'a> {
@@ -181,6 +183,8 @@ impl<'a> SourceContext<'a> {
         let mut limits = context.limits().clone();
         let paid = source.bytes().saturating_mul(EXPANSION).min(MOST_EXPANSION);
         limits.expanded_bytes = limits.expanded_bytes.saturating_add(paid);
+        let shared = source.bytes().saturating_mul(SHARING).min(MOST_EXPANSION);
+        limits.shared_bytes = limits.shared_bytes.max(shared);
         Self { context, limits }
     }
 }
