@@ -48,7 +48,7 @@ pub mod value_text;
 pub use columns::difference;
 pub use cursor::{FileCursor, RowBytes};
 pub use dictionary_nulls::nulls_in_keys;
-pub use expansion::{Expansion, text_bytes};
+pub use expansion::{Expanded, Expansion};
 pub use predicate::{Bounds, Comparator, Comparison, Value};
 pub use projection::{FieldPath, Projection};
 pub use row_builder::{Cell, RowBuilder};

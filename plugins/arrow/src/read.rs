@@ -58,7 +58,7 @@ impl RecordReader for Reader {
             }
         }
         let bytes = files.iter().map(|file| file.contents.file.len()).sum();
-        let expansion = Arc::new(Expansion::new(bytes, limits.expanded_bytes, splits.len()));
+        let expansion = Arc::new(Expansion::new(bytes, limits, splits.len()));
         Ok(Box::new(Set { schema, files, runs, splits, limits: limits.clone(), expansion }))
     }
 }
@@ -98,7 +98,7 @@ impl RecordSet for Set {
         let run = self.runs.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let (file, batches) = (self.files[run.0].clone(), run.1.clone());
         let expansion = self.expansion.clone();
-        let count = Box::new(move |bytes| expansion.count(split, bytes));
+        let count = Box::new(move |decoded| expansion.count(split, decoded));
         let rows = stream::open(file, batches, &self.schema, scan, &self.limits, count)?;
         narrowed(rows, &self.schema, &Scan { first_row: 0, limit: None, ..scan.clone() })
     }

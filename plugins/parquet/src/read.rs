@@ -93,7 +93,7 @@ impl RecordReader for Reader {
         }
         let limits = context.limits();
         let bytes = files.iter().map(|file| file.file.len()).sum();
-        let expansion = Arc::new(Expansion::new(bytes, limits.expanded_bytes, splits.len()));
+        let expansion = Arc::new(Expansion::new(bytes, limits, splits.len()));
         let limits = limits.clone();
         Ok(Box::new(ParquetSet { schema, own, partitions, groups, splits, limits, expansion }))
     }
@@ -153,7 +153,7 @@ impl RecordSet for ParquetSet {
         let stream = match group.as_ref().filter(|_| !scan.predicate.iter().any(is_excluded)) {
             Some(group) => {
                 let expansion = self.expansion.clone();
-                let count = move |bytes| expansion.count(split, bytes);
+                let count = move |decoded| expansion.count(split, decoded);
                 // What a page, or what one row is decoded to, may have.
                 let most = self.limits.header_bytes;
                 stream::open(group, &self.own, &own, most, Box::new(count))

@@ -1,44 +1,112 @@
-//! Counts the bytes of texts and arrays that rows stand for: a few bytes of indices, views or runs may repeat a value
-//! billions of times.
+//! Counts the bytes that rows stand for: a few bytes of indices, views or runs may repeat a value billions of times.
 
-use crate::{Error, Result};
+use crate::{Error, Limits, Result};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{ByteArrayType, ByteViewType};
-use arrow_array::{Array, GenericByteArray, GenericByteViewArray, OffsetSizeTrait, make_array};
+use arrow_array::types::{
+    BinaryViewType, ByteArrayType, ByteViewType, Int16Type, Int32Type, Int64Type, RunEndIndexType,
+    StringViewType,
+};
+use arrow_array::{Array, ArrayRef, GenericByteArray, GenericByteViewArray, OffsetSizeTrait, make_array};
 use arrow_schema::DataType;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of texts for each byte of the files. A column that is constant has more, but other columns of its file do not:
-/// one of a bit a row pays for 8 KiB of texts in each.
+/// Bytes of texts for each byte of the files, up to what may be shared. A column that is constant has more, but other
+/// columns of its file do not: one of a bit a row pays for 8 KiB of texts in each.
 const BYTES_A_BYTE: u64 = 1 << 16;
+/// Bytes of a repeated value that its index, view or run pays for: what categories have is compression.
+const FREE_BYTES: u64 = 256;
+
+/// The bytes that rows stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Expanded {
+    /// Of texts, and of all values that indices, views or runs name: each as often as it is there.
+    pub bytes: u64,
+    /// Of long values that are named again, beyond the bytes that are there.
+    pub shared: u64,
+}
+
+impl Expanded {
+    /// What two columns or batches have together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            shared: self.shared.saturating_add(other.shared),
+        }
+    }
+
+    /// What a column stands for.
+    #[must_use]
+    pub fn of(array: &dyn Array) -> Self {
+        let all = |columns: &[ArrayRef]| {
+            columns.iter().map(|column| Self::of(column)).fold(Self::default(), Self::and)
+        };
+        match array.data_type() {
+            DataType::Struct(_) => all(array.as_struct().columns()),
+            DataType::List(_) => Self::of(array.as_list::<i32>().values()),
+            DataType::LargeList(_) => Self::of(array.as_list::<i64>().values()),
+            DataType::FixedSizeList(..) => Self::of(array.as_fixed_size_list().values()),
+            DataType::Map(..) => Self::of(array.as_map().entries()),
+            DataType::Utf8 => Self::flat(array.as_string::<i32>().value_offsets()),
+            DataType::LargeUtf8 => Self::flat(array.as_string::<i64>().value_offsets()),
+            DataType::Binary => Self::flat(array.as_binary::<i32>().value_offsets()),
+            DataType::LargeBinary => Self::flat(array.as_binary::<i64>().value_offsets()),
+            DataType::FixedSizeBinary(_) => {
+                Self { bytes: array.as_fixed_size_binary().value_data().len() as u64, shared: 0 }
+            }
+            DataType::Utf8View => Self::named(array, stored(array.as_string_view())),
+            DataType::BinaryView => Self::named(array, stored(array.as_binary_view())),
+            DataType::ListView(_) => Self::named(array, total(array.as_list_view::<i32>().values())),
+            DataType::LargeListView(_) => Self::named(array, total(array.as_list_view::<i64>().values())),
+            DataType::Dictionary(..) => Self::named(array, total(array.as_any_dictionary().values())),
+            DataType::RunEndEncoded(..) => {
+                let values = array.to_data().child_data().get(1).cloned();
+                Self::named(array, values.map_or(0, |values| total(&make_array(values))))
+            }
+            _ => Self::default(),
+        }
+    }
+
+    /// Texts side by side.
+    fn flat<O: OffsetSizeTrait>(offsets: &[O]) -> Self {
+        let [first, last] = [offsets.first(), offsets.last()].map(|end| end.map_or(0, |end| end.as_usize()));
+        Self { bytes: (last - first) as u64, shared: 0 }
+    }
+
+    /// What values stand for that are named among `own` bytes.
+    fn named(array: &dyn Array, own: u64) -> Self {
+        let (mut bytes, mut long) = (0_u64, 0_u64);
+        each(array, &mut |len| {
+            bytes = bytes.saturating_add(len);
+            long = long.saturating_add(len.saturating_sub(FREE_BYTES));
+        });
+        Self { bytes, shared: long.saturating_sub(own) }
+    }
+}
 
 /// What all rows of an input may be decoded to, and what was decoded of it so far.
 #[derive(Debug)]
 pub struct Expansion {
+    bytes: Bound,
+    shared: Bound,
+}
+
+/// A bound on what all splits have together.
+#[derive(Debug)]
+struct Bound {
     most: u64,
     spent: AtomicU64,
     /// The most that was decoded of each split in one go: who reads it again has paid already.
     splits: Vec<AtomicU64>,
 }
 
-impl Expansion {
-    /// For files of so many bytes with so many splits; `free` bytes ([`Limits::expanded_bytes`](crate::Limits)) no bytes of
-    /// the files need pay for.
-    #[must_use]
-    pub fn new(bytes: u64, free: u64, splits: usize) -> Self {
+impl Bound {
+    fn new(most: u64, splits: usize) -> Self {
         let splits = std::iter::repeat_with(AtomicU64::default).take(splits).collect();
-        Self {
-            most: bytes.saturating_mul(BYTES_A_BYTE).saturating_add(free),
-            spent: AtomicU64::new(0),
-            splits,
-        }
+        Self { most, spent: AtomicU64::new(0), splits }
     }
 
-    /// Counts that of a split so many bytes were decoded since a stream of it began.
-    ///
-    /// # Errors
-    /// A limit: they are too many for so short files.
-    pub fn count(&self, split: usize, decoded: u64) -> Result<()> {
+    fn count(&self, split: usize, decoded: u64) -> Result<()> {
         let before = self.splits.get(split).map_or(0, |most| most.fetch_max(decoded, Ordering::Relaxed));
         let more = decoded.saturating_sub(before);
         let spent = self.spent.fetch_add(more, Ordering::Relaxed).saturating_add(more);
@@ -50,66 +118,153 @@ impl Expansion {
     }
 }
 
-/// The bytes of the texts and arrays of bytes in a column, each as often as it is there.
-#[must_use]
-pub fn text_bytes(array: &dyn Array) -> u64 {
-    match array.data_type() {
-        DataType::Struct(_) => array.as_struct().columns().iter().map(|column| text_bytes(column)).sum(),
-        DataType::List(_) => text_bytes(array.as_list::<i32>().values()),
-        DataType::LargeList(_) => text_bytes(array.as_list::<i64>().values()),
-        DataType::FixedSizeList(..) => text_bytes(array.as_fixed_size_list().values()),
-        DataType::Map(..) => text_bytes(array.as_map().entries()),
-        DataType::ListView(_) => viewed::<i32>(array),
-        DataType::LargeListView(_) => viewed::<i64>(array),
-        DataType::RunEndEncoded(..) => {
-            // Each as long as the longest of them: which is repeated how often is not looked at.
-            let longest = array.to_data().child_data().get(1).map_or(0, |values| {
-                lengths(make_array(values.clone()).as_ref()).into_iter().max().unwrap_or(0)
-            });
-            longest.saturating_mul(array.len() as u64)
+impl Expansion {
+    /// For files of so many bytes with so many splits.
+    #[must_use]
+    pub fn new(bytes: u64, limits: &Limits, splits: usize) -> Self {
+        let paid = bytes.saturating_mul(BYTES_A_BYTE).min(limits.shared_bytes);
+        Self {
+            bytes: Bound::new(paid.saturating_add(limits.expanded_bytes), splits),
+            shared: Bound::new(limits.shared_bytes, splits),
         }
-        DataType::Dictionary(..) => {
-            let dictionary = array.as_any_dictionary();
-            let lengths = lengths(dictionary.values().as_ref());
-            // The library panics if there are none.
-            if dictionary.values().is_empty() {
-                return 0;
-            }
-            // Texts that nothing refers to have no length, and so have nulls.
-            let of_key = |key: usize| lengths.get(key).copied().unwrap_or(0);
-            dictionary.normalized_keys().into_iter().map(of_key).sum()
-        }
-        _ => lengths_of(array, |lengths| lengths.sum()),
+    }
+
+    /// Counts what rows of a split were decoded to since a stream of it began.
+    ///
+    /// # Errors
+    /// A limit: it is too much for so short files.
+    pub fn count(&self, split: usize, decoded: Expanded) -> Result<()> {
+        self.bytes.count(split, decoded.bytes)?;
+        self.shared.count(split, decoded.shared)
     }
 }
 
-/// Lists that may overlap: each value as long as the longest one.
-fn viewed<O: OffsetSizeTrait>(array: &dyn Array) -> u64 {
-    let views = array.as_list_view::<O>();
-    let longest = lengths(views.values().as_ref()).into_iter().max().unwrap_or(8);
-    let values: u64 = views.sizes().iter().map(|size| size.as_usize() as u64).sum();
-    values.saturating_mul(longest)
+/// The bytes of all values of a column.
+fn total(array: &dyn Array) -> u64 {
+    let mut all = 0_u64;
+    each(array, &mut |len| all = all.saturating_add(len));
+    all
+}
+
+/// The bytes that the views of a column are of.
+fn stored<B: ByteViewType + ?Sized>(array: &GenericByteViewArray<B>) -> u64 {
+    array.data_buffers().iter().map(|buffer| buffer.len() as u64).sum()
+}
+
+/// Gives the bytes of each value of a column.
+fn each(array: &dyn Array, give: &mut dyn FnMut(u64)) {
+    match array.data_type() {
+        DataType::Utf8 => flat(array.as_string::<i32>(), give),
+        DataType::LargeUtf8 => flat(array.as_string::<i64>(), give),
+        DataType::Binary => flat(array.as_binary::<i32>(), give),
+        DataType::LargeBinary => flat(array.as_binary::<i64>(), give),
+        DataType::Utf8View => viewed::<StringViewType>(array.as_byte_view(), give),
+        DataType::BinaryView => viewed::<BinaryViewType>(array.as_byte_view(), give),
+        DataType::FixedSizeBinary(width) => repeated(u64::try_from(*width).unwrap_or(0), array.len(), give),
+        DataType::Struct(_) => {
+            let mut all = vec![0_u64; array.len()];
+            for column in array.as_struct().columns() {
+                let mut sums = all.iter_mut();
+                each(column, &mut |len| {
+                    if let Some(sum) = sums.next() {
+                        *sum = sum.saturating_add(len);
+                    }
+                });
+            }
+            all.into_iter().for_each(give);
+        }
+        DataType::List(_) => {
+            listed(array.as_list::<i32>().value_offsets(), array.as_list::<i32>().values(), give);
+        }
+        DataType::LargeList(_) => {
+            listed(array.as_list::<i64>().value_offsets(), array.as_list::<i64>().values(), give);
+        }
+        DataType::Map(..) => listed(array.as_map().value_offsets(), array.as_map().entries(), give),
+        DataType::FixedSizeList(_, width) => {
+            let ends = ends(array.as_fixed_size_list().values());
+            let width = usize::try_from(*width).unwrap_or(0);
+            (0..array.len()).for_each(|row| give(between(&ends, row * width, width)));
+        }
+        DataType::ListView(_) => list_views::<i32>(array, give),
+        DataType::LargeListView(_) => list_views::<i64>(array, give),
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            // The library panics if there are none.
+            if dictionary.values().is_empty() {
+                return repeated(0, array.len(), give);
+            }
+            let lengths = lengths(dictionary.values());
+            // Values that nothing refers to have no length, and so have nulls.
+            let of_key = |key: usize| lengths.get(key).copied().unwrap_or(0);
+            dictionary.normalized_keys().into_iter().for_each(|key| give(of_key(key)));
+        }
+        DataType::RunEndEncoded(ends, _) => match ends.data_type() {
+            DataType::Int16 => runs::<Int16Type>(array, give),
+            DataType::Int32 => runs::<Int32Type>(array, give),
+            _ => runs::<Int64Type>(array, give),
+        },
+        other => repeated(other.primitive_width().map_or(0, |width| width as u64), array.len(), give),
+    }
+}
+
+fn repeated(len: u64, times: usize, give: &mut dyn FnMut(u64)) {
+    (0..times).for_each(|_| give(len));
+}
+
+fn flat<B: ByteArrayType>(array: &GenericByteArray<B>, give: &mut dyn FnMut(u64)) {
+    array.offsets().lengths().for_each(|len| give(len as u64));
+}
+
+fn viewed<B: ByteViewType + ?Sized>(array: &GenericByteViewArray<B>, give: &mut dyn FnMut(u64)) {
+    array.lengths().for_each(|len| give(len.into()));
 }
 
 fn lengths(values: &dyn Array) -> Vec<u64> {
-    lengths_of(values, |lengths| lengths.collect())
+    let mut all = Vec::with_capacity(values.len());
+    each(values, &mut |len| all.push(len));
+    all
 }
 
-/// The lengths of texts and arrays; none for other types.
-fn lengths_of<T>(array: &dyn Array, take: impl FnOnce(&mut dyn Iterator<Item = u64>) -> T) -> T {
-    fn flat<B: ByteArrayType>(array: &GenericByteArray<B>) -> impl Iterator<Item = u64> {
-        array.offsets().lengths().map(|len| len as u64)
+/// Where each value would end if all lay side by side, in bytes.
+fn ends(values: &dyn Array) -> Vec<u64> {
+    let mut end = 0_u64;
+    let mut all = Vec::with_capacity(values.len());
+    each(values, &mut |len| {
+        end = end.saturating_add(len);
+        all.push(end);
+    });
+    all
+}
+
+/// The bytes of `count` values from a first one on.
+fn between(ends: &[u64], first: usize, count: usize) -> u64 {
+    let end = |behind: usize| behind.checked_sub(1).and_then(|last| ends.get(last)).copied().unwrap_or(0);
+    end(first.saturating_add(count).min(ends.len())).saturating_sub(end(first.min(ends.len())))
+}
+
+fn listed<O: OffsetSizeTrait>(offsets: &[O], values: &dyn Array, give: &mut dyn FnMut(u64)) {
+    let ends = ends(values);
+    for pair in offsets.windows(2) {
+        let (start, end) = (pair[0].as_usize(), pair[1].as_usize());
+        give(between(&ends, start, end - start));
     }
-    fn view<B: ByteViewType + ?Sized>(array: &GenericByteViewArray<B>) -> impl Iterator<Item = u64> {
-        array.lengths().map(u64::from)
-    }
-    match array.data_type() {
-        DataType::Utf8 => take(&mut flat(array.as_string::<i32>())),
-        DataType::LargeUtf8 => take(&mut flat(array.as_string::<i64>())),
-        DataType::Binary => take(&mut flat(array.as_binary::<i32>())),
-        DataType::LargeBinary => take(&mut flat(array.as_binary::<i64>())),
-        DataType::Utf8View => take(&mut view(array.as_string_view())),
-        DataType::BinaryView => take(&mut view(array.as_binary_view())),
-        _ => take(&mut std::iter::empty()),
+}
+
+fn list_views<O: OffsetSizeTrait>(array: &dyn Array, give: &mut dyn FnMut(u64)) {
+    let views = array.as_list_view::<O>();
+    let ends = ends(views.values());
+    let places = views.offsets().iter().zip(views.sizes());
+    places.for_each(|(start, size)| give(between(&ends, start.as_usize(), size.as_usize())));
+}
+
+fn runs<R: RunEndIndexType<Native: Into<i64>>>(array: &dyn Array, give: &mut dyn FnMut(u64)) {
+    let Some(runs) = array.as_run_opt::<R>() else { return };
+    let lengths = lengths(runs.values());
+    let physical = runs.get_start_physical_index();
+    let mut row = 0;
+    for (end, len) in runs.run_ends().values().iter().zip(lengths).skip(physical) {
+        let end = usize::try_from((*end).into()).unwrap_or(0).saturating_sub(runs.offset()).min(runs.len());
+        (row..end).for_each(|_| give(len));
+        row = row.max(end);
     }
 }

@@ -3,6 +3,7 @@
 use super::message::Place;
 use arrow_buffer::Buffer;
 use arrow_ipc::{CompressionType, RecordBatch};
+use std::ops::Range;
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Values for each byte of a message: nulls and runs take none.
@@ -33,16 +34,34 @@ pub(super) fn check(batch: RecordBatch<'_>, place: &Place) -> Result<u64> {
             return Err(Error::malformed("more nulls than values").expected(len).found(nulls));
         }
     }
+    let mut places = Vec::new();
     for buffer in batch.buffers().into_iter().flatten() {
         let (offset, len) = (u64::try_from(buffer.offset()), u64::try_from(buffer.length()));
         let end = offset.ok().zip(len.ok()).and_then(|(offset, len)| offset.checked_add(len));
+        places.push(offset.unwrap_or(0)..end.unwrap_or(0));
         if end.is_none_or(|end| end > place.body_len) {
             return Err(Error::malformed("a buffer that is not in its message")
                 .expected(format!("within {} bytes", place.body_len))
                 .found(format!("{} bytes at {}", buffer.length(), buffer.offset())));
         }
     }
+    apart(places, "buffers of a message")?;
     Ok(rows)
+}
+
+/// Checks that ranges of a file share no byte: no writer names bytes twice, which may stand for far more than a file has.
+///
+/// # Errors
+/// Malformed, with the bytes that two have.
+pub(super) fn apart(mut ranges: Vec<Range<u64>>, what: &str) -> Result<()> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_unstable_by_key(|range| range.start);
+    match ranges.windows(2).find(|pair| pair[1].start < pair[0].end) {
+        Some(pair) => Err(Error::malformed(format!("{what} share the same bytes"))
+            .offset(pair[1].start)
+            .found(format!("{:?} and {:?}", pair[0], pair[1]))),
+        None => Ok(()),
+    }
 }
 
 /// The bytes that all buffers of a batch come to once they are decompressed. The places of buffers were checked.

@@ -79,6 +79,13 @@ fn of_file(file: SourceFile, context: &dyn Context) -> Result<Contents> {
     let none = || Error::malformed("a footer without a schema").offset(tail - len);
     let schema = schema_of(footer.schema().ok_or_else(none)?, limits)?;
     let mut contents = Contents { file, schema, dictionaries: Vec::new(), batches: Vec::new() };
+    let blocks = footer.dictionaries().into_iter().chain(footer.recordBatches()).flatten();
+    let range = |block: &Block| {
+        let parts = [block.offset(), block.metaDataLength().into(), block.bodyLength()];
+        let [start, metadata, body] = parts.map(|part| u64::try_from(part).unwrap_or(0));
+        start..start.saturating_add(metadata).saturating_add(body)
+    };
+    claims::apart(blocks.map(range).collect(), "the footer's blocks")?;
     for block in footer.dictionaries().into_iter().flatten() {
         context.check_cancelled()?;
         let place = place_of(&contents.file, block, tail - len)?;

@@ -6,11 +6,11 @@ use super::unify;
 use std::ops::Range;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
-use tensorferry_sdk::records::{Batched, Scan, nulls_in_keys, stream_error, text_bytes};
+use tensorferry_sdk::records::{Batched, Expanded, Scan, nulls_in_keys, stream_error};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Is told how many bytes of texts rows stood for, and may end that.
-pub(super) type CountBytes = Box<dyn Fn(u64) -> Result<()> + Send>;
+/// Is told what rows stood for, and may end that.
+pub(super) type CountBytes = Box<dyn Fn(Expanded) -> Result<()> + Send>;
 
 /// Streams the rows that are asked for, in whole columns.
 ///
@@ -38,7 +38,7 @@ pub(super) fn open(
         left: scan.limit.unwrap_or(u64::MAX),
         rows: scan.rows.max(1),
         bytes: scan.bytes.max(1),
-        counted: 0,
+        counted: Expanded::default(),
         count_bytes,
         limits: limits.clone(),
         rest: None,
@@ -62,7 +62,7 @@ struct Stream {
     /// Rows and bytes of a batch that is given.
     rows: usize,
     bytes: u64,
-    counted: u64,
+    counted: Expanded,
     count_bytes: CountBytes,
     limits: Limits,
     /// What is left of the last batch, and in batches of how many rows it goes.
@@ -106,8 +106,9 @@ impl Stream {
         let values = self.file.dictionaries.after(contents, count, &self.limits)?;
         let (batch, held) =
             decode::batch(contents, &known, &self.columns, &values, &self.limits).map_err(placed)?;
-        let texts: u64 = batch.columns().iter().map(|column| text_bytes(column.as_ref())).sum();
-        self.counted = self.counted.saturating_add(texts);
+        let columns = batch.columns().iter().map(|column| Expanded::of(column));
+        let expanded = columns.fold(Expanded::default(), Expanded::and);
+        self.counted = self.counted.and(expanded);
         (self.count_bytes)(self.counted).map_err(placed)?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let malformed = |e: ArrowError| placed(Error::malformed(crate::fault::one_line(&e.to_string())));
@@ -120,7 +121,7 @@ impl Stream {
         let columns = columns.collect::<Result<_, _>>().map_err(malformed)?;
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
         let batch = batch.map_err(malformed)?;
-        let all = u128::from(held.max(texts).max(1));
+        let all = u128::from(held.max(expanded.bytes).max(1));
         let within = u128::from(self.bytes) * (batch.num_rows() as u128) / all;
         Ok((batch, usize::try_from(within).unwrap_or(usize::MAX).clamp(1, self.rows)))
     }

@@ -17,7 +17,7 @@ use tensorferry_sdk::arrow_array::{
     Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader,
 };
 use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
-use tensorferry_sdk::records::{Batched, FieldPath, Projection, Scan, stream_error, text_bytes};
+use tensorferry_sdk::records::{Batched, Expanded, FieldPath, Projection, Scan, stream_error};
 use tensorferry_sdk::{Error, ErrorKind, Result};
 
 /// Bytes that a null takes in a batch.
@@ -49,8 +49,8 @@ fn projected(schema: &SchemaRef, paths: &[FieldPath]) -> Result<SchemaRef> {
     Ok(Projection::new(schema, paths)?.schema())
 }
 
-/// Is told how many bytes of texts were decoded in all, and may end that.
-pub(super) type CountBytes = Box<dyn Fn(u64) -> Result<()> + Send>;
+/// Is told what was decoded in all, and may end that.
+pub(super) type CountBytes = Box<dyn Fn(Expanded) -> Result<()> + Send>;
 
 /// Streams the columns and rows that are asked for. A page, or what a row is decoded to, may have `most` bytes.
 ///
@@ -76,7 +76,7 @@ pub(super) fn open(
         schema,
         columns,
         left,
-        decoded: 0,
+        decoded: Expanded::default(),
         count_bytes,
         batch_rows: 1,
         listed: pages.listed.clone(),
@@ -110,8 +110,7 @@ struct Stream {
     columns: Vec<FieldPath>,
     /// Rows that are still to come.
     left: u64,
-    /// Bytes of texts that were decoded.
-    decoded: u64,
+    decoded: Expanded,
     count_bytes: CountBytes,
     batch_rows: usize,
     listed: Arc<AtomicU64>,
@@ -216,7 +215,9 @@ impl Stream {
                 }
             }
         };
-        self.decoded += columns.iter().map(|column| text_bytes(column)).sum::<u64>();
+        let expanded = columns.iter().map(|column| Expanded::of(column));
+        // Dictionaries and runs of Parquet are compression, and share nothing.
+        self.decoded.bytes += expanded.map(|expanded| expanded.bytes).sum::<u64>();
         (self.count_bytes)(self.decoded)?;
         let rows = columns.first().map_or(self.batch_rows, |column| column.len());
         let rows = rows.min(usize::try_from(self.left).unwrap_or(usize::MAX));
