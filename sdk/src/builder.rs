@@ -229,7 +229,7 @@ impl CatalogBuilder<'_> {
         if key.len() as u64 > limits.name_bytes {
             return Err(Error::limit("a key of metadata or of an attribute is too long").found(key.len()));
         }
-        self.value_nodes = self.value_nodes.saturating_add(value.nodes().len() as u64);
+        self.value_nodes = self.value_nodes.saturating_add(value.nodes().iter().map(Node::weight).sum());
         if self.value_nodes > limits.nodes {
             return Err(Error::limit("too many nodes in metadata and attributes")
                 .expected(format!("at most {}, or --bound nodes=N", limits.nodes)));

@@ -89,4 +89,15 @@ macro_rules! by_name {
     };
 }
 
-by_name!(header_bytes, tensors, entries, nodes, nesting, name_bytes, columns, expanded_bytes, memory_bytes, shared_bytes);
+by_name!(
+    header_bytes,
+    tensors,
+    entries,
+    nodes,
+    nesting,
+    name_bytes,
+    columns,
+    expanded_bytes,
+    memory_bytes,
+    shared_bytes
+);

@@ -7,6 +7,9 @@ use crate::{Dtype, DtypeInfo, Error, Limits, Result, TensorId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+/// Bytes that a node is taken to have, of itself and of what a reader keeps for it.
+const NODE_BYTES: u64 = 320;
+
 /// A node of a [`Tree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
@@ -191,6 +194,12 @@ impl Node {
         children.chunks_exact(2).map(|pair| (pair[0], pair[1]))
     }
 
+    /// How many nodes of few bytes it counts as.
+    pub(crate) fn weight(&self) -> u64 {
+        let held = self.class.len() + self.bytes.len() + size_of_val(&*self.children);
+        1 + held as u64 / NODE_BYTES
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         let bytes = self.bytes.len();
         let children = self.children.len();
@@ -238,6 +247,8 @@ pub struct Tree {
 struct Arena {
     nodes: Vec<Node>,
     depths: Vec<u32>,
+    /// Of all nodes.
+    weight: u64,
 }
 
 impl Tree {
@@ -247,7 +258,8 @@ impl Tree {
     /// A limit on nodes or nesting; malformed, if a mapping has a text or an integer twice for a key; a plugin error if a
     /// child is not there, or if the bytes are not what the kind requires.
     pub fn push(&mut self, node: Node, limits: &Limits) -> Result<NodeId> {
-        if self.len() as u64 >= limits.nodes {
+        let weight = self.arena.weight.saturating_add(node.weight());
+        if weight > limits.nodes {
             return Err(Error::limit("too many nodes of non-tensor state")
                 .expected(format!("at most {}, or --bound nodes=N", limits.nodes)));
         }
@@ -266,6 +278,7 @@ impl Tree {
         let arena = Arc::make_mut(&mut self.arena);
         arena.nodes.push(node);
         arena.depths.push(depth);
+        arena.weight = weight;
         Ok(id)
     }
 
@@ -350,6 +363,7 @@ impl Tree {
             }
             node.children.iter_mut().for_each(|child| *child = moved[child.0 as usize]);
             moved[index] = NodeId(u32::try_from(below.nodes.len()).unwrap_or(u32::MAX));
+            below.weight += node.weight();
             below.nodes.push(node);
             below.depths.push(depths[index]);
         }

@@ -97,8 +97,10 @@ impl Arguments {
     pub(crate) fn bounds(&self, memory: Option<u64>) -> impl Iterator<Item = (String, u64)> {
         let whole = memory.map(|memory| ("memory_bytes".to_owned(), memory));
         let memory = memory.map(|memory| memory.max(LEAST_MEMORY));
+        // A few bytes of a file make a value: their number is always that for which there is memory.
+        let of = move |name: &str| if name == "nodes" { memory.or(Some(MEMORY)) } else { memory };
         let within =
-            BYTES_OF_EACH.iter().filter_map(move |&(name, bytes)| Some((name.to_owned(), memory? / bytes)));
+            BYTES_OF_EACH.iter().filter_map(move |&(name, bytes)| Some((name.to_owned(), of(name)? / bytes)));
         whole.into_iter().chain(within).chain(self.bound.iter().cloned())
     }
 }
@@ -935,7 +937,7 @@ mod tests {
             Arguments::try_parse_from(words).unwrap().limits()
         };
         let default = limits(&[]);
-        assert_eq!((default.nodes, default.tensors), (4 << 20, 4 << 20));
+        assert_eq!((default.nodes, default.tensors), (838_860, 4 << 20));
         let small = limits(&["--memory", "256MiB"]);
         assert_eq!((small.nodes, small.tensors, small.entries), (838_860, 174_762, 1 << 20));
         assert_eq!(limits(&["--memory", "1MiB"]).nodes, 419_430);

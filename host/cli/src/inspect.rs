@@ -152,11 +152,7 @@ fn each(command: &Inspect, models: Vec<(String, Inspected)>, session: &Session) 
     losses::report(&losses, &session.take_notes(), false);
     let documents = || {
         let models = models.iter().map(|(folder, seen)| FolderDocument { folder, model: document(seen) });
-        let models = models.collect::<Vec<_>>();
-        match &pipeline {
-            Some(pipeline) => json!({ "pipeline": pipeline, "models": models }),
-            None => json!({ "models": models }),
-        }
+        FoldersDocument { pipeline: pipeline.as_ref(), models: models.collect() }
     };
     let texts = || {
         let texts = models.iter().map(|(_, seen)| text(seen, command.all));
@@ -229,13 +225,21 @@ struct Document<'a> {
     metadata: BTreeMap<&'a str, serde_json::Value>,
     /// The tree of what is no tensor: a checkpoint's step, a model's signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<serde_json::Value>,
+    state: Option<outline::State<'a>>,
     losses: Vec<LossRecord<'a>>,
     /// Of a pickle: every function or class that it would have called.
     #[serde(skip_serializing_if = "Option::is_none")]
     globals: Option<&'a [String]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<Digest>,
+}
+
+/// What `--json` prints of several models.
+#[derive(Serialize)]
+struct FoldersDocument<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pipeline: Option<&'a Pipeline>,
+    models: Vec<FolderDocument<'a>>,
 }
 
 /// One of several models.

@@ -85,8 +85,32 @@ pub(super) fn has_answered() -> bool {
 
 /// The answer, as one JSON document.
 pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(document).map_err(|e| Error::io(e.to_string()))?;
-    print_document(&format!("{text}\n"))
+    HAS_ANSWERED.store(true, Ordering::Relaxed);
+    let mut pieces = Pieces(String::new());
+    let written = serde_json::to_writer_pretty(&mut pieces, document).map_err(std::io::Error::from);
+    written.and_then(|()| pieces.write_all(b"\n")).and_then(|()| pieces.flush()).map_err(Error::from)
+}
+
+/// Prints what is written, a piece at a time.
+struct Pieces(String);
+
+/// Bytes of a piece.
+const PIECE: usize = 64 << 10;
+
+impl Write for Pieces {
+    /// The bytes are whole characters: a serializer has texts, and cuts them at ASCII only.
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.push_str(std::str::from_utf8(bytes).map_err(std::io::Error::other)?);
+        if self.0.len() >= PIECE {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let piece = std::mem::take(&mut self.0);
+        print(&piece).map_err(|error| std::io::Error::other(error.to_string()))
+    }
 }
 
 /// The answer, as a JSON document that has been written already.

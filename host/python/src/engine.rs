@@ -82,9 +82,15 @@ impl Engine {
     }
 }
 
+/// What a value takes at most, as the program has it too.
+const BYTES_OF_A_NODE: u64 = 320;
+/// Values that there may be however little memory there is.
+const MIN_NODES: u64 = (128 << 20) / BYTES_OF_A_NODE;
+
 fn limits_of(given: &BTreeMap<String, u64>, memory: u64) -> tensorferry::Result<Limits> {
     let mut limits = Limits::default();
     limits.memory_bytes = memory;
+    limits.nodes = limits.nodes.min((memory / BYTES_OF_A_NODE).max(MIN_NODES));
     for (name, value) in given {
         if !limits.set(name, *value) {
             let known = Limits::NAMES.join(", ");

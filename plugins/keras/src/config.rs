@@ -30,6 +30,9 @@ pub(crate) fn parse(bytes: &[u8], what: &str, limits: &Limits) -> Result<Value> 
     Err(Error::limit(format!("{what} nests too deep")).expected(format!("at most {MOST_DEPTH}")))
 }
 
+/// What a map takes beside its keys and values, in nodes: its entries lie in tables that have room for more.
+const MAP: u64 = 2;
+
 /// At most how many values and keys a JSON text has: each but the first stands behind one of these marks.
 fn nodes(bytes: &[u8]) -> u64 {
     let (mut count, mut in_text, mut is_escaped) = (1, false, false);
@@ -38,7 +41,8 @@ fn nodes(bytes: &[u8]) -> u64 {
             _ if is_escaped => is_escaped = false,
             b'\\' => is_escaped = in_text,
             b'"' => in_text = !in_text,
-            b'[' | b'{' | b',' | b':' if !in_text => count += 1,
+            b'{' if !in_text => count += 1 + MAP,
+            b'[' | b',' | b':' if !in_text => count += 1,
             _ => {}
         }
     }
@@ -92,7 +96,7 @@ mod tests {
     #[test]
     fn values_are_counted_before_they_are_made() {
         for (text, most) in
-            [("1", 1), ("[1, 2, 3]", 4), (r#"{"a": [], "b,\":[": {"c": "\\"}}"#, 8), ("[[[[1],[2]]]]", 7)]
+            [("1", 1), ("[1, 2, 3]", 4), (r#"{"a": [], "b,\":[": {"c": "\\"}}"#, 12), ("[[[[1],[2]]]]", 7)]
         {
             assert_eq!(nodes(text.as_bytes()), most, "{text}");
         }

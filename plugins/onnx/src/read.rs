@@ -8,16 +8,13 @@ use crate::sparse::Sparse;
 use crate::tensor_proto::{Elements, TensorProto};
 use crate::values::{Values, count_texts};
 use crate::walk::{Found, Item, each_tensor};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use tensorferry_hub::only_file;
 use tensorferry_proto_file::{Names, Wire};
 use tensorferry_sdk::{
-    CatalogSink, Context, Dtype, Error, FileId, Loss, LossKind, Result, Source, Storage, StorageId,
+    CatalogSink, Context, Dtype, FileId, Loss, LossKind, Result, Source, Storage, StorageId,
     TensorDecoder, TensorReader, element_count,
 };
-
-/// How often all bytes of the files may be tensors' for nothing: branches of a graph may each have the weights.
-const TIES: u64 = 4;
 
 /// Reads models.
 pub(crate) struct Reader;
@@ -40,9 +37,6 @@ impl TensorReader for Reader {
             names: Names::default(),
             values: Vec::new(),
             storages: HashMap::new(),
-            files: HashSet::new(),
-            stored_bytes: 0,
-            tensor_bytes: 0,
         };
         reading.model().map_err(|error| error.file(name))?;
         Ok(Box::new(reading.values))
@@ -61,12 +55,6 @@ struct Reading<'a> {
     values: Vec<Values>,
     /// Tensors may share bytes: those are one storage, so that they stay tied.
     storages: HashMap<(FileId, u64, u64), StorageId>,
-    /// Files with elements.
-    files: HashSet<FileId>,
-    /// Bytes of them.
-    stored_bytes: u64,
-    /// Bytes of the tensors in them.
-    tensor_bytes: u64,
 }
 
 impl Reading<'_> {
@@ -151,31 +139,12 @@ impl Reading<'_> {
         if len == 0 {
             return Ok(None);
         }
-        self.count_bytes(file, len)?;
         if let Some(&known) = self.storages.get(&(file, offset, len)) {
             return Ok(Some(known));
         }
         let storage = self.catalog.storage(Storage::file(file, offset, len))?;
         self.storages.insert((file, offset, len), storage);
         Ok(Some(storage))
-    }
-
-    /// Bounds what tensors that share bytes are longer than the files.
-    fn count_bytes(&mut self, file: FileId, len: u64) -> Result<()> {
-        if self.files.insert(file) {
-            self.stored_bytes = self.stored_bytes.saturating_add(self.source.len(file));
-        }
-        self.tensor_bytes = self.tensor_bytes.saturating_add(len);
-        let more = self.tensor_bytes.saturating_sub(self.stored_bytes.saturating_mul(TIES));
-        let most = self.context.limits().expanded_bytes;
-        if more <= most {
-            return Ok(());
-        }
-        Err(Error::limit("tensors share stored bytes too often")
-            .expected(format!(
-                "at most {most} bytes more than {TIES} x the files, or --bound expanded_bytes=N"
-            ))
-            .found(more))
     }
 
     fn external(&mut self, location: &Location, len: u64) -> Result<Option<StorageId>> {

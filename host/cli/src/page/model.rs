@@ -18,6 +18,8 @@ use tensorferry_sdk::Value as Said;
 const MOST_OF_VALUE: usize = 2_000;
 /// Items of a list of state.
 const MOST_ITEMS: usize = 200;
+/// Values of all state that are looked at.
+const MOST_STATE: usize = 100_000;
 /// Tensors, from the first, that may have a histogram in the page; numbers all have.
 const MOST_HISTOGRAMS: usize = 10_000;
 
@@ -104,7 +106,7 @@ fn model(shown: &ShownModel<'_>, registry: &Registry) -> Value {
             let (text, len) = said(value);
             json!([key, text, len])
         }).collect::<Vec<_>>(),
-        "state": outline::json(catalog).map(without_tensors),
+        "state": outline::json(catalog).map(|state| without_tensors(json!(state.within(MOST_STATE)))),
         "globals": globals.iter().take(1000).collect::<Vec<_>>(),
         "losses": losses.iter().map(LossRecord::of).collect::<Vec<_>>(),
         "elsewhere": elsewhere::losses(catalog, &input.format.description.id, registry),

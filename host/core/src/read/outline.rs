@@ -2,7 +2,9 @@
 //! how many tensors; the tensors themselves are listed elsewhere.
 
 use crate::read::part::TreeWalk;
-use serde_json::{Map, Number, Value};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Number, Value};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use tensorferry_sdk::{Catalog, Node, NodeId, NodeKind};
 
@@ -16,6 +18,9 @@ const MOST_CHARACTERS: usize = 100;
 const MOST_ITEMS: usize = 4;
 /// Values that are looked at for one line: a pickle has a long list once, and refers to it often.
 const MOST_LOOKED_AT: usize = 256;
+
+/// Levels of a tree that are written as JSON, whose readers go no deeper.
+const MOST_DEPTH: usize = 120;
 
 /// A line of an outline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,53 +187,100 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// The tree as JSON: mappings and lists as they are, tensors by their names, objects by their class.
-/// `None` where there is no tree.
+/// The tree as JSON: mappings and lists as they are, tensors by their names, objects by their class. It is written node
+/// by node, and is never in memory as a whole. `None` where there is no tree.
 #[must_use]
-pub fn json(catalog: &Catalog) -> Option<Value> {
-    let tree = catalog.tree();
-    let root = tree.root()?;
-    // Children stand before their parents. Nodes may be shared by many parents, so that what is
-    // copied is bounded.
-    let mut budget = tree.len().saturating_mul(4) + 1000;
-    let mut values: Vec<(Value, usize)> = Vec::with_capacity(tree.len());
-    for node in &tree.nodes()[..=root.0 as usize] {
-        let size = 1 + node.children.iter().map(|child| values[child.0 as usize].1).sum::<usize>();
-        if size > budget {
-            values.push((Value::String("(too large to show)".to_owned()), 1));
-            continue;
-        }
-        budget -= size.min(budget);
-        let child = |id: &NodeId| values[id.0 as usize].0.clone();
-        let value = match node.kind {
-            NodeKind::TENSOR => {
-                let tensor = node.as_tensor().and_then(|id| catalog.tensor(id));
-                Value::Object(Map::from_iter([(
-                    "tensor".to_owned(),
-                    tensor.map_or(Value::Null, |tensor| Value::String(tensor.name.clone())),
-                )]))
-            }
-            NodeKind::LIST | NodeKind::TUPLE | NodeKind::SET => node.children.iter().map(child).collect(),
-            NodeKind::MAP => {
-                let key = |id: NodeId| match &values[id.0 as usize].0 {
-                    Value::String(text) => text.clone(),
-                    other => other.to_string(),
-                };
-                Value::Object(node.entries().map(|(k, v)| (key(k), child(&v))).collect())
-            }
-            NodeKind::ATTRIBUTED => child(&node.children[0]),
-            NodeKind::OBJECT => {
-                let parts: Vec<Value> = node.children.iter().map(child).collect();
-                Value::Object(Map::from_iter([
-                    ("class".to_owned(), Value::String(node.class.to_string())),
-                    ("parts".to_owned(), Value::Array(parts)),
-                ]))
-            }
-            _ => scalar(node).unwrap_or(Value::Null),
-        };
-        values.push((value, size));
+pub fn json(catalog: &Catalog) -> Option<State<'_>> {
+    let root = catalog.tree().root()?;
+    // Nodes may be shared by many parents, so that what is written is bounded.
+    Some(State { catalog, root, most: catalog.tree().len().saturating_mul(4) + 1000 })
+}
+
+/// A tree that serializes as JSON.
+#[derive(Debug, Clone, Copy)]
+pub struct State<'a> {
+    catalog: &'a Catalog,
+    root: NodeId,
+    most: usize,
+}
+
+impl State<'_> {
+    /// The same, of which no more than `most` values are shown.
+    #[must_use]
+    pub fn within(self, most: usize) -> Self {
+        Self { most: self.most.min(most), ..self }
     }
-    values.pop().map(|(value, _)| value)
+}
+
+impl Serialize for State<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let left = Cell::new(self.most);
+        Below { catalog: self.catalog, id: self.root, depth: 0, left: &left }.serialize(serializer)
+    }
+}
+
+/// A node and what is below it; `left` are the values that may still be shown.
+#[derive(Clone, Copy)]
+struct Below<'a> {
+    catalog: &'a Catalog,
+    id: NodeId,
+    depth: usize,
+    left: &'a Cell<usize>,
+}
+
+impl<'a> Below<'a> {
+    fn child(self, id: NodeId) -> Self {
+        Self { id, depth: self.depth + 1, ..self }
+    }
+
+    /// The node as the key of a mapping.
+    fn key(self) -> String {
+        match self.catalog.tree().get(self.id).and_then(Node::as_text) {
+            Some(text) => text.to_owned(),
+            None => serde_json::to_string(&self).unwrap_or_default(),
+        }
+    }
+
+    fn list<S: Serializer>(self, children: &[NodeId], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(children.iter().map(|&id| self.child(id)))
+    }
+}
+
+impl Serialize for Below<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Some(node) = self.catalog.tree().get(self.id) else { return serializer.serialize_unit() };
+        let Some(left) = self.left.get().checked_sub(1).filter(|_| self.depth < MOST_DEPTH) else {
+            return serializer.serialize_str("(too large to show)");
+        };
+        self.left.set(left);
+        match node.kind {
+            NodeKind::TENSOR => {
+                let tensor = node.as_tensor().and_then(|id| self.catalog.tensor(id));
+                serializer.collect_map([("tensor", tensor.map(|tensor| &tensor.name))])
+            }
+            NodeKind::LIST | NodeKind::TUPLE | NodeKind::SET => self.list(&node.children, serializer),
+            NodeKind::MAP => {
+                serializer.collect_map(node.entries().map(|(k, v)| (self.child(k).key(), self.child(v))))
+            }
+            NodeKind::ATTRIBUTED => self.child(node.children[0]).serialize(serializer),
+            NodeKind::OBJECT => {
+                let mut object = serializer.serialize_map(Some(2))?;
+                object.serialize_entry("class", &node.class)?;
+                object.serialize_entry("parts", &Parts(*self, &node.children))?;
+                object.end()
+            }
+            _ => scalar(node).serialize(serializer),
+        }
+    }
+}
+
+/// The parts of an object.
+struct Parts<'a>(Below<'a>, &'a [NodeId]);
+
+impl Serialize for Parts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.list(self.1, serializer)
+    }
 }
 
 /// The value of a node that is no container.
@@ -280,7 +332,8 @@ mod tests {
             .map(|line| format!("{} {} {}", line.level, line.key, line.value))
             .collect();
         assert_eq!(shown, ["0 step 3", "0 rates [0.5]"]);
-        assert_eq!(json(&catalog).unwrap(), serde_json::json!({"step": 3, "rates": [0.5]}));
+        let written = serde_json::to_value(json(&catalog).unwrap()).unwrap();
+        assert_eq!(written, serde_json::json!({"step": 3, "rates": [0.5]}));
     }
 
     #[test]
@@ -307,7 +360,7 @@ mod tests {
             }
             id
         });
-        assert!(json(&catalog).unwrap().to_string().len() < 100_000);
+        assert!(serde_json::to_string(&json(&catalog).unwrap()).unwrap().len() < 100_000);
         assert!(lines(&catalog).len() <= MOST_LINES + 1);
     }
 }

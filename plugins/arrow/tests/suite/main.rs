@@ -4,6 +4,7 @@
 mod conformance;
 mod fixtures;
 mod round_trip;
+mod sharing;
 
 use std::sync::Arc;
 use tensorferry_arrow::Arrow;

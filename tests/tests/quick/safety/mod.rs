@@ -9,11 +9,13 @@
 //! | `containers.rs` | the files around a pickle |
 //! | `folders.rs` | folders with what looks like ferry's own |
 //! | `pipes.rs` | pipes, sockets and devices in the place of files |
+//! | `sharing.rs` | bytes that are named many times, trees of many nodes |
 
 mod bombs;
 mod containers;
 mod folders;
 mod pipes;
+mod sharing;
 mod tables;
 mod zips;
 

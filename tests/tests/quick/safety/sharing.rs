@@ -1,0 +1,206 @@
+//! Bytes that are named many times, and trees of many small nodes: each costs a file next to nothing. What is refused is
+//! refused in bounded time and memory; what models share is read.
+
+use super::python::{call, dict, global, int, ints, pickle, storage, tensor, text, tuple};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use tensorferry_tests::zip::stored;
+use tensorferry_tests::{Ferry, args, ferry};
+
+/// The most memory that an attack takes.
+const MOST_BYTES: u64 = 512 << 20;
+/// Numbers of a large storage, in 8 MB.
+const LARGE: i64 = 2 << 20;
+
+/// A checkpoint of these tensors over storages of F32, or of the sizes that are said.
+fn checkpoint(path: &Path, tensors: &[(String, Vec<u8>)], storages: &[usize]) {
+    let entries: Vec<_> = tensors.iter().map(|(name, tensor)| (text(name), tensor.clone())).collect();
+    let pickle = pickle(&dict(&entries));
+    let bytes: Vec<(String, Vec<u8>)> =
+        storages.iter().enumerate().map(|(at, &len)| (format!("a/data/{at}"), vec![0; len])).collect();
+    let mut members: Vec<(&str, &[u8])> =
+        vec![("a/data.pkl", &pickle), ("a/byteorder", b"little"), ("a/version", b"3\n")];
+    members.extend(bytes.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])));
+    std::fs::write(path, stored(&members)).unwrap();
+}
+
+fn floats(key: usize, len: i64, offset: i64, size: &[i64], stride: &[i64]) -> Vec<u8> {
+    tensor(storage("FloatStorage", &key.to_string(), len), offset, size, stride)
+}
+
+/// A sparse tensor of `len` numbers, of which one is there.
+fn sparse(len: i64) -> Vec<u8> {
+    let layout = call(&global("torch.serialization", "_get_layout"), &[text("torch.sparse_coo")]);
+    let indices = tensor(storage("LongStorage", "1", 1), 0, &[1, 1], &[1, 1]);
+    let parts = tuple(&[indices, floats(0, 1, 0, &[1], &[1]), ints(&[len]), b"\x89".to_vec()]);
+    call(&global("torch._utils", "_rebuild_sparse_tensor"), &[layout, parts])
+}
+
+/// Tensors by their numbers.
+fn numbered(count: i64, tensor: impl Fn(i64) -> Vec<u8>) -> Vec<(String, Vec<u8>)> {
+    (0..count).map(|at| (format!("w.{at}"), tensor(at))).collect()
+}
+
+/// What the numbers of a large storage are made into.
+fn of_large(path: &Path, tensors: &[(String, Vec<u8>)]) {
+    checkpoint(path, tensors, &[usize::try_from(LARGE).unwrap() * 4]);
+}
+
+/// A msgpack file with a tensor, and a list of these items.
+fn items(path: &Path, count: u32, item: &[u8]) {
+    let array = [&b"\x93\x91\x01\xa7float32\xc4\x04"[..], &[0; 4]].concat();
+    let leaf = [&[0xc7, u8::try_from(array.len()).unwrap(), 1][..], &array].concat();
+    let list = [&b"\xdd"[..], &count.to_be_bytes(), &item.repeat(count as usize)].concat();
+    std::fs::write(path, [&b"\x82\xa1p"[..], &leaf, b"\xa1l", &list].concat()).unwrap();
+}
+
+/// A checkpoint with a tensor, and a list of these items.
+fn pickled(path: &Path, count: usize, item: &[u8]) {
+    let list = [b"](", &item.repeat(count)[..], b"e"].concat();
+    checkpoint(path, &[("w".to_owned(), floats(0, 4, 0, &[4], &[1])), ("l".to_owned(), list)], &[16]);
+}
+
+/// The most memory that a command takes.
+fn peak(command: &Command) -> u64 {
+    let mut measured = Command::new(env!("CARGO_BIN_EXE_peak"));
+    measured.arg(command.get_program()).args(command.get_args());
+    ferry::run(&mut measured).expect(0).stdout.trim().parse().unwrap()
+}
+
+type Make = fn(&Ferry, &Path);
+
+/// Names of one tensor as a format writes them that can say so.
+fn written(ferry: &Ferry, path: &Path, names: i64) {
+    let from = path.with_extension("pt");
+    of_large(&from, &numbered(names, |_| floats(0, LARGE, 0, &[LARGE], &[1])));
+    ferry.convert(&from, path, &["--bound", "expanded_bytes=1TiB"]);
+}
+
+#[test]
+fn shared_bytes_and_trees_are_bounded() {
+    let shared = "--bound expanded_bytes=N";
+    let attacks: [(&str, &str, &[&str], &str, Make); 13] = [
+        ("sparse tensors of one recipe", "pt", &["-i", "densify=true"], shared, |_, path| {
+            checkpoint(path, &numbered(20, |_| sparse(1 << 29)), &[4, 8]);
+        }),
+        ("sparse tensors of one storage", "pt", &["-i", "densify=true"], shared, |_, path| {
+            checkpoint(path, &numbered(20, |at| sparse((1 << 29) + at)), &[4, 8]);
+        }),
+        ("views that overlap", "pt", &[], shared, |_, path| {
+            of_large(path, &numbered(2000, |at| floats(0, LARGE, at, &[LARGE - 2000], &[1])));
+        }),
+        ("names of one tensor", "pt", &[], shared, |_, path| {
+            of_large(path, &numbered(2000, |_| floats(0, LARGE, 0, &[LARGE], &[1])));
+        }),
+        ("tensors that are other shapes of one", "pt", &[], shared, |_, path| {
+            of_large(path, &numbered(2000, |at| floats(0, LARGE, 0, &[LARGE - at], &[1])));
+        }),
+        ("a row a thousand times", "pt", &[], shared, |_, path| {
+            of_large(path, &[("w".to_owned(), floats(0, LARGE, 0, &[1000, LARGE], &[0, 1]))]);
+        }),
+        ("windows of a thousand rows", "pt", &[], shared, |_, path| {
+            of_large(path, &[("w".to_owned(), floats(0, LARGE, 0, &[1000, LARGE - 1000], &[1, 1]))]);
+        }),
+        ("ties of safetensors", "safetensors", &[], shared, |ferry, path| written(ferry, path, 500)),
+        ("hard links of HDF5", "h5", &[], shared, |ferry, path| written(ferry, path, 500)),
+        ("maps of msgpack", "msgpack", &["--json"], "--bound nodes=N", |_, path| {
+            items(path, 600_000, b"\x81\xa1a\xc0");
+        }),
+        ("texts of msgpack", "msgpack", &["--json"], "--bound nodes=N", |_, path| {
+            items(path, 2_000_000, b"\xa0")
+        }),
+        ("dicts of a pickle", "pt", &["--json"], "--bound nodes=N", |_, path| {
+            pickled(path, 600_000, b"}K\x01Ns");
+        }),
+        ("lists of a pickle", "pt", &["--json"], "--bound nodes=N", |_, path| pickled(path, 2_000_000, b"]")),
+    ];
+    let ferry = Ferry::new();
+    for (at, (name, suffix, options, word, make)) in attacks.into_iter().enumerate() {
+        let path = ferry.at(format!("attack{at}.{suffix}"));
+        make(&ferry, &path);
+        let words: Vec<OsString> =
+            args!["inspect", &path].into_iter().chain(options.iter().map(OsString::from)).collect();
+        let refused = ferry.run_bounded(&words).expect(3);
+        assert!(refused.stderr.contains(word), "{name}: {refused}");
+        let peak = peak(&ferry.command(&words));
+        println!("{name}: {} MiB", peak >> 20);
+        assert!(peak <= MOST_BYTES, "{name}: {peak} bytes");
+    }
+}
+
+/// As many nodes as there may be, of kinds that take the most.
+#[test]
+fn trees_of_many_nodes_take_the_memory_that_they_may() {
+    let attacks: [(&str, &str, Make); 3] = [
+        ("maps of msgpack", "msgpack", |_, path| items(path, 270_000, b"\x81\xa1a\xc0")),
+        ("dicts of a pickle", "pt", |_, path| pickled(path, 200_000, b"}K\x01Ns")),
+        ("lists of a pickle", "pt", |_, path| pickled(path, 800_000, b"]")),
+    ];
+    let ferry = Ferry::new();
+    for (name, suffix, make) in attacks {
+        let path = ferry.at(format!("tree.{suffix}"));
+        make(&ferry, &path);
+        for way in [args!["inspect", &path, "--json"].to_vec(), args!["inspect", &path].to_vec()] {
+            ferry.run_bounded(&way).expect(0);
+            let peak = peak(&ferry.command(&way));
+            println!("{name}, {way:?}: {} MiB", peak >> 20);
+            // Builds for tests have larger libraries.
+            assert!(peak <= (256 + 32 + 64) << 20, "{name}: {peak} bytes");
+        }
+        let page = ferry.at("page.html");
+        ferry.run_bounded(args!["inspect", &path, "--html", &page, "--force"]).expect(0);
+    }
+}
+
+#[test]
+fn what_models_share_is_read() {
+    let ferry = Ferry::new();
+    let [path, out] = ferry.paths(["twin.pt", "out.safetensors"]);
+    let whole = |key: usize, len: i64| floats(key, len, 0, &[len], &[1]);
+    let twins: [(&str, Vec<(String, Vec<u8>)>, &[usize]); 8] = [
+        ("a layer for twelve", numbered(12, |_| whole(0, LARGE)), &[8 << 20]),
+        (
+            "a rotary table for 61 layers",
+            {
+                let mut all = numbered(61, |_| whole(0, 1 << 17));
+                all.push(("embedding".to_owned(), whole(1, LARGE)));
+                all
+            },
+            &[1 << 19, 8 << 20],
+        ),
+        ("tied embeddings", numbered(2, |_| whole(0, LARGE)), &[8 << 20]),
+        (
+            "a mask for eight heads",
+            vec![("m".to_owned(), floats(0, LARGE, 0, &[8, LARGE], &[0, 1]))],
+            &[8 << 20],
+        ),
+        ("a constant", vec![("c".to_owned(), floats(0, 1, 0, &[1 << 26], &[0]))], &[4]),
+        (
+            "parts of one storage",
+            numbered(512, |at| floats(0, LARGE, at * 4096, &[64, 64], &[64, 1])),
+            &[8 << 20],
+        ),
+        ("columns of one matrix", numbered(64, |at| floats(0, LARGE, at, &[LARGE / 64], &[64])), &[8 << 20]),
+        (
+            "a matrix and its transpose",
+            vec![
+                ("a".to_owned(), floats(0, LARGE, 0, &[1 << 10, 1 << 11], &[1 << 11, 1])),
+                ("b".to_owned(), floats(0, LARGE, 0, &[1 << 11, 1 << 10], &[1, 1 << 11])),
+            ],
+            &[8 << 20],
+        ),
+    ];
+    for (name, tensors, storages) in twins {
+        checkpoint(&path, &tensors, storages);
+        let outcome = ferry.try_convert(&path, &out, &["--dry-run"]);
+        assert_eq!(outcome.code, Some(0), "{name}: {outcome}");
+    }
+    checkpoint(&path, &numbered(4, |_| sparse(1 << 20)), &[4, 8]);
+    ferry.try_convert(&path, &out, &["--dry-run", "-i", "densify=true"]).expect(0);
+    for suffix in ["safetensors", "h5"] {
+        let tied = ferry.at(format!("tied.{suffix}"));
+        written(&ferry, &tied, 12);
+        ferry.try_convert(&tied, &ferry.at("back.pt"), &["--dry-run"]).expect(0);
+    }
+}
