@@ -3,6 +3,8 @@
 
 #[path = "orbax.rs"]
 pub(crate) mod orbax;
+#[path = "sets.rs"]
+pub(crate) mod sets;
 
 use std::sync::LazyLock;
 use tensorferry_arrow::Arrow;
@@ -31,7 +33,7 @@ use tensorferry_webdataset::WebDataset;
 pub(crate) type Target = fn(&[u8]) -> bool;
 
 /// All targets, by their names.
-pub(crate) const TARGETS: [(&str, Target); 45] = [
+pub(crate) const TARGETS: [(&str, Target); 46] = [
     ("arrow_file", |bytes| fuzz::read_records(&Arrow, "in.arrow", bytes)),
     ("arrow_stream", |bytes| fuzz::read_records(&Arrow, "in.arrows", bytes)),
     ("csv", |bytes| fuzz::read_records(&Csv, "in.csv", bytes)),
@@ -82,6 +84,7 @@ pub(crate) const TARGETS: [(&str, Target); 45] = [
     ("orbax_zarr", orbax::read_description),
     ("parquet", |bytes| fuzz::read_records(&Parquet, "in.parquet", bytes)),
     ("safetensors", |bytes| fuzz::read(&Safetensors, "model.safetensors", bytes)),
+    ("sets", sets::read_set),
     ("tf_bundle", |bytes| fuzz::read_bundle(&TfBundle, bytes)),
     ("tf_graph", |bytes| fuzz::read(&TfGraph, "graph.pb", bytes)),
     ("tf_graph_text", |bytes| fuzz::read(&TfGraph, "graph.pbtxt", bytes)),

@@ -29,6 +29,7 @@ pub mod rust;
 pub mod scale;
 pub mod seen;
 pub mod session;
+pub mod sets;
 pub mod settings;
 pub mod shape;
 pub mod table;

@@ -26,6 +26,8 @@ pub(crate) struct Input {
     pub(crate) archive: Option<Archive>,
     /// The files of the archive that are none of these.
     pub(crate) others: Vec<String>,
+    /// Shards beside a map that does not name them, unless the host accounts for the whole folder.
+    pub(crate) unmapped: Vec<String>,
 }
 
 /// An HDF5 file.
@@ -81,7 +83,8 @@ impl Input {
     }
 
     fn of(weights: Vec<Weights>) -> Self {
-        Self { weights, config: None, metadata: None, map: None, archive: None, others: Vec::new() }
+        let (others, unmapped) = (Vec::new(), Vec::new());
+        Self { weights, config: None, metadata: None, map: None, archive: None, others, unmapped }
     }
 }
 
@@ -216,5 +219,8 @@ fn shards(source: &dyn Source, name: &str, extent: Extent, limits: &Limits) -> R
         Ok(Weights::At(Extent::whole(source, id)))
     };
     let weights = files.iter().map(open).collect::<Result<_>>()?;
-    Ok(Input { map: Some(groups), ..Input::of(weights) })
+    let stem = strip_suffix(name, MAP_SUFFIX).filter(|_| *source.entry() != Entry::Folder);
+    let mut unmapped = stem.map_or_else(|| Ok(Vec::new()), |stem| source.list(&format!("{stem}_")))?;
+    unmapped.retain(|file| stem_of_shard(file) == stem && !files.contains(file));
+    Ok(Input { map: Some(groups), unmapped, ..Input::of(weights) })
 }

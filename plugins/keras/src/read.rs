@@ -81,6 +81,10 @@ impl TensorReader for Reader {
                        files of the one that it names";
             catalog.loss(Loss::new(LossKind::Sidecar, name, why))?;
         }
+        for name in &input.unmapped {
+            let why = "a shard beside the map of shards, which does not name it";
+            catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
+        }
         let names = model.names(self.options.own_names);
         let mut named = names.iter().zip(&model.datasets).filter(|(name, found)| **name != found.path);
         if self.options.own_names && !names.is_empty() && named.next().is_none() {

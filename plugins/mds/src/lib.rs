@@ -61,7 +61,7 @@ pub struct Mds;
 impl Format for Mds {
     fn describe(&self) -> Description {
         Description::new("mds", "MosaicML Streaming (MDS)")
-            .members([INDEX])
+            .members([INDEX, "*.mds"])
             .capabilities(Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS)
             .options(options::declared())
             .output_revision(1)

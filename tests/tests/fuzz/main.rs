@@ -16,6 +16,7 @@ mod onnx;
 mod orbax;
 mod parquet;
 mod safetensors;
+mod sets;
 /// Which reader is given what: as libFuzzer gives it.
 #[path = "../../fuzz/targets.rs"]
 mod targets;

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use tensorferry_sdk::ErrorKind::Unsupported;
-use tensorferry_sdk::file_name::is_hidden;
+use tensorferry_sdk::file_name::{is_hidden, uncompressed};
 use tensorferry_sdk::{Entry, Error, Loss, LossKind, Result, Source};
 
 /// How many files without a suffix are looked into.
@@ -407,6 +407,9 @@ impl InputScope {
         let is_index = INDEXES.iter().filter_map(|end| name.strip_suffix(end)).any(is_read);
         if is_index {
             account.add(EntryClass::Companion, name);
+        } else if is_read(uncompressed(name)) {
+            // The same records, compressed.
+            account.add(EntryClass::Superseded, name);
         } else if let Some(format) = self.names.format_of(file).or(self.sniffed.get(name).map(String::as_str))
         {
             account.leave_out(name, why_left_out(file, format, read_as));

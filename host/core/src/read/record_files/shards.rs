@@ -46,7 +46,14 @@ fn check_set(pattern: &str, count: u64, there: &BTreeSet<u64>) -> Result<()> {
     let missing = (first..first.saturating_add(count)).filter(|number| !there.contains(number));
     let missing: Vec<u64> = missing.take(MOST_LISTED).collect();
     if missing.is_empty() {
-        return Ok(());
+        let beyond = there.iter().find(|number| !(first..first.saturating_add(count)).contains(number));
+        return beyond.map_or(Ok(()), |beyond| {
+            let error = Error::malformed(
+                "the set has shards beyond its count (-i files=GLOB reads those that are meant)",
+            );
+            let found = format!("{}, one of them number {beyond}", there.len());
+            Err(error.file(pattern).expected(format!("{count} files")).found(found))
+        });
     }
     let more = count.saturating_sub((there.len() + missing.len()) as u64);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -76,6 +83,9 @@ mod tests {
             (&["d-00000-of-00002.x", "d-00000-of-00002.y"], "number [1]"),
             (&["a/d-00000-of-00002.x", "b/d-00001-of-00002.x"], "number [1]"),
             (&["d-00000-of-00002-0123456789abcdef.x"], "d-?????-of-00002-*.x"),
+            (&["d-00000-of-00002.x", "d-00001-of-00002.x", "d-00002-of-00002.x"], "3, one of them number 0"),
+            (&["d-00000-of-00001.x", "d-00002-of-00001.x"], "2, one of them number 2"),
+            (&["d-00000-of-00000.x"], "1, one of them number 0"),
             (&["d-00003-of-18446744073709551615.x"], "without number [0, 1, 2, 4, 5, 6, 7, 8] and "),
         ] {
             let error = check_whole(torn).map_err(|error| error.to_string());

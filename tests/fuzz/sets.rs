@@ -1,0 +1,168 @@
+//! The sets that the target `sets` changes as a whole.
+
+use std::sync::LazyLock;
+use tensorferry::{Registry, Session};
+use tensorferry_tests::sets::{self, Files, Kind, Set, Ties};
+use tensorferry_tests::{files, fixtures, fuzz, zip};
+
+static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
+    let mut session = Session::new(1, 64 << 20);
+    session.limits.expanded_bytes = 16 << 20;
+    let formats = [
+        tensorferry_arrow::formats(),
+        tensorferry_csv::formats(),
+        tensorferry_deepspeed::formats(),
+        tensorferry_flax::formats(),
+        tensorferry_gguf::formats(),
+        tensorferry_jsonl::formats(),
+        tensorferry_keras::formats(),
+        tensorferry_mds::formats(),
+        tensorferry_megatron::formats(),
+        tensorferry_numpy::formats(),
+        tensorferry_onnx::formats(),
+        tensorferry_orbax::formats(),
+        tensorferry_parquet::formats(),
+        tensorferry_safetensors::formats(),
+        tensorferry_tf_bundle::formats(),
+        tensorferry_tfrecord::formats(),
+        tensorferry_torch::formats(),
+        tensorferry_torch_dcp::formats(),
+        tensorferry_webdataset::formats(),
+    ];
+    Registry::new().with_all(formats.into_iter().flatten()).with_session(session)
+});
+
+static SETS: LazyLock<Vec<Set>> =
+    LazyLock::new(|| kinds().into_iter().map(|kind| Set::new(&REGISTRY, kind)).collect());
+
+/// Changes a set as the bytes say, and reads it.
+pub(crate) fn read_set(program: &[u8]) -> bool {
+    sets::run(&REGISTRY, &SETS, program)
+}
+
+/// What makes each change to each set.
+#[allow(dead_code, reason = "libFuzzer has them from a folder")]
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    sets::seeds(SETS.len())
+}
+
+/// Files that say what Orbax' arrays are.
+const ORBAX: &[&str] = &["_METADATA", "_CHECKPOINT_METADATA", "_sharding", "array_metadatas", "zarr"];
+
+fn kinds() -> Vec<Kind> {
+    let whole =
+        |name, files, ties| Kind { name, files, entry: "", ties, lists: true, says: &[], rows: false };
+    let table = |name, files, ties| Kind { rows: true, ..whole(name, files, ties) };
+    let orbax =
+        |case, ties| Kind { says: ORBAX, ..whole(case, fixture(&format!("orbax/{case}/ckpt")), ties) };
+    let ranks = |case: &'static str| Kind {
+        says: &[".pt"],
+        ..whole(case, bare(fixture(&format!("{case}/ckpt"))), Ties::Names)
+    };
+    let safetensors = || fixture("safetensors/sharded");
+    vec![
+        whole("safetensors", safetensors(), Ties::Content),
+        Kind {
+            entry: "model.safetensors.index.json",
+            ..whole("safetensors by index", safetensors(), Ties::Content)
+        },
+        whole(
+            "torch",
+            written(&safetensors(), "model/", "torch", &[("max_shard_size", "300")]),
+            Ties::Content,
+        ),
+        whole("flax", fixture("flax/hf_sharded"), Ties::Content),
+        Kind {
+            entry: "model.weights.json",
+            lists: false,
+            ..whole("keras", fixture("keras/weights_sharded"), Ties::Content)
+        },
+        Kind { lists: false, ..whole("gguf", fixture("gguf/split"), Ties::Content) },
+        Kind { says: &[".metadata"], ..whole("torch-dcp", archived("dcp_ranks"), Ties::Names) },
+        ranks("deepspeed/zero2_bf16"),
+        ranks("deepspeed/zero3_fp32"),
+        ranks("megatron/gpt_tp2_pp2"),
+        orbax("pytree_zarr2", Ties::Names),
+        orbax("pytree_zarr3", Ties::Names),
+        orbax("pytree_ocdbt", Ties::Content),
+        orbax("multi_process", Ties::Content),
+        whole("tf-bundle", fixture("tf/saver_v2_sharded"), Ties::Sums),
+        Kind {
+            says: &["saved_model.pb"],
+            ..whole("saved-model", fixture("tf/saved_model_pb/saved_model"), Ties::Sums)
+        },
+        Kind {
+            entry: "model.onnx",
+            says: &["model.onnx"],
+            ..whole("onnx", fixture("onnx/external_many_files"), Ties::Names)
+        },
+        Kind { says: &["index.json"], ..table("mds", fixture("mds/sharded_hashed"), Ties::Sums) },
+        table("webdataset", fixture("webdataset/sharded"), Ties::Nothing),
+        table("tfrecord", fixture("tfrecord/sharded"), Ties::Names),
+        table("parquet", written(&lines(), "rows.parquet", "parquet", &[("shards", "3")]), Ties::Names),
+        table("arrow", written(&lines(), "rows.arrow", "arrow", &[("shards", "3")]), Ties::Names),
+        table("csv", renumbered(written(&lines(), "rows.csv", "csv", &[("shards", "3")])), Ties::Nothing),
+        table(
+            "jsonl",
+            renumbered(written(&lines(), "rows.jsonl", "jsonl", &[("shards", "3")])),
+            Ties::Nothing,
+        ),
+    ]
+}
+
+/// A fixture's folder, without what says what must be found in it.
+fn fixture(folder: &str) -> Files {
+    fuzz::files_of(folder).into_iter().filter(|(name, _)| name != "expected.json").collect()
+}
+
+/// The same with archives that have no checksums, which a mutation would break.
+fn bare(files: Files) -> Files {
+    let bare = |(name, bytes): (String, Vec<u8>)| {
+        let bytes = if name.ends_with(".pt") { zip::bare(&zip::members(&bytes)) } else { bytes };
+        (name, bytes)
+    };
+    files.into_iter().map(bare).collect()
+}
+
+/// What `dcp_make.py` wrote from three ranks.
+fn archived(name: &str) -> Files {
+    let path = fixtures::folder().with_file_name("fuzz").join("sets").join(format!("{name}.zip"));
+    zip::members(&std::fs::read(path).expect("it lies there")).into_iter().collect()
+}
+
+/// Rows of some types.
+fn lines() -> Files {
+    let line = |n: u32| format!("{{\"id\": {n}, \"name\": \"row {n}\", \"weight\": {}.5}}\n", n * n);
+    [("rows.jsonl".to_owned(), (0..30).map(line).collect::<String>().into_bytes())].into()
+}
+
+/// What becomes of some files in another format.
+fn written(files: &Files, output: &str, format: &str, options: &[(&str, &str)]) -> Files {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    for folder in [&from, &to] {
+        std::fs::create_dir(folder).expect("a new folder");
+    }
+    for (name, bytes) in files {
+        std::fs::write(from.join(name), bytes).expect("there is space");
+    }
+    let conversion = REGISTRY.convert(&from, to.join(output)).to(format);
+    let conversion =
+        options.iter().fold(conversion, |conversion, (key, value)| conversion.output_option(*key, *value));
+    conversion.run().unwrap_or_else(|error| panic!("{format}: {error}"));
+    let to = if to.join(output).is_dir() { to.join(output) } else { to };
+    let read = |name: std::path::PathBuf| {
+        let bytes = std::fs::read(to.join(&name)).expect("it was written");
+        (name.to_string_lossy().into_owned(), bytes)
+    };
+    files::files_below(&to).into_iter().map(read).collect()
+}
+
+/// The same files under names that do not count them.
+fn renumbered(files: Files) -> Files {
+    let renamed = |(name, bytes): (String, Vec<u8>)| {
+        let (before, after) = name.split_once("-of-").expect("a counted name");
+        (format!("{before}{}", &after[after.find('.').unwrap_or(0)..]), bytes)
+    };
+    files.into_iter().map(renamed).collect()
+}

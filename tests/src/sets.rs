@@ -1,0 +1,395 @@
+//! A set is a folder of files that are one model or one table together. Its files are changed as a whole (swapped, dropped,
+//! renamed, damaged), read through the library, and what is read without a loss is held against what was there before.
+
+use crate::random::Random;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tensorferry::{ErrorKind, OpenOptions, Registry, Result};
+use tensorferry_sdk::arrow_array::RecordBatch;
+use tensorferry_sdk::memory::MemoryView;
+use tensorferry_sdk::records::from_stream;
+use tensorferry_sdk::{Catalog, Entry, MemoryContext, MemorySource, Place, Source, StorageId};
+
+/// The files of a set, by name.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// What a set knows of its files, so that a reader can notice what befell them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ties {
+    /// Checksums of all that is read.
+    Sums,
+    /// What each file has: one in the place of another is noticed.
+    Content,
+    /// Which files there are, and not which is which.
+    Names,
+    /// Nothing: the files that are there are the table.
+    Nothing,
+}
+
+/// A set as it was written.
+#[derive(Debug, Clone)]
+pub struct Kind {
+    /// What it is called.
+    pub name: &'static str,
+    /// Its files.
+    pub files: Files,
+    /// Which of them is opened; nothing: the folder.
+    pub entry: &'static str,
+    /// What it knows of its files.
+    pub ties: Ties,
+    /// Whether a file lists the tensors of the others.
+    pub lists: bool,
+    /// What names of files have in them that say what the others mean: damage in one of these may change anything.
+    pub says: &'static [&'static str],
+    /// Whether it is a table.
+    pub rows: bool,
+}
+
+/// A tensor, or the rows of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    /// Its dtype, its shape, its bytes.
+    Tensor(String, Vec<u64>, Vec<u8>),
+    /// Its batches.
+    Rows(Vec<RecordBatch>),
+}
+
+/// What was read: tensors by name, or rows by file; and the losses.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Content {
+    /// The tensors, or rows.
+    pub parts: BTreeMap<String, Part>,
+    /// What the user is told.
+    pub losses: BTreeSet<String>,
+}
+
+/// A set whose content is known.
+#[derive(Debug)]
+pub struct Set {
+    /// As it was written.
+    pub kind: Kind,
+    content: Content,
+    /// The files that each tensor lies in, as far as it is known.
+    owners: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// Bytes of a change in a program.
+const CHANGE: usize = 6;
+/// How many changes a program makes at most.
+const MAX_CHANGES: usize = 4;
+/// How many changes there are.
+const CHANGES: u8 = 14;
+
+/// Programs that make each of the changes to each of so many sets, from one place or another.
+pub fn seeds(sets: usize) -> Vec<Vec<u8>> {
+    let mut random = Random::new(1);
+    let mut seeds = Vec::new();
+    for set in (0..=u8::MAX).take(sets) {
+        for change in 0..CHANGES {
+            let mut arguments = [0; CHANGE - 1];
+            random.fill(&mut arguments);
+            seeds.push([&[set, change][..], &arguments].concat());
+        }
+    }
+    seeds
+}
+
+/// Changes one of these sets as `program` says and reads it. Whether it could be read.
+///
+/// # Panics
+/// If the reader does, takes long, blames a plugin, or gives without a loss what the files do not say.
+pub fn run(registry: &Registry, sets: &[Set], program: &[u8]) -> bool {
+    let Some((&first, changes)) = program.split_first() else { return false };
+    let set = &sets[usize::from(first) % sets.len()];
+    let mut files = set.kind.files.clone();
+    for change in changes.as_chunks::<CHANGE>().0.iter().take(MAX_CHANGES) {
+        make(&mut files, *change);
+    }
+    let start = Instant::now();
+    let read = read(registry, &set.kind, &files);
+    assert!(start.elapsed() < Duration::from_secs(20), "{}: {:?}", set.kind.name, start.elapsed());
+    match read {
+        Ok(content) => {
+            let wrong = set.wrong(&files, &content);
+            assert_eq!(wrong, None, "{}: {}", set.kind.name, difference(&set.kind.files, &files));
+            true
+        }
+        Err(error) => {
+            let is_known = !matches!(error.kind(), ErrorKind::Plugin | ErrorKind::Verification);
+            assert!(is_known, "{}: {error}: {}", set.kind.name, difference(&set.kind.files, &files));
+            false
+        }
+    }
+}
+
+/// Makes a change: which, two files, a place and a value.
+fn make(files: &mut Files, [change, a, b, low, high, value]: [u8; CHANGE]) {
+    let named = |number: u8| files.keys().cycle().nth(usize::from(number) % files.len().max(1)).cloned();
+    let (Some(a), Some(b)) = (named(a), named(b)) else { return };
+    let bytes = files.get(&a).cloned().unwrap_or_default();
+    let other = files.get(&b).cloned().unwrap_or_default();
+    let at = usize::from(u16::from_le_bytes([low, high])).checked_rem(bytes.len()).unwrap_or(0);
+    let to = bytes.len().min(at + 1 + usize::from(value));
+    let mut edited = bytes.clone();
+    match change % CHANGES {
+        0 => {
+            files.insert(b, bytes);
+            edited = other;
+        }
+        1 => {
+            files.remove(&a);
+            return;
+        }
+        2 => {
+            files.insert(neighbor(&a, value), bytes);
+        }
+        3 => {
+            files.remove(&a);
+            files.insert(neighbor(&a, value), bytes);
+            return;
+        }
+        4 => edited.truncate(at),
+        5 => edited = other,
+        6 => {
+            files.remove(&a);
+            files.insert(recounted(&a, value), bytes);
+            return;
+        }
+        7 => {
+            *files =
+                std::mem::take(files).into_iter().map(|(n, bytes)| (recounted(&n, value), bytes)).collect();
+            return;
+        }
+        8 => {
+            let from = other.get(at..other.len().min(to)).unwrap_or_default();
+            edited.splice(at..at + from.len().min(to - at), from.iter().copied());
+        }
+        9 => drop(edited.drain(at..to)),
+        10 => drop(edited.splice(at..at, bytes[at..to].iter().copied())),
+        11 => {
+            if let Some(digit) = edited[at..].iter_mut().find(|byte| byte.is_ascii_digit()) {
+                *digit = b'0' + value % 10;
+            }
+        }
+        12 => edited[at..to.min(at + 1)].iter_mut().for_each(|byte| *byte ^= 1 << (value % 8)),
+        _ => edited[at..to.min(at + 1)].fill(value),
+    }
+    files.insert(a, edited);
+}
+
+/// The name with one of its numbers one more or one less.
+fn neighbor(name: &str, which: u8) -> String {
+    let starts: Vec<usize> = name
+        .char_indices()
+        .filter(|&(at, c)| c.is_ascii_digit() && !name[..at].ends_with(|c: char| c.is_ascii_digit()))
+        .map(|(at, _)| at)
+        .collect();
+    let Some(&start) = starts.get(usize::from(which / 2) % starts.len().max(1)) else {
+        return format!("{name}.1");
+    };
+    let digits = name[start..].find(|c: char| !c.is_ascii_digit()).unwrap_or(name.len() - start);
+    let number: u64 = name[start..start + digits].parse().unwrap_or(0);
+    let number = if which.is_multiple_of(2) { number.wrapping_add(1) } else { number.saturating_sub(1) };
+    format!("{}{number:0digits$}{}", &name[..start], &name[start + digits..])
+}
+
+/// The name with another count behind `-of-`.
+fn recounted(name: &str, value: u8) -> String {
+    let Some((before, after)) = name.split_once("-of-") else { return name.to_owned() };
+    let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+    format!("{before}-of-{:0digits$}{}", value % 10, &after[digits..])
+}
+
+/// What was changed, for people.
+fn difference(before: &Files, after: &Files) -> String {
+    let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let of = |name: &String| {
+        let (was, is) = (before.get(name), after.get(name));
+        let origin = before.iter().find(|(_, bytes)| is == Some(*bytes)).map(|(origin, _)| origin);
+        match (was, is, origin) {
+            _ if was == is => None,
+            (_, None, _) => Some(format!("{name} is gone")),
+            (_, _, Some(origin)) => Some(format!("{name} is what {origin} was")),
+            (was, Some(is), _) => {
+                let at = was.map(|was| was.iter().zip(is).take_while(|(a, b)| a == b).count());
+                Some(format!("{name} differs from {at:?} on, {} bytes", is.len()))
+            }
+        }
+    };
+    names.into_iter().filter_map(of).collect::<Vec<_>>().join("; ")
+}
+
+/// Reads a set from a folder of its own, in memory where the system has such a place.
+fn read(registry: &Registry, kind: &Kind, files: &Files) -> Result<Content> {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
+    for (name, bytes) in files {
+        let path = folder.path().join(name);
+        // A new name may lie below that of another file.
+        std::fs::create_dir_all(path.parent().expect("it lies in the folder"))?;
+        std::fs::write(path, bytes)?;
+    }
+    let path = folder.path().join(kind.entry);
+    let mut parts = BTreeMap::new();
+    let losses = if kind.rows {
+        let scan = registry.scan(path)?;
+        for (split, stretch) in scan.stretches().iter().enumerate() {
+            let batches = scan.batches_of(split..split + 1);
+            let batches: Vec<_> = batches.map(|batch| batch.map_err(from_stream)).collect::<Result<_>>()?;
+            let Part::Rows(rows) = parts.entry(stretch.file.clone()).or_insert(Part::Rows(Vec::new())) else {
+                continue;
+            };
+            rows.extend(batches);
+        }
+        scan.losses()?
+    } else {
+        let model = registry.open_with(path, &OpenOptions::new().part("."))?;
+        for tensor in model.tensors() {
+            let part = Part::Tensor(tensor.dtype_name().to_owned(), tensor.shape().to_vec(), tensor.read()?);
+            parts.insert(tensor.name().to_owned(), part);
+        }
+        model.losses().to_vec()
+    };
+    let folder = folder.path().to_string_lossy();
+    let losses = losses.iter().map(|loss| format!("{loss:?}").replace(&*folder, "")).collect();
+    Ok(Content { parts, losses })
+}
+
+impl Set {
+    /// Reads a set as it was written.
+    ///
+    /// # Panics
+    /// If it cannot be read.
+    pub fn new(registry: &Registry, kind: Kind) -> Self {
+        let content = read(registry, &kind, &kind.files);
+        let content = content.unwrap_or_else(|error| panic!("{}: {error}", kind.name));
+        assert!(content.parts.len() > 1, "{}: {:?}", kind.name, content.parts.keys());
+        let owners = if kind.rows { BTreeMap::new() } else { owners(registry, &kind) };
+        Self { kind, content, owners }
+    }
+
+    /// What is wrong with what was read of these files without a loss, if anything is.
+    fn wrong(&self, files: &Files, read: &Content) -> Option<String> {
+        if !read.losses.is_subset(&self.content.losses) {
+            return None;
+        }
+        let was = &self.kind.files;
+        let touched: BTreeSet<&String> =
+            was.keys().chain(files.keys()).filter(|name| was.get(*name) != files.get(*name)).collect();
+        let damaged =
+            |name: &&&String| files.get(**name).is_some_and(|bytes| !was.values().any(|w| w == bytes));
+        let damaged: BTreeSet<&String> = touched.iter().filter(damaged).copied().collect();
+        // Where nothing tells files apart, one in the place of another says something else too.
+        let changed = if self.kind.ties == Ties::Names { &touched } else { &damaged };
+        let says = |name: &&&String| self.kind.says.iter().any(|word| name.contains(word));
+        if changed.iter().filter(says).any(|name| files.contains_key(*name)) {
+            return None;
+        }
+        if self.kind.rows {
+            self.wrong_rows(files, read)
+        } else {
+            self.wrong_tensors(&touched, &damaged, read)
+        }
+    }
+
+    /// Tensors are what they were, but for those of files that were touched, as far as nothing tells files apart.
+    fn wrong_tensors(
+        &self,
+        touched: &BTreeSet<&String>,
+        damaged: &BTreeSet<&String>,
+        read: &Content,
+    ) -> Option<String> {
+        let may_differ = match self.kind.ties {
+            Ties::Sums => false,
+            Ties::Content => !damaged.is_empty(),
+            Ties::Names | Ties::Nothing => true,
+        };
+        let lies_in = |name: &String| {
+            self.owners.get(name).is_none_or(|owners| owners.iter().any(|owner| touched.contains(owner)))
+        };
+        let renames = !self.kind.lists && !damaged.is_empty();
+        if renames && read.parts.len() < self.content.parts.len() {
+            return Some(format!("{} tensors of {}", read.parts.len(), self.content.parts.len()));
+        }
+        for (name, was) in &self.content.parts {
+            match (read.parts.get(name), was) {
+                (Some(is), was) if is == was => {}
+                (None, _) if renames && lies_in(name) => {}
+                (None, _) => return Some(format!("tensor {name:?} is lost")),
+                (Some(Part::Tensor(dtype, shape, _)), Part::Tensor(was_dtype, was_shape, _))
+                    if may_differ
+                        && lies_in(name)
+                        && (!damaged.is_empty() || (dtype, shape) == (was_dtype, was_shape)) => {}
+                _ => return Some(format!("tensor {name:?} is another one")),
+            }
+        }
+        let added = read.parts.keys().find(|name| !self.content.parts.contains_key(*name));
+        added.filter(|_| !renames).map(|name| format!("tensor {name:?} was not there"))
+    }
+
+    /// The rows of a file that is what some file was are those of that file, and no file goes unread.
+    fn wrong_rows(&self, files: &Files, read: &Content) -> Option<String> {
+        let was = &self.content.parts;
+        let schema = |parts: &BTreeMap<String, Part>| {
+            parts.values().find_map(|part| match part {
+                Part::Rows(batches) => batches.first().map(RecordBatch::schema),
+                Part::Tensor(..) => None,
+            })
+        };
+        // Types that are found in all files may be others.
+        let same_types = schema(was) == schema(&read.parts);
+        for (name, bytes) in files {
+            let origin = self.kind.files.iter().find(|(_, origin)| *origin == bytes);
+            let Some(rows) = origin.and_then(|(origin, _)| was.get(origin)) else { continue };
+            match read.parts.get(name) {
+                None => return Some(format!("{name} was not read")),
+                Some(found) if count(found) != count(rows) || (same_types && found != rows) => {
+                    return Some(format!("{name} has other rows"));
+                }
+                Some(_) => {}
+            }
+        }
+        if self.kind.ties == Ties::Nothing {
+            return None;
+        }
+        let lost = was.keys().find(|name| !read.parts.contains_key(*name));
+        let added = read.parts.keys().find(|name| !was.contains_key(*name));
+        let differs = (self.kind.ties == Ties::Sums && *was != read.parts).then(|| "other rows".to_owned());
+        lost.map(|name| format!("the rows of {name} are lost"))
+            .or_else(|| added.map(|name| format!("{name} is none of the set's")))
+            .or(differs)
+    }
+}
+
+fn count(part: &Part) -> usize {
+    if let Part::Rows(batches) = part { batches.iter().map(RecordBatch::num_rows).sum() } else { 1 }
+}
+
+/// The files that each tensor's bytes lie in, as the reader says; those that it decodes itself are left out.
+fn owners(registry: &Registry, kind: &Kind) -> BTreeMap<String, BTreeSet<String>> {
+    let source = MemorySource::new(Entry::Folder, kind.files.clone());
+    let context = MemoryContext::default();
+    let found = registry.formats().iter().filter_map(|format| {
+        let view = MemoryView::read(&*format.format, &[], &source, &context).ok()?;
+        let catalog = view.catalog();
+        let owners = catalog.tensors().iter().filter_map(|tensor| {
+            let mut owners = BTreeSet::new();
+            let known = tensor.storages().all(|storage| files_of(catalog, storage, &source, &mut owners));
+            known.then(|| (tensor.name.clone(), owners))
+        });
+        Some(owners.collect())
+    });
+    found.max_by_key(BTreeMap::len).unwrap_or_default()
+}
+
+/// Adds the files that a storage lies in; whether all of them are known.
+fn files_of(catalog: &Catalog, id: StorageId, source: &MemorySource, owners: &mut BTreeSet<String>) -> bool {
+    match catalog.storage(id).map(|storage| &storage.place) {
+        Some(Place::File { file, .. }) => owners.insert(source.name(*file).to_owned()) || true,
+        Some(Place::Joined(ranges)) => {
+            ranges.ranges().iter().all(|range| files_of(catalog, range.storage, source, owners))
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,9 @@
+//! Folders that are one model or one table are never read as something else in silence, whatever becomes of their files.
+
+use crate::{drive_any, targets};
+
+#[test]
+#[ignore = "fuzzes for five seconds a target"]
+fn survives_changed_sets() {
+    drive_any("sets", &targets::sets::seeds());
+}
