@@ -1,7 +1,8 @@
-"""Quantised checkpoints of every form that is dequantised, and what each stands for: quantised_make.py FOLDER
+"""Quantised checkpoints of every form that is dequantised, and what each stands for: quantised_make.py FOLDER [SEED]
 
 FOLDER/NAME is a model folder, FOLDER/NAME.safetensors its weights as numpy computes them in F32, each operation rounded
-once. Prints {"made": [NAME, ...], "refused": {NAME: a word of the reason}}.
+once. With a seed, scales are of random bits: NaN, infinite and subnormal ones too. Prints
+{"made": [NAME, ...], "refused": {NAME: a word of the reason}}.
 
 The formulas are those of the libraries' own code: `GPTQModel`'s and `AutoAWQ`'s packing, compressed-tensors'
 `pack_quantized.py`, bitsandbytes' `functional.py`, DeepSeek's `weight_dequant`, ModelOpt's `nvfp4_tensor.py`,
@@ -16,8 +17,9 @@ import numpy as np
 from ml_dtypes import bfloat16, float8_e4m3fn
 from safetensors.numpy import save_file
 
-FOLDER = sys.argv[1]
-RANDOM = np.random.default_rng(5)
+FOLDER, IS_WILD = sys.argv[1], len(sys.argv) > 2
+RANDOM = np.random.default_rng(int(sys.argv[2]) if IS_WILD else 5)
+np.seterr(all="ignore")
 F32 = np.float32
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], F32)
 NF4 = np.array([-1, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.09105004, 0, 0.0795803, 0.1609302,
@@ -53,7 +55,13 @@ def codes(bits, *shape):
     return RANDOM.integers(0, 2**bits, shape)
 
 
+def wild(dtype, *shape):
+    return RANDOM.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8).view(dtype)[..., 0]
+
+
 def scales(*shape, dtype=np.float16):
+    if IS_WILD:
+        return wild(dtype, *shape)
     return (RANDOM.normal(size=shape) * 0.1).astype(dtype)
 
 
@@ -68,12 +76,21 @@ def stream(rows, bits):
     return words[:, :-1].astype(np.uint32)
 
 
+def exponents_of(*shape):
+    return wild(np.uint8, *shape) if IS_WILD else RANDOM.integers(110, 135, shape).astype(np.uint8)
+
+
+def floats8(*shape):
+    return wild(float8_e4m3fn, *shape) if IS_WILD else RANDOM.normal(size=shape).astype(float8_e4m3fn)
+
+
 def nibbles(rows):
     return (rows[:, 0::2] | (rows[:, 1::2] << 4)).astype(np.uint8)
 
 
-def powers(exponents):
-    return np.exp2(exponents.astype(F32) - 127)
+def powers(exponents, last=np.nan):
+    """E8M0, whose last number is NaN; a power like the others for MLX."""
+    return np.where(exponents == 255, F32(last), np.ldexp(F32(1), exponents.astype(np.int32) - 127))
 
 
 def gptq(bits, groups=GROUPS, offset=1):
@@ -150,7 +167,7 @@ case("ct_int8", tensors, compressed("int-quantized", 8, "int", "channel"), {WEIG
 tensors = {WEIGHT: int8, WEIGHT + "_scale": scale, WEIGHT + "_zero_point": zero}
 expected = {WEIGHT: (int8.astype(F32) - zero.astype(F32)) * scale.astype(F32)}
 case("ct_int8_asymmetric", tensors, compressed("naive-quantized", 8, "int", "channel", symmetric=False), expected)
-float8 = RANDOM.normal(size=(OUT, IN)).astype(float8_e4m3fn)
+float8 = floats8(OUT, IN)
 scale = np.array([0.37], F32)
 tensors = {WEIGHT: float8, WEIGHT + "_scale": scale}
 case("ct_float8", tensors, compressed("float-quantized", 8, "float", "tensor"), {WEIGHT: float8.astype(F32) * scale[0]})
@@ -160,11 +177,11 @@ blocks = np.repeat(np.repeat(scale, OUT // 2, 0), IN // 2, 1)
 config = compressed("float-quantized", 8, "float", "block", block_structure=[OUT // 2, IN // 2])
 case("ct_float8_blocks", tensors, config, {WEIGHT: float8.astype(F32) * blocks})
 code = codes(4, OUT, IN)
-exponents = RANDOM.integers(110, 135, (OUT, IN // 32)).astype(np.uint8)
+exponents = exponents_of(OUT, IN // 32)
 tensors = {LAYER + ".weight_packed": nibbles(code), LAYER + ".weight_scale": exponents}
 expected = {WEIGHT: E2M1[code] * powers(exponents)[:, np.arange(IN) // 32]}
 case("ct_mxfp4", tensors, compressed("mxfp4-pack-quantized", 4, "float", "group", 32), expected)
-small = np.abs(RANDOM.normal(size=(OUT, IN // 16))).astype(float8_e4m3fn)
+small = np.abs(floats8(OUT, IN // 16))
 of_all, sixteens = np.array([37.0], F32), np.arange(IN) // 16
 tensors = {LAYER + ".weight_packed": nibbles(code), LAYER + ".weight_scale": small, LAYER + ".weight_global_scale": of_all}
 expected = {WEIGHT: E2M1[code] * (small.astype(F32) / of_all[0])[:, sixteens]}
@@ -193,7 +210,7 @@ tensors[LAYER + ".weight_format"] = np.array(2, np.uint8)
 case("bnb_int8_tiled", tensors, hf("bitsandbytes", load_in_8bit=True), refusal="weight_format")
 
 # Blocks that the weight's edges cut.
-large, scale = RANDOM.normal(size=(200, 136)).astype(float8_e4m3fn), scales(2, 2, dtype=F32)
+large, scale = floats8(200, 136), scales(2, 2, dtype=F32)
 spread = lambda scale: np.repeat(np.repeat(scale.astype(F32), 128, 0), 128, 1)[:200, :136]
 config = hf("fp8", weight_block_size=[128, 128])
 case("fp8_blocks", {WEIGHT: large, WEIGHT + "_scale_inv": scale}, config, {WEIGHT: large.astype(F32) * spread(scale)})
@@ -208,7 +225,7 @@ beside = {"hf_quant_config.json": {"quantization": {"quant_algo": "NVFP4"}}}
 case("modelopt_nvfp4", tensors, None, {WEIGHT: E2M1[code] * (small.astype(F32) * F32(0.02))[:, sixteens]}, beside=beside)
 
 name, code = "model.layers.0.mlp.experts.gate_up_proj", codes(4, 3 * 8, 64)
-exponents = RANDOM.integers(110, 135, (3, 8, 2)).astype(np.uint8)
+exponents = exponents_of(3, 8, 2)
 tensors = {name + "_blocks": nibbles(code).reshape(3, 8, 2, 16), name + "_scales": exponents}
 expected = {name: (E2M1[code].reshape(3, 8, 2, 32) * powers(exponents)[..., None]).reshape(3, 8, 64).transpose(0, 2, 1)}
 case("gpt_oss", tensors, hf("mxfp4"), expected)
@@ -225,13 +242,13 @@ for bits in (2, 3, 4, 5, 6, 8):
     case(f"mlx_{bits}", tensors, mlx(bits=bits), expected)
     if bits == 8:
         case("mlx_layer_of_its_own", tensors, mlx(**{LAYER: {"group_size": 32, "bits": 8}, "lm_head": False}), expected)
-code, exponents = codes(4, OUT, IN), RANDOM.integers(110, 135, (OUT, IN // 32)).astype(np.uint8)
+code, exponents = codes(4, OUT, IN), exponents_of(OUT, IN // 32)
 tensors = {WEIGHT: stream(code, 4), LAYER + ".scales": exponents}
-case("mlx_mxfp4", tensors, mlx(mode="mxfp4"), {WEIGHT: E2M1[code] * powers(exponents)[:, GROUPS]})
+case("mlx_mxfp4", tensors, mlx(mode="mxfp4"), {WEIGHT: E2M1[code] * powers(exponents, np.inf)[:, GROUPS]})
 tensors = {WEIGHT: stream(code, 4), LAYER + ".scales": small.view(np.uint8)}
 case("mlx_nvfp4", tensors, mlx(mode="nvfp4", group_size=16), {WEIGHT: E2M1[code] * small.astype(F32)[:, sixteens]})
 tensors = {WEIGHT: float8.view(np.uint8).view(np.uint32), LAYER + ".scales": exponents}
-case("mlx_mxfp8", tensors, mlx(mode="mxfp8", bits=8), {WEIGHT: float8.astype(F32) * powers(exponents)[:, GROUPS]})
+case("mlx_mxfp8", tensors, mlx(mode="mxfp8", bits=8), {WEIGHT: float8.astype(F32) * powers(exponents, np.inf)[:, GROUPS]})
 
 case("of_no_known_method", {WEIGHT: int8}, hf("zzz"), refusal="zzz")
 print(json.dumps({"made": made, "refused": refused}))

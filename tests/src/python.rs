@@ -20,6 +20,15 @@ pub fn script<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S
     run(&scripts().join(name), arguments).expect(0)
 }
 
+/// Expects two files of F32 to have the same bits, NaN for any NaN: how many numbers they have, and how many are NaN.
+#[track_caller]
+pub fn same_numbers(a: &Path, b: &Path) -> (u64, u64) {
+    let said = script("same_numbers.py", [a, b]).json();
+    assert_eq!(said["differ"], json!({}), "{} and {}", a.display(), b.display());
+    let count = |key: &str| said[key].as_u64().unwrap();
+    (count("numbers"), count("nan"))
+}
+
 /// Runs a script that imports TensorFlow or PyTorch by its arguments, and PyTorch with these: the two end a
 /// process that has both, where each brings its LLVM.
 #[track_caller]

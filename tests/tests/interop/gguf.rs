@@ -20,6 +20,27 @@ fn blocks_are_those_of_gguf_py() {
     }
 }
 
+/// All bit patterns come up: scales that are NaN, infinite or subnormal, and codes that no quantizer writes.
+#[test]
+#[ignore = "installs torch and tensorflow from PyPI"]
+fn random_blocks_stand_for_the_numbers_of_gguf_py() {
+    let (mut numbers, mut nan) = (0, 0);
+    for seed in ["1", "2", "3", "4"] {
+        let ferry = Ferry::new();
+        let (blocks, expected, out) =
+            (ferry.at("blocks.gguf"), ferry.at("numbers.safetensors"), ferry.at("out.safetensors"));
+        let types =
+            python::script("gguf_blocks.py", [seed.as_ref(), blocks.as_os_str(), expected.as_os_str()])
+                .json();
+        assert!(types.as_array().unwrap().len() >= 23, "{types}");
+        ferry.convert(&blocks, &out, &["--step", "dequantize:f32"]);
+        let (all, without) = python::same_numbers(&out, &expected);
+        numbers += all;
+        nan += without;
+    }
+    assert!(numbers > 3_000_000 && nan > 50_000, "{numbers}, {nan}");
+}
+
 /// llama.cpp loads what `ferry` makes of a model folder, splits text as its tokenizer does, and expects the tokens that
 /// transformers expects; its own converter makes the same of the folder. Back in a folder the model is what it was.
 #[test]

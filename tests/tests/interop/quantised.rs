@@ -23,3 +23,22 @@ fn each_form_is_what_its_formula_says() {
         assert!(!out.exists(), "{name}");
     }
 }
+
+/// Scales of random bits, NaN, infinite and subnormal ones among them, in other checkpoints for each seed.
+#[test]
+#[ignore = "installs torch and tensorflow from PyPI"]
+fn scales_of_all_bits_give_what_the_formulas_give() {
+    let (mut numbers, mut nan) = (0, 0);
+    for seed in ["1", "2", "3"] {
+        let ferry = Ferry::new();
+        let said = python::script("quantised_make.py", [ferry.home().as_os_str(), seed.as_ref()]).json();
+        for name in said["made"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()) {
+            let out = ferry.at(format!("{name}.out.safetensors"));
+            ferry.convert(&ferry.at(name), &out, &["--step", "dequantize:f32"]);
+            let (all, without) = python::same_numbers(&out, &ferry.at(format!("{name}.safetensors")));
+            numbers += all;
+            nan += without;
+        }
+    }
+    assert!(numbers > 3 * 43 * 1000 && nan > 1000, "{numbers}, {nan}");
+}

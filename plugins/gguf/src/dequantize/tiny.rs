@@ -66,12 +66,12 @@ fn fill_e2m1(scale: f32, bytes: &[u8], values: &mut [f32]) {
     }
 }
 
-/// Half of an E4M3 whose sign does not count, and whose NaN is zero.
+/// Half of an E4M3 whose sign does not count. Its NaN is zero, but not the one with a sign, as in ggml and gguf-py.
 fn half_of_e4m3(bits: u8) -> f32 {
     let (exponent, mantissa) = (bits >> 3 & 15, bits & 7);
-    match (exponent, mantissa) {
-        (15, 7) => 0.0,
-        (0, _) => f32::from(mantissa) / 1024.0,
+    match exponent {
+        _ if bits == 0x7f => 0.0,
+        0 => f32::from(mantissa) / 1024.0,
         _ => f32::from_bits((u32::from(exponent) + 119) << 23 | u32::from(mantissa) << 20),
     }
 }
