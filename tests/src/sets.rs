@@ -393,3 +393,62 @@ fn files_of(catalog: &Catalog, id: StorageId, source: &MemorySource, owners: &mu
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two tensors, each in a file of its own.
+    fn set(ties: Ties, lists: bool) -> Set {
+        let files = Files::from([("a-1".to_owned(), vec![1]), ("a-2".to_owned(), vec![2])]);
+        let kind = Kind { name: "set", files, entry: "", ties, lists, says: &[], rows: false };
+        let owners = [("one", "a-1"), ("two", "a-2")];
+        let owners = owners.map(|(name, file)| (name.to_owned(), BTreeSet::from([file.to_owned()])));
+        Set { kind, content: content(&[("one", 1), ("two", 2)]), owners: owners.into() }
+    }
+
+    fn content(tensors: &[(&str, u8)]) -> Content {
+        let tensor = |(name, value): &(&str, u8)| {
+            ((*name).to_owned(), Part::Tensor("U8".to_owned(), vec![1], vec![*value]))
+        };
+        Content { parts: tensors.iter().map(tensor).collect(), losses: BTreeSet::new() }
+    }
+
+    /// The set's files after these changes.
+    fn changed(set: &Set, changes: &[[u8; CHANGE]]) -> Files {
+        let mut files = set.kind.files.clone();
+        changes.iter().for_each(|change| make(&mut files, *change));
+        files
+    }
+
+    #[test]
+    fn what_the_files_do_not_say_is_wrong() {
+        let (swap, drop, damage) = ([0, 0, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0], [13, 1, 0, 0, 0, 9]);
+        for (ties, lists, change, read, is_wrong) in [
+            (Ties::Content, true, swap, &[("one", 1), ("two", 2)][..], false),
+            (Ties::Content, true, swap, &[("one", 2), ("two", 1)], true),
+            (Ties::Names, true, swap, &[("one", 2), ("two", 1)], false),
+            (Ties::Names, true, drop, &[("one", 1)], true),
+            (Ties::Content, true, damage, &[("one", 1), ("two", 9)], false),
+            (Ties::Sums, true, damage, &[("one", 1), ("two", 9)], true),
+            (Ties::Content, true, damage, &[("one", 9), ("two", 2)], true),
+            (Ties::Content, true, damage, &[("one", 1), ("three", 2)], true),
+            (Ties::Content, false, damage, &[("one", 1), ("three", 2)], false),
+            (Ties::Content, false, damage, &[("one", 1)], true),
+        ] {
+            let set = set(ties, lists);
+            let (files, mut read) = (changed(&set, &[change]), content(read));
+            assert_eq!(set.wrong(&files, &read).is_some(), is_wrong, "{ties:?}, {change:?}: {read:?}");
+            read.losses.insert("it is said".to_owned());
+            assert_eq!(set.wrong(&files, &read), None);
+        }
+    }
+
+    #[test]
+    fn names_count_on() {
+        assert_eq!(neighbor("m-00009-of-00010.x", 0), "m-00010-of-00010.x");
+        assert_eq!(neighbor("m-00009-of-00010.x", 3), "m-00009-of-00009.x");
+        assert_eq!(neighbor("latest", 1), "latest.1");
+        assert_eq!(recounted("m-00009-of-00010.x", 24), "m-00009-of-00004.x");
+    }
+}

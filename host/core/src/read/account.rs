@@ -495,6 +495,7 @@ mod tests {
         let files = [
             "a.jsonl",
             "a.jsonl.idx",
+            "a.jsonl.zst",
             "b.jsonl.bz2",
             "_SUCCESS",
             "README.md",
@@ -511,7 +512,14 @@ mod tests {
         let counts: Vec<_> = record.counts.iter().map(|(class, count)| (class.as_str(), *count)).collect();
         assert_eq!(
             counts,
-            [("companion", 1), ("left_out", 2), ("no_data", 2), ("not_examined", 1), ("read", 1)]
+            [
+                ("companion", 1),
+                ("left_out", 2),
+                ("no_data", 2),
+                ("not_examined", 1),
+                ("read", 1),
+                ("superseded", 1)
+            ]
         );
         assert!(
             found.is_notable() && found.line().contains("1 not examined (README.md)"),

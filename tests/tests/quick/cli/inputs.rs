@@ -1,8 +1,9 @@
 //! Which files are meant: a named file is that file, splits are not run together, and what lies in the place
 //! of a file that cannot be read is named.
 
+use serde_json::Value;
 use std::path::Path;
-use tensorferry_tests::files::names_in;
+use tensorferry_tests::files::{copy_below, names_in};
 use tensorferry_tests::rows::numbered;
 use tensorferry_tests::{Ferry, fixtures};
 
@@ -252,6 +253,10 @@ fn a_set_with_a_hole_is_no_smaller_set() {
         let lines =
             |input: &Path, options: &[&str]| ferry.on("cat", input, options).expect(0).stdout.lines().count();
         assert_eq!(lines(&folder, &[]), 30, "{suffix}");
+        let [first, beyond] = ["00000", "00003"].map(|n| folder.join(format!("train-{n}-of-00003{suffix}")));
+        std::fs::copy(first, &beyond).unwrap();
+        ferry.on("cat", &folder, &[]).expect(3).says(&["shards beyond its count", "-i files=GLOB"]);
+        std::fs::remove_file(beyond).unwrap();
         let hole = names_in(&folder).into_iter().find(|name| name.contains("-00001-of-")).unwrap();
         std::fs::remove_file(folder.join(&hole)).unwrap();
         let missing = ["not all shards of the set are there", "without number [1]", "-i files=GLOB"];
@@ -277,6 +282,25 @@ fn a_set_with_a_hole_is_no_smaller_set() {
     ferry.write("diary/rest.jsonl", "{\"day\":2}\n{\"day\":3}\n");
     for (folder, rows) in [("mds", 30), ("runs", 30), ("diary", 3)] {
         assert_eq!(ferry.on("cat", ferry.at(folder), &[]).expect(0).stdout.lines().count(), rows, "{folder}");
+    }
+}
+
+/// An index may be older than what lies beside it, or have lost a part.
+#[test]
+fn a_shard_that_no_index_names_is_a_loss() {
+    let ferry = Ferry::new();
+    let (mds, keras) = (ferry.at("mds"), ferry.at("keras"));
+    copy_below(&fixtures::folder().join("mds/sharded_hashed"), &mds);
+    std::fs::copy(mds.join("shard.00000.mds"), mds.join("shard.00005.mds")).unwrap();
+    ferry.convert(&mds, &ferry.at("rows.jsonl"), &[]).says(&["lost: input \"shard.00005.mds\""]);
+    copy_below(&fixtures::folder().join("keras/weights_sharded"), &keras);
+    let map = keras.join("model.weights.json");
+    let mut without: Value = serde_json::from_slice(&std::fs::read(&map).unwrap()).unwrap();
+    without["weight_map"].as_object_mut().unwrap().retain(|_, files| files[0] == "model_00000.weights.h5");
+    std::fs::write(&map, without.to_string()).unwrap();
+    for (input, kind) in [(&keras, "input"), (&map, "tensor")] {
+        let done = ferry.convert(input, &ferry.at("model.safetensors"), &["--force"]);
+        done.says(&[&format!("lost: {kind} \"model_00001.weights.h5\"")]);
     }
 }
 
