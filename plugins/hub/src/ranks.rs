@@ -1,6 +1,7 @@
 //! Names of files that hold one rank's part of a model, as programs that train or serve on several devices name them.
 //!
-//! In a pattern `#` is a number, `@` says how many ranks there are, and `*` is any text.
+//! In a pattern `#` is a number, `@` says how many ranks there are, `~` is a separator or nothing, and `*` is any text.
+//! Names match in any case.
 
 use tensorferry_sdk::{Context, Error, Limits, Purpose, Result, Source};
 
@@ -16,7 +17,7 @@ enum Alone {
 }
 
 /// Patterns, the more exact ones first.
-const PATTERNS: [(&str, Alone); 36] = [
+const PATTERNS: [(&str, Alone); 41] = [
     // DeepSpeed: ZeRO's partitions, and layers of its pipelines.
     ("zero_pp_rank_#_*_states.pt", Alone::IsPart),
     ("bf16_zero_pp_rank_#_*_states.pt", Alone::IsPart),
@@ -38,16 +39,17 @@ const PATTERNS: [(&str, Alone); 36] = [
     // DeepSeek's convert.py.
     ("model#-mp@.safetensors", Alone::FirstIsWhole),
     // Neuron.
-    ("tp#_sharded_checkpoint.safetensors", Alone::FirstIsWhole),
+    ("tp#_sharded*.safetensors", Alone::FirstIsWhole),
     ("tp_rank_#_pp_rank_#.pt", Alone::FirstIsWhole),
     ("dp_rank_#_tp_rank_#_pp_rank_#.pt", Alone::FirstIsWhole),
     // FSDP, as verl and accelerate write it, and torch's distributed checkpoints.
     ("*_world_size_@_rank_#.*", Alone::FirstIsWhole),
     ("pytorch_model*_rank#.bin", Alone::FirstIsWhole),
     ("__#_#.pt", Alone::FirstIsWhole),
+    // nanotron, whose names have a rank of each kind of parallelism.
+    ("*rank-#-of-@*rank-#-of-@*", Alone::FirstIsWhole),
     // torch_xla's FSDP.
-    ("*rank-#-of-@*", Alone::FirstIsWhole),
-    ("*rank_#_of_@*", Alone::FirstIsWhole),
+    ("*rank~#~of~@*", Alone::FirstIsWhole),
     // metaseq, fairscale and fairseq.
     ("*-model_part-#*-shard#.pt", Alone::FirstIsWhole),
     ("*-model_part-#.pt", Alone::FirstIsWhole),
@@ -58,12 +60,18 @@ const PATTERNS: [(&str, Alone); 36] = [
     ("*_#_of_@.*", Alone::IsWhole),
     // Others.
     ("*_mp_rank_#*", Alone::IsWhole),
-    ("*-rank-#.*", Alone::IsWhole),
-    ("*-rank#.*", Alone::IsWhole),
-    ("*.rank#.*", Alone::IsWhole),
-    ("*_rank_#.*", Alone::IsWhole),
-    ("*_rank#.*", Alone::IsWhole),
+    ("*rank~#*rank~#.*", Alone::IsWhole),
+    ("*rank~#.*", Alone::IsWhole),
     ("*rank#", Alone::IsWhole),
+    // InternLM.
+    ("*_tp~#_pp~#.*", Alone::IsWhole),
+    ("*_wp~#_pp~#.*", Alone::IsWhole),
+    ("*_tp~#.*", Alone::IsWhole),
+    ("*shard~#.pt", Alone::IsWhole),
+    ("*shard~#.pth", Alone::IsWhole),
+    ("*shard~#.bin", Alone::IsWhole),
+    ("*shard~#.safetensors", Alone::IsWhole),
+    ("*_part~#.pt", Alone::IsWhole),
 ];
 
 /// The configuration next to TensorRT-LLM's ranks, and how much of it is read.
@@ -86,7 +94,7 @@ impl RankName {
     fn parse(name: &str) -> Option<Self> {
         PATTERNS.iter().find_map(|&(pattern, alone)| {
             let mut found = Self { alone, numbers: Vec::new(), count: None, set: String::new() };
-            found.matches(pattern, name).then_some(found)
+            found.matches(pattern, &name.to_ascii_lowercase()).then_some(found)
         })
     }
 
@@ -120,10 +128,15 @@ impl RankName {
                     self.numbers.push(number);
                     self.set.push('#');
                 } else {
-                    self.count = Some(number);
+                    self.count = Some(self.count.unwrap_or(1).saturating_mul(number));
                     self.set.push_str(&name[..digits]);
                 }
                 self.matches(rest.as_str(), &name[digits..])
+            }
+            Some('~') => {
+                let separator = usize::from(name.starts_with(['.', '-', '_']));
+                self.set.push_str(&name[..separator]);
+                self.matches(rest.as_str(), &name[separator..])
             }
             Some(letter) => {
                 self.set.push(letter);
@@ -132,9 +145,9 @@ impl RankName {
         }
     }
 
-    /// What all names of the set begin with.
-    fn start(&self) -> &str {
-        self.set.split('#').next().unwrap_or_default()
+    /// What all names of the set begin with, in the case of one of them.
+    fn start<'n>(&self, name: &'n str) -> &'n str {
+        &name[..self.set.find('#').unwrap_or(name.len())]
     }
 }
 
@@ -190,7 +203,7 @@ fn others_of(
     base: &str,
 ) -> Result<Vec<(String, Vec<u64>)>> {
     // A set has some names only.
-    let names = source.list(&format!("{folder}{}", rank.start()))?;
+    let names = source.list(&format!("{folder}{}", rank.start(base)))?;
     let is_other = |name: String| {
         let other = name.strip_prefix(folder)?;
         let parsed = RankName::parse(other).filter(|parsed| parsed.set == rank.set && other != base)?;
@@ -208,9 +221,10 @@ fn others_of(
 
 /// The name of rank 1, where this is that of rank 0 with one number.
 fn next_name(base: &str, rank: &RankName) -> Option<String> {
-    let rest = base.strip_prefix(rank.start())?;
+    let start = rank.start(base);
+    let rest = &base[start.len()..];
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    (rank.numbers == [0]).then(|| format!("{}{:0digits$}{}", rank.start(), 1, &rest[digits..]))
+    (rank.numbers == [0]).then(|| format!("{start}{:0digits$}{}", 1, &rest[digits..]))
 }
 
 /// Refuses a file that holds one rank's part of a model. A part that is only shown is noted.
@@ -288,6 +302,9 @@ mod tests {
             "__1_0.pt",
             "weights_0_of_4.pt",
             "model-1-of-2.pth",
+            "model_weight_pp-rank-0-of-1_tp-rank-0-of-2.safetensors",
+            "model-rank0of2.pt",
+            "CONSOLIDATED.01.PTH",
         ] {
             assert!(part(&[name]).is_some(), "{name}");
         }
@@ -305,6 +322,11 @@ mod tests {
             ["reshard-model_part-0.pt", "reshard-model_part-1.pt"],
             ["ep0-ba1-rank0.pt", "ep0-ba1-rank1.pt"],
             ["net_rank_1.pt", "net_rank_0.pt"],
+            ["RANK0.PT", "RANK1.PT"],
+            ["model_tp0_pp0.pt", "model_tp1_pp0.pt"],
+            ["tp_rank_0_pp_rank_0.safetensors", "tp_rank_1_pp_rank_0.safetensors"],
+            ["tp0_sharded.safetensors", "tp1_sharded.safetensors"],
+            ["llama.shard.0.pth", "llama.shard.1.pth"],
         ] {
             assert!(part(&names).is_some_and(|part| part.contains("next to it")), "{names:?}");
         }
@@ -318,6 +340,8 @@ mod tests {
             &["rank0.safetensors", "config.json"],
             &["model_world_size_1_rank_0.pt"],
             &["model0-mp1.safetensors"],
+            &["model_weight_pp-rank-0-of-1_tp-rank-0-of-1.safetensors"],
+            &["embeddings_shard_0.npy", "embeddings_shard_1.npy"],
             &["model_rank-00000000-of-00000001.pth"],
             &["mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_optim_states.pt"],
             &["lora_rank_8.safetensors"],
