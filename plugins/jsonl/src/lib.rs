@@ -26,7 +26,7 @@ use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
 /// Endings of files that are surely JSON lines; the first names outputs.
-const SUFFIXES: [&str; 2] = [".jsonl", ".ndjson"];
+const SUFFIXES: [&str; 4] = [".jsonl", ".ndjson", ".jsonlines", ".jl"];
 /// An ending that documents of one object have too.
 const LOOSE_SUFFIX: &str = ".json";
 

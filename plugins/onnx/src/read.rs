@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use tensorferry_hub::only_file;
 use tensorferry_proto_file::{Names, Wire};
 use tensorferry_sdk::{
-    CatalogSink, Context, Dtype, FileId, Loss, LossKind, Result, Source, Storage, StorageId,
-    TensorDecoder, TensorReader, element_count,
+    CatalogSink, Context, Dtype, FileId, Loss, LossKind, Result, Source, Storage, StorageId, TensorDecoder,
+    TensorReader, element_count,
 };
 
 /// Reads models.

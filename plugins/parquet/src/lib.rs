@@ -32,7 +32,7 @@ use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Resul
 const MAGIC: &[u8; 4] = b"PAR1";
 /// A file whose footer is encrypted begins and ends with this instead.
 const ENCRYPTED_MAGIC: &[u8; 4] = b"PARE";
-const SUFFIXES: [&str; 2] = [".parquet", ".pq"];
+const SUFFIXES: [&str; 3] = [".parquet", ".pq", ".parq"];
 
 /// How deep groups may lie in groups, whatever the limits: so that the library's recursion fits into the stack of
 /// a thread, of 2 MiB, even where it is not optimized.

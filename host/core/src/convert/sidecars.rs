@@ -10,7 +10,7 @@ use crate::publish::output_bytes::FileShape;
 use crate::publish::staging::Staging;
 use crate::read::account::{
     Account, DataNames, EntryClass, ReadFiles, is_export as is_export_file, is_export_folder,
-    is_vendor_folder, unreadable,
+    is_vendor_folder, other_data, unreadable,
 };
 use crate::read::folder::{EntryKind, FolderEntry, LEADS_OUT, is_repository};
 use crate::read::identity::FileIdentity;
@@ -162,7 +162,8 @@ pub(crate) fn find(
             } else if target.target != Target::Folder {
                 let loss = Loss::new(LossKind::Sidecar, &name, "the output is not a folder");
                 // Configuration and training state have no place in a file of weights, and are no part of them.
-                let holds_data = names.format_of(file).is_some() && !names_training_state(file);
+                let is_data = names.format_of(file).is_some() || other_data(file).is_some();
+                let holds_data = is_data && !names_training_state(file);
                 if holds_data { loss } else { loss.severity(Severity::Note) }
             } else if is_output(&name) || sidecars.made.contains_key(&name) {
                 Loss::new(LossKind::Sidecar, &name, "the output has a file of this name")

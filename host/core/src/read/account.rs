@@ -16,7 +16,7 @@
 mod names;
 mod superseded;
 
-pub(crate) use names::{DataNames, is_folder_without_data};
+pub(crate) use names::{DataNames, is_folder_without_data, other_data};
 pub(crate) use superseded::{ReadFiles, is_export, is_export_folder, is_vendor_folder};
 
 use crate::context::session::Session;
@@ -381,7 +381,10 @@ impl InputScope {
                     // It has its class.
                 } else if entry.kind == EntryKind::Folder {
                     let is_deep = entry.name.split('/').count() > MAX_DEPTH;
-                    if enters && root.is_local() && !entry.is_link && !is_deep && entered < MAX_ENTERED {
+                    if let Some(what) = other_data(base(&entry.name)).filter(|_| holds_records) {
+                        account.leave_out(&entry.name, format!("it is {what}"));
+                    } else if enters && root.is_local() && !entry.is_link && !is_deep && entered < MAX_ENTERED
+                    {
                         open.push(entry.name.clone());
                     } else if pattern.is_none() {
                         account.add(EntryClass::NotExamined, &format!("{}/", entry.name));
@@ -415,6 +418,8 @@ impl InputScope {
             account.leave_out(name, why_left_out(file, format, read_as));
         } else if is_hidden(file) {
             account.add(EntryClass::NoData, name);
+        } else if let Some(what) = other_data(file) {
+            account.leave_out(name, format!("it is {what}"));
         } else {
             account.add(EntryClass::NotExamined, name);
         }
@@ -499,6 +504,7 @@ mod tests {
             "b.jsonl.bz2",
             "_SUCCESS",
             "README.md",
+            "more.zip",
             "sub/deeper/C.JSONL",
             ".git/x.jsonl",
         ];
@@ -508,13 +514,13 @@ mod tests {
         let found = account(home.path(), None, &["a.jsonl"]);
         assert_eq!(found.check(Some(false)), Ok(()));
         let record = found.record();
-        assert_eq!(record.left_out, ["b.jsonl.bz2", "sub/deeper/C.JSONL"]);
+        assert_eq!(record.left_out, ["b.jsonl.bz2", "more.zip", "sub/deeper/C.JSONL"]);
         let counts: Vec<_> = record.counts.iter().map(|(class, count)| (class.as_str(), *count)).collect();
         assert_eq!(
             counts,
             [
                 ("companion", 1),
-                ("left_out", 2),
+                ("left_out", 3),
                 ("no_data", 2),
                 ("not_examined", 1),
                 ("read", 1),

@@ -21,11 +21,12 @@ const OF_TRAINING: [&str; 12] = [
 const OF_MODELS: [&str; 9] =
     ["model", "models", "module", "modules", "net", "network", "ema", "params", "weights"];
 
-/// Whether a key says that it has what only training needs, a random state among it.
+/// Whether a key says that it has what only training needs, a random state and its arguments among it.
 pub(crate) fn names_training_state(key: &str) -> bool {
     let words = words(key);
     words.iter().any(|word| OF_TRAINING.contains(&&**word))
         || has_run(&words, ["opt", "state"])
+        || has_run(&words, ["training", "args"])
         || names_random_state(key)
 }
 
@@ -88,6 +89,7 @@ mod tests {
             "cuda_rng_state",
             "random_states_0",
             "optimizer2",
+            "training_args.bin",
         ] {
             assert!(names_training_state(key), "{key}");
         }

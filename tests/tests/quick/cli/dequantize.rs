@@ -244,6 +244,11 @@ fn codes_of_which_names_do_not_tell_the_method_are_refused() {
         ("l.W_q", "U8", "l.scale"),
         ("layers/dense/vars/0", "I8", "layers/dense/vars/1"),
         ("w_quantized", "I8", "w_scale"),
+        ("l.weight", "F8_E4M3", "l.weight.scale"),
+        ("l.weight", "F8_E4M3", "l.weight_quantizer._scale"),
+        ("l.weight", "I8", "l.quant_scale"),
+        ("l.kernel", "I8", "l.scale"),
+        ("l.weight_int8", "I8", "l.weight_scale"),
     ] {
         let ferry = Ferry::new();
         let width = if dtype.ends_with("32") { 4 } else { 1 };
@@ -272,6 +277,9 @@ fn scales_and_counters_of_other_layers_stay_numbers() {
             ("step_scale", "F32", &[], &SCALES[..4]),
             ("ids", "I64", &[1], &[3, 0, 0, 0, 0, 0, 0, 0]),
             ("plain.weight", "F8_E4M3", &[4], &FP8),
+            ("plain.input_scale", "F32", &[], &SCALES[..4]),
+            ("text_projection", "F8_E4M3", &[2, 2], &FP8),
+            ("logit_scale", "F32", &[], &SCALES[..4]),
         ],
     );
     let out = ferry.at("out.safetensors");

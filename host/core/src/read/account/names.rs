@@ -5,7 +5,7 @@ use crate::formats::registry::Registry;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::collections::HashMap;
 use std::sync::LazyLock;
-use tensorferry_sdk::file_name::{strip_suffix, uncompressed};
+use tensorferry_sdk::file_name::{has_any_suffix, has_suffix, strip_suffix, uncompressed};
 use tensorferry_sdk::{Description, Error, Result};
 
 /// Files that hold no tensors and no records, whatever their suffix is.
@@ -39,8 +39,33 @@ const FILES_WITHOUT_DATA: [&str; 23] = [
     "*label_map*.pbtxt",
 ];
 
+/// What names say that may hold tensors or records, and that no format reads: by suffixes, what it is.
+const OTHER_DATA: [(&[&str], &str); 12] = [
+    (
+        &[".zip", ".7z", ".rar", ".tar.bz2", ".tar.xz", ".tar.zst"],
+        "an archive, which ferry does not open: unpack it first",
+    ),
+    (&[".pkl", ".pickle", ".joblib"], "a pickle, which ferry does not read here"),
+    (&[".avro"], "an Avro file, which ferry does not read"),
+    (&[".orc"], "an ORC file, which ferry does not read"),
+    (&[".xlsx", ".xls", ".ods"], "a spreadsheet, which ferry does not read"),
+    (&[".sqlite", ".sqlite3", ".duckdb", ".mdb"], "a database, which ferry does not read"),
+    (&[".rec", ".beton", ".mds"], "a file of records, which ferry does not read here"),
+    (&[".lance", ".zarr"], "a data set in a format that is not read here"),
+    (&[".mat", ".rds", ".rdata", ".nc"], "a file of arrays, which ferry does not read"),
+    (&[".dta", ".sav", ".sas7bdat"], "a file of a statistics program, which ferry does not read"),
+    (
+        &[".pdparams", ".pdiparams", ".caffemodel", ".params", ".t7"],
+        "weights in a format that ferry does not read",
+    ),
+    (&[".ggml", ".llamafile"], "weights in a format that ferry does not read"),
+];
+
+/// What programs add to the name of a file while they write it.
+const TEMPORARY: [&str; 2] = [".tmp", ".temp"];
+
 /// Folders that are not entered, since they hold no data of the input.
-const FOLDERS_WITHOUT_DATA: [&str; 19] = [
+const FOLDERS_WITHOUT_DATA: [&str; 33] = [
     "__MACOSX",
     "lost+found",
     ".git",
@@ -60,6 +85,21 @@ const FOLDERS_WITHOUT_DATA: [&str; 19] = [
     ".TemporaryItems",
     "$RECYCLE.BIN",
     "@eaDir",
+    "System Volume Information",
+    // Tools of developers, and of runs.
+    ".dvc",
+    ".hydra",
+    ".idea",
+    ".vscode",
+    ".devcontainer",
+    ".circleci",
+    ".gitlab",
+    ".venv",
+    ".tox",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".locks",
 ];
 
 static NO_DATA: LazyLock<[GlobSet; 2]> = LazyLock::new(|| {
@@ -75,6 +115,14 @@ pub(super) fn is_file_without_data(file: &str) -> bool {
 /// Whether a folder of this name is known to hold no data.
 pub(crate) fn is_folder_without_data(folder: &str) -> bool {
     NO_DATA[1].is_match(folder)
+}
+
+/// Why an entry that no format reads may hold data, by its name.
+pub(crate) fn other_data(file: &str) -> Option<&'static str> {
+    OTHER_DATA
+        .iter()
+        .find(|(suffixes, _)| suffixes.iter().any(|suffix| has_suffix(file, suffix)))
+        .map(|(_, what)| *what)
 }
 
 /// The names that formats declare for their files.
@@ -118,10 +166,16 @@ impl DataNames {
         Ok(Self { suffixes, patterns: globs(&patterns, true)?, of_patterns, exact })
     }
 
-    /// The format whose files are called so, also below the suffix of a compression or of an unfinished download.
+    /// The format whose files are called so, also below the suffix of a compression, of an unfinished file, or the number of
+    /// a log that was rotated.
     pub(crate) fn format_of(&self, file: &str) -> Option<&str> {
-        let finished = PARTIAL.iter().find_map(|suffix| strip_suffix(file, suffix)).unwrap_or(file);
-        self.declared(file).or_else(|| self.declared(uncompressed(finished)))
+        let finished = PARTIAL.iter().chain(&TEMPORARY).find_map(|suffix| strip_suffix(file, suffix));
+        let bare = uncompressed(finished.unwrap_or(file));
+        let rotated = || {
+            bare.rsplit_once('.')
+                .filter(|(_, number)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        self.declared(file).or_else(|| self.declared(bare)).or_else(|| self.declared(rotated()?.0))
     }
 
     fn declared(&self, file: &str) -> Option<&str> {
@@ -150,6 +204,8 @@ pub(super) fn why_left_out(file: &str, format: &str, read_as: &str) -> String {
     let finished = PARTIAL.iter().find_map(|suffix| strip_suffix(file, suffix));
     if finished.is_some() {
         "its download has not finished".to_owned()
+    } else if has_any_suffix(file, TEMPORARY) {
+        "a program had not finished writing it, by its name".to_owned()
     } else if format == read_as && uncompressed(file) != file {
         format!("{read_as} is not read with this compression: decompress it, or convert it on its own")
     } else if format == read_as {
@@ -198,13 +254,25 @@ mod tests {
             "a.jsonl.XZ",
             "a.JSONL.lz4",
             "a.jsonl.part",
+            "a.jsonl.tmp",
+            "a.jsonl.1",
+            "a.jsonl.2.gz",
             "d-00000-of-00002",
         ] {
             assert_eq!(names.format_of(name), Some("lines"), "{name}");
         }
-        for name in ["a.json", "README.md", "a.bz2", ".jsonl", "", "latest"] {
+        for name in ["a.json", "README.md", "a.bz2", ".jsonl", "", "latest", "a.1", "a.jsonl.bak", "a.jsonl."]
+        {
             assert_eq!(names.format_of(name), None, "{name}");
         }
+        for name in ["b.zip", "B.AVRO", "b.tar.xz", "labels.xlsx", "b.pkl"] {
+            assert!(other_data(name).is_some(), "{name}");
+        }
+        assert!(
+            ["README.md", "images.png", "b", "dataset_info.json"]
+                .iter()
+                .all(|name| other_data(name).is_none())
+        );
         assert!(names.is_read("latest") && names.is_read("a.jsonl.gz") && !names.is_read("README.md"));
         assert_eq!(names.stem("x.y.jsonl"), Some("x.y"));
         for name in
@@ -214,6 +282,7 @@ mod tests {
         }
         // Orbax's own file, and Spark's.
         assert!(!is_file_without_data("_METADATA") && !is_file_without_data("_b.jsonl"));
-        assert!(is_folder_without_data("__MACOSX") && !is_folder_without_data("data"));
+        assert!(is_folder_without_data("__MACOSX") && is_folder_without_data(".dvc"));
+        assert!(!is_folder_without_data("data") && !is_folder_without_data(".data"));
     }
 }

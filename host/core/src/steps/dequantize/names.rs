@@ -13,7 +13,7 @@ use super::layers::{Layer, Layers, shaped};
 use super::mxfp4;
 use super::scaled::{Formula, ScaleGrid, Scaled, Scales, row_bytes};
 use serde_json::Value;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{Catalog, Dtype, Error, Result, Tensor, TensorId, element_count};
 
 /// How the names of codes and of a tensor next to them go together: the start of both is the same.
@@ -99,6 +99,11 @@ const MARKER: &str = "scaled_fp8";
 /// The entry of the metadata, and the tensor of a layer, in which ComfyUI describes its weights.
 pub(super) const COMFY_METADATA: &str = "_quantization_metadata";
 const COMFY_TENSOR: &str = "comfy_quant";
+
+/// What codes are of if only a tensor of scales next to them tells that they are codes.
+const SOME_METHOD: &str = "a method that its names do not determine";
+/// How many words the name of a scale has at most, below its module.
+const MAX_SCALE_WORDS: usize = 6;
 
 /// What the names of a model's tensors tell.
 #[derive(Default)]
@@ -204,6 +209,7 @@ pub(super) fn named<'a>(
         add(mxfp4::weights(layers)?, "MXFP4", &mut taken);
     }
     let comfy = Comfy::of(layers.catalog())?;
+    let scales = named_scales(layers);
     let mut unknown = Vec::new();
     for name in layers.names() {
         let Some((id, tensor)) = layers.id(name).zip(layers.get(name)) else { continue };
@@ -213,6 +219,8 @@ pub(super) fn named<'a>(
         let Some((pair, start, sibling)) = pair_of(layers, tensor) else {
             if let Some(sibling) = comfy.describes(layers, name) {
                 unknown.push(UnknownCodes { name, sibling, method: "ComfyUI" });
+            } else if let Some(sibling) = scales_of(layers, &scales, tensor) {
+                unknown.push(UnknownCodes { name, sibling, method: SOME_METHOD });
             }
             continue;
         };
@@ -240,7 +248,7 @@ pub(super) fn named<'a>(
             (Some((weight, method)), _) => add(vec![weight], method, &mut taken),
             (None, By::Unknown(method)) => unknown.push(codes_of(method)),
             (None, By::Parts { .. }) => unknown.push(codes_of("torchao or quanto")),
-            (None, _) => unknown.push(codes_of("a method that its names do not determine")),
+            (None, _) => unknown.push(codes_of(SOME_METHOD)),
         }
     }
     let marks = layers.names().filter(|name| module_and_end(name).1 == MARKER);
@@ -259,10 +267,14 @@ pub(super) fn named<'a>(
 
 /// All codes that names tell, whatever their method.
 pub(super) fn codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
+    let scales = named_scales(layers);
     let codes = |name: &'a str| {
         let tensor =
             layers.get(name).filter(|tensor| Dtypes::Any.has(tensor.dtype) && !tensor.shape.is_empty())?;
-        let (pair, _, sibling) = pair_of(layers, tensor)?;
+        let Some((pair, _, sibling)) = pair_of(layers, tensor) else {
+            let sibling = scales_of(layers, &scales, tensor)?;
+            return Some(UnknownCodes { name, sibling, method: SOME_METHOD });
+        };
         let method = if let By::Unknown(method) = pair.by { method } else { "a quantization" };
         Some(UnknownCodes { name, sibling, method })
     };
@@ -285,6 +297,69 @@ fn pair_of<'t>(layers: &Layers<'_>, tensor: &'t Tensor) -> Option<(&'static Pair
         let is_there = layers.get(&sibling).is_some_and(|sibling| sibling.name != tensor.name);
         is_there.then_some((pair, start, sibling))
     })
+}
+
+/// The words by which the scales of a weight are called, besides those of the weight's own name, and the one that they have
+/// in common. `logit_scale` and `input_scale` are other scales.
+const OF_SCALES: [&str; 21] = [
+    "scale",
+    "scales",
+    "scaling",
+    "weight",
+    "weights",
+    "w",
+    "q",
+    "qweight",
+    "quant",
+    "quantized",
+    "quantizer",
+    "dequant",
+    "deq",
+    "inv",
+    "block",
+    "channel",
+    "group",
+    "tensor",
+    "factor",
+    "fp8",
+    "int8",
+];
+
+/// The tensors whose names are those of some weight's scales, by their modules.
+fn named_scales<'a>(layers: &'a Layers<'_>) -> HashMap<&'a str, Vec<&'a str>> {
+    let mut scales: HashMap<&str, Vec<&str>> = HashMap::new();
+    for name in layers.names().filter(|name| name.contains("scal")) {
+        let modules = name.match_indices('.').map(|(dot, _)| &name[..=dot]).chain([""]);
+        for module in modules.filter(|module| scale_words(&name[module.len()..]).is_some()) {
+            scales.entry(module).or_default().push(name);
+        }
+    }
+    scales
+}
+
+/// The words of a name, if one of them is a scale's, and all of them may be.
+fn scale_words(name: &str) -> Option<Vec<&str>> {
+    let words: Vec<&str> = name.split(['.', '_']).filter(|word| !word.is_empty()).collect();
+    let is_scale = words.iter().any(|word| OF_SCALES[..3].contains(word));
+    (is_scale && words.len() <= MAX_SCALE_WORDS).then_some(words)
+}
+
+/// The scales of codes whose names are no known pair: a matrix of bytes, and in its module floats that are called a weight's scales.
+fn scales_of(layers: &Layers<'_>, scales: &HashMap<&str, Vec<&str>>, codes: &Tensor) -> Option<String> {
+    let (module, own) = module_and_end(&codes.name);
+    if !Dtypes::Bytes.has(codes.dtype) || codes.shape.len() < 2 {
+        return None;
+    }
+    let is_scale = |name: &&&str| {
+        let words = scale_words(&name[module.len()..]);
+        let is_of = |words: Vec<&str>| {
+            words.iter().all(|word| OF_SCALES.contains(word) || own.split('_').any(|own| own == *word))
+        };
+        **name != codes.name
+            && words.is_some_and(is_of)
+            && layers.get(name).is_some_and(|scale| scale.dtype != codes.dtype)
+    };
+    scales.get(module)?.iter().find(is_scale).map(|name| (*name).to_owned())
 }
 
 /// The module of a tensor, with the separator, and the rest of its name.
