@@ -5,6 +5,7 @@ use clap::{Args, Parser, Subcommand};
 use std::convert::Infallible;
 use std::path::PathBuf;
 use tensorferry::engine::convert::inspect::Look;
+use tensorferry::engine::read::losses::LossPolicy;
 use tensorferry::engine::read::part::Part;
 use tensorferry::engine::tensors::content::Algorithm;
 use tensorferry::engine::tensors::diff::FailOver;
@@ -369,13 +370,8 @@ pub(crate) struct Convert {
     #[arg(long, help_heading = "Output")]
     pub(crate) allow_empty: bool,
 
-    /// Fail if content is lost, or changed without having been asked for
-    #[arg(long, help_heading = "Losses")]
-    pub(crate) strict: bool,
-
-    /// Let losses of this kind pass --strict
-    #[arg(long, value_name = "KIND", value_parser = loss_kind, help_heading = "Losses")]
-    pub(crate) allow_loss: Vec<LossKind>,
+    #[command(flatten)]
+    pub(crate) losses: LossArgs,
 
     /// One JSON document on stdout
     #[arg(long, help_heading = "Messages")]
@@ -384,6 +380,25 @@ pub(crate) struct Convert {
     /// Errors and what is lost, and nothing else
     #[arg(long, short, help_heading = "Messages")]
     pub(crate) quiet: bool,
+}
+
+// Of commands that take the content of an input.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Losses")]
+pub(crate) struct LossArgs {
+    /// Fail if content is lost, or changed without having been asked for
+    #[arg(long)]
+    strict: bool,
+
+    /// Let losses of this kind pass: `input` also goes on without entries of a folder that cannot be read
+    #[arg(long, value_name = "KIND", value_parser = loss_kind)]
+    allow_loss: Vec<LossKind>,
+}
+
+impl LossArgs {
+    pub(crate) fn policy(&self) -> LossPolicy {
+        LossPolicy { strict: self.strict, allowed: self.allow_loss.clone() }
+    }
 }
 
 // Of commands that read an input. No doc comment: it would become the command's help.
@@ -608,6 +623,9 @@ pub(crate) struct Cat {
     /// Print the first N records
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) losses: LossArgs,
 }
 
 #[derive(Debug, Args)]
@@ -690,6 +708,9 @@ pub(crate) struct Diff {
     /// One JSON document on stdout
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) losses: LossArgs,
 }
 
 #[derive(Debug, Args)]

@@ -9,21 +9,23 @@ use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::formats::registry::holds_records;
 use tensorferry::engine::read::folder;
-use tensorferry::engine::read::record_files::{self, FoundInput};
+use tensorferry::engine::read::record_files::{self, FoundInput, InputChoice};
 use tensorferry::engine::records::lines::write_lines;
 use tensorferry::engine::records::rows;
 use tensorferry_sdk::{Error, Purpose, Result};
 
 pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Result<()> {
     let input = pipes::input(&command.input)?;
-    let found =
-        record_files::find(&input.path, command.reader.look(Purpose::LINES).choice(), registry, session)?;
+    let policy = command.losses.policy();
+    let choice = InputChoice { losses: Some(&policy), ..command.reader.look(Purpose::LINES).choice() };
+    let found = record_files::find(&input.path, choice, registry, session)?;
     let FoundInput { source, format, options, .. } = &found;
     if !holds_records(&format.description) {
         let input = folder::shown(&command.input);
         return Err(Error::usage("cat is for records: `ferry inspect` shows tensors").file(input));
     }
     let rows = rows::open(source, format, options, &found.reading(session, Purpose::LINES))?;
+    policy.check(&rows.losses()?)?;
     // A file or another program gets the bytes that `convert` writes.
     let stdout = std::io::stdout();
     let to: Box<dyn Write> =
@@ -32,11 +34,12 @@ pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Resu
     let written = write_lines(&rows, command.limit, &mut output, session);
     // What was read before an error is shown.
     let flushed = output.flush().map_err(Error::from);
-    losses::report(&rows.losses()?, &session.take_notes(), false);
+    let lost = rows.losses()?;
+    losses::report(&lost, &session.take_notes(), false);
     match written.map(|_| ()).and(flushed) {
         // Whoever reads the lines has seen enough: `ferry cat ... | head`.
         Err(error) if error.message().contains("Broken pipe") => Ok(()),
         Err(error) => Err(error),
-        Ok(()) => rows.close(),
+        Ok(()) => policy.check(&lost).and_then(|()| rows.close()),
     }
 }

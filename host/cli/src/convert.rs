@@ -14,8 +14,8 @@ use tensorferry::engine::convert::report::Report;
 use tensorferry::engine::convert::{InputRequest, OutputRequest, Request, convert};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::commit::CommitOptions;
+use tensorferry::engine::read::account::{Account, AccountRecord};
 use tensorferry::engine::read::folder;
-use tensorferry::engine::read::losses::LossPolicy;
 use tensorferry_run::exit::exit_code;
 use tensorferry_run::hint::hint;
 use tensorferry_sdk::{Error, ErrorKind, Result};
@@ -119,7 +119,7 @@ fn one(
             commit: CommitOptions { force: command.force, sync: command.sync },
             ..OutputRequest::default()
         },
-        losses: LossPolicy { strict: command.strict, allowed: command.allow_loss.clone() },
+        losses: command.losses.policy(),
         dry_run: command.dry_run,
     };
     let mut report = terminal::with_progress(session, command.quiet, |begun| {
@@ -175,7 +175,8 @@ fn text(report: &Report) -> String {
         terminal::counted(report.files_read as u64, "file"),
         report.seconds,
     );
-    if let Some(account) = report.account.as_ref().filter(|account| account.is_notable()) {
+    let account = report.account.as_ref().map(Account::record);
+    if let Some(account) = account.filter(AccountRecord::is_notable) {
         text += &format!("input: {}\n", terminal::printable(&account.line()));
     }
     if report.dry_run {

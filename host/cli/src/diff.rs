@@ -26,6 +26,7 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
         tolerance: (command.atol.is_some() || command.rtol.is_some())
             .then(|| Tolerance { atol: command.atol.unwrap_or(0.0), rtol: command.rtol.unwrap_or(0.0) }),
         fail_over: command.fail_over,
+        losses: &command.losses.policy(),
     };
     let page = command.html.as_ref().map(|path| PageFile::at(path, command.force)).transpose()?;
     let found = terminal::with_progress(session, false, |_| compare(&request, registry, session))?;

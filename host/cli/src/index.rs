@@ -16,7 +16,7 @@ use tensorferry_sdk::Result;
 pub(super) fn run(command: &Index, registry: &Registry, session: &Session) -> Result<()> {
     let started = Instant::now();
     let ReaderArgs { from, options, .. } = &command.reader;
-    let choice = InputChoice { from: from.as_deref(), options, part: &Part::Whole };
+    let choice = InputChoice { from: from.as_deref(), options, part: &Part::Whole, losses: None };
     let FoundInput { source, format, options: given, .. } =
         record_files::find(&command.input, choice, registry, session)?;
     let output = command.output.clone().unwrap_or_else(|| beside(&command.input));

@@ -7,13 +7,13 @@ mod whole;
 
 use crate::context::session::Session;
 use crate::context::suggest::suggest;
-use crate::convert::inspect::{Inspected, Look, inspect, temporary};
+use crate::convert::inspect::{Inspected, Look, inspect_found, temporary};
 use crate::convert::statistics::{ModelStatistics, StatisticsRequest, model_statistics};
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::input::Input;
+use crate::read::losses::LossPolicy;
 use crate::read::part::Part;
-#[cfg(feature = "records")]
-use crate::read::record_files::InputChoice;
+use crate::read::record_files::{self, FoundInput, InputChoice};
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::{DecodedStorages, Stored};
 use rayon::prelude::*;
@@ -37,6 +37,7 @@ pub struct OpenOptions {
     options: Vec<(String, String)>,
     part: Part,
     unchecked: bool,
+    losses: LossPolicy,
 }
 
 impl OpenOptions {
@@ -72,9 +73,38 @@ impl OpenOptions {
         Self { unchecked: true, ..self }
     }
 
-    #[cfg(feature = "records")]
+    /// A loss that is known when the input is opened is an error, unless it is of an allowed kind.
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.losses.strict = strict;
+        self
+    }
+
+    /// A kind of loss that passes: with [`LossKind::Input`](sdk::LossKind::Input), entries of a folder that cannot be read
+    /// are left out.
+    #[must_use]
+    pub fn allow(mut self, kind: sdk::LossKind) -> Self {
+        self.losses.allowed.push(kind);
+        self
+    }
+
     pub(crate) fn choice(&self) -> InputChoice<'_> {
-        InputChoice { from: self.from.as_deref(), options: &self.options, part: &self.part }
+        InputChoice {
+            from: self.from.as_deref(),
+            options: &self.options,
+            part: &self.part,
+            losses: Some(&self.losses),
+        }
+    }
+
+    /// Finds the input.
+    pub(crate) fn find<'r>(&self, path: &Path, registry: &'r Registry) -> Result<FoundInput<'r>> {
+        record_files::find(path, self.choice(), registry, registry.session())
+    }
+
+    /// Checks what was lost as it was opened.
+    pub(crate) fn check(&self, losses: &[Loss]) -> Result<()> {
+        self.losses.check(losses)
     }
 }
 
@@ -92,14 +122,11 @@ impl Registry {
     /// # Errors
     /// Usage, for a format, option or part that is not there; whatever is wrong with the input.
     pub fn open_with(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Model> {
-        let look = Look {
-            from: options.from.as_deref(),
-            options: &options.options,
-            part: &options.part,
-            purpose: Purpose::FLAT,
-        };
+        let OpenOptions { from, options: given, part, .. } = options;
+        let look = Look { from: from.as_deref(), options: given, part, purpose: Purpose::FLAT };
         let (path, session) = (path.as_ref(), self.session().clone());
-        let inspected = session.install(|| inspect(path, look, self, &session))?;
+        let inspected = session.install(|| inspect_found(&options.find(path, self)?, look, &session))?;
+        options.check(&inspected.losses)?;
         Ok(Model::of(inspected, session, options.clone()))
     }
 }

@@ -5,16 +5,13 @@ mod narrowed;
 
 use crate::context::session::Session;
 use crate::convert::steps::{on_records, parse};
-use crate::formats::placeholder::explain;
 use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::model::OpenOptions;
-use crate::read::account::InputScope;
 use crate::read::context::ReadContext;
 use crate::read::file_group::{FileGroup, takes_schema};
-use crate::read::record_files;
 use crate::read::source::FileSource;
-use crate::records::rows::reader;
+use crate::records::rows::{self, Rows};
 use crate::records::schema_file::schema_file;
 use crate::records::steps::{self, RecordAction};
 use crate::steps::Step;
@@ -40,9 +37,12 @@ impl Registry {
     /// # Errors
     /// Usage, for a format or option that is not there; as of [`scan`](Self::scan).
     pub fn scan_with(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Scan> {
-        let found = record_files::find(path.as_ref(), options.choice(), self, self.session())?;
+        let found = options.find(path.as_ref(), self)?;
         let takes_schema = takes_schema(found.format, &found.options);
-        Scan::open(self, &found.source, found.format, &found.options, (takes_schema, found.scope))
+        let context = found.reading(self.session(), Purpose::FLAT);
+        let rows = rows::open(&found.source, found.format, &found.options, &context)?;
+        options.check(&rows.losses()?)?;
+        Ok(Scan::of(rows, takes_schema, self))
     }
 
     /// Opens some files of an input of records as [`scan_with`](Self::scan_with) opened all of them: `options` are the
@@ -55,7 +55,9 @@ impl Registry {
         let (session, choice): (&Session, _) = (self.session(), options.choice());
         let source = group.source(session)?;
         let format = probe(self, &source, choice.from, session)?;
-        Scan::open(self, &source, format, &group.reader_options(format, choice.options), (false, None))
+        let context = ReadContext::new(session, Purpose::FLAT);
+        let rows = rows::open(&source, format, &group.reader_options(format, choice.options), &context)?;
+        Ok(Scan::of(rows, false, self))
     }
 }
 
@@ -84,38 +86,25 @@ struct Opened {
 /// Who keeps the reader that a set of records came from.
 enum Readers {
     #[expect(dead_code, reason = "it is kept, and dropped last")]
-    Own(Box<dyn RecordReader>),
+    Own(Option<Box<dyn RecordReader>>),
     #[expect(dead_code, reason = "it is kept, and dropped last")]
     Others(Arc<Opened>),
 }
 
 impl Scan {
-    fn open(
-        registry: &Registry,
-        source: &FileSource,
-        format: &RegisteredFormat,
-        options: &[(String, String)],
-        (takes_schema, scope): (bool, Option<Arc<InputScope>>),
-    ) -> Result<Self> {
-        let session = registry.session().clone();
-        let (format, source) = (format.clone(), Arc::new(source.afresh()));
-        let reader = reader(&format, options)?;
-        let mut losses = Vec::new();
-        let context = ReadContext::new(&session, Purpose::FLAT).with_scope(scope);
-        let set =
-            reader.open(context.cancellable(source.clone()), &mut losses, &context).map_err(|error| {
-                source.blame(explain(&*source, error)).file(source.entry_path().display().to_string())
-            })?;
-        let is_read =
-            |name: &str| source.is_open(name) || set.splits().iter().any(|split| split.file == name);
-        losses.extend_from_slice(context.take_account(&source, &format.description, &is_read)?);
-        source.check_links()?;
-        losses.extend(context.unfollowed(&source));
+    fn of(rows: Rows<'_>, takes_schema: bool, registry: &Registry) -> Self {
+        let Rows { source, format, set, opened, reader } = rows;
         let schema = set.schema();
-        let (set, readers) = (Arc::from(set), Readers::Own(reader));
-        let opened =
-            Arc::new(Opened { set, losses, _readers: readers, source, format, takes_schema, session });
-        Ok(Self { opened, steps: Arc::default(), schema })
+        let opened = Arc::new(Opened {
+            set,
+            losses: opened,
+            _readers: Readers::Own(reader),
+            source,
+            format: format.clone(),
+            takes_schema,
+            session: registry.session().clone(),
+        });
+        Self { opened, steps: Arc::default(), schema }
     }
 
     /// The format that the input is read as.

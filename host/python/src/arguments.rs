@@ -1,8 +1,10 @@
 //! Arguments as the engine takes them.
 
+use crate::errors::OrRaise;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use tensorferry::engine::read::losses::LossPolicy;
 use tensorferry::engine::read::part::Part;
 use tensorferry::{Error, LossKind, Result};
 
@@ -92,7 +94,20 @@ impl OutputArguments {
 ///
 /// # Errors
 /// Usage, with the words that there are.
-pub(crate) fn loss_kind(word: &str) -> Result<LossKind> {
+/// Which losses are errors.
+pub(crate) struct LossArguments(pub(crate) LossPolicy);
+
+impl<'py> FromPyObject<'_, 'py> for LossArguments {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let (strict, words): (bool, Vec<String>) = object.extract()?;
+        let allowed = words.iter().map(|word| loss_kind(word)).collect::<Result<_>>();
+        Ok(Self(LossPolicy { strict, allowed: allowed.or_raise(object.py())? }))
+    }
+}
+
+fn loss_kind(word: &str) -> Result<LossKind> {
     LossKind::named(word).ok_or_else(|| {
         let words: Vec<&str> = LossKind::ALL.iter().map(|kind| kind.word()).collect();
         Error::usage("no kind of loss").expected(format!("one of {}", words.join(", "))).found(word)

@@ -1,6 +1,6 @@
 //! The engine's commands: each is told what to do, and answers with a document.
 
-use crate::arguments::{InputArguments, Options, OutputArguments, loss_kind};
+use crate::arguments::{InputArguments, LossArguments, Options, OutputArguments};
 use crate::engine::Engine;
 use crate::errors::OrRaise;
 use crate::objects;
@@ -28,8 +28,7 @@ use tensorferry_sdk::{Catalog, Loss, Purpose};
 struct ConversionArguments {
     steps: Vec<String>,
     verify: bool,
-    strict: bool,
-    allow: Vec<String>,
+    losses: LossArguments,
     receipt: bool,
     dry_run: bool,
     allow_empty: bool,
@@ -39,8 +38,8 @@ impl<'py> FromPyObject<'_, 'py> for ConversionArguments {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (steps, verify, strict, allow, receipt, dry_run, allow_empty) = object.extract()?;
-        Ok(Self { steps, verify, strict, allow, receipt, dry_run, allow_empty })
+        let (steps, verify, losses, receipt, dry_run, allow_empty) = object.extract()?;
+        Ok(Self { steps, verify, losses, receipt, dry_run, allow_empty })
     }
 }
 
@@ -72,7 +71,7 @@ impl Engine {
     }
 
     /// How two inputs differ.
-    #[pyo3(signature = (a, b, part, options, steps, tolerance, follow_links, progress))]
+    #[pyo3(signature = (a, b, part, options, steps, tolerance, losses, follow_links, progress))]
     fn diff<'py>(
         &self,
         py: Python<'py>,
@@ -82,6 +81,7 @@ impl Engine {
         options: Options,
         steps: Vec<String>,
         tolerance: Option<(f64, f64)>,
+        losses: LossArguments,
         follow_links: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -94,6 +94,7 @@ impl Engine {
             steps: &steps,
             tolerance: tolerance.map(|(atol, rtol)| Tolerance { atol, rtol }),
             fail_over: None,
+            losses: &losses.0,
         };
         let session = registry.session();
         let found = work::run(py, session, progress.as_ref(), || {
@@ -172,7 +173,7 @@ fn convert(
     let mut conversion = registry
         .convert(&input.path, &output.path)
         .verify(how.verify)
-        .strict(how.strict)
+        .strict(how.losses.0.strict)
         .receipt(how.receipt)
         .dry_run(how.dry_run)
         .allow_empty(how.allow_empty)
@@ -194,9 +195,7 @@ fn convert(
         conversion = conversion.output_option(key, value);
     }
     conversion = how.steps.into_iter().fold(conversion, |conversion, step| conversion.step(step));
-    for word in &how.allow {
-        conversion = conversion.allow(loss_kind(word)?);
-    }
+    conversion = how.losses.0.allowed.into_iter().fold(conversion, |conversion, kind| conversion.allow(kind));
     Ok(conversion.run()?.json())
 }
 
@@ -210,7 +209,7 @@ fn inspection(registry: &Registry, input: &InputArguments) -> Result<Value> {
     let look = look(input, &part, Purpose::SHOW);
     let found = record_files::find(&input.path, look.choice(), registry, session)?;
     if holds_records(&found.format.description) {
-        let context = found.reading(session, Purpose::SHOW).allowing_unreadable(true);
+        let context = found.reading(session, Purpose::SHOW);
         let rows = rows::open(&found.source, found.format, &found.options, &context)?;
         let columns = rows.set.schema().fields().iter().map(|field| column(field)).collect::<Vec<_>>();
         let document = json!({

@@ -1,6 +1,6 @@
 //! Records as Arrow's C streams.
 
-use crate::arguments::InputArguments;
+use crate::arguments::{InputArguments, LossArguments};
 use crate::arrow;
 use crate::engine::Engine;
 use crate::errors::{OrRaise, exception};
@@ -32,21 +32,23 @@ pub(crate) struct Scan {
 impl Engine {
     /// Opens an input of records: path, format, part (a split's name), options; with steps on it, and then these of the
     /// columns in this order. `group`: only some files of it, by their folder and their names in it, with the file of
-    /// the schema that they are read with.
-    #[pyo3(signature = (input, steps, columns, group = None))]
+    /// the schema that they are read with. `losses`: which of them are errors.
+    #[pyo3(signature = (input, steps, columns, losses, group = None))]
     fn scan(
         &self,
         py: Python<'_>,
         input: InputArguments,
         steps: Vec<String>,
         columns: Option<Vec<String>>,
+        losses: LossArguments,
         group: Option<(PathBuf, Vec<String>, Option<PathBuf>)>,
     ) -> PyResult<Scan> {
         let registry = self.for_input(input.follow_links);
         let group =
             group.map(|(folder, files, schema)| FileGroup { dataset: String::new(), folder, files, schema });
         let scan = work::run(py, registry.session(), None, || {
-            let options = input.open_options();
+            let options = input.open_options().strict(losses.0.strict);
+            let options = losses.0.allowed.into_iter().fold(options, |options, kind| options.allow(kind));
             let scan = match &group {
                 None => registry.scan_with(&input.path, &options),
                 Some(group) => registry.scan_group(group, &options),

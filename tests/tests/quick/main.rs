@@ -9,6 +9,7 @@ mod bundle {
     mod made;
 }
 mod cli {
+    mod account;
     mod cast;
     mod dequantize;
     mod described;

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use tempfile::tempdir;
 use tensorferry::engine::context::remote::{Remote, RemoteEntry, RemoteFile, RemotePlace, RemoteStamp};
 use tensorferry::engine::convert::compare::{Compared, compare};
+use tensorferry::engine::read::losses::LossPolicy;
 use tensorferry::engine::read::part::Part;
 use tensorferry::{Error, ErrorKind, Registry, Result, Session};
 use tensorferry_tests::files::names_in;
@@ -163,6 +164,7 @@ fn every_fixture_is_the_same_through_a_store() {
             let (session, asked) = session(&root, true);
             let input = case.input();
             let remote = url(&root, &input);
+            let losses = LossPolicy::default();
             let request = |a, b| Compared {
                 a,
                 b,
@@ -171,6 +173,7 @@ fn every_fixture_is_the_same_through_a_store() {
                 steps: &[],
                 tolerance: None,
                 fail_over: None,
+                losses: &losses,
             };
             // What asks for an option of its reader fails here and there.
             let here = compare(&request(&input, &input), &registry, &session);

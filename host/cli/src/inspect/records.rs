@@ -29,7 +29,7 @@ pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) 
         return Err(Error::usage("--part is for tensors, or a split of a folder: this input holds records"));
     }
     let open = |purpose| {
-        let context = found.reading(session, purpose).allowing_unreadable(true);
+        let context = found.reading(session, purpose);
         rows::open(&found.source, found.format, &found.options, &context)
     };
     if command.schema {
@@ -69,7 +69,7 @@ pub(super) fn page(
     }
     let of_stats = command.stats.as_ref().and_then(|glob| glob.as_ref());
     let wanted = globs(of_stats.map_or(&command.patterns, std::slice::from_ref))?;
-    let context = found.reading(session, Purpose::SHOW).allowing_unreadable(true);
+    let context = found.reading(session, Purpose::SHOW);
     let rows = rows::open(&found.source, found.format, &found.options, &context)?;
     check_patterns(&wanted, &rows.set.schema())?;
     let mut survey =

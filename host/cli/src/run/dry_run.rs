@@ -62,6 +62,9 @@ fn add_job(text: &mut String, job: &JobPlan) {
             (None, None) => "records".to_owned(),
         };
         let _ = writeln!(text, "{name}: {from}{to}, {held}, {size}, to {output}");
+        if let Some(account) = plan.account.as_ref().filter(|account| account.is_notable()) {
+            let _ = writeln!(text, "  input: {}", printable(&account.line()));
+        }
         for (word, line) in losses::lines(&plan.losses, false) {
             let _ = writeln!(text, "  {word}: {line}");
         }

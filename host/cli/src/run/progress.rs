@@ -214,6 +214,10 @@ impl EventListener for Progress {
                 for (word, line) in losses::lines(&job.losses, self.quiet) {
                     self.say(&word, &format!("{}: {line}", job.name));
                 }
+                let account = job.account.as_ref().filter(|account| account.is_notable() && !self.quiet);
+                if let Some(account) = account {
+                    self.say("input", &format!("{}: {}", job.name, account.line()));
+                }
                 for note in job.notes.iter().filter(|_| !self.quiet) {
                     self.say("note", &format!("{}: {note}", job.name));
                 }

@@ -41,7 +41,7 @@ pub(super) fn run(command: &Show, found: &FoundInput<'_>, session: &Session) -> 
     }
     let width = command.width.unwrap_or_else(terminal::columns);
     let (rows, shown) = rows::read_once(Purpose::SHOW, session, |purpose| {
-        let context = found.reading(session, purpose).allowing_unreadable(true);
+        let context = found.reading(session, purpose);
         let rows = rows::open(&found.source, found.format, &found.options, &context)?;
         let shown = terminal::with_progress(session, false, |_| read(command, &rows, width, session));
         Ok((rows, shown.map_err(|error| rows::refusal(error, purpose))?))

@@ -11,6 +11,7 @@ use crate::convert::steps;
 use crate::formats::registry::{Registry, holds_records};
 use crate::read::folder::shown;
 use crate::read::input::Input;
+use crate::read::losses::LossPolicy;
 use crate::read::part::{self, Part};
 use crate::read::record_files::{self, FoundInput, InputChoice};
 use crate::read::source::FileSource;
@@ -25,6 +26,7 @@ use crate::tensors::diff::{
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
 use std::collections::HashMap;
+use std::mem::take;
 use std::path::Path;
 use tensorferry_sdk::{Capabilities, Catalog, Dtype, Error, Loss, Purpose, Result, Tensor};
 
@@ -45,6 +47,8 @@ pub struct Compared<'a> {
     pub tolerance: Option<Tolerance>,
     /// `--fail-over`: which differences count as a failure; none: all.
     pub fail_over: Option<FailOver>,
+    /// Which losses of the inputs are errors.
+    pub losses: &'a LossPolicy,
 }
 
 /// What a comparison found.
@@ -52,7 +56,7 @@ pub struct Compared<'a> {
 pub struct Found {
     /// The differences.
     pub differences: Differences,
-    /// What A does not have any more after the steps, or what records cannot say of their inputs.
+    /// What the inputs' readers lost, and what A does not have any more after the steps.
     pub losses: Vec<Loss>,
     /// What a person should know beside that.
     pub notes: Vec<String>,
@@ -121,7 +125,12 @@ fn of_several(path: &Path, registry: &Registry, session: &Session) -> Option<Err
 /// # Errors
 /// Usage, for options, parts or steps that neither input can have; whatever is wrong with either.
 pub fn compare(request: &Compared<'_>, registry: &Registry, session: &Session) -> Result<Found> {
-    let choice = InputChoice { from: None, options: request.options, part: request.part };
+    let choice = InputChoice {
+        from: None,
+        options: request.options,
+        part: request.part,
+        losses: Some(request.losses),
+    };
     let found = |path: &Path| {
         record_files::find(path, choice, registry, session)
             .map_err(|error| of_several(path, registry, session).unwrap_or(error))
@@ -158,6 +167,8 @@ pub fn compare(request: &Compared<'_>, registry: &Registry, session: &Session) -
     check_codes(request, [(&catalog, &StoredCodes::of(&facts)), (&b.catalog, &of_b)])?;
     drop(facts);
     a.catalog = catalog;
+    let losses = [take(&mut a.losses), take(&mut b.losses), effects.losses].concat();
+    request.losses.check(&losses)?;
     check_options(request.options, &[&a, &b])?;
     let (of_a, of_b) = (
         Logical::new(Stored::new(&a.input, &a.catalog, session, temporary())),
@@ -179,7 +190,7 @@ pub fn compare(request: &Compared<'_>, registry: &Registry, session: &Session) -
     a.input.close()?;
     b.input.close()?;
     let differences = Differences::Tensors(differences, tensors);
-    Ok(Found { differences, losses: effects.losses, notes: effects.notes })
+    Ok(Found { differences, losses, notes: effects.notes })
 }
 
 /// What is known of an input beside its tensors; a configuration that is none says nothing.

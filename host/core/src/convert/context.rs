@@ -100,7 +100,12 @@ impl<'a> ConversionContext<'a> {
     /// As of [`probe`], and usage, where the user has to choose.
     pub(crate) fn find_format(&mut self) -> Result<&'a RegisteredFormat> {
         let input = &self.request.input;
-        let choice = InputChoice { from: input.format.as_deref(), options: &self.options, part: &self.part };
+        let choice = InputChoice {
+            from: input.format.as_deref(),
+            options: &self.options,
+            part: &self.part,
+            losses: Some(&self.request.losses),
+        };
         let found = record_files::find_in(self.source.afresh(), choice, self.registry, self.session)?;
         if !holds_records(&found.format.description)
             && !rank_folders::is_alone(&self.options)
@@ -175,12 +180,12 @@ impl<'a> ConversionContext<'a> {
         ReadContext::new(self.session, purpose)
             .with_new_output(self.target.is_new_folder(self.session))
             .with_scope(self.scope.clone())
-            .allowing_unreadable(self.allows_unreadable())
+            .allowing_unreadable(Some(self.allows_unreadable()))
     }
 
     /// Whether entries of the input that cannot be read are losses that the user allowed.
     pub(crate) fn allows_unreadable(&self) -> bool {
-        self.request.losses.allowed.contains(&LossKind::Input)
+        self.request.losses.allows(LossKind::Input)
     }
 }
 

@@ -46,7 +46,7 @@ impl<'a> Look<'a> {
     #[must_use]
     pub fn choice(&self) -> InputChoice<'a> {
         let Self { from, options, part, .. } = *self;
-        InputChoice { from, options, part }
+        InputChoice { from, options, part, losses: None }
     }
 }
 
@@ -65,7 +65,7 @@ pub fn inspect(path: &Path, look: Look<'_>, registry: &Registry, session: &Sessi
 /// As of [`inspect`]; whatever such a step says.
 pub fn inspect_found(found: &FoundInput<'_>, look: Look<'_>, session: &Session) -> Result<Inspected> {
     let FoundInput { source, format, options, is_split, .. } = found;
-    let context = found.reading(session, look.purpose).allowing_unreadable(look.purpose.has(Purpose::SHOW));
+    let context = found.reading(session, look.purpose);
     let input = if holds_records(&format.description) {
         records_as_tensors(source, format, options, &context, session)?
     } else {

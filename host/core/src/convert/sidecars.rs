@@ -151,7 +151,7 @@ pub(crate) fn find(
                     .leave_out(&name, "these are weights too, and were not read: convert them on their own");
                 continue;
             }
-            if let Some(why) = not_carried(&carried, entry) {
+            if let Some(why) = not_carried(input, &carried, entry) {
                 account.leave_out(&name, why);
                 continue;
             }
@@ -193,15 +193,11 @@ fn is_lasting(error: &Error) -> bool {
 }
 
 /// Why a file of this machine is not carried, if that is so. It may be a link that is followed among weights only.
-fn not_carried(carried: &FileSource, entry: &FolderEntry) -> Option<String> {
-    if !carried.is_local() {
-        return None;
-    }
-    if entry.is_link && !carried.contains(&entry.name).unwrap_or(false) {
+fn not_carried(input: &FileSource, carried: &FileSource, entry: &FolderEntry) -> Option<String> {
+    if entry.is_link && carried.is_local() && !carried.contains(&entry.name).unwrap_or(false) {
         return Some(format!("the entry {LEADS_OUT}"));
     }
-    let error = rustix::fs::access(carried.path(&entry.name), rustix::fs::Access::READ_OK).err()?;
-    Some(format!("it cannot be opened: {}", std::io::Error::from(error)))
+    input.why_unreadable(&entry.name).map(|why| format!("the entry cannot be read: {why}"))
 }
 
 /// What lies beside the model of a folder in another format: exports of it (GGUF, ONNX), its arrays. They go along as

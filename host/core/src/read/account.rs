@@ -113,6 +113,39 @@ pub struct AccountRecord {
     pub samples: BTreeMap<String, Vec<String>>,
 }
 
+impl AccountRecord {
+    /// The account on one line: `2 models; 3 read, 7 companions, 2 superseded (pytorch_model.bin, tf_model.h5)`.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let counted = |class: &EntryClass| {
+            let count = *self.counts.get(class.word())?;
+            let word = match class {
+                EntryClass::Companion if count != 1 => "companions",
+                EntryClass::NoData => "without data",
+                class => class.word(),
+            };
+            let is_listed = matches!(class, EntryClass::Superseded | EntryClass::NotExamined);
+            let names = self.samples.get(class.word()).filter(|_| is_listed);
+            let more = if count > MAX_SAMPLE as u64 { ", ..." } else { "" };
+            let names = names.map(|names| format!(" ({}{more})", names.join(", "))).unwrap_or_default();
+            Some(format!("{count} {}{names}", word.replace('_', " ")))
+        };
+        let models = match self.models {
+            0 => String::new(),
+            1 => "1 model; ".to_owned(),
+            count => format!("{count} models; "),
+        };
+        format!("{models}{}", EntryClass::ALL.iter().filter_map(counted).collect::<Vec<_>>().join(", "))
+    }
+
+    /// Whether there is anything but files that were read, and companions of one model.
+    #[must_use]
+    pub fn is_notable(&self) -> bool {
+        let plain = [EntryClass::Read, EntryClass::Companion].map(EntryClass::word);
+        self.models > 1 || self.counts.keys().any(|class| !plain.contains(&class.as_str()))
+    }
+}
+
 impl Account {
     /// An account of so many models.
     pub(crate) fn of_models(models: u64) -> Self {
@@ -212,31 +245,6 @@ impl Account {
         }
     }
 
-    /// The account on one line: `2 models; 3 read, 7 companions, 2 superseded (pytorch_model.bin, tf_model.h5)`.
-    #[must_use]
-    pub fn line(&self) -> String {
-        let counted = |class: &EntryClass| {
-            let count = self.count(*class);
-            let word = match class {
-                EntryClass::Companion if count != 1 => "companions",
-                EntryClass::NoData => "without data",
-                class => class.word(),
-            };
-            let names = self.sample(*class);
-            let listed =
-                matches!(class, EntryClass::Superseded | EntryClass::NotExamined) && !names.is_empty();
-            let more = if count > MAX_SAMPLE as u64 { ", ..." } else { "" };
-            let names = if listed { format!(" ({}{more})", names.join(", ")) } else { String::new() };
-            (count > 0).then(|| format!("{count} {}{names}", word.replace('_', " ")))
-        };
-        let models = match self.models {
-            0 => String::new(),
-            1 => "1 model; ".to_owned(),
-            count => format!("{count} models; "),
-        };
-        format!("{models}{}", EntryClass::ALL.iter().filter_map(counted).collect::<Vec<_>>().join(", "))
-    }
-
     /// What the user should know of files that are another form of the model.
     pub(crate) fn note(&self) -> Option<String> {
         let names = self.sample(EntryClass::Superseded);
@@ -244,13 +252,6 @@ impl Account {
         let more = self.count(EntryClass::Superseded).saturating_sub(names.len() as u64);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         (!names.is_empty()).then(|| format!("another form of the same model, not copied: {quoted}{more}"))
-    }
-
-    /// Whether there is anything but files that were read, and companions of one model.
-    #[must_use]
-    pub fn is_notable(&self) -> bool {
-        let is_plain = |class: &EntryClass| matches!(class, EntryClass::Read | EntryClass::Companion);
-        self.models > 1 || self.counts.keys().any(|class| !is_plain(class))
     }
 }
 
@@ -457,6 +458,9 @@ pub(crate) fn unreadable(folder: &FileSource, entry: &FolderEntry) -> Option<Str
         EntryKind::Other => {}
     }
     Some(match std::fs::metadata(folder.path(&entry.name)) {
+        Ok(found) if found.is_file() || found.is_dir() => {
+            format!("cannot be read: {}", folder.why_unreadable(&entry.name)?)
+        }
         Ok(_) => "is not a regular file".to_owned(),
         Err(error) if error.kind() == ErrorKind::NotFound && entry.is_link => {
             "is a link whose target is missing".to_owned()
@@ -528,9 +532,9 @@ mod tests {
             ]
         );
         assert!(
-            found.is_notable() && found.line().contains("1 not examined (README.md)"),
+            record.is_notable() && record.line().contains("1 not examined (README.md)"),
             "{}",
-            found.line()
+            record.line()
         );
         assert!(found.losses().iter().all(|loss| loss.kind == LossKind::Input), "{:?}", found.losses());
         // A pattern stands for what it matches.

@@ -65,10 +65,11 @@ impl<'a> ReadContext<'a> {
         Self { scope, ..self }
     }
 
-    /// The same, where entries of the input that cannot be read are losses if `allows` is set, and errors otherwise.
+    /// The same, where entries of the input that cannot be read are losses, or errors; `None` where the user has no
+    /// option for it.
     #[must_use]
-    pub fn allowing_unreadable(self, allows: bool) -> Self {
-        Self { allows_unreadable: Some(allows), ..self }
+    pub(crate) fn allowing_unreadable(self, allows: Option<bool>) -> Self {
+        Self { allows_unreadable: allows, ..self }
     }
 
     /// Takes the account of an input whose scope is known, now that its reader has opened its files.

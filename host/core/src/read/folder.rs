@@ -54,7 +54,7 @@ pub enum EntryKind {
     File,
     /// A folder.
     Folder,
-    /// A pipe, a device, a link that leads nowhere.
+    /// A pipe, a device, a link that leads nowhere, a file that may not be read.
     Other,
     /// A link that leads out of the folder, and is not followed.
     Outside,

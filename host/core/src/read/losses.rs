@@ -139,6 +139,12 @@ pub struct LossPolicy {
 }
 
 impl LossPolicy {
+    /// Whether losses of this kind pass.
+    #[must_use]
+    pub fn allows(&self, kind: LossKind) -> bool {
+        self.allowed.contains(&kind)
+    }
+
     /// Looks for a loss that ends the conversion.
     ///
     /// # Errors
@@ -149,8 +155,7 @@ impl LossPolicy {
             Severity::Changed => !loss.asked,
             Severity::Note => false,
         };
-        let mut refused =
-            losses.iter().filter(ends).filter(|loss| self.strict && !self.allowed.contains(&loss.kind));
+        let mut refused = losses.iter().filter(ends).filter(|loss| self.strict && !self.allows(loss.kind));
         let Some(first) = refused.next() else { return Ok(()) };
         let more = refused.count();
         let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };

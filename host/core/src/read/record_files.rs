@@ -21,6 +21,7 @@ use crate::read::account::InputScope;
 use crate::read::context::ReadContext;
 use crate::read::file_group::{FILES, files_alone};
 use crate::read::folder::{LEADS_OUT, leads_out};
+use crate::read::losses::LossPolicy;
 use crate::read::own_files::is_own;
 use crate::read::part::Part;
 use crate::read::pattern::FilePattern;
@@ -32,7 +33,7 @@ use shards::check_whole;
 use std::path::Path;
 use std::sync::Arc;
 use tensorferry_sdk::file_name::has_any_suffix;
-use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Purpose, Result, Source};
+use tensorferry_sdk::{Context, Entry, Error, ErrorKind, LossKind, Purpose, Result, Source};
 
 /// The folder of a data set's files on the Hub.
 const DATA: &str = "data";
@@ -50,6 +51,8 @@ pub struct InputChoice<'a> {
     pub options: &'a [(String, String)],
     /// `--part`.
     pub part: &'a Part,
+    /// `--strict` and `--allow-loss`; `None` where the user has no such option.
+    pub losses: Option<&'a LossPolicy>,
 }
 
 /// An input whose format and files are known.
@@ -66,6 +69,8 @@ pub struct FoundInput<'r> {
     is_one_of_several: bool,
     /// Which entries the user named, where these are more than the files.
     pub scope: Option<Arc<InputScope>>,
+    /// Whether entries that cannot be read are losses, and not errors; `None` where the user has no option for it.
+    allows_unreadable: Option<bool>,
 }
 
 /// Finds out what a path is, and of records, which files.
@@ -114,6 +119,8 @@ pub(crate) fn find_in<'r>(
     registry: &'r Registry,
     session: &Session,
 ) -> Result<FoundInput<'r>> {
+    let allows_unreadable = choice.losses.map(|losses| losses.allows(LossKind::Input));
+    let source = if allows_unreadable == Some(true) { source.without_unreadable() } else { source };
     let named = source.afresh();
     let found = match probe(registry, &source, choice.from, session) {
         Ok(format) => {
@@ -141,7 +148,7 @@ pub(crate) fn find_in<'r>(
         Err(error) => return Err(error),
     };
     if found.is_one_of_several {
-        return Ok(found);
+        return Ok(FoundInput { allows_unreadable, ..found });
     }
     let files =
         choice.options.iter().find(|(key, _)| key == FILES && holds_records(&found.format.description));
@@ -152,7 +159,7 @@ pub(crate) fn find_in<'r>(
         }
         Arc::new(scope)
     });
-    Ok(FoundInput { scope, ..found })
+    Ok(FoundInput { scope, allows_unreadable, ..found })
 }
 
 /// Chooses the files of records that are meant; an input of tensors, and files that were listed, are left as
@@ -309,15 +316,26 @@ fn names_of(set: &Set<'_>) -> Result<Vec<String>> {
 impl<'r> FoundInput<'r> {
     fn all(source: FileSource, format: &'r RegisteredFormat, options: &[(String, String)]) -> Self {
         let options = options.to_vec();
-        Self { source, format, options, is_split: false, is_one_of_several: false, scope: None }
+        Self {
+            source,
+            format,
+            options,
+            is_split: false,
+            is_one_of_several: false,
+            scope: None,
+            allows_unreadable: None,
+        }
     }
 }
 
 impl FoundInput<'_> {
-    /// What the input's reader is told; its entries are accounted for.
+    /// What the input's reader is told; its entries are accounted for. To show an input, each of its entries is shown.
     #[must_use]
     pub fn reading<'s>(&self, session: &'s Session, purpose: Purpose) -> ReadContext<'s> {
-        ReadContext::new(session, purpose).with_scope(self.scope.clone())
+        let allows_unreadable = if purpose.has(Purpose::SHOW) { Some(true) } else { self.allows_unreadable };
+        ReadContext::new(session, purpose)
+            .with_scope(self.scope.clone())
+            .allowing_unreadable(allows_unreadable)
     }
 
     /// The same input, whose reader is told this.

@@ -14,7 +14,7 @@ use crate::read::folder::{
 use crate::read::identity::FileIdentity;
 use crate::read::pattern::FilePattern;
 use crate::read::unfinished;
-use rustix::fs::Advice;
+use rustix::fs::{Access, Advice};
 use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -43,6 +43,8 @@ pub struct FileSource {
     pattern: Option<String>,
     /// How many names of a folder are listed at most.
     most_listed: u64,
+    /// Whether files and folders that may not be read are not listed as such.
+    leaves_unreadable: bool,
     files: boxcar::Vec<SourceFile>,
     state: Mutex<OpenFiles>,
     /// Names that were asked for and are links that lead out of the folder.
@@ -204,6 +206,7 @@ impl FileSource {
             only: None,
             pattern: None,
             most_listed: limits.entries,
+            leaves_unreadable: false,
             files: boxcar::Vec::new(),
             state: Mutex::default(),
             unfollowed: Mutex::default(),
@@ -233,6 +236,7 @@ impl FileSource {
     pub fn below(&self, folder: &str) -> Self {
         Self {
             most_listed: self.most_listed,
+            leaves_unreadable: self.leaves_unreadable,
             ..Self::of(self.folder.below(folder), Entry::Folder, &Limits::default())
         }
     }
@@ -290,6 +294,24 @@ impl FileSource {
         Self { entry, only, pattern, ..self.below("") }
     }
 
+    /// The same source, in which files and folders that may not be read are [`EntryKind::Other`].
+    #[must_use]
+    pub(crate) fn without_unreadable(mut self) -> Self {
+        self.only = self.only.take().map(|mut names| {
+            names.retain(|name| self.why_unreadable(name).is_none());
+            names
+        });
+        Self { leaves_unreadable: true, ..self }
+    }
+
+    /// Why a file or a folder of this machine may not be read, if that is so.
+    pub(crate) fn why_unreadable(&self, name: &str) -> Option<std::io::Error> {
+        let path = self.is_local().then(|| self.path(name))?;
+        // Files of a folder can be opened only if it may be searched.
+        let reads = if path.is_dir() { Access::READ_OK | Access::EXEC_OK } else { Access::READ_OK };
+        rustix::fs::access(path, reads).err().map(std::io::Error::from)
+    }
+
     /// The path or URL of a name in this source.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
@@ -319,7 +341,17 @@ impl FileSource {
     /// # Errors
     /// I/o; a limit, if there are too many.
     pub fn entries(&self, folder: &str) -> Result<Vec<FolderEntry>> {
-        self.folder.entries(folder, "", self.most_listed)
+        self.entries_from(folder, "")
+    }
+
+    fn entries_from(&self, folder: &str, start: &str) -> Result<Vec<FolderEntry>> {
+        let mut entries = self.folder.entries(folder, start, self.most_listed)?;
+        if self.leaves_unreadable {
+            for entry in entries.iter_mut().filter(|entry| self.why_unreadable(&entry.name).is_some()) {
+                entry.kind = EntryKind::Other;
+            }
+        }
+        Ok(entries)
     }
 
     /// Bytes of what the user named: of the file, of the files with this start, or of those in the folder.
@@ -492,7 +524,7 @@ impl FileSource {
         if !folder.is_empty() {
             check_name(folder)?;
         }
-        let entries = match self.folder.entries(folder, start, self.most_listed) {
+        let entries = match self.entries_from(folder, start) {
             // Where nothing is listed, what was named is all that is known.
             Err(error) if error.kind() == ErrorKind::Unsupported && !self.is_local() => Vec::new(),
             entries => entries?,
@@ -591,7 +623,13 @@ impl Source for FileSource {
     }
 
     fn contains(&self, name: &str) -> Result<bool> {
-        let kind = if check_name(name).is_ok() { self.folder.kind(name)? } else { None };
+        if check_name(name).is_err() {
+            return Ok(false);
+        }
+        let kind = match self.folder.kind(name) {
+            Err(error) if self.leaves_unreadable && error.kind() == ErrorKind::Io => None,
+            kind => kind?,
+        };
         if kind == Some(EntryKind::Outside) {
             self.unfollowed_names().insert(name.to_owned());
         }

@@ -20,9 +20,9 @@ pub struct Rows<'a> {
     /// Its schema and splits.
     pub set: Arc<dyn RecordSet>,
     /// What was lost as it was opened.
-    opened: Vec<Loss>,
+    pub(crate) opened: Vec<Loss>,
     /// `None`: whoever shares it with others keeps the reader.
-    reader: Option<Box<dyn RecordReader>>,
+    pub(crate) reader: Option<Box<dyn RecordReader>>,
 }
 
 /// A format's reader of records, with the options that the user gave.

@@ -44,6 +44,8 @@ def scan(
     *,
     part: str | None = None,
     format: str | None = None,
+    strict: bool = False,
+    allow: Iterable[str] = (),
     follow_links: bool = False,
     **options: _Option,
 ) -> Scan: ...
@@ -79,6 +81,8 @@ def diff(
     steps: Iterable[str] = (),
     atol: float | None = None,
     rtol: float | None = None,
+    strict: bool = False,
+    allow: Iterable[str] = (),
     follow_links: bool = False,
     progress: _Progress = False,
     **options: _Option,

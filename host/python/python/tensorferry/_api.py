@@ -50,12 +50,16 @@ def _reopen(path, part, format, mmap, checksums, options):  # type: ignore[no-un
     return open(path, part, format=format, mmap=mmap, checksums=checksums, **options)
 
 
-def scan(path, steps=(), columns=None, *, part=None, format=None, **options):  # type: ignore[no-untyped-def]
+def scan(  # type: ignore[no-untyped-def]
+    path, steps=(), columns=None, *, part=None, format=None, strict=False, allow=(), **options
+):
     """Opens a file or folder of records: TFRecord, WebDataset, MDS, JSON lines, Parquet, Arrow, CSV.
 
     - `steps`: on the records, as `ferry steps` lists them: `["filter:label<5", "take:100"]`
     - `columns`: only these, after the steps, in this order
     - `part`: one split of a folder that has some, `"train"`
+    - `strict`: a loss that is known now is an error, unless `allow` has its kind. With `allow=["input"]`, entries of a
+      folder that cannot be read, such as a link whose target is missing, are a loss and not an error
     - `options`: of the format's reader
 
     Raises `UsageError` for a step that cannot be done with these columns, and as `open` does.
@@ -63,12 +67,19 @@ def scan(path, steps=(), columns=None, *, part=None, format=None, **options):  #
     steps = list(steps) if not isinstance(steps, str) else steps
     with _Place(path) as place:
         asked, texts, columns = _records(place.path, steps, columns, part, format, options)
-        opened = engine().scan(asked, texts, columns)
-    return Scan(opened, (place.path, tuple(steps), columns, part, format, options))
+        policy = _losses(strict, allow)
+        opened = engine().scan(asked, texts, columns, policy)
+    return Scan(opened, (place.path, tuple(steps), columns, part, format, policy, options))
 
 
-def _rescan(path, steps, columns, part, format, options):  # type: ignore[no-untyped-def]
-    return scan(path, steps, columns, part=part, format=format, **options)
+def _rescan(path, steps, columns, part, format, policy, options):  # type: ignore[no-untyped-def]
+    strict, allow = policy
+    return scan(path, steps, columns, part=part, format=format, strict=strict, allow=allow, **options)
+
+
+def _losses(strict, allow):  # type: ignore[no-untyped-def]
+    """Which losses are errors, as the engine takes it."""
+    return bool(strict), _texts(allow, "allow")
 
 
 def _records(path, steps, columns, part, format, options):  # type: ignore[no-untyped-def]
@@ -129,8 +140,7 @@ def convert(  # type: ignore[no-untyped-def]
     how = (
         _texts(steps, "steps"),
         bool(verify),
-        bool(strict),
-        _texts(allow, "allow"),
+        _losses(strict, allow),
         bool(receipt),
         bool(dry_run),
         bool(allow_empty),
@@ -156,11 +166,23 @@ def inspect(path, part=None, *, format=None, **options):  # type: ignore[no-unty
 
 
 def diff(  # type: ignore[no-untyped-def]
-    a, b, *, part=None, steps=(), atol=None, rtol=None, follow_links=False, progress=False, **options
+    a,
+    b,
+    *,
+    part=None,
+    steps=(),
+    atol=None,
+    rtol=None,
+    strict=False,
+    allow=(),
+    follow_links=False,
+    progress=False,
+    **options,
 ):
     """How two inputs differ, whatever their formats: names, dtypes, shapes and every value.
 
     - `steps`: on `a`, before it is compared
+    - `strict`, `allow`: as for `scan`, of both inputs
     - `atol`, `rtol`: numbers are the same if |a - b| <= atol + rtol x |b|; otherwise bit for bit
 
     Of tensors the worst difference comes first. Each whose numbers differ says how many `elements` do, how large the
@@ -171,7 +193,15 @@ def diff(  # type: ignore[no-untyped-def]
     show, end = listener(progress)
     try:
         found = engine().diff(
-            _path(a), _path(b), part, _options(options), _texts(steps, "steps"), tolerance, bool(follow_links), show
+            _path(a),
+            _path(b),
+            part,
+            _options(options),
+            _texts(steps, "steps"),
+            tolerance,
+            _losses(strict, allow),
+            bool(follow_links),
+            show,
         )
     finally:
         end()

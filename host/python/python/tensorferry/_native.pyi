@@ -31,13 +31,14 @@ class Engine:
         input: _Input,
         steps: list[str],
         columns: list[str] | None,
+        losses: tuple[bool, list[str]],
         group: tuple[str, list[str], str | None] | None = None,
     ) -> Scan: ...
     def convert(
         self,
         input: _Input,
         output: _Output,
-        how: tuple[list[str], bool, bool, list[str], bool, bool, bool],
+        how: tuple[list[str], bool, tuple[bool, list[str]], bool, bool, bool],
         progress: _Progress,
     ) -> dict[str, Any]: ...
     def inspect(self, input: _Input) -> dict[str, Any]: ...
@@ -49,6 +50,7 @@ class Engine:
         options: list[tuple[str, str]],
         steps: list[str],
         tolerance: tuple[float, float] | None,
+        losses: tuple[bool, list[str]],
         progress: _Progress,
     ) -> dict[str, Any]: ...
     def check(self, input: _Input, against: str) -> dict[str, Any]: ...

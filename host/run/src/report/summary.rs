@@ -8,6 +8,7 @@ use crate::hint::hint;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use tensorferry::engine::context::loss::LossRecord;
+use tensorferry::engine::read::account::AccountRecord;
 use tensorferry_sdk::{Error, ErrorKind};
 
 /// The layout of the document.
@@ -111,6 +112,8 @@ pub struct JobSummary {
     pub tensors: Option<u64>,
     /// Records in its output.
     pub records: Option<u64>,
+    /// What became of each entry of its input, where that is a folder, a glob or a set.
+    pub account: Option<AccountRecord>,
     /// What could not be carried.
     pub losses: Vec<LossRecord<'static>>,
     /// What a person should know beside that.

@@ -19,6 +19,7 @@ use std::sync::atomic::AtomicBool;
 use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::read::account::AccountRecord;
 use tensorferry::engine::read::folder::is_url;
 use tensorferry::engine::read::identity::FileIdentity;
 use tensorferry::engine::receipt;
@@ -69,6 +70,8 @@ pub struct OutputPlan {
     pub tensors: Option<u64>,
     /// Records, where it holds them and how many is known.
     pub records: Option<u64>,
+    /// What would become of each entry of the input.
+    pub account: Option<AccountRecord>,
     /// What would be lost.
     pub losses: Vec<LossRecord<'static>>,
 }
@@ -152,9 +155,10 @@ fn job_plan(job: &Job, decision: &Decision<'_>, outcome: Option<JobOutcome>) -> 
     };
     match outcome {
         Some(JobOutcome::Done { summary, files, .. }) => {
-            let JobSummary { from, to, bytes_out, tensors, records, losses, .. } = *summary;
+            let JobSummary { from, to, bytes_out, tensors, records, account, losses, .. } = *summary;
             plan.files = files;
-            plan.output_plan = Some(OutputPlan { from, to, bytes: bytes_out, tensors, records, losses });
+            plan.output_plan =
+                Some(OutputPlan { from, to, bytes: bytes_out, tensors, records, account, losses });
         }
         Some(JobOutcome::Failed(failure)) => plan.failure = Some(failure),
         Some(JobOutcome::Cancelled | JobOutcome::Scanned(_)) | None => {}

@@ -19,6 +19,7 @@ use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::formats::registry::holds_records;
 use tensorferry::engine::publish::disk::USE_FORCE;
 use tensorferry::engine::publish::stage::DestinationKind;
+use tensorferry::engine::read::account::Account;
 use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::file_group::{FileGroup, files_alone, takes_schema};
 use tensorferry::engine::read::folder::{absolute, is_url};
@@ -176,6 +177,7 @@ fn summary(task: &WorkerTask, report: &Report) -> JobSummary {
         bytes_out: report.bytes,
         tensors: (!report.holds_records).then_some(report.tensors),
         records: report.records,
+        account: report.account.as_ref().map(Account::record),
         losses: report.losses.iter().map(|loss| LossRecord::of(loss).into_owned()).collect(),
         notes: report.notes.clone(),
         verified: report.verified,

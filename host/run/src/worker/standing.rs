@@ -205,6 +205,7 @@ fn made(
         bytes_out: bytes(&outputs),
         tensors: receipt.records.is_none().then_some(tensors),
         records: receipt.records.as_ref().map(|records| records.rows),
+        account: receipt.input.account.clone(),
         losses: receipt.losses.clone(),
         verified: receipt.verified,
         receipt: Some(path.display().to_string()),

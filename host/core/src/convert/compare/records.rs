@@ -8,7 +8,7 @@ use crate::read::record_files::FoundInput;
 use crate::records::diff::diff;
 use crate::records::rows::{self, Rows};
 use crate::records::steps::{self, Origin};
-use tensorferry_sdk::{Purpose, Result};
+use tensorferry_sdk::{Loss, Purpose, Result};
 
 pub(super) fn compare(
     request: &Compared<'_>,
@@ -16,16 +16,27 @@ pub(super) fn compare(
     session: &Session,
 ) -> Result<Found> {
     let (a, b) = (open(&a, session)?, open(&b, session)?);
+    check(request, &a, &b)?;
     let of_a = on_records(parse(request.steps)?)?;
     let found = std::thread::scope(|scope| {
         let mut a = steps::make(scope, Origin::Rows(&a), &of_a, session)?;
         let mut b = steps::make(scope, Origin::Rows(&b), &[], session)?;
         diff(&mut *a, &mut *b)
     })?;
-    let losses = [a.losses()?, b.losses()?].concat();
+    let losses = check(request, &a, &b)?;
     a.close()?;
     b.close()?;
     Ok(Found { differences: Differences::Records(found), losses, notes: session.take_notes() })
+}
+
+/// What both have lost so far.
+///
+/// # Errors
+/// Unsupported, if the request does not allow it.
+fn check(request: &Compared<'_>, a: &Rows<'_>, b: &Rows<'_>) -> Result<Vec<Loss>> {
+    let losses = [a.losses()?, b.losses()?].concat();
+    request.losses.check(&losses)?;
+    Ok(losses)
 }
 
 fn open<'r>(found: &FoundInput<'r>, session: &Session) -> Result<Rows<'r>> {

@@ -78,7 +78,7 @@ class _Request:
         return _Request((path, format, part, options), self.steps, self.columns, self.is_changed, self.settings)
 
     def open(self, engine: _native.Engine, group: tuple[str, list[str], str | None] | None = None) -> _native.Scan:
-        return engine.scan(self.input, self.steps, self.columns, group)
+        return engine.scan(self.input, self.steps, self.columns, (False, []), group)
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,9 @@ fn details(page: &mut String, job: &JobSummary) {
     if job.attempts > 1 {
         fact("attempts", &count(job.attempts.into()));
     }
+    if let Some(account) = &job.account {
+        fact("input's entries", &account.line());
+    }
     page.push_str("</dl>");
     let losses = job.losses.iter();
     list(page, "Losses", losses.map(|l| format!("{}: {} {}: {}", l.severity, l.kind, l.what, l.why)));

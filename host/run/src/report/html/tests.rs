@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::report::Totals;
+use tensorferry::engine::read::account::AccountRecord;
 
 const HOSTILE: &str =
     "</script><script>alert(1)</script><img src=x onerror=alert(1)> \" onload=\"x' & \u{202e}gnp\n\0";
@@ -34,6 +35,11 @@ fn summary(count: usize, hostile: bool) -> Summary {
             bytes_in: 1 << 20,
             bytes_out: 1 << 19,
             tensors: Some(12),
+            account: Some(AccountRecord {
+                counts: [("not_examined".to_owned(), 1)].into(),
+                samples: [("not_examined".to_owned(), vec![name("README")])].into(),
+                ..AccountRecord::default()
+            }),
             losses: vec![
                 LossRecord {
                     kind: name("state").into(),

@@ -1,0 +1,131 @@
+//! What becomes of the entries of an input that cannot be read, and where the account of an input is.
+
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use tensorferry_tests::args;
+use tensorferry_tests::ferry::{self, Ferry, Outcome};
+
+const ALLOWED: [&str; 2] = ["--allow-loss", "input"];
+
+/// A folder of two files of records, beside which lies one that has another compression, and one that has no data.
+fn records() -> Ferry {
+    let ferry = Ferry::new();
+    for (name, text) in [("a.jsonl", "{\"id\":1}\n"), ("b.jsonl", "{\"id\":2}\n"), ("_SUCCESS", "")] {
+        ferry.write(&format!("in/{name}"), text);
+    }
+    ferry
+}
+
+/// Runs it as a user whom permissions bind, which they do not bind a superuser.
+fn bound(ferry: &Ferry, arguments: &[&std::ffi::OsStr]) -> Outcome {
+    let mut command = ferry.command(arguments);
+    if rustix::process::geteuid().is_root() {
+        command =
+            ferry::after("set -- setpriv --bounding-set=-dac_override,-dac_read_search \"$@\"", &command);
+    }
+    ferry::run(&mut command)
+}
+
+#[test]
+fn a_run_reports_the_account_of_each_input() {
+    let ferry = records();
+    ferry.write("in/c.jsonl.bz2", "BZh91A");
+    ferry.write("m.toml", "[[job]]\ninput = \"in\"\noutput = \"out.parquet\"\n");
+    let (manifest, report) = (ferry.at("m.toml"), ferry.at("m.report/report.json"));
+    let line = "2 read, 1 without data, 1 left out";
+    ferry.on("run", &manifest, &["--dry-run"]).expect(0).prints(&[line]);
+    let events = ferry.on("run", &manifest, &["--dry-run", "--json"]).expect(0).stdout;
+    let planned: serde_json::Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
+    assert_eq!(planned["jobs"][0]["account"]["left_out"][0], "c.jsonl.bz2", "{planned}");
+    ferry.on("run", &manifest, &[]).expect(0).says(&[&format!("input: out.parquet: {line}")]);
+    let account = || {
+        let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+        report["jobs"][0]["account"].clone()
+    };
+    let first = account();
+    assert_eq!((&first["counts"]["read"], &first["left_out"][0]), (&2.into(), &"c.jsonl.bz2".into()));
+    assert!(std::fs::read_to_string(ferry.at("m.report/report.html")).unwrap().contains(line));
+    // Another job runs, and the journal knows the first.
+    let more = "[[job]]\ninput = \"in\"\noutput = \"out.csv\"\n";
+    ferry.write("m.toml", std::fs::read_to_string(&manifest).unwrap() + more);
+    ferry.on("run", &manifest, &[]).expect(0);
+    assert_eq!(account(), first);
+}
+
+#[test]
+fn what_is_not_read_is_an_error_of_strict_commands_unless_it_is_allowed() {
+    let ferry = records();
+    let input = ferry.at("in");
+    let output = ferry.at("out.jsonl");
+    let each = |options: &[&str]| {
+        let options: Vec<_> = options.iter().map(std::ffi::OsStr::new).collect();
+        [args!["convert", input, output, "--force"].to_vec(), args!["cat", input].to_vec()]
+            .into_iter()
+            .chain([args!["diff", input, output].to_vec()])
+            .map(|command| ferry.run([command, options.clone()].concat()))
+            .collect::<Vec<_>>()
+    };
+    let ends = |options: &[&str], code: i32, message: &str| {
+        for outcome in each(options) {
+            outcome.expect(code).says(&[message]);
+        }
+    };
+    ends(&["--strict"], 0, "");
+    ferry.write("in/c.jsonl.bz2", "BZh91A");
+    ends(&[], 0, "lost: input \"c.jsonl.bz2\"");
+    ends(&["--strict"], 3, "--allow-loss input lets");
+    ends(&["--strict", "--allow-loss", "tensor"], 3, "--allow-loss input lets");
+    ends(&["--strict", "--allow-loss", "input"], 0, "lost: input \"c.jsonl.bz2\"");
+    symlink("gone", ferry.at("in/d.jsonl")).unwrap();
+    ends(&[], 3, "or --allow-loss input to go on without it");
+    ends(&ALLOWED, 0, "lost: input \"d.jsonl\"");
+    assert_eq!(ferry.on("cat", &input, &ALLOWED).expect(0).stdout.lines().count(), 2);
+}
+
+/// The same of models, whose readers take a folder as a whole.
+#[test]
+fn diff_of_models_says_what_was_not_read() {
+    let ferry = Ferry::new();
+    let a = ferry.safetensors("a/model.safetensors", &[("w", "F32", &[1], &[0; 4])]);
+    let folder = a.parent().unwrap();
+    ferry.safetensors("a/ema.safetensors", &[("w", "F32", &[1], &[1; 4])]);
+    ferry.diff(folder, &a, &[]).expect(0).says(&["lost: input \"ema.safetensors\""]);
+    ferry.diff(folder, &a, &["--strict"]).expect(3).says(&["--allow-loss input lets"]);
+    symlink("gone", ferry.at("a/b.safetensors")).unwrap();
+    ferry.diff(folder, &a, &[]).expect(3).says(&["b.safetensors", "--allow-loss input"]);
+    ferry.diff(&a, folder, &ALLOWED).expect(0).says(&["b.safetensors"]).prints(&["equal"]);
+}
+
+#[test]
+fn files_and_folders_without_permission_are_errors_or_losses() {
+    let ferry = records();
+    ferry.safetensors("model/model.safetensors", &[("w", "F32", &[1], &[0; 4])]);
+    for name in ["in/README", "in/sub/c.jsonl", "model/vocab.txt", "model/sub/x.txt"] {
+        ferry.write(name, "{\"id\":3}\n");
+    }
+    let modes = |mode: u32| {
+        for name in ["in/b.jsonl", "in/README", "in/sub", "model/vocab.txt", "model/sub"] {
+            let mode = if name.ends_with("sub") && mode != 0 { 0o755 } else { mode };
+            set_permissions(ferry.at(name), Permissions::from_mode(mode)).unwrap();
+        }
+    };
+    modes(0);
+    let [input, output, model, models] = ferry.paths(["in", "out.jsonl", "model", "models/"]);
+    for command in
+        [&args!["convert", input, output, "--force"][..], &args!["cat", input], &args!["diff", input, input]]
+    {
+        bound(&ferry, command).expect(5).says(&["b.jsonl", "Permission denied"]);
+        let allowed = [command, &args!["--allow-loss", "input"]].concat();
+        bound(&ferry, &allowed).expect(0).says(&["b.jsonl", "README", "\"sub\"", "Permission denied"]);
+    }
+    assert_eq!(ferry.cat(&output), "{\"id\":1}\n");
+    let of_model = args!["convert", model, models, "--to", "torch", "--force"];
+    bound(&ferry, &of_model).expect(5).says(&["sub", "Permission denied"]);
+    let allowed = [&of_model[..], &args!["--allow-loss", "input"]].concat();
+    let lost = bound(&ferry, &[&allowed[..], &args!["--json"]].concat()).expect(0).json();
+    assert_eq!(lost["account"]["left_out"], serde_json::json!(["sub", "vocab.txt"]), "{lost}");
+    // Without a folder that may hold a model, what cannot be copied along is lost.
+    modes(0o644);
+    set_permissions(ferry.at("model/vocab.txt"), Permissions::from_mode(0)).unwrap();
+    bound(&ferry, &of_model).expect(0).says(&["lost: input \"vocab.txt\"", "Permission denied"]);
+}
