@@ -14,6 +14,7 @@
 mod bombs;
 mod containers;
 mod folders;
+mod links;
 mod pipes;
 mod sharing;
 mod tables;

@@ -1,0 +1,159 @@
+//! Which links of a folder are followed.
+//!
+//! A folder of a stranger may have a link to a private file in the place of any of its own. A link that leads out of the
+//! folder is therefore not followed, except to what the Hub's cache keeps. `--follow-links` is for weights and records;
+//! files whose bytes go into an output as they are (text, tokenizers, configurations, assets) are never taken from elsewhere.
+//! A path that the user named is followed, whatever it is.
+
+use crate::context::session::LinkRules;
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
+use tensorferry_sdk::Error;
+
+/// Why an entry is not read.
+pub(crate) const LEADS_OUT: &str = "is a link that leads out of the folder";
+/// What a user does about it.
+pub(crate) const ADVICE: &str =
+    "a file in the folder, or --follow-links (in a manifest: follow_links = true)";
+
+/// Endings of the files beside weights that go into outputs as they are.
+const COMPANIONS: [&str; 14] = [
+    "jinja", "json", "txt", "md", "model", "py", "yaml", "yml", "toml", "xml", "html", "vocab", "tiktoken",
+    "spm",
+];
+/// Files with such endings that are parts of weights or of records.
+const INDEXES: [&str; 4] =
+    ["index.json", "state.json", "dataset_info.json", "latest_checkpointed_iteration.txt"];
+/// Parts of the names of others.
+const OF_INDEXES: [&str; 2] = [".index.", ".weights.json"];
+/// Folders of files that only programs beside the weights read.
+const ASSETS: [&str; 2] = ["assets", "assets.extra"];
+
+/// Which files a folder is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Weights, records, and what is beside them.
+    Input,
+    /// Files whose bytes go into an output as they are.
+    Companions,
+    /// Files that are only checked against a receipt: they may have been moved since.
+    Check,
+}
+
+/// The links of a folder of this machine.
+#[derive(Debug, Clone)]
+pub(super) struct Links {
+    /// The folder, as it was named.
+    top: PathBuf,
+    rules: LinkRules,
+    purpose: Purpose,
+    /// The file in it that was named.
+    named: Option<PathBuf>,
+    /// The folders that links may lead into.
+    homes: OnceLock<Vec<PathBuf>>,
+}
+
+impl Links {
+    pub(super) fn of(top: PathBuf, rules: LinkRules) -> Self {
+        Self { top, rules, purpose: Purpose::Input, named: None, homes: OnceLock::new() }
+    }
+
+    pub(super) fn following(&self, follow: bool) -> Self {
+        Self { rules: LinkRules { follow, ..self.rules.clone() }, ..self.clone() }
+    }
+
+    pub(super) fn with_purpose(&self, purpose: Purpose) -> Self {
+        Self { purpose, ..self.clone() }
+    }
+
+    /// The same where the user named this file. One that was found below a root was not.
+    pub(super) fn naming(&self, file: PathBuf) -> Self {
+        Self { named: Some(file).filter(|_| self.rules.root.is_none()), ..self.clone() }
+    }
+
+    /// Whether what a path leads to may be read.
+    pub(super) fn admit(&self, path: &Path) -> bool {
+        self.admits_any(path) || real_path(path).is_none_or(|real| self.admit_real(path, &real))
+    }
+
+    /// Whether a file that was opened by a path may be read. What was opened is asked about: whoever exchanges the path
+    /// meanwhile gains nothing.
+    pub(super) fn admit_file(&self, path: &Path, file: &File) -> bool {
+        self.admits_any(path) || real_of(file, path).is_none_or(|real| self.admit_real(path, &real))
+    }
+
+    fn admits_any(&self, path: &Path) -> bool {
+        self.purpose == Purpose::Check || self.named.as_deref() == Some(path)
+    }
+
+    fn admit_real(&self, path: &Path, real: &Path) -> bool {
+        let name = path.strip_prefix(&self.top).unwrap_or(path);
+        let may_be_elsewhere = || {
+            self.purpose == Purpose::Input
+                && !is_companion(name)
+                && (self.rules.follow || blobs_of(real).is_some())
+        };
+        self.homes().iter().any(|home| real.starts_with(home)) || may_be_elsewhere()
+    }
+
+    fn homes(&self) -> &[PathBuf] {
+        self.homes.get_or_init(|| {
+            let top = if self.top.as_os_str().is_empty() { Path::new(".") } else { &self.top };
+            let own = real_path(top);
+            let blobs = own.as_deref().and_then(own_blobs);
+            let root = self.rules.root.as_deref().and_then(real_path);
+            own.into_iter().chain(blobs).chain(root).collect()
+        })
+    }
+}
+
+/// The error of a file that is not read because of where it leads.
+pub(crate) fn leads_out(name: &str) -> Error {
+    Error::malformed(format!("this entry of the input {LEADS_OUT}")).file(name).expected(ADVICE)
+}
+
+/// Whether a file's bytes go into outputs as they are, by its name relative to the folder.
+pub(crate) fn is_companion(name: &Path) -> bool {
+    let is_asset = |part: Component<'_>| ASSETS.iter().any(|folder| part.as_os_str() == *folder);
+    let file = name.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let is_index = || INDEXES.contains(&&*file) || OF_INDEXES.iter().any(|part| file.contains(part));
+    let ending = file.rsplit_once('.').map_or("", |(_, ending)| ending);
+    name.components().any(is_asset) || (COMPANIONS.contains(&ending) && !is_index())
+}
+
+/// The `blobs/` of the repository in `huggingface_hub`'s cache that a folder is a snapshot of, or a part of one
+/// (`models--ORG--NAME/snapshots/REVISION/NAME` is a link to `blobs/`).
+fn own_blobs(folder: &Path) -> Option<PathBuf> {
+    let snapshots =
+        folder.ancestors().find(|path| path.file_name().is_some_and(|name| name == "snapshots"))?;
+    snapshots.parent().filter(|path| is_repository(path)).map(|repository| repository.join("blobs"))
+}
+
+/// The `blobs/` of a repository in a cache of `huggingface_hub` that a file is in.
+fn blobs_of(file: &Path) -> Option<&Path> {
+    let blobs = file.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "blobs"))?;
+    blobs.parent().is_some_and(is_repository).then_some(blobs)
+}
+
+/// Whether a folder is a repository in huggingface_hub's cache, by its name.
+pub(crate) fn is_repository(folder: &Path) -> bool {
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    ["models--", "datasets--", "spaces--"].iter().any(|start| name.starts_with(start))
+}
+
+/// Where a path leads, without a link in it; `None`, if nothing is there.
+fn real_path(path: &Path) -> Option<PathBuf> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    real_of(&opened, path)
+}
+
+/// The path of what is open, which `path` led to.
+fn real_of(opened: &impl AsFd, path: &Path) -> Option<PathBuf> {
+    let link = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
+    let real = std::fs::read_link(link).ok().filter(|real| real.is_absolute());
+    real.or_else(|| std::fs::canonicalize(path).ok())
+}

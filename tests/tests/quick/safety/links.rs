@@ -1,0 +1,214 @@
+//! Links in a folder of a stranger, in the place of any of its files: what they lead to is in no output, no page and no
+//! message. Each row is run with a copy in place of the link, too, which shows that the file would be taken.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use tensorferry_tests::Ferry;
+use tensorferry_tests::ferry::Outcome;
+use tensorferry_tests::files::files_below;
+
+/// Sixteen bytes, which are four numbers too.
+const CANARY: &str = "TOPSECRETCANARY!";
+
+fn holds(bytes: &[u8]) -> bool {
+    bytes.windows(CANARY.len()).any(|part| part == CANARY.as_bytes())
+}
+
+/// Whether the canary is in an output, or in what was printed.
+fn is_out(ferry: &Ferry, done: &Outcome) -> bool {
+    let out = ferry.at("out");
+    let in_files =
+        out.exists() && files_below(&out).iter().any(|name| holds(&std::fs::read(out.join(name)).unwrap()));
+    in_files || holds(done.stdout.as_bytes()) || holds(done.stderr.as_bytes())
+}
+
+/// A scene with a file or a folder of a stranger's, of which one entry is to be a link.
+struct Scene {
+    ferry: Ferry,
+    /// The entry, and what the command is given.
+    entry: &'static str,
+    arguments: &'static [&'static str],
+}
+
+impl Scene {
+    fn new(entry: &'static str, content: &str, arguments: &'static [&'static str]) -> Self {
+        let ferry = Ferry::new();
+        ferry.safetensors("m/model.safetensors", &[("w", "F32", &[4], &[0; 16])]);
+        ferry.write("m/sub/other.txt", "nothing");
+        ferry.write("d/a.jsonl", "{\"a\":\"x\"}\n");
+        ferry.write("splits/data/test-00000-of-00001.jsonl", "{\"a\":\"x\"}\n");
+        ferry.write(
+            "zoo.toml",
+            "[[zoo]]\nroot = 'm'\noutput = 'out/{path}.pt'\nsidecars = ['*.txt']\nmodels = 'files'\n",
+        );
+        ferry.write(&format!("elsewhere/{}", Path::new(entry).file_name().unwrap().display()), content);
+        Self { ferry, entry, arguments }
+    }
+
+    fn elsewhere(&self) -> PathBuf {
+        self.ferry.at("elsewhere").join(Path::new(self.entry).file_name().unwrap())
+    }
+
+    fn run(&self) -> Outcome {
+        std::fs::create_dir_all(self.ferry.at("out")).unwrap();
+        let mut command = self.ferry.command(self.arguments);
+        tensorferry_tests::ferry::run(command.current_dir(self.ferry.home()))
+    }
+
+    fn clear(&self) {
+        for path in [self.ferry.at("out"), self.ferry.at("zoo.report")] {
+            if path.exists() {
+                std::fs::remove_dir_all(path).unwrap();
+            }
+        }
+        let _ = std::fs::remove_file(self.ferry.at("zoo.journal.jsonl"));
+    }
+}
+
+fn weights() -> String {
+    let tensors: &[(&str, &str, &[u64], &[u8])] = &[("w", "F32", &[4], CANARY.as_bytes())];
+    String::from_utf8(tensorferry_tests::model::safetensors(tensors)).unwrap()
+}
+
+#[test]
+fn what_a_link_leads_to_is_nowhere() {
+    let text = CANARY.to_owned();
+    let config = format!("{{\"torch_dtype\": \"float32\", \"model_type\": \"{CANARY}\"}}");
+    let row = format!("{{\"a\": \"{CANARY}\"}}\n");
+    let index = "{\"weight_map\": {\"w\": \"part.safetensors\"}}";
+    let to_folder: &[&str] = &["convert", "m", "out/o/", "--to", "torch", "--receipt"];
+    let follows: &[&str] = &["convert", "m", "out/o/", "--to", "torch", "--follow-links"];
+    let rows: [(&str, &str, &[&str]); 21] = [
+        ("m/README.md", &text, to_folder),
+        ("m/tokenizer.json", &config, to_folder),
+        ("m/chat_template.jinja", &text, to_folder),
+        ("m/README", &text, follows),
+        ("m/tokenizer.model", &text, follows),
+        ("m/config.json", &config, &["convert", "m", "out/o/", "--to", "torch", "--step", "cast:bf16"]),
+        ("m/config.json", &config, &["inspect", "m"]),
+        ("m/config.json", &config, &["inspect", "m", "--html", "out/page.html"]),
+        ("m/sub/notes.txt", &text, to_folder),
+        ("m/model.safetensors", &weights(), &["convert", "m", "out/o.pt"]),
+        ("m/part.safetensors", &weights(), &["convert", "m/model.safetensors.index.json", "out/o.pt"]),
+        ("m/model.safetensors", &weights(), &["convert", "m", "out/o.gguf"]),
+        ("m/notes.txt", &text, &["run", "zoo.toml"]),
+        ("m/model.safetensors", &weights(), &["run", "zoo.toml"]),
+        ("d/b.jsonl", &row, &["convert", "d", "out/o.csv"]),
+        ("d/b.jsonl", &row, &["convert", "d/*.jsonl", "out/o.csv"]),
+        ("d/b.jsonl", &row, &["convert", "d", "out/o.csv", "--allow-loss", "input"]),
+        ("d/b.jsonl", &row, &["cat", "d"]),
+        ("d/b.jsonl", &row, &["cat", "d", "-i", "files=*.jsonl"]),
+        ("d/b.jsonl", &row, &["inspect", "d", "--html", "out/page.html"]),
+        ("splits/data/train-00000-of-00001.jsonl", &row, &["cat", "splits", "--part", "train"]),
+    ];
+    for (entry, content, arguments) in rows {
+        let scene = Scene::new(entry, content, arguments);
+        scene.ferry.write("m/model.safetensors.index.json", index);
+        if !arguments.contains(&"m/model.safetensors.index.json") {
+            std::fs::remove_file(scene.ferry.at("m/model.safetensors.index.json")).unwrap();
+        }
+        let at = scene.ferry.at(entry);
+        let _ = std::fs::remove_file(&at);
+        std::fs::copy(scene.elsewhere(), &at).unwrap();
+        let taken = scene.run();
+        assert!(is_out(&scene.ferry, &taken), "{entry} is not taken at all: {taken}");
+
+        let depth = entry.matches('/').count();
+        let relative = PathBuf::from("../".repeat(depth)).join("elsewhere").join(at.file_name().unwrap());
+        let between = at.with_file_name(".between");
+        for (kind, target) in
+            [("relative", relative.clone()), ("absolute", scene.elsewhere()), ("chain", between.clone())]
+        {
+            scene.clear();
+            for link in [&at, &between] {
+                let _ = std::fs::remove_file(link);
+            }
+            if kind == "chain" {
+                symlink(&relative, &between).unwrap();
+            }
+            symlink(target, &at).unwrap();
+            let done = scene.run();
+            assert!(!is_out(&scene.ferry, &done), "{entry}, {kind}: {done}");
+            // Nothing is left out without a word.
+            let name = at.file_name().unwrap().to_str().unwrap();
+            assert!(done.stderr.contains(name) || done.stdout.contains(name), "{entry}, {kind}: {done}");
+        }
+        scene.clear();
+        // A folder on the way is a link.
+        let (folder, moved) = (at.parent().unwrap(), scene.ferry.at("moved"));
+        let _ = std::fs::remove_file(&at);
+        let _ = std::fs::remove_file(&between);
+        if folder != scene.ferry.at("m") && folder != scene.ferry.at("d") {
+            std::fs::copy(scene.elsewhere(), &at).unwrap();
+            std::fs::rename(folder, &moved).unwrap();
+            symlink(&moved, folder).unwrap();
+            let done = scene.run();
+            assert!(!is_out(&scene.ferry, &done), "{entry}, folder: {done}");
+        }
+    }
+}
+
+/// Each file of a checkpoint of each format, in turn, that has the tensor's bytes.
+#[test]
+fn no_part_of_a_checkpoint_is_taken_from_elsewhere() {
+    let mut tried = 0;
+    for format in
+        ["safetensors", "torch", "keras", "numpy", "tf-bundle", "torch-dcp", "orbax", "onnx", "gguf", "flax"]
+    {
+        let ferry = Ferry::new();
+        let bytes = CANARY.as_bytes().repeat(64);
+        let model = ferry.safetensors("m.safetensors", &[("w", "F32", &[16, 16], &bytes)]);
+        ferry.convert(&model, &ferry.at("m/"), &["--to", format]);
+        for name in files_below(&ferry.at("m")) {
+            let at = ferry.at("m").join(&name);
+            if !holds(&std::fs::read(&at).unwrap()) {
+                continue;
+            }
+            let moved = ferry.at("moved");
+            std::fs::rename(&at, &moved).unwrap();
+            symlink(&moved, &at).unwrap();
+            let done = ferry.try_convert(&ferry.at("m"), &ferry.at("out/o.pt"), &[]).expect(3);
+            assert!(!is_out(&ferry, &done), "{format}, {name:?}: {done}");
+            assert!(
+                done.stderr.contains("leads out") && done.stderr.contains("--follow-links"),
+                "{format}: {done}"
+            );
+            ferry.try_convert(&ferry.at("m"), &ferry.at("out/o.pt"), &["--follow-links"]).expect(0);
+            assert!(holds(&std::fs::read(ferry.at("out/o.pt")).unwrap()), "{format}, {name:?}");
+            std::fs::remove_file(ferry.at("out/o.pt")).unwrap();
+            std::fs::remove_file(&at).unwrap();
+            std::fs::rename(&moved, &at).unwrap();
+            tried += 1;
+        }
+    }
+    assert!(tried >= 9, "{tried}");
+}
+
+/// Links within a folder, into the Hub's cache, and of what the user named.
+#[test]
+fn links_that_stay_or_are_named_are_followed() {
+    let ferry = Ferry::new();
+    let home = |name: &str| ferry.at(name);
+    ferry.safetensors("hub/models--a--b/blobs/1", &[("w", "F32", &[4], CANARY.as_bytes())]);
+    ferry.safetensors("store/w", &[("w", "F32", &[4], CANARY.as_bytes())]);
+    for folder in ["cached", "annex/.git/annex/objects", "named"] {
+        std::fs::create_dir_all(home(folder)).unwrap();
+    }
+    // A folder that huggingface_hub filled from its cache; git-annex; a path that the user named.
+    symlink(home("hub/models--a--b/blobs/1"), home("cached/model.safetensors")).unwrap();
+    std::fs::rename(home("store/w"), home("annex/.git/annex/objects/SHA256")).unwrap();
+    symlink(".git/annex/objects/SHA256", home("annex/model.safetensors")).unwrap();
+    symlink(home("annex/.git/annex/objects/SHA256"), home("named/model.safetensors")).unwrap();
+    symlink(home("annex"), home("folder")).unwrap();
+    for input in ["cached", "annex", "folder", "named/model.safetensors"] {
+        ferry.convert(&home(input), &home("o.pt"), &["--force", "--strict"]);
+        assert!(holds(&std::fs::read(home("o.pt")).unwrap()), "{input}");
+    }
+    // A manifest names its root, and not what is in it.
+    let manifest = |more: &str| {
+        ferry.write("zoo.toml", format!("[[zoo]]\nroot = 'named'\noutput = 'out/{{path}}.pt'\n{more}"))
+    };
+    ferry.on("run", manifest(""), &[]).expect(2).says(&["model.safetensors", "follow_links = true"]);
+    ferry.on("run", manifest("follow_links = true\n"), &[]).expect(0);
+    assert!(holds(&std::fs::read(home("out/model.pt")).unwrap()));
+}
