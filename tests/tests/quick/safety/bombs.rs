@@ -50,7 +50,8 @@ fn around_tensor(name: &'static str, answer: Answer, body: &[u8]) -> Bomb {
 pub(crate) fn read(ferry: &Ferry, files: &Files) -> Outcome {
     let folder = tempdir().unwrap();
     let input = files.write(folder.path());
-    ferry.run_bounded(args!["inspect", input, "--json"])
+    // Millions of values are too many by default, whatever else they are.
+    ferry.run_bounded(args!["inspect", input, "--json", "--bound", "nodes=4M"])
 }
 
 fn all_are_defused(bombs: &[Bomb]) {
