@@ -153,7 +153,7 @@ fn what_a_link_leads_to_is_nowhere() {
 fn no_part_of_a_checkpoint_is_taken_from_elsewhere() {
     let mut tried = 0;
     for format in
-        ["safetensors", "torch", "keras", "numpy", "tf-bundle", "torch-dcp", "orbax", "onnx", "gguf", "flax"]
+        ["safetensors", "torch", "keras", "numpy", "tf-bundle", "torch-dcp", "orbax", "gguf", "flax"]
     {
         let ferry = Ferry::new();
         let bytes = CANARY.as_bytes().repeat(64);
@@ -181,7 +181,7 @@ fn no_part_of_a_checkpoint_is_taken_from_elsewhere() {
             tried += 1;
         }
     }
-    assert!(tried >= 9, "{tried}");
+    assert!(tried >= 8, "{tried}");
 }
 
 /// Links within a folder, into the Hub's cache, and of what the user named.

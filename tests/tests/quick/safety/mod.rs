@@ -8,6 +8,7 @@
 //! | `zips.rs` | archives whose parts disagree |
 //! | `containers.rs` | the files around a pickle |
 //! | `folders.rs` | folders with what looks like ferry's own |
+//! | `links.rs` | folders with links to files elsewhere |
 //! | `pipes.rs` | pipes, sockets and devices in the place of files |
 //! | `sharing.rs` | bytes that are named many times, trees of many nodes |
 
