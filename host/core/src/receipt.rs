@@ -215,7 +215,6 @@ pub struct RowsRecord {
     pub columns: Vec<Option<String>>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
