@@ -5,6 +5,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use tensorferry::engine::formats::document::{document as record, kind};
+use tensorferry::engine::formats::options;
 use tensorferry::engine::formats::registry::{RegisteredFormat, Registry};
 use tensorferry_sdk::{Capabilities, Limits, OptionKind, OptionSpec, Result, Side};
 
@@ -94,8 +95,9 @@ fn text(registry: &Registry, format: &RegisteredFormat) -> String {
     for (name, value) in &d.attributes {
         let _ = writeln!(text, "  {}: {}", printable(name), printable(value));
     }
+    let all = options::all(d);
     for (side, flag, title) in [(Side::Reader, "-i", "to read"), (Side::Writer, "-o", "to write")] {
-        let options: Vec<&OptionSpec> = d.options.iter().filter(|option| option.side == side).collect();
+        let options: Vec<&OptionSpec> = all.iter().filter(|option| option.side == side).collect();
         if !options.is_empty() {
             let _ = writeln!(text, "\noptions {title}");
         }

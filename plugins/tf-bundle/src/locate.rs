@@ -11,7 +11,7 @@
 use crate::bundle::{INDEX_SUFFIX, data_file, has_data_files};
 use crate::state_file::{self, STATE_FILE};
 use crate::table::has_magic;
-use tensorferry_sdk::{Context, Entry, Error, Limits, Result, ShardName, Source, check_name};
+use tensorferry_sdk::{Entry, Error, Limits, Loss, LossKind, Result, ShardName, Source, check_name};
 
 /// The ending of the graph beside a checkpoint.
 const META_SUFFIX: &str = ".meta";
@@ -32,20 +32,11 @@ pub(crate) enum Checkpoint {
 }
 
 /// Finds the checkpoint that the source's entry means: any file of one, its prefix, or a folder, which
-/// stands for its latest.
+/// stands for its latest. The latest one is lost if it is missing and another is in its place.
 ///
 /// # Errors
 /// Malformed, if there is none, or not all of it; usage, if there are several to choose from; i/o.
-pub(crate) fn locate(source: &dyn Source, context: &dyn Context) -> Result<Checkpoint> {
-    let (checkpoint, note) = find(source, context.limits())?;
-    if let Some(note) = note {
-        context.note(&note);
-    }
-    Ok(checkpoint)
-}
-
-/// As [`locate`], with what there is to say about the choice.
-pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
+pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<Loss>)> {
     let checkpoint = match source.entry() {
         Entry::Folder => return in_folder(source, limits),
         Entry::File(name) if name == STATE_FILE => return in_folder(source, limits),
@@ -119,7 +110,7 @@ fn shards(source: &dyn Source, shard: ShardName<'_>) -> Result<Checkpoint> {
 }
 
 /// The folder's latest checkpoint, or its only one.
-fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
+fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<Loss>)> {
     let mut missing = None;
     // Of files that were chosen one by one it says nothing, unless it is among them.
     if source.contains(STATE_FILE)? && source.list(STATE_FILE)?.iter().any(|name| name == STATE_FILE) {
@@ -136,9 +127,10 @@ fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option
             .file(STATE_FILE)
             .expected(format!("{latest:?}"))),
         (Some((only, checkpoint)), missing) if found.is_empty() => {
-            let note =
-                missing.map(|latest| format!("{latest:?} is the latest, and is not there: reading {only:?}"));
-            Ok((checkpoint, note))
+            let why = format!(
+                "{STATE_FILE:?} names it as the latest checkpoint, and it is missing: reading {only:?}"
+            );
+            Ok((checkpoint, missing.map(|latest| Loss::new(LossKind::Input, latest, why))))
         }
         (Some(last), _) => {
             found.push(last);

@@ -20,7 +20,7 @@ const SAVED_MODEL_FOLDER: Score = Score(Score::MAYBE.0 - 2);
 pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let is_folder = *source.entry() == Entry::Folder;
     let checkpoint = match find(source, context.limits()) {
-        Ok((checkpoint, _note)) => checkpoint,
+        Ok((checkpoint, _)) => checkpoint,
         // The user has to choose, and the reader says among what.
         Err(error) if error.kind() == ErrorKind::Usage => return Ok(IN_A_FOLDER),
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => return Err(error),

@@ -1,7 +1,7 @@
 //! Reads checkpoints of both versions.
 
 use crate::bundle_tensors::{Labels, read_bundle};
-use crate::locate::{Checkpoint, locate};
+use crate::locate::{Checkpoint, find};
 use crate::options::ReadOptions;
 use crate::v1::read_v1;
 use tensorferry_sdk::{CatalogSink, Context, Options, Result, Source, TensorDecoder, TensorReader};
@@ -29,7 +29,11 @@ impl TensorReader for CheckpointReader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
-        Ok(match locate(source, context)? {
+        let (checkpoint, missing) = find(source, context.limits())?;
+        if let Some(missing) = missing {
+            catalog.loss(missing)?;
+        }
+        Ok(match checkpoint {
             Checkpoint::V2(prefix) => {
                 let labels = |_: Option<&_>| Labels::new();
                 Box::new(read_bundle(source, &prefix, &self.options, &labels, catalog, context)?)

@@ -4,6 +4,20 @@
 use crate::pickle::{Call, Global, Graph, ValueId};
 use crate::{numpy, rebuild};
 
+/// Enumerations of torchao that tell how a kernel works on codes, or how these were found. The codes, their scales and
+/// their zero points are next to them.
+const TORCHAO_ENUMS: [&str; 9] = [
+    "KernelPreference",
+    "Int4PackingFormat",
+    "IntxPackingFormat",
+    "Float8PackingFormat",
+    "Int4ChooseQParamsAlgorithm",
+    "IntxChooseQParamsAlgorithm",
+    "MappingType",
+    "ZeroPointDomain",
+    "TorchAODType",
+];
+
 /// Whether the global is such a function or class. What is not listed may do anything when it is
 /// called, and is reported.
 pub(crate) fn holds_data(global: &Global) -> bool {
@@ -34,7 +48,7 @@ pub(crate) fn holds_data(global: &Global) -> bool {
         "torch" => matches!(name, "Size" | "device"),
         "torch._utils" => matches!(name, "_rebuild_parameter" | "_rebuild_parameter_with_state"),
         "torch.serialization" => name == "_get_layout",
-        _ => false,
+        module => module.starts_with("torchao.") && TORCHAO_ENUMS.contains(&name),
     }
 }
 

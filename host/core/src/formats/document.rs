@@ -1,5 +1,6 @@
 //! What a format is, as programs read it.
 
+use super::options;
 use super::registry::{RegisteredFormat, Registry};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -50,7 +51,7 @@ pub fn document(registry: &Registry, format: &RegisteredFormat) -> Value {
         "members": d.members,
         "output_revision": d.output_revision,
         "attributes": d.attributes.iter().cloned().collect::<BTreeMap<_, _>>(),
-        "options": d.options.iter().map(option).collect::<Vec<_>>(),
+        "options": options::all(d).iter().map(option).collect::<Vec<_>>(),
         "plugin": registry.plugin_of(format).map(|i| json!({ "name": i.name, "version": i.version })),
         "library": format.library().map(|index| &registry.libraries()[index].path),
     })

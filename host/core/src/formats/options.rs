@@ -1,11 +1,21 @@
 //! Options as the user gave them, checked against what a format declares.
 
 use crate::context::suggest::suggest;
-use tensorferry_sdk::{Capabilities, Description, Error, Options, Result, Side};
+use tensorferry_sdk::{Capabilities, Description, Error, OptionKind, OptionSpec, Options, Result, Side};
 
 /// The option of the host for inputs of tensors: what codes of quantized weights are taken for.
 pub const CODES: &str = "codes";
 const CODES_ARE: [&str; 2] = ["weights", "numbers"];
+
+/// All options of a format: those that it declares, and for its reader those of the host.
+#[must_use]
+pub fn all(description: &Description) -> Vec<OptionSpec> {
+    let words = CODES_ARE.map(str::to_owned).into();
+    let help = "what codes of quantized weights are taken for by steps that need numbers";
+    let codes = OptionSpec::reader(CODES, OptionKind::Choice(words), Some(CODES_ARE[0]), help);
+    let own = Some(codes).filter(|_| is_of_host(description, CODES));
+    description.options.iter().cloned().chain(own).collect()
+}
 
 /// Whether an option of a reader is the host's own.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{Files, TableBytes, file, source};
-use tensorferry_sdk::{ErrorKind, MemoryContext, MemorySource};
+use tensorferry_sdk::{ErrorKind, MemorySource};
 
 fn found(entry: Entry, names: &[&str]) -> Result<Checkpoint> {
     with_state(entry, names, "")
@@ -10,12 +10,16 @@ fn found(entry: Entry, names: &[&str]) -> Result<Checkpoint> {
 
 /// All files are tables; a state file has this text.
 fn with_state(entry: Entry, names: &[&str], state: &str) -> Result<Checkpoint> {
+    chosen(entry, names, state).map(|(checkpoint, _)| checkpoint)
+}
+
+fn chosen(entry: Entry, names: &[&str], state: &str) -> Result<(Checkpoint, Option<Loss>)> {
     let table = TableBytes::default().finish();
     let mut files: Files = names.iter().map(|&name| (name.to_owned(), table.clone())).collect();
     if !state.is_empty() {
         files.insert(STATE_FILE.to_owned(), state.as_bytes().to_vec());
     }
-    locate(&MemorySource::new(entry, files), &MemoryContext::default())
+    find(&MemorySource::new(entry, files), &Limits::default())
 }
 
 fn v2(prefix: &str) -> Checkpoint {
@@ -67,8 +71,10 @@ fn the_state_file_names_the_latest() {
     assert_eq!(state("ckpt-3").unwrap_err().kind(), ErrorKind::Usage);
     let sharded = "model_checkpoint_path: \"m.ckpt-4-?????-of-00002\"";
     assert_eq!(with_state(file(STATE_FILE), &SHARDS, sharded).unwrap(), v1(&SHARDS));
-    let gone = with_state(Entry::Folder, &BUNDLE, "model_checkpoint_path: \"m.ckpt-3\"").unwrap();
-    assert_eq!(gone, v2("m.ckpt-4"));
+    // It names one that is gone, and one is left.
+    let (left, lost) = chosen(Entry::Folder, &BUNDLE, "model_checkpoint_path: \"m.ckpt-3\"").unwrap();
+    assert_eq!(left, v2("m.ckpt-4"));
+    assert!(lost.is_some_and(|loss| loss.kind == LossKind::Input && loss.what == "m.ckpt-3"));
 }
 
 #[test]
@@ -113,7 +119,7 @@ fn what_is_not_there_is_said() {
         (file(SHARDS[0]), &SHARDS[..1]),
     ] {
         let files: Vec<_> = names.iter().map(|&name| (name, [0; 64])).collect();
-        let error = locate(&source(entry, &files), &MemoryContext::default()).unwrap_err();
+        let error = find(&source(entry, &files), &Limits::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
     }
     let gone = with_state(Entry::Folder, &[], "model_checkpoint_path: \"x\"").unwrap_err();

@@ -6,7 +6,7 @@ use super::graph::Graph;
 use super::writable::Writable;
 use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, shape_of};
 use crate::dtype;
-use crate::locate::{Checkpoint, locate};
+use crate::locate::{Checkpoint, find};
 use crate::names::key_map::{KeyMap, OBJECT_GRAPH};
 use crate::names::listed::listed;
 use crate::names::naming::{self, Scheme};
@@ -131,7 +131,11 @@ impl Template {
     pub(crate) fn checkpoint(path: &str, context: &dyn Context) -> Result<Self> {
         let open = || {
             let source = context.open(path)?;
-            match locate(&*source, context)? {
+            let (checkpoint, missing) = find(&*source, context.limits())?;
+            if let Some(missing) = missing {
+                context.note(&missing.to_string());
+            }
+            match checkpoint {
                 Checkpoint::V2(prefix) => Self::bundle(path, source, &prefix, context),
                 Checkpoint::V1(_) => Err(Error::usage(
                     "a V1 checkpoint has no keys to take after: its names are in the tensors",

@@ -153,8 +153,13 @@ fn formats_lists_what_can_be_read_and_written() {
     let table = ferry.run(["formats"]).expect(0).stdout;
     let one = ferry.run(["formats", "safetensors"]).expect(0).stdout;
     let json = ferry.run(["formats", "--json"]).expect(0).json().to_string();
-    for (text, word) in [(&table, "safetensors"), (&table, "torch"), (&one, "max_shard_size"), (&one, "tied")]
-    {
+    for (text, word) in [
+        (&table, "safetensors"),
+        (&table, "torch"),
+        (&one, "max_shard_size"),
+        (&one, "tied"),
+        (&one, "codes"),
+    ] {
         assert!(text.contains(word), "no {word}: {text}");
         assert!(json.contains(&format!("{word:?}")), "no {word}: {json}");
     }
