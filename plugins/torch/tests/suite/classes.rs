@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use tensorferry_sdk::memory::MemoryView;
-use tensorferry_sdk::{ErrorKind, LossKind, MemoryContext, MemorySource, Result};
+use tensorferry_sdk::{ErrorKind, Loss, LossKind, MemoryContext, MemorySource, Result};
 use tensorferry_torch::Torch;
 
 /// Dtype, shape and bytes, by name.
 type Tensors = BTreeMap<String, (String, Vec<u64>, Vec<u8>)>;
 
-/// The tensors of a file, and what is lost of tensors and state.
+/// The tensors of a file, and what is lost of tensors, and by calls of torchao.
 fn read(name: &str, options: &[(&str, &str)]) -> Result<(Tensors, BTreeMap<String, String>)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/values/classes").join(name);
     let (source, context) = (MemorySource::file(name, fs::read(path).unwrap()), MemoryContext::default());
@@ -19,11 +19,8 @@ fn read(name: &str, options: &[(&str, &str)]) -> Result<(Tensors, BTreeMap<Strin
     let view = MemoryView::read(&Torch, &options, &source, &context)?;
     let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
     let tensors = names.map(|name| Ok((name.clone(), view.tensor_named(&name)?))).collect::<Result<_>>()?;
-    let losses = view
-        .catalog()
-        .losses()
-        .iter()
-        .filter(|loss| [LossKind::Tensor, LossKind::State].contains(&loss.kind));
+    let is_listed = |loss: &&Loss| loss.kind == LossKind::Tensor || loss.why.contains("calls torchao.");
+    let losses = view.catalog().losses().iter().filter(is_listed);
     Ok((tensors, losses.map(|loss| (loss.what.clone(), loss.why.clone())).collect()))
 }
 
