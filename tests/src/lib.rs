@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 pub mod bundle;
+pub mod calls;
 pub mod dataset;
 pub mod digest;
 pub mod disk;

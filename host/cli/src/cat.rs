@@ -28,8 +28,11 @@ pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Resu
     policy.check(&rows.losses()?)?;
     // A file or another program gets the bytes that `convert` writes.
     let stdout = std::io::stdout();
-    let to: Box<dyn Write> =
-        if stdout.is_terminal() { Box::new(terminal::JsonLines::default()) } else { Box::new(stdout.lock()) };
+    let to: Box<dyn Write> = if stdout.is_terminal() {
+        Box::new(terminal::TerminalLines::default())
+    } else {
+        Box::new(stdout.lock())
+    };
     let mut output = BufWriter::with_capacity(1 << 16, to);
     let written = write_lines(&rows, command.limit, &mut output, session);
     // What was read before an error is shown.

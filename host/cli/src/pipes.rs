@@ -1,6 +1,7 @@
 //! `-`: standard input and output in the place of a file. Formats read and write by position, so what comes
 //! through a pipe goes through a temporary file.
 
+use super::terminal;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -62,8 +63,15 @@ impl PipedPath {
             return Err(Error::usage("- is one file, and the output is several: name a folder"));
         }
         let mut file = std::fs::File::open(&self.path).map_err(Error::from)?;
-        let mut to = std::io::stdout().lock();
-        match std::io::copy(&mut file, &mut to).and_then(|_| to.flush()) {
+        let stdout = std::io::stdout();
+        let printed = if stdout.is_terminal() {
+            let mut to = terminal::TerminalLines::default();
+            std::io::copy(&mut file, &mut to).and_then(|_| to.flush())
+        } else {
+            let mut to = stdout.lock();
+            std::io::copy(&mut file, &mut to).and_then(|_| to.flush())
+        };
+        match printed {
             // `ferry convert ... - | head`
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             printed => printed.map_err(Error::from),

@@ -4,7 +4,7 @@ use super::args::Arguments;
 use super::{allow_list, terminal, user_folders};
 use std::path::{Path, PathBuf};
 use tensorferry::{PluginFolder, PluginSearch, Refusal, Registry};
-use tensorferry_sdk::Result;
+use tensorferry_sdk::{Error, Result};
 
 /// The hidden command by which libraries are opened in a process of their own.
 pub(crate) const SCAN: &str = "scan-plugins";
@@ -21,7 +21,12 @@ pub(crate) fn load(arguments: &Arguments) -> Result<Registry> {
             terminal::message("note", &format!("plugin {}: {why}", terminal::shown(&library.path)));
         }
     }
-    Ok(registry)
+    match std::env::current_exe() {
+        Err(error) if registry.formats().is_empty() => Err(Error::from(error).context(
+            "the program's own folder, where its plugins are, is not known (is /proc mounted?): pass --plugin-dir",
+        )),
+        _ => Ok(registry),
+    }
 }
 
 /// One library, or all of a folder, looked at anew; the list of libraries that may be opened does not count here.

@@ -125,28 +125,34 @@ pub(super) fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if steers(c) { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
-/// The same JSON in which all that steers is an escape, as serde_json writes the controls below U+0020.
-fn escaped(json: &str) -> Cow<'_, str> {
-    let is_raw = |c: char| c >= '\u{7f}' && steers(c);
-    if !json.contains(is_raw) {
-        return Cow::Borrowed(json);
+/// The same text in which all that steers is an escape as in JSON, but for what lays out lines.
+fn escaped(text: &str) -> Cow<'_, str> {
+    let is_raw = |(at, c): &(usize, char)| match c {
+        '\n' | '\t' => false,
+        // Anywhere else it has what follows written over what was there.
+        '\r' => !text[at + 1..].starts_with('\n'),
+        c => steers(*c),
+    };
+    if !text.char_indices().any(|found| is_raw(&found)) {
+        return Cow::Borrowed(text);
     }
-    let mut text = String::with_capacity(json.len() + 16);
-    for c in json.chars() {
-        if is_raw(c) {
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for found in text.char_indices() {
+        if is_raw(&found) {
+            let units = found.1.encode_utf16(&mut [0; 2]).to_vec();
+            units.iter().for_each(|unit| escaped.push_str(&format!("\\u{unit:04x}")));
         } else {
-            text.push(c);
+            escaped.push(found.1);
         }
     }
-    Cow::Owned(text)
+    Cow::Owned(escaped)
 }
 
-/// Lines of JSON for a terminal, as [`print`] prints them.
+/// Lines of text for a terminal, as [`print`] prints them.
 #[derive(Default)]
-pub(super) struct JsonLines(Vec<u8>);
+pub(super) struct TerminalLines(Vec<u8>);
 
-impl Write for JsonLines {
+impl Write for TerminalLines {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.extend_from_slice(bytes);
         if let Some(end) = self.0.iter().rposition(|&byte| byte == b'\n') {

@@ -4,6 +4,7 @@
 pub(crate) mod beneath;
 pub mod commit;
 pub mod disk;
+pub mod open_files;
 pub mod output_bytes;
 pub mod remote;
 pub mod stage;

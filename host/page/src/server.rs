@@ -3,11 +3,12 @@
 
 use crate::html::{Reach, policy, script};
 use crate::request::{Refusal, Request, is_passing, parse, read_head};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Connections at the same time; a browser has six.
@@ -69,7 +70,7 @@ impl Server {
         is_ended: &(dyn Fn() -> bool + Sync),
         answer: &(dyn Fn(&Request) -> Answer + Sync),
     ) -> io::Result<()> {
-        let open = AtomicUsize::new(0);
+        let (open, waiting) = (AtomicUsize::new(0), Waiting::default());
         std::thread::scope(|scope| {
             while !is_ended() {
                 let stream = match self.listener.accept() {
@@ -82,15 +83,17 @@ impl Server {
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                     Err(error) => return Err(error),
                 };
-                if open.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
+                // A browser keeps connections that it does not use: the one that has waited longest makes room.
+                if open.load(Ordering::Relaxed) >= MOST_CONNECTIONS && !waiting.close_oldest() {
                     drop(stream);
                     continue;
                 }
                 open.fetch_add(1, Ordering::Relaxed);
-                let open = &open;
+                let (open, waiting, ticket) = (&open, &waiting, waiting.enter(&stream));
                 scope.spawn(move || {
                     // Whoever does not listen has no answer.
-                    let _ = self.converse(stream, is_ended, answer);
+                    let _ = self.converse(stream, is_ended, answer, || waiting.leave(ticket));
+                    waiting.leave(ticket);
                     open.fetch_sub(1, Ordering::Relaxed);
                 });
             }
@@ -103,11 +106,14 @@ impl Server {
         mut stream: TcpStream,
         is_ended: &dyn Fn() -> bool,
         answer: &dyn Fn(&Request) -> Answer,
+        has_asked: impl FnOnce(),
     ) -> io::Result<()> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(LOOK))?;
         stream.set_write_timeout(Some(LOOK))?;
-        let asked = read_head(&mut stream, is_ended).and_then(|head| parse(&head, self.port, &self.token));
+        let head = read_head(&mut stream, is_ended);
+        has_asked();
+        let asked = head.and_then(|head| parse(&head, self.port, &self.token));
         let refused = |refusal: Refusal| {
             let (status, words) = refusal.status();
             (status, words, "text/plain; charset=utf-8", Arc::from(format!("{words}\n")))
@@ -148,6 +154,35 @@ impl Server {
              Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n\
              Cross-Origin-Opener-Policy: same-origin\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
         )
+    }
+}
+
+/// Connections that have not asked yet, the oldest first.
+#[derive(Default)]
+struct Waiting(Mutex<(u64, BTreeMap<u64, TcpStream>)>);
+
+impl Waiting {
+    fn lock(&self) -> MutexGuard<'_, (u64, BTreeMap<u64, TcpStream>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number under which a connection leaves again.
+    fn enter(&self, stream: &TcpStream) -> u64 {
+        let mut waiting = self.lock();
+        let (next, streams) = &mut *waiting;
+        *next += 1;
+        streams.extend(stream.try_clone().ok().map(|stream| (*next, stream)));
+        *next
+    }
+
+    fn leave(&self, ticket: u64) {
+        self.lock().1.remove(&ticket);
+    }
+
+    /// Closes the connection that has waited longest; its thread ends at once. False, if none waits.
+    fn close_oldest(&self) -> bool {
+        let oldest = self.lock().1.pop_first();
+        oldest.is_some_and(|(_, stream)| stream.shutdown(Shutdown::Both).is_ok())
     }
 }
 
@@ -232,13 +267,16 @@ mod tests {
     fn who_says_nothing_is_in_nobodys_way() {
         serving(|server| {
             let silent: Vec<TcpStream> =
-                (0..8).map(|_| TcpStream::connect(("127.0.0.1", server.port)).unwrap()).collect();
+                (0..40).map(|_| TcpStream::connect(("127.0.0.1", server.port)).unwrap()).collect();
             let request = format!("GET /{}/ HTTP/1.1\nHost: localhost:{}\n\n", server.token, server.port);
             assert!(ask(server, &request).starts_with("HTTP/1.1 200 "));
-            // They are told that it is over, or nothing.
-            let mut first = &silent[0];
-            let mut answer = String::new();
-            first.read_to_string(&mut answer).unwrap();
+            // The oldest made room; the others are told that it is over.
+            let told = |mut stream: &TcpStream| {
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).map(|_| answer)
+            };
+            assert_eq!(told(&silent[0]).unwrap_or_default(), "");
+            let answer = told(&silent[39]).unwrap();
             assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
         });
     }

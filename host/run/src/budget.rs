@@ -118,12 +118,22 @@ fn available() -> Option<u64> {
 }
 
 /// The least limit of the control groups that a process is in, from its own upward: schedulers nest them. `groups` is its
-/// `/proc/PID/cgroup`, in which the line of version 2 begins with `0::`.
+/// `/proc/PID/cgroup`, with a line `NUMBER:CONTROLLERS:/PATH` for each hierarchy; that of version 2 begins with `0::`.
 fn group_limit(groups: &str, root: &Path) -> Option<u64> {
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-    let own = root.join(own);
-    let groups = own.ancestors().take_while(|group| group.starts_with(root));
-    groups.filter_map(|group| fs::read_to_string(group.join("memory.max")).ok()?.trim().parse().ok()).min()
+    let path_of = |is_it: fn(&str) -> bool| {
+        groups.lines().find_map(|line| line.split_once(":/").filter(|(hierarchy, _)| is_it(hierarchy)))
+    };
+    let v2 = path_of(|hierarchy| hierarchy == "0:");
+    let v1 = path_of(|hierarchy| hierarchy.split([':', ',']).skip(1).any(|name| name == "memory"));
+    let least = |root: &Path, found: Option<(&str, &str)>, file: &str| {
+        let own = root.join(found.map_or("", |(_, path)| path));
+        let groups = own.ancestors().take_while(|group| group.starts_with(root));
+        groups.filter_map(|group| fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()).min()
+    };
+    // Of version 1 no limit is a number too: almost 2^63.
+    let limits: [Option<u64>; 2] =
+        [least(root, v2, "memory.max"), least(&root.join("memory"), v1, "memory.limit_in_bytes")];
+    limits.into_iter().flatten().filter(|&limit| limit < 1 << 62).min()
 }
 
 #[cfg(test)]
@@ -146,6 +156,15 @@ mod tests {
             (limit(own), limit("0::/\n"), limit("0::/elsewhere/a")),
             (Some(4096), Some(8192), Some(8192))
         );
+        // Version 1, mounted beside version 2 or without it.
+        let group = root.path().join("memory/slurm/job_7");
+        fs::create_dir_all(&group).unwrap();
+        fs::write(group.join("memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
+        let old = "5:cpuset:/slurm\n4:cpu,memory:/slurm/job_7\n";
+        fs::remove_file(root.path().join("memory.max")).unwrap();
+        assert_eq!(limit(old), None);
+        fs::write(group.parent().unwrap().join("memory.limit_in_bytes"), "2048\n").unwrap();
+        assert_eq!((limit(old), limit(&format!("{old}{own}"))), (Some(2048), Some(2048)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::context::fault;
 use crate::convert::context::ConversionContext;
 use crate::convert::report::Report;
 use crate::convert::steps;
+use crate::publish::open_files::PooledFile;
 use crate::publish::output_bytes::{FileShape, OutputBytes};
 use crate::publish::staging::Staging;
 use crate::read::model::InputModel;
@@ -18,12 +19,11 @@ use crate::write::encode::encode;
 use crate::write::plan::{self, Planned};
 use crate::write::seal::seal;
 use crate::write::shard_tag::with_tag;
-use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeSet;
 #[cfg(feature = "records")]
 use tensorferry_sdk::Dtype;
 use tensorferry_sdk::{
-    Capabilities, CatalogView, Content, Description, Error, Layout, Loss, LossKind, OutputFile, OutputId,
+    Capabilities, CatalogView, Content, Description, Layout, Loss, LossKind, OutputFile, OutputId,
     Result, TensorId,
 };
 
@@ -182,26 +182,8 @@ impl PlannedModel<'_> {
     }
 }
 
-/// Open files that are left for inputs, libraries and what else a conversion needs.
-const OTHER_FILES: u64 = 128;
-
-/// Refuses an output of more files than may be open at once: each stays open until all are whole.
-fn check_open_files(files: usize) -> Result<()> {
-    let Some(most) = getrlimit(Resource::Nofile).current else { return Ok(()) };
-    let most = most.saturating_sub(OTHER_FILES);
-    if files as u64 <= most {
-        return Ok(());
-    }
-    let error = Error::limit(
-        "the output has more files than the limit of open files allows: raise it with ulimit -n",
-    );
-    Err(error.expected(format!("at most {most} files")).found(files))
-}
-
 fn create_files(stage: &Staging, layout: &Layout, logical: &Logical<'_>) -> Result<Vec<OutputBytes>> {
-    if !stage.is_remote() {
-        check_open_files(layout.files().len())?;
-    }
+    let pool = stage.pool_for(layout.files().len());
     let unsettled = layout.unsettled();
     let read_again = if stage.is_remote() { read_again(layout, logical)? } else { BTreeSet::new() };
     let create = |(index, file): (u32, &OutputFile)| {
@@ -213,7 +195,13 @@ fn create_files(stage: &Staging, layout: &Layout, logical: &Logical<'_>) -> Resu
             late: late.map(|(_, range)| range.clone()).collect(),
             is_kept: unsettled.contains(&id) || read_again.contains(&id),
         };
-        stage.create(&file.path, shape)
+        let created = stage.create(&file.path, shape)?;
+        match (&pool, created, stage.local_path(&file.path)) {
+            (Some(pool), OutputBytes::Local(open), Some(path)) => {
+                PooledFile::new(pool, index as usize, path, open).map(OutputBytes::Pooled)
+            }
+            (_, created, _) => Ok(created),
+        }
     };
     (0..).zip(layout.files()).map(create).collect()
 }

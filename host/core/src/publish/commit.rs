@@ -126,6 +126,7 @@ impl Stage {
         let (root, parent) = (&self.root, &self.site.parent);
         let at = Move { root, parent, folder, disk: self.disk, sync: options.sync };
         let set = set::plan(files, &self.stale, &at, options.force)?;
+        set::try_renames(&set, &at)?;
         // One rename needs no record: it is done or it is not.
         if files.len() > 1 || !set.missing_folders.is_empty() || !set.stale.is_empty() {
             Record::new(Action::Set(set.clone()), options.sync).write(&self.root)?;

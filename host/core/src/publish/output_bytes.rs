@@ -1,6 +1,7 @@
 //! Bytes of an output's file on their way: into a staged file of this machine, or to a place beyond a network.
 
 use crate::context::remote::RemoteUpload;
+use crate::publish::open_files::{Handle, PooledFile};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -11,6 +12,8 @@ use tensorferry_sdk::{Error, Result};
 pub enum OutputBytes {
     /// A file of this machine.
     Local(File),
+    /// One of many files of this machine, which are not all open at once.
+    Pooled(PooledFile),
     /// An object that is sent as it comes.
     Remote(Arc<dyn RemoteUpload>),
 }
@@ -37,11 +40,14 @@ impl FileShape {
 
 impl OutputBytes {
     /// The file, if it is one of this machine.
-    #[must_use]
-    pub fn local(&self) -> Option<&File> {
+    ///
+    /// # Errors
+    /// I/o, if it cannot be opened again.
+    pub fn local(&self) -> Result<Option<Handle<'_>>> {
         match self {
-            Self::Local(file) => Some(file),
-            Self::Remote(_) => None,
+            Self::Local(file) => Ok(Some(Handle::Own(file))),
+            Self::Pooled(file) => file.open().map(Some),
+            Self::Remote(_) => Ok(None),
         }
     }
 
@@ -52,6 +58,7 @@ impl OutputBytes {
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         match self {
             Self::Local(file) => Ok(file.write_all_at(bytes, offset)?),
+            Self::Pooled(file) => Ok(file.open()?.write_all_at(bytes, offset)?),
             Self::Remote(upload) => upload.write_at(offset, bytes),
         }
     }
@@ -63,6 +70,7 @@ impl OutputBytes {
     pub fn write_late_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         match self {
             Self::Local(file) => Ok(file.write_all_at(bytes, offset)?),
+            Self::Pooled(file) => Ok(file.open()?.write_all_at(bytes, offset)?),
             Self::Remote(upload) => upload.write_late(offset, bytes),
         }
     }
@@ -74,6 +82,7 @@ impl OutputBytes {
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         match self {
             Self::Local(file) => Ok(file.read_exact_at(buffer, offset)?),
+            Self::Pooled(file) => Ok(file.open()?.read_exact_at(buffer, offset)?),
             Self::Remote(_) => Err(Error::unsupported("bytes that were sent are not read again")),
         }
     }
@@ -85,6 +94,7 @@ impl OutputBytes {
     pub fn set_len(&self, len: u64) -> Result<()> {
         match self {
             Self::Local(file) => Ok(file.set_len(len)?),
+            Self::Pooled(file) => Ok(file.open()?.set_len(len)?),
             Self::Remote(upload) => upload.ends_at(len),
         }
     }
@@ -95,7 +105,7 @@ impl OutputBytes {
     /// As [`write_all_at`](Self::write_all_at).
     pub fn ends_at(&self, len: u64) -> Result<()> {
         match self {
-            Self::Local(_) => Ok(()),
+            Self::Local(_) | Self::Pooled(_) => Ok(()),
             Self::Remote(upload) => upload.ends_at(len),
         }
     }

@@ -20,6 +20,7 @@ mod lock;
 pub(crate) mod proof;
 mod site;
 
+pub use lock::lacks_locks;
 pub(crate) use lock::{WithoutLocks, lock, remove};
 pub(crate) use site::places;
 

@@ -3,6 +3,7 @@
 
 use crate::context::session::Session;
 use crate::publish::commit::{self, CommitOptions, Committed, Recovered, recover};
+use crate::publish::open_files::{MAX_OPEN, OpenFiles};
 use crate::publish::output_bytes::{FileShape, OutputBytes};
 use crate::publish::remote::folder::RemoteFolder;
 use crate::publish::remote::stage::RemoteStage;
@@ -10,6 +11,7 @@ use crate::publish::stage::{Destination, Stage, StagedFile};
 use crate::read::identity::FileIdentity;
 use crate::read::source::FileSource;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tensorferry_sdk::{Entry, Result};
 
 /// Where an output goes.
@@ -95,6 +97,14 @@ impl Staging {
         match self {
             Self::Local(stage) => stage.create(name, shape.len).map(OutputBytes::Local),
             Self::Remote(stage, _) => stage.create(name, shape),
+        }
+    }
+
+    /// A pool for files of this machine, if an output has more than should be open at once.
+    pub(crate) fn pool_for(&self, files: usize) -> Option<Arc<OpenFiles>> {
+        match self {
+            Self::Local(stage) if files > MAX_OPEN => Some(OpenFiles::new(&stage.root)),
+            _ => None,
         }
     }
 

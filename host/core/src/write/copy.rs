@@ -79,8 +79,8 @@ pub fn copy(
     let sources = RangeSums::of_storages(logical, filled.tiled.iter().map(|tiled| &tiled.slabs));
     let mut extents = Vec::new();
     for (index, placements) in filled.files.iter_mut().enumerate() {
-        let Some(output) = files[index].local() else { continue };
-        extents.extend(kernel::take(index, placements, output, stored, &sources, &outputs));
+        let Some(output) = files[index].local()? else { continue };
+        extents.extend(kernel::take(index, placements, &output, stored, &sources, &outputs));
     }
     // What a receipt's digests need again would be decoded a second time.
     let decoded = if passing.is_none() { filled.take_decoded(logical) } else { Vec::new() };

@@ -436,7 +436,7 @@ mod tests {
         let notes =
             session.install(|| encode(&mut layout, plan, &logical, &session, &input.format, &files))?;
         let read = |file: &OutputBytes| {
-            let file = file.local().unwrap();
+            let file = file.local().unwrap().unwrap();
             let mut all = vec![0; size(file.metadata().unwrap().len())];
             file.read_exact_at(&mut all, 0).unwrap();
             all

@@ -6,6 +6,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use tensorferry::engine::publish::stage::lacks_locks;
 use tensorferry_sdk::{Error, Result};
 
 /// How long a run waits for the processes of a run that was killed: a slow disk may delay their end.
@@ -40,6 +41,11 @@ pub(super) fn take(file: File, path: &Path, mode: LockMode) -> Result<File> {
                 std::thread::sleep(Duration::from_millis(10));
             }
             Err(TryLockError::WouldBlock) => return Err(taken(path, holder)),
+            Err(TryLockError::Error(error)) if lacks_locks(&error) => {
+                return Err(failed(error).context(
+                    "the journal's file system has no locks (flock): pass --journal with a path on one that has",
+                ));
+            }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
     }

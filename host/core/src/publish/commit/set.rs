@@ -12,9 +12,12 @@ use crate::publish::stage::{NEW, StagedFile};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
+
+/// How the name of a file begins that is renamed for a try. One that a killed run leaves is empty, and hidden.
+const PROBE: &str = ".ferry-stage-try-";
 
 /// Where a set comes from and goes to, and how.
 #[derive(Debug, Clone)]
@@ -68,6 +71,35 @@ fn plan_stale(stale: &[StagedFile], at: &Move<'_>) -> Result<Vec<StaleFile>> {
         planned.extend(old.map(|old| StaleFile { name: file.path.clone(), old }));
     }
     Ok(planned)
+}
+
+/// Renames an empty file into each folder that files go to, as they will be, but for the one that the stage is in: a
+/// folder may be mounted from elsewhere, and then nothing of the older output may be gone.
+///
+/// # Errors
+/// I/o, naming the folder.
+pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
+    let names = set.files.iter().map(|file| file.name.as_str());
+    let folders = folders_of(names).filter(|name| !set.missing_folders.contains(name));
+    let own = at.folder.map(|_| String::new());
+    for name in own.into_iter().chain(folders) {
+        let probe = tempfile::Builder::new().prefix(PROBE).tempfile_in(at.root);
+        let probe = probe.map_err(failed("create a file in the staging folder", at.root))?;
+        let file = probe.path().file_name().unwrap_or_default();
+        let from = Place::find(at.root, Path::new(file))?;
+        let to = at.place(&Path::new(&name).join(file))?;
+        let failed = || failed("rename files into the output's folder", &to.path);
+        let renamed = from.at().and_then(|from| Disk::rename(from, to.at()?));
+        renamed.map_err(|error| match error.kind() {
+            ErrorKind::CrossesDevices => failed()(io::Error::new(
+                error.kind(),
+                "it is mounted from elsewhere: name an output folder within it, or one outside",
+            )),
+            _ => failed()(error),
+        })?;
+        to.remove().map_err(failed())?;
+    }
+    Ok(())
 }
 
 /// Does the steps that are not done yet.
@@ -243,10 +275,10 @@ impl Move<'_> {
     }
 
     /// Where a name of the output goes. Only the links in the path to `parent` are the user's own words.
-    fn place(&self, name: &str) -> Result<Place> {
+    fn place(&self, name: impl AsRef<Path>) -> Result<Place> {
         match self.folder {
             Some(folder) => Place::find(self.parent, &Path::new(folder).join(name)),
-            None => Place::find(self.parent, Path::new(name)),
+            None => Place::find(self.parent, name.as_ref()),
         }
     }
 

@@ -88,8 +88,9 @@ pub(crate) fn lock(root: &Path, without: WithoutLocks) -> io::Result<Option<File
     Ok(same.then_some(file))
 }
 
-fn lacks_locks(error: &io::Error) -> bool {
-    let codes = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP, Errno::INVAL];
+/// Whether a lock failed because the file system, or a sandbox, has none: Lustre without `-o flock`, for one.
+pub fn lacks_locks(error: &io::Error) -> bool {
+    let codes = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP, Errno::INVAL, Errno::PERM];
     codes.iter().any(|code| error.raw_os_error() == Some(code.raw_os_error()))
 }
 

@@ -22,12 +22,12 @@ pub(super) const PROOF: &str = "proof";
 const MOST_BYTES: u64 = 1 << 10;
 
 /// What the kernel says of a lock.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Proof {
     inode: u64,
     changed: (i64, i64),
-    /// In nanoseconds after 1970, where the file system keeps it.
+    /// In nanoseconds after 1970, where the file system keeps it and the kernel reports it.
     born: Option<u128>,
 }
 
@@ -39,6 +39,13 @@ impl Proof {
             changed: (lock.ctime(), lock.ctime_nsec()),
             born: born.map(|since| since.as_nanos()),
         }
+    }
+
+    /// Whether both are of one lock. Clients of different kernels share a folder: a birth that one of them does
+    /// not see tells nothing.
+    fn agrees(&self, other: &Self) -> bool {
+        let birth = self.born.zip(other.born).is_none_or(|(own, other)| own == other);
+        birth && (self.inode, self.changed) == (other.inode, other.changed)
     }
 }
 
@@ -58,7 +65,7 @@ pub(crate) fn is_there(root: &Path) -> bool {
     let proof = read_own(&root.join(PROOF), MOST_BYTES).ok().flatten();
     let proof = proof.and_then(|bytes| serde_json::from_slice::<Proof>(&bytes).ok());
     let lock = stat(&root.join(LOCK)).ok().flatten().filter(Metadata::is_file);
-    lock.is_some_and(|lock| Some(Proof::of(&lock)) == proof)
+    lock.zip(proof).is_some_and(|(lock, proof)| proof.agrees(&Proof::of(&lock)))
 }
 
 /// Whether a stage holds nothing of anybody's: its run died before it could prove anything, or while the stage

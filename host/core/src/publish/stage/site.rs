@@ -2,11 +2,11 @@
 
 use super::{ATTEMPTS, Destination, DestinationKind};
 use crate::publish::disk::{failed, in_the_way, stat};
-use rustix::fs::{Access, AtFlags, CWD, StatxFlags, accessat, statx};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatxFlags, accessat, open, statx};
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::Result;
 
@@ -78,15 +78,26 @@ fn resolved(path: &Path) -> PathBuf {
 fn can_be_renamed(folder: &Path, parent: &Path) -> bool {
     let stands_inside = std::env::current_dir().is_ok_and(|current| current.starts_with(folder));
     let writable = accessat(CWD, parent, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok();
-    !stands_inside && writable && mount(folder) == mount(parent)
+    let is_on_its_mount = || mount(folder).is_some_and(|own| mount(parent) == Some(own));
+    !stands_inside && writable && is_on_its_mount()
 }
 
-/// What tells mounts apart: the mount's number, which a bind mount has to itself; else the device.
+/// The number of the mount that a path leads to, which a bind mount of the same device has to itself; none if
+/// the kernel does not report it.
 fn mount(path: &Path) -> Option<u64> {
-    match statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID) {
+    let number = match statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID) {
         Ok(found) if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 => Some(found.stx_mnt_id),
-        _ => fs::metadata(path).ok().map(|meta| meta.dev()),
-    }
+        _ => mount_of_open(path),
+    };
+    // Sandboxes that know no mounts report 0 for each.
+    number.filter(|&number| number != 0)
+}
+
+/// As [`mount`], without a `statx` that reports it (before Linux 5.8).
+fn mount_of_open(path: &Path) -> Option<u64> {
+    let open = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", open.as_raw_fd())).ok()?;
+    info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
 /// Creates a folder and its missing parents, the outermost first. Another run that ends without an output
@@ -155,5 +166,9 @@ mod tests {
         // A mount of its own, on every system that the tests run on.
         assert_eq!(site(Path::new("/proc"), DestinationKind::Folder), ("/proc".into(), None));
         assert_eq!(site(Path::new("/"), DestinationKind::Folder), ("/".into(), None));
+        for path in [&*home, Path::new("/proc"), Path::new("/")] {
+            assert!(mount(path).is_some());
+            assert_eq!(mount_of_open(path), mount(path));
+        }
     }
 }

@@ -139,13 +139,13 @@ impl Extent {
     ) -> Result<()> {
         let mut done = 0;
         if let (Some((source, start)), Some(output)) =
-            (stored.in_file(self.storage), files[self.file].local())
+            (stored.in_file(self.storage), files[self.file].local()?)
         {
             while done < self.len {
                 session.check_cancelled()?;
                 let (mut from, mut to) = (start + self.from + done, self.to + done);
                 let len = size(self.len - done).min(64 << 20);
-                match copy_file_range(&*source, Some(&mut from), output, Some(&mut to), len) {
+                match copy_file_range(&*source, Some(&mut from), &*output, Some(&mut to), len) {
                     Ok(copied) if copied > 0 => {
                         done += copied as u64;
                         session.count(copied as u64);

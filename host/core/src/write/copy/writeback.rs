@@ -2,11 +2,10 @@
 //! comes, so that disk and processor work at the same time.
 
 use crate::publish::output_bytes::OutputBytes;
-use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::Result;
 
 /// Between one round over the files and the next.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -20,7 +19,11 @@ pub(super) fn alongside(files: &[OutputBytes], copy: impl FnOnce() -> Result<()>
     thread::scope(|scope| {
         let syncing = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                files.iter().filter_map(OutputBytes::local).try_for_each(File::sync_data)?;
+                for file in files {
+                    if let Some(file) = file.local()? {
+                        file.sync_data()?;
+                    }
+                }
                 thread::park_timeout(PAUSE);
             }
             Ok(())
@@ -28,8 +31,8 @@ pub(super) fn alongside(files: &[OutputBytes], copy: impl FnOnce() -> Result<()>
         let end = EndOnDrop(&done);
         let copied = copy();
         drop(end);
-        let synced: std::io::Result<()> = syncing.join().unwrap_or(Ok(()));
-        copied.and(synced.map_err(Error::from))
+        let synced: Result<()> = syncing.join().unwrap_or(Ok(()));
+        copied.and(synced)
     })
 }
 
