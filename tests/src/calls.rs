@@ -40,7 +40,8 @@ int main(int count, char **words) {
 /// Without a C compiler.
 #[must_use]
 pub fn launcher(folder: &Path, call: Call, error: Errno) -> PathBuf {
-    let (source, program) = (folder.join("launcher.c"), folder.join(format!("without-{}-{}", call.0, error.0)));
+    let (source, program) =
+        (folder.join("launcher.c"), folder.join(format!("without-{}-{}", call.0, error.0)));
     std::fs::write(&source, LAUNCHER).unwrap();
     let defines = [format!("-DCALL=SYS_{}", call.0), format!("-DERROR={}", error.0)];
     let compiled = Command::new("cc").args(defines).arg("-o").arg(&program).arg(&source).status().unwrap();

@@ -278,3 +278,15 @@ pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce
         result
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn what_steers_a_terminal_is_escaped_and_lines_stay() {
+        assert_eq!(escaped("a,b\r\n1\t2\n"), "a,b\r\n1\t2\n");
+        assert_eq!(escaped("\u{1b}[2Ja\rb\u{9b}1m\u{202e}"), "\\u001b[2Ja\\u000db\\u009b1m\\u202e");
+        assert_eq!(escaped("\u{e0001}"), "\\udb40\\udc01");
+    }
+}

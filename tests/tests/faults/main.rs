@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod attacks;
+mod calls;
 mod commit;
 mod datasets;
 mod disk;

@@ -23,8 +23,8 @@ use std::collections::BTreeSet;
 #[cfg(feature = "records")]
 use tensorferry_sdk::Dtype;
 use tensorferry_sdk::{
-    Capabilities, CatalogView, Content, Description, Layout, Loss, LossKind, OutputFile, OutputId,
-    Result, TensorId,
+    Capabilities, CatalogView, Content, Description, Layout, Loss, LossKind, OutputFile, OutputId, Result,
+    TensorId,
 };
 
 /// A model, and what of it is converted.
