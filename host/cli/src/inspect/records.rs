@@ -29,7 +29,7 @@ pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) 
         return Err(Error::usage("--part is for tensors, or a split of a folder: this input holds records"));
     }
     let open = |purpose| {
-        let context = found.reading(session, purpose);
+        let context = found.reading(session, purpose).allowing_unreadable(Some(true));
         rows::open(&found.source, found.format, &found.options, &context)
     };
     if command.schema {

@@ -68,7 +68,7 @@ impl<'a> ReadContext<'a> {
     /// The same, where entries of the input that cannot be read are losses, or errors; `None` where the user has no
     /// option for it.
     #[must_use]
-    pub(crate) fn allowing_unreadable(self, allows: Option<bool>) -> Self {
+    pub fn allowing_unreadable(self, allows: Option<bool>) -> Self {
         Self { allows_unreadable: allows, ..self }
     }
 

@@ -329,7 +329,8 @@ impl<'r> FoundInput<'r> {
 }
 
 impl FoundInput<'_> {
-    /// What the input's reader is told; its entries are accounted for. To show an input, each of its entries is shown.
+    /// What the input's reader is told; its entries are accounted for. Entries that cannot be read do not keep an input from
+    /// being shown.
     #[must_use]
     pub fn reading<'s>(&self, session: &'s Session, purpose: Purpose) -> ReadContext<'s> {
         let allows_unreadable = if purpose.has(Purpose::SHOW) { Some(true) } else { self.allows_unreadable };
