@@ -58,6 +58,12 @@ impl TensorReader for SavedModelReader {
         let prefix = document.beside(VARIABLES);
         if !source.contains(&format!("{prefix}{INDEX_SUFFIX}"))? {
             no_variables(source, &prefix)?;
+            let count = saved_variables::count(&graph);
+            if count > 0 {
+                let why =
+                    format!("the graph has {count} variables, whose values are in a file that is missing");
+                catalog.loss(Loss::new(LossKind::Tensor, format!("{prefix}{INDEX_SUFFIX}"), why))?;
+            }
             return Ok(Box::new(NothingEncoded));
         }
         let labels = |bundle: Option<&_>| saved_variables::labels(&graph, bundle);

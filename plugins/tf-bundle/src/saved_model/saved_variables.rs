@@ -6,7 +6,7 @@
 
 use super::meta_graph::MetaGraph;
 use crate::bundle_tensors::Labels;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use tensorferry_proto::saved_object::Kind;
 use tensorferry_proto::trackable_object_graph::trackable_object::SerializedTensor;
 use tensorferry_proto::{SavedObject, SavedVariable, TrackableObjectGraph};
@@ -16,6 +16,13 @@ use tensorferry_sdk::Value;
 const TRAINABLE: &str = "trainable";
 /// A variable's full name.
 const FULL_NAME: &str = "full_name";
+
+/// How many variables the graph says that it has.
+pub(super) fn count(graph: &MetaGraph) -> usize {
+    let nodes = graph.objects.as_ref().map_or(&[][..], |objects| &objects.nodes);
+    let of_objects = (0..nodes.len()).filter(|&node| variable(nodes, node).is_some()).count();
+    of_objects.max(graph.trainable.as_ref().map_or(0, BTreeSet::len))
+}
 
 /// The labels of the variables, given the bundle's object graph if it has one. References in it are
 /// known to be in range.
