@@ -289,13 +289,14 @@ impl Set {
         if self.kind.rows {
             self.wrong_rows(files, read)
         } else {
-            self.wrong_tensors(&touched, &damaged, read)
+            self.wrong_tensors(files, &touched, &damaged, read)
         }
     }
 
     /// Tensors are what they were, but for those of files that were touched, as far as nothing tells files apart.
     fn wrong_tensors(
         &self,
+        files: &Files,
         touched: &BTreeSet<&String>,
         damaged: &BTreeSet<&String>,
         read: &Content,
@@ -308,7 +309,9 @@ impl Set {
         let lies_in = |name: &String| {
             self.owners.get(name).is_none_or(|owners| owners.iter().any(|owner| touched.contains(owner)))
         };
-        let renames = !self.kind.lists && !damaged.is_empty();
+        // The file that lists the tensors may be gone.
+        let is_listed = self.kind.lists && self.kind.files.keys().all(|name| files.contains_key(name));
+        let renames = !is_listed && !damaged.is_empty();
         if renames && read.parts.len() < self.content.parts.len() {
             return Some(format!("{} tensors of {}", read.parts.len(), self.content.parts.len()));
         }
