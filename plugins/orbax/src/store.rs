@@ -3,7 +3,7 @@
 use crate::ocdbt;
 use crate::span::{MANIFEST, Span, check_path};
 use std::collections::BTreeMap;
-use tensorferry_sdk::{Context, Result, Source};
+use tensorferry_sdk::{Context, Error, Result, Source};
 
 /// The values of one checkpoint's arrays.
 pub(crate) enum Store<'a> {
@@ -52,6 +52,11 @@ impl<'a> Store<'a> {
                 while let Some((at, depth)) = open.pop() {
                     context.check_cancelled()?;
                     let group = format!("{folder}{at}");
+                    let chunk = source.list(&group)?.into_iter().find(|file| is_chunk(&file[group.len()..]));
+                    if let Some(chunk) = chunk.filter(|_| depth > 0) {
+                        let error = Error::malformed("a chunk of an array that nothing describes");
+                        return Err(error.file(chunk).expected(".zarray or zarr.json above it"));
+                    }
                     for below in source.folders(group.trim_end_matches('/'))?.into_iter().rev() {
                         let name = below.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
                         let path = format!("{at}{name}");
@@ -73,4 +78,10 @@ impl<'a> Store<'a> {
             }
         }
     }
+}
+
+/// Whether a file is called as chunks are: `0`, `3.1`, or `c` where there is but one.
+fn is_chunk(name: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    name == "c" || name.split('.').all(is_number)
 }

@@ -281,6 +281,12 @@ fn arrays_in_groups_are_found() {
         assert_eq!(view.tensor_named("top").unwrap().2, [0, 1]);
     })
     .unwrap();
+    for chunk in ["lost/0.1", "grp/lost/c/0", "lost/c"] {
+        let mut files = Files::from([("top/.zarray".to_owned(), array())]);
+        files.insert(chunk.to_owned(), vec![0]);
+        let error = with_view(&folder(files), |_| ()).unwrap_err();
+        assert!(error.to_string().contains("that nothing describes") && error.to_string().contains(chunk));
+    }
 }
 
 /// `{"a.b": x, "a": {"b": y}}`: Orbax writes both to one place. Items have places of their own.
