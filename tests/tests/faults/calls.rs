@@ -61,6 +61,7 @@ fn a_call_that_fails_leaves_the_old_or_the_new_output() {
     let options = ["--to", "safetensors", "-o", "max_shard_size=100KB", "--force"];
     let [old, new] = ["old", "new"].map(|which| {
         let reference = ferry.at(format!("reference-{which}"));
+        std::fs::create_dir(&reference).unwrap();
         ferry.convert(&ferry.at(format!("{which}.safetensors")), &reference, &options);
         seen(&reference)
     });
