@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, final
 
-_Input = tuple[str, str | None, str | None, list[tuple[str, str]]]
+_Input = tuple[str, str | None, str | None, list[tuple[str, str]], bool]
 _Output = tuple[str, str | None, list[tuple[str, str]], bool, bool]
 _Part = tuple[list[int], list[int], list[int]] | None
 _Progress = Callable[[int, int, str], object] | None
@@ -51,6 +51,7 @@ class Engine:
         steps: list[str],
         tolerance: tuple[float, float] | None,
         losses: tuple[bool, list[str]],
+        follow_links: bool,
         progress: _Progress,
     ) -> dict[str, Any]: ...
     def check(self, input: _Input, against: str) -> dict[str, Any]: ...

@@ -65,7 +65,7 @@ def read(  # type: ignore[no-untyped-def]
 class _Request:
     """What is to be read, as the engine takes it."""
 
-    input: tuple[str, str | None, str | None, list[tuple[str, str]]]
+    input: tuple[str, str | None, str | None, list[tuple[str, str]], bool]
     steps: list[str]
     columns: list[str] | None
     # Whether there are steps beside the choice of columns.
@@ -74,8 +74,9 @@ class _Request:
 
     def of_format(self, format: str) -> _Request:
         """The same, of a format that has been found out."""
-        path, _, part, options = self.input
-        return _Request((path, format, part, options), self.steps, self.columns, self.is_changed, self.settings)
+        path, _, part, options, follow_links = self.input
+        asked = (path, format, part, options, follow_links)
+        return _Request(asked, self.steps, self.columns, self.is_changed, self.settings)
 
     def open(self, engine: _native.Engine, group: tuple[str, list[str], str | None] | None = None) -> _native.Scan:
         return engine.scan(self.input, self.steps, self.columns, (False, []), group)
