@@ -389,7 +389,10 @@ fn owners(registry: &Registry, kind: &Kind) -> BTreeMap<String, BTreeSet<String>
 /// Adds the files that a storage lies in; whether all of them are known.
 fn files_of(catalog: &Catalog, id: StorageId, source: &MemorySource, owners: &mut BTreeSet<String>) -> bool {
     match catalog.storage(id).map(|storage| &storage.place) {
-        Some(Place::File { file, .. }) => owners.insert(source.name(*file).to_owned()) || true,
+        Some(Place::File { file, .. }) => {
+            owners.insert(source.name(*file).to_owned());
+            true
+        }
         Some(Place::Joined(ranges)) => {
             ranges.ranges().iter().all(|range| files_of(catalog, range.storage, source, owners))
         }

@@ -126,6 +126,6 @@ fn files_and_folders_without_permission_are_errors_or_losses() {
     assert_eq!(lost["account"]["left_out"], serde_json::json!(["sub", "vocab.txt"]), "{lost}");
     // Without a folder that may hold a model, what cannot be copied along is lost.
     modes(0o644);
-    set_permissions(ferry.at("model/vocab.txt"), Permissions::from_mode(0)).unwrap();
+    set_permissions(ferry.at("model/vocab.txt"), Permissions::from_mode(0o0)).unwrap();
     bound(&ferry, &of_model).expect(0).says(&["lost: input \"vocab.txt\"", "Permission denied"]);
 }

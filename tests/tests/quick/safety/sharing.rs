@@ -112,7 +112,7 @@ fn shared_bytes_and_trees_are_bounded() {
             items(path, 600_000, b"\x81\xa1a\xc0");
         }),
         ("texts of msgpack", "msgpack", &["--json"], "--bound nodes=N", |_, path| {
-            items(path, 2_000_000, b"\xa0")
+            items(path, 2_000_000, b"\xa0");
         }),
         ("dicts of a pickle", "pt", &["--json"], "--bound nodes=N", |_, path| {
             pickled(path, 1_000_000, b"}K\x01Ns");

@@ -87,7 +87,7 @@ pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
         let probe = probe.map_err(failed("create a file in the staging folder", at.root))?;
         let file = probe.path().file_name().unwrap_or_default();
         let from = Place::find(at.root, Path::new(file))?;
-        let to = at.place(&Path::new(&name).join(file))?;
+        let to = at.place(Path::new(&name).join(file))?;
         let failed = || failed("rename files into the output's folder", &to.path);
         let renamed = from.at().and_then(|from| Disk::rename(from, to.at()?));
         renamed.map_err(|error| match error.kind() {
