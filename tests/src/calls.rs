@@ -48,17 +48,3 @@ pub fn launcher(folder: &Path, call: Call, error: Errno) -> PathBuf {
     assert!(compiled.success(), "the launcher does not compile");
     program
 }
-
-/// The command, started by a launcher.
-#[must_use]
-pub fn launched(launcher: &Path, command: &Command) -> Command {
-    let mut launched = Command::new(launcher);
-    launched.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => launched.env(name, value),
-            None => launched.env_remove(name),
-        };
-    }
-    launched
-}

@@ -254,14 +254,20 @@ pub fn run(command: &mut Command) -> Outcome {
 pub fn after(script: &str, command: &Command) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{script}; exec \"$@\""), "sh"]);
-    shell.arg(command.get_program()).args(command.get_args());
+    started_by(shell, command)
+}
+
+/// `launcher`, with the command's words as its last arguments and in the command's environment.
+#[must_use]
+pub fn started_by(mut launcher: Command, command: &Command) -> Command {
+    launcher.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
+            Some(value) => launcher.env(name, value),
+            None => launcher.env_remove(name),
         };
     }
-    shell
+    launcher
 }
 
 /// How a command ended, and what it said.

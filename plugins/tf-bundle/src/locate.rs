@@ -130,7 +130,7 @@ fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option
             let why = format!(
                 "{STATE_FILE:?} names it as the latest checkpoint, and it is missing: reading {only:?}"
             );
-            Ok((checkpoint, missing.map(|latest| Loss::new(LossKind::Input, latest, why))))
+            Ok((checkpoint, missing.map(|latest| Loss::new(LossKind::State, latest, why))))
         }
         (Some(last), _) => {
             found.push(last);

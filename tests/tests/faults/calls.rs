@@ -3,8 +3,8 @@
 
 use std::path::Path;
 use std::process::Command;
-use tensorferry_tests::calls::{Call, Errno, launched, launcher};
-use tensorferry_tests::ferry::run;
+use tensorferry_tests::calls::{Call, Errno, launcher};
+use tensorferry_tests::ferry::{run, started_by};
 use tensorferry_tests::files::files_below;
 use tensorferry_tests::host::STAGES;
 use tensorferry_tests::model::Model;
@@ -26,17 +26,10 @@ enum Place {
 
 /// The command where `output` is mounted onto itself.
 fn mounted(output: &Path, command: &Command) -> Command {
-    let mut inner = Command::new("unshare");
+    let mut mount = Command::new("unshare");
     let script = "mount --bind \"$1\" \"$1\" || exit 97; shift; exec \"$@\"";
-    inner.args(["--map-root-user", "--mount", "sh", "-c", script, "sh"]).arg(output);
-    inner.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => inner.env(name, value),
-            None => inner.env_remove(name),
-        };
-    }
-    inner
+    mount.args(["--map-root-user", "--mount", "sh", "-c", script, "sh"]).arg(output);
+    started_by(mount, command)
 }
 
 /// The files that are not staged, with their bytes.
@@ -85,13 +78,14 @@ fn a_call_that_fails_leaves_the_old_or_the_new_output() {
             std::fs::write(output.join(name), bytes).unwrap();
         }
         let launcher = launcher(launchers.path(), Call(call), Errno(error));
-        let convert = |fault: &str| {
+        let convert = |fault: Option<String>| {
             let mut command = ferry.command(args!["convert", ferry.at("new.safetensors"), output]);
-            command.args(options).env("FERRY_FAULT", fault);
-            let command = launched(&launcher, &command);
+            command.args(options);
+            command.envs(fault.map(|fault| ("FERRY_FAULT", fault)));
+            let command = started_by(Command::new(&launcher), &command);
             run(&mut if place == Place::Mount { mounted(&output, &command) } else { command })
         };
-        let outcome = convert(&format!("{stage}@1"));
+        let outcome = convert(Some(format!("{stage}@1")));
         if outcome.code.is_none() {
             killed += 1;
         } else {
@@ -102,7 +96,7 @@ fn a_call_that_fails_leaves_the_old_or_the_new_output() {
             let holds = |all: &[_]| all.iter().all(|file| found.contains(file));
             assert!(holds(&old) || holds(&new), "{what}: a mixture stands");
         }
-        let next = convert("");
+        let next = convert(None);
         assert_eq!(next.code, Some(0), "{what}: the next run: {next}");
         assert!(seen(&output) == new, "{what}: after the next run");
     }

@@ -74,7 +74,7 @@ fn the_state_file_names_the_latest() {
     // It names one that is gone, and one is left.
     let (left, lost) = chosen(Entry::Folder, &BUNDLE, "model_checkpoint_path: \"m.ckpt-3\"").unwrap();
     assert_eq!(left, v2("m.ckpt-4"));
-    assert!(lost.is_some_and(|loss| loss.kind == LossKind::Input && loss.what == "m.ckpt-3"));
+    assert!(lost.is_some_and(|loss| loss.kind == LossKind::State && loss.what == "m.ckpt-3"));
 }
 
 #[test]
