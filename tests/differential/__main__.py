@@ -6,10 +6,12 @@
 """
 
 import argparse
+import faulthandler
 import json
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -20,6 +22,7 @@ from pathlib import Path
 
 os.environ["RUST_BACKTRACE"] = "0"
 warnings.filterwarnings("ignore")
+faulthandler.enable()
 
 import cases
 import workers
@@ -49,10 +52,12 @@ def main():
                 finally:
                     sys.stdout.flush()
                     os._exit(code)
-            _, status = os.waitpid(child, 0)
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             state = load(arguments)
             if status:
-                state["crashes"] += 1
+                ended = signal.Signals(-status).name if status < 0 else f"exit code {status}"
+                state["crashes"][str(state["next"])] = ended
+                print(f"\nseed {state['next']} ended with {ended}", flush=True)
                 state["next"] += 1
         report(state)
     sys.exit(1 if state["found"] else 0)
@@ -61,7 +66,7 @@ def main():
 def load(arguments):
     if arguments.state.exists():
         return json.loads(arguments.state.read_text())
-    return {"next": arguments.seed, "cases": 0, "crashes": 0, "skipped": {}, "counts": {}, "found": {}, "refused": {}, "explained": {}}
+    return {"next": arguments.seed, "cases": 0, "crashes": {}, "skipped": {}, "counts": {}, "found": {}, "refused": {}, "explained": {}}
 
 
 def is_done(arguments, state):
@@ -157,7 +162,8 @@ def report(state):
         print(f"  {pair:32} {sum(kinds.values()):>9}  " + ", ".join(f"{kind} {number}" for kind, number in kinds.most_common(12)))
     listed(state["explained"], "differences that a loss explains")
     listed(state["refused"], "refused without a fault")
-    listed(state["skipped"], f"not written or read by the library itself, which crashed in {state['crashes']} cases more")
+    listed(state["skipped"], "not written or read by the library itself")
+    print(f"\nseeds left out because the process ended: {state['crashes'] or 'none'}")
     print(f"\nunexplained differences: {len(state['found'])} kinds in {state['cases']} cases; the next seed is {state['next']}")
     for key, entry in sorted(state["found"].items()):
         print(f"  {entry['times']:>5}  {key} (->{', '.join(entry['targets'])})\n           {entry['again']}")
