@@ -118,7 +118,7 @@ def several(result, write, reader, table, path, expected, rng):
     second = table.select(names)
     if rng.random() < 0.5:
         wide = [field.with_type(pa.large_string()) if field.type == pa.string() else field for field in second.schema]
-        second = second.cast(pa.schema(wide))
+        second = quietly(result, second.cast, pa.schema(wide)) or second
     file = str(folder / f"1{ending}")
     more = quietly(result, lambda: write(second, file, rng) or reader.read(file))
     if more is None or {c.name for c in more} != {c.name for c in expected}:

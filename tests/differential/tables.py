@@ -402,7 +402,7 @@ WRITERS: list[tuple[str, str, Callable[[pa.Table, str, random.Random], None]]] =
     ("csv", "duckdb", csv_by_duckdb),
     ("parquet", "pandas", parquet_by_pandas),
     ("arrow", "pandas", arrow_by_pandas),
-    ("jsonl", "pandas", jsonl_by_pandas),
+    ("jsonl", "pandas", remote("tables", "jsonl_by_pandas")),
     ("csv", "pandas", csv_by_pandas),
     ("parquet", "fastparquet", parquet_by_fastparquet),
     ("csv", "numpy", csv_by_numpy),

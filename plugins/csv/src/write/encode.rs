@@ -33,8 +33,10 @@ struct Column {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,
-    /// Numbers, truths and times, in the library's words.
+    /// Numbers, booleans and dates, which are read back as such.
     Shown,
+    /// Times of a day, durations and intervals, which are read back as text.
+    Time,
     Base64,
     Json,
 }
@@ -231,7 +233,7 @@ impl Column {
             }
             DataType::Time32(_) | DataType::Time64(_) | DataType::Duration(_) | DataType::Interval(_) => {
                 lose("times of a day and durations are read as text unless -i schema=FILE says their type");
-                Form::Shown
+                Form::Time
             }
             nested if nested.is_nested() => {
                 lose("CSV has no lists, structs and maps: they are written as JSON, and read as its text");
@@ -259,7 +261,9 @@ impl Column {
         Ok(match self.form {
             Form::Text => Values::Text(array),
             Form::Base64 => Values::Base64(array),
-            Form::Shown => Values::Shown(ValueTexts::new(array.as_ref()).map_err(|error| refused(&error))?),
+            Form::Shown | Form::Time => {
+                Values::Shown(ValueTexts::new(array.as_ref()).map_err(|error| refused(&error))?)
+            }
             Form::Json => {
                 let texts = json::texts(&self.plain_field(), array.as_ref(), NonNumbers::Quoted)?;
                 let text = |text| String::from_utf8(text).map_err(|_| Error::plugin("JSON that is no text"));

@@ -6,8 +6,8 @@ use std::io::Read as _;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder};
 use tensorferry_sdk::arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array,
-    Int64Array, StringArray, TimestampMillisecondArray,
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DurationSecondArray, Float32Array,
+    Float64Array, Int64Array, StringArray, TimestampMillisecondArray,
 };
 use tensorferry_sdk::{ErrorKind, LossKind};
 
@@ -51,9 +51,16 @@ fn texts_that_look_like_numbers_are_a_loss() {
         assert_eq!(!losses.is_empty(), is_lost, "{of:?}: {losses:?}");
     }
     // A null that is written as an empty text is another value: nothing compares it.
-    let nulls = rows(vec![("a", Arc::new(StringArray::from(vec![None::<&str>])) as ArrayRef)]);
-    let (_, losses) = write(&[nulls], "out.csv", &[]).unwrap();
-    assert!(losses.iter().any(|loss| loss.what == "a" && loss.kind == LossKind::Record), "{losses:?}");
+    let columns: [(ArrayRef, bool); 3] = [
+        (Arc::new(StringArray::from(vec![Some("x"), None])), true),
+        (Arc::new(DurationSecondArray::from(vec![Some(1), None])), true),
+        (Arc::new(Int64Array::from(vec![Some(1), None])), false),
+    ];
+    for (column, is_lost) in columns {
+        let (_, losses) = write(&[rows(vec![("a", column)])], "out.csv", &[]).unwrap();
+        let lost = losses.iter().any(|loss| loss.what == "a" && loss.kind == LossKind::Record);
+        assert_eq!(lost, is_lost, "{losses:?}");
+    }
     let error = write(&[texts(&["a,b"])], "out.csv", &[("quote", "none")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
