@@ -9,6 +9,7 @@ import json
 import math
 import re
 import struct
+import sys
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -249,7 +250,7 @@ def reads_as(cell, found) -> bool:
     if isinstance(cell, float):
         return _float_reads_as(cell, found)
     if isinstance(cell, Decimal):
-        return isinstance(found, (int, Decimal)) and cell == Decimal(found) or isinstance(found, str) and spells(cell, found)
+        return isinstance(found, (int, Decimal)) and _same_number(cell, Decimal(found)) or isinstance(found, str) and spells(cell, found)
     return isinstance(found, str) and spells(cell, found)
 
 
@@ -262,6 +263,11 @@ def _map_reads_as(cell, found):
         return False
     pairs = [list(entry.values()) if isinstance(entry, dict) else entry for entry in found]
     return all(isinstance(p, list) and len(p) == 2 and reads_as(e, p) for e, p in zip(cell.entries, pairs))
+
+
+def _same_number(one, other):
+    """Below the smallest normal float, fewer digits tell a float from its neighbors than its value was written with."""
+    return one == other or other != 0 and abs(one) < sys.float_info.min and float(one) == float(other)
 
 
 def _float_reads_as(cell, found):
@@ -308,7 +314,7 @@ def spells(cell, text: str) -> bool:
         return found == parts or isinstance(cell, Duration) and found[0] == 0 and found[1] * DAY + found[2] == cell.ns
     if isinstance(cell, Decimal):
         try:
-            return Decimal(text) == cell
+            return _same_number(cell, Decimal(text))
         except ArithmeticError:
             return False
     if isinstance(cell, float) and not re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?", text):
