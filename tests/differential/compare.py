@@ -65,8 +65,9 @@ def agrees(source, target, one, two) -> bool:
     """Tells whether a cell of the input, in its format's form, is the same as one of the output."""
     if source == "example":
         return _of_feature(target, one, two)
-    if source == "mds" and target == "example" and isinstance(one, str) and two == [_json_text(one).encode()]:
-        return True
+    if source == "mds" and target == "example" and not isinstance(one, bytes) and two and isinstance(two[0], bytes):
+        if _json_is(one, _parsed(two[0].decode(errors="replace"))):
+            return True
     if target == "example":
         return _is_feature(one, two) or source == "text" and one == "" and not two
     if target == "mds":
@@ -173,7 +174,7 @@ def _features(columns):
     """Returns the columns of structs as one for each field, as features are."""
     found = []
     for column in columns:
-        if any(isinstance(cell, dict) for cell in column.cells):
+        if any(column.cells) and all(cell is None or isinstance(cell, dict) for cell in column.cells):
             names = list(dict.fromkeys(name for cell in column.cells if cell for name in cell))
             inner = [Column(f"{column.name}.{n}", [cell.get(n) if cell else None for cell in column.cells], column.type) for n in names]
             found += _features(inner)
