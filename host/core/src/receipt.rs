@@ -208,15 +208,11 @@ pub struct RowsRecord {
     pub name: String,
     /// How many were sent to it.
     pub rows: u64,
-    /// How many of them the format could not hold, so that they are not in the file.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub lost: u64,
+    /// How many of them the format could not hold, so that they are not in the file. Earlier receipts do not say.
+    #[serde(default)]
+    pub lost: Option<u64>,
     /// Each column's content digest; null for one that has none.
     pub columns: Vec<Option<String>>,
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 impl RecordsRecord {

@@ -149,6 +149,21 @@ fn a_shape_that_a_loss_names_is_compared_without_it() {
     assert_eq!(verdict(&ferry, &output, &[]).0, "changed");
 }
 
+/// The digests are of what was read: numbers that the writer was asked to round are named as not compared.
+#[test]
+fn tensors_that_were_quantized_are_not_compared() {
+    let ferry = Ferry::new();
+    let values = [0, 0, 0x80, 0x3f].repeat(64);
+    let tensors: Tensors<'_> = &[("a.weight", "F32", &[2, 32], &values), ("b", "F32", &[2], &[2; 8])];
+    let input = ferry.safetensors("in.safetensors", tensors);
+    let output = ferry.at("out.gguf");
+    ferry.convert(&input, &output, &["-o", "quantize=a*=q8_0", "--verify", "--receipt"]);
+    let (words, code, record) = verdict(&ferry, &output, &[]);
+    assert_eq!((words.as_str(), code), ("ok", Some(0)), "{record}");
+    assert_eq!(record["not_compared"], json!(["tensor \"a.weight\": quantised to Q8_0"]));
+    assert_eq!(record["tensors"], 1, "{record}");
+}
+
 /// With the other algorithm the document says so, and is held against that.
 #[test]
 fn a_receipt_has_the_digests_that_were_asked_for() {

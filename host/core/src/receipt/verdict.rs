@@ -54,7 +54,7 @@ pub struct Checked {
     pub tensors: u64,
     /// Records that were compared.
     pub rows: u64,
-    /// Columns that could not be compared, and why.
+    /// Columns and tensors that could not be compared, and why.
     pub left_out: Vec<String>,
     /// Bytes of the output's files, as the receipt has it.
     pub bytes: u64,

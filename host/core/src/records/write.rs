@@ -17,6 +17,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, Roll, WrittenFile};
 use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, Severity, arrow_array};
 
+/// Reasons for which records are lost that are told apart.
+const MAX_LOST_REASONS: usize = 16;
+
+/// Records that are named of those that are lost for one reason.
+const MAX_LOST_NAMED: usize = 5;
+
 /// From so many bytes on, what there is of a piece is written: it is still in the cache then, and the file is
 /// asked for seldom enough.
 const WORTH_WRITING: usize = 128 << 10;
@@ -110,7 +116,8 @@ pub(crate) fn write(
     let lost_rows = std::mem::take(&mut output.state().lost_rows);
     let sealed = seal(plan, &files, stage, session)?;
     let state = output.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let losses = state.losses.into_values().map(merged).collect();
+    let losses = state.losses.into_values().map(merged);
+    let losses = losses.chain(state.lost_records.into_iter().filter_map(lost_records)).collect();
     Ok(RecordsWritten { records, files, sealed, losses, lost_rows })
 }
 
@@ -228,6 +235,8 @@ struct WriterState {
     losses: BTreeMap<(LossKind, String), (u64, Loss)>,
     /// Of each file.
     lost_rows: Vec<u64>,
+    /// The rows that are not in the output, by the reason, and how many there are.
+    lost_records: BTreeMap<String, (u64, Vec<Loss>)>,
     error: Option<Error>,
     is_stopped: bool,
 }
@@ -258,6 +267,30 @@ fn merged((pieces, mut first): (u64, Loss)) -> Loss {
         first.why += &format!(" (and in {} more pieces)", pieces - 1);
     }
     first
+}
+
+/// One loss for all rows that are not there for one reason.
+fn lost_records((why, (count, mut first)): (String, (u64, Vec<Loss>))) -> Option<Loss> {
+    if count <= 1 {
+        return first.pop();
+    }
+    let names: Vec<&str> = first.iter().map(|loss| loss.what.as_str()).collect();
+    let first = if count > names.len() as u64 { "the first are " } else { "" };
+    let why = format!("{why}: {first}{}", names.join(", "));
+    Some(Loss::new(LossKind::Record, format!("{count} records"), why))
+}
+
+impl WriterState {
+    /// Keeps the first names of each of the first reasons: there may be as many as there are rows.
+    fn add_lost_record(&mut self, loss: Loss) {
+        let is_kept = self.lost_records.len() < MAX_LOST_REASONS || self.lost_records.contains_key(&loss.why);
+        let why = if is_kept { &*loss.why } else { "for other reasons" };
+        let (count, first) = self.lost_records.entry(why.to_owned()).or_default();
+        *count += 1;
+        if first.len() < MAX_LOST_NAMED {
+            first.push(loss);
+        }
+    }
 }
 
 /// Where a piece begins.
@@ -503,10 +536,13 @@ impl<'a> PieceWriter<'a> {
         of.end += len;
         of.pieces.push(PlacedPiece { offset, len, rows, note });
         let begin = of.file.clone().map(|file| Begin { path: of.path.clone(), file, offset });
-        let lost_rows = losses.iter().filter(|loss| is_of_row(loss, &batches)).count() as u64;
         state.lost_rows.resize(state.files.len(), 0);
-        state.lost_rows[file] += lost_rows;
         for loss in losses {
+            if is_of_row(&loss, &batches) {
+                state.lost_rows[file] += 1;
+                state.add_lost_record(loss);
+                continue;
+            }
             state.losses.entry((loss.kind, loss.what.clone())).or_insert((0, loss)).0 += 1;
         }
         Ok(begin)

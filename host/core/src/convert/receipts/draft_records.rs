@@ -77,7 +77,7 @@ fn records(
     let of_file = |((name, of), lost): ((&String, &FileRows), u64)| RowsRecord {
         name: name.clone(),
         rows: of.rows,
-        lost,
+        lost: Some(lost),
         columns: schema.fields().iter().map(|field| Some(hex(&digest(of, field)?))).collect(),
     };
     let digests = found.iter().map(|of| {
