@@ -25,7 +25,7 @@ use crate::formats::registry::Registry;
 use crate::read::folder::{ADVICE, EntryKind, FolderEntry, LEADS_OUT};
 use crate::read::own_files::is_own;
 use crate::read::pattern::FilePattern;
-use crate::read::source::FileSource;
+use crate::read::source::{ALLOW_INPUT, FileSource};
 use names::{is_file_without_data, why_left_out};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -222,7 +222,7 @@ impl Account {
     pub(crate) fn check(&self, is_allowed: Option<bool>) -> Result<()> {
         let advice = match is_allowed {
             Some(true) => return Ok(()),
-            Some(false) => "or --allow-loss input to go on without it",
+            Some(false) => ALLOW_INPUT,
             None => "or a pattern of the files that are meant",
         };
         let Some((name, why)) = &self.unreadable else { return Ok(()) };

@@ -120,7 +120,11 @@ pub(crate) fn find_in<'r>(
     session: &Session,
 ) -> Result<FoundInput<'r>> {
     let allows_unreadable = choice.losses.map(|losses| losses.allows(LossKind::Input));
-    let source = if allows_unreadable == Some(true) { source.without_unreadable() } else { source };
+    let source = match allows_unreadable {
+        Some(true) => source.without_unreadable(),
+        Some(false) => source.advising(),
+        None => source,
+    };
     let named = source.afresh();
     let found = match probe(registry, &source, choice.from, session) {
         Ok(format) => {

@@ -33,6 +33,20 @@ use tensorferry_sdk::{
 const PART_OPEN: u64 = 4;
 const OPEN: RangeInclusive<u64> = 64..=4096;
 
+/// The option that lets a conversion go on without an entry that cannot be read.
+pub(crate) const ALLOW_INPUT: &str = "or --allow-loss input to go on without it";
+
+/// What becomes of files and folders that may not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unreadable {
+    /// They are an error.
+    Refused,
+    /// They are an error that names the option to leave them out.
+    Advised,
+    /// They are not listed as files and folders.
+    LeftOut,
+}
+
 /// Files of a folder.
 pub struct FileSource {
     folder: InputFolder,
@@ -43,8 +57,8 @@ pub struct FileSource {
     pattern: Option<String>,
     /// How many names of a folder are listed at most.
     most_listed: u64,
-    /// Whether files and folders that may not be read are not listed as such.
-    leaves_unreadable: bool,
+    /// What becomes of files and folders that may not be read.
+    unreadable: Unreadable,
     files: boxcar::Vec<SourceFile>,
     state: Mutex<OpenFiles>,
     /// Names that were asked for and are links that lead out of the folder.
@@ -206,7 +220,7 @@ impl FileSource {
             only: None,
             pattern: None,
             most_listed: limits.entries,
-            leaves_unreadable: false,
+            unreadable: Unreadable::Refused,
             files: boxcar::Vec::new(),
             state: Mutex::default(),
             unfollowed: Mutex::default(),
@@ -236,7 +250,7 @@ impl FileSource {
     pub fn below(&self, folder: &str) -> Self {
         Self {
             most_listed: self.most_listed,
-            leaves_unreadable: self.leaves_unreadable,
+            unreadable: self.unreadable,
             ..Self::of(self.folder.below(folder), Entry::Folder, &Limits::default())
         }
     }
@@ -301,7 +315,22 @@ impl FileSource {
             names.retain(|name| self.why_unreadable(name).is_none());
             names
         });
-        Self { leaves_unreadable: true, ..self }
+        Self { unreadable: Unreadable::LeftOut, ..self }
+    }
+
+    /// The same source, where the user may leave out files and folders that may not be read: errors name the option.
+    #[must_use]
+    pub(crate) fn advising(self) -> Self {
+        let is_one_file = matches!(self.entry, Entry::File(_)) && self.only.is_none();
+        if is_one_file { self } else { Self { unreadable: Unreadable::Advised, ..self } }
+    }
+
+    fn advised(&self, error: Error, name: &str) -> Error {
+        let is_advised = self.unreadable == Unreadable::Advised && error.kind() == ErrorKind::Io;
+        if is_advised && self.why_unreadable(name).is_some() {
+            return error.expected(format!("an entry that can be read, {ALLOW_INPUT}"));
+        }
+        error
     }
 
     /// Why a file or a folder of this machine may not be read, if that is so.
@@ -345,8 +374,9 @@ impl FileSource {
     }
 
     fn entries_from(&self, folder: &str, start: &str) -> Result<Vec<FolderEntry>> {
-        let mut entries = self.folder.entries(folder, start, self.most_listed)?;
-        if self.leaves_unreadable {
+        let entries = self.folder.entries(folder, start, self.most_listed);
+        let mut entries = entries.map_err(|error| self.advised(error, folder))?;
+        if self.unreadable == Unreadable::LeftOut {
             for entry in entries.iter_mut().filter(|entry| self.why_unreadable(&entry.name).is_some()) {
                 entry.kind = EntryKind::Other;
             }
@@ -604,7 +634,7 @@ impl Source for FileSource {
                 self.unfollowed_names().insert(name.to_owned());
             }
         });
-        let (len, place, descriptor) = match opened? {
+        let (len, place, descriptor) = match opened.map_err(|error| self.advised(error, name))? {
             Opened::Local { file, path, stamp } => (stamp.len, FilePlace::Path(path, stamp), Some(file)),
             Opened::Remote(file) => (file.stamp().len, FilePlace::Remote(self.path(name), file), None),
         };
@@ -627,7 +657,7 @@ impl Source for FileSource {
             return Ok(false);
         }
         let kind = match self.folder.kind(name) {
-            Err(error) if self.leaves_unreadable && error.kind() == ErrorKind::Io => None,
+            Err(error) if self.unreadable == Unreadable::LeftOut && error.kind() == ErrorKind::Io => None,
             kind => kind?,
         };
         if kind == Some(EntryKind::Outside) {
