@@ -1,7 +1,10 @@
-//! Tells a tar that holds a checkpoint or a model's folder from one that holds samples, by the names of its members.
+//! Tells a tar that holds a checkpoint, a model's folder or tables from one that holds samples, by the names of its members.
 //!
 //! A sample may have tensors in a member (`0001.pth`), so an ending is not enough: the tar holds a name that frameworks
-//! give to a model's files, or weights only once and nothing beside them in their sample.
+//! give to a model's files, or weights only once and nothing beside them in their sample. So may it have a table
+//! (`0001.csv`): the tar holds tables if it has nothing else but documents, and their names are not numbers.
+
+use tensorferry_sdk::file_name::uncompressed;
 
 /// Names of a model's files, in lower case: `#` is a number, and `*` is any text.
 const MODEL_FILES: [&str; 38] = [
@@ -48,6 +51,9 @@ const MODEL_FILES: [&str; 38] = [
 /// Endings of weights, which a sample may have too.
 const WEIGHTS: [&str; 9] = ["pt", "pth", "pth.tar", "ckpt", "safetensors", "h5", "hdf5", "msgpack", "onnx"];
 
+/// Endings of tables, which a sample may have too.
+const TABLES: [&str; 9] = ["csv", "tsv", "jsonl", "ndjson", "parquet", "arrow", "feather", "avro", "orc"];
+
 /// What was seen of a tar.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
@@ -57,6 +63,10 @@ pub(crate) struct Evidence {
     weights: Option<(String, u64)>,
     /// The key of the first file of weights, and how many files it has.
     sample: (String, u64),
+    /// The first table.
+    table: Option<String>,
+    /// Whether something else shows that there are samples.
+    has_samples: bool,
 }
 
 impl Evidence {
@@ -67,10 +77,9 @@ impl Evidence {
             self.model_file = Some(path.to_owned());
         }
         let Some((key, ending)) = sample else { return };
+        self.add_table(path, &base, key, ending);
         // `epoch=3-val.loss=0.2.ckpt` has dots before its ending.
-        let is_weights = WEIGHTS.iter().any(|weights| {
-            ending.strip_suffix(weights).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        });
+        let is_weights = WEIGHTS.iter().any(|weights| ends_in(ending, weights));
         if is_weights {
             let (_, count) = self.weights.get_or_insert_with(|| (path.to_owned(), 0));
             *count += 1;
@@ -83,6 +92,23 @@ impl Evidence {
         }
     }
 
+    fn add_table(&mut self, path: &str, base: &str, key: &str, ending: &str) {
+        let key = key.rsplit('/').next().unwrap_or(key);
+        let is_number = key.bytes().all(|byte| byte.is_ascii_digit());
+        let ending = uncompressed(ending);
+        let is_table = TABLES.iter().any(|table| ends_in(ending, table));
+        if is_table && !is_number {
+            self.table.get_or_insert_with(|| path.to_owned());
+        } else {
+            self.has_samples |= !is_document(base);
+        }
+    }
+
+    /// The first table of a tar that holds tables, and not samples.
+    pub(crate) fn table(&self) -> Option<&str> {
+        self.table.as_deref().filter(|_| !self.has_samples)
+    }
+
     /// The file of a checkpoint that the tar holds, if it is not one of samples.
     pub(crate) fn checkpoint(&self) -> Option<&str> {
         let alone = || match &self.weights {
@@ -91,6 +117,19 @@ impl Evidence {
         };
         self.model_file.as_deref().or_else(alone)
     }
+}
+
+/// Whether an ending, which may have dots, is this one or goes on to it.
+fn ends_in(ending: &str, last: &str) -> bool {
+    ending.strip_suffix(last).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// Whether a file is one that describes a data set.
+fn is_document(base: &str) -> bool {
+    base.starts_with("readme")
+        || base.starts_with("license")
+        || base.starts_with("dataset_info")
+        || base.ends_with(".md")
 }
 
 fn matches(pattern: &str, name: &str) -> bool {
@@ -109,13 +148,33 @@ mod tests {
     use super::*;
     use crate::tar::split;
 
-    fn checkpoint(paths: &[&str]) -> Option<String> {
+    fn evidence(paths: &[&str]) -> Evidence {
         let mut evidence = Evidence::default();
         for path in paths {
             let sample = split(path);
             evidence.add(path, sample.as_ref().map(|(key, ending)| (*key, &**ending)));
         }
-        evidence.checkpoint().map(str::to_owned)
+        evidence
+    }
+
+    fn checkpoint(paths: &[&str]) -> Option<String> {
+        evidence(paths).checkpoint().map(str::to_owned)
+    }
+
+    #[test]
+    fn tables_are_not_samples() {
+        for (paths, is_of_tables) in [
+            (&["data/train-00000-of-00001.parquet"][..], true),
+            (&["./train.jsonl.gz", "./test.JSONL.zst"], true),
+            (&["README.md", "dataset_infos.json", "part-00000.snappy.parquet", "b.csv"], true),
+            (&["README.md"], false),
+            (&["0001.csv", "0002.csv"], false),
+            (&["a.csv", "a.cls"], false),
+            (&["a.csv", "b.jpg"], false),
+            (&["a.json"], false),
+        ] {
+            assert_eq!(evidence(paths).table().is_some(), is_of_tables, "{paths:?}");
+        }
     }
 
     #[test]

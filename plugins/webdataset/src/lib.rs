@@ -9,7 +9,7 @@
 //! A key ends at the first dot behind the last slash; what follows is the member, in lower case. Files without a dot, those
 //! that begin with one, `__NAME__` and all that is no plain file belong to no sample. A file that begins with a dot has its folder
 //! as the key if that has no dot, as in `webdataset`. What macOS adds (`._*`, `.DS_Store`, `__MACOSX`) is skipped. A tar that
-//! holds a checkpoint is refused, unless `-i weights=samples` is passed. Only neighbours are grouped: a key that
+//! holds a checkpoint or tables is refused, unless `-i weights=samples` is passed. Only neighbours are grouped: a key that
 //! returns later is another sample, which is said as a loss. A missing member is a null. An archive without its end, which
 //! `tarfile` and `webdataset` read to the last member, may be one that was cut off there: a loss says so.
 //!

@@ -19,7 +19,7 @@ pub(crate) const WEIGHTS_ARE_SAMPLES: TypedOption<bool> = TypedOption::choice(
     Reader,
     "weights",
     &[("refuse", false), ("samples", true)],
-    "a tar that holds a checkpoint by the names of its files: refuse it, or read its files as samples",
+    "a tar that holds a checkpoint or tables by the names of its files: refuse it, or read its files as samples",
 );
 pub(crate) const KEY: TypedOption<Option<String>> = TypedOption::text(
     Writer,

@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tensorferry_sdk::file_name::{self, entry_files, has_any_suffix};
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split, narrowed};
-use tensorferry_sdk::{Context, Error, Limits, Loss, LossKind, LossSink, Options, Result, Severity, Source};
+use tensorferry_sdk::{
+    Context, Error, Limits, Loss, LossKind, LossSink, Options, Purpose, Result, Severity, Source,
+};
 
 /// Bytes of one split, at least.
 const SPLIT: u64 = 8 << 20;
@@ -197,13 +199,15 @@ impl Found {
         }
         let is_nemo = name.to_ascii_lowercase().ends_with(".nemo");
         let checkpoint = evidence.checkpoint().or((is_nemo && !self.takes_weights).then_some(name));
-        if let Some(checkpoint) = checkpoint {
-            return Err(Error::unsupported(
-                "the tar holds a checkpoint, and not the samples of a WebDataset",
-            )
-            .file(name)
-            .expected("a tar of samples: unpack this one and pass its folder, or pass -i weights=samples")
-            .found(format!("{checkpoint:?}")));
+        // What was written is read back, whatever its columns are called.
+        let table = evidence.table().filter(|_| !context.purpose().has(Purpose::COMPARE));
+        let other = checkpoint.map(|file| ("a checkpoint", file)).or(table.map(|file| ("tables", file)));
+        if let Some((what, file)) = other {
+            let why = format!("the tar holds {what}, and not the samples of a WebDataset");
+            return Err(Error::unsupported(why)
+                .file(name)
+                .expected("a tar of samples: unpack this one and pass its folder, or pass -i weights=samples")
+                .found(format!("{file:?}")));
         }
         // Nothing stands behind the last entry, not even a block of zeros.
         if input.offset() == end {

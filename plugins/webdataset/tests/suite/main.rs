@@ -226,6 +226,19 @@ fn a_checkpoint_is_not_a_data_set() {
 }
 
 #[test]
+fn tables_are_not_a_data_set() {
+    let members = [("README.md", "x"), ("data/train.jsonl", "{}"), ("data/test.csv.gz", "a")];
+    let error = keys(&members).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(
+        error.to_string().contains("holds tables") && error.to_string().contains("train.jsonl"),
+        "{error}"
+    );
+    let source = || MemorySource::file("a.tar", gnu_tar(&members));
+    assert_eq!(read(source(), &[("weights", "samples")]).unwrap().0[0].num_rows(), 3);
+}
+
+#[test]
 fn categories_are_what_they_stand_for() {
     let of = |values: [&str; 2]| -> ArrayRef {
         Arc::new(values.into_iter().collect::<DictionaryArray<Int8Type>>())
