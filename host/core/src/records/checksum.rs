@@ -174,8 +174,8 @@ mod tests {
     use super::*;
     use crate::records::flow::from_fn;
     use arrow_array::{
-        Array, Date32Array, Float32Array, Float64Array, ListArray, NullArray, StringArray, StructArray,
-        TimestampSecondArray, new_null_array,
+        Array, Date32Array, Float32Array, Float64Array, Int64Array, LargeStringArray, ListArray, NullArray,
+        StringArray, StructArray, TimestampSecondArray, UnionArray, new_null_array,
     };
     use arrow_buffer::OffsetBuffer;
 
@@ -224,6 +224,27 @@ mod tests {
             |date: &str| structs(vec![texts(&["1970-01-01T00:00:00Z"]), texts(&[date]), wide.clone()]);
         assert_eq!(is_same(sent.clone(), found("+5881580-07-11")), Some(true));
         assert_eq!(is_same(sent, found("+5881580-07-12")), Some(false));
+    }
+
+    #[test]
+    fn unions_are_compared_by_type_and_value() {
+        let union = |types: [i8; 2], text: &str| -> ArrayRef {
+            let fields = [(0, DataType::Int64), (1, DataType::Utf8), (2, DataType::LargeUtf8)];
+            let fields = fields.map(|(id, of)| (id, Arc::new(Field::new(id.to_string(), of, true))));
+            let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7, 8]));
+            let large: ArrayRef = Arc::new(LargeStringArray::from(vec!["x", text]));
+            let children = vec![numbers, texts(&["x", text]), large];
+            Arc::new(
+                UnionArray::try_new(fields.into_iter().collect(), types.to_vec().into(), None, children)
+                    .unwrap(),
+            )
+        };
+        let sent = union([0, 1], "a");
+        assert_eq!(is_same(sent.clone(), union([0, 1], "a")), Some(true));
+        for other in [union([0, 1], "b"), union([0, 2], "a"), union([0, 0], "a")] {
+            assert_eq!(is_same(sent.clone(), other), Some(false));
+        }
+        assert_eq!(is_same(sent.slice(1, 1), union([1, 1], "a").slice(1, 1)), Some(true));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //!        | text or bytes, after their length as u64
 //!        | of a list: the row of its values
 //!        | of a struct: for each field, the row of that one value
+//!        | of a union: the number of its type, and the row of that one value
 //! ```
 //!
 //! A format may read a column back as another type: TFRecord has 64-bit integers for 32-bit ones, and a value
@@ -26,6 +27,7 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, LargeBinaryArray, ListArr
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef};
 use half::f16;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_sdk::{arrow_array, arrow_schema};
@@ -107,6 +109,8 @@ enum ValueBytes {
     /// Where each list begins, and what lies in all of them.
     Lists(Vec<usize>, Box<Encoded>),
     Structs(Vec<Encoded>),
+    /// The type of each value and its place among those of the type; and the values of each type.
+    Unions(Vec<(i8, usize)>, BTreeMap<i8, Encoded>),
     /// Nulls alone.
     Nothing,
 }
@@ -122,6 +126,13 @@ impl Encoded {
             DataType::Struct(_) => {
                 let fields = values.as_struct().columns().iter().map(Self::of);
                 ValueBytes::Structs(fields.collect::<Result<_, _>>()?)
+            }
+            DataType::Union(types, _) => {
+                let union = values.as_union();
+                let of_type = |(id, _): (i8, _)| Ok((id, Self::of(&compared_column(union.child(id))?)?));
+                let of_types = types.iter().map(of_type).collect::<Result<_, ArrowError>>()?;
+                let place = |row| (union.type_id(row), union.value_offset(row));
+                ValueBytes::Unions((0..values.len()).map(place).collect(), of_types)
             }
             other => match (lists_or_maps(values), other.primitive_width()) {
                 (Some((begins, items)), _) => ValueBytes::Lists(begins, Box::new(Self::of(&items)?)),
@@ -169,6 +180,14 @@ impl Encoded {
             }
             ValueBytes::Structs(fields) => {
                 present.for_each(|place| fields.iter().for_each(|field| field.append(place..place + 1, to)));
+            }
+            ValueBytes::Unions(places, of_types) => {
+                for (id, place) in present.map(|row| places[row]) {
+                    to.push(id.cast_unsigned());
+                    if let Some(values) = of_types.get(&id) {
+                        values.append(place..place + 1, to);
+                    }
+                }
             }
             ValueBytes::Nothing => {}
         }
