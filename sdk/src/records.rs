@@ -57,7 +57,7 @@ pub use scan::{Scan, narrowed, sliced};
 pub use sharding::{ShardFiles, Sharding};
 pub use stream_set::{StreamSet, c_schema, c_stream};
 pub use tensorferry_abi::{ArrowArrayStream, ArrowSchema};
-pub use types::{type_named, type_text, type_word};
+pub use types::{has_type, type_named, type_text, type_word};
 
 use crate::{ByteSink, Context, LossSink, Result, Source, Target};
 use arrow_array::{RecordBatch, RecordBatchReader};

@@ -134,6 +134,25 @@ pub fn type_text(data_type: &DataType) -> String {
     }
 }
 
+/// Whether a type is such a one, or is made of one at any depth.
+pub fn has_type(data_type: &DataType, is_such: &dyn Fn(&DataType) -> bool) -> bool {
+    let of = |field: &FieldRef| has_type(field.data_type(), is_such);
+    is_such(data_type)
+        || match data_type {
+            DataType::List(field)
+            | DataType::LargeList(field)
+            | DataType::FixedSizeList(field, _)
+            | DataType::ListView(field)
+            | DataType::LargeListView(field)
+            | DataType::RunEndEncoded(_, field)
+            | DataType::Map(field, _) => of(field),
+            DataType::Struct(fields) => fields.iter().any(of),
+            DataType::Union(fields, _) => fields.iter().any(|(_, field)| of(field)),
+            DataType::Dictionary(_, values) => has_type(values, is_such),
+            _ => false,
+        }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,6 +197,8 @@ mod tests {
             DataType::FixedSizeList(Arc::new(Field::new("item", DataType::Struct(parts.into()), true)), 3);
         assert_eq!(type_text(&nested), "list<struct<a: list<int64>, b: utf8>>[3]");
         let dictionary = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
-        assert_eq!(type_text(&list(dictionary)), "list<dictionary<utf8>>");
+        assert_eq!(type_text(&list(dictionary.clone())), "list<dictionary<utf8>>");
+        let is_text = |found: &DataType| *found == DataType::Utf8;
+        assert!(has_type(&list(dictionary), &is_text) && !has_type(&nested, &is_text));
     }
 }

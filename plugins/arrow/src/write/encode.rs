@@ -15,6 +15,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{DataType, Schema, SchemaRef};
+use tensorferry_sdk::records::has_type;
 use tensorferry_sdk::{ByteSink, Error, Result};
 
 /// Encodes rows of a schema.
@@ -250,12 +251,6 @@ impl Note {
 }
 
 fn has_dictionaries(schema: &Schema) -> bool {
-    fn has(data_type: &DataType) -> bool {
-        match data_type {
-            DataType::Dictionary(..) => true,
-            DataType::RunEndEncoded(_, values) => has(values.data_type()),
-            _ => false,
-        }
-    }
-    schema.flattened_fields().iter().any(|field| has(field.data_type()))
+    let is_dictionary = |found: &DataType| matches!(found, DataType::Dictionary(..));
+    schema.fields().iter().any(|field| has_type(field.data_type(), &is_dictionary))
 }

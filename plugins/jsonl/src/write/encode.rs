@@ -4,10 +4,10 @@ use super::values::{ValueLosses, changed};
 use arrow_json::writer::{LineDelimited, WriterBuilder, make_encoder};
 use std::collections::HashSet;
 use std::sync::Arc;
-use tensorferry_row_text::json::{JsonEncoders, NonNumbers};
+use tensorferry_row_text::json::{JsonEncoders, NonNumbers, has_fractions};
 use tensorferry_sdk::arrow_array::{RecordBatch, new_empty_array};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Schema};
-use tensorferry_sdk::records::type_text;
+use tensorferry_sdk::records::{has_type, type_text};
 use tensorferry_sdk::{Error, Loss, LossKind, Result};
 
 /// How rows become lines.
@@ -48,7 +48,7 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
             (is_map, "maps", "as objects", "and are read as structs with the keys of all rows"),
             (is_union, "unions", "as their values", "which may be read as another type"),
         ] {
-            if has(field.data_type(), is_such) {
+            if has_type(field.data_type(), &is_such) {
                 losses
                     .push(changed(field.name(), format!("JSON has no {what}: they are written {how}, {so}")));
             }
@@ -77,37 +77,12 @@ fn is_time(data_type: &DataType) -> bool {
     data_type.is_temporal()
 }
 
-/// Whether a type's numbers are decimals with digits behind the point. Whole ones of any length are read as what they are.
-fn has_fractions(data_type: &DataType) -> bool {
-    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
-    matches!(data_type, Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) if *scale > 0)
-}
-
 fn is_map(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Map(..))
 }
 
 fn is_union(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Union(..))
-}
-
-/// Whether values of such a type are anywhere in a type.
-fn has(data_type: &DataType, is_such: fn(&DataType) -> bool) -> bool {
-    let has = |data_type: &DataType| has(data_type, is_such);
-    match data_type {
-        found if is_such(found) => true,
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::Map(field, _) => has(field.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| has(field.data_type())),
-        DataType::Union(fields, _) => fields.iter().any(|(_, field)| has(field.data_type())),
-        DataType::Dictionary(_, values) => has(values),
-        DataType::RunEndEncoded(_, values) => has(values.data_type()),
-        _ => false,
-    }
 }
 
 impl Lines {

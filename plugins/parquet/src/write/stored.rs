@@ -11,7 +11,7 @@ use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, IntervalUnit, Schema, SchemaRef, TimeUnit};
-use tensorferry_sdk::records::type_text;
+use tensorferry_sdk::records::{has_type, type_text};
 use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 
 /// A schema as it is written, and where its columns come from.
@@ -45,11 +45,11 @@ pub(super) fn stored(schema: &Schema) -> Result<(StoredSchema, Vec<Loss>)> {
                     let why = "Parquet lists categories as they come: these are read without their order";
                     losses.push(Loss::new(LossKind::Metadata, field.name(), why).severity(Severity::Changed));
                 }
-                if has_date64(field.data_type()) {
+                if has_type(field.data_type(), &|found| *found == DataType::Date64) {
                     let why = "Parquet counts dates in days: date64 is read as date32";
                     losses.push(Loss::new(LossKind::Metadata, field.name(), why).severity(Severity::Changed));
                 }
-                if has_no_bytes(field.data_type()) {
+                if has_type(field.data_type(), &|found| *found == DataType::FixedSizeBinary(0)) {
                     let why = "Parquet has no values of a fixed length of 0: fixed_size_binary[0] is written as binary";
                     losses.push(Loss::new(LossKind::Metadata, field.name(), why).severity(Severity::Changed));
                 }
@@ -102,24 +102,6 @@ fn storable(field: &Field, lost: &mut Vec<Loss>) -> Result<FieldRef, String> {
         Err(error) => {
             Err(format!("column of {}: {}", type_text(field.data_type()), one_line(&error.to_string())))
         }
-    }
-}
-
-/// Whether dates in milliseconds are anywhere in a type.
-fn has_date64(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Date64 => true,
-        DataType::Dictionary(_, values) => has_date64(values),
-        other => parts(other).iter().any(|part| has_date64(part.data_type())),
-    }
-}
-
-/// Whether values of a fixed length of 0 are anywhere in a type.
-fn has_no_bytes(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::FixedSizeBinary(0) => true,
-        DataType::Dictionary(_, values) => has_no_bytes(values),
-        other => parts(other).iter().any(|part| has_no_bytes(part.data_type())),
     }
 }
 
