@@ -195,6 +195,9 @@ impl Capabilities {
     /// Programs compute with the tensors of its files as numbers. The host refuses to write codes of quantized weights
     /// there, which need the scales that another library has for them.
     pub const NUMBERS: Self = Self(4096);
+    /// The file that its reader opens first names the others, by any path. Links in their place that lead out of the folder are
+    /// never followed: such a file may be anything, and its bytes would be numbers of a tensor.
+    pub const EXTERNAL: Self = Self(8192);
 
     /// All of both, as `|` gives it; this one can be called in constants.
     #[must_use]

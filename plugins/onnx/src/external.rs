@@ -1,6 +1,6 @@
 //! A location says where elements lie outside of the model: a file below the model's folder, an offset, a
-//! length. Names that leave the folder are refused; links are followed, as for every other format, since the
-//! Hub's cache is made of them.
+//! length. Names that leave the folder are refused; so does the host refuse links that do, except in the Hub's cache,
+//! which is made of them.
 
 use tensorferry_sdk::{Error, FileId, Result, Source, check_name, check_range};
 
@@ -50,10 +50,7 @@ impl Location {
             Some((folder, _)) => format!("{folder}/{name}"),
             None => name.to_owned(),
         };
-        if !source.contains(&path)? {
-            return Err(Error::malformed("the file that a tensor's elements lie in is not there").file(path));
-        }
-        let file = source.open(&path)?;
+        let file = source.open(&path).map_err(|error| error.context("elements in another file"))?;
         let there = self.length.unwrap_or(source.len(file).saturating_sub(self.offset));
         check_range(&path, source.len(file), self.offset, there)?;
         if there != len {

@@ -49,7 +49,7 @@ impl Format for Onnx {
         Description::new("onnx", "ONNX model")
             .suffixes([SUFFIX])
             .members(["*.onnx"])
-            .capabilities(Capabilities::READ | Capabilities::WRITE)
+            .capabilities(Capabilities::READ | Capabilities::WRITE | Capabilities::EXTERNAL)
             .options(options::declared())
             .output_revision(1)
     }

@@ -277,7 +277,7 @@ impl InputFolder {
                     _ => Error::from(e).file(name),
                 })?;
                 if !links.admit_file(&path, &file) {
-                    return Err(leads_out(name));
+                    return Err(links.error(name));
                 }
                 let stamp = Stamp::of(&file.metadata().map_err(|e| Error::from(e).file(name))?);
                 Ok(Opened::Local { file, path, stamp })

@@ -8,7 +8,7 @@ use crate::read::context::{ReadContext, SourceContext};
 use crate::read::source::FileSource;
 use std::sync::Arc;
 use tensorferry_sdk::{
-    ByteSink, Catalog, CatalogBuilder, Context, Description, Error, Format, NothingEncoded, Result, Side,
+    ByteSink, Capabilities, Catalog, CatalogBuilder, Context, Description, Error, Format, NothingEncoded, Result, Side,
     TensorDecoder,
 };
 
@@ -49,7 +49,8 @@ pub fn read(
     let (given, codes_are_numbers) = options::of_host(description, given)?;
     let options = options::check(description, Side::Reader, &given)?;
     let reader = format.format.reader(&options)?;
-    let source = Arc::new(source.afresh());
+    let is_external = description.capabilities.has(Capabilities::EXTERNAL);
+    let source = Arc::new(if is_external { source.named_by_first() } else { source.afresh() });
     let context = SourceContext::new(context, &source);
     format.tell(&context);
     let mut builder = CatalogBuilder::new(&description.id, &*source, context.limits());

@@ -50,6 +50,8 @@ enum Unreadable {
 /// Files of a folder.
 pub struct FileSource {
     folder: InputFolder,
+    /// The same folder for all files but the first that is opened, where that one names them.
+    named_by_first: Option<InputFolder>,
     entry: Entry,
     /// All that there is to be listed, where that is not what the folder holds.
     only: Option<Vec<String>>,
@@ -216,6 +218,7 @@ impl FileSource {
     pub(super) fn of(folder: InputFolder, entry: Entry, limits: &Limits) -> Self {
         Self {
             folder,
+            named_by_first: None,
             entry,
             only: None,
             pattern: None,
@@ -261,6 +264,19 @@ impl FileSource {
         let (entry, only) = (self.entry.clone(), self.only.clone());
         let of = Self::of(self.folder.clone().of_companions(), entry, &Limits::default());
         Self { only, most_listed: self.most_listed, ..of }
+    }
+
+    /// The same files with nothing opened yet, of which the first that is opened names the others: none of those is taken from
+    /// where a link leads.
+    #[must_use]
+    pub(crate) fn named_by_first(&self) -> Self {
+        Self { named_by_first: Some(self.folder.clone().of_companions()), ..self.afresh() }
+    }
+
+    /// The folder that the next file is opened in.
+    fn next_folder(&self) -> &InputFolder {
+        let named = self.named_by_first.as_ref().filter(|_| self.files.count() > 0);
+        named.unwrap_or(&self.folder)
     }
 
     /// The same files to be checked alone: links are followed.
@@ -500,7 +516,10 @@ impl FileSource {
         );
         match self.check_unchanged() {
             Err(changed) if may_follow && changed.kind() == ErrorKind::Transient => changed,
-            _ if may_follow => self.check_links().err().unwrap_or(error),
+            // It has the advice for its file.
+            _ if may_follow && !error.message().ends_with(LEADS_OUT) => {
+                self.check_links().err().unwrap_or(error)
+            }
             _ => error,
         }
     }
@@ -629,7 +648,7 @@ impl Source for FileSource {
         if let Some(id) = known(&self.state()) {
             return Ok(id);
         }
-        let opened = self.folder.open(name).inspect_err(|error| {
+        let opened = self.next_folder().open(name).inspect_err(|error| {
             if error.message().ends_with(LEADS_OUT) {
                 self.unfollowed_names().insert(name.to_owned());
             }
@@ -656,7 +675,7 @@ impl Source for FileSource {
         if check_name(name).is_err() {
             return Ok(false);
         }
-        let kind = match self.folder.kind(name) {
+        let kind = match self.next_folder().kind(name) {
             Err(error) if self.unreadable == Unreadable::LeftOut && error.kind() == ErrorKind::Io => None,
             kind => kind?,
         };

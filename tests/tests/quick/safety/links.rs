@@ -5,7 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use tensorferry_tests::Ferry;
 use tensorferry_tests::ferry::Outcome;
-use tensorferry_tests::files::files_below;
+use tensorferry_tests::files::{copy_below, files_below};
+use tensorferry_tests::fixtures;
 
 /// Sixteen bytes, which are four numbers too.
 const CANARY: &str = "TOPSECRETCANARY!";
@@ -184,6 +185,52 @@ fn no_part_of_a_checkpoint_is_taken_from_elsewhere() {
     assert!(tried >= 8, "{tried}");
 }
 
+/// Each file, in turn, of sets that frameworks wrote. What a model names by any path stays in its folder.
+#[test]
+fn no_part_of_a_set_is_taken_from_elsewhere() {
+    let rows = [
+        ("megatron", "gpt_tp2_pp2", "o.pt", ""),
+        ("deepspeed", "zero1_fp32", "o.pt", ""),
+        ("deepspeed", "zero3_fp32", "o.pt", ""),
+        ("mds", "zstd", "o.jsonl", ""),
+        ("webdataset", "sharded", "o.jsonl", ""),
+        ("onnx", "external_many_files", "o.pt", "model.onnx"),
+    ];
+    for (section, case, output, names_the_others) in rows {
+        let ferry = Ferry::new();
+        let [home, out, moved] = ferry.paths(["m", output, "moved"]);
+        copy_below(&fixtures::folder().join(section).join(case), &home);
+        std::fs::remove_file(home.join("expected.json")).unwrap();
+        let input = if home.join("ckpt").exists() { home.join("ckpt") } else { home.clone() };
+        ferry.convert(&input, &out, &[]);
+        let expected = std::fs::read(&out).unwrap();
+        std::fs::remove_file(&out).unwrap();
+        let names = files_below(&home);
+        assert!(names.len() > 2, "{section}: {names:?}");
+        for name in names {
+            let at = home.join(&name);
+            std::fs::rename(&at, &moved).unwrap();
+            symlink(&moved, &at).unwrap();
+            let is_external = !names_the_others.is_empty() && name != Path::new(names_the_others);
+            let file = name.file_name().unwrap().to_str().unwrap();
+            let advice = if is_external { "not even with --follow-links" } else { "or --follow-links" };
+            let refused = ferry.try_convert(&input, &out, &[]).expect(3);
+            refused.says(&["leads out of the folder", file, advice]);
+            let followed = ferry.try_convert(&input, &out, &["--follow-links"]);
+            if is_external {
+                followed.expect(3).says(&[file, advice]);
+                assert!(!out.exists(), "{section}, {name:?}");
+            } else {
+                followed.expect(0);
+                assert!(std::fs::read(&out).unwrap() == expected, "{section}, {name:?}");
+                std::fs::remove_file(&out).unwrap();
+            }
+            std::fs::remove_file(&at).unwrap();
+            std::fs::rename(&moved, &at).unwrap();
+        }
+    }
+}
+
 /// Links within a folder, into the Hub's cache, and of what the user named.
 #[test]
 fn links_that_stay_or_are_named_are_followed() {
@@ -203,6 +250,17 @@ fn links_that_stay_or_are_named_are_followed() {
     for input in ["cached", "annex", "folder", "named/model.safetensors"] {
         ferry.convert(&home(input), &home("o.pt"), &["--force", "--strict"]);
         assert!(holds(&std::fs::read(home("o.pt")).unwrap()), "{input}");
+    }
+    // A model and its data in the Hub's cache.
+    let cached = home("hub/models--a--b/snapshots/1");
+    std::fs::create_dir_all(&cached).unwrap();
+    for name in ["model.onnx", "model.onnx.data"] {
+        let blob = home("hub/models--a--b/blobs").join(name.len().to_string());
+        std::fs::copy(fixtures::case("onnx", "external_one_file").folder.join(name), &blob).unwrap();
+        symlink(blob, cached.join(name)).unwrap();
+    }
+    for input in [cached.clone(), cached.join("model.onnx")] {
+        ferry.convert(&input, &home("o.npz"), &["--force", "--allow-loss", "graph"]);
     }
     // A manifest names its root, and not what is in it.
     let manifest = |more: &str| {

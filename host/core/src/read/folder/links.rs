@@ -2,7 +2,8 @@
 //!
 //! A folder of a stranger may have a link to a private file in the place of any of its own. A link that leads out of the
 //! folder is therefore not followed, except to what the Hub's cache keeps. `--follow-links` is for weights and records;
-//! files whose bytes go into an output as they are (text, tokenizers, configurations, assets) are never taken from elsewhere.
+//! files whose bytes go into an output as they are (text, tokenizers, configurations, assets) are never taken from elsewhere,
+//! nor is what a model names by any path (ONNX's external data).
 //! A path that the user named is followed, whatever it is.
 
 use crate::context::session::LinkRules;
@@ -18,6 +19,7 @@ pub(crate) const LEADS_OUT: &str = "is a link that leads out of the folder";
 /// What a user does about it.
 pub(crate) const ADVICE: &str =
     "a file in the folder, or --follow-links (in a manifest: follow_links = true)";
+const COPY: &str = "a copy of the file in the folder: it is never read from elsewhere, not even with --follow-links";
 
 /// Endings of the files beside weights that go into outputs as they are.
 const COMPANIONS: [&str; 14] = [
@@ -37,7 +39,7 @@ const ASSETS: [&str; 2] = ["assets", "assets.extra"];
 pub(super) enum Purpose {
     /// Weights, records, and what is beside them.
     Input,
-    /// Files whose bytes go into an output as they are.
+    /// Files whose bytes go into an output as they are, or that another file names by any path.
     Companions,
     /// Files that are only checked against a receipt: they may have been moved since.
     Check,
@@ -63,6 +65,12 @@ impl Links {
 
     pub(super) fn following(&self, follow: bool) -> Self {
         Self { rules: LinkRules { follow, ..self.rules.clone() }, ..self.clone() }
+    }
+
+    /// The error of a file that is not read.
+    pub(super) fn error(&self, name: &str) -> Error {
+        let error = leads_out(name);
+        if self.purpose == Purpose::Companions { error.expected(COPY) } else { error }
     }
 
     pub(super) fn with_purpose(&self, purpose: Purpose) -> Self {
