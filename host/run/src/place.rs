@@ -56,9 +56,10 @@ impl Place {
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         match self {
             Self::Local(folder) => {
+                let path = folder.join(name);
+                check_no_link(&path)?;
                 let mut bytes = Vec::new();
-                match regular_file::open(&folder.join(name)).and_then(|mut file| file.read_to_end(&mut bytes))
-                {
+                match regular_file::open(&path).and_then(|mut file| file.read_to_end(&mut bytes)) {
                     Ok(_) => Ok(Some(bytes)),
                     Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
                     Err(error) => Err(Error::from(error).file(self.shown(name))),
@@ -129,6 +130,20 @@ impl Place {
             }
         }
     }
+}
+
+/// Checks that a file or a folder of a plan is no link: it may have come with the plan, and lead anywhere.
+///
+/// # Errors
+/// Returns a usage error that names it.
+pub(crate) fn check_no_link(path: &Path) -> Result<()> {
+    if !path.is_symlink() {
+        return Ok(());
+    }
+    let error = Error::usage(
+        "an entry of the plan is a link: make the plan again, or put a file or a folder in its place",
+    );
+    Err(error.file(path.display().to_string()))
 }
 
 fn joined(folder: &str, name: &str) -> String {

@@ -16,7 +16,7 @@ mod pieces;
 pub(crate) use lease::{Claim, Leases};
 pub(crate) use pieces::{PieceWriter, PlannedJob};
 
-use crate::place::Place;
+use crate::place::{Place, check_no_link};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tensorferry::engine::context::session::Session;
@@ -116,8 +116,15 @@ impl Plan {
     }
 
     /// The folder of a piece's journals.
-    pub(crate) fn journal(&self, number: u64) -> Place {
-        self.place.below("journal").below(&pieces::name(number))
+    ///
+    /// # Errors
+    /// Returns a usage error if it is a link.
+    pub(crate) fn journal(&self, number: u64) -> Result<Place> {
+        let folder = self.place.below("journal").below(&pieces::name(number));
+        if let Place::Local(path) = &folder {
+            check_no_link(path)?;
+        }
+        Ok(folder)
     }
 
     /// Its leases.
@@ -135,17 +142,4 @@ impl Plan {
             }
         }
     }
-}
-
-/// Checks that a folder of a plan is no link: it may have come with the plan, and lead anywhere.
-///
-/// # Errors
-/// Returns a usage error that names the folder.
-fn check_no_link(folder: &Path) -> Result<()> {
-    if !folder.is_symlink() {
-        return Ok(());
-    }
-    let error =
-        Error::usage("a folder of the plan is a link: make the plan again, or put a folder in its place");
-    Err(error.file(folder.display().to_string()))
 }

@@ -4,6 +4,7 @@
 //! frozen, does no harm: what two workers do of the same piece is visible once. Leases save work and are no lock.
 
 use crate::journal::this_host;
+use crate::place::check_no_link;
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use serde_json::json;
 use std::collections::HashSet;
@@ -65,7 +66,7 @@ impl Leases {
     /// # Errors
     /// I/o; usage, if the folder has become a link.
     pub(crate) fn claim(&mut self) -> Result<Claim> {
-        super::check_no_link(&self.folder)?;
+        check_no_link(&self.folder)?;
         while self.passed < self.pieces {
             let piece = self.next;
             self.next = (self.next + 1) % self.pieces;
@@ -96,8 +97,10 @@ impl Leases {
     /// I/o.
     pub(crate) fn finish(&mut self, piece: u64) -> Result<()> {
         let path = self.done_path(piece);
-        fs::write(&path, format!("{}\n", self.worker)).map_err(at(&path))?;
-        self.done.insert(piece);
+        match create(&path).and_then(|mut file| writeln!(file, "{}", self.worker)) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(at(&path)(error)),
+            _ => self.done.insert(piece),
+        };
         Ok(())
     }
 
@@ -112,7 +115,7 @@ impl Leases {
     /// A lease, if nobody has it.
     fn take(&self, piece: u64) -> Result<Option<Lease>> {
         let path = self.path(piece);
-        let mut file = match OpenOptions::new().write(true).create_new(true).open(&path) {
+        let mut file = match create(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
             Err(error) => return Err(at(&path)(error)),
@@ -139,7 +142,9 @@ impl Leases {
     /// What time it is for who stamps the leases: machines differ.
     fn now(&self) -> Result<SystemTime> {
         let path = self.folder.join(format!(".now-{}", self.worker));
-        let now = File::create(&path).and_then(|file| file.metadata()?.modified()).map_err(at(&path))?;
+        // What a killed worker of this name has left.
+        let _ = fs::remove_file(&path);
+        let now = create(&path).and_then(|file| file.metadata()?.modified()).map_err(at(&path))?;
         let _ = fs::remove_file(path);
         Ok(now)
     }
@@ -181,6 +186,11 @@ impl Drop for Lease {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// A new file, which no link can be.
+fn create(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
 }
 
 fn at(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {

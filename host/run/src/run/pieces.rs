@@ -162,7 +162,7 @@ impl<'a> PieceRunner<'a> {
     pub(crate) fn run(&self, number: u64) -> Result<PieceOutcome> {
         let (started, at) = (Instant::now(), now());
         let planned = self.plan.piece(number)?;
-        let folder = self.plan.journal(number);
+        let folder = self.plan.journal(number)?;
         // A piece may be done several times by one worker.
         let own = format!("{}-{}", self.worker, self.begun.fetch_add(1, Ordering::Relaxed));
         let first = Record::begin(&at, &self.plan.header().manifest);

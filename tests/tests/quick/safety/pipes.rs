@@ -4,7 +4,8 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tensorferry_tests::Ferry;
+use tensorferry_tests::files::files_below;
+use tensorferry_tests::{Ferry, args};
 
 fn pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
@@ -101,4 +102,30 @@ fn a_report_goes_nowhere_by_a_link() {
     let named = ferry.at("zoo.report");
     ferry.on("run", &manifest, &["--report", named.to_str().unwrap()]).expect(0);
     assert!(ferry.at("victim/report.json").exists());
+}
+
+/// Entries of a plan that came with it, as links, would have files written elsewhere, or others' files shown.
+#[test]
+fn a_plan_goes_nowhere_by_a_link() {
+    let ferry = Ferry::new();
+    ferry.safetensors("m.safetensors", &[("w", "F32", &[2], &[0; 8])]);
+    let manifest = ferry.write("zoo.toml", "[[job]]\ninput = \"m.safetensors\"\noutput = \"m.pt\"\n");
+    let [plan, victim] = ferry.paths(["plan", "victim"]);
+    let make = || drop(ferry.run(args!["plan", &manifest, &plan]).expect(0));
+    for name in ["plan.json", "pieces", "pieces/00000.jsonl", "journal", "journal/00000", "leases"] {
+        make();
+        let entry = plan.join(name);
+        std::fs::rename(&entry, &victim).or_else(|_| std::fs::create_dir(&victim)).unwrap();
+        let files = || if victim.is_dir() { files_below(&victim) } else { Vec::new() };
+        let before = files();
+        symlink(&victim, &entry).unwrap();
+        ferry.on("run", &plan, &[]).expect(2).says(&["an entry of the plan is a link", name]);
+        assert!(!ferry.at("m.pt").exists() && files() == before, "{name}");
+        std::fs::remove_dir_all(&plan).unwrap();
+        std::fs::remove_dir_all(&victim).or_else(|_| std::fs::remove_file(&victim)).unwrap();
+    }
+    make();
+    symlink(&victim, plan.join("leases/00000.done")).unwrap();
+    ferry.on("run", &plan, &[]).expect(0);
+    assert!(!victim.exists() && ferry.at("m.pt").exists());
 }
