@@ -17,7 +17,7 @@ use crate::receipt::Receipt;
 use crate::tensors::tally;
 use crate::write::verify::{entry, verify};
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Capabilities, Error, Layout, OutputFile, OutputId, Result, Role};
+use tensorferry_sdk::{Capabilities, Error, Layout, LossKind, OutputFile, OutputId, Result, Role};
 
 /// All models, laid out, with the files that go along.
 pub(crate) struct TensorOutput<'a> {
@@ -74,7 +74,7 @@ impl<'a> TensorOutput<'a> {
     /// tensor.
     ///
     /// # Errors
-    /// Unsupported, with the first thing that is lost.
+    /// Unsupported, with the first tensor that is lost, or else the first of anything.
     fn check_carried(&self, report: &Report) -> Result<()> {
         let keeps_tree = self.context.target.format.description.capabilities.has(Capabilities::TREE);
         let has_tree = |model: &PlannedModel<'_>| model.selected.catalog.tree().root().is_some();
@@ -87,7 +87,8 @@ impl<'a> TensorOutput<'a> {
         let error = Error::unsupported("no tensor of the input would be in the output")
             .file(self.context.source.entry_path().display().to_string())
             .expected("at least one, or --allow-empty");
-        Err(match report.losses.first() {
+        let of_tensor = report.losses.iter().find(|loss| loss.kind == LossKind::Tensor);
+        Err(match of_tensor.or(report.losses.first()) {
             Some(loss) => error.found(loss),
             None => error,
         })

@@ -5,7 +5,6 @@ use crate::context::fault;
 use crate::convert::context::ConversionContext;
 use crate::convert::report::Report;
 use crate::convert::steps;
-use crate::publish::open_files::PooledFile;
 use crate::publish::output_bytes::{FileShape, OutputBytes};
 use crate::publish::staging::Staging;
 use crate::read::model::InputModel;
@@ -195,13 +194,7 @@ fn create_files(stage: &Staging, layout: &Layout, logical: &Logical<'_>) -> Resu
             late: late.map(|(_, range)| range.clone()).collect(),
             is_kept: unsettled.contains(&id) || read_again.contains(&id),
         };
-        let created = stage.create(&file.path, shape)?;
-        match (&pool, created, stage.local_path(&file.path)) {
-            (Some(pool), OutputBytes::Local(open), Some(path)) => {
-                PooledFile::new(pool, index as usize, path, open).map(OutputBytes::Pooled)
-            }
-            (_, created, _) => Ok(created),
-        }
+        stage.create_in(pool.as_ref(), index as usize, &file.path, shape)
     };
     (0..).zip(layout.files()).map(create).collect()
 }

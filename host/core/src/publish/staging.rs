@@ -3,7 +3,7 @@
 
 use crate::context::session::Session;
 use crate::publish::commit::{self, CommitOptions, Committed, Recovered, recover};
-use crate::publish::open_files::{MAX_OPEN, OpenFiles};
+use crate::publish::open_files::{MAX_OPEN, OpenFiles, PooledFile};
 use crate::publish::output_bytes::{FileShape, OutputBytes};
 use crate::publish::remote::folder::RemoteFolder;
 use crate::publish::remote::stage::RemoteStage;
@@ -97,6 +97,25 @@ impl Staging {
         match self {
             Self::Local(stage) => stage.create(name, shape.len).map(OutputBytes::Local),
             Self::Remote(stage, _) => stage.create(name, shape),
+        }
+    }
+
+    /// Begins a file of the output, which is in the pool under its number, if there is one.
+    ///
+    /// # Errors
+    /// As of [`create`](Self::create).
+    pub(crate) fn create_in(
+        &self,
+        pool: Option<&Arc<OpenFiles>>,
+        number: usize,
+        name: &str,
+        shape: FileShape,
+    ) -> Result<OutputBytes> {
+        match (pool, self.create(name, shape)?, self.local_path(name)) {
+            (Some(pool), OutputBytes::Local(open), Some(path)) => {
+                PooledFile::new(pool, number, path, open).map(OutputBytes::Pooled)
+            }
+            (_, created, _) => Ok(created),
         }
     }
 

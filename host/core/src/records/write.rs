@@ -7,6 +7,7 @@ mod pieces;
 use super::digest::RowHasher;
 use super::flow::Flow;
 use crate::context::session::Session;
+use crate::publish::open_files::OpenFiles;
 use crate::publish::output_bytes::{FileShape, OutputBytes};
 use crate::publish::staging::Staging;
 use arrow_array::RecordBatch;
@@ -75,6 +76,7 @@ pub(crate) fn write(
         hasher: Mutex::new(hasher),
         state: Mutex::default(),
         turn: Condvar::new(),
+        pool: stage.pool_for(paths.len()),
     };
     {
         let mut state = output.state();
@@ -225,6 +227,8 @@ struct PieceWriter<'a> {
     hasher: Mutex<Option<&'a mut RowHasher>>,
     state: Mutex<WriterState>,
     turn: Condvar,
+    /// For files that are named in advance, where there are many.
+    pool: Option<Arc<OpenFiles>>,
 }
 
 #[derive(Default)]
@@ -331,7 +335,7 @@ impl<'a> PieceWriter<'a> {
     fn begin(&self, state: &mut WriterState, path: String) -> Result<()> {
         let head = collected(self.session, |output| self.plan.begin(state.files.len(), output))?;
         let shape = FileShape { is_kept: path.starts_with(ROLLING), ..FileShape::default() };
-        let file = Arc::new(self.stage.create(&path, shape)?);
+        let file = Arc::new(self.stage.create_in(self.pool.as_ref(), state.files.len(), &path, shape)?);
         let begin = Begin { file, path: path.clone(), offset: 0 };
         begin.put(0, &head)?;
         let end = head.len() as u64;

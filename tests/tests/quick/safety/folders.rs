@@ -1,10 +1,14 @@
-//! Folders that came with a clone or an archive: what looks like ferry's own in them is not obeyed.
+//! Folders that came with a clone or an archive: what looks like ferry's own in them is not obeyed. Folders of many files.
 
 use serde_json::json;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use tensorferry_tests::Ferry;
+use tensorferry_tests::ferry::{after, run};
 use tensorferry_tests::files::{files_below, staging_area};
+use tensorferry_tests::{Ferry, args};
+
+/// More than a process may have open.
+const FILES: usize = 300;
 
 /// A stage with a record that would have a file written through a link, and one that would have files moved out
 /// of a folder elsewhere.
@@ -86,5 +90,33 @@ fn names_of_strangers_do_not_steer_the_terminal() {
         let said = outcome.said() + &outcome.stdout;
         assert!(!said.contains(['\u{202e}', '\u{2028}', '\u{9b}']), "{said:.200}");
         assert!(said.len() < 10_000, "{} bytes", said.len());
+    }
+}
+
+/// Inputs and outputs of more files than a process may have open.
+#[test]
+fn few_files_are_open_at_once() {
+    let ferry = Ferry::new();
+    let rows: String = (0..FILES).map(|row| format!("{{\"__key__\": \"k{row}\", \"n\": {row}}}\n")).collect();
+    ferry.write("rows.jsonl", rows);
+    let names: Vec<String> = (0..FILES).map(|at| format!("w.{at}")).collect();
+    let tensors: Vec<_> = names.iter().map(|name| (&**name, "F32", &[4_u64][..], &[0_u8; 16][..])).collect();
+    ferry.safetensors("m.safetensors", &tensors);
+    let shards = &*format!("shards={FILES}");
+    let rows: [(&str, &str, &[&str]); 8] = [
+        ("rows.jsonl", "csv/", &["--to", "csv", "-o", shards]),
+        ("csv/", "tar/", &["--to", "webdataset", "-o", shards, "--verify", "--receipt"]),
+        ("tar/", "rows.parquet", &[]),
+        ("rows.parquet", "mds/", &["--to", "mds", "-o", "shard_rows=1"]),
+        ("m.safetensors", "orbax/", &["--to", "orbax"]),
+        ("orbax/", "sharded/", &["--to", "torch", "-o", "max_shard_size=16", "--verify", "--receipt"]),
+        ("sharded/", "bundle/", &["--to", "tf-bundle", "-o", "max_shard_size=16"]),
+        ("bundle/", "m.npz", &[]),
+    ];
+    for (input, output, options) in rows {
+        let [input, output] = ferry.paths([input, output]);
+        let mut command = ferry.command(args!["convert", &input, &output]);
+        run(&mut after("ulimit -n 256", command.args(options))).expect(0);
+        assert!(output.is_file() || files_below(&output).len() >= FILES, "{}", output.display());
     }
 }
