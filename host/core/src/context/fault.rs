@@ -14,12 +14,13 @@ use tensorferry_sdk::Result;
 pub const ARE_KNOWN: bool = cfg!(any(test, feature = "faults"));
 
 /// Every stage there is, in the order in which a run may come to them, so that a test can walk them all.
-pub const STAGES: [&str; 16] = [
+pub const STAGES: [&str; 17] = [
     "stage-created",
     "stage-locked",
     "copied",
     "sealed",
     "verified",
+    "rename-tried",
     "record-staged",
     "record-written",
     "old-index-removed",

@@ -47,12 +47,13 @@ impl Recovered {
 pub fn recover(destination: &Destination) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     for folder in places(destination)? {
-        recover_in(&folder, Disk::default(), &mut recovered)?;
+        recover_in(&folder, &destination.folder, Disk::default(), &mut recovered)?;
     }
     Ok(recovered)
 }
 
-fn recover_in(folder: &Path, disk: Disk, recovered: &mut Recovered) -> Result<()> {
+/// `output` is the folder of the output that is about to be written.
+fn recover_in(folder: &Path, output: &Path, disk: Disk, recovered: &mut Recovered) -> Result<()> {
     let stages = match area::stages(folder) {
         // One may be allowed to write where one may not look.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
@@ -62,7 +63,7 @@ fn recover_in(folder: &Path, disk: Disk, recovered: &mut Recovered) -> Result<()
     };
     for stage in stages.iter().filter(|stage| is_ours(stage)) {
         let done = match proof::is_there(stage) {
-            true => recover_stage(stage, folder, disk, recovered),
+            true => recover_stage(stage, folder, output, disk, recovered),
             false => leave(stage, recovered),
         };
         if let Err(error) = done {
@@ -106,7 +107,7 @@ pub fn recover_by_hand(stage: &Path) -> Result<Recovered> {
         return refused("not a staging folder of ferry, or not yours");
     };
     let mut recovered = Recovered::default();
-    recover_stage(&root, folder, Disk::default(), &mut recovered)?;
+    recover_stage(&root, folder, folder, Disk::default(), &mut recovered)?;
     if recovered == Recovered::default() {
         return refused("a run is using it");
     }
@@ -117,11 +118,20 @@ fn is_ours(root: &Path) -> bool {
     stat(root).ok().flatten().as_ref().is_some_and(area::is_ours)
 }
 
-fn recover_stage(root: &Path, parent: &Path, disk: Disk, recovered: &mut Recovered) -> Result<()> {
+fn recover_stage(
+    root: &Path,
+    parent: &Path,
+    output: &Path,
+    disk: Disk,
+    recovered: &mut Recovered,
+) -> Result<()> {
     let lock = lock(root, WithoutLocks::Leave).map_err(failed("lock an abandoned staging folder", root))?;
     let Some(_lock) = lock else { return Ok(()) };
     let end = match Record::read(root)? {
-        None => StageEnd::Nothing,
+        None => {
+            set::remove_probes(root, output);
+            StageEnd::Nothing
+        }
         Some(Record { action: Action::Set(set), sync, .. }) => finish_set(&set, root, parent, disk, sync)?,
         Some(Record { action: Action::Exchange(exchange), sync, .. }) => {
             finish_exchange(&exchange, root, parent, disk, sync)?

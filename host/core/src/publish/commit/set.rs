@@ -8,16 +8,13 @@ use super::record::{Set, SetFile, StaleFile};
 use crate::context::fault;
 use crate::publish::beneath::Place;
 use crate::publish::disk::{Disk, exists, failed, in_the_way, stat, sync};
-use crate::publish::stage::{NEW, StagedFile};
+use crate::publish::stage::{NEW, StagedFile, area};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
-
-/// How the name of a file begins that is renamed for a try. One that a killed run leaves is empty, and hidden.
-const PROBE: &str = ".ferry-stage-try-";
 
 /// Where a set comes from and goes to, and how.
 #[derive(Debug, Clone)]
@@ -83,11 +80,11 @@ pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
     let folders = folders_of(names).filter(|name| !set.missing_folders.contains(name));
     let own = at.folder.map(|_| String::new());
     for name in own.into_iter().chain(folders) {
-        let probe = tempfile::Builder::new().prefix(PROBE).tempfile_in(at.root);
-        let probe = probe.map_err(failed("create a file in the staging folder", at.root))?;
-        let file = probe.path().file_name().unwrap_or_default();
-        let from = Place::find(at.root, Path::new(file))?;
-        let to = at.place(Path::new(&name).join(file))?;
+        let file = area::probe();
+        let created = File::create(at.root.join(&file));
+        created.map_err(failed("create a file in the staging folder", at.root))?;
+        let from = Place::find(at.root, Path::new(&file))?;
+        let to = at.place(Path::new(&name).join(&file))?;
         let failed = || failed("rename files into the output's folder", &to.path);
         let renamed = from.at().and_then(|from| Disk::rename(from, to.at()?));
         renamed.map_err(|error| match error.kind() {
@@ -97,9 +94,28 @@ pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
             )),
             _ => failed()(error),
         })?;
+        let reached = fault::reach("rename-tried");
         to.remove().map_err(failed())?;
+        reached?;
     }
     Ok(())
+}
+
+/// Removes what a killed run has left of a try in its output's folder and those below that its stage has files for.
+pub(super) fn remove_probes(root: &Path, folder: &Path) {
+    let mut names = vec![PathBuf::new()];
+    while let Some(name) = names.pop() {
+        if let Ok(place) = Place::find(folder, &name.join(area::probe()))
+            && place.stat().is_ok_and(|there| there.is_some_and(|file| file.is_file() && file.len() == 0))
+        {
+            let _ = place.remove();
+        }
+        for entry in fs::read_dir(root.join(NEW).join(&name)).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                names.push(name.join(entry.file_name()));
+            }
+        }
+    }
 }
 
 /// Does the steps that are not done yet.

@@ -19,6 +19,12 @@ pub(crate) fn in_folder(folder: &Path) -> PathBuf {
     folder.join(format!("{PREFIX}{}", rustix::process::geteuid().as_raw()))
 }
 
+/// The name of an empty file of the user's that a commit renames into the output's folders for a try. One that a killed run left is
+/// replaced by the next try, or removed with its stage.
+pub(crate) fn probe() -> String {
+    format!("{PREFIX}try-{}", rustix::process::geteuid().as_raw())
+}
+
 /// Whether the name of a folder is that of a staging area.
 pub(crate) fn is_area(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
