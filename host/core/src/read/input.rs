@@ -8,8 +8,8 @@ use crate::read::context::{ReadContext, SourceContext};
 use crate::read::source::FileSource;
 use std::sync::Arc;
 use tensorferry_sdk::{
-    ByteSink, Capabilities, Catalog, CatalogBuilder, Context, Description, Error, Format, NothingEncoded, Result, Side,
-    TensorDecoder,
+    ByteSink, Capabilities, Catalog, CatalogBuilder, Context, Description, Error, Format, NothingEncoded,
+    Result, Side, TensorDecoder,
 };
 
 /// The format of tensors that no file holds.

@@ -19,7 +19,8 @@ pub(crate) const LEADS_OUT: &str = "is a link that leads out of the folder";
 /// What a user does about it.
 pub(crate) const ADVICE: &str =
     "a file in the folder, or --follow-links (in a manifest: follow_links = true)";
-const COPY: &str = "a copy of the file in the folder: it is never read from elsewhere, not even with --follow-links";
+const COPY: &str =
+    "a copy of the file in the folder: it is never read from elsewhere, not even with --follow-links";
 
 /// Endings of the files beside weights that go into outputs as they are.
 const COMPANIONS: [&str; 14] = [
