@@ -57,6 +57,7 @@ extern "C" {
 #define FERRY_KEEPS_VALUES 1024
 #define FERRY_KEEPS_DTYPES 2048
 #define FERRY_NEEDS_NUMBERS 4096
+#define FERRY_EXTERNAL 8192
 
 /* FerryNode.kind: what its bytes are, or its children. */
 #define FERRY_NONE 1       /* nothing */
