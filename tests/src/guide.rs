@@ -191,20 +191,6 @@ impl Chapter {
         }
     }
 
-    /// Compares its blocks of `text` with these, in order: what no command prints, but a test computes. With
-    /// `FERRY_TEST_WRITE_GUIDE` they are written here.
-    pub fn check_texts(&self, texts: &[String]) {
-        let mut now = self.clone();
-        let bodies = now.pieces.iter_mut().filter_map(|piece| match piece {
-            Piece::Fence { info, body } if info == "text" => Some(body),
-            _ => None,
-        });
-        let mut bodies: Vec<_> = bodies.collect();
-        assert_eq!(bodies.len(), texts.len(), "{} has another number of blocks", self.name);
-        bodies.iter_mut().zip(texts).for_each(|(body, text)| (**body).clone_from(text));
-        keep(&folder().join(&self.name), &now.text());
-    }
-
     /// What the shell gets: a command of a session at a time, else a block at a time.
     fn script(&self) -> Vec<String> {
         let mut script = Vec::new();

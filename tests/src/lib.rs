@@ -27,7 +27,6 @@ pub mod random;
 pub mod records;
 pub mod rows;
 pub mod rust;
-pub mod scale;
 pub mod seen;
 pub mod session;
 pub mod sets;

@@ -66,7 +66,6 @@ mod run {
     mod zoo;
 }
 mod safety;
-mod scale;
 mod store_outputs;
 #[path = "../../../host/remote/tests/support/mod.rs"]
 mod stores;
