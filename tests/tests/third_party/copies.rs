@@ -82,10 +82,10 @@ impl Copy {
         self
     }
 
-    /// The library of the npy plugin, built with this copy, under a name of its own.
+    /// The library of the trial plugin, built with this copy, under a name of its own.
     pub(crate) fn plugin(&self) -> PathBuf {
         self.write();
-        outside::build(&self.folder().join("npy"), &[])
+        outside::build(&self.folder().join("trial"), &[])
     }
 
     /// The program, built from this copy under a name of its own: in the workspace's target folder,
@@ -108,14 +108,14 @@ impl Copy {
             std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace has a manifest");
         let (_, shared) =
             manifest.split_once("[workspace.package]").expect("the first table is that of the members");
-        let members = format!("members = {:?}\nexclude = [\"npy\"]", self.members);
+        let members = format!("members = {:?}\nexclude = [\"trial\"]", self.members);
         let manifest = format!("[workspace]\nresolver = \"3\"\n{members}\n\n[workspace.package]{shared}");
         self.put("Cargo.toml", &manifest);
         self.put_file(root(), "Cargo.lock", "Cargo.lock");
         for folder in self.members.iter().filter(|member| **member != "sdk/abi") {
             self.put_folder(&root().join(folder), folder);
         }
-        self.put_folder(&outside::folder().join("npy"), "npy");
+        self.put_folder(&outside::folder().join("trial"), "trial");
     }
 
     fn put_folder(&self, from: &Path, to: &str) {
@@ -141,8 +141,8 @@ impl Copy {
     fn put(&self, name: &str, text: &str) {
         let mut text = text.to_owned();
         let fixed = [
-            ("npy/Cargo.toml", "name = \"ferry_npy\"", format!("name = \"ferry_npy_{}\"", self.name)),
-            ("npy/Cargo.toml", "path = \"../../../sdk\"", "path = \"../sdk\"".to_owned()),
+            ("trial/Cargo.toml", "name = \"ferry_trial\"", format!("name = \"ferry_trial_{}\"", self.name)),
+            ("trial/Cargo.toml", "path = \"../../../sdk\"", "path = \"../sdk\"".to_owned()),
             ("host/cli/Cargo.toml", "name = \"ferry\"", format!("name = \"ferry_{}\"", self.name)),
         ];
         let fixed = fixed.map(|(file, before, after)| (file.to_owned(), before.to_owned(), after));

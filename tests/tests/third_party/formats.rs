@@ -8,41 +8,18 @@ use std::path::{Path, PathBuf};
 use tensorferry_tests::files::names_in;
 use tensorferry_tests::fixtures::Facts;
 use tensorferry_tests::fixtures::cases;
-use tensorferry_tests::{Ferry, Outcome, args, python, seen};
+use tensorferry_tests::{Ferry, Outcome, args, seen};
 
 type Tensors = BTreeMap<String, Facts>;
 
 fn ferry() -> Ferry {
     let ferry = Ferry::new();
-    ["npy", "trial", "rows"].iter().for_each(|name| ferry.add_plugin(&outside::library(name)));
+    ["trial", "rows"].iter().for_each(|name| ferry.add_plugin(&outside::library(name)));
     ferry
 }
 
-/// Runs one of the npy crate's scripts; gives the tensors that it prints.
-fn numpy(script: &str, argument: &Path) -> Tensors {
-    let script = outside::folder().join("npy/python").join(script);
-    let outcome = python::script(script.to_str().unwrap(), [argument]);
-    serde_json::from_value(outcome.json()).unwrap()
-}
-
-/// Arrays that numpy wrote, and what is in the archives.
-fn arrays(ferry: &Ferry) -> Tensors {
-    let tensors = numpy("make_arrays.py", ferry.home());
-    assert_eq!(tensors.len(), 14 * 4 * 4 + 1);
-    tensors
-}
-
-/// The plugin's formats are named where their endings are those of the built-in `numpy` too.
-fn plugins_formats<'a>(input: &'a Path, output: &'a Path) -> Vec<&'a str> {
-    let flags = [("--from", input), ("--to", output)].into_iter();
-    let ending = |path: &'a Path| path.extension()?.to_str().filter(|ending| ["npy", "npz"].contains(ending));
-    flags.filter_map(|(flag, path)| Some([flag, ending(path)?])).flatten().collect()
-}
-
 fn convert(ferry: &Ferry, input: &Path, output: &Path, options: &[&str]) -> Outcome {
-    let mut all = [&["--verify", "--json"][..], &plugins_formats(input, output)].concat();
-    all.extend(options);
-    ferry.convert(input, output, &all)
+    ferry.convert(input, output, &[&["--verify", "--json"][..], options].concat())
 }
 
 /// The losses of a `convert --json`, as kind and thing.
@@ -57,106 +34,25 @@ fn losses(outcome: &Outcome) -> Vec<(String, String)> {
 fn outside_formats_are_listed_with_their_options() {
     let ferry = ferry();
     let listed = ferry.run(["formats", "--json"]).expect(0);
-    for word in ["npy", "npz", "trial", ".npz", "byte_order", "fortran", "ferry-plugin-npy"] {
+    for word in ["trial", ".trial", "pieces", "tiles", "ferry-plugin-trial", "rows"] {
         assert!(listed.stdout.contains(word), "no {word:?} in {listed}");
     }
     assert!(listed.json().is_array() || listed.json().is_object());
     let found = ferry.run(["plugin", "list"]).expect(0);
     assert!(
-        found.stdout.contains("ferry-plugin-npy") && found.stdout.contains("ferry-plugin-trial"),
+        found.stdout.contains("ferry-plugin-rows") && found.stdout.contains("ferry-plugin-trial"),
         "{found}"
     );
     let index = sample(&ferry);
-    let [archive, output] = ferry.paths(["a.npz", "b.npz"]);
-    ferry.convert(&index, &archive, &["--to", "npz"]);
-    let options = [&["-i", "compress=stored"][..], &plugins_formats(&archive, &output)].concat();
-    ferry.try_convert(&archive, &output, &options).expect(2).says(&["-o compress"]);
-}
-
-#[test]
-#[ignore = "builds crates out of the workspace"]
-fn numpy_and_ferry_see_the_same_arrays() {
-    let ferry = ferry();
-    let expected = arrays(&ferry);
-    for name in ["all.npz", "compressed.npz"] {
-        let input = ferry.at(name);
-        assert_eq!(ferry.tensors(&input), expected, "{name}");
-        for compress in ["stored", "deflate"] {
-            let output = ferry.at(format!("{compress}.{name}"));
-            convert(&ferry, &input, &output, &["-o", &format!("compress={compress}"), "--memory", "16MiB"]);
-            assert_eq!(numpy("see_arrays.py", &output), expected, "{name} {compress}");
-            assert!(ferry.equal(&input, &output), "{name} {compress}");
-        }
-    }
-}
-
-#[test]
-#[ignore = "builds crates out of the workspace"]
-fn an_array_is_written_as_numpy_writes_it() {
-    let ferry = ferry();
-    let _ = arrays(&ferry);
-    let cases = [
-        ("plain.npy", ["order=c", "byte_order=little"]),
-        ("fortran.npy", ["order=fortran", "byte_order=little"]),
-        ("big.npy", ["order=c", "byte_order=big"]),
-        ("fortran_big.npy", ["order=fortran", "byte_order=big"]),
-    ];
-    let written = ferry.at("written");
-    std::fs::create_dir(&written).unwrap();
-    for name in ["plain.npy", "fortran_big.npy", "version_1.npy", "version_2.npy", "version_3.npy"] {
-        let (input, output) = (ferry.at(name), written.join(name));
-        for (like, [order, byte_order]) in cases {
-            let outcome = convert(&ferry, &input, &output, &["--force", "-o", order, "-o", byte_order]);
-            assert_eq!(losses(&outcome), [], "{outcome}");
-            let expected = std::fs::read(ferry.at(like)).unwrap();
-            assert!(std::fs::read(&output).unwrap() == expected, "{name} as {like}");
-        }
-    }
-    // The file's name is the tensor's: another file is another name.
-    let renamed = convert(&ferry, &ferry.at("plain.npy"), &written.join("renamed.npy"), &[]);
-    assert_eq!(losses(&renamed), [("name".to_owned(), "plain".to_owned())]);
-    for (input, why) in [("objects.npy", "Python objects"), ("strings.npy", "strings")] {
-        let output = ferry.at("none.safetensors");
-        ferry.try_convert(&ferry.at(input), &output, &["--from", "npy"]).expect(3).says(&[why, input]);
-        assert!(!output.exists());
-    }
-    let (several, one) = (ferry.at("all.npz"), ferry.at("none.npy"));
-    ferry.try_convert(&several, &one, &plugins_formats(&several, &one)).expect(2).says(&[".npz"]);
-}
-
-/// There and back through each built-in format: what it holds is the same, the rest is a loss.
-#[test]
-#[ignore = "builds crates out of the workspace"]
-fn archives_go_through_the_built_in_formats_and_back() {
-    let ferry = ferry();
-    let expected = arrays(&ferry);
-    let input = ferry.at("all.npz");
-    for (between, lost) in [("between.safetensors", Some("C128")), ("between.pt", None)] {
-        let between = ferry.at(between);
-        let outcome = convert(&ferry, &input, &between, &[]);
-        let kept: Tensors = expected
-            .iter()
-            .filter(|(_, facts)| Some(&*facts.0) != lost)
-            .map(|(n, f)| (n.clone(), f.clone()))
-            .collect();
-        let lost_count = losses(&outcome).iter().filter(|(kind, _)| kind == "tensor").count();
-        assert_eq!(lost_count, expected.len() - kept.len(), "{outcome}");
-        assert_eq!(ferry.tensors(&between), kept);
-        assert_eq!(ferry.equal(&input, &between), lost.is_none());
-
-        for compress in ["compress=stored", "compress=deflate"] {
-            let back = ferry.at(format!("back.{compress}.npz"));
-            convert(&ferry, &between, &back, &["--force", "-o", compress]);
-            assert_eq!(numpy("see_arrays.py", &back), kept, "{compress}");
-            assert!(ferry.equal(&between, &back), "{compress}");
-        }
-    }
+    let output = ferry.at("out.trial");
+    ferry.try_convert(&index, &output, &["-i", "data=grid"]).expect(2).says(&["-o data"]);
 }
 
 /// The sample of the trial format, copied to a folder of its own.
 fn sample(ferry: &Ferry) -> PathBuf {
-    let from = outside::folder().join("trial/sample");
-    let names = names_in(&from);
+    let from = outside::sample();
+    let from = from.parent().unwrap();
+    let names = names_in(from);
     assert_eq!(names.len(), 3);
     for name in names {
         std::fs::copy(from.join(&name), ferry.at(&name)).unwrap();

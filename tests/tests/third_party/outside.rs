@@ -9,6 +9,11 @@ pub(crate) fn folder() -> PathBuf {
     root().join("tests/third-party")
 }
 
+/// The file of the trial format that its crate comes with.
+pub(crate) fn sample() -> PathBuf {
+    folder().join("trial/sample/sample.trial")
+}
+
 /// The library of the crate of this name.
 pub(crate) fn library(name: &str) -> PathBuf {
     build(&folder().join(name), &["--locked"])
