@@ -1,13 +1,9 @@
 //! Parts of an Orbax checkpoint, each alone hostile among others that are whole.
 
-#[allow(dead_code, reason = "the plugin's tests use the rest")]
-#[path = "../../plugins/orbax/tests/suite/ocdbt_bytes.rs"]
-pub(crate) mod ocdbt_bytes;
-
-use ocdbt_bytes::{Kv, MANIFEST, NODE, frame, leaf, store};
 use std::sync::LazyLock;
 use tensorferry_orbax::Orbax;
 use tensorferry_sdk::crc32c;
+use tensorferry_test_kit::ocdbt::{Kv, MANIFEST, NODE, frame, leaf, store};
 use tensorferry_tests::fuzz;
 
 /// The root is there, whatever the manifest says of it.

@@ -6,11 +6,11 @@
 
 use crate::digest::sha256;
 use crate::fixtures::Facts;
-use crate::random::Random;
 use crate::table::{self, Style, mask, masked_crc};
 use crate::wire::{Wire, varint};
 use std::collections::BTreeMap;
 use std::path::Path;
+use tensorferry_test_kit::random::Random;
 
 /// One of TensorFlow's numeric dtypes.
 #[derive(Debug, Clone, Copy)]

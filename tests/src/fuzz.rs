@@ -6,7 +6,6 @@
 
 use crate::bundle::{Bundle, Entry, STRING, dtype};
 use crate::mutate::mutate;
-use crate::random::Random;
 use crate::settings::number;
 use crate::table::{self, Style};
 use crate::workspace::workspace;
@@ -17,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Entry as SourceEntry, Format, Limits, MemoryContext, MemorySource, Purpose};
+use tensorferry_test_kit::random::Random;
 
 /// Reads `bytes` as a file called `name`, and what tensors it holds if they are small. Whether it
 /// could be read.

@@ -23,7 +23,6 @@ pub mod model;
 pub mod mutate;
 pub mod picture;
 pub mod python;
-pub mod random;
 pub mod records;
 pub mod rows;
 pub mod rust;

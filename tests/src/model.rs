@@ -3,10 +3,10 @@
 //! Layout: u64 length of the header, the header as JSON, the tensors' bytes
 //! (<https://github.com/huggingface/safetensors#format>).
 
-use crate::random::Random;
 use std::fs::File;
 use std::io::{BufWriter, Result, Write};
 use std::path::Path;
+use tensorferry_test_kit::random::Random;
 
 /// Tensors: name, dtype, shape, bytes.
 pub type Tensors<'a> = &'a [(&'a str, &'a str, &'a [u64], &'a [u8])];

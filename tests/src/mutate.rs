@@ -1,8 +1,8 @@
 //! A mutation is a small damage to bytes, of the kinds that break parsers: for runs without
 //! libFuzzer, on the stable toolchain.
 
-use crate::random::Random;
 use std::path::Path;
+use tensorferry_test_kit::random::Random;
 
 /// Numbers at the edges of what lengths and offsets are compared with.
 const EDGES: [u64; 10] = [

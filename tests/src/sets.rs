@@ -1,7 +1,6 @@
 //! A set is a folder of files that are one model or one table together. Its files are changed as a whole (swapped, dropped,
 //! renamed, damaged), read through the library, and what is read without a loss is held against what was there before.
 
-use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,6 +9,7 @@ use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::records::from_stream;
 use tensorferry_sdk::{Catalog, Entry, MemoryContext, MemorySource, Place, Source, StorageId};
+use tensorferry_test_kit::random::Random;
 
 /// The files of a set, by name.
 pub type Files = BTreeMap<String, Vec<u8>>;

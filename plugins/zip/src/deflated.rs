@@ -246,13 +246,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_compressed_fits_what_was_reckoned() {
-        let mut state = 1_u32;
-        let noise: Vec<u8> = (0..300_000)
-            .map(|_| {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                (state >> 24) as u8
-            })
-            .collect();
+        let noise = tensorferry_test_kit::random::bytes(300_000, 1);
         for len in [0, 1, 1000, 300_000] {
             let mut output = Vec::new();
             let mut deflater = Deflater::new(&mut output);

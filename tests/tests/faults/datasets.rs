@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
+use tensorferry_test_kit::random::Random;
 use tensorferry_tests::dataset::{UNITS, check_rows, dataset};
 use tensorferry_tests::host::{RUN_STAGES, STAGES};
-use tensorferry_tests::random::Random;
 use tensorferry_tests::settings::kills;
 use tensorferry_tests::zoo::{Standing, Zoo, children, kill};
 

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tensorferry_test_kit::random::Random;
 use tensorferry_tests::Ferry;
 use tensorferry_tests::ferry::{Outcome, run};
 use tensorferry_tests::model::Model;
-use tensorferry_tests::random::Random;
 use tensorferry_tests::settings::kills;
 
 const INDEX: &str = "out/model.safetensors.index.json";

@@ -1,12 +1,12 @@
 //! Orbax's reader comes back from whatever is in a store of OCDBT, whatever describes an array, and whatever a chunk is.
 
 use crate::drive_any;
-use crate::targets::orbax::ocdbt_bytes::{MANIFEST, NODE, inner};
 use crate::targets::orbax::{LEAF, chunk_of_blosc};
 use std::path::PathBuf;
 use tensorferry_orbax::Orbax;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Entry, MemoryContext, MemorySource};
+use tensorferry_test_kit::ocdbt::{MANIFEST, NODE, inner};
 use tensorferry_tests::fixtures::{cases, folder};
 
 /// All files of all cases.

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use tensorferry_test_kit::random::bytes;
 use tensorferry_tests::model::{Tensors, safetensors};
-use tensorferry_tests::random::bytes;
 use tensorferry_tests::{Ferry, Outcome, args, python};
 
 /// Dtypes as ferry and as torch call them.

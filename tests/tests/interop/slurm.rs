@@ -56,7 +56,7 @@ impl Cluster {
         let mut cluster = Self { folder, daemons: Vec::new() };
         let path = |name: &str| cluster.folder.path().join(name);
         let (key, socket) = (path("key"), path("socket"));
-        std::fs::write(&key, tensorferry_tests::random::bytes(128, 9)).unwrap();
+        std::fs::write(&key, tensorferry_test_kit::random::bytes(128, 9)).unwrap();
         run(Command::new("chmod").arg("600").arg(&key)).expect(0);
         let mut munged = Command::new(daemon("munged"));
         munged.arg("--foreground").arg("--key-file").arg(&key).arg("--socket").arg(&socket);

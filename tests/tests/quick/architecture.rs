@@ -11,7 +11,7 @@ use tensorferry_tests::rust::{Token, tokens, without_tests};
 use tensorferry_tests::workspace::{self, root};
 
 /// Which group of crates may use which others: folders, of which the longest that fits counts.
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 15] = [
     ("sdk/abi", &[]),
     ("sdk", &["sdk/abi"]),
     ("proto", &[]),
@@ -29,7 +29,8 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("host/remote", &["sdk", "host/core"]),
     ("host/run", &["sdk", "host/core", "host/remote"]),
     ("host", &["sdk", "host/core"]),
-    ("tests", &["sdk", "proto", "plugins", "plugins/check", "host/core", "host/run"]),
+    ("tests/kit", &["sdk"]),
+    ("tests", &["sdk", "tests/kit", "proto", "plugins", "plugins/check", "host/core", "host/run"]),
 ];
 
 fn cargo(arguments: &[&str]) -> String {

@@ -3,8 +3,8 @@
 
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use tensorferry_test_kit::random::Random;
 use tensorferry_tests::Ferry;
-use tensorferry_tests::random::Random;
 
 const ROWS: usize = 1000;
 /// A step that changes nothing, and that readers do not look behind.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use tensorferry_csv::Csv;
-use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
+use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::DataType;
 use tensorferry_sdk::memory::pairs;
 use tensorferry_sdk::memory::records::{self, Opened};
 use tensorferry_sdk::records::Batches;
-use tensorferry_sdk::{Loss, MemoryContext, MemorySource, Result, Target};
+use tensorferry_sdk::{Loss, MemoryContext, MemorySource, Result};
+use tensorferry_test_kit::rows::write_file;
 
 /// Opens a source under these options of the reader; `schema`: what a schema file has.
 pub(crate) fn open(source: MemorySource, given: &[(&str, &str)], schema: &str) -> Result<Opened> {
@@ -46,15 +47,5 @@ pub(crate) fn write(
     name: &str,
     given: &[(&str, &str)],
 ) -> Result<(Vec<u8>, Vec<Loss>)> {
-    let (schema, target) = (pieces[0].schema(), Target::File(name.to_owned()));
-    let pieces: Vec<_> = pieces.iter().map(|piece| vec![piece.clone()]).collect();
-    let mut output =
-        records::write(&Csv, &pairs(given), &schema, &pieces, &target, &MemoryContext::default())?;
-    Ok((output.files.pop_first().unwrap().1, output.losses))
-}
-
-/// Rows of these columns, each nullable.
-pub(crate) fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
-    let columns = columns.into_iter().map(|(name, column)| (name, column, true));
-    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+    write_file(&Csv, pieces, name, given)
 }

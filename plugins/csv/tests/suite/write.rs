@@ -1,6 +1,6 @@
 //! What rows are written as, and read as again.
 
-use crate::common::{read, rows, write};
+use crate::common::{read, write};
 use proptest::prelude::*;
 use std::io::Read as _;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use tensorferry_sdk::arrow_array::{
     Float64Array, Int64Array, StringArray, TimestampMillisecondArray,
 };
 use tensorferry_sdk::{ErrorKind, LossKind};
+use tensorferry_test_kit::rows::rows;
 
 #[test]
 fn values_are_in_quotes_where_they_take_them() {

@@ -1,25 +1,13 @@
 //! Checkpoints built by hand, and read through the in-memory host.
 
-use std::collections::BTreeMap;
 use tensorferry_deepspeed::DeepSpeed;
-use tensorferry_sdk::memory::MemoryView;
 pub(crate) use tensorferry_sdk::memory::pairs as options;
-use tensorferry_sdk::{Catalog, MemoryContext, MemorySource, Result};
+use tensorferry_sdk::{Catalog, MemorySource, Result};
+use tensorferry_test_kit::Files;
+use tensorferry_test_kit::pickle::{call, dict, global, int, ints, list, pickle, storage, tensor, text};
+use tensorferry_test_kit::tensors::{self, floats, with_view};
+use tensorferry_test_kit::zip::Zip;
 
-#[path = "../../../torch-file/tests/common/facts.rs"]
-pub(crate) mod facts;
-#[allow(dead_code, reason = "other crates' tests use the rest")]
-#[path = "../../../torch-file/tests/common/python.rs"]
-pub(crate) mod python;
-#[allow(dead_code, reason = "other crates' tests use the rest")]
-#[path = "../../../torch/tests/common/zip.rs"]
-pub(crate) mod zip;
-
-use python::{call, dict, global, ints, pickle, storage, tensor, text};
-pub(crate) use python::{int, list};
-use zip::Zip;
-
-pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 /// Entries of a saved dict.
 pub(crate) type Entries = Vec<(&'static str, Vec<u8>)>;
 
@@ -198,13 +186,8 @@ fn optimizer_states(stage: u8, rank: usize) -> Saved {
     saved
 }
 
-pub(crate) fn source(files: Files) -> MemorySource {
-    MemorySource::folder(files)
-}
-
 pub(crate) fn catalog(files: Files, given: &[(&str, &str)]) -> Result<Catalog> {
-    let (source, context) = (source(files), MemoryContext::default());
-    MemoryView::read(&DeepSpeed, &options(given), &source, &context).map(|view| view.catalog().clone())
+    tensors::catalog(&DeepSpeed, files, given)
 }
 
 /// The text of the error that a checkpoint gives.
@@ -214,15 +197,13 @@ pub(crate) fn error(files: Files) -> String {
 
 /// Every tensor: its name, dtype, shape, and its values where they are F32.
 pub(crate) fn tensors(files: Files, given: &[(&str, &str)]) -> Vec<(String, String, Vec<u64>, Vec<f32>)> {
-    let (source, context) = (source(files), MemoryContext::default());
-    let view = MemoryView::read(&DeepSpeed, &options(given), &source, &context).unwrap();
-    let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
-    names
-        .map(|name| {
-            let (dtype, shape, bytes) = view.tensor_named(&name).unwrap();
-            let floats = bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap()));
-            let values = if dtype == "F32" { floats.collect() } else { Vec::new() };
-            (name, dtype, shape, values)
-        })
-        .collect()
+    with_view(&DeepSpeed, &MemorySource::folder(files), given, |view| {
+        let tensor = |name: &String| {
+            let (dtype, shape, bytes) = view.tensor_named(name).unwrap();
+            let values = if dtype == "F32" { floats(&bytes) } else { Vec::new() };
+            (name.clone(), dtype, shape, values)
+        };
+        view.catalog().tensors().iter().map(|entry| tensor(&entry.name)).collect()
+    })
+    .unwrap()
 }

@@ -1,9 +1,12 @@
 //! Tensor- and pipeline-parallel checkpoints, laid out as DeepSpeed lays them with Megatron's modules: their parts are joined.
 
-use crate::common::{Files, Saved, int, list, names, options};
+use crate::common::{Saved, names, options};
 use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{LossKind, MemoryContext, MemorySource, Result};
+use tensorferry_test_kit::Files;
+use tensorferry_test_kit::pickle::int;
+use tensorferry_test_kit::pickle::list;
 
 /// Tensors of F32 by their names.
 type Tensors<'t> = [(&'t str, &'t [i64], &'t [f32])];

@@ -1,11 +1,10 @@
 //! What is read of each stage, and what is refused.
 
-use crate::common::python::{call, dict, global, int, list, text};
-use crate::common::{
-    A, B, C, FROZEN, Files, MODEL, NONE, Run, Saved, catalog, error, names, pieces, size, tensors,
-};
+use crate::common::{A, B, C, FROZEN, MODEL, NONE, Run, Saved, catalog, error, names, pieces, size, tensors};
 use std::collections::BTreeSet;
 use tensorferry_sdk::{ErrorKind, LossKind, TensorId};
+use tensorferry_test_kit::Files;
+use tensorferry_test_kit::pickle::{call, dict, global, int, list, text};
 
 type Row<'a> = (&'a str, &'a str, &'a [u64], &'a [f32]);
 

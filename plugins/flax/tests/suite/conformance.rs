@@ -1,16 +1,17 @@
 //! The SDK's conformance suite over this format.
 
-use crate::common::facts::cases;
-use crate::common::write;
 use std::fs;
 use tensorferry_flax::Flax;
 use tensorferry_sdk::conformance::{Sample, check};
 use tensorferry_sdk::{Dtype, Storage};
+use tensorferry_test_kit::fixtures::cases;
+use tensorferry_test_kit::tensors::write_file;
 
 #[test]
 fn flax_conforms() {
     let fixture = |case: &str, file: &str| fs::read(cases("flax", case)[0].join(file)).unwrap();
-    let own = write(
+    let own = write_file(
+        &Flax,
         |catalog| {
             let storage = catalog.storage(Storage::inline([5; 24]))?;
             catalog.tensor("a.x", Dtype::F32, &[2, 3], storage, 0)?;

@@ -1,17 +1,21 @@
 //! Files that Flax wrote, and files that it or this format refuses.
 
-use crate::common::facts::{cases, expected, facts, facts_of};
-use crate::common::{again, with_view};
+use crate::written::again;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use tensorferry_sdk::{Entry, ErrorKind, MemorySource, NodeKind, Result, Tree};
+use tensorferry_flax::Flax;
+use tensorferry_sdk::{Entry, MemorySource, NodeKind, Tree};
+use tensorferry_test_kit::fixtures::{
+    all_facts, all_facts_of, cases, expected, files_of, name_of, refused_case,
+};
+use tensorferry_test_kit::tensors::with_view;
 
 fn source(folder: &Path, expected: &Value) -> MemorySource {
-    let names = expected["files"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());
-    let files = names.map(|name| (name.to_owned(), fs::read(folder.join(name)).unwrap())).collect();
-    MemorySource::new(Entry::File(expected["entry"].as_str().unwrap().to_owned()), files)
+    MemorySource::new(
+        Entry::File(expected["entry"].as_str().unwrap().to_owned()),
+        files_of(folder, expected, ""),
+    )
 }
 
 /// The values of a tree that are no tensors, by the keys that lead to them.
@@ -50,35 +54,24 @@ fn state(tree: &Tree) -> Map<String, Value> {
     found
 }
 
-/// The facts of every tensor that is read, by its name.
-fn read(source: &MemorySource) -> Result<BTreeMap<String, Value>> {
-    with_view(source, |view| {
-        let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
-        names.map(|name| (name.clone(), facts(view, &name))).collect()
-    })
-}
-
 #[test]
 fn every_case_is_read_or_refused() {
     let (mut ok, mut refused) = (0, 0);
     for folder in cases("flax", "") {
         let expected = expected(&folder);
         let case = folder.display();
-        let tensors = expected["tensors"].as_object().unwrap();
-        let facts: BTreeMap<String, Value> =
-            tensors.iter().map(|(name, tensor)| (name.clone(), facts_of(tensor))).collect();
-        let read = read(&source(&folder, &expected));
+        let read = with_view(&Flax, &source(&folder, &expected), &[], all_facts).flatten();
         if expected["expect"] == "ok" {
-            assert_eq!(read.unwrap_or_else(|error| panic!("{case}: {error}")), facts, "{case}");
+            assert_eq!(
+                read.unwrap_or_else(|error| panic!("{case}: {error}")),
+                all_facts_of(&expected),
+                "{case}"
+            );
             ok += 1;
         } else {
-            let error = read.map(|read| format!("{case} was read: {read:?}")).unwrap_err();
-            let known = [ErrorKind::Malformed, ErrorKind::Unsupported, ErrorKind::Limit];
-            assert!(known.contains(&error.kind()), "{case}: {error}");
-            for detail in ["file", "offset"] {
-                let chunked = detail == "offset" && case.to_string().ends_with("chunk_missing");
-                assert!(chunked || error.details().any(|(name, _)| name == detail), "{case}: {error}");
-            }
+            let error = refused_case(&folder, read);
+            let has_place = error.details().any(|(name, _)| name == "offset");
+            assert!(has_place || name_of(&folder).ends_with("chunk_missing"), "{case}: {error}");
             refused += 1;
         }
     }
@@ -91,7 +84,8 @@ fn scalars_keep_their_values() {
     for case in ["scalars_and_containers", "train_state"] {
         let folder = &cases("flax", case)[0];
         let expected = expected(folder);
-        let found = with_view(&source(folder, &expected), |view| state(view.catalog().tree())).unwrap();
+        let found =
+            with_view(&Flax, &source(folder, &expected), &[], |view| state(view.catalog().tree())).unwrap();
         for (name, value) in expected["state"].as_object().unwrap() {
             let found = found.get(name).unwrap_or_else(|| panic!("{case}: no {name:?} in {found:?}"));
             match value {

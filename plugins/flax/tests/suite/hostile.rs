@@ -1,11 +1,11 @@
 //! Documents made by hand that break a rule each.
 
-use crate::common::with_view;
 use tensorferry_flax::Flax;
 use tensorferry_sdk::{ErrorKind, Format, MemoryContext, MemorySource, Result, Score};
+use tensorferry_test_kit::tensors::with_view;
 
 fn read(bytes: &[u8]) -> Result<usize> {
-    with_view(&MemorySource::file("x.msgpack", bytes), |view| view.catalog().tensors().len())
+    with_view(&Flax, &MemorySource::file("x.msgpack", bytes), &[], |view| view.catalog().tensors().len())
 }
 
 /// An extension of this type around a payload.
@@ -79,7 +79,7 @@ fn chunks_are_joined_in_the_order_of_their_numbers() {
         .iter()
         .map(|&number: &u8| part(&number.to_string(), number))
         .collect();
-    let whole = with_view(&MemorySource::file("x.msgpack", document(11, &parts)), |view| {
+    let whole = with_view(&Flax, &MemorySource::file("x.msgpack", document(11, &parts)), &[], |view| {
         view.tensor_named("").unwrap()
     });
     assert_eq!(whole.unwrap(), ("U8".to_owned(), vec![11], (0..11).collect()));
@@ -93,8 +93,9 @@ fn chunks_are_joined_in_the_order_of_their_numbers() {
     }
     // In a list Flax does not look for them.
     let in_list = [b"\x91".to_vec(), document(1, &[part("0", 7)])].concat();
-    let names =
-        with_view(&MemorySource::file("x.msgpack", in_list), |view| view.catalog().tensors()[0].name.clone());
+    let names = with_view(&Flax, &MemorySource::file("x.msgpack", in_list), &[], |view| {
+        view.catalog().tensors()[0].name.clone()
+    });
     assert_eq!(names.unwrap(), "0.chunks.0");
 }
 

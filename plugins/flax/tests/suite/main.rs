@@ -1,7 +1,6 @@
 //! Flax's files, written and read in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
 mod conformance;
 mod fixtures;
 mod hostile;

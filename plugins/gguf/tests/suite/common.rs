@@ -1,15 +1,11 @@
 //! Files made of bytes, read and written by the format in memory.
 
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use tensorferry_gguf::Gguf;
 use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::{Entry, MemoryContext, MemorySource, Purpose, Result, Source, Target};
-
-#[path = "../../../torch-file/tests/common/facts.rs"]
-pub(crate) mod facts;
+use tensorferry_test_kit::fixtures::files_of;
 
 /// A text as it lies in a file.
 pub(crate) fn text(text: &str) -> Vec<u8> {
@@ -43,10 +39,10 @@ pub(crate) fn file(keys: &[Vec<u8>], tensors: &[Vec<u8>], data: &[u8]) -> Vec<u8
 
 /// A case's files, pointed at as its expectation says.
 pub(crate) fn source(folder: &Path, expected: &Value) -> MemorySource {
-    let names = expected["files"].as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned());
-    let files: BTreeMap<_, _> =
-        names.map(|name| (name.clone(), fs::read(folder.join(name)).unwrap())).collect();
-    MemorySource::new(Entry::File(expected["input"].as_str().unwrap().to_owned()), files)
+    MemorySource::new(
+        Entry::File(expected["input"].as_str().unwrap().to_owned()),
+        files_of(folder, expected, ""),
+    )
 }
 
 /// Reads a source for a purpose and hands it on.

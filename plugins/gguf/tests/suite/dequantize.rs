@@ -1,11 +1,11 @@
 //! What blocks stand for: the digests that gguf-py's own numbers have.
 
-use crate::common::facts::{cases, expected, facts};
 use crate::common::{file, source, tensor, with_view};
 use serde_json::json;
 use std::collections::BTreeSet;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{MemorySource, Purpose};
+use tensorferry_test_kit::fixtures::{cases, expected, facts};
 
 #[test]
 fn every_type_gives_the_numbers_of_gguf_py() {

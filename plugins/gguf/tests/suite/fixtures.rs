@@ -1,32 +1,19 @@
 //! Files that gguf-py and ggml wrote, and files that they refuse.
 
-use crate::common::facts::{cases, expected, facts, facts_of};
 use crate::common::{source, with_view};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{ErrorKind, Node, NodeKind, Purpose};
-
-/// The facts of every tensor that is expected, by its name.
-fn expected_facts(expected: &Value) -> BTreeMap<String, Value> {
-    let tensors = expected["tensors"].as_object().unwrap();
-    tensors.iter().map(|(name, tensor)| (name.clone(), facts_of(tensor))).collect()
-}
-
-fn read_facts(view: &MemoryView<'_>) -> BTreeMap<String, Value> {
-    let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
-    names.map(|name| (name.clone(), facts(view, &name))).collect()
-}
+use tensorferry_test_kit::fixtures::{all_facts, all_facts_of, cases, expected};
 
 #[test]
 fn every_case_is_read_or_refused() {
     let (mut ok, mut refused) = (0, 0);
     for folder in cases("gguf", "") {
         let expected = expected(&folder);
-        let found = with_view(&source(&folder, &expected), &[], Purpose::SHOW, read_facts);
+        let found = with_view(&source(&folder, &expected), &[], Purpose::SHOW, all_facts).flatten();
         match (expected["expect"].as_str().unwrap(), found) {
             ("ok", Ok(found)) => {
-                assert_eq!(found, expected_facts(&expected), "{}", folder.display());
+                assert_eq!(found, all_facts_of(&expected), "{}", folder.display());
                 ok += 1;
             }
             ("error", Err(error)) => {

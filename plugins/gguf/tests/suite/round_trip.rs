@@ -1,11 +1,10 @@
 //! What is written again: the same tensors and metadata, in a file that ggml itself would take.
 
-use crate::common::facts::{cases, expected};
 use crate::common::{file, key, reopen, source, tensor, with_view, write};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Entry, LossKind, MemorySource, Purpose, Severity, Value};
+use tensorferry_test_kit::fixtures::{cases, expected, sha256};
 
 type Contents = (BTreeMap<String, (String, Vec<u64>, Vec<u8>)>, BTreeMap<String, Value>);
 
@@ -145,7 +144,7 @@ fn what_is_quantised_is_what_gguf_py_makes() {
             let name = word.to_ascii_uppercase();
             assert_eq!(tensors["w"].0, name);
             assert_eq!(
-                digest(&tensors["w"].2),
+                sha256(&tensors["w"].2),
                 expected["tensors"]["w"]["quantized"][&name]["sha256"],
                 "{word}"
             );
@@ -189,8 +188,4 @@ fn rows_that_are_no_whole_blocks_become_f16() {
         );
     })
     .unwrap();
-}
-
-fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,11 +1,11 @@
 //! What a file that is written says of itself, and what the user is told of options that do nothing.
 
-use crate::common::facts::{cases, expected};
 use crate::common::{file, key, reopen, source, tensor, text, with_view, write};
 use std::sync::Arc;
 use tensorferry_gguf::Gguf;
 use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::{ErrorKind, MemoryContext, MemorySource, Purpose, Result, Severity, Target};
+use tensorferry_test_kit::fixtures::{cases, expected};
 
 const F32: u32 = 0;
 const F16: u32 = 1;

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tensorferry_jsonl::JsonLines;
-use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
+use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::memory::pairs;
 use tensorferry_sdk::memory::records::{self, Opened};
-use tensorferry_sdk::records::{Batches, RecordSet};
-use tensorferry_sdk::{Limits, Loss, MemoryContext, MemorySource, Result, Source, Target};
+use tensorferry_sdk::records::Batches;
+use tensorferry_sdk::{Limits, Loss, MemoryContext, MemorySource, Result, Source};
+use tensorferry_test_kit::rows::{batches, write_file};
 
 /// Opens a source under these options of the reader.
 pub(crate) fn open(source: impl Source + 'static, given: &[(&str, &str)], limits: Limits) -> Result<Opened> {
@@ -21,11 +22,6 @@ pub(crate) fn open_beside(
     context: &MemoryContext,
 ) -> Result<Opened> {
     records::open(&JsonLines, &pairs(given), Arc::new(source), context)
-}
-
-/// All batches of all splits.
-pub(crate) fn batches(set: &dyn RecordSet, request: &Batches) -> Result<Vec<RecordBatch>> {
-    Ok(records::read(set, request)?.concat())
 }
 
 /// The one batch of a short text.
@@ -49,22 +45,12 @@ pub(crate) fn write(
     name: &str,
     given: &[(&str, &str)],
 ) -> Result<(Vec<u8>, Vec<Loss>)> {
-    let (schema, target) = (pieces[0].schema(), Target::File(name.to_owned()));
-    let pieces: Vec<_> = pieces.iter().map(|piece| vec![piece.clone()]).collect();
-    let context = MemoryContext::default();
-    let mut output = records::write(&JsonLines, &pairs(given), &schema, &pieces, &target, &context)?;
-    Ok((output.files.pop_first().unwrap().1, output.losses))
+    write_file(&JsonLines, pieces, name, given)
 }
 
 /// The lines of some rows.
 pub(crate) fn lines(rows: &RecordBatch) -> String {
     String::from_utf8(write(std::slice::from_ref(rows), "out.jsonl", &[]).unwrap().0).unwrap()
-}
-
-/// Rows of these columns, each nullable.
-pub(crate) fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
-    let columns = columns.into_iter().map(|(name, column)| (name, column, true));
-    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
 /// A folder's files.

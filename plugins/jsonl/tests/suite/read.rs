@@ -1,6 +1,6 @@
 //! What lines are read as.
 
-use crate::common::{batches, folder, open, open_beside, read, refusal};
+use crate::common::{folder, open, open_beside, read, refusal};
 use std::io::Write as _;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::cast::AsArray;
@@ -13,6 +13,7 @@ use tensorferry_sdk::arrow_schema::{DataType, Field, TimeUnit};
 use tensorferry_sdk::memory::records::Opened;
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{ErrorKind, Limits, LossKind, MemoryContext, MemorySource, Result};
+use tensorferry_test_kit::rows::batches;
 
 fn type_of(rows: &RecordBatch, column: &str) -> DataType {
     rows.schema().field_with_name(column).unwrap().data_type().clone()

@@ -1,6 +1,6 @@
 //! What rows are written as, and read as again.
 
-use crate::common::{lines, read, rows, write};
+use crate::common::{lines, read, write};
 use proptest::prelude::*;
 use std::io::Read as _;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use tensorferry_sdk::arrow_array::{
 };
 use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_sdk::{ErrorKind, LossKind, Severity};
+use tensorferry_test_kit::rows::rows;
 
 #[test]
 fn what_json_cannot_say_is_said_in_strings() {

@@ -1,10 +1,10 @@
 //! The SDK's conformance suite over this format.
 
-use crate::common::facts::cases;
 use crate::forms;
 use std::fs;
 use tensorferry_keras::Keras;
 use tensorferry_sdk::conformance::{Sample, check};
+use tensorferry_test_kit::fixtures::cases;
 
 #[test]
 fn keras_conforms() {

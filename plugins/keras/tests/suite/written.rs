@@ -1,11 +1,12 @@
 //! What is written is read again: as a file of its own, and like another one.
 
-use crate::common::facts::{cases, expected, facts};
-use crate::common::{archive, source, with_view};
+use crate::common::{archive, source};
 use std::sync::Arc;
 use tensorferry_keras::Keras;
 use tensorferry_sdk::memory::{self, MemoryView};
 use tensorferry_sdk::{Dtype, ErrorKind, MemoryContext, MemorySource, Result, Storage, Target};
+use tensorferry_test_kit::fixtures::{cases, expected, facts};
+use tensorferry_test_kit::tensors::with_view;
 
 const WRITTEN: [Dtype; 15] = [
     Dtype::BOOL,
@@ -49,7 +50,7 @@ fn every_dtype_comes_back() {
     let output = memory::write(&Keras, &[], &view, &target, &context).unwrap();
     let bytes = &output.files["m.weights.h5"];
     let again = MemorySource::file("m.weights.h5", bytes.clone());
-    with_view(&again, &[], |read| {
+    with_view(&Keras, &again, &[], |read| {
         let names: Vec<&str> = read.catalog().tensors().iter().map(|tensor| &*tensor.name).collect();
         assert_eq!(names.len(), WRITTEN.len() + 4, "{names:?}");
         for name in names {
@@ -80,7 +81,7 @@ fn another_file_is_written_again() {
         let options = memory::pairs(&[("like", "like")]);
         let none = MemorySource::file("model", []);
         // Each tensor's bytes, turned over.
-        let tensors: Vec<(String, Dtype, Vec<u64>, Vec<u8>)> = with_view(&like, names, |view| {
+        let tensors: Vec<(String, Dtype, Vec<u64>, Vec<u8>)> = with_view(&Keras, &like, names, |view| {
             let tensors = view.catalog().tensors().iter();
             tensors
                 .map(|tensor| {
@@ -102,7 +103,7 @@ fn another_file_is_written_again() {
         let target = Target::File(name.to_owned());
         let output = memory::write(&Keras, &options, &view, &target, &context).unwrap();
         let again = MemorySource::file(name, output.files[name].clone());
-        with_view(&again, names, |read| {
+        with_view(&Keras, &again, names, |read| {
             for (tensor, ..) in &tensors {
                 assert_eq!(facts(read, tensor), facts(&view, tensor), "{case}: {tensor}");
             }
@@ -229,7 +230,8 @@ fn assets_of_another_file_go_along() {
     };
     assert_eq!(write(&Target::Folder)[vocabulary], b"the\nof\n");
     let again = write(&Target::File("m.keras".to_owned())).remove("m.keras").unwrap();
-    let losses =
-        with_view(&MemorySource::file("m.keras", again), &[], |read| read.catalog().losses().to_vec());
+    let losses = with_view(&Keras, &MemorySource::file("m.keras", again), &[], |read| {
+        read.catalog().losses().to_vec()
+    });
     assert_eq!(losses.unwrap()[0].what, vocabulary);
 }

@@ -1,9 +1,7 @@
 //! Sets that the library wrote, and those that nobody may read.
 
-use crate::common::{case, cases, folder, read};
+use crate::common::{case, folder, read};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
-use std::fs;
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::{
     Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
@@ -12,16 +10,17 @@ use tensorferry_sdk::arrow_array::types::{
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::DataType;
 use tensorferry_sdk::{Entry, ErrorKind, MemorySource};
+use tensorferry_test_kit::fixtures::{cases, expected, name_of, sha256};
 
 #[test]
 fn every_case_is_read_or_refused() {
     let (mut ok, mut refused) = (0, 0);
-    for entry in fs::read_dir(cases()).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
+    for path in cases("mds", "") {
+        let name = name_of(&path);
         if name == "bad_traversal" {
             continue;
         }
-        let found = read(folder(&case(&name)), &[]);
+        let found = read(folder(&case(name)), &[]);
         if name.starts_with("bad_") {
             let error = found.err().unwrap_or_else(|| panic!("{name} is read"));
             assert_eq!(error.kind(), ErrorKind::Malformed, "{name}: {error}");
@@ -31,10 +30,8 @@ fn every_case_is_read_or_refused() {
         }
         let (batches, losses) = found.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(losses.is_empty(), name != "pickle_column", "{name}: {losses:?}");
-        let text = fs::read_to_string(cases().join(&name).join("expected.json")).unwrap();
-        let expected: Value = serde_json::from_str(&text).unwrap();
-        if let Some(rows) = expected["rows"].as_array() {
-            compare(&batches, rows, &name);
+        if let Some(rows) = expected(&path)["rows"].as_array() {
+            compare(&batches, rows, name);
         }
         ok += 1;
     }
@@ -43,10 +40,7 @@ fn every_case_is_read_or_refused() {
 
 #[test]
 fn a_shard_outside_of_its_folder_is_refused() {
-    let folder = cases().join("bad_traversal");
-    let files =
-        ["secret.mds", "t/index.json"].map(|name| (name.to_owned(), fs::read(folder.join(name)).unwrap()));
-    let source = MemorySource::new(Entry::File("t/index.json".to_owned()), files.into());
+    let source = MemorySource::new(Entry::File("t/index.json".to_owned()), case("bad_traversal"));
     let error = read(source, &[]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
     assert!(error.to_string().contains("../secret.mds"), "{error}");
@@ -85,7 +79,7 @@ fn compare(batches: &[RecordBatch], rows: &[Value], case: &str) {
 fn is_same(column: &ArrayRef, expected: &Value) -> bool {
     if let Some(hash) = expected.get("sha256") {
         let (dtype, shape, bytes) = array(column);
-        let hex: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = sha256(&bytes);
         let said: Vec<u64> = expected["shape"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
         return (Some(&*hex), Some(&*dtype), shape) == (hash.as_str(), expected["dtype"].as_str(), said);
     }

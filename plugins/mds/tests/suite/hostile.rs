@@ -1,11 +1,13 @@
 //! Indexes and shards that contradict themselves.
 
-use crate::common::{Files, case, files, folder, read, rows};
+use crate::common::{case, files, folder, read};
 use std::sync::Arc;
 use tensorferry_mds::Mds;
 use tensorferry_sdk::arrow_array::{ArrayRef, BinaryArray, Int64Array};
 use tensorferry_sdk::memory::records;
 use tensorferry_sdk::{ErrorKind, Limits, MemoryContext};
+use tensorferry_test_kit::Files;
+use tensorferry_test_kit::rows::rows;
 
 /// A set whose index has another text in place of one.
 fn altered(name: &str, from: &str, to: &str) -> Files {

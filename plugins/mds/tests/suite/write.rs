@@ -1,6 +1,6 @@
 //! What rows are written as, and read as again.
 
-use crate::common::{case, files, folder, read, rows, write};
+use crate::common::{case, files, folder, read, write};
 use serde_json::Value;
 use std::sync::Arc;
 use tensorferry_mds::Mds;
@@ -14,8 +14,9 @@ use tensorferry_sdk::arrow_array::{
 use tensorferry_sdk::arrow_schema::Field;
 use tensorferry_sdk::memory::records;
 use tensorferry_sdk::{ErrorKind, MemoryContext, Severity, Target};
+use tensorferry_test_kit::rows::rows;
 
-fn index(files: &crate::common::Files) -> Value {
+fn index(files: &tensorferry_test_kit::Files) -> Value {
     serde_json::from_slice(&files["index.json"]).unwrap()
 }
 
@@ -36,7 +37,7 @@ fn what_was_read_is_written_as_it_was() {
                 index(&case(name))["shards"][0]["column_names"]
             );
             // Bit for bit but for where the head ends.
-            let shard = |files: &crate::common::Files| {
+            let shard = |files: &tensorferry_test_kit::Files| {
                 let shard = files["shard.00000.mds"].clone();
                 let start = u32::from_le_bytes(*shard[4..].first_chunk().unwrap()) as usize;
                 shard[start..].to_vec()

@@ -5,20 +5,10 @@ use tensorferry_megatron::Megatron;
 use tensorferry_sdk::memory::MemoryView;
 pub(crate) use tensorferry_sdk::memory::pairs as options;
 use tensorferry_sdk::{Catalog, Limits, MemoryContext, MemorySource, Result};
-
-#[path = "../../../torch-file/tests/common/facts.rs"]
-pub(crate) mod facts;
-#[allow(dead_code, reason = "other crates' tests use the rest")]
-#[path = "../../../torch-file/tests/common/python.rs"]
-pub(crate) mod python;
-#[allow(dead_code, reason = "other crates' tests use the rest")]
-#[path = "../../../torch/tests/common/zip.rs"]
-pub(crate) mod zip;
-
-use python::{dict, global, int, pickle, storage, tensor, text};
-use zip::Zip;
-
-pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+use tensorferry_test_kit::Files;
+use tensorferry_test_kit::pickle::{dict, global, int, pickle, storage, tensor, text};
+use tensorferry_test_kit::tensors::{self, contents, floats, with_view};
+use tensorferry_test_kit::zip::Zip;
 
 /// A rank's model: names, shapes and values, all F32.
 pub(crate) type Tensors = Vec<(String, Vec<i64>, Vec<f32>)>;
@@ -78,8 +68,7 @@ pub(crate) fn run(ranks: &[(&str, Rank)]) -> Files {
 }
 
 pub(crate) fn catalog(files: Files, given: &[(&str, &str)]) -> Result<Catalog> {
-    let (source, context) = (MemorySource::folder(files), MemoryContext::default());
-    MemoryView::read(&Megatron, &options(given), &source, &context).map(|view| view.catalog().clone())
+    tensors::catalog(&Megatron, files, given)
 }
 
 pub(crate) fn error(files: Files, given: &[(&str, &str)]) -> String {
@@ -94,14 +83,6 @@ pub(crate) fn limited(files: Files, limits: Limits) -> Result<Catalog> {
 
 /// Every tensor: its shape and values.
 pub(crate) fn tensors(files: Files, given: &[(&str, &str)]) -> BTreeMap<String, (Vec<u64>, Vec<f32>)> {
-    let (source, context) = (MemorySource::folder(files), MemoryContext::default());
-    let view = MemoryView::read(&Megatron, &options(given), &source, &context).unwrap();
-    let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
-    names
-        .map(|name| {
-            let (_, shape, bytes) = view.tensor_named(&name).unwrap();
-            let values = bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
-            (name, (shape, values))
-        })
-        .collect()
+    let read = with_view(&Megatron, &MemorySource::folder(files), given, contents).unwrap().unwrap();
+    read.into_iter().map(|(name, (_, shape, bytes))| (name, (shape, floats(&bytes)))).collect()
 }

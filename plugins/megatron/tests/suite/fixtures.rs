@@ -1,18 +1,18 @@
 //! Checkpoints that megatron-core's models were saved as: what its own resharding to one rank gives, to the byte.
 
-use crate::common::facts::{cases, expected, facts, facts_of};
-use crate::common::{Files, options};
+use crate::common::options;
 use serde_json::Value;
+use std::path::Path;
 use tensorferry_megatron::Megatron;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{ErrorKind, MemoryContext, MemorySource};
+use tensorferry_test_kit::Files;
+use tensorferry_test_kit::fixtures::{
+    all_facts, all_facts_of, cases, expected, facts, facts_of, files_of, name_of,
+};
 
-pub(crate) fn files(case: &std::path::Path, expected: &Value) -> Files {
-    let files = expected["files"].as_array().unwrap().iter().map(|file| {
-        let name = file.as_str().unwrap();
-        (name.strip_prefix("ckpt/").unwrap().to_owned(), std::fs::read(case.join(name)).unwrap())
-    });
-    files.collect()
+pub(crate) fn files(case: &Path, expected: &Value) -> Files {
+    files_of(case, expected, "ckpt/")
 }
 
 #[test]
@@ -22,12 +22,8 @@ fn every_case_is_exact() {
         let expected = expected(&case);
         let (source, context) = (MemorySource::folder(files(&case, &expected)), MemoryContext::default());
         let view = MemoryView::read(&Megatron, &[], &source, &context).unwrap();
-        let wanted = expected["tensors"].as_object().unwrap();
-        assert_eq!(view.catalog().tensors().len(), wanted.len(), "{}", case.display());
-        for (name, tensor) in wanted {
-            assert_eq!(facts(&view, name), facts_of(tensor), "{}: {name}", case.display());
-            tensors += 1;
-        }
+        assert_eq!(all_facts(&view).unwrap(), all_facts_of(&expected), "{}", case.display());
+        tensors += view.catalog().tensors().len();
         read += 1;
     }
     assert_eq!((read, tensors), (4, 123));
@@ -62,7 +58,7 @@ fn bad_ones_are_refused_by_name() {
         let (source, context) = (MemorySource::folder(files(&case, &expected)), MemoryContext::default());
         let error = MemoryView::read(&Megatron, &[], &source, &context).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
-        let named = match case.file_name().unwrap().to_str().unwrap() {
+        let named = match name_of(&case) {
             "bad_missing_rank" => "mp_rank_01",
             "bad_shape" => "weight",
             _ => "latest_checkpointed_iteration.txt",

@@ -1,9 +1,10 @@
 //! Runs that are not what Megatron writes: each is refused with what is wrong, and where.
 
-use crate::common::{Files, Rank, catalog, error, limited, one, options, run, tensors};
+use crate::common::{Rank, catalog, error, limited, one, options, run, tensors};
 use tensorferry_megatron::Megatron;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{ErrorKind, Format, Limits, MemoryContext, MemorySource, Purpose};
+use tensorferry_test_kit::Files;
 
 const NORM: &str = "decoder.layers.0.input_layernorm.weight";
 

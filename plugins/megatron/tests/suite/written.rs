@@ -1,13 +1,14 @@
 //! Runs that are written: what is read of them is what was written, whatever the grid.
 
-use crate::common::facts::{cases, expected};
-use crate::common::{Files, Rank, one, options, run};
+use crate::common::{Rank, one, options, run};
 use crate::fixtures::files;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tensorferry_megatron::Megatron;
 use tensorferry_sdk::memory::{MemoryOutput, MemoryView, write};
 use tensorferry_sdk::{ErrorKind, LossKind, MemoryContext, MemorySource, Result, Severity, Source, Target};
+use tensorferry_test_kit::Files;
+use tensorferry_test_kit::fixtures::{cases, expected};
 use tensorferry_torch_file::{Destination, Extent, Names, ObjectFile, Storages, flatten};
 
 type Tensors = BTreeMap<String, (String, Vec<u64>, Vec<u8>)>;

@@ -1,10 +1,11 @@
 //! The SDK's conformance suite over this format.
 
-use crate::common::{array, dict, write};
+use crate::common::{array, dict};
 use std::io::{Cursor, Write as _};
 use tensorferry_numpy::Numpy;
 use tensorferry_sdk::conformance::{Sample, check};
 use tensorferry_sdk::{Dtype, Storage};
+use tensorferry_test_kit::tensors::write_file;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
@@ -28,7 +29,8 @@ fn numpy_conforms() {
         ("z/s.npy", CompressionMethod::Deflated, strings),
         ("note.txt", CompressionMethod::Stored, b"note".to_vec()),
     ]);
-    let own = write(
+    let own = write_file(
+        &Numpy,
         |catalog| {
             let storage = catalog.storage(Storage::inline([5; 24]))?;
             catalog.tensor("a", Dtype::F32, &[2, 3], storage, 0)?;

@@ -1,12 +1,13 @@
 //! Files that numpy wrote, and files that it or this format refuses.
 
-use crate::common::facts::{cases, expected, facts, facts_of};
-use crate::common::with_view;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use tensorferry_sdk::{CatalogView, ErrorKind, MemorySource, Result};
+use tensorferry_numpy::Numpy;
+use tensorferry_sdk::{ErrorKind, MemorySource, Result};
+use tensorferry_test_kit::fixtures::{all_facts, all_facts_of, cases, expected, refused_case};
+use tensorferry_test_kit::tensors::with_view;
 
 fn source(folder: &Path, expected: &Value) -> MemorySource {
     let name = expected["input"].as_str().unwrap();
@@ -15,15 +16,9 @@ fn source(folder: &Path, expected: &Value) -> MemorySource {
 
 /// The facts of every tensor that is read, by its name, and how many losses there are.
 fn read(source: &MemorySource) -> Result<(BTreeMap<String, Value>, usize)> {
-    with_view(source, &[], |view| {
-        let names: Vec<String> = view.catalog().tensors().iter().map(|tensor| tensor.name.clone()).collect();
+    with_view(&Numpy, source, &[], |view| {
         // Bytes are held against their checksums when they are read.
-        for id in view.tensor_ids() {
-            let mut bytes = vec![0; usize::try_from(CatalogView::tensor(view, id).bytes).unwrap()];
-            CatalogView::read(view, id, 0, &mut bytes)?;
-        }
-        let facts = names.into_iter().map(|name| (name.clone(), facts(view, &name))).collect();
-        Ok((facts, view.catalog().losses().len()))
+        Ok((all_facts(view)?, view.catalog().losses().len()))
     })?
 }
 
@@ -33,12 +28,7 @@ fn every_case_is_read_or_refused() {
     for folder in cases("numpy", "") {
         let expected = expected(&folder);
         let case = folder.display();
-        let facts: BTreeMap<String, Value> = expected["tensors"]
-            .as_object()
-            .unwrap()
-            .iter()
-            .map(|(name, tensor)| (name.clone(), facts_of(tensor)))
-            .collect();
+        let facts = all_facts_of(&expected);
         match (expected["expect"].as_str().unwrap(), read(&source(&folder, &expected))) {
             ("ok", read) => {
                 let (read, losses) = read.unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -58,10 +48,7 @@ fn every_case_is_read_or_refused() {
                 lossy += 1;
             }
             ("error", read) => {
-                let error = read.map(|(read, _)| format!("{case} was read: {read:?}")).unwrap_err();
-                let known = [ErrorKind::Malformed, ErrorKind::Unsupported, ErrorKind::Limit];
-                assert!(known.contains(&error.kind()), "{case}: {error}");
-                assert!(error.details().any(|(name, _)| name == "file"), "{case}: {error}");
+                refused_case(&folder, read);
                 refused += 1;
             }
             (other, _) => panic!("expect {other}"),

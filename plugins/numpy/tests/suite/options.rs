@@ -1,14 +1,16 @@
 //! What a user may ask the reader for: bytes that numpy does not name, fields of structured arrays.
 
-use crate::common::{array, dict, with_view};
+use crate::common::{array, dict};
+use tensorferry_numpy::Numpy;
 use tensorferry_sdk::{ErrorKind, MemorySource};
+use tensorferry_test_kit::tensors::with_view;
 
 fn read(
     bytes: Vec<u8>,
     options: &[(&str, &str)],
     name: &str,
 ) -> Result<(String, Vec<u64>, Vec<u8>), tensorferry_sdk::Error> {
-    with_view(&MemorySource::file("a.npy", bytes), options, |view| view.tensor_named(name))?
+    with_view(&Numpy, &MemorySource::file("a.npy", bytes), options, |view| view.tensor_named(name))?
 }
 
 #[test]
@@ -54,9 +56,10 @@ fn a_field_without_a_name_is_padding_only_if_it_has_no_type() {
     assert_eq!(field("a."), ("I16".to_owned(), vec![2], vec![1, 0, 5, 0]));
     assert_eq!(field("a.s"), ("U8".to_owned(), vec![2, 2, 2], vec![1, 2, 3, 4, 5, 6, 7, 8]));
     assert_eq!(field("a..p"), ("I8".to_owned(), vec![2], vec![5, 9]));
-    let names = with_view(&MemorySource::file("a.npy", rows()), &[("structured", "fields")], |view| {
-        view.catalog().tensors().len()
-    });
+    let names =
+        with_view(&Numpy, &MemorySource::file("a.npy", rows()), &[("structured", "fields")], |view| {
+            view.catalog().tensors().len()
+        });
     assert_eq!(names.unwrap(), 3);
     // Two names that are one when they are joined.
     let twice = "[('x.y', '|u1'), ('x', [('y', '|u1')])]";
@@ -72,7 +75,7 @@ fn arrays_of_one_file_are_numbered() {
     let first = array(&dict("'|u1'", "(2,)"), &[1, 2]);
     let second = array(&dict("'<i2'", "()"), &[3, 0]);
     let seen = |bytes: Vec<u8>| {
-        with_view(&MemorySource::file("a.npy", bytes), &[], |view| {
+        with_view(&Numpy, &MemorySource::file("a.npy", bytes), &[], |view| {
             let tensors = view.catalog().tensors().iter();
             let tensors: Vec<_> =
                 tensors.map(|t| (t.name.clone(), view.tensor_named(&t.name).unwrap().2)).collect();

@@ -1,24 +1,21 @@
 //! What the writer makes: the bytes that `np.save` makes, and what it says where numpy has no dtype.
 
-use crate::common::{array, dict, with_view, write};
+use crate::common::{array, dict};
 use std::io::{Cursor, Read as _};
-use tensorferry_sdk::{CatalogSink, Dtype, ErrorKind, LossKind, MemorySource, Result, Storage};
-
-fn one(catalog: &mut dyn CatalogSink, name: &str, dtype: Dtype, shape: &[u64], bytes: &[u8]) -> Result<()> {
-    let storage = catalog.storage(Storage::inline(bytes))?;
-    catalog.tensor(name, dtype, shape, storage, 0).map(drop)
-}
+use tensorferry_numpy::Numpy;
+use tensorferry_sdk::{CatalogSink, Dtype, ErrorKind, LossKind, MemorySource};
+use tensorferry_test_kit::tensors::{one, with_view, write_file};
 
 #[test]
 fn one_tensor_is_the_array_that_numpy_saves() {
     let bytes: Vec<u8> = (0..12).collect();
     let fill = |catalog: &mut dyn CatalogSink| one(catalog, "w", Dtype::I16, &[2, 3], &bytes);
-    let output = write(fill, &[], "w.npy").unwrap();
+    let output = write_file(&Numpy, fill, &[], "w.npy").unwrap();
     // numpy leaves room for the first dimension to grow: the dict and 20 spaces, padded.
     assert_eq!(output.files["w.npy"], array(&dict("'<i2'", "(2, 3)"), &bytes));
     assert!(output.layout.losses().is_empty());
 
-    let output = write(fill, &[("order", "fortran")], "other.npy").unwrap();
+    let output = write_file(&Numpy, fill, &[("order", "fortran")], "other.npy").unwrap();
     let turned = [0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11];
     assert_eq!(output.files["other.npy"], array(&dict("'<i2'", "(2, 3)").replace("False", "True"), &turned));
     assert_eq!(output.layout.losses()[0].kind, LossKind::Name);
@@ -30,15 +27,16 @@ fn an_array_file_holds_one_tensor() {
         one(catalog, "a", Dtype::U8, &[1], &[1])?;
         one(catalog, "b", Dtype::U8, &[1], &[1])
     };
-    assert_eq!(write(several, &[], "x.npy").unwrap_err().kind(), ErrorKind::Usage);
+    assert_eq!(write_file(&Numpy, several, &[], "x.npy").unwrap_err().kind(), ErrorKind::Usage);
     let half = |catalog: &mut dyn CatalogSink| one(catalog, "a", Dtype::BF16, &[1], &[1, 2]);
-    let refused = write(half, &[], "x.npy").unwrap_err();
+    let refused = write_file(&Numpy, half, &[], "x.npy").unwrap_err();
     assert!(refused.to_string().contains("-o ml_dtypes=name"), "{refused}");
 }
 
 #[test]
 fn an_archive_is_one_that_others_unpack_with_elements_aligned() {
-    let output = write(
+    let output = write_file(
+        &Numpy,
         |catalog| {
             one(catalog, "a/b", Dtype::F64, &[3], &[7; 24])?;
             one(catalog, "", Dtype::BOOL, &[], &[1])?;
@@ -67,22 +65,22 @@ fn dtypes_of_ml_dtypes_are_left_out_named_or_void() {
         one(catalog, "half", Dtype::BF16, &[2], &[1, 2, 3, 4])?;
         one(catalog, "eighth", Dtype::F8_E5M2, &[2], &[5, 6])
     };
-    let left_out = write(fill, &[], "m.npz").unwrap();
+    let left_out = write_file(&Numpy, fill, &[], "m.npz").unwrap();
     assert_eq!(left_out.layout.omitted().len(), 2);
 
     let read = |bytes: &[u8], options: &[(&str, &str)]| {
-        with_view(&MemorySource::file("m.npz", bytes), options, |view| {
+        with_view(&Numpy, &MemorySource::file("m.npz", bytes), options, |view| {
             ["half", "eighth"].map(|name| view.tensor_named(name).unwrap())
         })
         .unwrap()
     };
     let expected =
         [("BF16".to_owned(), vec![2], vec![1, 2, 3, 4]), ("F8_E5M2".to_owned(), vec![2], vec![5, 6])];
-    let named = write(fill, &[("ml_dtypes", "name")], "m.npz").unwrap();
+    let named = write_file(&Numpy, fill, &[("ml_dtypes", "name")], "m.npz").unwrap();
     assert!(named.layout.losses().is_empty());
     assert_eq!(read(&named.files["m.npz"], &[]), expected);
 
-    let void = write(fill, &[("ml_dtypes", "void")], "m.npz").unwrap();
+    let void = write_file(&Numpy, fill, &[("ml_dtypes", "void")], "m.npz").unwrap();
     assert!(void.layout.losses().iter().all(|loss| loss.asked && loss.kind == LossKind::Precision));
     assert_eq!(read(&void.files["m.npz"], &[("v1", "f8_e5m2"), ("v2", "bf16")]), expected);
 }
@@ -96,13 +94,13 @@ fn a_deflated_archive_holds_the_same_arrays() {
         one(catalog, "empty", Dtype::F32, &[0, 3], &[])?;
         one(catalog, "scalar", Dtype::BOOL, &[], &[1])
     };
-    let output = write(fill, &[("compress", "deflate")], "m.npz").unwrap();
+    let output = write_file(&Numpy, fill, &[("compress", "deflate")], "m.npz").unwrap();
     let archive = &output.files["m.npz"];
     assert!(archive.len() < 20_000, "{}", archive.len());
     assert!(output.layout.losses().is_empty());
-    let stored = write(fill, &[], "m.npz").unwrap();
+    let stored = write_file(&Numpy, fill, &[], "m.npz").unwrap();
     let arrays = |bytes: &[u8]| {
-        with_view(&MemorySource::file("m.npz", bytes), &[], |view| {
+        with_view(&Numpy, &MemorySource::file("m.npz", bytes), &[], |view| {
             ["a/b", "noise", "empty", "scalar"].map(|name| view.tensor_named(name).unwrap())
         })
         .unwrap()
@@ -115,7 +113,7 @@ fn a_deflated_archive_holds_the_same_arrays() {
         assert_eq!(entry.compression(), zip::CompressionMethod::Deflated);
         entry.read_to_end(&mut content).unwrap();
     }
-    let nothing = write(|_| Ok(()), &[("compress", "deflate")], "m.npz").unwrap();
+    let nothing = write_file(&Numpy, |_| Ok(()), &[("compress", "deflate")], "m.npz").unwrap();
     assert_eq!(nothing.files["m.npz"].len(), 22);
 }
 
@@ -123,6 +121,6 @@ fn a_deflated_archive_holds_the_same_arrays() {
 fn what_is_deflated_is_an_archive_in_order() {
     let fill = |catalog: &mut dyn CatalogSink| one(catalog, "a", Dtype::U8, &[1], &[1]);
     let both = [("compress", "deflate"), ("order", "fortran")];
-    assert_eq!(write(fill, &both, "m.npz").unwrap_err().kind(), ErrorKind::Usage);
-    assert_eq!(write(fill, &both[..1], "a.npy").unwrap_err().kind(), ErrorKind::Usage);
+    assert_eq!(write_file(&Numpy, fill, &both, "m.npz").unwrap_err().kind(), ErrorKind::Usage);
+    assert_eq!(write_file(&Numpy, fill, &both[..1], "a.npy").unwrap_err().kind(), ErrorKind::Usage);
 }

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tensorferry_onnx::Onnx;
 use tensorferry_proto::wire::put_varint;
-use tensorferry_sdk::memory::{self, MemoryView};
-use tensorferry_sdk::{CatalogView, Entry, MemoryContext, MemorySource, Result, Source};
-
-#[path = "../../../torch-file/tests/common/facts.rs"]
-pub(crate) mod facts;
+use tensorferry_sdk::{Entry, MemorySource, Result, Source};
+use tensorferry_test_kit::fixtures::files_below;
+use tensorferry_test_kit::tensors::{self, with_view};
 
 /// A field that has a length.
 pub(crate) fn field(number: u64, content: &[u8]) -> Vec<u8> {
@@ -61,31 +59,11 @@ pub(crate) fn case_source(folder: &Path, expected: &serde_json::Value) -> Memory
     // The model's folder is the source's.
     let input = expected["input"].as_str().unwrap();
     let (below, name) = input.rsplit_once('/').unwrap_or(("", input));
-    let folder = folder.join(below);
-    let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
-    let files = entries.filter(|path| path.is_file()).map(|path| {
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        (name, std::fs::read(path).unwrap())
-    });
+    let files = files_below(&folder.join(below)).into_iter().filter(|(name, _)| !name.contains('/'));
     MemorySource::new(Entry::File(name.to_owned()), files.collect())
-}
-
-/// Reads a source, and hands it on.
-pub(crate) fn with_view<T>(source: &dyn Source, check: impl FnOnce(&MemoryView<'_>) -> T) -> Result<T> {
-    let context = MemoryContext::default();
-    let view = MemoryView::read(&Onnx, &[], source, &context)?;
-    Ok(check(&view))
 }
 
 /// Each tensor's dtype, shape and bytes by name.
 pub(crate) fn contents(source: &dyn Source) -> Result<BTreeMap<String, (String, Vec<u64>, Vec<u8>)>> {
-    with_view(source, |view| {
-        let names = view.tensor_ids().map(|id| CatalogView::tensor(view, id).name.to_owned());
-        names.map(|name| (name.clone(), view.tensor_named(&name).unwrap())).collect()
-    })
-}
-
-/// Options as they are given.
-pub(crate) fn pairs(options: &[(&str, &str)]) -> Vec<(String, String)> {
-    memory::pairs(options)
+    with_view(&Onnx, source, &[], tensors::contents)?
 }

@@ -1,10 +1,10 @@
 //! Models that the onnx package wrote, and models that it or this format refuses.
 
-use crate::common::facts::{cases, expected, facts, facts_of};
-use crate::common::{case_source, with_view};
-use serde_json::Value;
-use std::collections::BTreeMap;
+use crate::common::case_source;
+use tensorferry_onnx::Onnx;
 use tensorferry_sdk::ErrorKind;
+use tensorferry_test_kit::fixtures::{all_facts, all_facts_of, cases, expected, name_of, refused_case};
+use tensorferry_test_kit::tensors::with_view;
 
 #[test]
 fn every_case_is_read_or_refused() {
@@ -12,21 +12,17 @@ fn every_case_is_read_or_refused() {
     for folder in cases("onnx", "") {
         let expected = expected(&folder);
         let case = folder.display();
-        let read = with_view(&case_source(&folder, &expected), |view| {
+        let read = with_view(&Onnx, &case_source(&folder, &expected), &[], |view| {
+            let mut facts = all_facts(view)?;
             // The shapes of sparse tensors are this format's own addition.
-            let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
-            let names =
-                names.filter(|name| !(case.to_string().contains("/sparse_") && name.ends_with(".shape")));
-            names.map(|name| (name.clone(), facts(view, &name))).collect::<BTreeMap<_, _>>()
-        });
-        let is_part = |name: &str| !name.ends_with("(dense)");
+            facts.retain(|name, _| !(name_of(&folder).starts_with("sparse_") && name.ends_with(".shape")));
+            Ok(facts)
+        })
+        .flatten();
         match (expected["expect"].as_str().unwrap(), read) {
             ("ok", Ok(read)) => {
-                let tensors = expected["tensors"].as_object().unwrap().iter();
-                let facts: BTreeMap<String, Value> = tensors
-                    .filter(|(name, _)| is_part(name))
-                    .map(|(name, tensor)| (name.clone(), facts_of(tensor)))
-                    .collect();
+                let mut facts = all_facts_of(&expected);
+                facts.retain(|name, _| !name.ends_with("(dense)"));
                 assert_eq!(read, facts, "{case}");
                 ok += 1;
             }
@@ -36,10 +32,7 @@ fn every_case_is_read_or_refused() {
                 unsupported += 1;
             }
             ("error", read) => {
-                let error = read.map(|read| format!("{case} was read: {read:?}")).unwrap_err();
-                let known = [ErrorKind::Malformed, ErrorKind::Unsupported, ErrorKind::Limit];
-                assert!(known.contains(&error.kind()), "{case}: {error}");
-                assert!(error.details().any(|(name, _)| name == "file"), "{case}: {error}");
+                refused_case(&folder, read);
                 refused += 1;
             }
             (other, _) => panic!("expect {other}"),
@@ -51,7 +44,7 @@ fn every_case_is_read_or_refused() {
 #[test]
 fn a_sparse_tensor_keeps_its_shape() {
     let folder = cases("onnx", "sparse_initializers").remove(0);
-    let shape = with_view(&case_source(&folder, &expected(&folder)), |view| {
+    let shape = with_view(&Onnx, &case_source(&folder, &expected(&folder)), &[], |view| {
         view.tensor_named("rank3.shape").unwrap()
     });
     let bytes = [2_u64, 3, 4].iter().flat_map(|dim| dim.to_le_bytes()).collect();
@@ -61,7 +54,7 @@ fn a_sparse_tensor_keeps_its_shape() {
 #[test]
 fn tensors_that_share_bytes_are_tied() {
     let folder = cases("onnx", "external_aligned_tied").remove(0);
-    let ties = with_view(&case_source(&folder, &expected(&folder)), |view| {
+    let ties = with_view(&Onnx, &case_source(&folder, &expected(&folder)), &[], |view| {
         let names: Vec<&str> = view.catalog().tensors().iter().map(|tensor| &*tensor.name).collect();
         let ties = view.catalog().ties();
         let place = |name: &str| names.iter().position(|known| *known == name).unwrap();

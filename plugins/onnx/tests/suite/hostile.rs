@@ -1,14 +1,15 @@
 //! Models that are broken or ask for what they should not: each is a typed error that names the tensor.
 
-use crate::common::{field, model, number, outside, source, tensor, with_view};
+use crate::common::{field, model, number, outside, source, tensor};
 use tensorferry_onnx::Onnx;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Error, ErrorKind, Limits, MemoryContext};
+use tensorferry_test_kit::tensors::with_view;
 
 fn refusal(initializer: &[u8], others: &[(&str, &[u8])]) -> Error {
     let source = source(&model(&[initializer.to_vec()], &[]), others);
-    let error =
-        with_view(&source, |view| format!("it was read: {:?}", view.catalog().tensors())).unwrap_err();
+    let error = with_view(&Onnx, &source, &[], |view| format!("it was read: {:?}", view.catalog().tensors()))
+        .unwrap_err();
     assert!(error.details().any(|(name, _)| name == "file"), "{error}");
     error
 }
@@ -23,7 +24,7 @@ fn elements_outside_stay_below_the_models_folder() {
     let files: [(&str, &[u8]); 2] = [("data", &[7; 4]), ("sub/data", &[8; 4])];
     for good in ["data", "./data", "sub/data"] {
         let source = source(&model(&[at(good, &[])], &[]), &files);
-        assert!(with_view(&source, |view| view.tensor_named("w").unwrap()).is_ok(), "{good}");
+        assert!(with_view(&Onnx, &source, &[], |view| view.tensor_named("w").unwrap()).is_ok(), "{good}");
     }
     for bad in
         ["/data", "../data", "sub/../data", "sub", "sub/", "data\0", "sub\\data", "", "missing", "C:/data"]
@@ -90,8 +91,9 @@ fn shapes_ask_for_nothing() {
 fn graphs_end_somewhere() {
     // Each graph lies in an attribute of a node of the one around it.
     let mut graph = field(5, &tensor("w", 2, &[1], &field(9, &[1])));
-    let read =
-        |graph: &[u8]| with_view(&source(&model(&[], graph), &[]), |view| view.catalog().tensors().len());
+    let read = |graph: &[u8]| {
+        with_view(&Onnx, &source(&model(&[], graph), &[]), &[], |view| view.catalog().tensors().len())
+    };
     for depth in 0..2000 {
         assert_eq!(read(&graph).is_ok(), depth <= 32, "{depth}");
         if depth == 40 {
@@ -108,11 +110,11 @@ fn names_that_repeat_are_numbered_and_initializers_are_refused() {
     let attribute = || field(5, &[field(1, b"k"), field(5, &tensor())].concat());
     let node = |name: &str| field(1, &[field(3, name.as_bytes()), field(4, b"Scale"), attribute()].concat());
     let nodes = [node("a"), node("a"), node(""), node("")].concat();
-    let names = with_view(&source(&model(&[], &nodes), &[]), |view| {
+    let names = with_view(&Onnx, &source(&model(&[], &nodes), &[]), &[], |view| {
         view.catalog().tensors().iter().map(|tensor| tensor.name.clone()).collect::<Vec<_>>()
     });
     assert_eq!(names.unwrap(), ["a/k", "a_1/k", "Scale/k", "Scale_1/k"]);
-    let twice = with_view(&source(&model(&[tensor(), tensor()], &[]), &[]), |_| ()).unwrap_err();
+    let twice = with_view(&Onnx, &source(&model(&[tensor(), tensor()], &[]), &[]), &[], |_| ()).unwrap_err();
     assert!(twice.to_string().contains("two initializers of one name"), "{twice}");
 }
 
@@ -166,7 +168,7 @@ fn constants_without_a_tensor_are_lost_by_name() {
         constant("axes", &[field(1, b"value_ints"), number(8, 1), number(8, 2)].concat()),
         constant("text", &[field(1, b"value_string"), field(4, b"x")].concat()),
     ];
-    let (names, losses) = with_view(&source(&model(&[], &nodes.concat()), &[]), |view| {
+    let (names, losses) = with_view(&Onnx, &source(&model(&[], &nodes.concat()), &[]), &[], |view| {
         let names: Vec<String> = view.catalog().tensors().iter().map(|tensor| tensor.name.clone()).collect();
         (names, view.catalog().losses().to_vec())
     })

@@ -1,7 +1,6 @@
 //! A model is written again with other tensors: everything else of it stays, byte for byte.
 
-use crate::common::facts::{cases, expected};
-use crate::common::{case_source, contents, field, model, number, outside, pairs, source, tensor};
+use crate::common::{case_source, contents, field, model, number, outside, source, tensor};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tensorferry_onnx::Onnx;
@@ -9,6 +8,7 @@ use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::{
     CatalogSink, Dtype, Entry, ErrorKind, MemoryContext, MemorySource, Result, Source, Storage, Target,
 };
+use tensorferry_test_kit::fixtures::{cases, expected};
 
 /// Writes `like` with the tensors of `from` under these options.
 fn rewrite(from: &MemorySource, like: &MemorySource, options: &[(&str, &str)]) -> Result<MemoryOutput> {
@@ -16,7 +16,7 @@ fn rewrite(from: &MemorySource, like: &MemorySource, options: &[(&str, &str)]) -
     context.sources.insert("like".to_owned(), Arc::new(like.clone()));
     let view = MemoryView::read(&Onnx, &[], from, &context)?;
     let options = [&[("like", "like")], options].concat();
-    memory::write(&Onnx, &pairs(&options), &view, &Target::File("out.onnx".to_owned()), &context)
+    memory::write(&Onnx, &memory::pairs(&options), &view, &Target::File("out.onnx".to_owned()), &context)
 }
 
 fn read(output: &MemoryOutput) -> BTreeMap<String, (String, Vec<u64>, Vec<u8>)> {
@@ -86,7 +86,7 @@ fn with_others(
     let none = MemorySource::file("none", []);
     let view = MemoryView::made("torch", &none, &context, fill).unwrap();
     let options = [&[("like", "like")], options].concat();
-    memory::write(&Onnx, &pairs(&options), &view, &Target::File("out.onnx".to_owned()), &context)
+    memory::write(&Onnx, &memory::pairs(&options), &view, &Target::File("out.onnx".to_owned()), &context)
 }
 
 #[test]

@@ -1,15 +1,13 @@
 //! Trees whose small arrays are in the msgpack file `checkpoint`, and typed keys.
 
-use crate::common::{folder, with_view, write};
-use std::collections::BTreeMap;
 use tensorferry_orbax::Orbax;
 use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::{
     Dtype, Entry, ErrorKind, Format, LossKind, MemoryContext, MemorySource, NodeKind, Score, Storage, Target,
     Value,
 };
-
-pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+use tensorferry_test_kit::Files;
+use tensorferry_test_kit::tensors::{with_view, write};
 
 fn text(text: &str) -> Vec<u8> {
     [&[0xd9, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat()
@@ -76,7 +74,7 @@ fn small_arrays_are_in_a_file_next_to_the_others() {
     ];
     for entry in [Entry::Folder, Entry::File("checkpoint".to_owned())] {
         assert_ne!(score(entry.clone(), files()), Score::NO);
-        with_view(&MemorySource::new(entry, files()), |view| {
+        with_view(&Orbax, &MemorySource::new(entry, files()), &[], |view| {
             let mut names: Vec<&str> = view.catalog().tensors().iter().map(|tensor| &*tensor.name).collect();
             names.sort_unstable();
             assert_eq!(names, expected.map(|(name, ..)| name));
@@ -95,11 +93,12 @@ fn small_arrays_are_in_a_file_next_to_the_others() {
     let of_step =
         |step: &'static str| files().into_iter().map(move |(name, bytes)| (format!("{step}/{name}"), bytes));
     let run: Files = of_step("checkpoint_9").chain(of_step("checkpoint_10")).collect();
-    with_view(&folder(run), |view| assert_eq!(view.catalog().tensors().len(), 6)).unwrap();
+    with_view(&Orbax, &MemorySource::folder(run), &[], |view| assert_eq!(view.catalog().tensors().len(), 6))
+        .unwrap();
     let alone: Files = files().into_iter().take(1).collect();
     assert_ne!(score(Entry::Folder, alone.clone()), Score::NO);
     assert_eq!(score(Entry::File("checkpoint".to_owned()), alone.clone()), Score::NO);
-    let error = with_view(&folder(alone), |_| ()).unwrap_err();
+    let error = with_view(&Orbax, &MemorySource::folder(alone), &[], |_| ()).unwrap_err();
     assert!(error.kind() == ErrorKind::Malformed && error.to_string().contains("params.w"), "{error}");
     // TensorFlow's file of the same name, and a pickle.
     for other in [&b"model_checkpoint_path: \"m\""[..], b"\x80\x04\x95", b"", b"\x81"] {
@@ -125,7 +124,7 @@ fn a_tree_and_its_file_are_one() {
     with_tree.insert("_METADATA".to_owned(), format!(r#"{{"tree_metadata": {{{leaves}}}}}"#).into_bytes());
     with_tree.extend(zarr("more", &[9]));
     with_tree.extend(zarr("forgotten", &[9]));
-    with_view(&folder(with_tree), |view| {
+    with_view(&Orbax, &MemorySource::folder(with_tree), &[], |view| {
         assert_eq!(view.catalog().tensors().len(), 7);
         assert_eq!(view.tensor_named("more").unwrap().2, [9]);
         let [loss] = view.catalog().losses() else { panic!("{:?}", view.catalog().losses()) };
@@ -137,6 +136,7 @@ fn a_tree_and_its_file_are_one() {
 /// A checkpoint with a typed key.
 pub(crate) fn typed_key() -> MemoryOutput {
     let made = write(
+        &Orbax,
         |catalog| {
             let storage = catalog.storage(Storage::inline([7; 16]))?;
             let key = catalog.tensor("rng", Dtype::U32, &[2, 2], storage, 0)?;
@@ -144,6 +144,7 @@ pub(crate) fn typed_key() -> MemoryOutput {
             let other = catalog.tensor("w", Dtype::U8, &[16], storage, 0)?;
             catalog.attribute(other, "unit", Value::text("mm"))
         },
+        &[],
         &Target::Folder,
     );
     made.unwrap()
@@ -158,8 +159,8 @@ fn typed_keys_stay_typed() {
     assert_eq!(metadata["tree_metadata"]["('rng',)"]["value_metadata"]["value_type"], "jax.Array");
     let sharding: serde_json::Value = serde_json::from_slice(&made.files["_sharding"]).unwrap();
     assert!(sharding["cm5n"].is_string(), "{sharding}");
-    let source = folder(made.files.into_iter().collect());
-    with_view(&source, |view| {
+    let source = MemorySource::folder(made.files);
+    with_view(&Orbax, &source, &[], |view| {
         let attributes = |name: &str| {
             let found = view.catalog().tensors().iter().find(|tensor| tensor.name == name);
             found.unwrap().attributes.clone()
@@ -170,7 +171,7 @@ fn typed_keys_stay_typed() {
     .unwrap();
     // A checkpoint without typed keys has no such files.
     let context = MemoryContext::default();
-    let source = folder(files());
+    let source = MemorySource::folder(files());
     let view = MemoryView::read(&Orbax, &[], &source, &context).unwrap();
     let again = memory::write(&Orbax, &[], &view, &Target::Folder, &context).unwrap();
     assert!(again.files.keys().all(|name| name != "_sharding" && !name.starts_with("array_metadatas")));

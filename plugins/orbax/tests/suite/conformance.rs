@@ -1,17 +1,17 @@
 //! The SDK's conformance suite over this format.
 
 use crate::aggregate;
-use crate::common::facts::cases;
-use crate::common::files;
 use tensorferry_orbax::Orbax;
 use tensorferry_sdk::Entry;
 use tensorferry_sdk::conformance::{Sample, check};
+use tensorferry_test_kit::fixtures::cases;
+use tensorferry_test_kit::fixtures::files_below;
 
 #[test]
 fn orbax_conforms() {
     // A few arrays of each: every file is damaged in many ways.
     let sample = |case: &str, entry: &str, kept: &[&str], name: &str| {
-        let mut files = files(&cases("orbax", case)[0].join(entry));
+        let mut files = files_below(&cases("orbax", case)[0].join(entry));
         files.retain(|name, _| kept.is_empty() || kept.iter().any(|kept| name.starts_with(kept)));
         Sample::set(Entry::Folder, files).holding(&[name])
     };

@@ -1,43 +1,23 @@
 //! Checkpoints that Orbax and tensorstore wrote, and folders that they or this format refuse.
 
-use crate::common::facts::{cases, expected, facts, facts_of};
-use crate::common::{files, folder, with_view};
-use serde_json::Value;
-use std::collections::BTreeMap;
-use tensorferry_sdk::{CatalogView, ErrorKind, MemorySource, Result};
-
-/// The facts of every tensor that is read, by its name.
-fn read(source: &MemorySource) -> Result<BTreeMap<String, Value>> {
-    with_view(source, |view| {
-        // Chunks are decoded when they are read.
-        for id in view.tensor_ids() {
-            let mut bytes = vec![0; usize::try_from(CatalogView::tensor(view, id).bytes).unwrap()];
-            CatalogView::read(view, id, 0, &mut bytes)?;
-        }
-        let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
-        Ok(names.map(|name| (name.clone(), facts(view, &name))).collect())
-    })?
-}
+use tensorferry_orbax::Orbax;
+use tensorferry_sdk::MemorySource;
+use tensorferry_test_kit::fixtures::{all_facts, all_facts_of, cases, expected, files_below, refused_case};
+use tensorferry_test_kit::tensors::with_view;
 
 #[test]
 fn every_case_is_read_or_refused() {
     let (mut ok, mut refused) = (0, 0);
     for case in cases("orbax", "") {
         let expected = expected(&case);
-        let source = folder(files(&case.join(expected["entry"].as_str().unwrap())));
-        let read = read(&source);
-        let case = case.display();
+        let source = MemorySource::folder(files_below(&case.join(expected["entry"].as_str().unwrap())));
+        let read = with_view(&Orbax, &source, &[], all_facts).flatten();
         if expected["expect"] == "ok" {
-            let tensors = expected["tensors"].as_object().unwrap();
-            let facts: BTreeMap<String, Value> =
-                tensors.iter().map(|(name, tensor)| (name.clone(), facts_of(tensor))).collect();
-            assert_eq!(read.unwrap_or_else(|error| panic!("{case}: {error}")), facts, "{case}");
+            let case = case.display();
+            assert_eq!(read.unwrap_or_else(|e| panic!("{case}: {e}")), all_facts_of(&expected), "{case}");
             ok += 1;
         } else {
-            let error = read.map(|read| format!("{case} was read: {read:?}")).unwrap_err();
-            let known = [ErrorKind::Malformed, ErrorKind::Unsupported, ErrorKind::Limit];
-            assert!(known.contains(&error.kind()), "{case}: {error}");
-            assert!(error.details().any(|(name, _)| name == "file"), "{case}: {error}");
+            refused_case(&case, read);
             refused += 1;
         }
     }

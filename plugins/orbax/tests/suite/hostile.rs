@@ -1,14 +1,14 @@
 //! Checkpoints that claim far more than they have: each is refused, or read, in the time and memory of what is there.
 
-use crate::common::{folder, with_view};
-use crate::ocdbt_bytes::{Kv, inner, leaf, store};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tensorferry_orbax::Orbax;
 use tensorferry_sdk::{Entry, ErrorKind, FileId, LossKind, MemorySource, Result, Severity, Source, crc32c};
-
-type Files = BTreeMap<String, Vec<u8>>;
+use tensorferry_test_kit::Files;
+use tensorferry_test_kit::ocdbt::{Kv, inner, leaf, store};
+use tensorferry_test_kit::random::bytes;
+use tensorferry_test_kit::tensors::with_view;
 
 /// Most memory of this process, with all of its tests, and most seconds of one attack.
 const MOST: (u64, Duration) = (768 << 20, Duration::from_secs(20));
@@ -48,16 +48,6 @@ fn keys(count: u32) -> Vec<Vec<u8>> {
     (0..count).map(|number| number.to_be_bytes()[1..].to_vec()).collect()
 }
 
-/// Bytes that nothing makes shorter.
-fn noise(len: usize) -> Vec<u8> {
-    let mut state = 1_u64;
-    let next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        state.to_be_bytes()[0]
-    };
-    std::iter::repeat_with(next).take(len).collect()
-}
-
 /// 40,000 children in one file, whose path is 60,000 bytes.
 fn long_path() -> Files {
     let children: Vec<_> = keys(40_000).into_iter().map(|key| (key, 0, 0, 10)).collect();
@@ -78,7 +68,7 @@ fn long_prefix() -> Files {
 /// A shard in a node, of which 3,000 chunks are the same megabyte.
 fn inline_shard() -> Files {
     let count = 3000;
-    let value = [zstd::encode_all(&[0; 1 << 20][..], 1).unwrap(), noise(1 << 20)].concat();
+    let value = [zstd::encode_all(&[0; 1 << 20][..], 1).unwrap(), bytes(1 << 20, 1)].concat();
     let shard = [&value[..], &index(count, value.len())].concat();
     let shape = (count as u64) << 20;
     let array = zarr3(shape, shape, &shards(1 << 20, &json!(["bytes", "zstd"])));
@@ -158,7 +148,9 @@ fn what_is_claimed_takes_no_time_and_no_memory() {
         ("a tree of 4 million values", long_tree(), ErrorKind::Limit, "nodes"),
     ] {
         let clock = Instant::now();
-        let error = with_view(&folder(files), |view| view.catalog().tensors().len()).unwrap_err();
+        let error =
+            with_view(&Orbax, &MemorySource::folder(files), &[], |view| view.catalog().tensors().len())
+                .unwrap_err();
         assert!(error.kind() == kind && error.to_string().contains(word), "{name}: {error}");
         assert!(clock.elapsed() < MOST.1, "{name}: {:?}", clock.elapsed());
         assert!(peak() < MOST.0, "{name}: {} bytes", peak());
@@ -212,8 +204,8 @@ fn chunks_that_are_not_there_are_counted_over_all_arrays() {
     for (arrays, chunks) in [(1, 16_000_000), (10, 100_000)] {
         let name = |number| format!("w{number}/.zarray");
         let files = (0..arrays).map(|number| (name(number), zarr2(&[chunks], &[1], &json!(0), None)));
-        let source = Asked { source: folder(files.collect()), count: AtomicU64::new(0) };
-        let error = with_view(&source, |_| ()).unwrap_err();
+        let source = Asked { source: MemorySource::folder(files), count: AtomicU64::new(0) };
+        let error = with_view(&Orbax, &source, &[], |_| ()).unwrap_err();
         assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("entries"), "{error}");
         let asked = source.count.into_inner();
         assert!(asked < 300_000, "{asked} files were asked for");
@@ -240,7 +232,7 @@ fn a_chunk_that_is_not_there_is_named() {
     let mut stored = files(json!(0));
     stored.extend([tree(true)]);
     for files in [stored, files(json!(null))] {
-        let error = with_view(&folder(files), |_| ()).unwrap_err();
+        let error = with_view(&Orbax, &MemorySource::folder(files), &[], |_| ()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed);
         let said = error.to_string();
         assert!(
@@ -251,7 +243,7 @@ fn a_chunk_that_is_not_there_is_named() {
     // Where a chunk may be left out, it is the fill value, and that is said.
     let mut left_out = files(json!(7));
     left_out.extend([tree(false)]);
-    with_view(&folder(left_out), |view| {
+    with_view(&Orbax, &MemorySource::folder(left_out), &[], |view| {
         assert_eq!(view.tensor_named("w").unwrap().2, [1, 2, 7, 7, 1, 2]);
         let [loss] = view.catalog().losses() else { panic!("{:?}", view.catalog().losses()) };
         assert_eq!((&*loss.what, loss.severity), ("w", Severity::Changed));
@@ -260,7 +252,7 @@ fn a_chunk_that_is_not_there_is_named() {
     .unwrap();
     // None of them there: as many as the array has are read, and not as many as it claims.
     let none = Files::from([("w/.zarray".to_owned(), zarr2(&[200_000], &[1], &json!(7), None))]);
-    with_view(&folder(none), |view| {
+    with_view(&Orbax, &MemorySource::folder(none), &[], |view| {
         assert!(view.tensor_named("w").unwrap().2.iter().all(|byte| *byte == 7));
     })
     .unwrap();
@@ -276,7 +268,7 @@ fn arrays_in_groups_are_found() {
         ("grp/w/0", vec![2, 3]),
     ];
     let files = files.map(|(name, bytes)| (name.to_owned(), bytes));
-    with_view(&folder(Files::from(files)), |view| {
+    with_view(&Orbax, &MemorySource::folder(Files::from(files)), &[], |view| {
         assert_eq!(view.tensor_named("grp/w").unwrap().2, [2, 3]);
         assert_eq!(view.tensor_named("top").unwrap().2, [0, 1]);
     })
@@ -284,7 +276,7 @@ fn arrays_in_groups_are_found() {
     for chunk in ["lost/0.1", "grp/lost/c/0", "lost/c"] {
         let mut files = Files::from([("top/.zarray".to_owned(), array())]);
         files.insert(chunk.to_owned(), vec![0]);
-        let error = with_view(&folder(files), |_| ()).unwrap_err();
+        let error = with_view(&Orbax, &MemorySource::folder(files), &[], |_| ()).unwrap_err();
         assert!(error.to_string().contains("that nothing describes") && error.to_string().contains(chunk));
     }
 }
@@ -306,14 +298,14 @@ fn names_that_are_one_are_told_apart_or_refused() {
     };
     let mut files = Files::from(array("a.b", 1));
     files.insert("_METADATA".to_owned(), tree(&[&["a.b"], &["a", "b"]]));
-    let error = with_view(&folder(files), |_| ()).unwrap_err();
+    let error = with_view(&Orbax, &MemorySource::folder(files), &[], |_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("\"a.b\""), "{error}");
 
     let mut files: Files = array("a/b.c", 1).into_iter().chain(array("a.b/c", 2)).collect();
     files.insert("a/_METADATA".to_owned(), tree(&[&["b.c"]]));
     files.insert("a.b/_METADATA".to_owned(), tree(&[&["c"]]));
-    with_view(&folder(files), |view| {
+    with_view(&Orbax, &MemorySource::folder(files), &[], |view| {
         let mut names: Vec<_> = view.catalog().tensors().iter().map(|tensor| &*tensor.name).collect();
         names.sort_unstable();
         assert_eq!(names, ["a.b.c", "a.b.c#2"]);

@@ -2,9 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod aggregate;
-mod common;
 mod conformance;
 mod fixtures;
 mod hostile;
-mod ocdbt_bytes;
 mod written;

@@ -1,23 +1,22 @@
 //! What the writer makes.
 
-use crate::common::{folder, with_view, write};
+use tensorferry_orbax::Orbax;
+use tensorferry_sdk::MemorySource;
 use tensorferry_sdk::{
     CatalogSink, Dtype, ErrorKind, Node, NodeId, NodeKind, Result, Severity, Storage, Target,
 };
-
-fn one(catalog: &mut dyn CatalogSink, name: &str, dtype: Dtype, shape: &[u64], bytes: &[u8]) -> Result<()> {
-    let storage = catalog.storage(Storage::inline(bytes))?;
-    catalog.tensor(name, dtype, shape, storage, 0).map(drop)
-}
+use tensorferry_test_kit::tensors::{one, with_view, write};
 
 #[test]
 fn each_tensor_is_an_array_of_one_chunk() {
     let output = write(
+        &Orbax,
         |catalog| {
             one(catalog, "a.w", Dtype::BF16, &[1, 2], &[1, 2, 3, 4])?;
             one(catalog, "a", Dtype::I8, &[], &[7])?;
             one(catalog, "it's", Dtype::F32, &[0, 3], &[])
         },
+        &[],
         &Target::Folder,
     )
     .unwrap();
@@ -31,7 +30,7 @@ fn each_tensor_is_an_array_of_one_chunk() {
     // A part of its name is a tensor, which can hold nothing.
     assert_eq!(metadata["tree_metadata"]["('a.w',)"]["key_metadata"][0]["key"], "a.w");
     assert!(metadata["tree_metadata"][r"('it\'s',)"].is_object(), "{metadata}");
-    with_view(&folder(output.files.into_iter().collect()), |view| {
+    with_view(&Orbax, &MemorySource::folder(output.files), &[], |view| {
         assert_eq!(view.tensor_named("a.w").unwrap(), ("BF16".to_owned(), vec![1, 2], vec![1, 2, 3, 4]));
         assert_eq!(view.tensor_named("it's").unwrap().1, [0, 3]);
     })
@@ -43,12 +42,14 @@ fn what_no_folder_can_be_called_is_left_out() {
     let (long, deep) = ("x".repeat(256), "x/".repeat(1100) + "x");
     let names = ["", "a/../b", "/a", "a\\b", ".zarray", "_METADATA", &long, &deep, "good/0/x", "good"];
     let output = write(
+        &Orbax,
         |catalog| names.into_iter().try_for_each(|name| one(catalog, name, Dtype::U8, &[1], &[1])),
+        &[],
         &Target::Folder,
     )
     .unwrap();
     assert_eq!(output.layout.omitted().len(), names.len() - 1);
-    let refused = write(|_| Ok(()), &Target::File("x".to_owned())).unwrap_err();
+    let refused = write(&Orbax, |_| Ok(()), &[], &Target::File("x".to_owned())).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Usage);
 }
 
@@ -107,10 +108,10 @@ fn lists_and_keys_are_those_of_the_tree() {
         // Keys with dots are names of modules.
         ("torch", "params:2 a:2 b:2 w:2 np.ndarray false"),
     ] {
-        let output = write(|catalog| state(catalog, origin, false), &Target::Folder).unwrap();
+        let output = write(&Orbax, |catalog| state(catalog, origin, false), &[], &Target::Folder).unwrap();
         assert_eq!(leaves(&output.files["_METADATA"]), [&lists[..], &[w]].concat(), "{origin}");
         assert_eq!(output.layout.losses(), []);
-        with_view(&folder(output.files.into_iter().collect()), |view| {
+        with_view(&Orbax, &MemorySource::folder(output.files), &[], |view| {
             assert_eq!(view.tensor_named("opt.1.0.mu").unwrap().2, [1]);
             let lists = view.catalog().tree().nodes().iter().filter(|node| node.kind == NodeKind::LIST);
             assert_eq!(lists.map(|node| node.children.len()).collect::<Vec<_>>(), [0, 3, 2], "{origin}");
@@ -118,7 +119,7 @@ fn lists_and_keys_are_those_of_the_tree() {
         .unwrap();
     }
     // Names that are no longer the tree's say nothing of lists.
-    let output = write(|catalog| state(catalog, "orbax", true), &Target::Folder).unwrap();
+    let output = write(&Orbax, |catalog| state(catalog, "orbax", true), &[], &Target::Folder).unwrap();
     assert_eq!(leaves(&output.files["_METADATA"])[0], "opt:2 1:2 0:2 count_:2 np.ndarray false");
     let [loss] = output.layout.losses() else { panic!("{:?}", output.layout.losses()) };
     assert!(loss.severity == Severity::Changed && loss.why.contains("lists become dicts"), "{loss}");

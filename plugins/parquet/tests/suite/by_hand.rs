@@ -1,6 +1,6 @@
 //! Files whose footers and pages' headers are made by hand, since no library writes what they claim.
 
-use crate::common::{file, folder, open, read, read_within, rows};
+use crate::common::{file, folder, open, read, read_within};
 use arrow_ipc::{
     Field, FieldBuilder, IntBuilder, MessageBuilder, MessageHeader, MetadataVersion, SchemaBuilder,
     Struct_Builder, Type,
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{Error, ErrorKind, Limits, MemorySource};
+use tensorferry_test_kit::rows::rows;
 
 const I32: u8 = 5;
 const I64: u8 = 6;

@@ -1,12 +1,13 @@
 //! The SDK's conformance suite.
 
-use crate::common::{file, rows};
+use crate::common::file;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tensorferry_parquet::Parquet;
 use tensorferry_sdk::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use tensorferry_sdk::conformance::{Preset, Sample, check};
 use tensorferry_sdk::{Entry, Side};
+use tensorferry_test_kit::rows::rows;
 
 fn piece(ids: std::ops::Range<i64>) -> RecordBatch {
     let words: StringArray = ids.clone().map(|id| (id % 2 > 0).then(|| format!("word {id}"))).collect();

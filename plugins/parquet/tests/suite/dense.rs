@@ -1,7 +1,7 @@
 //! Columns without holes are written by this crate, others by the library: both are read the same, by the
 //! library too, and say the same of themselves.
 
-use crate::common::{file, read, rows};
+use crate::common::{file, read};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, Encoding};
@@ -12,6 +12,8 @@ use tensorferry_sdk::arrow_array::{
     Int64Array, ListArray, RecordBatch, TimestampMicrosecondArray,
 };
 use tensorferry_sdk::arrow_schema::{DataType, Field};
+use tensorferry_test_kit::random::Random;
+use tensorferry_test_kit::rows::rows;
 
 /// Enough for several pages of most columns.
 const ROWS: i32 = 40_000;
@@ -29,11 +31,8 @@ fn lists(values: &dyn Fn(usize) -> ArrayRef, rows: usize) -> ArrayRef {
 }
 
 fn numbers(count: usize) -> impl Iterator<Item = i64> {
-    let mut state = 7_u64;
-    (0..count).map(move |_| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40).cast_signed()
-    })
+    let mut random = Random::new(7);
+    (0..count).map(move |_| (random.word() >> 40).cast_signed())
 }
 
 fn ints(count: usize) -> ArrayRef {

@@ -1,13 +1,14 @@
 //! Files that lie: each is refused with an error that says where, or read; never with a panic, and
 //! never with memory for what it only claims.
 
-use crate::common::{file, open, read, read_within, rows, write};
+use crate::common::{file, open, read, read_within, write};
 use std::sync::Arc;
 use std::time::Instant;
 use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder};
 use tensorferry_sdk::arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
 use tensorferry_sdk::records::{Batches, from_stream};
 use tensorferry_sdk::{Error, ErrorKind, Limits, MemorySource};
+use tensorferry_test_kit::rows::rows;
 
 fn numbers() -> RecordBatch {
     let mut lists = ListBuilder::new(Int64Builder::new());

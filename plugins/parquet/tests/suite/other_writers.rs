@@ -1,7 +1,7 @@
 //! Files of other writers, with types and layouts that the library underneath reads wrongly or not at all. DuckDB,
 //! ClickHouse, Spark, pyarrow, polars and parquet-mr wrote them.
 
-use crate::common::{batches, file, open, read};
+use crate::common::{file, open, read};
 use bytes::Bytes;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::fs;
@@ -17,6 +17,7 @@ use tensorferry_sdk::arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use tensorferry_sdk::memory::{pairs, records};
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{ErrorKind, Limits, MemoryContext, MemorySource, Result};
+use tensorferry_test_kit::rows::batches;
 
 fn data(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).unwrap()
@@ -124,7 +125,7 @@ fn an_interval_that_parquet_does_not_have_is_an_error() {
         let values = vec![Some(value), None];
         let column: tensorferry_sdk::arrow_array::ArrayRef =
             Arc::new(tensorferry_sdk::arrow_array::PrimitiveArray::<IntervalMonthDayNanoType>::from(values));
-        let rows = crate::common::rows(vec![("i", column)]);
+        let rows = tensorferry_test_kit::rows::rows(vec![("i", column)]);
         crate::common::write(&rows.schema(), &[vec![rows.clone()]], &[]).map(|written| (written, rows))
     };
     let (written, rows) = interval(IntervalMonthDayNano::new(14, 3, 4_000_000)).unwrap();

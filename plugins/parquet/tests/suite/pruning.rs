@@ -1,10 +1,11 @@
 //! What statistics leave out of a scan.
 
-use crate::common::{open, rows, write};
+use crate::common::{open, write};
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use tensorferry_sdk::records::{Comparator, Comparison, Scan, Value};
 use tensorferry_sdk::{Limits, MemorySource};
+use tensorferry_test_kit::rows::rows;
 
 /// Whole row groups that cannot match are left out, and no row that can.
 #[test]

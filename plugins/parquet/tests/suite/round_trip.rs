@@ -1,6 +1,6 @@
 //! What is written is read again, whatever the codec, the pieces and the batches.
 
-use crate::common::{batches, file, folder, open, read, rows, write};
+use crate::common::{file, folder, open, read, write};
 use std::sync::Arc;
 use tensorferry_parquet::Parquet;
 use tensorferry_sdk::arrow_array::builder::{
@@ -16,6 +16,8 @@ use tensorferry_sdk::arrow_array::{
 use tensorferry_sdk::arrow_schema::{DataType, Field, Schema};
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{ErrorKind, Format, Limits, MemoryContext, MemorySource, Options, Side};
+use tensorferry_test_kit::rows::batches;
+use tensorferry_test_kit::rows::rows;
 
 fn floats(lists: &[Option<&[f32]>]) -> ArrayRef {
     let item = Field::new("element", DataType::Float32, true);

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use tensorferry_safetensors::Safetensors;
 use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
-use tensorferry_sdk::{CatalogView, Entry, MemoryContext, MemorySource, Result, Source, Target};
-
-#[path = "../../../torch-file/tests/common/facts.rs"]
-pub(crate) mod facts;
+use tensorferry_sdk::{Entry, MemoryContext, MemorySource, Result, Source, Target};
+use tensorferry_test_kit::tensors;
 
 /// A file of this header and this data.
 pub(crate) fn file(json: &str, data: &[u8]) -> Vec<u8> {
@@ -72,6 +70,5 @@ pub(crate) fn reopen(output: &MemoryOutput) -> MemorySource {
 
 /// Each tensor's dtype, shape and bytes by name.
 pub(crate) fn contents(view: &MemoryView<'_>) -> BTreeMap<String, (String, Vec<u64>, Vec<u8>)> {
-    let names = view.tensor_ids().map(|id| CatalogView::tensor(view, id).name.to_owned());
-    names.map(|name| (name.clone(), view.tensor_named(&name).unwrap())).collect()
+    tensors::contents(view).unwrap()
 }

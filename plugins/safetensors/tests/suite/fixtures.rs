@@ -1,39 +1,26 @@
 //! Files that the real library wrote, and files that it refuses.
 
-use crate::common::facts::{cases, expected, facts, facts_of};
 use crate::common::{convert, reopen, with_view};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use tensorferry_sdk::{CatalogView, Entry, ErrorKind, MemorySource};
+use tensorferry_test_kit::fixtures::{all_facts, all_facts_of, cases, expected, files_of};
 
 /// The case's files; the entry is the one file, else the folder.
 fn source(folder: &Path, expected: &Value) -> MemorySource {
-    let names: Vec<&str> =
-        expected["files"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
-    let files: BTreeMap<_, _> =
-        names.iter().map(|name| ((*name).to_owned(), fs::read(folder.join(name)).unwrap())).collect();
-    let entry = match &*names {
-        [one] => Entry::File((*one).to_owned()),
+    let files = files_of(folder, expected, "");
+    let entry = match files.keys().next() {
+        Some(one) if files.len() == 1 => Entry::File(one.clone()),
         _ => Entry::Folder,
     };
     MemorySource::new(entry, files)
 }
 
-/// The facts of every tensor that is expected, by its name.
-fn expected_facts(expected: &Value) -> BTreeMap<String, Value> {
-    let tensors = expected["tensors"].as_object().unwrap();
-    tensors.iter().map(|(name, tensor)| (name.clone(), facts_of(tensor))).collect()
-}
-
 /// The facts of every tensor that is read, by its name.
 fn read_facts(source: &MemorySource) -> BTreeMap<String, Value> {
-    with_view(source, |view, _| {
-        let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
-        names.map(|name| (name.clone(), facts(view, &name))).collect()
-    })
-    .unwrap()
+    with_view(source, |view, _| all_facts(view)).unwrap().unwrap()
 }
 
 #[test]
@@ -44,7 +31,7 @@ fn every_case_is_read_or_refused() {
         let source = source(&folder, &expected);
         match expected["expect"].as_str().unwrap() {
             "ok" => {
-                assert_eq!(read_facts(&source), expected_facts(&expected), "{}", folder.display());
+                assert_eq!(read_facts(&source), all_facts_of(&expected), "{}", folder.display());
                 ok += 1;
             }
             "error" => {
@@ -81,7 +68,7 @@ fn what_the_library_wrote_is_written_again() {
         };
         assert_eq!(ours.len(), library.len());
         assert!(ours[skipped..] == library[skipped..], "{}", folder.display());
-        assert_eq!(read_facts(&reopen(&output)), expected_facts(&expected));
+        assert_eq!(read_facts(&reopen(&output)), all_facts_of(&expected));
         assert!(output.layout.losses().is_empty());
         same += 1;
     }

@@ -4,12 +4,14 @@ use super::*;
 use crate::TfBundle;
 use crate::slice_key::encode as slice_key;
 use crate::testing::{
-    BIG_HEADER, BundleBytes, Files, HEADER, Random, Tensor, limits, reading, shape, slice, string_bytes,
-    strings, table, tensors,
+    BIG_HEADER, BundleBytes, HEADER, Tensor, change, limits, reading, shape, slice, string_bytes, strings,
+    table, tensors,
 };
 use std::collections::BTreeMap;
 use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, DataType, Message, TensorShapeProto};
 use tensorferry_sdk::{Catalog, Entry, ErrorKind, Limits, MemoryContext, MemorySource, Result, TensorId};
+use tensorferry_test_kit::Files;
+use tensorferry_test_kit::random::Random;
 
 type Tensors = BTreeMap<String, Tensor>;
 
@@ -306,7 +308,7 @@ fn mutations_do_not_panic() {
     assert_eq!(read(&bundle).unwrap().len(), 3);
     let good: Vec<(Vec<u8>, Vec<u8>)> = bundle.entries.clone().into_iter().collect();
     let files = bundle.files("b");
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut read_well = 0;
     for _ in 0..5_000 {
         let mut entries = good.clone();
@@ -314,7 +316,7 @@ fn mutations_do_not_panic() {
             let at = random.below(entries.len());
             let (key, value) = &mut entries[at];
             let bytes = if random.below(4) == 0 && !key.is_empty() { key } else { value };
-            random.change(bytes);
+            change(&mut random, bytes);
         }
         entries.sort();
         let mut files = files.clone();

@@ -1,8 +1,9 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::testing::{Files, TableBytes, file, source};
+use crate::testing::{TableBytes, file, source};
 use tensorferry_sdk::{ErrorKind, MemorySource};
+use tensorferry_test_kit::Files;
 
 fn found(entry: Entry, names: &[&str]) -> Result<Checkpoint> {
     with_state(entry, names, "")

@@ -1,7 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::names::rebuild::from_keys;
-use crate::testing::{self, BundleBytes, Files, file, files, options, shape};
+use crate::testing::{self, BundleBytes, file, files, options, shape};
 use tensorferry_proto::collection_def::{BytesList, Kind as Collection};
 use tensorferry_proto::meta_graph_def::MetaInfoDef;
 use tensorferry_proto::saved_object::Kind;
@@ -17,6 +17,7 @@ use tensorferry_sdk::{
     Catalog, Context, Entry, ErrorKind, LossKind, MemoryContext, MemorySource, NodeId, NodeKind, Purpose,
     Result, Value,
 };
+use tensorferry_test_kit::Files;
 
 fn reference(name: &str, node_id: i32) -> ObjectReference {
     ObjectReference { node_id, local_name: name.to_owned() }

@@ -1,9 +1,10 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::testing::{BlockBytes, Random, TableBytes, handle, limits, table};
+use crate::testing::{BlockBytes, TableBytes, change, handle, limits, table};
 use tensorferry_proto::wire::put_varint;
 use tensorferry_sdk::{ErrorKind, Limits, MemorySource, Result, Source};
+use tensorferry_test_kit::random::Random;
 
 type Entry = (Vec<u8>, Vec<u8>);
 
@@ -216,11 +217,11 @@ fn compression_is_known_and_bounded() {
 #[test]
 fn mutations_do_not_panic() {
     let good = table(&entries(30), 7, 1);
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     for _ in 0..20_000 {
         let mut bad = good.clone();
         for _ in 0..=random.below(3) {
-            random.change(&mut bad);
+            change(&mut random, &mut bad);
         }
         bad.truncate(bad.len() - if random.below(4) == 0 { random.below(bad.len()) } else { 0 });
         let _ = read(&bad);

@@ -18,9 +18,8 @@ use tensorferry_proto::tensor_slice_proto::{Extent, extent::HasLength};
 use tensorferry_proto::{TensorShapeProto, TensorSliceProto};
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Entry, Format, Limits, MemoryContext, MemorySource, Result};
-
-/// Files by name.
-pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+use tensorferry_test_kit::Files;
+use tensorferry_test_kit::random::Random;
 
 /// A tensor's dtype, shape and logical bytes.
 pub(crate) type Tensor = (String, Vec<u64>, Vec<u8>);
@@ -93,19 +92,8 @@ pub(crate) fn f32s(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Pseudo-random numbers, the same each time (Knuth's multiplier), so that a failure comes again.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    /// The next number below `most`.
-    pub(crate) fn below(&mut self, most: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % most
-    }
-
-    /// Overwrites one of the bytes.
-    pub(crate) fn change(&mut self, bytes: &mut [u8]) {
-        let at = self.below(bytes.len());
-        bytes[at] = u8::try_from(self.below(256)).unwrap();
-    }
+/// Overwrites one of the bytes.
+pub(crate) fn change(random: &mut Random, bytes: &mut [u8]) {
+    let at = random.below(bytes.len());
+    bytes[at] = u8::try_from(random.below(256)).unwrap();
 }

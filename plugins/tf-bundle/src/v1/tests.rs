@@ -2,7 +2,7 @@
 
 use crate::TfBundle;
 use crate::slice_key::encode as slice_key;
-use crate::testing::{self, Files, shape, slice, strings as logical, table};
+use crate::testing::{self, shape, slice, strings as logical, table};
 use std::collections::BTreeMap;
 use tensorferry_proto::{
     DataType, Message as _, SavedSlice, SavedSliceMeta, SavedTensorSliceMeta, SavedTensorSlices, TensorProto,
@@ -10,6 +10,7 @@ use tensorferry_proto::{
 };
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Error, Limits, MemorySource, Result};
+use tensorferry_test_kit::Files;
 
 type Slices = Vec<(TensorSliceProto, TensorProto)>;
 

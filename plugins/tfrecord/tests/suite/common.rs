@@ -5,7 +5,6 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tensorferry_proto::feature::Kind;
 use tensorferry_proto::{
@@ -237,19 +236,4 @@ pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
-}
-
-/// Where the fixtures are.
-pub(crate) fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/tfrecord")
-}
-
-/// The files of a folder, in memory.
-pub(crate) fn folder(path: &Path) -> MemorySource {
-    let mut files = BTreeMap::new();
-    for entry in std::fs::read_dir(path).unwrap() {
-        let entry = entry.unwrap();
-        files.insert(entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap());
-    }
-    MemorySource::folder(files)
 }

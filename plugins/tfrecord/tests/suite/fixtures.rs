@@ -1,33 +1,32 @@
 //! Every file that TensorFlow wrote gives what `expected.json` says of it.
 
-use crate::common::{self, all_rows, count_rows, fixtures, folder, lines, open, open_lines, threads};
+use crate::common::{self, all_rows, count_rows, lines, open, open_lines, threads};
 use arrow_array::Array;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
-use std::path::PathBuf;
-use tensorferry_sdk::ErrorKind;
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::{ErrorKind, MemorySource};
+use tensorferry_test_kit::fixtures::{self, expected, files_below, hex, sha256};
 
 /// Every case: its name, its folder, its expectation.
 fn cases() -> Vec<(String, PathBuf, Value)> {
-    let mut cases = Vec::new();
-    for entry in std::fs::read_dir(fixtures()).unwrap() {
-        let path = entry.unwrap().path();
-        let expected: Value =
-            serde_json::from_slice(&std::fs::read(path.join("expected.json")).unwrap()).unwrap();
-        cases.push((expected["case"].as_str().unwrap().to_owned(), path, expected));
-    }
+    let cases = fixtures::cases("tfrecord", "").into_iter().map(|path| {
+        let expected = expected(&path);
+        (expected["case"].as_str().unwrap().to_owned(), path, expected)
+    });
+    let cases: Vec<_> = cases.collect();
     assert_eq!(cases.len(), 14);
     cases
 }
 
+/// The files of a case, in memory.
+fn folder(path: &Path) -> MemorySource {
+    MemorySource::folder(files_below(path))
+}
+
 /// Its files, and no others.
 const FILES: (&str, &str) = ("files", "data*");
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// A feature of the JSON mapping, as the expectations have it.
 fn feature(feature: &Value) -> Value {
@@ -98,7 +97,7 @@ fn records_are_shown_as_they_are() {
                 assert_eq!(features(&line["context"]), record["context"], "{case}: {line}");
             } else {
                 let raw = STANDARD.decode(line["raw"].as_str().unwrap()).unwrap();
-                assert_eq!(hex(&Sha256::digest(&raw)), record["sha256"].as_str().unwrap(), "{case}");
+                assert_eq!(sha256(&raw), record["sha256"].as_str().unwrap(), "{case}");
             }
         }
     }
@@ -128,7 +127,8 @@ fn rows_are_read_or_refused() {
 
 #[test]
 fn states_of_a_feature_are_told_apart() {
-    let set = open(folder(&fixtures().join("example_ragged_missing")), &[FILES], &threads(1)).unwrap();
+    let set = open(folder(&fixtures::cases("tfrecord", "example_ragged_missing")[0]), &[FILES], &threads(1))
+        .unwrap();
     let schema = set.schema();
     let types: Vec<String> =
         schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type())).collect();

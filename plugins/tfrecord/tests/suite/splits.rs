@@ -10,31 +10,22 @@ use std::collections::BTreeMap;
 use tensorferry_proto::Example;
 use tensorferry_sdk::records::Indexed;
 use tensorferry_sdk::{Entry, Format, MemorySource, Side};
+use tensorferry_test_kit::random::Random;
 use tensorferry_tfrecord::TfRecord;
-
-/// Pseudo-random numbers: the same each time.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 33
-    }
-}
 
 /// Records of all lengths, some of which hold whole TFRecord files, over more than three units of a scan.
 fn mixed() -> Vec<Vec<u8>> {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let inner = frames(&(0..3000_u32).map(|n| n.to_le_bytes().repeat(9)).collect::<Vec<_>>());
     let mut records = Vec::new();
     let mut total = 0;
     while total < 18 << 20 {
-        let record = match random.next() % 400 {
+        let record = match random.below(400) {
             0 => inner.repeat(8),
             1 => inner.repeat(40),
             2 => vec![3; 5 << 20],
             3 => Vec::new(),
-            _ => (0..random.next() % 3000).map(|n| n.to_le_bytes()[0]).collect(),
+            _ => (0..random.below(3000)).map(|n| n.to_le_bytes()[0]).collect(),
         };
         total += record.len();
         records.push(record);

@@ -1,10 +1,10 @@
 //! Chunks: what becomes of them, and which are refused.
 
-use crate::common::python::{call, global, int, list, text};
 use crate::common::{At, CHUNKS, NONE, Sample, archive, catalog, error, object, saved, values, with_context};
 use tensorferry_sdk::{
     Data, Entry, ErrorKind, Format, Limits, LossKind, MemoryContext, MemorySource, NodeKind, Score,
 };
+use tensorferry_test_kit::pickle::{call, global, int, list, text};
 use tensorferry_torch_dcp::TorchDcp;
 
 #[test]
@@ -188,12 +188,13 @@ fn a_name_that_is_used_again_and_again_is_bounded() {
 fn what_is_no_table_is_refused() {
     let sample = Sample::new();
     let mut files = sample.files();
-    for table in [&crate::common::python::pickle(&int(1))[..], b"", b"\x80\x04", b"not a pickle", NONE] {
+    for table in [&tensorferry_test_kit::pickle::pickle(&int(1))[..], b"", b"\x80\x04", b"not a pickle", NONE]
+    {
         files.insert(".metadata".to_owned(), table.to_vec());
         assert!(error(files.clone()).contains("\".metadata\""), "{}", error(files));
     }
     let table = object("torch.distributed.checkpoint.metadata", "Metadata", &[]);
-    files.insert(".metadata".to_owned(), crate::common::python::pickle(&table));
+    files.insert(".metadata".to_owned(), tensorferry_test_kit::pickle::pickle(&table));
     assert!(error(files.clone()).contains("state_dict_metadata"));
     files.remove(".metadata");
     assert!(error(files).contains("data without a table"));

@@ -1,23 +1,14 @@
 //! Checkpoints built by hand, and read through the in-memory host.
 
-use std::collections::BTreeMap;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Context, MemoryContext, MemorySource, Result};
+use tensorferry_test_kit::Files;
+use tensorferry_test_kit::pickle::{
+    call, dict, global, int, ints, list, pickle, storage, tensor, text, tuple,
+};
+use tensorferry_test_kit::tensors::floats;
+use tensorferry_test_kit::zip::Zip;
 use tensorferry_torch_dcp::TorchDcp;
-
-#[path = "../../../torch-file/tests/common/facts.rs"]
-pub(crate) mod facts;
-#[allow(dead_code, reason = "other crates' tests use the rest")]
-#[path = "../../../torch-file/tests/common/python.rs"]
-pub(crate) mod python;
-#[allow(dead_code, reason = "other crates' tests use the rest")]
-#[path = "../../../torch/tests/common/zip.rs"]
-pub(crate) mod zip;
-
-use python::{call, dict, global, int, ints, list, pickle, storage, tensor, text};
-use zip::Zip;
-
-pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 const METADATA: &str = "torch.distributed.checkpoint.metadata";
 const FILESYSTEM: &str = "torch.distributed.checkpoint.filesystem";
@@ -61,8 +52,7 @@ impl Table {
     /// A tensor without chunks so far goes by its description.
     pub(crate) fn tensor(&mut self, name: &str, dtype: &str, dims: &[i64], chunks: &[(&[i64], &[i64])]) {
         let state = [global("torch", dtype), global("torch", "strided"), b"\x89".to_vec()];
-        let properties =
-            [&global(METADATA, "TensorProperties")[..], b")\x81", &python::tuple(&state), b"b"].concat();
+        let properties = [&global(METADATA, "TensorProperties")[..], b")\x81", &tuple(&state), b"b"].concat();
         let chunks: Vec<Vec<u8>> = chunks
             .iter()
             .map(|(offsets, sizes)| {
@@ -95,7 +85,7 @@ impl Table {
     }
 
     pub(crate) fn path(&mut self, name: &str, steps: &[Vec<u8>]) {
-        self.paths.push((text(name), python::tuple(steps)));
+        self.paths.push((text(name), tuple(steps)));
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
@@ -195,5 +185,5 @@ pub(crate) fn values(files: Files, name: &str) -> (Vec<u64>, Vec<f32>) {
     let view = MemoryView::read(&TorchDcp, &[], &source, &context).unwrap();
     let (dtype, shape, bytes) = view.tensor_named(name).unwrap();
     assert_eq!(dtype, "F32");
-    (shape, bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect())
+    (shape, floats(&bytes))
 }

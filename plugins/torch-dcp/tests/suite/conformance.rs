@@ -1,8 +1,9 @@
 //! The SDK's conformance suite over both variants.
 
-use crate::common::{Files, Sample};
+use crate::common::Sample;
 use tensorferry_sdk::Entry;
 use tensorferry_sdk::conformance::{self, check};
+use tensorferry_test_kit::Files;
 use tensorferry_torch_dcp::TorchDcp;
 
 #[test]

@@ -1,8 +1,8 @@
 //! The checkpoint that real torch wrote: exact names, dtypes, shapes and digests.
 
-use crate::common::facts::{cases, expected, facts, facts_of};
 use tensorferry_sdk::MemoryContext;
 use tensorferry_sdk::memory::MemoryView;
+use tensorferry_test_kit::fixtures::{all_facts, all_facts_of, cases, expected};
 use tensorferry_torch_dcp::TorchDcp;
 
 #[test]
@@ -13,11 +13,7 @@ fn dcp_single_is_exact() {
         .map(|name| (name.to_owned(), std::fs::read(case.join("dcp").join(name)).unwrap()));
     let (source, context) = (crate::common::source(files.into()), MemoryContext::default());
     let view = MemoryView::read(&TorchDcp, &[], &source, &context).unwrap();
-    let wanted = expected["tensors"].as_object().unwrap();
-    assert_eq!(view.catalog().tensors().len(), wanted.len());
-    assert_eq!(wanted.len(), 16);
-    for (name, tensor) in wanted {
-        assert_eq!(facts(&view, name), facts_of(tensor), "{name}");
-    }
+    assert_eq!(view.catalog().tensors().len(), 16);
+    assert_eq!(all_facts(&view).unwrap(), all_facts_of(&expected));
     assert!(view.catalog().losses().is_empty());
 }

@@ -1,7 +1,8 @@
 //! The variant in safetensors files.
 
-use crate::common::{Files, catalog, error, values};
+use crate::common::{catalog, error, values};
 use tensorferry_sdk::{Format, MemoryContext, MemorySource, Score};
+use tensorferry_test_kit::Files;
 use tensorferry_torch_dcp::TorchDcp;
 
 fn shard(tensors: &str, metadata: &str, values: &[f32]) -> Vec<u8> {

@@ -3,6 +3,3 @@
 
 mod extents;
 mod pickle;
-#[path = "../common/python.rs"]
-#[allow(dead_code, reason = "other crates' tests use the rest")]
-mod python;

@@ -1,7 +1,7 @@
 //! The pickle evaluator on pickles built by hand: what it builds, and what it refuses.
 
-use crate::python::{call, dict, global, int, list, pickle, text, tuple};
 use tensorferry_sdk::{ErrorKind, Limits};
+use tensorferry_test_kit::pickle::{call, dict, global, int, list, pickle, text, tuple};
 use tensorferry_torch_file::pickle::{Evaluated, Graph, Value, ValueId, evaluate};
 
 fn run(bytes: &[u8]) -> Evaluated {

@@ -4,16 +4,6 @@ use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Limits, MemoryContext, MemorySource, Result};
 use tensorferry_torch::Torch;
 
-#[path = "../../../torch-file/tests/common/facts.rs"]
-pub(crate) mod facts;
-#[allow(dead_code, reason = "other crates' tests use the rest")]
-#[path = "../../../torch-file/tests/common/python.rs"]
-pub(crate) mod python;
-#[path = "../common/tar.rs"]
-pub(crate) mod tar;
-#[path = "../common/zip.rs"]
-pub(crate) mod zip;
-
 /// The catalog of a file.
 pub(crate) fn catalog(bytes: &[u8]) -> Result<Catalog> {
     with_limits(bytes, Limits::default())

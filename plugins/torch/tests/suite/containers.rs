@@ -1,16 +1,18 @@
 //! Every container but the plain archive: files of real torch (`tests/files/make.py`), read exactly;
 //! and the same files broken, or with a call in them that must not happen.
 
-use crate::common::facts::facts;
-use crate::common::python::{call, dict, global, int, ints, list, pickle, storage, tensor, text, tuple};
-use crate::common::tar::tar;
-use crate::common::zip::Zip;
 use crate::common::{catalog, read_all};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{CatalogView, LossKind, MemoryContext, MemorySource, Node};
+use tensorferry_test_kit::fixtures::facts;
+use tensorferry_test_kit::pickle::{
+    call, dict, global, int, ints, list, pickle, storage, tensor, text, tuple,
+};
+use tensorferry_test_kit::tar::tar;
+use tensorferry_test_kit::zip::Zip;
 use tensorferry_torch::Torch;
 
 fn file(name: &str) -> Vec<u8> {

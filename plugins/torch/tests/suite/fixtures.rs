@@ -1,12 +1,12 @@
 //! Every `zip_*`, `legacy_*` and `bad_zip_*` file that real torch wrote: exact names, dtypes, shapes and digests.
 
-use crate::common::facts::{cases, expected, facts, facts_of};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{CatalogView, LossKind, MemoryContext, MemorySource};
+use tensorferry_test_kit::fixtures::{cases, expected, facts, facts_of};
 use tensorferry_torch::Torch;
 
 fn source(case: &Path, expected: &Value) -> MemorySource {

@@ -1,13 +1,13 @@
 //! Archives that no torch would write, each wrong in one way: a typed error, never a panic, in
 //! bounded time and memory.
 
-use crate::common::python::{
-    call, dict, global, int, ints, lazy_tensor, list, pickle, storage, tensor, tensor_v3, text, tuple,
-};
-use crate::common::zip::{Zip, Zip64};
 use crate::common::{catalog, error, read_all, with_limits};
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{ErrorKind, Limits, LossKind, NodeKind};
+use tensorferry_test_kit::pickle::{
+    call, dict, global, int, ints, lazy_tensor, list, pickle, storage, tensor, tensor_v3, text, tuple,
+};
+use tensorferry_test_kit::zip::{Zip, Zip64};
 
 fn float() -> Vec<u8> {
     tensor(storage("FloatStorage", "0", 4), 0, &[2, 2], &[2, 1])

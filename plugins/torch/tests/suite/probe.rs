@@ -1,9 +1,9 @@
 //! How sure the format is of an input.
 
-use crate::common::python::{int, pickle};
-use crate::common::tar::tar;
-use crate::common::zip::Zip;
 use tensorferry_sdk::{Format, MemoryContext, MemorySource, Score};
+use tensorferry_test_kit::pickle::{int, pickle};
+use tensorferry_test_kit::tar::tar;
+use tensorferry_test_kit::zip::Zip;
 use tensorferry_torch::Torch;
 
 fn score(name: &str, bytes: &[u8]) -> Score {

@@ -1,13 +1,13 @@
 //! Tensors that are more than elements, objects of other libraries, and whole modules: files of real
 //! torch (`tests/values/make.py`), read exactly, under each of the reader's options.
 
-use crate::common::facts::facts;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use tensorferry_sdk::memory::{MemoryView, write};
 use tensorferry_sdk::{Catalog, CatalogView, LossKind, MemoryContext, MemorySource, Node, NodeKind, Target};
+use tensorferry_test_kit::fixtures::facts;
 use tensorferry_torch::Torch;
 
 fn file(name: &str) -> Vec<u8> {

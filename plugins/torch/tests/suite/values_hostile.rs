@@ -1,11 +1,13 @@
 //! Tensors that are more than elements, arrays and modules, by hand and each wrong in one way: a typed
 //! error or a loss, never a panic, in bounded time and memory.
 
-use crate::common::python::{call, dict, global, int, ints, list, pickle, storage, tensor, text, tuple};
-use crate::common::zip::Zip;
 use std::time::{Duration, Instant};
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, ErrorKind, Limits, LossKind, MemoryContext, MemorySource, Result};
+use tensorferry_test_kit::pickle::{
+    call, dict, global, int, ints, list, pickle, storage, tensor, text, tuple,
+};
+use tensorferry_test_kit::zip::Zip;
 use tensorferry_torch::Torch;
 
 const FLOATS: &str = "dequantize";

@@ -1,9 +1,6 @@
 //! WebDatasets, written and read in memory, and files that the library wrote.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder};
 use tensorferry_sdk::arrow_array::cast::AsArray;
@@ -13,24 +10,19 @@ use tensorferry_sdk::arrow_array::{
     Int64Array, NullArray, RecordBatch, StringArray, TimestampSecondArray,
 };
 use tensorferry_sdk::conformance::{Preset, Sample, check};
-use tensorferry_sdk::memory::pairs;
 use tensorferry_sdk::memory::records;
 use tensorferry_sdk::records::Batches;
-use tensorferry_sdk::{Entry, ErrorKind, Limits, Loss, MemoryContext, MemorySource, Result, Side, Target};
+use tensorferry_sdk::{Entry, ErrorKind, Limits, Loss, MemoryContext, MemorySource, Result, Side};
+use tensorferry_test_kit::fixtures::{cases, expected, files_below, name_of};
+use tensorferry_test_kit::rows::{self, write_file};
 use tensorferry_webdataset::WebDataset;
 
 fn read(source: MemorySource, given: &[(&str, &str)]) -> Result<(Vec<RecordBatch>, Vec<Loss>)> {
-    let set = records::open(&WebDataset, &pairs(given), Arc::new(source), &MemoryContext::default())?;
-    Ok((records::read(&*set, &Batches::default())?.concat(), set.losses()?))
+    rows::read(&WebDataset, source, given)
 }
 
 fn written(name: &str, pieces: &[RecordBatch], given: &[(&str, &str)]) -> Result<(Vec<u8>, Vec<Loss>)> {
-    let target = Target::File(name.to_owned());
-    let all: Vec<_> = pieces.iter().map(|piece| vec![piece.clone()]).collect();
-    let context = MemoryContext::default();
-    let mut output =
-        records::write(&WebDataset, &pairs(given), &pieces[0].schema(), &all, &target, &context)?;
-    Ok((output.files.pop_first().unwrap().1, output.losses))
+    write_file(&WebDataset, pieces, name, given)
 }
 
 fn rows(keys: &[&str]) -> RecordBatch {
@@ -44,19 +36,8 @@ fn rows(keys: &[&str]) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/webdataset")
-}
-
 fn case(name: &str) -> MemorySource {
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(folder().join(name)).unwrap() {
-        let path = entry.unwrap().path();
-        let file = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if file != "expected.json" {
-            files.insert(file, fs::read(path).unwrap());
-        }
-    }
+    let files = files_below(&cases("webdataset", name)[0]);
     let entry =
         if files.len() == 1 { Entry::File(files.keys().next().unwrap().clone()) } else { Entry::Folder };
     MemorySource::new(entry, files)
@@ -254,9 +235,9 @@ fn categories_are_what_they_stand_for() {
 #[test]
 fn every_case_is_read_or_refused() {
     let (mut ok, mut refused, mut lossy) = (0, 0, 0);
-    for entry in fs::read_dir(folder()).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        let found = read(case(&name), &[]);
+    for path in cases("webdataset", "") {
+        let name = name_of(&path);
+        let found = read(case(name), &[]);
         if name.starts_with("bad_") {
             let error = found.err().unwrap_or_else(|| panic!("{name} is read"));
             assert_eq!(error.kind(), ErrorKind::Malformed, "{name}: {error}");
@@ -265,9 +246,8 @@ fn every_case_is_read_or_refused() {
             continue;
         }
         let (batches, losses) = found.unwrap_or_else(|error| panic!("{name}: {error}"));
-        let text = fs::read_to_string(folder().join(&name).join("expected.json")).unwrap();
         let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        assert!(text.contains(&format!("\"n_records\": {count},")), "{name}: {count}");
+        assert_eq!(expected(&path)["n_records"], count, "{name}");
         let apart = losses.iter().any(|loss| loss.why.contains("apart"));
         assert_eq!(apart, name == "keys_not_adjacent", "{name}: {losses:?}");
         lossy += usize::from(apart);

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use tensorferry_test_kit::random::bytes;
 use tensorferry_tests::Ferry;
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::model::Tensors;
 use tensorferry_tests::mutate::flip_middle;
-use tensorferry_tests::random::bytes;
 
 /// Of 1,000 values 990 are rounded, and of five others one overflows and one vanishes; `half` and
 /// `counts` lose nothing in BF16.

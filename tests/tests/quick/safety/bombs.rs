@@ -2,8 +2,10 @@
 //! there: in every container each is a typed error or a right answer, in bounded time and memory.
 
 use super::containers::{Files, around, float, instead_of_tables};
-use super::python::{call, dict, global, int, ints, list, pickle, storage, tensor, text, tuple};
 use tempfile::tempdir;
+use tensorferry_test_kit::pickle::{
+    call, dict, global, int, ints, list, pickle, storage, tensor, text, tuple,
+};
 use tensorferry_tests::Ferry;
 use tensorferry_tests::args;
 use tensorferry_tests::ferry::Outcome;

@@ -1,10 +1,12 @@
 //! A container is where a hostile pickle stands: each has one, as the object of a file that is sound
 //! otherwise.
 
-use super::python::{call, dict, global, int, list, pickle, storage, tensor, text, tuple};
-use super::tar::tar;
-use super::zip::Zip;
 use std::path::{Path, PathBuf};
+use tensorferry_test_kit::pickle::{
+    call, dict, global, int, ints, list, pickle, storage, tensor, text, tuple,
+};
+use tensorferry_test_kit::tar::tar;
+use tensorferry_test_kit::zip::Zip;
 
 /// The bytes of storage `0` in each container.
 pub(crate) const STORAGE: [u8; 16] = [7; 16];
@@ -174,5 +176,5 @@ pub(crate) fn place(len: usize) -> Vec<u8> {
 }
 
 pub(crate) fn size(dims: &[i64]) -> Vec<u8> {
-    call(&global("torch", "Size"), &[super::python::ints(dims)])
+    call(&global("torch", "Size"), &[ints(dims)])
 }

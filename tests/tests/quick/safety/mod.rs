@@ -20,12 +20,3 @@ mod pipes;
 mod sharing;
 mod tables;
 mod zips;
-
-#[path = "../../../../plugins/torch-file/tests/common/python.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
-mod python;
-#[path = "../../../../plugins/torch/tests/common/tar.rs"]
-mod tar;
-#[path = "../../../../plugins/torch/tests/common/zip.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
-mod zip;

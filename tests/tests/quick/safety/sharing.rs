@@ -1,10 +1,10 @@
 //! Bytes that are named many times, and trees of many small nodes: each costs a file next to nothing. What is refused is
 //! refused in bounded time and memory; what models share is read.
 
-use super::python::{call, dict, global, ints, pickle, storage, tensor, text, tuple};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
+use tensorferry_test_kit::pickle::{call, dict, global, ints, pickle, storage, tensor, text, tuple};
 use tensorferry_tests::zip::stored;
 use tensorferry_tests::{Ferry, args, ferry};
 

@@ -4,8 +4,8 @@
 
 use super::bombs::{read, short};
 use super::containers::{Files, Table, chunk, described, described_tensor, index, place, size, stored};
-use super::python::{dict, global, int, list, pickle, text, tuple};
-use super::zip::Zip;
+use tensorferry_test_kit::pickle::{dict, global, int, list, pickle, text, tuple};
+use tensorferry_test_kit::zip::Zip;
 use tensorferry_tests::Ferry;
 
 /// Enough for what grows with the square.

@@ -3,11 +3,11 @@
 
 use super::bombs::{read, short};
 use super::containers::{Files, STORAGE, Table, described, float, stored};
-use super::python::{dict, pickle, text};
-use super::zip::{Zip, Zip64};
 use ::zip::write::SimpleFileOptions;
 use ::zip::{CompressionMethod, ZipWriter};
 use std::io::{Cursor, Write as _};
+use tensorferry_test_kit::pickle::{dict, pickle, text};
+use tensorferry_test_kit::zip::{Zip, Zip64};
 use tensorferry_tests::Ferry;
 
 /// A state dict of one tensor.

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use tensorferry_sdk::crc32c;
 
 /// How a manifest begins.
-pub(crate) const MANIFEST: u32 = 0x0cdb_3a2a;
+pub const MANIFEST: u32 = 0x0cdb_3a2a;
 /// How a node begins.
-pub(crate) const NODE: u32 = 0x0cdb_20de;
+pub const NODE: u32 = 0x0cdb_20de;
 
 /// A value of a leaf.
 #[derive(Clone)]
-pub(crate) enum Kv {
+pub enum Kv {
     Inline(Vec<u8>),
     /// Its offset and its length in the node's file.
     Indirect(u64, u64),
@@ -35,7 +35,7 @@ fn lens<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
 }
 
 /// A manifest or a node around its body.
-pub(crate) fn frame(magic: u32, body: &[u8], is_zstd: bool) -> Vec<u8> {
+pub fn frame(magic: u32, body: &[u8], is_zstd: bool) -> Vec<u8> {
     let body = if is_zstd { zstd::encode_all(body, 1).unwrap() } else { body.to_vec() };
     let content = [&[0, u8::from(is_zstd)][..], &body].concat();
     let len = 16 + content.len() as u64;
@@ -59,7 +59,7 @@ fn node(height: u8, path: &str, keys: &[&[u8]], rest: &[Vec<u8>], is_zstd: bool)
 }
 
 /// A node whose children are in one file, each with its key, the length of its prefix, its offset and its length.
-pub(crate) fn inner(height: u8, path: &str, children: &[(Vec<u8>, u64, u64, u64)], is_zstd: bool) -> Vec<u8> {
+pub fn inner(height: u8, path: &str, children: &[(Vec<u8>, u64, u64, u64)], is_zstd: bool) -> Vec<u8> {
     let keys: Vec<&[u8]> = children.iter().map(|(key, ..)| &key[..]).collect();
     let zeros = vec![0; keys.len()];
     let rest = [
@@ -74,7 +74,7 @@ pub(crate) fn inner(height: u8, path: &str, children: &[(Vec<u8>, u64, u64, u64)
 }
 
 /// A leaf whose values are in it, or in one file.
-pub(crate) fn leaf(path: &str, values: &[(&[u8], Kv)], is_zstd: bool) -> Vec<u8> {
+pub fn leaf(path: &str, values: &[(&[u8], Kv)], is_zstd: bool) -> Vec<u8> {
     let keys: Vec<&[u8]> = values.iter().map(|(key, _)| *key).collect();
     let (mut sizes, mut kinds, mut offsets, mut inline) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (_, value) in values {
@@ -96,7 +96,7 @@ pub(crate) fn leaf(path: &str, values: &[(&[u8], Kv)], is_zstd: bool) -> Vec<u8>
 }
 
 /// A store whose root lies at this place of its one file, `d/x`.
-pub(crate) fn store(data: &[u8], offset: usize, len: usize, height: u8) -> BTreeMap<String, Vec<u8>> {
+pub fn store(data: &[u8], offset: usize, len: usize, height: u8) -> BTreeMap<String, Vec<u8>> {
     let manifest = [
         vec![0; 17],
         varint(100),

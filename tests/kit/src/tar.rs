@@ -1,7 +1,7 @@
 //! Tar archives by hand.
 
 /// An archive of these members; one called `x` is a header with more about the next.
-pub(crate) fn tar(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
+pub fn tar(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut archive = Vec::new();
     for (name, bytes) in members {
         let mut header = [0_u8; 512];

@@ -2,49 +2,54 @@
 
 /// One entry: what the two headers say of it, and its bytes.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    pub(crate) local: Header,
-    pub(crate) central: Header,
-    pub(crate) bytes: Vec<u8>,
+pub struct Entry {
+    pub local: Header,
+    pub central: Header,
+    pub bytes: Vec<u8>,
     /// Replaces the offset in the directory.
-    pub(crate) offset: Option<u32>,
-    pub(crate) disk: u16,
+    pub offset: Option<u32>,
+    pub disk: u16,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Header {
-    pub(crate) name: Vec<u8>,
-    pub(crate) flags: u16,
-    pub(crate) method: u16,
-    pub(crate) crc: u32,
-    pub(crate) stored_len: u32,
-    pub(crate) len: u32,
-    pub(crate) extra: Vec<u8>,
+pub struct Header {
+    pub name: Vec<u8>,
+    pub flags: u16,
+    pub method: u16,
+    pub crc: u32,
+    pub stored_len: u32,
+    pub len: u32,
+    pub extra: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Zip {
-    pub(crate) entries: Vec<Entry>,
+pub struct Zip {
+    pub entries: Vec<Entry>,
     /// Replaces the end record's count.
-    pub(crate) count: Option<u16>,
-    pub(crate) disk: u16,
-    pub(crate) zip64: Option<Zip64>,
-    pub(crate) after_directory: Vec<u8>,
-    pub(crate) junk: Vec<u8>,
+    pub count: Option<u16>,
+    pub disk: u16,
+    pub zip64: Option<Zip64>,
+    pub after_directory: Vec<u8>,
+    pub junk: Vec<u8>,
 }
 
 /// What a zip64 end record says, beyond the truth.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Zip64 {
-    pub(crate) more_entries: u64,
-    pub(crate) more_offset: u64,
+pub struct Zip64 {
+    pub more_entries: u64,
+    pub more_offset: u64,
 }
 
 impl Zip {
-    pub(crate) fn add(&mut self, name: &str, bytes: &[u8]) -> &mut Entry {
+    /// A member below `m/`, where torch has those of `m.pt`.
+    pub fn add(&mut self, name: &str, bytes: &[u8]) -> &mut Entry {
+        self.member(&format!("m/{name}"), bytes)
+    }
+
+    pub fn member(&mut self, name: &str, bytes: &[u8]) -> &mut Entry {
         let len = u32::try_from(bytes.len()).unwrap();
         let header = Header {
-            name: format!("m/{name}").into_bytes(),
+            name: name.as_bytes().to_vec(),
             flags: 0,
             method: 0,
             crc: 0,
@@ -63,7 +68,7 @@ impl Zip {
     }
 
     /// An archive that torch takes: the pickle, a version, the storages `data/0`, `data/1`, ...
-    pub(crate) fn torch(pickle: &[u8], storages: &[&[u8]]) -> Self {
+    pub fn torch(pickle: &[u8], storages: &[&[u8]]) -> Self {
         let mut zip = Self::default();
         zip.add("data.pkl", pickle);
         for (index, bytes) in storages.iter().enumerate() {
@@ -73,12 +78,12 @@ impl Zip {
         zip
     }
 
-    pub(crate) fn entry(&mut self, name: &str) -> &mut Entry {
+    pub fn entry(&mut self, name: &str) -> &mut Entry {
         let name = format!("m/{name}").into_bytes();
         self.entries.iter_mut().find(|entry| entry.central.name == name).unwrap()
     }
 
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         let mut file = Vec::new();
         let mut offsets = Vec::new();
         for entry in &self.entries {

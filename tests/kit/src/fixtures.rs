@@ -1,0 +1,101 @@
+//! Cases of real writers: files, and an `expected.json` that has the facts of their tensors.
+
+use crate::{Files, tensors};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::memory::MemoryView;
+use tensorferry_sdk::{Error, ErrorKind, Result};
+
+/// The folders of a family of fixtures whose names begin so, in order.
+pub fn cases(family: &str, prefix: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(family);
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut cases: Vec<PathBuf> = entries.filter(|path| name_of(path).starts_with(prefix)).collect();
+    cases.sort();
+    cases
+}
+
+/// The name of a file or a folder.
+pub fn name_of(path: &Path) -> &str {
+    path.file_name().unwrap().to_str().unwrap()
+}
+
+/// What is expected of a case.
+pub fn expected(case: &Path) -> Value {
+    serde_json::from_slice(&fs::read(case.join("expected.json")).unwrap()).unwrap()
+}
+
+/// The files that a case lists, without this prefix of their names.
+pub fn files_of(case: &Path, expected: &Value, prefix: &str) -> Files {
+    let names = expected["files"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());
+    names
+        .map(|name| (name.strip_prefix(prefix).unwrap().to_owned(), fs::read(case.join(name)).unwrap()))
+        .collect()
+}
+
+/// The files below a folder, but for what is expected of them.
+pub fn files_below(folder: &Path) -> Files {
+    let (mut files, mut open) = (Files::new(), vec![folder.to_owned()]);
+    while let Some(at) = open.pop() {
+        for entry in fs::read_dir(at).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+            if path.is_dir() {
+                open.push(path);
+            } else if name != "expected.json" {
+                files.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+/// Bytes in hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The SHA-256 of bytes, in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// A tensor's dtype, shape and digest as they were read.
+pub fn facts(view: &MemoryView<'_>, name: &str) -> Value {
+    let (dtype, shape, bytes) = view.tensor_named(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+    json!({"dtype": dtype, "shape": shape, "sha256": sha256(&bytes)})
+}
+
+/// The same of what is expected of a tensor, which may have more.
+pub fn facts_of(expected: &Value) -> Value {
+    let [dtype, shape, sha256] = ["dtype", "shape", "sha256"].map(|key| &expected[key]);
+    json!({"dtype": dtype, "shape": shape, "sha256": sha256})
+}
+
+/// The facts of every tensor that is read, by its name.
+pub fn all_facts(view: &MemoryView<'_>) -> Result<BTreeMap<String, Value>> {
+    let tensors = tensors::contents(view)?.into_iter();
+    let facts = |(dtype, shape, bytes): (_, _, Vec<u8>)| json!({"dtype": dtype, "shape": shape, "sha256": sha256(&bytes)});
+    Ok(tensors.map(|(name, tensor)| (name, facts(tensor))).collect())
+}
+
+/// The facts of every tensor that is expected, by its name.
+pub fn all_facts_of(expected: &Value) -> BTreeMap<String, Value> {
+    let tensors = expected["tensors"].as_object().unwrap().iter();
+    tensors.map(|(name, tensor)| (name.clone(), facts_of(tensor))).collect()
+}
+
+/// Checks that a case was refused for a fault of the file, which the error names.
+#[track_caller]
+pub fn refused_case<T: Debug>(case: &Path, read: Result<T>) -> Error {
+    let case = name_of(case);
+    let error = read.map(|read| format!("{case} was read: {read:?}")).unwrap_err();
+    let known = [ErrorKind::Malformed, ErrorKind::Unsupported, ErrorKind::Limit];
+    assert!(known.contains(&error.kind()), "{case}: {error}");
+    assert!(error.details().any(|(name, _)| name == "file"), "{case}: {error}");
+    error
+}

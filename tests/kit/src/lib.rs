@@ -1,0 +1,17 @@
+//! What the tests of several plugins share: the fixtures, files made by hand, byte by byte, and formats run in memory.
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(missing_docs, reason = "most helpers are what they are called")]
+
+pub mod fixtures;
+pub mod ocdbt;
+pub mod pickle;
+pub mod random;
+pub mod rows;
+pub mod tar;
+pub mod tensors;
+pub mod zip;
+
+use std::collections::BTreeMap;
+
+/// The files of an input, by name.
+pub type Files = BTreeMap<String, Vec<u8>>;
