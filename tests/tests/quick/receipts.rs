@@ -162,6 +162,17 @@ fn tensors_that_were_quantized_are_not_compared() {
     assert_eq!((words.as_str(), code), ("ok", Some(0)), "{record}");
     assert_eq!(record["not_compared"], json!(["tensor \"a.weight\": quantised to Q8_0"]));
     assert_eq!(record["tensors"], 1, "{record}");
+    // What a step rounded is in the digests.
+    let third = [0xab, 0xaa, 0xaa, 0x3e].repeat(64);
+    let input = ferry.safetensors("third.safetensors", &[("a", "F32", &[64], &third)]);
+    let output = ferry.at("cast.gguf");
+    ferry.convert(&input, &output, &["--step", "cast:f16", "--receipt"]).says(&["changed: precision \"a\""]);
+    edit(&ferry.at("cast.gguf.ferry.json"), |receipt| {
+        receipt["models"][0]["tensors"][0]["content"] = json!("0".repeat(64));
+    });
+    let (_, _, record) = verdict(&ferry, &output, &[]);
+    let problems = record["problems"].as_array().unwrap();
+    assert!(problems.iter().any(|problem| problem["what"] == "has another content"), "{record}");
 }
 
 /// With the other algorithm the document says so, and is held against that.
