@@ -13,7 +13,11 @@ pub(super) fn shown(value: &str) -> String {
 
 /// The error for a row of another number of fields than there are columns.
 pub(super) fn ragged(expected: usize, found: impl Display) -> Error {
+    let fields = match expected {
+        1 => "1 field, or -i delimiter= with the character between fields".to_owned(),
+        _ => format!("{expected} fields"),
+    };
     Error::malformed("a row with another number of fields than there are columns")
-        .expected(format!("{expected} fields"))
+        .expected(fields)
         .found(found)
 }

@@ -53,9 +53,12 @@ impl Encoder {
             if !names.insert(field.name()) {
                 return Err(Error::unsupported("two columns of one name: rename one").column(field.name()));
             }
+            let before = losses.len();
             match Column::new(place, field, &mut losses) {
                 Some(column) => columns.push(column),
                 None => {
+                    // Not written at all.
+                    losses.truncate(before);
                     let why = format!("neither CSV nor JSON can say {}", type_text(field.data_type()));
                     losses.push(Loss::new(LossKind::Record, field.name(), why));
                 }

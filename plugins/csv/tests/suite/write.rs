@@ -7,8 +7,9 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder};
 use tensorferry_sdk::arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DurationSecondArray, Float32Array,
-    Float64Array, Int64Array, StringArray, TimestampMillisecondArray,
+    Float64Array, Int64Array, StringArray, TimestampMillisecondArray, UnionArray,
 };
+use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_sdk::{ErrorKind, LossKind};
 use tensorferry_test_kit::rows::rows;
 
@@ -64,6 +65,19 @@ fn texts_that_look_like_numbers_are_a_loss() {
     }
     let error = write(&[texts(&["a,b"])], "out.csv", &[("quote", "none")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
+/// What is not written is not reported as written in another form as well.
+#[test]
+fn a_column_that_is_left_out_is_one_loss() {
+    let field = Arc::new(Field::new("n", DataType::Int64, true));
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let union =
+        UnionArray::try_new([(0, field)].into_iter().collect(), vec![0].into(), None, vec![numbers.clone()]);
+    let batch = rows(vec![("a", numbers), ("u", Arc::new(union.unwrap()))]);
+    let (text, losses) = write(&[batch], "out.csv", &[]).unwrap();
+    assert_eq!(text, b"a\n1\n");
+    assert_eq!(losses.iter().map(|loss| loss.kind).collect::<Vec<_>>(), [LossKind::Record], "{losses:?}");
 }
 
 #[test]
