@@ -8,7 +8,7 @@
 //! A [`Flow`](flow::Flow) is a sequence of batches, pulled: readers run ahead of it and encoders behind it,
 //! each by as much as the memory's budget lets them.
 
-mod batch_bytes;
+pub(crate) mod batch_bytes;
 pub(crate) mod cast;
 pub mod cells;
 pub mod checksum;

@@ -14,6 +14,7 @@ use crate::read::context::ReadContext;
 use crate::read::file_group::{SCHEMA, takes_schema};
 use crate::read::identity::FileIdentity;
 use crate::receipt::Receipt;
+use crate::records::batch_bytes::{Measure, batch_bytes, repeated_bytes};
 use crate::records::checksum::{ComparedTypes, RowsChecksum, as_json, checksum, compared_types, is_of_bytes};
 use crate::records::digest::{RowHasher, hashed};
 use crate::records::encoding::is_text;
@@ -29,7 +30,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{Array, BooleanArray, RecordBatch};
 use tensorferry_sdk::records::{RecordPlan, RecordWriter};
-use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, Purpose, Result, Role, Side, arrow_schema};
+use tensorferry_sdk::{
+    Capabilities, Context, Entry, Error, ErrorKind, Loss, Purpose, Result, Role, Side, arrow_schema,
+};
 
 /// Converts records: plans their output and writes it into a stage. `bytes`: how long the input is.
 ///
@@ -338,8 +341,11 @@ impl PlannedOutput for RecordOutput<'_> {
 
     fn write(&mut self, stage: &Staging, report: &mut Report) -> Result<Vec<u64>> {
         let (plan, session, count) = (&*self.plan, self.context.session, self.input.count());
+        // What keeps the metadata of columns keeps their types, and so a dictionary as one.
+        let keeps_types = self.context.target.format.description.capabilities.has(Capabilities::METADATA);
+        let measure: Measure = if keeps_types { batch_bytes } else { repeated_bytes };
         let hasher = self.hasher.as_mut();
-        let written = self.input.flow(|flow| write(flow, plan, count, hasher, stage, session))?;
+        let written = self.input.flow(|flow| write(flow, plan, count, measure, hasher, stage, session))?;
         fault::reach("copied")?;
         report.losses = [self.losses()?, written.losses].concat();
         report.notes.extend(self.plan.notes());

@@ -1,45 +1,111 @@
 //! How much memory rows take.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, OffsetSizeTrait, RecordBatch};
+use arrow_array::types::{Int16Type, Int32Type, Int64Type, RunEndIndexType};
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait, RecordBatch, RunArray};
+use arrow_buffer::ArrowNativeType;
 use arrow_schema::DataType;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
+/// How many bytes a batch's rows take.
+pub(crate) type Measure = fn(&RecordBatch) -> u64;
+
 /// Bytes that a batch's rows take: a slice counts what it shows, not what lies behind it.
 #[must_use]
-pub(super) fn batch_bytes(batch: &RecordBatch) -> u64 {
-    batch.columns().iter().map(|column| array_bytes(column)).sum()
+pub(crate) fn batch_bytes(batch: &RecordBatch) -> u64 {
+    batch.columns().iter().map(|column| array_bytes(column, false)).sum()
 }
 
-fn array_bytes(array: &dyn Array) -> u64 {
+/// The same where each row has values of its own, as in a text: a few bytes in memory may stand for any length.
+#[must_use]
+pub(crate) fn repeated_bytes(batch: &RecordBatch) -> u64 {
+    batch.columns().iter().map(|column| array_bytes(column, true)).sum()
+}
+
+fn array_bytes(array: &dyn Array, repeats: bool) -> u64 {
     let len = array.len() as u64;
     let nulls = if array.nulls().is_some() { len.div_ceil(8) } else { 0 };
+    let of_list = |bytes: u64, shown: ArrayRef| bytes + array_bytes(&shown, repeats);
     let own = match array.data_type() {
-        DataType::List(_) => of_list(array.as_list::<i32>().offsets(), array.as_list::<i32>().values()),
-        DataType::LargeList(_) => of_list(array.as_list::<i64>().offsets(), array.as_list::<i64>().values()),
-        DataType::Map(..) => of_list(array.as_map().offsets(), array.as_map().entries()),
-        DataType::FixedSizeList(..) => array_bytes(array.as_fixed_size_list().values()),
-        DataType::Struct(_) => array.as_struct().columns().iter().map(|column| array_bytes(column)).sum(),
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            of_list(size_of_val(&**list.offsets()) as u64, shown(list.offsets(), list.values()))
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            of_list(size_of_val(&**list.offsets()) as u64, shown(list.offsets(), list.values()))
+        }
+        DataType::Map(..) => {
+            let map = array.as_map();
+            of_list(size_of_val(&**map.offsets()) as u64, shown(map.offsets(), map.entries()))
+        }
+        DataType::ListView(_) if repeats => array.as_list_view::<i32>().iter().map(of_row).sum(),
+        DataType::LargeListView(_) if repeats => array.as_list_view::<i64>().iter().map(of_row).sum(),
+        DataType::FixedSizeList(..) => array_bytes(array.as_fixed_size_list().values(), repeats),
+        DataType::Struct(_) => {
+            array.as_struct().columns().iter().map(|column| array_bytes(column, repeats)).sum()
+        }
         DataType::Utf8View => 16 * len + lengths(array.as_string_view().lengths()),
         DataType::BinaryView => 16 * len + lengths(array.as_binary_view().lengths()),
-        // Of the dictionary as much as so many rows can show.
         DataType::Dictionary(key, _) => {
-            let values = array.as_any_dictionary().values();
-            let (of, shown) = (values.len().max(1) as u64, len.min(values.len() as u64));
-            let of_values = u128::from(array_bytes(values)) * u128::from(shown) / u128::from(of);
-            len * key.primitive_width().unwrap_or(1) as u64 + u64::try_from(of_values).unwrap_or(u64::MAX)
+            let dictionary = array.as_any_dictionary();
+            let values = dictionary.values();
+            let of_values = if repeats && !values.is_empty() {
+                let keys = dictionary.normalized_keys();
+                keys.into_iter().map(|key| value_bytes(values, key)).fold(0, u64::saturating_add)
+            } else {
+                // Of the dictionary as much as so many rows can show.
+                let (of, shown) = (values.len().max(1) as u64, len.min(values.len() as u64));
+                let bytes = u128::from(array_bytes(values, repeats)) * u128::from(shown) / u128::from(of);
+                u64::try_from(bytes).unwrap_or(u64::MAX)
+            };
+            (len * key.primitive_width().unwrap_or(1) as u64).saturating_add(of_values)
         }
+        DataType::RunEndEncoded(ends, _) if repeats => match ends.data_type() {
+            DataType::Int16 => of_runs(array.as_any().downcast_ref::<RunArray<Int16Type>>()),
+            DataType::Int32 => of_runs(array.as_any().downcast_ref::<RunArray<Int32Type>>()),
+            _ => of_runs(array.as_any().downcast_ref::<RunArray<Int64Type>>()),
+        },
         // What is left of these has no children.
         _ => return array.to_data().get_slice_memory_size().map_or(0, |bytes| bytes as u64),
     };
     nulls + own
 }
 
-/// Bytes of lists: where each ends, and the values that they show.
-fn of_list<O: OffsetSizeTrait>(offsets: &[O], values: &dyn Array) -> u64 {
+/// Bytes of one value of a dictionary or of a run.
+fn value_bytes(values: &ArrayRef, at: usize) -> u64 {
+    match values.data_type() {
+        DataType::Utf8 => u64::from(values.as_string::<i32>().value_length(at).unsigned_abs()),
+        DataType::LargeUtf8 => values.as_string::<i64>().value_length(at).unsigned_abs(),
+        DataType::Binary => u64::from(values.as_binary::<i32>().value_length(at).unsigned_abs()),
+        DataType::LargeBinary => values.as_binary::<i64>().value_length(at).unsigned_abs(),
+        _ => array_bytes(&values.slice(at, 1), true),
+    }
+}
+
+fn of_row(list: Option<ArrayRef>) -> u64 {
+    list.map_or(0, |list| array_bytes(&list, true))
+}
+
+/// Bytes of runs whose value each row has.
+fn of_runs<E: RunEndIndexType>(runs: Option<&RunArray<E>>) -> u64 {
+    let Some(runs) = runs.filter(|runs| !runs.is_empty()) else { return 0 };
+    let ends = runs.run_ends();
+    let (mut from, end) = (ends.offset(), ends.offset() + runs.len());
+    let mut bytes = 0_u64;
+    for at in ends.get_start_physical_index()..=ends.get_end_physical_index() {
+        let until = ends.values()[at].as_usize().min(end);
+        bytes = bytes.saturating_add(value_bytes(runs.values(), at).saturating_mul((until - from) as u64));
+        from = until;
+    }
+    bytes
+}
+
+/// The values that lists show.
+fn shown<O: OffsetSizeTrait>(offsets: &[O], values: &dyn Array) -> ArrayRef {
     let place = |offset: Option<&O>| offset.map_or(0, |offset| offset.as_usize());
     let (first, end) = (place(offsets.first()), place(offsets.last()));
-    size_of_val(offsets) as u64 + array_bytes(&values.slice(first, end - first))
+    values.slice(first, end - first)
 }
 
 fn lengths(lengths: impl Iterator<Item = u32>) -> u64 {
@@ -50,9 +116,8 @@ fn lengths(lengths: impl Iterator<Item = u32>) -> u64 {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use arrow_array::types::{Int32Type, Int64Type};
     use arrow_array::{
-        ArrayRef, DictionaryArray, FixedSizeListArray, Int64Array, ListArray, StringArray, StringViewArray,
+        DictionaryArray, FixedSizeListArray, Int64Array, ListArray, StringArray, StringViewArray,
     };
     use std::sync::Arc;
 
@@ -80,5 +145,21 @@ mod tests {
         let dictionary: DictionaryArray<Int32Type> = texts.iter().copied().collect();
         let batch = RecordBatch::try_from_iter([("key", Arc::new(dictionary) as ArrayRef)]).unwrap();
         assert!(batch_bytes(&batch.slice(0, 1)) < batch_bytes(&batch));
+    }
+
+    #[test]
+    fn a_value_that_rows_repeat_counts_for_each() {
+        let texts = StringArray::from(vec!["x".repeat(1000)]);
+        let keys = Int64Array::from(vec![0; 100]);
+        let ends = Int64Array::from(vec![100]);
+        let columns: [ArrayRef; 2] = [
+            Arc::new(DictionaryArray::new(keys, Arc::new(texts.clone()))),
+            Arc::new(RunArray::<Int64Type>::try_new(&ends, &texts).unwrap()),
+        ];
+        for column in columns {
+            let batch = RecordBatch::try_from_iter([("a", column)]).unwrap().slice(10, 50);
+            assert!(batch_bytes(&batch) < 3000, "{}", batch_bytes(&batch));
+            assert!((50_000..51_000).contains(&repeated_bytes(&batch)), "{}", repeated_bytes(&batch));
+        }
     }
 }

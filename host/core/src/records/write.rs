@@ -4,6 +4,7 @@
 
 mod pieces;
 
+use super::batch_bytes::Measure;
 use super::digest::RowHasher;
 use super::flow::Flow;
 use crate::context::session::Session;
@@ -51,7 +52,7 @@ pub struct RecordsWritten {
 }
 
 /// Writes all of a flow. `rows`: how many there are, where that is known: files that are named in advance then get runs
-/// of equal length, else pieces by turns. `hasher` is shown every row, with its file.
+/// of equal length, else pieces by turns. `measure` says how long rows are for the writer. `hasher` is shown every row, with its file.
 ///
 /// # Errors
 /// Whatever the flow, the writer or the disk gives.
@@ -59,6 +60,7 @@ pub(crate) fn write(
     flow: &mut dyn Flow,
     plan: &dyn RecordPlan,
     rows: Option<u64>,
+    measure: Measure,
     hasher: Option<&mut RowHasher>,
     stage: &Staging,
     session: &Session,
@@ -91,7 +93,7 @@ pub(crate) fn write(
         Some(Roll::Bytes(_)) => Run::Rolled(u64::MAX),
     };
     let is_exact = matches!(roll, Some(Roll::Bytes(_)));
-    let mut collector = PieceCollector::new(run, Group { bytes: piece, ..plan.group() }, is_exact);
+    let mut collector = PieceCollector::new(run, Group { bytes: piece, ..plan.group() }, is_exact, measure);
     let (send, receive) = sync_channel::<RecordPiece>(0);
     let receive = &Mutex::new(receive);
     let read = std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
 //! Pieces are what is encoded at once: rows are collected to them, and dealt over the files of an output.
 
-use crate::records::batch_bytes::batch_bytes;
+use crate::records::batch_bytes::Measure;
 use arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_array;
 use tensorferry_sdk::records::Group;
@@ -41,6 +41,7 @@ pub(super) struct PieceCollector {
     group: Group,
     /// Whether a piece may have no more bytes than the group, unless it is one row.
     is_exact: bool,
+    measure: Measure,
     /// The file that the current piece goes to, where files are named in advance.
     pub(super) file: usize,
     rows_in_file: u64,
@@ -51,7 +52,7 @@ pub(super) struct PieceCollector {
 }
 
 impl PieceCollector {
-    pub(super) fn new(run: Run, asked: Group, is_exact: bool) -> Self {
+    pub(super) fn new(run: Run, asked: Group, is_exact: bool, measure: Measure) -> Self {
         let rows = match run {
             // Small enough that the files come out alike.
             Run::Turns { .. } => asked.rows.min(1024),
@@ -62,6 +63,7 @@ impl PieceCollector {
             run,
             group,
             is_exact,
+            measure,
             file: 0,
             rows_in_file: 0,
             batches: Vec::new(),
@@ -84,7 +86,7 @@ impl PieceCollector {
     pub(super) fn room(&self, batch: &RecordBatch) -> (usize, u64) {
         let in_file = usize::try_from(self.rows_of_file() - self.rows_in_file).unwrap_or(usize::MAX);
         let rows = (self.group.rows - self.rows).min(in_file).max(1).min(batch.num_rows());
-        let bytes_of = |rows| if rows == 0 { 0 } else { batch_bytes(&batch.slice(0, rows)) };
+        let bytes_of = |rows| if rows == 0 { 0 } else { (self.measure)(&batch.slice(0, rows)) };
         let bytes = bytes_of(rows);
         let space = self.group.bytes.saturating_sub(self.bytes);
         // Batches that are no longer than a piece stay whole where nothing depends on a little more.
@@ -164,6 +166,7 @@ pub(super) fn divided(batches: &[RecordBatch], rows: usize) -> Vec<Vec<RecordBat
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::records::batch_bytes::batch_bytes;
     use arrow_array::{ArrayRef, StringArray};
     use std::sync::Arc;
 
@@ -176,7 +179,7 @@ mod tests {
     /// The rows of each piece that batches become.
     fn pieces(batches: &[RecordBatch], bytes: u64, is_exact: bool) -> Vec<usize> {
         let group = Group { rows: 1000, bytes };
-        let mut collector = PieceCollector::new(Run::Rolled(u64::MAX), group, is_exact);
+        let mut collector = PieceCollector::new(Run::Rolled(u64::MAX), group, is_exact, batch_bytes);
         let mut found = Vec::new();
         for batch in batches {
             let mut rest = batch.clone();

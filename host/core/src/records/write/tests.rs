@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::publish::stage::{Destination, DestinationKind, Stage};
+use crate::records::batch_bytes::batch_bytes;
 use crate::records::flow::from_fn;
 use arrow_array::{Int32Array, cast::AsArray, types::Int32Type};
 use std::sync::Arc;
@@ -80,7 +81,7 @@ fn files_of(
     let mut flow = from_fn(batch.schema(), || Ok(batches.take()));
     let session = Session::new(threads, 1 << 30);
     let mut hasher = RowHasher::new(Vec::new(), plan.files().len());
-    let written = write(&mut *flow, plan, rows, Some(&mut hasher), &stage, &session)?;
+    let written = write(&mut *flow, plan, rows, batch_bytes, Some(&mut hasher), &stage, &session)?;
     let hashed: Vec<u64> = hasher.finish().iter().map(|file| file.rows).collect();
     assert_eq!(hashed, written.files.iter().map(WrittenFile::rows).collect::<Vec<_>>());
     let names = written.files.iter().map(|file| (&file.name, file.bytes));
@@ -173,7 +174,7 @@ fn a_piece_without_end_ends_with_its_session() {
     let mut batches = Some(RecordBatch::try_from_iter([("number", column)]).unwrap());
     let schema = batches.as_ref().unwrap().schema();
     let mut flow = from_fn(schema, || Ok(batches.take()));
-    let ended = write(&mut *flow, &plan, None, None, &stage, &session);
+    let ended = write(&mut *flow, &plan, None, batch_bytes, None, &stage, &session);
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Cancelled);
 }
 
