@@ -2,6 +2,7 @@
 //! there: in every container each is a typed error or a right answer, in bounded time and memory.
 
 use super::containers::{Files, around, float, instead_of_tables};
+use super::sharing::constant;
 use tempfile::tempdir;
 use tensorferry_test_kit::pickle::{
     call, dict, global, int, ints, list, pickle, storage, tensor, text, tuple,
@@ -309,15 +310,7 @@ fn a_constant_stands_for_so_much_of_its_graph() {
     let ferry = Ferry::new();
     let graph = ferry.at("graph.pb");
     let of_elements = |elements: i64| {
-        let shape = Wire::new().message(2, &Wire::new().int(1, elements));
-        let tensor = Wire::new().int(1, 1).message(2, &shape).bytes(5, &1_f32.to_le_bytes());
-        let attribute = |key: &str, value: &Wire| Wire::new().bytes(1, key.as_bytes()).message(2, value);
-        let node = Wire::new()
-            .bytes(1, b"c")
-            .bytes(2, b"Const")
-            .message(5, &attribute("dtype", &Wire::new().int(6, 1)))
-            .message(5, &attribute("value", &Wire::new().message(8, &tensor)));
-        std::fs::write(&graph, Wire::new().message(1, &node).0).unwrap();
+        std::fs::write(&graph, Wire::new().message(1, &constant(0, elements)).0).unwrap();
     };
     of_elements(16 << 30);
     let refused = ferry.run_bounded(args!["inspect", &graph]).expect(3);

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 use tensorferry_test_kit::pickle::{call, dict, global, ints, pickle, storage, tensor, text, tuple};
+use tensorferry_tests::wire::Wire;
 use tensorferry_tests::zip::stored;
 use tensorferry_tests::{Ferry, args, ferry};
 
@@ -31,9 +32,14 @@ fn floats(key: usize, len: i64, offset: i64, size: &[i64], stride: &[i64]) -> Ve
 
 /// A sparse tensor of `len` numbers, of which one is there.
 fn sparse(len: i64) -> Vec<u8> {
+    sparse_of(0, len)
+}
+
+/// The same, whose number is in the storage of this key, and its place in the next one.
+fn sparse_of(key: usize, len: i64) -> Vec<u8> {
     let layout = call(&global("torch.serialization", "_get_layout"), &[text("torch.sparse_coo")]);
-    let indices = tensor(storage("LongStorage", "1", 1), 0, &[1, 1], &[1, 1]);
-    let parts = tuple(&[indices, floats(0, 1, 0, &[1], &[1]), ints(&[len]), b"\x89".to_vec()]);
+    let indices = tensor(storage("LongStorage", &(key + 1).to_string(), 1), 0, &[1, 1], &[1, 1]);
+    let parts = tuple(&[indices, floats(key, 1, 0, &[1], &[1]), ints(&[len]), b"\x89".to_vec()]);
     call(&global("torch._utils", "_rebuild_sparse_tensor"), &[layout, parts])
 }
 
@@ -71,6 +77,18 @@ fn peak(command: &Command) -> u64 {
 
 type Make = fn(&Ferry, &Path);
 
+/// A node of a TensorFlow graph: a constant of so many elements, all of which are its first.
+pub(super) fn constant(number: i64, elements: i64) -> Wire {
+    let shape = Wire::new().message(2, &Wire::new().int(1, elements));
+    let tensor = Wire::new().int(1, 1).message(2, &shape).bytes(5, &1_f32.to_le_bytes());
+    let attribute = |key: &str, value: &Wire| Wire::new().bytes(1, key.as_bytes()).message(2, value);
+    Wire::new()
+        .bytes(1, format!("c{number}").as_bytes())
+        .bytes(2, b"Const")
+        .message(5, &attribute("dtype", &Wire::new().int(6, 1)))
+        .message(5, &attribute("value", &Wire::new().message(8, &tensor)))
+}
+
 /// Names of one tensor as a format writes them that can say so.
 fn written(ferry: &Ferry, path: &Path, names: i64) {
     let from = ferry.at("names.pt");
@@ -84,12 +102,16 @@ fn written(ferry: &Ferry, path: &Path, names: i64) {
 #[test]
 fn shared_bytes_and_trees_are_bounded() {
     let shared = "--bound expanded_bytes=N";
-    let attacks: [(&str, &str, &[&str], &str, Make); 13] = [
+    let attacks: [(&str, &str, &[&str], &str, Make); 20] = [
         ("sparse tensors of one recipe", "pt", &["-i", "densify=true"], shared, |_, path| {
             checkpoint(path, &numbered(20, |_| sparse(1 << 29)), &[4, 8]);
         }),
         ("sparse tensors of one storage", "pt", &["-i", "densify=true"], shared, |_, path| {
             checkpoint(path, &numbered(20, |at| sparse((1 << 29) + at)), &[4, 8]);
+        }),
+        ("sparse tensors of storages of their own", "pt", &["-i", "densify=true"], shared, |_, path| {
+            let tensors = numbered(20, |at| sparse_of(usize::try_from(at).unwrap() * 2, 1 << 29));
+            checkpoint(path, &tensors, &[4, 8].repeat(20));
         }),
         ("views that overlap", "pt", &[], shared, |_, path| {
             of_large(path, &numbered(200, |at| floats(0, LARGE, at, &[LARGE - 2000], &[1])));
@@ -108,6 +130,30 @@ fn shared_bytes_and_trees_are_bounded() {
         }),
         ("ties of safetensors", "safetensors", &[], shared, |ferry, path| written(ferry, path, 100)),
         ("hard links of HDF5", "weights.h5", &[], shared, |ferry, path| written(ferry, path, 100)),
+        ("ranges of safetensors", "safetensors", &[], "overlaps", |_, path| {
+            let entry =
+                |at| format!(r#""w.{at}":{{"dtype":"U8","shape":[1048576],"data_offsets":[0,1048576]}}"#);
+            let header = format!("{{{}}}", (0..1000).map(entry).collect::<Vec<_>>().join(","));
+            let len = (header.len() as u64).to_le_bytes();
+            std::fs::write(path, [&len[..], header.as_bytes(), &[0; 1 << 20]].concat()).unwrap();
+        }),
+        ("constants of a graph", "pb", &[], shared, |_, path| {
+            let graph =
+                (0..300).fold(Wire::new(), |graph, at| graph.message(1, &constant(at, (1 << 26) + at)));
+            std::fs::write(path, graph.0).unwrap();
+        }),
+        ("lists of msgpack", "msgpack", &["--json"], "--bound nodes=N", |_, path| {
+            items(path, 2_000_000, b"\x90");
+        }),
+        ("nulls of msgpack", "msgpack", &["--json"], "--bound nodes=N", |_, path| {
+            items(path, 4_000_000, b"\xc0");
+        }),
+        ("tuples of a pickle", "pt", &["--json"], "--bound nodes=N", |_, path| {
+            pickled(path, 4_000_000, b")");
+        }),
+        ("numbers of a pickle", "pt", &["--json"], "--bound nodes=N", |_, path| {
+            pickled(path, 4_000_000, b"K\x01");
+        }),
         ("maps of msgpack", "msgpack", &["--json"], "--bound nodes=N", |_, path| {
             items(path, 600_000, b"\x81\xa1a\xc0");
         }),
@@ -163,7 +209,7 @@ fn what_models_share_is_read() {
     let ferry = Ferry::new();
     let [path, out] = ferry.paths(["twin.pt", "out.safetensors"]);
     let whole = |key: usize, len: i64| floats(key, len, 0, &[len], &[1]);
-    let twins: [(&str, Vec<(String, Vec<u8>)>, &[usize]); 8] = [
+    let twins: [(&str, Vec<(String, Vec<u8>)>, &[usize]); 9] = [
         ("a layer for twelve", numbered(12, |_| whole(0, LARGE)), &[8 << 20]),
         (
             "a rotary table for 61 layers",
@@ -178,6 +224,11 @@ fn what_models_share_is_read() {
         (
             "a mask for eight heads",
             vec![("m".to_owned(), floats(0, LARGE, 0, &[8, LARGE], &[0, 1]))],
+            &[8 << 20],
+        ),
+        (
+            "windows that overlap",
+            vec![("m".to_owned(), floats(0, LARGE, 0, &[15, LARGE / 8], &[LARGE / 16, 1]))],
             &[8 << 20],
         ),
         ("a constant", vec![("c".to_owned(), floats(0, 1, 0, &[1 << 26], &[0]))], &[4]),
