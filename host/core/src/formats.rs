@@ -2,6 +2,7 @@
 
 #[cfg(feature = "dynamic")]
 mod cache;
+pub(crate) mod data_names;
 pub mod document;
 #[cfg(feature = "dynamic")]
 mod lazy;

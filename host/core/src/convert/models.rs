@@ -10,13 +10,12 @@ use crate::convert::context::ConversionContext;
 use crate::convert::sides::{check_sides, options_of};
 #[cfg(feature = "records")]
 use crate::convert::steps::divide::CrossingSteps;
+use crate::formats::data_names::DataNames;
 #[cfg(feature = "records")]
 use crate::formats::options;
 use crate::formats::probe::{BESIDE_A_MODEL, probe, surest};
 use crate::formats::registry::{RegisteredFormat, Registry};
-use crate::read::account::{
-    DataNames, ReadFiles, is_export_folder, is_folder_without_data, is_vendor_folder,
-};
+use crate::read::account::{ReadFiles, is_export_folder, is_folder_without_data, is_vendor_folder};
 use crate::read::folder::{EntryKind, FolderEntry};
 use crate::read::input;
 use crate::read::model::InputModel;
@@ -121,7 +120,7 @@ fn read_below<'a>(
     root: &FileSource,
     models: &mut Vec<InputModel<'a>>,
 ) -> Result<()> {
-    let (weights, files) = (Weights::of(context.registry)?, DataNames::of(context.registry)?);
+    let (weights, files) = (Weights::of(context.registry)?, context.registry.data_names()?);
     let mut open = sub_folders(root, "")?;
     while let Some(folder) = open.pop() {
         context.session.check_cancelled()?;

@@ -9,8 +9,8 @@ use crate::formats::probe::is_beside;
 use crate::publish::output_bytes::FileShape;
 use crate::publish::staging::Staging;
 use crate::read::account::{
-    Account, DataNames, EntryClass, ReadFiles, is_export as is_export_file, is_export_folder,
-    is_vendor_folder, other_data, unreadable,
+    Account, EntryClass, ReadFiles, is_export as is_export_file, is_export_folder, is_vendor_folder,
+    other_data, unreadable,
 };
 use crate::read::folder::{EntryKind, FolderEntry, LEADS_OUT, is_repository};
 use crate::read::identity::FileIdentity;
@@ -64,7 +64,7 @@ pub(crate) fn find(
         sidecars.names.retain(|name| !sidecars.made.contains_key(name));
         return Ok(sidecars);
     }
-    let (weights, names) = (Weights::of(context.registry)?, DataNames::of(context.registry)?);
+    let (weights, names) = (Weights::of(context.registry)?, context.registry.data_names()?);
     let mut account = Account::of_models(models.len() as u64);
     let mut open = vec![String::new()];
     let mut read_around: HashMap<String, ReadFiles> = HashMap::new();

@@ -3,10 +3,11 @@
 
 use crate::context::session::Session;
 use crate::context::suggest::suggest;
+use crate::formats::data_names::DataNames;
 #[cfg(feature = "dynamic")]
 use crate::formats::lazy::LazyFormat;
 use crate::formats::plugin::{PluginIdentity, PluginLibrary};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tensorferry_sdk::{Capabilities, Context, Description, Error, Format, Result, Side};
 
 /// A format of a registry. Clones are cheap, and mean the same format.
@@ -124,6 +125,7 @@ pub struct Registry {
     libraries: Vec<PluginLibrary>,
     formats: Vec<RegisteredFormat>,
     notes: Vec<String>,
+    data_names: Arc<OnceLock<Result<Arc<DataNames>>>>,
 }
 
 impl Registry {
@@ -141,15 +143,20 @@ impl Registry {
             let known = self.place_of(known);
             self.notes.push(format!("format {} is already there{known}, and stays", format.description.id));
         } else {
-            self.formats.push(format);
+            self.push(format);
         }
         self
+    }
+
+    fn push(&mut self, format: RegisteredFormat) {
+        self.formats.push(format);
+        self.data_names = Arc::default();
     }
 
     /// Adds a format as if it came from somebody else's library.
     #[cfg(test)]
     pub(crate) fn with_foreign(mut self, format: Box<dyn Format>) -> Self {
-        self.formats.push(RegisteredFormat { built_in: false, ..RegisteredFormat::linked(format) });
+        self.push(RegisteredFormat { built_in: false, ..RegisteredFormat::linked(format) });
         self
     }
 
@@ -184,7 +191,7 @@ impl Registry {
                     library.path.display()
                 ));
             } else {
-                self.formats.push(format);
+                self.push(format);
             }
         }
         self.libraries.push(library);
@@ -221,6 +228,15 @@ impl Registry {
     #[must_use]
     pub fn formats(&self) -> &[RegisteredFormat] {
         &self.formats
+    }
+
+    /// The names that the formats that read declare for their files.
+    ///
+    /// # Errors
+    /// A plugin error, if the patterns are too large together.
+    pub(crate) fn data_names(&self) -> Result<Arc<DataNames>> {
+        let readers = self.formats.iter().map(|format| &*format.description).filter(|format| format.reads());
+        self.data_names.get_or_init(|| DataNames::of(readers).map(Arc::new)).clone()
     }
 
     /// What a person should know of the search: folders that were passed over, ids taken twice.

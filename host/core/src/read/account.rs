@@ -16,10 +16,11 @@
 mod names;
 mod superseded;
 
-pub(crate) use names::{DataNames, is_folder_without_data, other_data};
+pub(crate) use names::{is_folder_without_data, other_data};
 pub(crate) use superseded::{ReadFiles, is_export, is_export_folder, is_vendor_folder};
 
 use crate::context::session::Session;
+use crate::formats::data_names::DataNames;
 use crate::formats::probe::probe;
 use crate::formats::registry::Registry;
 use crate::read::folder::{ADVICE, EntryKind, FolderEntry, LEADS_OUT};
@@ -30,6 +31,7 @@ use names::{is_file_without_data, why_left_out};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::sync::Arc;
 use tensorferry_sdk::ErrorKind::Unsupported;
 use tensorferry_sdk::file_name::{is_hidden, uncompressed};
 use tensorferry_sdk::{Entry, Error, Loss, LossKind, Result, Source};
@@ -259,7 +261,7 @@ impl Account {
 #[derive(Debug)]
 pub struct InputScope {
     reach: Reach,
-    names: DataNames,
+    names: Arc<DataNames>,
     /// Files without a suffix that some format knows by their content, and which.
     sniffed: BTreeMap<String, String>,
 }
@@ -295,7 +297,7 @@ impl InputScope {
             (.., Entry::Folder) => Reach::Folder,
             (.., Entry::Prefix(prefix)) => Reach::Prefix(prefix.clone()),
         };
-        let names = DataNames::of(registry)?;
+        let names = registry.data_names()?;
         Ok(Some(Self { reach, names, sniffed: BTreeMap::new() }))
     }
 

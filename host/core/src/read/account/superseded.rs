@@ -1,7 +1,7 @@
 //! Which files are another form of a model that was read: the same weights for another framework, in another precision
 //! or layout. The names that everybody uses decide; the names of tensors cannot, since frameworks name weights differently.
 
-use super::names::DataNames;
+use crate::formats::data_names::DataNames;
 use tensorferry_sdk::ShardName;
 use tensorferry_sdk::file_name::{base_of_variant, has_any_suffix, has_suffix};
 
@@ -155,7 +155,7 @@ mod tests {
             Of("tf", &[".index", ".data-00000-of-00001"]),
         ];
         let registry = registry.into_iter().fold(Registry::new(), |all, one| all.with(Box::new(one)));
-        let names = DataNames::of(&registry).unwrap();
+        let names = registry.data_names().unwrap();
         let (whole, set) = (
             &["config.json", "model.safetensors"][..],
             &[
