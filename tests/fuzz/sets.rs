@@ -1,6 +1,9 @@
 //! The sets that the target `sets` changes as a whole.
 
-use std::sync::LazyLock;
+#[path = "../../plugins/all/formats.rs"]
+mod formats;
+
+use std::sync::{Arc, LazyLock};
 use tensorferry::{Registry, Session};
 use tensorferry_tests::sets::{self, Files, Kind, Set, Ties};
 use tensorferry_tests::{files, fixtures, fuzz, zip};
@@ -8,28 +11,7 @@ use tensorferry_tests::{files, fixtures, fuzz, zip};
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
     let mut session = Session::new(1, 64 << 20);
     session.limits.expanded_bytes = 16 << 20;
-    let formats = [
-        tensorferry_arrow::formats(),
-        tensorferry_csv::formats(),
-        tensorferry_deepspeed::formats(),
-        tensorferry_flax::formats(),
-        tensorferry_gguf::formats(),
-        tensorferry_jsonl::formats(),
-        tensorferry_keras::formats(),
-        tensorferry_mds::formats(),
-        tensorferry_megatron::formats(),
-        tensorferry_numpy::formats(),
-        tensorferry_onnx::formats(),
-        tensorferry_orbax::formats(),
-        tensorferry_parquet::formats(),
-        tensorferry_safetensors::formats(),
-        tensorferry_tf_bundle::formats(),
-        tensorferry_tfrecord::formats(),
-        tensorferry_torch::formats(),
-        tensorferry_torch_dcp::formats(),
-        tensorferry_webdataset::formats(),
-    ];
-    Registry::new().with_all(formats.into_iter().flatten()).with_session(session)
+    Registry::new().with_all(formats::formats()).with_session(session)
 });
 
 static SETS: LazyLock<Vec<Set>> =
@@ -59,6 +41,10 @@ fn kinds() -> Vec<Kind> {
         says: &[".pt"],
         ..whole(case, bare(fixture(&format!("{case}/ckpt"))), Ties::Names)
     };
+    let universal = |case| Kind {
+        says: &["latest", "model_states", "optimizer_state"],
+        ..whole(case, bare(archived(case)), Ties::Names)
+    };
     let safetensors = || fixture("safetensors/sharded");
     vec![
         whole("safetensors", safetensors(), Ties::Content),
@@ -79,6 +65,8 @@ fn kinds() -> Vec<Kind> {
         },
         Kind { lists: false, ..whole("gguf", fixture("gguf/split"), Ties::Content) },
         Kind { says: &[".metadata"], ..whole("torch-dcp", archived("dcp_ranks"), Ties::Names) },
+        universal("universal_zero2_bf16"),
+        universal("universal_zero3_fp32"),
         ranks("deepspeed/zero2_bf16"),
         ranks("deepspeed/zero3_fp32"),
         ranks("megatron/gpt_tp2_pp2"),
@@ -86,6 +74,7 @@ fn kinds() -> Vec<Kind> {
         orbax("pytree_zarr3", Ties::Names),
         orbax("pytree_ocdbt", Ties::Content),
         orbax("multi_process", Ties::Content),
+        Kind { says: ORBAX, ..whole("orbax steps", fixture("orbax/manager_items/run"), Ties::Content) },
         whole("tf-bundle", fixture("tf/saver_v2_sharded"), Ties::Sums),
         Kind {
             says: &["saved_model.pb"],
@@ -100,6 +89,7 @@ fn kinds() -> Vec<Kind> {
         table("webdataset", fixture("webdataset/sharded"), Ties::Nothing),
         table("tfrecord", fixture("tfrecord/sharded"), Ties::Names),
         table("parquet", written(&lines(), "rows.parquet", "parquet", &[("shards", "3")]), Ties::Names),
+        table("hive", partitioned(), Ties::Nothing),
         table("arrow", written(&lines(), "rows.arrow", "arrow", &[("shards", "3")]), Ties::Names),
         table("csv", renumbered(written(&lines(), "rows.csv", "csv", &[("shards", "3")])), Ties::Nothing),
         table(
@@ -112,28 +102,32 @@ fn kinds() -> Vec<Kind> {
 
 /// A fixture's folder, without what says what must be found in it.
 fn fixture(folder: &str) -> Files {
-    fuzz::files_of(folder).into_iter().filter(|(name, _)| name != "expected.json").collect()
+    shared(fuzz::files_of(folder).into_iter().filter(|(name, _)| name != "expected.json"))
+}
+
+fn shared(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Files {
+    files.into_iter().map(|(name, bytes)| (name, Arc::new(bytes))).collect()
 }
 
 /// The same with archives that have no checksums, which a mutation would break.
 fn bare(files: Files) -> Files {
-    let bare = |(name, bytes): (String, Vec<u8>)| {
-        let bytes = if name.ends_with(".pt") { zip::bare(&zip::members(&bytes)) } else { bytes };
+    let bare = |(name, bytes): (String, Arc<Vec<u8>>)| {
+        let bytes = if name.ends_with(".pt") { Arc::new(zip::bare(&zip::members(&bytes))) } else { bytes };
         (name, bytes)
     };
     files.into_iter().map(bare).collect()
 }
 
-/// What `dcp_make.py` wrote from three ranks.
+/// What `dcp_make.py` wrote from three ranks, and what DeepSpeed's `ds_to_universal.py` made of the fixtures of these names.
 fn archived(name: &str) -> Files {
     let path = fixtures::folder().with_file_name("fuzz").join("sets").join(format!("{name}.zip"));
-    zip::members(&std::fs::read(path).expect("it lies there")).into_iter().collect()
+    shared(zip::members(&std::fs::read(path).expect("it is there")))
 }
 
 /// Rows of some types.
 fn lines() -> Files {
     let line = |n: u32| format!("{{\"id\": {n}, \"name\": \"row {n}\", \"weight\": {}.5}}\n", n * n);
-    [("rows.jsonl".to_owned(), (0..30).map(line).collect::<String>().into_bytes())].into()
+    shared([("rows.jsonl".to_owned(), (0..30).map(line).collect::<String>().into_bytes())])
 }
 
 /// What becomes of some files in another format.
@@ -144,7 +138,7 @@ fn written(files: &Files, output: &str, format: &str, options: &[(&str, &str)]) 
         std::fs::create_dir(folder).expect("a new folder");
     }
     for (name, bytes) in files {
-        std::fs::write(from.join(name), bytes).expect("there is space");
+        std::fs::write(from.join(name), &**bytes).expect("there is space");
     }
     let conversion = REGISTRY.convert(&from, to.join(output)).to(format);
     let conversion =
@@ -155,12 +149,24 @@ fn written(files: &Files, output: &str, format: &str, options: &[(&str, &str)]) 
         let bytes = std::fs::read(to.join(&name)).expect("it was written");
         (name.to_string_lossy().into_owned(), bytes)
     };
-    files::files_below(&to).into_iter().map(read).collect()
+    shared(files::files_below(&to).into_iter().map(read))
+}
+
+/// A table in folders whose names have some of its columns.
+fn partitioned() -> Files {
+    let files = written(&lines(), "rows.parquet", "parquet", &[("shards", "4")]);
+    let names = [
+        "2023/country=de/part-0",
+        "2023/country=fr/part-0",
+        "2024/country=de/part-0",
+        "2024/country=de/part-1",
+    ];
+    names.iter().map(|name| format!("year={name}.parquet")).zip(files.into_values()).collect()
 }
 
 /// The same files under names that do not count them.
 fn renumbered(files: Files) -> Files {
-    let renamed = |(name, bytes): (String, Vec<u8>)| {
+    let renamed = |(name, bytes): (String, Arc<Vec<u8>>)| {
         let (before, after) = name.split_once("-of-").expect("a counted name");
         (format!("{before}{}", &after[after.find('.').unwrap_or(0)..]), bytes)
     };

@@ -1,18 +1,29 @@
 //! A set is a folder of files that are one model or one table together. Its files are changed as a whole (swapped, dropped,
 //! renamed, damaged), read through the library, and what is read without a loss is held against what was there before.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use tensorferry::{ErrorKind, OpenOptions, Registry, Result};
 use tensorferry_sdk::arrow_array::RecordBatch;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::types::Int32Type;
+use tensorferry_sdk::arrow_schema::ArrowError;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::records::from_stream;
-use tensorferry_sdk::{Catalog, Entry, MemoryContext, MemorySource, Place, Source, StorageId};
+use tensorferry_sdk::{Catalog, Error, MemoryContext, MemorySource, Place, Source, StorageId};
 use tensorferry_test_kit::random::Random;
 
-/// The files of a set, by name.
-pub type Files = BTreeMap<String, Vec<u8>>;
+/// The files of a set, by name. Those that a change leaves alone are shared with the set.
+pub type Files = BTreeMap<String, Arc<Vec<u8>>>;
+
+thread_local! {
+    /// The folders that sets are read from, with the files that are in them: a run writes only those that differ.
+    static FOLDERS: RefCell<BTreeMap<&'static str, SetFolder>> = RefCell::default();
+}
 
 /// What a set knows of its files, so that a reader can notice what befell them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +53,7 @@ pub struct Kind {
     pub lists: bool,
     /// What names of files have in them that say what the others mean: damage in one of these may change anything.
     pub says: &'static [&'static str],
-    /// Whether it is a table.
+    /// Whether it is a table. Columns that the names of its folders say (`year=2024/`) are compared with these.
     pub rows: bool,
 }
 
@@ -108,6 +119,7 @@ pub fn run(registry: &Registry, sets: &[Set], program: &[u8]) -> bool {
     }
     let start = Instant::now();
     let read = read(registry, &set.kind, &files);
+    registry.session().take_notes();
     assert!(start.elapsed() < Duration::from_secs(20), "{}: {:?}", set.kind.name, start.elapsed());
     match read {
         Ok(content) => {
@@ -131,11 +143,12 @@ fn make(files: &mut Files, [change, a, b, low, high, value]: [u8; CHANGE]) {
     let other = files.get(&b).cloned().unwrap_or_default();
     let at = usize::from(u16::from_le_bytes([low, high])).checked_rem(bytes.len()).unwrap_or(0);
     let to = bytes.len().min(at + 1 + usize::from(value));
-    let mut edited = bytes.clone();
+    let mut edited = Vec::clone(&bytes);
     match change % CHANGES {
         0 => {
             files.insert(b, bytes);
-            edited = other;
+            files.insert(a, other);
+            return;
         }
         1 => {
             files.remove(&a);
@@ -143,6 +156,7 @@ fn make(files: &mut Files, [change, a, b, low, high, value]: [u8; CHANGE]) {
         }
         2 => {
             files.insert(neighbor(&a, value), bytes);
+            return;
         }
         3 => {
             files.remove(&a);
@@ -150,7 +164,10 @@ fn make(files: &mut Files, [change, a, b, low, high, value]: [u8; CHANGE]) {
             return;
         }
         4 => edited.truncate(at),
-        5 => edited = other,
+        5 => {
+            files.insert(a, other);
+            return;
+        }
         6 => {
             files.remove(&a);
             files.insert(recounted(&a, value), bytes);
@@ -175,7 +192,9 @@ fn make(files: &mut Files, [change, a, b, low, high, value]: [u8; CHANGE]) {
         12 => edited[at..to.min(at + 1)].iter_mut().for_each(|byte| *byte ^= 1 << (value % 8)),
         _ => edited[at..to.min(at + 1)].fill(value),
     }
-    files.insert(a, edited);
+    if edited != *bytes {
+        files.insert(a, Arc::new(edited));
+    }
 }
 
 /// The name with one of its numbers one more or one less.
@@ -212,7 +231,7 @@ fn difference(before: &Files, after: &Files) -> String {
             (_, None, _) => Some(format!("{name} is gone")),
             (_, _, Some(origin)) => Some(format!("{name} is what {origin} was")),
             (was, Some(is), _) => {
-                let at = was.map(|was| was.iter().zip(is).take_while(|(a, b)| a == b).count());
+                let at = was.map(|was| was.iter().zip(is.iter()).take_while(|(a, b)| a == b).count());
                 Some(format!("{name} differs from {at:?} on, {} bytes", is.len()))
             }
         }
@@ -220,23 +239,72 @@ fn difference(before: &Files, after: &Files) -> String {
     names.into_iter().filter_map(of).collect::<Vec<_>>().join("; ")
 }
 
-/// Reads a set from a folder of its own, in memory where the system has such a place.
+/// Reads a set from its folder.
 fn read(registry: &Registry, kind: &Kind, files: &Files) -> Result<Content> {
-    let memory = Path::new("/dev/shm");
-    let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
-    for (name, bytes) in files {
-        let path = folder.path().join(name);
-        // A new name may lie below that of another file.
-        std::fs::create_dir_all(path.parent().expect("it lies in the folder"))?;
-        std::fs::write(path, bytes)?;
+    FOLDERS.with_borrow_mut(|folders| {
+        let folder = folders.entry(kind.name).or_insert_with(SetFolder::new);
+        let result = folder.hold(files).map_err(Error::from);
+        if result.is_err() {
+            *folder = SetFolder::new();
+        }
+        result?;
+        // Each tensor is read on the session's thread: so that it is woken once.
+        registry.session().install(|| read_from(registry, kind, folder.folder.path()))
+    })
+}
+
+/// A folder that a set is read from.
+struct SetFolder {
+    folder: TempDir,
+    files: Files,
+}
+
+impl SetFolder {
+    /// An empty one, in memory where the system has such a place.
+    fn new() -> Self {
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        Self { folder: folder.expect("there is space"), files: Files::new() }
     }
-    let path = folder.path().join(kind.entry);
+
+    /// Has it hold these files and no others.
+    fn hold(&mut self, files: &Files) -> std::io::Result<()> {
+        let root = self.folder.path();
+        for name in self.files.keys().filter(|name| !files.contains_key(*name)) {
+            std::fs::remove_file(root.join(name))?;
+            let folders = Path::new(name).ancestors().skip(1).filter(|folder| *folder != Path::new(""));
+            // A folder that others are in stays.
+            let _ =
+                folders.map(|folder| std::fs::remove_dir(root.join(folder))).find(std::io::Result::is_err);
+        }
+        for (name, bytes) in files {
+            let was = self.files.get(name);
+            if was.is_some_and(|was| Arc::ptr_eq(was, bytes) || was == bytes) {
+                continue;
+            }
+            let path = root.join(name);
+            if was.is_none() {
+                // A new name may be below that of another file.
+                std::fs::create_dir_all(path.parent().expect("it is in the folder"))?;
+            }
+            std::fs::write(path, &**bytes)?;
+        }
+        self.files.clone_from(files);
+        Ok(())
+    }
+}
+
+fn read_from(registry: &Registry, kind: &Kind, folder: &Path) -> Result<Content> {
+    let path = folder.join(kind.entry);
     let mut parts = BTreeMap::new();
     let losses = if kind.rows {
         let scan = registry.scan(path)?;
         for (split, stretch) in scan.stretches().iter().enumerate() {
             let batches = scan.batches_of(split..split + 1);
-            let batches: Vec<_> = batches.map(|batch| batch.map_err(from_stream)).collect::<Result<_>>()?;
+            let own = |batch: Result<RecordBatch, ArrowError>| {
+                batch.map(|batch| without_keys(kind, &stretch.file, &batch)).map_err(from_stream)
+            };
+            let batches: Vec<_> = batches.map(own).collect::<Result<_>>()?;
             let Part::Rows(rows) = parts.entry(stretch.file.clone()).or_insert(Part::Rows(Vec::new())) else {
                 continue;
             };
@@ -251,9 +319,37 @@ fn read(registry: &Registry, kind: &Kind, files: &Files) -> Result<Content> {
         }
         model.losses().to_vec()
     };
-    let folder = folder.path().to_string_lossy();
+    let folder = folder.to_string_lossy();
     let losses = losses.iter().map(|loss| format!("{loss:?}").replace(&*folder, "")).collect();
     Ok(Content { parts, losses })
+}
+
+/// The keys and values in the names of a file's folders.
+fn keys(file: &str) -> impl Iterator<Item = (&str, &str)> {
+    file.split('/').filter_map(|folder| folder.split_once('='))
+}
+
+/// A batch of a file without the columns that the names of folders have.
+///
+/// # Panics
+/// If they are not what the names of its own folders have.
+fn without_keys(kind: &Kind, file: &str, batch: &RecordBatch) -> RecordBatch {
+    let of_folders: BTreeSet<&str> =
+        kind.files.keys().flat_map(|name| keys(name)).map(|(key, _)| key).collect();
+    let schema = batch.schema();
+    let (keys_there, own): (Vec<usize>, Vec<usize>) = (0..batch.num_columns())
+        .partition(|&column| of_folders.contains(schema.field(column).name().as_str()));
+    for column in keys_there {
+        let (key, values) = (schema.field(column).name(), batch.column(column));
+        let value = keys(file).find(|(found, _)| found == key).map(|(_, value)| value);
+        let is_right = match (values.as_primitive_opt::<Int32Type>(), values.as_string_opt::<i32>()) {
+            (Some(numbers), _) => numbers.iter().all(|number| number == value.and_then(|it| it.parse().ok())),
+            (_, Some(texts)) => texts.iter().all(|text| text == value),
+            _ => false,
+        };
+        assert!(is_right, "{}: {file} has another {key}: {values:?}", kind.name);
+    }
+    batch.project(&own).expect("its own columns")
 }
 
 impl Set {
@@ -371,7 +467,8 @@ fn count(part: &Part) -> usize {
 
 /// The files that each tensor's bytes lie in, as the reader says; those that it decodes itself are left out.
 fn owners(registry: &Registry, kind: &Kind) -> BTreeMap<String, BTreeSet<String>> {
-    let source = MemorySource::new(Entry::Folder, kind.files.clone());
+    let source =
+        MemorySource::folder(kind.files.iter().map(|(name, bytes)| (name.clone(), Vec::clone(bytes))));
     let context = MemoryContext::default();
     let found = registry.formats().iter().filter_map(|format| {
         let view = MemoryView::read(&*format.format, &[], &source, &context).ok()?;
@@ -406,8 +503,8 @@ mod tests {
 
     /// Two tensors, each in a file of its own.
     fn set(ties: Ties, lists: bool) -> Set {
-        let files = Files::from([("a-1".to_owned(), vec![1]), ("a-2".to_owned(), vec![2])]);
-        let kind = Kind { name: "set", files, entry: "", ties, lists, says: &[], rows: false };
+        let files = [("a-1", 1), ("a-2", 2)].map(|(name, byte)| (name.to_owned(), Arc::new(vec![byte])));
+        let kind = Kind { name: "set", files: files.into(), entry: "", ties, lists, says: &[], rows: false };
         let owners = [("one", "a-1"), ("two", "a-2")];
         let owners = owners.map(|(name, file)| (name.to_owned(), BTreeSet::from([file.to_owned()])));
         Set { kind, content: content(&[("one", 1), ("two", 2)]), owners: owners.into() }
