@@ -5,12 +5,9 @@
 //! within the code, also by a name that another module imports or re-exports. Test modules do not count.
 
 use crate::files::paths_below;
-use crate::rust::{Token, tokens, without_tests};
+use crate::rust::{Module, ModulePath};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-
-/// The names on the way from a crate's root to a module.
-type ModulePath = Vec<String>;
 
 /// Modules of one folder that use each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,17 +79,6 @@ fn circles_among(folder: &[String], arrows: &BTreeMap<(&str, &str), BTreeSet<Str
     found
 }
 
-/// What one module says.
-#[derive(Debug, Default)]
-struct Module {
-    /// Each path that it imports, and the name that it gets; none for all names of a module.
-    imports: Vec<(ModulePath, Option<String>)>,
-    /// Paths within the code.
-    paths: Vec<ModulePath>,
-    /// The names of its own items.
-    items: BTreeSet<String>,
-}
-
 /// All modules of a crate.
 struct Modules(BTreeMap<ModulePath, Module>);
 
@@ -102,55 +88,12 @@ impl Modules {
         for (name, text) in sources {
             let mut path: ModulePath = name.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
             path.pop_if(|last| ["lib", "main", "mod"].contains(&last.as_str()));
-            let (kept, of_tests) = without_tests(&tokens(text.as_ref()));
-            tests.extend(of_tests.into_iter().map(|test| [&path[..], &[test]].concat()));
-            modules.scan(&path, &kept);
+            let (found, of_tests) = crate::rust::modules(path, text.as_ref());
+            modules.0.extend(found);
+            tests.extend(of_tests);
         }
         modules.0.retain(|path, _| !tests.iter().any(|test| path.starts_with(test)));
         modules
-    }
-
-    /// Takes in what stands in a module, and in the modules within it.
-    fn scan(&mut self, path: &ModulePath, tokens: &[Token]) {
-        let mut here = std::mem::take(self.0.entry(path.clone()).or_default());
-        let (mut at, mut depth) = (0, 0);
-        while let Some(token) = tokens.get(at) {
-            let rest = &tokens[at..];
-            at += 1;
-            match token {
-                Token::Mark('{') => depth += 1,
-                Token::Mark('}') => depth -= 1,
-                Token::Word(word) => match word.as_str() {
-                    "use" => {
-                        let len =
-                            rest.iter().position(|token| *token == Token::Mark(';')).unwrap_or(rest.len());
-                        leaves(&rest[1..len], &[], &mut here.imports);
-                        at += len - 1;
-                    }
-                    "mod" if rest.get(2) == Some(&Token::Mark('{')) => {
-                        let len = 2 + block_len(&rest[2..]);
-                        let name = rest[1].word().unwrap_or_default().to_owned();
-                        self.scan(&[&path[..], &[name]].concat(), &rest[3..len - 1]);
-                        at += len - 1;
-                    }
-                    "fn" | "struct" | "enum" | "union" | "trait" | "type" | "const" | "static"
-                    | "macro_rules"
-                        if depth == 0 =>
-                    {
-                        let name = rest[1..].iter().find_map(Token::word);
-                        here.items.extend(name.map(str::to_owned));
-                    }
-                    "crate" | "super" | "self" => {
-                        let (found, len) = path_at(rest);
-                        at += len - 1;
-                        here.paths.extend(Some(found).filter(|path| path.len() > 1));
-                    }
-                    _ => {}
-                },
-                _ => {}
-            }
-        }
-        self.0.insert(path.clone(), here);
     }
 
     /// The modules that a path passes, from the module where it stands: those in which its names are
@@ -200,73 +143,6 @@ impl Modules {
             || own.imports.iter().any(|(_, alias)| alias.as_deref() == Some(name))
             || self.0.contains_key(&[&module[..], &[name.to_owned()]].concat())
     }
-}
-
-/// The path at the start of the tokens, and how many it has.
-fn path_at(tokens: &[Token]) -> (ModulePath, usize) {
-    let mut path = Vec::new();
-    let mut len = 0;
-    while let Some(word) = tokens.get(len).and_then(Token::word) {
-        path.push(word.to_owned());
-        len += 1;
-        if tokens[len..].starts_with(&[Token::Mark(':'), Token::Mark(':')]) {
-            len += 2;
-        } else {
-            break;
-        }
-    }
-    (path, len)
-}
-
-/// The paths of a `use` tree, each with the name that it gets.
-fn leaves(tree: &[Token], before: &[String], found: &mut Vec<(ModulePath, Option<String>)>) {
-    let (path, len) = path_at(tree);
-    let mut path = [before, &path].concat();
-    match tree.get(len) {
-        Some(Token::Mark('{')) => {
-            let end = len + block_len(&tree[len..]) - 1;
-            for branch in branches(&tree[len + 1..end]) {
-                leaves(branch, &path, found);
-            }
-        }
-        Some(Token::Mark('*')) => found.push((path, None)),
-        after => {
-            // `a::{self}` is `a`.
-            path.pop_if(|last| last == "self" && !before.is_empty());
-            let alias =
-                after.filter(|token| token.is_word("as")).and(tree.get(len + 1)).and_then(Token::word);
-            let name = alias.map(str::to_owned).or_else(|| path.last().cloned());
-            found.extend(name.map(|name| (path, Some(name))));
-        }
-    }
-}
-
-/// What commas part, outside of braces.
-fn branches(tokens: &[Token]) -> impl Iterator<Item = &[Token]> {
-    let mut depth = 0;
-    let parts = tokens.split(move |token| {
-        match token {
-            Token::Mark('{') => depth += 1,
-            Token::Mark('}') => depth -= 1,
-            _ => {}
-        }
-        depth == 0 && *token == Token::Mark(',')
-    });
-    parts.filter(|part| !part.is_empty())
-}
-
-/// How many tokens the block at the start has, with its braces.
-fn block_len(tokens: &[Token]) -> usize {
-    let mut depth = 0;
-    let end = tokens.iter().position(|token| {
-        match token {
-            Token::Mark('{') => depth += 1,
-            Token::Mark('}') => depth -= 1,
-            _ => {}
-        }
-        depth == 0
-    });
-    end.map_or(tokens.len(), |end| end + 1)
 }
 
 #[cfg(test)]

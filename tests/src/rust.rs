@@ -1,208 +1,235 @@
-//! Rust's sources as words, marks and strings: as much of the language as the architecture's tests need.
+//! What Rust's sources say, as much of it as the architecture's tests need.
 
-/// A part of a source; comments are none.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Token {
-    /// A name, a keyword or a number.
-    Word(String),
-    /// What a string literal has between its quotes, escapes as they are written.
-    Text(String),
-    /// One character of punctuation.
-    Mark(char),
+use proc_macro2::{TokenStream, TokenTree};
+use std::collections::{BTreeMap, BTreeSet};
+use syn::visit::{self, Visit};
+use syn::{Attribute, Ident, Item, Lit, UseTree};
+
+/// The names on the way from a crate's root to a module.
+pub type ModulePath = Vec<String>;
+
+/// What one module says outside of its tests.
+#[derive(Debug, Default)]
+pub struct Module {
+    /// Each path that it imports, and the name that it gets; none for all names of a module.
+    pub imports: Vec<(ModulePath, Option<String>)>,
+    /// Paths within the code, from the crate or from the module.
+    pub paths: Vec<ModulePath>,
+    /// The names of its own items.
+    pub items: BTreeSet<String>,
+    /// What its strings hold, but for documentation.
+    pub texts: Vec<String>,
 }
 
-impl Token {
-    /// Whether it is this word.
-    pub fn is_word(&self, word: &str) -> bool {
-        matches!(self, Self::Word(own) if own == word)
-    }
-
-    /// The word that it is.
-    pub fn word(&self) -> Option<&str> {
-        if let Self::Word(word) = self { Some(word) } else { None }
-    }
+/// The modules of a source, which is that of the module `at`, and those that are there for tests only.
+pub fn modules(at: ModulePath, source: &str) -> (BTreeMap<ModulePath, Module>, Vec<ModulePath>) {
+    let file = syn::parse_file(source).unwrap_or_else(|error| panic!("{}: {error}", at.join("::")));
+    let mut scan = Scan { at, depth: 0, found: BTreeMap::new(), tests: Vec::new() };
+    scan.module();
+    scan.visit_file(&file);
+    (scan.found, scan.tests)
 }
 
-/// The tokens of a source.
-pub fn tokens(source: &str) -> Vec<Token> {
-    let mut found = Vec::new();
-    let mut rest = source;
-    while let Some(first) = rest.chars().next() {
-        let len = if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("/*") {
-            comment_len(rest)
-        } else if let Some((open, hashes)) = opening_quote(rest) {
-            let body = &rest[open..];
-            let close = format!("\"{}", "#".repeat(hashes.unwrap_or(0)));
-            let end = if hashes.is_some() { body.find(&close) } else { end_of_text(body) };
-            let end = end.unwrap_or(body.len());
-            found.push(Token::Text(body[..end].to_owned()));
-            (open + end + close.len()).min(rest.len())
-        } else if first == '\'' {
-            character_len(rest)
-        } else if is_word(first) {
-            let len = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            found.push(Token::Word(rest[..len].to_owned()));
-            len
-        } else {
-            if !first.is_whitespace() {
-                found.push(Token::Mark(first));
-            }
-            first.len_utf8()
+struct Scan {
+    at: ModulePath,
+    /// How many blocks of code are around.
+    depth: usize,
+    found: BTreeMap<ModulePath, Module>,
+    tests: Vec<ModulePath>,
+}
+
+impl Scan {
+    fn module(&mut self) -> &mut Module {
+        self.found.entry(self.at.clone()).or_default()
+    }
+
+    fn path(&mut self, path: ModulePath) {
+        let is_ours = path.first().is_some_and(|first| ["crate", "super", "self"].contains(&&**first));
+        self.module().paths.extend(Some(path).filter(|path| is_ours && path.len() > 1));
+    }
+
+    fn text(&mut self, literal: &Lit) {
+        let bytes = match literal {
+            Lit::Str(text) => text.value().into_bytes(),
+            Lit::ByteStr(bytes) => bytes.value(),
+            Lit::CStr(text) => text.value().into_bytes(),
+            _ => return,
         };
-        rest = &rest[len..];
+        self.module().texts.push(String::from_utf8_lossy(&bytes).into_owned());
     }
-    found
-}
 
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
-}
-
-/// Block comments nest.
-fn comment_len(source: &str) -> usize {
-    let (mut depth, mut at) = (0, 0);
-    while at < source.len() {
-        let rest = &source[at..];
-        if rest.starts_with("/*") {
-            depth += 1;
-            at += 2;
-        } else if rest.starts_with("*/") {
-            depth -= 1;
-            at += 2;
-            if depth == 0 {
-                break;
+    /// What a macro is given.
+    fn tokens(&mut self, stream: TokenStream) {
+        let (mut path, mut colons) = (Vec::new(), 0);
+        for tree in stream {
+            match tree {
+                TokenTree::Punct(mark) if mark.as_char() == ':' => {
+                    colons += 1;
+                    continue;
+                }
+                TokenTree::Ident(name) => {
+                    if colons != 2 {
+                        self.path(std::mem::take(&mut path));
+                    }
+                    path.push(name.to_string());
+                    colons = 0;
+                    continue;
+                }
+                TokenTree::Group(group) => self.tokens(group.stream()),
+                TokenTree::Literal(literal) => self.text(&Lit::new(literal)),
+                TokenTree::Punct(_) => {}
             }
-        } else {
-            at += rest.chars().next().map_or(1, char::len_utf8);
+            self.path(std::mem::take(&mut path));
+            colons = 0;
+        }
+        self.path(path);
+    }
+}
+
+impl<'a> Visit<'a> for Scan {
+    fn visit_item(&mut self, item: &'a Item) {
+        let (attributes, name) = parts(item);
+        let module = if let Item::Mod(module) = item { Some(module.ident.to_string()) } else { None };
+        let inner = module.map(|name| [&self.at[..], &[name]].concat());
+        if attributes.iter().any(is_of_tests) {
+            self.tests.extend(inner);
+            return;
+        }
+        if self.depth == 0 {
+            self.module().items.extend(name.map(ToString::to_string));
+        }
+        // A module in another file is in that file.
+        let inner = inner.filter(|_| matches!(item, Item::Mod(module) if module.content.is_some()));
+        let outer = inner.map(|inner| std::mem::replace(&mut self.at, inner));
+        self.module();
+        visit::visit_item(self, item);
+        self.at = outer.unwrap_or_else(|| std::mem::take(&mut self.at));
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'a syn::ImplItemFn) {
+        if !item.attrs.iter().any(is_of_tests) {
+            visit::visit_impl_item_fn(self, item);
         }
     }
-    at
-}
 
-/// How long the start of a string literal is; of a raw one, with how many hashes it ends.
-fn opening_quote(source: &str) -> Option<(usize, Option<usize>)> {
-    // The longest prefix has two letters.
-    let (prefix, _) = source.char_indices().take(3).find(|(_, c)| ['"', '#'].contains(c))?;
-    if !["", "b", "c", "r", "br", "cr"].contains(&&source[..prefix]) {
-        return None;
+    fn visit_block(&mut self, block: &'a syn::Block) {
+        self.depth += 1;
+        visit::visit_block(self, block);
+        self.depth -= 1;
     }
-    let hashes = source[prefix..].chars().take_while(|&c| c == '#').count();
-    let is_raw = source[..prefix].ends_with('r');
-    let is_string = source[prefix + hashes..].starts_with('"') && (is_raw || hashes == 0);
-    is_string.then_some((prefix + hashes + 1, is_raw.then_some(hashes)))
-}
 
-fn end_of_text(body: &str) -> Option<usize> {
-    let mut is_escaped = false;
-    body.char_indices().find_map(|(at, c)| {
-        let ends = c == '"' && !is_escaped;
-        is_escaped = c == '\\' && !is_escaped;
-        ends.then_some(at)
-    })
-}
-
-/// A character, or the mark of a lifetime.
-fn character_len(source: &str) -> usize {
-    let body = &source[1..];
-    if body.starts_with('\\') {
-        let escaped = body.char_indices().nth(1).map_or(1, |(_, c)| 1 + c.len_utf8());
-        return body[escaped..].find('\'').map_or(source.len(), |at| 1 + escaped + at + 1);
+    fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
+        leaves(&item.tree, Vec::new(), &mut self.module().imports);
     }
-    let first = body.chars().next().map_or(0, char::len_utf8);
-    if body[first..].starts_with('\'') { 1 + first + 1 } else { 1 }
-}
 
-/// The tokens without what stands under `#[cfg(test)]`, and the names of the modules among that.
-pub fn without_tests(tokens: &[Token]) -> (Vec<Token>, Vec<String>) {
-    let (mut kept, mut modules) = (Vec::new(), Vec::new());
-    let mut rest = tokens;
-    while let Some(first) = rest.first() {
-        if !is_test_attribute(rest) {
-            kept.push(first.clone());
-            rest = &rest[1..];
-            continue;
-        }
-        let item = &rest[group_len(&rest[1..]) + 1..];
-        let len = item_len(item);
-        let name = item[..len].iter().position(|token| token.is_word("mod"));
-        modules.extend(name.and_then(|at| item.get(at + 1)?.word()).map(str::to_owned));
-        rest = &item[len..];
+    fn visit_path(&mut self, path: &'a syn::Path) {
+        self.path(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        visit::visit_path(self, path);
     }
-    (kept, modules)
-}
 
-fn is_test_attribute(tokens: &[Token]) -> bool {
-    let mut start = tokens.iter().take(8).filter(|token| !token.is_word("all") && !token.is_word("any"));
-    let mut next = |expected: &Token| start.next() == Some(expected);
-    next(&Token::Mark('#'))
-        && next(&Token::Mark('['))
-        && next(&Token::Word("cfg".into()))
-        && next(&Token::Mark('('))
-        && start.find(|token| **token != Token::Mark('(')).is_some_and(|token| token.is_word("test"))
-}
+    fn visit_macro(&mut self, call: &'a syn::Macro) {
+        self.tokens(call.tokens.clone());
+        visit::visit_macro(self, call);
+    }
 
-/// How many tokens a bracketed group at the start has.
-fn group_len(tokens: &[Token]) -> usize {
-    let mut depth = 0;
-    let end = tokens.iter().position(|token| {
-        match token {
-            Token::Mark('(' | '[' | '{') => depth += 1,
-            Token::Mark(')' | ']' | '}') => depth -= 1,
-            _ => {}
-        }
-        depth == 0
-    });
-    end.map_or(tokens.len(), |end| end + 1)
-}
-
-/// How many tokens the item at the start has: up to its semicolon, or to the end of its braces.
-fn item_len(tokens: &[Token]) -> usize {
-    let mut at = 0;
-    while let Some(token) = tokens.get(at) {
-        match token {
-            Token::Mark(';') => return at + 1,
-            Token::Mark('{') => {
-                let end = at + group_len(&tokens[at..]);
-                return end + usize::from(tokens.get(end) == Some(&Token::Mark(';')));
-            }
-            Token::Mark('(' | '[') => at += group_len(&tokens[at..]),
-            _ => at += 1,
+    fn visit_attribute(&mut self, attribute: &'a Attribute) {
+        if !attribute.path().is_ident("doc") {
+            visit::visit_attribute(self, attribute);
         }
     }
-    at
+
+    fn visit_meta_list(&mut self, list: &'a syn::MetaList) {
+        self.tokens(list.tokens.clone());
+    }
+
+    fn visit_lit(&mut self, literal: &'a Lit) {
+        self.text(literal);
+    }
+}
+
+fn is_of_tests(attribute: &Attribute) -> bool {
+    let syn::Meta::List(list) = &attribute.meta else { return false };
+    let words = list.tokens.to_string();
+    let mut words =
+        words.split(|c: char| !c.is_alphanumeric()).filter(|word| !["", "all", "any"].contains(word));
+    list.path.is_ident("cfg") && words.next() == Some("test")
+}
+
+/// An item's attributes, and the name that it gives to what a path may lead to.
+fn parts(item: &Item) -> (&[Attribute], Option<&Ident>) {
+    match item {
+        Item::Const(item) => (&item.attrs, Some(&item.ident)),
+        Item::Enum(item) => (&item.attrs, Some(&item.ident)),
+        Item::Fn(item) => (&item.attrs, Some(&item.sig.ident)),
+        Item::Macro(item) => (&item.attrs, item.ident.as_ref()),
+        Item::Static(item) => (&item.attrs, Some(&item.ident)),
+        Item::Struct(item) => (&item.attrs, Some(&item.ident)),
+        Item::Trait(item) => (&item.attrs, Some(&item.ident)),
+        Item::Type(item) => (&item.attrs, Some(&item.ident)),
+        Item::Union(item) => (&item.attrs, Some(&item.ident)),
+        Item::ForeignMod(item) => (&item.attrs, None),
+        Item::Impl(item) => (&item.attrs, None),
+        Item::Mod(item) => (&item.attrs, None),
+        Item::Use(item) => (&item.attrs, None),
+        _ => (&[], None),
+    }
+}
+
+/// The paths of a `use` tree, each with the name that it gets.
+fn leaves(tree: &UseTree, mut path: ModulePath, found: &mut Vec<(ModulePath, Option<String>)>) {
+    let (ident, name) = match tree {
+        UseTree::Path(branch) => {
+            path.push(branch.ident.to_string());
+            return leaves(&branch.tree, path, found);
+        }
+        UseTree::Group(group) => {
+            return group.items.iter().for_each(|tree| leaves(tree, path.clone(), found));
+        }
+        UseTree::Glob(_) => return found.push((path, None)),
+        UseTree::Name(leaf) => (&leaf.ident, None),
+        UseTree::Rename(leaf) => (&leaf.ident, Some(leaf.rename.to_string())),
+    };
+    // `a::{self}` is `a`.
+    if path.is_empty() || ident != "self" {
+        path.push(ident.to_string());
+    }
+    let name = name.or_else(|| path.last().cloned());
+    found.push((path, name));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(source: &str) -> String {
-        let (kept, modules) = without_tests(&tokens(source));
-        let shown = kept.iter().map(|token| match token {
-            Token::Word(word) => word.clone(),
-            Token::Text(text) => format!("<{text}>"),
-            Token::Mark(mark) => mark.to_string(),
-        });
-        shown.chain(modules.iter().map(|name| format!("-{name}"))).collect::<Vec<_>>().join(" ")
+    /// The paths and texts of a module, and the test modules.
+    fn said(source: &str) -> String {
+        let (modules, tests) = modules(Vec::new(), source);
+        let module = &modules[&Vec::new()];
+        let paths = module.paths.iter().map(|path| path.join("::"));
+        let texts = module.texts.iter().map(|text| format!("<{text}>"));
+        let tests = tests.iter().map(|path| format!("-{}", path.join("::")));
+        paths.chain(texts).chain(tests).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn comments_strings_and_characters_are_told_apart() {
-        assert_eq!(words("a /* b /* c */ d */ e // f\ng"), "a e g");
-        assert_eq!(words(r#"f("a\"b", 'x', '\'', '"', b"c")"#), "f ( <a\\\"b> , , , , <c> )");
-        assert_eq!(words("r#\"a \"b\" \\\"# r\"\\\" x"), "<a \"b\" \\> <\\> x");
-        assert_eq!(words("&'a str 'static"), "& a str static");
-        assert_eq!(words("'\\u{1f}' r#type"), "r # type");
+    fn macros_and_attributes_are_read_and_documentation_is_not() {
+        assert_eq!(
+            said("/// crate::a \"b\"\nfn f() { /* crate::a */ m!(x: crate::b::c, [\"d\"]) }"),
+            "crate::b::c <d>"
+        );
+        assert_eq!(said("#[a(b = \"c\")] #[d = b\"e\"] struct F;"), "<c> <e>");
+        assert_eq!(said("macro_rules! m { () => { $crate::a::<self::b> } }"), "crate::a self::b");
     }
 
     #[test]
     fn tests_are_left_out() {
-        assert_eq!(words("a #[cfg(test)] mod tests { fn f() { } } b"), "a b -tests");
-        assert_eq!(words("#[cfg(test)] #[path = \"x\"] mod far; b"), "b -far");
-        assert_eq!(words("#[cfg(all(test, unix))] fn f(a: [u8; 2]) -> u8 { 1 } b"), "b");
-        assert_eq!(words("#[cfg(test)] use a::{b, c}; d"), "d");
-        assert_eq!(words("#[cfg(not(test))] fn f() { }"), "# [ cfg ( not ( test ) ) ] fn f ( ) { }");
+        assert_eq!(
+            said("#[cfg(test)] mod tests { fn f() { crate::a::b() } } const B: &str = \"b\";"),
+            "<b> -tests"
+        );
+        assert_eq!(said("#[cfg(test)] #[path = \"x\"] mod far;"), "-far");
+        assert_eq!(said("#[cfg(all(test, unix))] fn f(a: [u8; 2]) -> u8 { crate::a::b() }"), "");
+        assert_eq!(said("impl A { #[cfg(test)] fn f() { crate::a::b() } }"), "");
+        assert_eq!(said("#[cfg(not(test))] fn f() { crate::a::b() }"), "crate::a::b");
     }
 }
