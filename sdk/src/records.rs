@@ -218,12 +218,21 @@ pub trait RecordWriter: Send + Sync {
 /// The files of an output: each a head, pieces in order, and a tail. Either all are [named](Self::files) in advance, or
 /// they [roll](Self::roll): one follows the other, and they are named when the last one is written.
 pub trait RecordPlan: Send + Sync {
+    /// The files of a plan that takes the options of [`Sharding`]. They answer [`files`](Self::files),
+    /// [`roll`](Self::roll), [`name`](Self::name), [`supersedes`](Self::supersedes) and [`group`](Self::group), unless the
+    /// plan does.
+    fn shard_files(&self) -> Option<&ShardFiles> {
+        None
+    }
+
     /// The files, by relative name, over which the host deals rows; none for a plan that rolls.
-    fn files(&self) -> &[String];
+    fn files(&self) -> &[String] {
+        self.shard_files().map_or(&[], ShardFiles::files)
+    }
 
     /// When a file is full and the next one begins, where their number is not known in advance. The host counts.
     fn roll(&self) -> Option<Roll> {
-        None
+        self.shard_files().and_then(ShardFiles::roll)
     }
 
     /// The name of a file of a plan that rolls: asked once there are `count` files, at least one.
@@ -231,19 +240,20 @@ pub trait RecordPlan: Send + Sync {
     /// # Errors
     /// Unsupported, if there are too many; a plugin error, for a plan that does not roll.
     fn name(&self, file: usize, count: usize) -> Result<String> {
-        let _ = (file, count);
-        Err(crate::Error::plugin("a plan that does not roll"))
+        let files = self.shard_files().ok_or_else(|| crate::Error::plugin("a plan that does not roll"))?;
+        files.name(file, count)
     }
 
     /// Patterns of the names that files of an older output may have, such as shards of another number: with `--force`
     /// they go when these come.
     fn supersedes(&self) -> &[String] {
-        &[]
+        self.shard_files().map_or(&[], ShardFiles::supersedes)
     }
 
     /// How many rows make a piece.
     fn group(&self) -> Group {
-        Group::default()
+        let usual = Group::default();
+        self.shard_files().map_or(usual, |files| files.group(usual))
     }
 
     /// The head of a file.

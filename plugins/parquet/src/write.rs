@@ -16,7 +16,7 @@ use parquet::file::properties::WriterProperties;
 use stored::StoredSchema;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
-use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, ShardFiles, Sharding};
+use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, ShardFiles, Sharding};
 use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, Target};
 
 /// Writes with these options.
@@ -70,20 +70,8 @@ struct Plan {
 }
 
 impl RecordPlan for Plan {
-    fn files(&self) -> &[String] {
-        self.files.files()
-    }
-
-    fn roll(&self) -> Option<Roll> {
-        self.files.roll()
-    }
-
-    fn name(&self, file: usize, count: usize) -> Result<String> {
-        self.files.name(file, count)
-    }
-
-    fn supersedes(&self) -> &[String] {
-        self.files.supersedes()
+    fn shard_files(&self) -> Option<&ShardFiles> {
+        Some(&self.files)
     }
 
     fn group(&self) -> Group {

@@ -23,7 +23,7 @@ use losses::Losses;
 use shapes::Shapes;
 use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::file_name::has_suffix;
-use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, ShardFiles};
+use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter, ShardFiles};
 use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target};
 
 /// Bytes of frames that are pushed at once, where they are not compressed.
@@ -77,24 +77,8 @@ struct TfRecordPlan {
 }
 
 impl RecordPlan for TfRecordPlan {
-    fn files(&self) -> &[String] {
-        self.files.files()
-    }
-
-    fn roll(&self) -> Option<Roll> {
-        self.files.roll()
-    }
-
-    fn name(&self, file: usize, count: usize) -> Result<String> {
-        self.files.name(file, count)
-    }
-
-    fn supersedes(&self) -> &[String] {
-        self.files.supersedes()
-    }
-
-    fn group(&self) -> Group {
-        self.files.group(Group::default())
+    fn shard_files(&self) -> Option<&ShardFiles> {
+        Some(&self.files)
     }
 
     fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {

@@ -9,7 +9,7 @@ use encode::Encoder;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::file_name::split_suffix;
-use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, ShardFiles, Sharding};
+use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter, ShardFiles, Sharding};
 use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target};
 
 /// Bytes that the file's end is padded to.
@@ -59,24 +59,8 @@ struct Plan {
 }
 
 impl RecordPlan for Plan {
-    fn files(&self) -> &[String] {
-        self.files.files()
-    }
-
-    fn roll(&self) -> Option<Roll> {
-        self.files.roll()
-    }
-
-    fn name(&self, file: usize, count: usize) -> Result<String> {
-        self.files.name(file, count)
-    }
-
-    fn supersedes(&self) -> &[String] {
-        self.files.supersedes()
-    }
-
-    fn group(&self) -> Group {
-        self.files.group(Group::default())
+    fn shard_files(&self) -> Option<&ShardFiles> {
+        Some(&self.files)
     }
 
     fn encode(

@@ -6,7 +6,7 @@ use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::{Float32Type, Int64Type};
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{DataType, SchemaRef};
-use tensorferry_sdk::records::{Group, RecordPlan, RecordWriter, Roll, ShardFiles, Sharding, WrittenFile};
+use tensorferry_sdk::records::{Group, RecordPlan, RecordWriter, ShardFiles, Sharding, WrittenFile};
 use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, LossSink, Result, Target};
 
 pub(crate) struct Writer {
@@ -65,20 +65,8 @@ struct Plan {
 }
 
 impl RecordPlan for Plan {
-    fn files(&self) -> &[String] {
-        self.files.files()
-    }
-
-    fn roll(&self) -> Option<Roll> {
-        self.files.roll()
-    }
-
-    fn name(&self, file: usize, count: usize) -> Result<String> {
-        self.files.name(file, count)
-    }
-
-    fn supersedes(&self) -> &[String] {
-        self.files.supersedes()
+    fn shard_files(&self) -> Option<&ShardFiles> {
+        Some(&self.files)
     }
 
     fn group(&self) -> Group {
