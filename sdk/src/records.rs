@@ -115,19 +115,19 @@ pub trait RecordSet: Send + Sync {
     /// The splits, in the input's order; together they are all rows.
     fn splits(&self) -> &[Split];
 
-    /// The rows of a split, in order. The host may read a split again.
+    /// The rows of a split that a [`Scan`] wants, in order. The host may read a split again. A reader that streams all rows
+    /// in whole columns drops what is not wanted with [`narrowed`].
     ///
     /// # Errors
-    /// A plugin error, if there is no such split; whatever is wrong with the input, here or in the stream.
-    fn stream(&self, split: usize, batches: &Batches) -> Result<Batched>;
+    /// A plugin error, if there is no such split or field; whatever is wrong with the input, here or in the stream.
+    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched>;
 
-    /// The rows of a split that a [`Scan`] wants, in order. The host asks for rows by this alone; a reader that says
-    /// nothing of it streams all rows in whole columns, and what is not wanted is dropped behind it.
+    /// All rows of a split, in order and in whole columns.
     ///
     /// # Errors
-    /// As of [`stream`](Self::stream); a plugin error, for a field that is not there.
-    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
-        narrowed(self.stream(split, &scan.batches())?, &self.schema(), scan)
+    /// As of [`scan`](Self::scan).
+    fn stream(&self, split: usize, batches: &Batches) -> Result<Batched> {
+        self.scan(split, &batches.clone().into())
     }
 
     /// At most `most` rows of a split as lines of JSON in the format's own mapping, each line (without a

@@ -13,7 +13,7 @@ use tensorferry_sdk::memory::{self, MemoryView, records};
 use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::records::{
     Batched, Batches, Group, Indexed, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter, Roll,
-    Skipped, Split, WrittenFile, from_stream,
+    Scan, Skipped, Split, WrittenFile, from_stream,
 };
 use tensorferry_sdk::{
     ByteSink, Capabilities, CatalogSink, CatalogView, Context, Description, Digests, Dtype, Encoded,
@@ -212,7 +212,7 @@ impl RecordSet for Set {
         &self.0
     }
 
-    fn stream(&self, _split: usize, _batches: &Batches) -> Result<Batched> {
+    fn scan(&self, _split: usize, _scan: &Scan) -> Result<Batched> {
         trap("RecordSet.scan");
         Ok(Box::new(Stream(Some(rows()), Dropped("stream.drop"))))
     }

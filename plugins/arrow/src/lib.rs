@@ -58,7 +58,7 @@ impl Format for Arrow {
     }
 
     fn record_writer(&self, options: &Options) -> Result<Box<dyn RecordWriter>> {
-        Ok(Box::new(write::Writer::new(options)?))
+        Ok(Box::new(write::Writer(options::WriteOptions::new(options)?)))
     }
 }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{
-    Batched, Batches, Expansion, RecordReader, RecordSet, Scan, Split, difference, narrowed,
+    Batched, Expansion, RecordReader, RecordSet, Scan, Split, difference, narrowed,
 };
 use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
 
@@ -87,10 +87,6 @@ impl RecordSet for Set {
 
     fn splits(&self) -> &[Split] {
         &self.splits
-    }
-
-    fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
-        self.scan(split, &request.clone().into())
     }
 
     /// Batches before the first row that is wanted are not read, and columns that are not wanted are not decoded.

@@ -15,17 +15,11 @@ use std::sync::Arc;
 use tensorferry_row_text::{SeenLosses, TextFile};
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tensorferry_sdk::file_name::{entry_files, is_hidden};
-use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split, difference};
-use tensorferry_sdk::{Context, Error, Limits, LossSink, Options, Result, Source};
+use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, Scan, Split, difference};
+use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
 
 /// Reads files and folders of files.
-pub(crate) struct Reader(ReadOptions);
-
-impl Reader {
-    pub(crate) fn new(options: &Options) -> Result<Self> {
-        ReadOptions::new(options).map(Self)
-    }
-}
+pub(crate) struct Reader(pub(crate) ReadOptions);
 
 impl RecordReader for Reader {
     fn open(
@@ -146,10 +140,6 @@ impl RecordSet for Set {
 
     fn splits(&self) -> &[Split] {
         &self.splits
-    }
-
-    fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
-        self.scan(split, &request.clone().into())
     }
 
     /// Fields that are not wanted are not parsed.

@@ -10,16 +10,10 @@ use tensorferry_row_text::Compression;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{RecordPlan, RecordWriter, ShardFiles, Sharding};
-use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target};
+use tensorferry_sdk::{ByteSink, Context, LossSink, Result, Target};
 
 /// Writes with these options.
-pub(crate) struct Writer(WriteOptions);
-
-impl Writer {
-    pub(crate) fn new(options: &Options) -> Result<Self> {
-        WriteOptions::new(options).map(Self)
-    }
-}
+pub(crate) struct Writer(pub(crate) WriteOptions);
 
 impl RecordWriter for Writer {
     fn plan(

@@ -110,7 +110,7 @@ impl Format for Gguf {
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
-        Ok(Box::new(write::Writer::new(options)?))
+        Ok(Box::new(write::Writer { options: options::WriteOptions::new(options)? }))
     }
 }
 

@@ -20,8 +20,8 @@ use crate::{
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{
-    CatalogView, Context, Dtype, LayoutSink, Loss, LossKind, NothingToSeal, Options, Result, Role, Severity,
-    Target, TensorId, TensorPart, TensorPlan, TensorView, TensorWriter, Value,
+    CatalogView, Context, Dtype, LayoutSink, Loss, LossKind, NothingToSeal, Result, Role, Severity, Target,
+    TensorId, TensorPart, TensorPlan, TensorView, TensorWriter, Value,
 };
 
 const VERSION: u32 = 3;
@@ -36,17 +36,7 @@ const BLOCKS_VERSION: (&str, u32) = (QUANTIZATION_VERSION_KEY, 2);
 
 /// Plans a file.
 pub(crate) struct Writer {
-    options: WriteOptions,
-}
-
-impl Writer {
-    /// A writer with these options.
-    ///
-    /// # Errors
-    /// Usage, for an option that cannot be.
-    pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { options: WriteOptions::new(options)? })
-    }
+    pub(crate) options: WriteOptions,
 }
 
 impl TensorWriter for Writer {

@@ -22,8 +22,8 @@ use stream::Checks;
 use tensorferry_row_text::SeenLosses;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::file_name::{self, entry_files};
-use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split};
-use tensorferry_sdk::{Context, Error, Limits, LossSink, Options, Result, Source};
+use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, Scan, Split};
+use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
 use values_seen::ValuesSeen;
 
 /// Why objects with a key more than once are a loss.
@@ -32,13 +32,7 @@ const REPEATED_KEY: &str = "objects with this key more than once: of its values 
 const ABSENT_KEYS: &str = "nested objects do not all have the same keys: absent keys become nulls";
 
 /// Reads files and folders of files.
-pub(crate) struct Reader(ReadOptions);
-
-impl Reader {
-    pub(crate) fn new(options: &Options) -> Result<Self> {
-        ReadOptions::new(options).map(Self)
-    }
-}
+pub(crate) struct Reader(pub(crate) ReadOptions);
 
 impl RecordReader for Reader {
     fn open(
@@ -87,10 +81,6 @@ impl RecordSet for Set {
 
     fn splits(&self) -> &[Split] {
         &self.splits
-    }
-
-    fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
-        self.scan(split, &request.clone().into())
     }
 
     /// Lines before the first row that is wanted are gone past, and keys that are not wanted are not decoded.

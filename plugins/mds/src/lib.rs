@@ -72,11 +72,11 @@ impl Format for Mds {
     }
 
     fn record_reader(&self, options: &Options) -> Result<Box<dyn RecordReader>> {
-        Ok(Box::new(read::Reader::new(options)?))
+        Ok(Box::new(read::Reader { is_verified: options::is_verified(options)? }))
     }
 
     fn record_writer(&self, options: &Options) -> Result<Box<dyn RecordWriter>> {
-        Ok(Box::new(write::Writer::new(options)?))
+        Ok(Box::new(write::Writer(options::WriteOptions::new(options)?)))
     }
 }
 

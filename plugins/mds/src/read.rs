@@ -10,27 +10,21 @@ mod stream;
 
 use crate::encoding::Encoding;
 use crate::index::{Column, Index};
-use crate::{ENCODING, INDEX, hash, options, probe};
+use crate::{ENCODING, INDEX, hash, probe};
 use arrays::Form;
 use shard::{OpenShard, Part};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use stream::Layout;
 use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
-use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split, narrowed};
+use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, Scan, Split, narrowed};
 use tensorferry_sdk::{
-    Context, Entry, Error, Limits, Loss, LossKind, LossSink, Options, Purpose, Result, Severity, Source,
+    Context, Entry, Error, Limits, Loss, LossKind, LossSink, Purpose, Result, Severity, Source,
 };
 
 /// Reads sets, and shards of sets.
 pub(crate) struct Reader {
-    is_verified: bool,
-}
-
-impl Reader {
-    pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { is_verified: options::is_verified(options)? })
-    }
+    pub(crate) is_verified: bool,
 }
 
 impl RecordReader for Reader {
@@ -154,10 +148,6 @@ impl RecordSet for Set {
 
     fn splits(&self) -> &[Split] {
         &self.splits
-    }
-
-    fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
-        self.scan(split, &request.clone().into())
     }
 
     /// Of a plain shard, samples before the first one that is wanted are not read.

@@ -10,19 +10,13 @@ use shard::Encoder;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, WrittenFile};
-use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, ShardTag, Target};
+use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Result, ShardTag, Target};
 
 /// The most shards that five digits can number.
 const MOST: usize = 99_999;
 
 /// Writes with these options.
-pub(crate) struct Writer(WriteOptions);
-
-impl Writer {
-    pub(crate) fn new(options: &Options) -> Result<Self> {
-        WriteOptions::new(options).map(Self)
-    }
-}
+pub(crate) struct Writer(pub(crate) WriteOptions);
 
 impl RecordWriter for Writer {
     fn plan(

@@ -67,7 +67,7 @@ impl Format for Parquet {
     }
 
     fn record_writer(&self, options: &Options) -> Result<Box<dyn RecordWriter>> {
-        Ok(Box::new(write::Writer::new(options)?))
+        Ok(Box::new(write::Writer(options::WriteOptions::new(options)?)))
     }
 }
 

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use stream::RowGroup;
 use tensorferry_sdk::arrow_schema::{Fields, SchemaRef};
 use tensorferry_sdk::file_name;
-use tensorferry_sdk::records::{Batched, Batches, Expansion, RecordReader, RecordSet, Scan, Split};
+use tensorferry_sdk::records::{Batched, Expansion, RecordReader, RecordSet, Scan, Split};
 use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Result, Source};
 
 /// Values for each byte of a file: they take time even where a few bytes stand for many, such as nulls. A row group
@@ -135,10 +135,6 @@ impl RecordSet for ParquetSet {
 
     fn splits(&self) -> &[Split] {
         &self.splits
-    }
-
-    fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
-        self.scan(split, &request.clone().into())
     }
 
     /// Row groups that cannot match are left out by their statistics, pages of rows that are not wanted passed over.

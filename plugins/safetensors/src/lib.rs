@@ -73,7 +73,7 @@ impl Format for Safetensors {
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
-        Ok(Box::new(write::Writer::new(options)?))
+        Ok(Box::new(write::Writer { options: options::WriteOptions::new(options)? }))
     }
 }
 

@@ -11,23 +11,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_hub::{Index, Names, split};
 use tensorferry_sdk::{
-    CatalogView, Context, Error, LayoutSink, Loss, LossKind, NothingToSeal, Options, Result, Role, Target,
-    TensorId, TensorPart, TensorPlan, TensorWriter,
+    CatalogView, Context, Error, LayoutSink, Loss, LossKind, NothingToSeal, Result, Role, Target, TensorId,
+    TensorPart, TensorPlan, TensorWriter,
 };
 
 /// Plans files and sharded sets.
 pub(crate) struct Writer {
-    options: WriteOptions,
-}
-
-impl Writer {
-    /// A writer with these options.
-    ///
-    /// # Errors
-    /// Usage, if they contradict each other.
-    pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { options: WriteOptions::new(options)? })
-    }
+    pub(crate) options: WriteOptions,
 }
 
 impl TensorWriter for Writer {

@@ -67,11 +67,11 @@ impl Format for TfBundle {
     }
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(read::CheckpointReader::new(options)?))
+        Ok(Box::new(read::CheckpointReader { options: options::ReadOptions::new(options)? }))
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
-        Ok(Box::new(write::BundleWriter::new(options)?))
+        Ok(Box::new(write::BundleWriter { options: options::WriteOptions::new(options)? }))
     }
 }
 
@@ -95,7 +95,7 @@ impl Format for SavedModel {
     }
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(saved_model::SavedModelReader::new(options)?))
+        Ok(Box::new(saved_model::SavedModelReader { options: options::ReadOptions::new(options)? }))
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {

@@ -4,22 +4,12 @@ use crate::bundle_tensors::{Labels, read_bundle};
 use crate::locate::{Checkpoint, find};
 use crate::options::ReadOptions;
 use crate::v1::read_v1;
-use tensorferry_sdk::{CatalogSink, Context, Options, Result, Source, TensorDecoder, TensorReader};
+use tensorferry_sdk::{CatalogSink, Context, Result, Source, TensorDecoder, TensorReader};
 
 /// Reads checkpoints.
 #[derive(Debug)]
 pub(crate) struct CheckpointReader {
-    options: ReadOptions,
-}
-
-impl CheckpointReader {
-    /// A reader with these options.
-    ///
-    /// # Errors
-    /// Usage: a value that is none of an option's.
-    pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { options: ReadOptions::new(options)? })
-    }
+    pub(crate) options: ReadOptions,
 }
 
 impl TensorReader for CheckpointReader {

@@ -52,11 +52,11 @@ impl Format for TfRecord {
     }
 
     fn record_reader(&self, options: &Options) -> Result<Box<dyn RecordReader>> {
-        Ok(Box::new(read::TfRecordReader::new(options)?))
+        Ok(Box::new(read::TfRecordReader { options: options::ReadOptions::new(options)? }))
     }
 
     fn record_writer(&self, options: &Options) -> Result<Box<dyn RecordWriter>> {
-        Ok(Box::new(write::TfRecordWriter::new(options)?))
+        Ok(Box::new(write::TfRecordWriter { options: options::WriteOptions::new(options)? }))
     }
 }
 

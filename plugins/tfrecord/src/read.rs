@@ -25,19 +25,14 @@ use set::TfRecordSet;
 use sniff_message::MessageGuess;
 use std::sync::Arc;
 use tensorferry_sdk::records::{Indexed, RecordReader, RecordSet};
-use tensorferry_sdk::{ByteSink, Context, Error, Limits, Loss, LossSink, Options, Purpose, Result, Source};
+use tensorferry_sdk::{ByteSink, Context, Error, Limits, Loss, LossSink, Purpose, Result, Source};
 
 /// Reads TFRecord files.
 pub(crate) struct TfRecordReader {
-    options: ReadOptions,
+    pub(crate) options: ReadOptions,
 }
 
 impl TfRecordReader {
-    /// With these options.
-    pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { options: ReadOptions::new(options)? })
-    }
-
     fn checks(&self, limits: &Limits) -> Checks {
         Checks { data: self.options.checksums, most: limits.header_bytes }
     }

@@ -24,21 +24,14 @@ use shapes::Shapes;
 use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter, ShardFiles};
-use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target};
+use tensorferry_sdk::{ByteSink, Context, LossSink, Result, Target};
 
 /// Bytes of frames that are pushed at once, where they are not compressed.
 const PUSH: usize = 1 << 20;
 
 /// Writes TFRecord files.
 pub(crate) struct TfRecordWriter {
-    options: WriteOptions,
-}
-
-impl TfRecordWriter {
-    /// With these options.
-    pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { options: WriteOptions::new(options)? })
-    }
+    pub(crate) options: WriteOptions,
 }
 
 impl RecordWriter for TfRecordWriter {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tensorferry_sdk::file_name::{self, entry_files, has_any_suffix};
-use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split, narrowed};
+use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, Scan, Split, narrowed};
 use tensorferry_sdk::{
     Context, Error, Limits, Loss, LossKind, LossSink, Options, Purpose, Result, Severity, Source,
 };
@@ -271,10 +271,6 @@ impl RecordSet for Set {
 
     fn splits(&self) -> &[Split] {
         &self.splits
-    }
-
-    fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
-        self.scan(split, &request.clone().into())
     }
 
     /// Of samples before the first one that is wanted, and of members that are not wanted, only headers are read.

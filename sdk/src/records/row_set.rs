@@ -72,10 +72,6 @@ impl<D: DecodeRow + 'static> RecordSet for RowSet<D> {
         &self.splits
     }
 
-    fn stream(&self, split: usize, batches: &Batches) -> Result<Batched> {
-        self.scan(split, &batches.clone().into())
-    }
-
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let place = self.splits.get(split).zip(self.places.get(split));
         let (of, &(file, number)) =

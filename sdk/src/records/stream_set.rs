@@ -9,7 +9,7 @@
 
 use super::c_data::{schema_from_abi, schema_to_abi, stream_to_abi};
 use super::c_import::CStream;
-use super::{Batched, Batches, RecordSet, Split, from_stream, stream_error};
+use super::{Batched, Batches, RecordSet, Scan, Split, from_stream, narrowed, stream_error};
 use crate::{Error, Result};
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
@@ -44,29 +44,30 @@ impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> RecordSet
         &self.splits
     }
 
-    fn stream(&self, split: usize, batches: &Batches) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+        let batches = scan.batches();
         let of = self.splits.get(split).ok_or_else(|| Error::plugin(format!("there is no split {split}")))?;
         let wanted = batches.columns.as_deref().map_or(Ok(self.schema.as_ref().clone()), |columns| {
             self.schema.project(columns).map_err(|e| Error::plugin(e.to_string()))
         })?;
-        let stream = CStream::new((self.open)(split, batches)?)?;
+        let stream = CStream::new((self.open)(split, &batches)?)?;
         let columns = match stream.schema() {
             found if *found == wanted => None,
-            found if found == self.schema => batches.columns.clone(),
+            found if found == self.schema => batches.columns,
             found => {
                 let error = Error::plugin("a stream has other columns than its set").file(&of.file);
                 return Err(error.expected(names(&wanted)).found(names(&found)));
             }
         };
-        let rows = batches.rows.max(1);
-        Ok(Box::new(Rows {
+        let rows = Rows {
             stream: Box::new(stream),
             schema: wanted.into(),
             columns,
-            rows,
+            rows: scan.rows.max(1),
             file: of.file.clone(),
             rest: None,
-        }))
+        };
+        narrowed(Box::new(rows), &self.schema, scan)
     }
 }
 

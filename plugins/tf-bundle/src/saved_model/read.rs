@@ -11,24 +11,14 @@ use crate::document::Document;
 use crate::names::listed::listed;
 use crate::options::ReadOptions;
 use tensorferry_sdk::{
-    CatalogSink, Context, Error, Loss, LossKind, NothingEncoded, Options, Purpose, Result, Source,
-    TensorDecoder, TensorReader,
+    CatalogSink, Context, Error, Loss, LossKind, NothingEncoded, Purpose, Result, Source, TensorDecoder,
+    TensorReader,
 };
 
 /// Reads SavedModels.
 #[derive(Debug)]
 pub(crate) struct SavedModelReader {
-    options: ReadOptions,
-}
-
-impl SavedModelReader {
-    /// A reader with these options.
-    ///
-    /// # Errors
-    /// Usage: a value that is none of an option's.
-    pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { options: ReadOptions::new(options)? })
-    }
+    pub(crate) options: ReadOptions,
 }
 
 impl TensorReader for SavedModelReader {

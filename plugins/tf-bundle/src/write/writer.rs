@@ -9,21 +9,12 @@ use crate::options::WriteOptions;
 use crate::side_entry::{self, SIDE_ENTRY_KEY};
 use crate::state_file;
 use tensorferry_proto::CheckpointState;
-use tensorferry_sdk::{
-    CatalogView, Context, LayoutSink, Options, Result, Role, Target, TensorPlan, TensorWriter,
-};
+use tensorferry_sdk::{CatalogView, Context, LayoutSink, Result, Role, Target, TensorPlan, TensorWriter};
 
 /// Plans bundles.
 #[derive(Debug)]
 pub(crate) struct BundleWriter {
-    options: WriteOptions,
-}
-
-impl BundleWriter {
-    /// A writer with these options.
-    pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { options: WriteOptions::new(options)? })
-    }
+    pub(crate) options: WriteOptions,
 }
 
 impl TensorWriter for BundleWriter {

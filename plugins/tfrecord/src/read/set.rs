@@ -11,7 +11,7 @@ use crate::policy::Policy;
 use crate::profile::{WITHOUT_KIND, null};
 use arrow_schema::SchemaRef;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::records::{Batched, Batches, RecordSet, Scan, Skipped, Split, narrowed};
+use tensorferry_sdk::records::{Batched, RecordSet, Scan, Skipped, Split, narrowed};
 use tensorferry_sdk::{ByteSink, Error, Limits, LossSink, Result, Source};
 
 /// An opened input.
@@ -52,10 +52,6 @@ impl RecordSet for TfRecordSet {
 
     fn splits(&self) -> &[Split] {
         &self.splits
-    }
-
-    fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
-        self.scan(split, &request.clone().into())
     }
 
     /// Records before the first row that is wanted are gone past without being decoded.

@@ -7,7 +7,7 @@ use super::loss_sink::{LentLossSink, RemoteLossSink};
 use super::predicate::{LentPredicate, received_paths, received_predicate, sent_paths};
 use super::stream::{LentStream, RemoteStream, Tickets};
 use crate::records::c_data::{schema_from_abi, schema_to_abi, stream_to_abi};
-use crate::records::{Batched, Batches, RecordSet, Scan, Skipped, Split};
+use crate::records::{Batched, RecordSet, Scan, Skipped, Split};
 use crate::{ByteSink, Error, LossSink, Result};
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
@@ -130,10 +130,6 @@ impl RecordSet for RemoteRecordSet {
 
     fn splits(&self) -> &[Split] {
         &self.splits
-    }
-
-    fn stream(&self, split: usize, batches: &Batches) -> Result<Batched> {
-        self.scan(split, &batches.clone().into())
     }
 
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
