@@ -60,13 +60,30 @@ pub use tensorferry_abi::{ArrowArrayStream, ArrowSchema};
 pub use types::{has_type, type_named, type_text, type_word};
 
 use crate::{ByteSink, Context, LossSink, Result, Source, Target};
-use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use std::sync::Arc;
 
 /// The batches of a stream, in order. An error of this crate goes through as
 /// [`ArrowError::ExternalError`] and stays what it is across the boundary; see [`stream_error`].
 pub type Batched = Box<dyn RecordBatchReader + Send>;
+
+/// A stream of this schema, of what `next` gives until it gives nothing or an error; then `next` is dropped.
+#[must_use]
+pub fn batches(
+    schema: SchemaRef,
+    next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'static,
+) -> Batched {
+    let mut next = Some(next);
+    let pull = move || {
+        let batch = next.as_mut()?();
+        if !matches!(batch, Ok(Some(_))) {
+            next = None;
+        }
+        batch.map_err(stream_error).transpose()
+    };
+    Box::new(RecordBatchIterator::new(std::iter::from_fn(pull), schema))
+}
 
 /// Opens inputs of rows.
 pub trait RecordReader: Send + Sync {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::Int64Type;
 use tensorferry_sdk::arrow_array::{
-    Array, ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader,
+    Array, ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, RecordBatchOptions,
 };
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use tensorferry_sdk::conformance::{Report, Sample, check};
@@ -282,7 +282,8 @@ impl RecordSet for Set {
                 schema,
             )));
         }
-        Ok(Box::new(Given { schema, batches: given.into_iter() }))
+        // It goes on after its errors.
+        Ok(Box::new(RecordBatchIterator::new(given, schema)))
     }
 
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
@@ -307,26 +308,6 @@ impl RecordSet for Set {
             output.write(b"{}")?;
         }
         Ok(Some(count as u64))
-    }
-}
-
-/// A stream that goes on after its errors.
-struct Given {
-    schema: SchemaRef,
-    batches: std::vec::IntoIter<Result<RecordBatch, ArrowError>>,
-}
-
-impl Iterator for Given {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.batches.next()
-    }
-}
-
-impl RecordBatchReader for Given {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
     }
 }
 

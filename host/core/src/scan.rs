@@ -15,12 +15,12 @@ use crate::records::rows::{self, Rows};
 use crate::records::schema_file::schema_file;
 use crate::records::steps::{self, RecordAction};
 use crate::steps::Step;
-use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split, stream_error};
+use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split, batches, from_stream};
 use tensorferry_sdk::{Context, Error, Loss, Purpose, Result, arrow_array, arrow_schema};
 
 impl Registry {
@@ -224,7 +224,7 @@ impl Scan {
     /// threads of the session, within its memory, until the stream is released.
     #[must_use]
     pub fn stream(&self) -> crate::c_stream::ArrowArrayStream {
-        crate::c_stream::ArrowArrayStream::new(Box::new(ahead::Ahead::new(self.clone())))
+        crate::c_stream::ArrowArrayStream::new(ahead::batches(self.clone()))
     }
 
     /// The records of these splits in order, as a C data stream, read by whoever asks for the next batch. Splits that
@@ -238,24 +238,25 @@ impl Scan {
     /// [`stream`](Self::stream).
     #[cfg(feature = "arrow-60")]
     #[must_use]
-    pub fn batches(&self) -> impl RecordBatchReader + Send + 'static {
-        ahead::Ahead::new(self.clone())
+    pub fn batches(&self) -> impl arrow_array::RecordBatchReader + Send + 'static {
+        ahead::batches(self.clone())
     }
 
     /// The records of these splits in order, as batches of the crate `arrow-array`, version 60; see
     /// [`stream_of`](Self::stream_of).
     #[cfg(feature = "arrow-60")]
     #[must_use]
-    pub fn batches_of(&self, splits: Range<usize>) -> impl RecordBatchReader + Send + 'static {
+    pub fn batches_of(&self, splits: Range<usize>) -> impl arrow_array::RecordBatchReader + Send + 'static {
         self.reader(splits)
     }
 
     fn reader(&self, splits: Range<usize>) -> Batched {
         let splits = splits.start..splits.end.min(self.splits());
         if !self.steps.is_empty() && splits.start == 0 && splits.end == 1 {
-            return Box::new(ahead::Ahead::new(self.clone()));
+            return ahead::batches(self.clone());
         }
-        Box::new(Records { current: None, scan: self.clone(), splits })
+        let mut records = Records { current: None, scan: self.clone(), splits };
+        batches(self.schema.clone(), move || records.next_batch())
     }
 
     /// Checks that no file of the input has changed since it was opened.
@@ -277,7 +278,7 @@ impl std::fmt::Debug for Scan {
     }
 }
 
-/// The batches of some splits, one split after the other. After an error nothing follows.
+/// The batches of some splits, one split after the other.
 struct Records {
     /// Dropped before the scan that it is of.
     current: Option<Batched>,
@@ -286,19 +287,19 @@ struct Records {
 }
 
 impl Records {
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let opened = &self.scan.opened;
         loop {
-            opened.session.check_cancelled().map_err(stream_error)?;
+            opened.session.check_cancelled()?;
             if let Some(batches) = &mut self.current {
-                match batches.next().transpose()? {
+                match batches.next().transpose().map_err(from_stream)? {
                     Some(batch) if batch.num_rows() == 0 => {}
                     Some(batch) => return Ok(Some(batch)),
                     None => self.current = None,
                 }
             } else if let Some(split) = self.splits.next() {
                 let batches = opened.set.stream(split, &Batches::default());
-                self.current = Some(batches.map_err(|error| stream_error(opened.place(error)))?);
+                self.current = Some(batches.map_err(|error| opened.place(error))?);
             } else {
                 return Ok(None);
             }
@@ -309,24 +310,5 @@ impl Records {
 impl Opened {
     fn place(&self, error: Error) -> Error {
         error.file(self.source.entry_path().display().to_string())
-    }
-}
-
-impl Iterator for Records {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let next = self.next_batch();
-        if next.is_err() {
-            self.current = None;
-            self.splits = 0..0;
-        }
-        next.transpose()
-    }
-}
-
-impl RecordBatchReader for Records {
-    fn schema(&self) -> SchemaRef {
-        self.scan.schema.clone()
     }
 }

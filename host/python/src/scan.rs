@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry::Error;
 use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::read::file_group::FileGroup;
-use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchReader};
-use tensorferry_sdk::arrow_schema::{ArrowError, SchemaRef};
+use tensorferry_sdk::arrow_array::{RecordBatchIterator, RecordBatchReader};
+use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{from_stream, stream_error, type_text};
 
 /// An opened input of records, with steps on them.
@@ -131,15 +131,18 @@ impl Scan {
             None => Box::new(self.scan.batches()),
             Some(split) => Box::new(self.scan.batches_of(split..split.saturating_add(1))),
         };
-        arrow::stream(
-            py,
-            Box::new(Noting {
-                batches,
-                schema: self.schema.clone(),
-                order: self.order.clone(),
-                error: self.error.clone(),
-            }),
-        )
+        let (order, error) = (self.order.clone(), self.error.clone());
+        // The error is kept: whoever pulls the batches raises one of its own.
+        let noting = batches.map(move |batch| {
+            let batch = batch
+                .and_then(|batch| order.as_ref().map_or(Ok(batch.clone()), |order| batch.project(order)));
+            batch.map_err(|of_stream| {
+                let of_stream = from_stream(of_stream);
+                *error.lock().unwrap_or_else(PoisonError::into_inner) = Some(of_stream.clone());
+                stream_error(of_stream)
+            })
+        });
+        arrow::stream(py, Box::new(RecordBatchIterator::new(noting, self.schema.clone())))
     }
 
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
@@ -164,34 +167,4 @@ fn order(schema: &SchemaRef, names: &[String]) -> Vec<usize> {
         }
     }
     order
-}
-
-/// Batches in the order that was asked for, whose error is kept: whoever pulls them raises one of its own.
-struct Noting {
-    batches: Box<dyn RecordBatchReader + Send>,
-    schema: SchemaRef,
-    order: Option<Vec<usize>>,
-    error: Arc<Mutex<Option<Error>>>,
-}
-
-impl Iterator for Noting {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.batches.next()?.and_then(|batch| match &self.order {
-            Some(order) => batch.project(order),
-            None => Ok(batch),
-        });
-        Some(batch.map_err(|error| {
-            let error = from_stream(error);
-            *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
-            stream_error(error)
-        }))
-    }
-}
-
-impl RecordBatchReader for Noting {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
 }

@@ -3,7 +3,7 @@
 use super::Batched;
 use crate::{Error, Result};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader, StructArray};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -115,34 +115,15 @@ impl Projection {
         if stream.schema().fields().len() != self.wanted.0.len() {
             return Err(Error::plugin("a stream of other columns than were asked for"));
         }
-        Ok(Box::new(Projected { stream, projection: self }))
+        let schema = self.schema();
+        let project =
+            move |batch: RecordBatch| self.of(&batch.columns().iter().collect::<Vec<_>>(), batch.num_rows());
+        Ok(Box::new(RecordBatchIterator::new(stream.map(move |batch| batch.and_then(&project)), schema)))
     }
 
     fn of(&self, columns: &[&ArrayRef], rows: usize) -> Result<RecordBatch, ArrowError> {
         let arrays = self.wanted.0.values().zip(columns).map(|(wanted, column)| wanted.array(column));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(self.schema.clone(), arrays.collect::<Result<_, _>>()?, &options)
-    }
-}
-
-struct Projected {
-    stream: Batched,
-    projection: Projection,
-}
-
-impl Iterator for Projected {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let project = |batch: RecordBatch| {
-            self.projection.of(&batch.columns().iter().collect::<Vec<_>>(), batch.num_rows())
-        };
-        self.stream.next().map(|batch| batch.and_then(project))
-    }
-}
-
-impl RecordBatchReader for Projected {
-    fn schema(&self) -> SchemaRef {
-        self.projection.schema()
     }
 }

@@ -1,9 +1,9 @@
 //! A set of rows that lie one after the other in files: its author says how one row is decoded, and where splits begin.
 
-use super::{Batched, Batches, FileCursor, RecordSet, RowBuilder, Scan, Split, narrowed, stream_error};
-use crate::{Context, Error, Result};
-use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use super::{Batched, Batches, FileCursor, RecordSet, RowBuilder, Scan, Split, narrowed};
+use crate::{Context, Error, Result, records};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use std::sync::Arc;
 
 /// How one row is decoded.
@@ -86,11 +86,17 @@ impl<D: DecodeRow + 'static> RecordSet for RowSet<D> {
             left: scan.limit.unwrap_or(rows).min(rows.saturating_sub(scan.first_row)),
             most: batches,
         };
+        let schema = stream.builder.schema();
         for _ in 0..scan.first_row.min(rows) {
             stream.decode.skip(&mut stream.at)?;
             stream.number += 1;
         }
-        narrowed(Box::new(stream), &self.schema, &Scan { first_row: 0, limit: None, ..scan.clone() })
+        let next = move || if stream.left > 0 { stream.batch().map(Some) } else { Ok(None) };
+        narrowed(
+            records::batches(schema, next),
+            &self.schema,
+            &Scan { first_row: 0, limit: None, ..scan.clone() },
+        )
     }
 }
 
@@ -120,26 +126,5 @@ impl<D: DecodeRow> Rows<D> {
             (rows, self.number, self.left) = (rows + 1, self.number + 1, self.left - 1);
         }
         self.builder.finish()
-    }
-}
-
-impl<D: DecodeRow> Iterator for Rows<D> {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
-        }
-        let batch = self.batch();
-        if batch.is_err() {
-            self.left = 0;
-        }
-        Some(batch.map_err(stream_error))
-    }
-}
-
-impl<D: DecodeRow> RecordBatchReader for Rows<D> {
-    fn schema(&self) -> SchemaRef {
-        self.builder.schema()
     }
 }

@@ -1,8 +1,7 @@
 //! A scan says which rows and columns of a split are wanted.
 
-use super::{Batched, Batches, Comparison, FieldPath, Projection};
-use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use super::{Batched, Batches, Comparison, FieldPath, Projection, batches, from_stream};
+use arrow_schema::SchemaRef;
 
 /// Which rows and columns of a split a stream reads, and how long its batches are.
 ///
@@ -74,45 +73,21 @@ pub fn narrowed(stream: Batched, schema: &SchemaRef, scan: &Scan) -> crate::Resu
 
 /// The rows of a stream from `first_row` on, at most `limit`.
 #[must_use]
-pub fn sliced(stream: Batched, first_row: u64, limit: Option<u64>) -> Batched {
+pub fn sliced(mut stream: Batched, first_row: u64, limit: Option<u64>) -> Batched {
     if first_row == 0 && limit.is_none() {
         return stream;
     }
-    Box::new(Sliced { stream, skip: first_row, left: limit.unwrap_or(u64::MAX) })
-}
-
-struct Sliced {
-    stream: Batched,
-    skip: u64,
-    left: u64,
-}
-
-impl Iterator for Sliced {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
-        }
-        let batch = match self.stream.next()? {
-            Ok(batch) => batch,
-            Err(error) => {
-                self.left = 0;
-                return Some(Err(error));
-            }
-        };
-        let rows = batch.num_rows();
-        let from = usize::try_from(self.skip).unwrap_or(usize::MAX).min(rows);
-        self.skip -= from as u64;
-        let taken = usize::try_from(self.left).unwrap_or(usize::MAX).min(rows - from);
-        self.left -= taken as u64;
+    let (mut skip, mut left) = (first_row, limit.unwrap_or(u64::MAX));
+    batches(stream.schema(), move || {
+        let next = if left > 0 { stream.next().transpose().map_err(from_stream)? } else { None };
         // One without rows lets whoever pulls look whether the user ended the run.
-        Some(Ok(if taken == rows { batch } else { batch.slice(from, taken) }))
-    }
-}
-
-impl RecordBatchReader for Sliced {
-    fn schema(&self) -> SchemaRef {
-        self.stream.schema()
-    }
+        Ok(next.map(|batch| {
+            let rows = batch.num_rows();
+            let from = usize::try_from(skip).unwrap_or(usize::MAX).min(rows);
+            skip -= from as u64;
+            let taken = usize::try_from(left).unwrap_or(usize::MAX).min(rows - from);
+            left -= taken as u64;
+            if taken == rows { batch } else { batch.slice(from, taken) }
+        }))
+    })
 }

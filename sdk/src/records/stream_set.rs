@@ -9,10 +9,10 @@
 
 use super::c_data::{schema_from_abi, schema_to_abi, stream_to_abi};
 use super::c_import::CStream;
-use super::{Batched, Batches, RecordSet, Scan, Split, from_stream, narrowed, stream_error};
-use crate::{Error, Result};
+use super::{Batched, Batches, RecordSet, Scan, Split, from_stream, narrowed};
+use crate::{Error, Result, records};
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_schema::{Schema, SchemaRef};
 use tensorferry_abi::{ArrowArrayStream, ArrowSchema};
 
 /// A set of rows whose splits are C streams. Ranges of rows, columns, fields of structs, comparisons and the length of batches
@@ -50,7 +50,7 @@ impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> RecordSet
         let wanted = batches.columns.as_deref().map_or(Ok(self.schema.as_ref().clone()), |columns| {
             self.schema.project(columns).map_err(|e| Error::plugin(e.to_string()))
         })?;
-        let stream = CStream::new((self.open)(split, &batches)?)?;
+        let mut stream = CStream::new((self.open)(split, &batches)?)?;
         let columns = match stream.schema() {
             found if *found == wanted => None,
             found if found == self.schema => batches.columns,
@@ -59,15 +59,25 @@ impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> RecordSet
                 return Err(error.expected(names(&wanted)).found(names(&found)));
             }
         };
-        let rows = Rows {
-            stream: Box::new(stream),
-            schema: wanted.into(),
-            columns,
-            rows: scan.rows.max(1),
-            file: of.file.clone(),
-            rest: None,
-        };
-        narrowed(Box::new(rows), &self.schema, scan)
+        let (most, file) = (scan.rows.max(1), of.file.clone());
+        // What is left of a batch that is too long.
+        let mut rest: Option<RecordBatch> = None;
+        let rows = records::batches(wanted.into(), move || {
+            let batch = match rest.take() {
+                Some(rest) => Ok(Some(rest)),
+                None => stream.next().transpose().and_then(|batch| match (batch, &columns) {
+                    (Some(batch), Some(columns)) => batch.project(columns).map(Some),
+                    (batch, _) => Ok(batch),
+                }),
+            };
+            let batch = batch.map_err(|error| from_stream(error).file(&file))?;
+            Ok(batch.map(|batch| {
+                let rows = batch.num_rows().min(most);
+                rest = (rows < batch.num_rows()).then(|| batch.slice(rows, batch.num_rows() - rows));
+                batch.slice(0, rows)
+            }))
+        });
+        narrowed(rows, &self.schema, scan)
     }
 }
 
@@ -76,53 +86,6 @@ fn names(schema: &Schema) -> String {
     let column =
         |field: &arrow_schema::FieldRef| format!("{}: {}", field.name(), super::type_text(field.data_type()));
     schema.fields().iter().map(column).collect::<Vec<_>>().join(", ")
-}
-
-/// A stream in the columns that are wanted, in batches that are no longer than was asked for.
-struct Rows {
-    stream: Batched,
-    schema: SchemaRef,
-    /// The wanted columns of a stream that has others too.
-    columns: Option<Vec<usize>>,
-    rows: usize,
-    file: String,
-    /// What is left of a batch that is too long.
-    rest: Option<RecordBatch>,
-}
-
-impl Rows {
-    fn pull(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
-        let batch = self.stream.next()?.and_then(|batch| match &self.columns {
-            Some(columns) => batch.project(columns),
-            None => Ok(batch),
-        });
-        Some(batch.map_err(|error| stream_error(from_stream(error).file(&self.file))))
-    }
-}
-
-impl Iterator for Rows {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let batch = match self.rest.take() {
-            Some(rest) => rest,
-            None => match self.pull()? {
-                Ok(batch) => batch,
-                failed => return Some(failed),
-            },
-        };
-        if batch.num_rows() <= self.rows {
-            return Some(Ok(batch));
-        }
-        self.rest = Some(batch.slice(self.rows, batch.num_rows() - self.rows));
-        Some(Ok(batch.slice(0, self.rows)))
-    }
-}
-
-impl RecordBatchReader for Rows {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
 }
 
 /// A schema, for a writer that has another Arrow.

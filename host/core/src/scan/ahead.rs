@@ -6,11 +6,11 @@ use crate::records::flow::Flow;
 use crate::records::rows;
 use crate::records::steps::{Origin, RecordAction, make};
 use crate::steps::Step;
-use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use tensorferry_sdk::records::stream_error;
-use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
+use tensorferry_sdk::records::Batched;
+use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema, records};
 
 /// Batches that wait behind the steps; the readers before them have queues of their own.
 const WAITING: usize = 2;
@@ -21,33 +21,14 @@ pub(super) fn schema(opened: &Opened, steps: &[Step<RecordAction>]) -> Result<Sc
 }
 
 /// All records of a scan after its steps. Nothing is read before the first batch is asked for.
-pub(super) struct Ahead {
-    state: State,
-    schema: SchemaRef,
-}
-
-enum State {
-    Waiting(Scan),
-    /// The process in which the thread runs, and what it sends.
-    Running(u32, Receiver<Result<RecordBatch>>),
-    Ended,
-}
-
-impl Ahead {
-    pub(super) fn new(scan: Scan) -> Self {
-        Self { schema: scan.schema.clone(), state: State::Waiting(scan) }
-    }
-
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        if let State::Waiting(scan) = &self.state {
-            let (send, receive) = sync_channel(WAITING);
-            let scan = scan.clone();
-            let name = "ferry-scan".to_owned();
-            let started = std::thread::Builder::new().name(name).spawn(move || read(&scan, &send));
-            started.map_err(|error| Error::io(format!("cannot start a thread: {error}")))?;
-            self.state = State::Running(std::process::id(), receive);
-        }
-        let State::Running(process, batches) = &self.state else { return Ok(None) };
+pub(super) fn batches(scan: Scan) -> Batched {
+    // The process in which the thread runs, and what it sends.
+    let mut running = None;
+    records::batches(scan.schema.clone(), move || {
+        let (process, batches) = match &mut running {
+            Some(running) => running,
+            none => none.insert((std::process::id(), start(scan.clone())?)),
+        };
         if *process != std::process::id() {
             return Err(Error::usage(
                 "the stream was begun before this process was forked: begin another one in it",
@@ -55,25 +36,15 @@ impl Ahead {
         }
         // The thread has sent an error, or all there is, before it lets go of its end.
         batches.recv().map_or(Ok(None), |batch| batch.map(Some))
-    }
+    })
 }
 
-impl Iterator for Ahead {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let next = self.next_batch();
-        if !matches!(next, Ok(Some(_))) {
-            self.state = State::Ended;
-        }
-        next.map_err(stream_error).transpose()
-    }
-}
-
-impl RecordBatchReader for Ahead {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
+fn start(scan: Scan) -> Result<Receiver<Result<RecordBatch>>> {
+    let (send, receive) = sync_channel(WAITING);
+    let thread = std::thread::Builder::new().name("ferry-scan".to_owned());
+    let started = thread.spawn(move || read(&scan, &send));
+    started.map_err(|error| Error::io(format!("cannot start a thread: {error}")))?;
+    Ok(receive)
 }
 
 /// Sends batches until there are no more, one cannot be read, or nobody takes them.

@@ -4,10 +4,10 @@ use super::OpenFile;
 use super::decode;
 use super::unify;
 use std::ops::Range;
-use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
+use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
-use tensorferry_sdk::records::{Batched, Expanded, Scan, nulls_in_keys, stream_error};
-use tensorferry_sdk::{Error, Limits, Result};
+use tensorferry_sdk::records::{Batched, Expanded, Scan, nulls_in_keys};
+use tensorferry_sdk::{Error, Limits, Result, records};
 
 /// Is told what rows stood for, and may end that.
 pub(super) type CountBytes = Box<dyn Fn(Expanded) -> Result<()> + Send>;
@@ -28,11 +28,12 @@ pub(super) fn open(
     let columns: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
     let schema = schema.project(&columns).map_err(|error| Error::plugin(error.to_string()))?;
     let has_dictionaries = schema.flattened_fields().iter().any(|field| has_dictionary(field.data_type()));
-    Ok(Box::new(Stream {
+    let schema: SchemaRef = schema.into();
+    let mut stream = Stream {
         file,
         batches,
         columns,
-        schema: schema.into(),
+        schema: schema.clone(),
         has_dictionaries,
         skip: scan.first_row,
         left: scan.limit.unwrap_or(u64::MAX),
@@ -42,7 +43,8 @@ pub(super) fn open(
         count_bytes,
         limits: limits.clone(),
         rest: None,
-    }))
+    };
+    Ok(records::batches(schema, move || stream.next_batch()))
 }
 
 fn has_dictionary(data_type: &DataType) -> bool {
@@ -124,23 +126,5 @@ impl Stream {
         let all = u128::from(held.max(expanded.bytes).max(1));
         let within = u128::from(self.bytes) * (batch.num_rows() as u128) / all;
         Ok((batch, usize::try_from(within).unwrap_or(usize::MAX).clamp(1, self.rows)))
-    }
-}
-
-impl Iterator for Stream {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let next = self.next_batch();
-        if next.is_err() {
-            (self.left, self.rest) = (0, None);
-        }
-        next.map_err(stream_error).transpose()
-    }
-}
-
-impl RecordBatchReader for Stream {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
     }
 }

@@ -10,10 +10,10 @@ use tensorferry_row_text::{SeenLosses, exact};
 use tensorferry_sdk::arrow_array::builder::{BinaryBuilder, StringBuilder};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::Float64Type;
-use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
+use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_array::{NullArray, StringArray};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, SchemaRef};
-use tensorferry_sdk::records::{Batched, Scan, stream_error, type_text};
+use tensorferry_sdk::records::{Batched, Scan, batches, type_text};
 use tensorferry_sdk::{Error, LossKind, Result};
 
 /// Bytes of a batch, at most: the offsets of a column have 31 bits.
@@ -35,10 +35,10 @@ pub(super) fn open(
     let wanted: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
     let schema = Arc::new(schema.project(&wanted).map_err(|error| Error::plugin(error.to_string()))?);
     rows.skip_header()?;
-    Ok(Box::new(Stream {
+    let mut stream = Stream {
         rows,
         columns: wanted.iter().map(|place| (places[*place], StringBuilder::with_capacity(0, 0))).collect(),
-        schema,
+        schema: schema.clone(),
         nulls: nulls.to_vec(),
         losses,
         lines: Vec::new(),
@@ -46,7 +46,9 @@ pub(super) fn open(
         left: scan.limit.unwrap_or(u64::MAX),
         most_rows: scan.rows.max(1),
         most_bytes: scan.bytes.clamp(1, LONGEST),
-    }))
+    };
+    let next = move || stream.batch().map_err(|error| error.file(stream.rows.file().text.name()));
+    Ok(batches(schema, next))
 }
 
 struct Stream {
@@ -67,7 +69,7 @@ struct Stream {
 
 impl Stream {
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
-        while self.skip > 0 {
+        while self.skip > 0 && self.left > 0 {
             if !self.rows.advance()? {
                 return Ok(None);
             }
@@ -188,25 +190,4 @@ fn decoded(texts: &StringArray, data_type: &DataType) -> Result<ArrayRef, usize>
         return Ok(bytes);
     }
     arrow_cast::cast(&bytes, data_type).map_err(|_| 0)
-}
-
-impl Iterator for Stream {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
-        }
-        let batch = self.batch();
-        if !matches!(batch, Ok(Some(_))) {
-            self.left = 0;
-        }
-        batch.map_err(|error| stream_error(error.file(self.rows.file().text.name()))).transpose()
-    }
-}
-
-impl RecordBatchReader for Stream {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
 }

@@ -12,9 +12,9 @@ use serde::de::IgnoredAny;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tensorferry_row_text::SeenLosses;
-use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
+use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::{ArrowError, SchemaRef};
-use tensorferry_sdk::records::{Batched, Projection, Scan, stream_error};
+use tensorferry_sdk::records::{Batched, Projection, Scan, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Rows that are gone past at once.
@@ -49,21 +49,21 @@ pub(super) fn open(
     let columns = wanted.flattened_fields().len().max(1) as u64;
     let rows = (scan.bytes / (2 * columns)).max(1);
     let rows = usize::try_from(rows).unwrap_or(usize::MAX).min(scan.rows.max(1));
-    Ok(Box::new(Stream {
-        blocks: Some(Blocks::new(range, limits)?),
+    let mut stream = Stream {
+        blocks: Blocks::new(range, limits)?,
         range: range.clone(),
-        decoding: Decoding { wanted, checks, decoder: None },
+        decoding: Decoding { wanted: wanted.clone(), checks, decoder: None },
         rows,
         bytes: scan.bytes,
         skip: scan.first_row,
         left: scan.limit.unwrap_or(u64::MAX),
-    }))
+    };
+    Ok(batches(wanted, move || stream.next_batch()))
 }
 
 struct Stream {
     range: LineRange,
-    /// None when it has ended.
-    blocks: Option<Blocks>,
+    blocks: Blocks,
     decoding: Decoding,
     /// Rows and bytes of a batch.
     rows: usize,
@@ -76,7 +76,6 @@ struct Stream {
 
 impl Stream {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let Some(blocks) = &mut self.blocks else { return Ok(None) };
         if self.left == 0 {
             return Ok(None);
         }
@@ -85,7 +84,7 @@ impl Stream {
             0 => (self.rows.min(most(self.left)), self.bytes),
             skip => (SKIPPED_ROWS.min(most(skip)), 1 << 20),
         };
-        let Some(block) = blocks.next(rows, bytes)? else { return Ok(None) };
+        let Some(block) = self.blocks.next(rows, bytes)? else { return Ok(None) };
         if block.rows == 0 || self.skip > 0 {
             self.skip -= block.rows as u64;
             // For whoever pulls to end here, if the user has.
@@ -191,24 +190,6 @@ fn malformed(line: &[u8]) -> Option<LineError> {
         return Some(not_an_object(line));
     }
     serde_json::from_slice::<IgnoredAny>(line).err().map(|error| of_json(&error, line))
-}
-
-impl Iterator for Stream {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let next = self.next_batch().transpose();
-        if !matches!(next, Some(Ok(_))) {
-            self.blocks = None;
-        }
-        next.map(|batch| batch.map_err(stream_error))
-    }
-}
-
-impl RecordBatchReader for Stream {
-    fn schema(&self) -> SchemaRef {
-        self.decoding.wanted.clone()
-    }
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use super::shard::{OpenShard, Part, Samples};
 use crate::index::Column;
 use std::ops::Range;
 use std::sync::Arc;
-use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
-use tensorferry_sdk::arrow_schema::{ArrowError, SchemaRef};
-use tensorferry_sdk::records::{Batched, Scan, stream_error};
+use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions};
+use tensorferry_sdk::arrow_schema::SchemaRef;
+use tensorferry_sdk::records::{Batched, Scan, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Bytes of a batch, at most: the offsets of a column have 31 bits.
@@ -46,18 +46,20 @@ pub(super) fn open(
     };
     let columns = places.iter().zip(schema.fields()).map(values).collect();
     let is_whole = scan.first_row == 0 && scan.limit.is_none();
-    Ok(Box::new(Stream {
+    let mut stream = Stream {
         samples: Samples::new(shard, part, scan.first_row, is_whole, limits)?,
         shard: shard.clone(),
         layout: layout.clone(),
-        schema,
+        schema: schema.clone(),
         places,
         columns,
         ranges: Vec::new(),
         left: scan.limit.unwrap_or(u64::MAX),
         rows: scan.rows.max(1),
         bytes: scan.bytes.clamp(1, LONGEST),
-    }))
+    };
+    let next = move || stream.batch().map_err(|error| error.file(stream.shard.file_name()));
+    Ok(batches(schema, next))
 }
 
 struct Stream {
@@ -102,26 +104,5 @@ impl Stream {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
         batch.map(Some).map_err(|error| Error::plugin(error.to_string()))
-    }
-}
-
-impl Iterator for Stream {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
-        }
-        let batch = self.batch();
-        if !matches!(batch, Ok(Some(_))) {
-            self.left = 0;
-        }
-        batch.map_err(|error| stream_error(error.file(self.shard.file_name()))).transpose()
-    }
-}
-
-impl RecordBatchReader for Stream {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
     }
 }

@@ -9,9 +9,9 @@
 use super::is_member;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{
-    ArrayRef, Int32Array, RecordBatch, RecordBatchOptions, RecordBatchReader, StringArray, new_null_array,
+    ArrayRef, Int32Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, StringArray, new_null_array,
 };
-use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
+use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tensorferry_sdk::records::{Batched, Bounds, Comparison, FieldPath, Scan, Value};
 use tensorferry_sdk::{Context, Error, Result, Source};
 
@@ -211,40 +211,21 @@ impl Partitions {
         let fields: Vec<FieldRef> =
             own.fields().iter().cloned().chain(added.iter().map(|(field, _)| field.clone())).collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, own.metadata().clone()));
-        Ok(Box::new(WithPartitionColumns { stream, schema, added }))
+        let of_batches = schema.clone();
+        let add = move |batch: RecordBatch| {
+            let rows = batch.num_rows();
+            let mut columns = batch.columns().to_vec();
+            columns.extend(added.iter().map(|(field, value)| repeated(field, value.as_deref(), rows)));
+            let options = RecordBatchOptions::new().with_row_count(Some(rows));
+            RecordBatch::try_new_with_options(of_batches.clone(), columns, &options)
+        };
+        Ok(Box::new(RecordBatchIterator::new(stream.map(move |batch| batch.and_then(&add)), schema)))
     }
 }
 
 /// A number as pyarrow takes it for one.
 fn number(text: &str) -> Option<i32> {
     if text.starts_with('+') { None } else { text.parse().ok() }
-}
-
-struct WithPartitionColumns {
-    stream: Batched,
-    schema: SchemaRef,
-    added: Vec<(FieldRef, Option<String>)>,
-}
-
-impl Iterator for WithPartitionColumns {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let add = |batch: RecordBatch| {
-            let rows = batch.num_rows();
-            let mut columns = batch.columns().to_vec();
-            columns.extend(self.added.iter().map(|(field, value)| repeated(field, value.as_deref(), rows)));
-            let options = RecordBatchOptions::new().with_row_count(Some(rows));
-            RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
-        };
-        self.stream.next().map(|batch| batch.and_then(add))
-    }
-}
-
-impl RecordBatchReader for WithPartitionColumns {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
 }
 
 fn repeated(field: &Field, value: Option<&str>, rows: usize) -> ArrayRef {

@@ -13,11 +13,9 @@ use parquet::schema::types::SchemaDescPtr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tensorferry_sdk::arrow_array::{
-    Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader,
-};
+use tensorferry_sdk::arrow_array::{Array, RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
-use tensorferry_sdk::records::{Batched, Expanded, FieldPath, Projection, Scan, stream_error};
+use tensorferry_sdk::records::{Batched, Expanded, FieldPath, Projection, Scan, batches};
 use tensorferry_sdk::{Error, ErrorKind, Result};
 
 /// Bytes that a null takes in a batch.
@@ -37,7 +35,7 @@ pub(super) struct RowGroup {
 /// # Errors
 /// A plugin error, for columns that are not there.
 pub(super) fn empty(schema: &SchemaRef, scan: &Scan) -> Result<Batched> {
-    Ok(Box::new(RecordBatchIterator::new(std::iter::empty(), projected(schema, &paths(schema, scan))?)))
+    Ok(batches(projected(schema, &paths(schema, scan))?, || Ok(None)))
 }
 
 fn paths(schema: &SchemaRef, scan: &Scan) -> Vec<FieldPath> {
@@ -85,14 +83,13 @@ pub(super) fn open(
     };
     let batch_rows = stream.rows_of_a_batch(scan);
     stream.batch_rows = batch_rows.map_err(|error| stream.placed(error))?;
-    if stream.columns.is_empty() || left == 0 {
-        return Ok(Box::new(stream));
+    if !stream.columns.is_empty() && left > 0 {
+        let is_whole = left == rows;
+        let selection = (!is_whole).then(|| selection(first_row, left));
+        let reader = stream.reader(&stream.columns, selection);
+        stream.reader = Some(reader.map_err(|error| stream.placed(error))?);
     }
-    let whole = left == rows;
-    let selection = (!whole).then(|| selection(first_row, left));
-    let reader = stream.reader(&stream.columns, selection);
-    stream.reader = Some(reader.map_err(|error| stream.placed(error))?);
-    Ok(Box::new(stream))
+    Ok(batches(stream.schema.clone(), move || stream.batch()))
 }
 
 /// A run of rows, both below what memory can hold.
@@ -195,6 +192,22 @@ impl Stream {
         Ok(usize::try_from(within).unwrap_or(usize::MAX).clamp(1, request.rows.max(1)))
     }
 
+    /// The next batch, or what is wrong and in which column.
+    fn batch(&mut self) -> Result<Option<RecordBatch>> {
+        self.next_batch().map_err(|error| {
+            self.reader = None;
+            let error = match self.pages.first_error.take() {
+                Some(kept) => kept,
+                None if error.kind() == ErrorKind::Limit => error,
+                None => match self.culprit() {
+                    Some(column) => error.column(column),
+                    None => error,
+                },
+            };
+            self.placed(error)
+        })
+    }
+
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         if self.left == 0 {
             return Ok(None);
@@ -262,33 +275,5 @@ impl Stream {
             Ok::<_, ArrowError>(rows)
         }));
         matches!(drained, Ok(Ok(rows)) if i64::try_from(rows) == Ok(self.pages.group().num_rows()))
-    }
-}
-
-impl Iterator for Stream {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let error = match self.next_batch() {
-            Ok(batch) => return batch.map(Ok),
-            Err(error) => error,
-        };
-        self.left = 0;
-        self.reader = None;
-        let error = match self.pages.first_error.take() {
-            Some(kept) => kept,
-            None if error.kind() == ErrorKind::Limit => error,
-            None => match self.culprit() {
-                Some(column) => error.column(column),
-                None => error,
-            },
-        };
-        Some(Err(stream_error(self.placed(error))))
-    }
-}
-
-impl RecordBatchReader for Stream {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
     }
 }

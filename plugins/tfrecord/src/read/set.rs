@@ -60,12 +60,12 @@ impl RecordSet for TfRecordSet {
         let request = scan.batches();
         // Where damaged records are left out, which record is which row is only known once they are decoded.
         if self.shared.policy.skips() {
-            let all = RowStream::new(self.shared.clone(), piece, &request, 0, None);
-            return narrowed(Box::new(all), &self.schema(), scan);
+            let all = RowStream::open(self.shared.clone(), piece, &request, 0, None);
+            return narrowed(all, &self.schema(), scan);
         }
-        let rows = RowStream::new(self.shared.clone(), piece, &request, scan.first_row, scan.limit);
+        let rows = RowStream::open(self.shared.clone(), piece, &request, scan.first_row, scan.limit);
         let columns = Scan { first_row: 0, limit: None, ..scan.clone() };
-        narrowed(Box::new(rows), &self.schema(), &columns)
+        narrowed(rows, &self.schema(), &columns)
     }
 
     fn json(&self, split: usize, most: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {

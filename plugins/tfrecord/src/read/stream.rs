@@ -7,11 +7,11 @@ use crate::bytes::Window;
 use crate::columns::{RowError, Rows};
 use crate::frame::{Fault, FaultKind, Walk};
 use crate::scan::message_broken;
-use arrow_array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions, RecordBatchReader};
+use arrow_array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::SchemaRef;
 use std::sync::Arc;
-use tensorferry_sdk::records::{Batches, stream_error};
+use tensorferry_sdk::records::{Batched, Batches, batches};
 use tensorferry_sdk::{Error, Result};
 
 /// Decodes the records of a piece.
@@ -21,7 +21,6 @@ pub(super) struct RowStream {
     walk: Walk<Box<dyn Window + Send>>,
     /// The number of the next record in the file.
     number: u64,
-    schema: SchemaRef,
     batch: Batch,
     /// Which columns are decoded.
     columns: Vec<usize>,
@@ -42,13 +41,13 @@ enum Batch {
 
 impl RowStream {
     /// Before record `first_row` of the piece, of which at most `limit` follow. Those before it are all taken for rows.
-    pub(super) fn new(
+    pub(super) fn open(
         shared: Arc<Shared>,
         piece: Piece,
         request: &Batches,
         first_row: u64,
         limit: Option<u64>,
-    ) -> Self {
+    ) -> Batched {
         let all = || (0..shared.table.schema.fields().len()).collect();
         let columns: Vec<usize> = request.columns.clone().unwrap_or_else(all);
         let schema = shared.table.projected(&columns);
@@ -61,12 +60,11 @@ impl RowStream {
         let (skipped, offset) = shared.pass_over(&piece, first_row);
         let mut walk = shared.walk(&piece);
         walk.go_to(offset);
-        Self {
+        let mut stream = Self {
             number: piece.first + skipped,
             walk,
             piece,
             shared,
-            schema,
             batch,
             columns,
             most_rows: request.rows.max(1),
@@ -74,7 +72,22 @@ impl RowStream {
             left: limit.unwrap_or(u64::MAX),
             ended: false,
             failed: None,
+        };
+        batches(schema, move || stream.next_batch())
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        if !self.ended {
+            self.failed = self.fill().err();
+            self.ended |= self.failed.is_some();
         }
+        // What came before an error is given first.
+        if self.batch.len() > 0 {
+            let batch = self.finish_batch();
+            self.ended |= batch.is_err();
+            return batch.map(Some);
+        }
+        self.failed.take().map_or(Ok(None), Err)
     }
 
     /// Decodes records until the batch is full or there are no more.
@@ -177,38 +190,6 @@ fn at_end(offset: u64, end: u64, file: &str) -> Result<()> {
         .offset(offset)
         .expected(end)
         .found(offset))
-}
-
-impl Iterator for RowStream {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if !self.ended
-            && let Err(error) = self.fill()
-        {
-            self.ended = true;
-            self.failed = Some(error);
-        }
-        // What came before an error is given first.
-        if self.batch.len() > 0 {
-            let batch = self.finish_batch();
-            if batch.is_err() {
-                self.ended = true;
-                self.failed = None;
-            }
-            return Some(batch.map_err(stream_error));
-        }
-        if let Some(error) = self.failed.take() {
-            return Some(Err(stream_error(error)));
-        }
-        None
-    }
-}
-
-impl RecordBatchReader for RowStream {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
 }
 
 impl Drop for RowStream {

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_sdk::arrow_array::builder::{BinaryBuilder, Int64Builder, StringBuilder};
-use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
-use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef};
-use tensorferry_sdk::records::{Batched, Scan, stream_error};
+use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use tensorferry_sdk::arrow_schema::{DataType, FieldRef, SchemaRef};
+use tensorferry_sdk::records::{Batched, Scan, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Bytes of a batch's column, at most: its offsets have 31 bits.
@@ -37,9 +37,9 @@ pub(super) fn open(
     let columns: Vec<Column> = schema.fields().iter().map(of).collect();
     let places =
         schema.fields().iter().enumerate().map(|(place, field)| (field.name().clone(), place)).collect();
-    Ok(Box::new(Stream {
+    let mut stream = Stream {
         input,
-        schema,
+        schema: schema.clone(),
         columns,
         wanted,
         zeros,
@@ -51,7 +51,9 @@ pub(super) fn open(
         rows: scan.rows.max(1),
         bytes: scan.bytes.clamp(1, LONGEST),
         limits: limits.clone(),
-    }))
+    };
+    let next = move || stream.batch().map_err(|error| error.file(stream.input.file_name()));
+    Ok(batches(schema, next))
 }
 
 /// A column that is being built.
@@ -210,7 +212,7 @@ impl Stream {
     }
 
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
-        while self.skip > 0 {
+        while self.skip > 0 && self.left > 0 {
             self.skip -= 1;
             if self.sample(None)?.is_none() {
                 return Ok(None);
@@ -230,26 +232,5 @@ impl Stream {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
         batch.map(Some).map_err(|error| Error::malformed(error.to_string()))
-    }
-}
-
-impl Iterator for Stream {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
-        }
-        let batch = self.batch();
-        if !matches!(batch, Ok(Some(_))) {
-            self.left = 0;
-        }
-        batch.map_err(|error| stream_error(error.file(self.input.file_name()))).transpose()
-    }
-}
-
-impl RecordBatchReader for Stream {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
     }
 }
