@@ -1,6 +1,7 @@
 //! File names and their suffixes, which are compared in any case: `TABLE.CSV` is a CSV file.
 
-use crate::{Entry, Result, Source};
+use crate::{Entry, Error, Result, Source};
+use std::fmt;
 
 /// Suffixes of files that are compressed as a whole, whether or not some format reads them.
 const COMPRESSED: [&str; 21] = [
@@ -74,12 +75,18 @@ pub fn is_member<S: AsRef<str>>(path: &str, suffixes: impl IntoIterator<Item = S
 /// # Errors
 /// Returns an error if the folder cannot be listed.
 pub fn entry_files(source: &dyn Source, is_member: impl Fn(&str) -> bool) -> Result<Vec<String>> {
-    let prefix = match source.entry() {
-        Entry::File(name) => return Ok(vec![name.clone()]),
-        Entry::Folder => "",
-        Entry::Prefix(prefix) => prefix,
-    };
-    Ok(source.list(prefix)?.into_iter().filter(|name| is_member(name)).collect())
+    match source.entry() {
+        Entry::File(name) => Ok(vec![name.clone()]),
+        entry => Ok(source.list(entry.name())?.into_iter().filter(|name| is_member(name)).collect()),
+    }
+}
+
+/// Returns the files of an input if there are any.
+///
+/// # Errors
+/// Returns a malformed error of this text if there are none.
+pub fn require<T>(files: Vec<T>, missing: &str, expected: impl fmt::Display) -> Result<Vec<T>> {
+    if files.is_empty() { Err(Error::malformed(missing).expected(expected)) } else { Ok(files) }
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! A format is a plugin's half of a conversion: a reader that describes a catalog, a writer that
 //! describes a layout. Neither opens a file or moves tensor data: the host does.
 
+use crate::file_name::entry_files;
 use crate::{
-    ByteSink, CatalogSink, CatalogView, Context, DeferredId, Digest, DigestId, EncodedId, Error, FileId,
-    LayoutSink, OptionSpec, Options, OutputId, Result, Source, Target,
+    ByteSink, CatalogSink, CatalogView, Context, DeferredId, Digest, DigestId, EncodedId, Entry, Error,
+    FileId, LayoutSink, OptionSpec, Options, OutputId, Result, Source, Target,
 };
 
 /// Declares what a format is called, how its files are recognised, and what it can do.
@@ -233,6 +234,19 @@ impl Score {
     pub const LIKELY: Self = Self(60);
     /// It can be nothing else.
     pub const CERTAIN: Self = Self(100);
+
+    /// Returns how sure a format is of a folder or prefix with files that satisfy `is_member`; of a prefix it is likely.
+    ///
+    /// # Errors
+    /// Returns an error if the folder cannot be listed.
+    pub fn by_names(
+        source: &dyn Source,
+        is_member: impl Fn(&str) -> bool,
+        in_a_folder: Self,
+    ) -> Result<Self> {
+        let found = if *source.entry() == Entry::Folder { in_a_folder } else { Self::LIKELY };
+        Ok(if entry_files(source, is_member)?.is_empty() { Self::NO } else { found })
+    }
 }
 
 /// A format. The host calls it from many threads.

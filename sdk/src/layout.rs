@@ -34,6 +34,17 @@ pub enum Target {
     Folder,
 }
 
+impl Target {
+    /// The file's name; in a folder, the usual one.
+    #[must_use]
+    pub fn file_or<'n>(&'n self, usual: &'n str) -> &'n str {
+        match self {
+            Self::File(name) => name,
+            Self::Folder => usual,
+        }
+    }
+}
+
 /// When a file becomes visible, where files are not renamed all at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {

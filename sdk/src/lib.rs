@@ -119,11 +119,7 @@
 //!         if name != "data" {
 //!             layout.loss(Loss::new(LossKind::Name, name, "IDX has no names: it will be read as \"data\""))?;
 //!         }
-//!         let path = match target {
-//!             Target::File(path) => path,
-//!             Target::Folder => "data.idx",
-//!         };
-//!         let file = layout.file(path, Role::Data)?;
+//!         let file = layout.file(target.file_or("data.idx"), Role::Data)?;
 //!         layout.bytes(file, &[0, 0, code, rank])?;
 //!         layout.bytes(file, &dims.into_iter().flat_map(u32::to_be_bytes).collect::<Vec<u8>>())?;
 //!         layout.tensor(file, TensorPart { byte_order: ByteOrder::Big, ..TensorPart::whole(id) })?;

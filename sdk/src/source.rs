@@ -157,6 +157,16 @@ impl dyn Source + '_ {
         }
         Ok(None)
     }
+
+    /// The bytes that a file begins with: so many, or all of a shorter file.
+    ///
+    /// # Errors
+    /// I/o.
+    pub fn beginning(&self, file: FileId, most: u64) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(self.len(file).min(most)).unwrap_or(0)];
+        self.read_at(file, 0, &mut bytes)?;
+        Ok(bytes)
+    }
 }
 
 /// Whether `len` bytes at `offset` lie in a file of `file_len` bytes.

@@ -11,13 +11,10 @@ const LOOKED_AT: u64 = 4 << 20;
 /// How sure it is that the source is Arrow IPC. A file of that name whose bytes are wrong may still be one: then the
 /// reader says what is wrong with it.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
-    let prefix = match source.entry() {
-        Entry::File(name) => return of_file(source, name),
-        Entry::Folder => "",
-        Entry::Prefix(prefix) => prefix,
-    };
-    let any = source.list(prefix)?.iter().any(|name| is_member(name));
-    Ok(if any { Score::LIKELY } else { Score::NO })
+    match source.entry() {
+        Entry::File(name) => of_file(source, name),
+        _ => Score::by_names(source, is_member, Score::LIKELY),
+    }
 }
 
 fn of_file(source: &dyn Source, name: &str) -> Result<Score> {

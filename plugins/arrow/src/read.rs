@@ -38,7 +38,9 @@ impl RecordReader for Reader {
     ) -> Result<Box<dyn RecordSet>> {
         let limits = context.limits();
         let mut files = Vec::new();
-        for name in file_names(source.as_ref())? {
+        let expected = crate::SUFFIXES.map(|suffix| format!("*{suffix}")).join(", ");
+        let names = entry_files(source.as_ref(), is_member)?;
+        for name in file_name::require(names, "no files of Arrow IPC here", expected)? {
             let contents = contents::read(&source, &name, context).map_err(|error| error.file(&name))?;
             files.push(OpenFile { contents: Arc::new(contents), dictionaries: Arc::default() });
         }
@@ -133,19 +135,6 @@ fn schema_of_all(files: &[OpenFile]) -> Result<SchemaRef> {
         fields = unified.collect::<Option<_>>().ok_or_else(|| Error::plugin("columns that do not fit"))?;
     }
     Ok(Arc::new(Schema::new_with_metadata(fields, first.contents.schema.metadata().clone())))
-}
-
-/// The files of a source, in the order of their names.
-///
-/// # Errors
-/// Malformed, if there are none.
-fn file_names(source: &dyn Source) -> Result<Vec<String>> {
-    let names = entry_files(source, is_member)?;
-    if names.is_empty() {
-        let error = Error::malformed("no files of Arrow IPC here");
-        return Err(error.expected(crate::SUFFIXES.map(|suffix| format!("*{suffix}")).join(", ")));
-    }
-    Ok(names)
 }
 
 /// Whether a folder's file of this name is one of its data.

@@ -9,7 +9,7 @@ use crate::options::{Form, WriteOptions};
 use encode::Encoder;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
-use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, ShardFiles, Sharding};
+use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, ShardFiles};
 use tensorferry_sdk::{ByteSink, Context, LossSink, Result, Target};
 
 /// Writes with these options.
@@ -24,13 +24,12 @@ impl RecordWriter for Writer {
         _losses: &mut dyn LossSink,
         context: &dyn Context,
     ) -> Result<Box<dyn RecordPlan>> {
-        let name = match target {
-            Target::File(name) => name,
-            Target::Folder => "data.arrow",
-        };
+        let name = target.file_or("data.arrow");
         let most = context.limits().header_bytes;
         let encoder = Encoder::new(schema, self.0.form_of(name), &self.0.ipc, most)?;
-        Ok(Box::new(Plan { files: files(name, self.0.sharding), group: self.0.group, encoder }))
+        // As Hugging Face's `datasets` names them.
+        let files = ShardFiles::named(self.0.sharding, name, &crate::SUFFIXES);
+        Ok(Box::new(Plan { files, group: self.0.group, encoder }))
     }
 }
 
@@ -68,9 +67,4 @@ impl RecordPlan for Plan {
             Form::File => footer::write(&self.encoder, pieces, output),
         }
     }
-}
-
-/// `data.arrow`, or with a number of shards `data-00000-of-00002.arrow` and so on, as Hugging Face's `datasets` does.
-fn files(name: &str, sharding: Sharding) -> ShardFiles {
-    ShardFiles::named(sharding, name, &crate::SUFFIXES)
 }

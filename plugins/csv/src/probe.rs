@@ -11,13 +11,10 @@ const IN_A_FOLDER: Score = Score(9);
 
 /// How sure it is that the source is CSV.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
-    let (prefix, found) = match source.entry() {
-        Entry::File(name) => return of_file(source, name),
-        Entry::Folder => ("", IN_A_FOLDER),
-        Entry::Prefix(prefix) => (&**prefix, Score::LIKELY),
-    };
-    let any = source.list(prefix)?.iter().any(|name| is_member(name));
-    Ok(if any { found } else { Score::NO })
+    match source.entry() {
+        Entry::File(name) => of_file(source, name),
+        _ => Score::by_names(source, is_member, IN_A_FOLDER),
+    }
 }
 
 fn of_file(source: &dyn Source, name: &str) -> Result<Score> {

@@ -7,14 +7,15 @@ mod rows;
 mod schema_file;
 mod stream;
 
-use crate::dialect::{Dialect, is_called};
+use crate::SUFFIXES;
+use crate::dialect::Dialect;
 use crate::options::ReadOptions;
 use rows::{DataFile, Rows, Run};
 use std::collections::HashSet;
 use std::sync::Arc;
-use tensorferry_row_text::{SeenLosses, TextFile};
+use tensorferry_row_text::{SeenLosses, TextFile, uncompressed_name};
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
-use tensorferry_sdk::file_name::{entry_files, is_hidden};
+use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, Scan, Split, difference};
 use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
 
@@ -31,7 +32,8 @@ impl RecordReader for Reader {
         let limits = context.limits();
         let mut names: Option<(Vec<String>, String)> = None;
         let mut runs = Vec::new();
-        for name in file_names(source.as_ref())? {
+        let files = entry_files(source.as_ref(), is_member)?;
+        for name in file_name::require(files, "no files of CSV here", "*.csv or *.tsv")? {
             context.check_cancelled()?;
             let form = &self.0.form;
             let dialect = Dialect::of(&name, form.delimiter, form.quote);
@@ -154,19 +156,7 @@ impl RecordSet for Set {
     }
 }
 
-/// The files of a source, in the order of their names.
-///
-/// # Errors
-/// Malformed, if there are none.
-fn file_names(source: &dyn Source) -> Result<Vec<String>> {
-    let names = entry_files(source, is_member)?;
-    if names.is_empty() {
-        return Err(Error::malformed("no files of CSV here").expected("*.csv or *.tsv"));
-    }
-    Ok(names)
-}
-
 /// Whether a folder's file of this name is one of its data.
 pub(crate) fn is_member(name: &str) -> bool {
-    is_called(name) && !is_hidden(name)
+    file_name::is_member(uncompressed_name(name), SUFFIXES)
 }

@@ -13,10 +13,7 @@ const IN_A_FOLDER: Score = Score(14);
 /// then the reader says what is wrong with it.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let Entry::File(name) = source.entry() else {
-        let names = source.list(source.entry().name())?;
-        let is_folder = *source.entry() == Entry::Folder;
-        let sure = if is_folder { IN_A_FOLDER } else { Score::LIKELY };
-        return Ok(if names.iter().any(|name| is_member(name)) { sure } else { Score::NO });
+        return Score::by_names(source, is_member, IN_A_FOLDER);
     };
     let file = source.open(name)?;
     let mut magic = [0; MAGIC.len()];

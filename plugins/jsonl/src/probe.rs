@@ -14,13 +14,8 @@ const LOOKED_AT: u64 = 64 << 10;
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     match source.entry() {
         Entry::File(name) => of_file(source, name),
-        Entry::Folder => Ok(if any(source, "")? { Score::LIKELY } else { Score::NO }),
-        Entry::Prefix(prefix) => Ok(if any(source, prefix)? { Score::LIKELY } else { Score::NO }),
+        _ => Score::by_names(source, is_member, Score::LIKELY),
     }
-}
-
-fn any(source: &dyn Source, prefix: &str) -> Result<bool> {
-    Ok(source.list(prefix)?.iter().any(|name| is_member(name)))
 }
 
 fn of_file(source: &dyn Source, name: &str) -> Result<Score> {

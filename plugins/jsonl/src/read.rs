@@ -113,10 +113,7 @@ fn file_names(source: &dyn Source) -> Result<Vec<String>> {
         // The user said that it is JSON lines.
         names = entry_files(source, |name| is_called(name, &[LOOSE_SUFFIX]))?;
     }
-    if names.is_empty() {
-        return Err(Error::malformed("no files of JSON lines here").expected(format!("*{}", SUFFIXES[0])));
-    }
-    Ok(names)
+    file_name::require(names, "no files of JSON lines here", format!("*{}", SUFFIXES[0]))
 }
 
 /// Whether a folder's file of this name is one of its data.

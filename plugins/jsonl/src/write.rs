@@ -5,7 +5,7 @@ mod values;
 
 use crate::options::WriteOptions;
 use encode::Lines;
-use tensorferry_row_text::Compression;
+use tensorferry_row_text::{Compression, shard_files};
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter, ShardFiles, Sharding};
@@ -23,10 +23,7 @@ impl RecordWriter for Writer {
         losses: &mut dyn LossSink,
         _context: &dyn Context,
     ) -> Result<Box<dyn RecordPlan>> {
-        let name = match target {
-            Target::File(name) => name,
-            Target::Folder => "data.jsonl",
-        };
+        let name = target.file_or("data.jsonl");
         let compression = self.0.compression.of_name(name)?;
         let (lines, lost) = encode::lines(schema, self.0.nulls)?;
         lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
@@ -68,12 +65,7 @@ impl RecordPlan for Plan {
 
 /// `data.jsonl`, or with a number of shards `data-00000-of-00002.jsonl` and so on.
 fn files(name: &str, sharding: Sharding) -> ShardFiles {
-    // From the first dot of what says the format on: `.jsonl.gz`.
-    let lower = name.to_ascii_lowercase();
-    let at = crate::SUFFIXES.iter().chain(&[crate::LOOSE_SUFFIX]).find_map(|suffix| lower.rfind(suffix));
-    let (stem, suffix) = name.split_at(at.unwrap_or(name.len()));
-    let suffix = if suffix.is_empty() { crate::SUFFIXES[0] } else { suffix };
-    ShardFiles::new(sharding, name, stem, suffix)
+    shard_files(name, sharding, &[&crate::SUFFIXES[..], &[crate::LOOSE_SUFFIX]].concat())
 }
 
 #[cfg(test)]

@@ -32,10 +32,7 @@ impl TensorWriter for Writer {
             let template = Template::open(like, context).map_err(|error| error.file(like))?;
             return template.write(catalog, target, self.options.missing, layout, context);
         }
-        let path = match target {
-            Target::File(path) => path,
-            Target::Folder => WEIGHTS,
-        };
+        let path = target.file_or(WEIGHTS);
         if has_suffix(path, ARCHIVE_SUFFIX) {
             let why = "tensors alone make no .keras, which has a configuration too: name a model whose weights these are \
                        with -o like=MODEL.keras, or write MODEL.weights.h5";

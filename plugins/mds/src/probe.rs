@@ -20,10 +20,7 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     if !source.contains(&index)? {
         return Ok(Score::NO);
     }
-    let file = source.open(&index)?;
-    let len = source.len(file).min(LOOKED_AT);
-    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-    source.read_at(file, 0, &mut bytes)?;
+    let bytes = source.beginning(source.open(&index)?, LOOKED_AT)?;
     let text: String =
         String::from_utf8_lossy(&bytes).chars().filter(|sign| !sign.is_ascii_whitespace()).collect();
     let is_one = text.contains("\"shards\":[")

@@ -61,10 +61,7 @@ impl TensorWriter for Writer {
             }
             context.note(&format!("{count} tensors stay as {like:?} has them: {names}"));
         }
-        let path = match target {
-            Target::File(path) => path,
-            Target::Folder => IN_A_FOLDER,
-        };
+        let path = target.file_or(IN_A_FOLDER);
         let written = template.rewrite(catalog, &chosen, self.options.external, path)?;
         template.lay_out(written, path, layout, context)?;
         Ok(Box::new(NothingToSeal))

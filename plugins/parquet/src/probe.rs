@@ -28,12 +28,8 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
             })
         }
         Entry::Folder => Ok(if partitions::any(source)? { Score::CERTAIN } else { Score::NO }),
-        Entry::Prefix(prefix) => Ok(if any(source, prefix)? { Score::LIKELY } else { Score::NO }),
+        Entry::Prefix(_) => Score::by_names(source, is_member, Score::LIKELY),
     }
-}
-
-fn any(source: &dyn Source, prefix: &str) -> Result<bool> {
-    Ok(source.list(prefix)?.iter().any(|name| is_member(name)))
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ use statistics::KnownBounds;
 use std::sync::Arc;
 use stream::RowGroup;
 use tensorferry_sdk::arrow_schema::{Fields, SchemaRef};
-use tensorferry_sdk::file_name;
+use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{Batched, Expansion, RecordReader, RecordSet, Scan, Split};
 use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Result, Source};
 
@@ -165,18 +165,11 @@ impl RecordSet for ParquetSet {
 /// # Errors
 /// Malformed, if there are none.
 fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<DataFile>> {
-    let members: Vec<DataFile> = match source.entry() {
-        Entry::File(name) => vec![DataFile::plain(name.clone())],
+    let members = match source.entry() {
         Entry::Folder => partitions::members(source, context)?,
-        Entry::Prefix(prefix) => {
-            let names = source.list(prefix)?.into_iter().filter(|name| is_member(name));
-            names.map(DataFile::plain).collect()
-        }
+        _ => entry_files(source, is_member)?.into_iter().map(DataFile::plain).collect(),
     };
-    if members.is_empty() {
-        return Err(Error::malformed("no Parquet files here").expected(format!("*{}", SUFFIXES[0])));
-    }
-    Ok(members)
+    file_name::require(members, "no Parquet files here", format!("*{}", SUFFIXES[0]))
 }
 
 /// Whether a folder's file of this name is one of its data: not hidden, and no summary (`_metadata`).

@@ -96,11 +96,7 @@ impl RecordPlan for Plan {
 /// `data.parquet`, or with a number of shards `data-00000-of-00002.parquet` and so on, the way
 /// TensorFlow's and the Hub's tools number them.
 fn files(target: &Target, sharding: Sharding) -> ShardFiles {
-    let name = match target {
-        Target::File(name) => name,
-        Target::Folder => "data.parquet",
-    };
-    ShardFiles::named(sharding, name, &crate::SUFFIXES)
+    ShardFiles::named(sharding, target.file_or("data.parquet"), &crate::SUFFIXES)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 use tensorferry_sdk::file_name::strip_suffix;
+use tensorferry_sdk::records::{ShardFiles, Sharding};
 use tensorferry_sdk::{Result, Source};
 
 /// How a file is compressed.
@@ -24,6 +25,17 @@ pub fn with_suffixes(own: &'static [&'static str]) -> impl Iterator<Item = Strin
     own.iter().flat_map(|own| SUFFIXES.into_iter().map(move |(suffix, _)| format!("{own}{suffix}")))
 }
 
+/// The files of an output: `a.csv.gz`, or shards such as `a-00000-of-00002.csv.gz`. `own` are the format's endings, the usual
+/// one first.
+#[must_use]
+pub fn shard_files(name: &str, sharding: Sharding, own: &[&str]) -> ShardFiles {
+    // From the first dot of what says the format on.
+    let lower = name.to_ascii_lowercase();
+    let at = own.iter().find_map(|suffix| lower.rfind(suffix));
+    let (stem, suffix) = name.split_at(at.unwrap_or(name.len()));
+    ShardFiles::new(sharding, name, stem, if suffix.is_empty() { own[0] } else { suffix })
+}
+
 /// A file's name without what says that it is compressed.
 #[must_use]
 pub fn uncompressed_name(name: &str) -> &str {
@@ -36,9 +48,7 @@ pub fn uncompressed_name(name: &str) -> &str {
 /// # Errors
 /// I/o.
 pub fn beginning(source: &dyn Source, name: &str, most: u64) -> Result<Vec<u8>> {
-    let file = source.open(name)?;
-    let mut stored = vec![0; usize::try_from(source.len(file).min(most)).unwrap_or(0)];
-    source.read_at(file, 0, &mut stored)?;
+    let stored = source.beginning(source.open(name)?, most)?;
     let mut text = Vec::new();
     if let Ok(reader) = Codec::of_bytes(&stored).decompressed(io::Cursor::new(stored)) {
         let _ = reader.take(most).read_to_end(&mut text);
@@ -63,11 +73,7 @@ impl Codec {
     /// # Errors
     /// I/o.
     pub(crate) fn of_file(source: &dyn Source, name: &str) -> Result<Self> {
-        let file = source.open(name)?;
-        let mut first = [0; 4];
-        let len = usize::try_from(source.len(file)).unwrap_or(usize::MAX).min(first.len());
-        source.read_at(file, 0, &mut first[..len])?;
-        Ok(Self::of_bytes(&first[..len]))
+        Ok(Self::of_bytes(&source.beginning(source.open(name)?, 4)?))
     }
 
     /// What `input` is the compressed form of.

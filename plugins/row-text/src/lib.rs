@@ -10,7 +10,9 @@ mod compression;
 mod seen_losses;
 mod text_file;
 
-pub use codec::{beginning, begins_with_skippable_frame, gzip_members, uncompressed_name, with_suffixes};
+pub use codec::{
+    beginning, begins_with_skippable_frame, gzip_members, shard_files, uncompressed_name, with_suffixes,
+};
 pub use compression::{Compression, CompressionOptions};
 pub use seen_losses::SeenLosses;
 pub use text_file::TextFile;

@@ -105,8 +105,7 @@ fn is_node(wire: &mut Wire<'_>, mut rest: Range<u64>) -> Result<bool> {
 
 /// The first field's name, behind white space and comments.
 fn of_text(source: &dyn Source, file: FileId) -> Result<Option<MessageKind>> {
-    let mut head = vec![0; usize::try_from(source.len(file).min(TEXT_HEAD)).unwrap_or(0)];
-    source.read_at(file, 0, &mut head)?;
+    let head = source.beginning(file, TEXT_HEAD)?;
     let mut rest = head.trim_ascii_start();
     while rest.first() == Some(&b'#') {
         let end = rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());

@@ -40,11 +40,8 @@ impl Codec {
     /// # Errors
     /// As of [`of_bytes`](Self::of_bytes); i/o.
     pub(crate) fn of_file(source: &dyn Source, name: &str) -> Result<Self> {
-        let file = source.open(name)?;
-        let mut first = [0; 6];
-        let len = usize::try_from(source.len(file)).unwrap_or(usize::MAX).min(first.len());
-        source.read_at(file, 0, &mut first[..len])?;
-        Self::of_bytes(&first[..len]).map_err(|error| error.file(name))
+        let first = source.beginning(source.open(name)?, 6)?;
+        Self::of_bytes(&first).map_err(|error| error.file(name))
     }
 }
 

@@ -12,21 +12,14 @@ const IN_A_FOLDER: Score = Score(8);
 
 /// Whether the first blocks are those of a tar of samples.
 pub(crate) fn score(source: &dyn Source, limits: &Limits) -> Result<Score> {
-    let prefix = match source.entry() {
-        Entry::File(name) => return of_file(source, name, limits),
-        Entry::Folder => "",
-        Entry::Prefix(prefix) => prefix,
-    };
-    let any = source.list(prefix)?.iter().any(|name| is_member(name));
-    let found = if *source.entry() == Entry::Folder { IN_A_FOLDER } else { Score::LIKELY };
-    Ok(if any { found } else { Score::NO })
+    match source.entry() {
+        Entry::File(name) => of_file(source, name, limits),
+        _ => Score::by_names(source, is_member, IN_A_FOLDER),
+    }
 }
 
 fn of_file(source: &dyn Source, name: &str, limits: &Limits) -> Result<Score> {
-    let file = source.open(name)?;
-    let len = source.len(file).min(64 << 10);
-    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-    source.read_at(file, 0, &mut bytes)?;
+    let bytes = source.beginning(source.open(name)?, 64 << 10)?;
     let named = is_called(name);
     let otherwise = if named { Score::MAYBE } else { Score::NO };
     let mut text = Vec::new();

@@ -50,7 +50,9 @@ impl RecordReader for Reader {
     ) -> Result<Box<dyn RecordSet>> {
         let mut found =
             Found { key_column: self.key.clone(), takes_weights: self.takes_weights, ..Found::default() };
-        for name in file_names(source.as_ref())? {
+        let expected = SUFFIXES.map(|suffix| format!("*{suffix}")).join(", ");
+        let names = entry_files(source.as_ref(), is_member)?;
+        for name in file_name::require(names, "no tars here", expected)? {
             found.file(&source, &name, context)?;
         }
         if found.of_macos > 0 {
@@ -293,19 +295,6 @@ impl RecordSet for Set {
             losses.loss(Loss::new(LossKind::Record, field.name(), why).severity(Severity::Changed))
         })
     }
-}
-
-/// The files of a source, in the order of their names.
-///
-/// # Errors
-/// Malformed, if there are none.
-fn file_names(source: &dyn Source) -> Result<Vec<String>> {
-    let names = entry_files(source, is_member)?;
-    if names.is_empty() {
-        let error = Error::malformed("no tars here");
-        return Err(error.expected(SUFFIXES.map(|suffix| format!("*{suffix}")).join(", ")));
-    }
-    Ok(names)
 }
 
 /// Whether a name ends as those of tars do.

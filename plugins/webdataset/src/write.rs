@@ -36,10 +36,7 @@ impl RecordWriter for Writer {
         losses: &mut dyn LossSink,
         _context: &dyn Context,
     ) -> Result<Box<dyn RecordPlan>> {
-        let name = match target {
-            Target::File(name) => name,
-            Target::Folder => "data.tar",
-        };
+        let name = target.file_or("data.tar");
         let (encoder, lost) = Encoder::new(schema, self.key.as_deref())?;
         lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
         let suffix = split_suffix(name, SUFFIXES).map_or("", |(_, suffix)| suffix);

@@ -36,11 +36,7 @@ impl RecordWriter for Writer {
         if u16::try_from(columns.len()).is_err() || (columns.is_empty() && !schema.fields().is_empty()) {
             return Err(Error::unsupported("no column that a tray can hold, or more than 65535"));
         }
-        let file = match target {
-            Target::File(name) => name.clone(),
-            Target::Folder => "rows.tray".to_owned(),
-        };
-        Ok(Box::new(Plan { files: vec![file], columns }))
+        Ok(Box::new(Plan { files: vec![target.file_or("rows.tray").to_owned()], columns }))
     }
 }
 

@@ -30,11 +30,7 @@ impl TensorWriter for Writer {
         let too_many = |_| Error::unsupported("a tray holds up to 4 GiB of names and shapes");
         let count = u32::try_from(kept.len()).map_err(too_many)?;
         let len = u32::try_from(entries.len()).map_err(too_many)?;
-        let path = match target {
-            Target::File(path) => path,
-            Target::Folder => "tensors.tray",
-        };
-        let file = layout.file(path, Role::Data)?;
+        let file = layout.file(target.file_or("tensors.tray"), Role::Data)?;
         layout.bytes(file, &[MAGIC, &count.to_le_bytes(), &len.to_le_bytes(), &entries].concat())?;
         for id in kept {
             layout.tensor(file, TensorPart::whole(id))?;
