@@ -7,6 +7,7 @@ pub mod json;
 
 mod codec;
 mod compression;
+mod scan_all;
 mod seen_losses;
 mod text_file;
 
@@ -14,5 +15,6 @@ pub use codec::{
     beginning, begins_with_skippable_frame, gzip_members, shard_files, uncompressed_name, with_suffixes,
 };
 pub use compression::{Compression, CompressionOptions};
+pub use scan_all::scan_all;
 pub use seen_losses::SeenLosses;
 pub use text_file::TextFile;

@@ -3,8 +3,7 @@
 use super::rows::{Rows, Run};
 use crate::kind::Kind;
 use crate::options::ReadOptions;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use tensorferry_row_text::exact;
+use tensorferry_row_text::{exact, scan_all};
 use tensorferry_sdk::{Context, Loss, LossKind, LossSink, Result};
 
 /// Bytes of a run: enough that one costs little, few enough that files are shared out.
@@ -25,7 +24,7 @@ pub(super) fn infer(
 ) -> Result<Vec<Kind>> {
     let mut all = vec![Kind::None; names.len()];
     let mut parts = Vec::new();
-    for scanned in scan_all(runs, names.len(), options, context) {
+    for scanned in scan_all(runs, context, |run| scan(run, names.len(), options, context)) {
         let (kinds, runs) = scanned?;
         all = all.into_iter().zip(kinds).map(|(one, other)| one.and(other)).collect();
         parts.extend(runs);
@@ -37,43 +36,6 @@ pub(super) fn infer(
         }
     }
     Ok(all)
-}
-
-/// What was found in each file, by a thread for each.
-fn scan_all(
-    runs: &[Run],
-    columns: usize,
-    options: &ReadOptions,
-    context: &dyn Context,
-) -> Vec<Result<(Vec<Kind>, Vec<Run>)>> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(run) = runs.get(index) else { return done };
-            let scanned = scan(run, columns, options, context);
-            if scanned.is_err() {
-                // Those before it are being read, and the first error is the one that is said.
-                next.fetch_max(runs.len(), Ordering::Relaxed);
-            }
-            done.push((index, scanned));
-        }
-    };
-    let threads = context.threads().clamp(1, runs.len().max(1));
-    let mut done = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut done = work();
-        for other in others {
-            match other.join() {
-                Ok(more) => done.extend(more),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        done
-    });
-    done.sort_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, scanned)| scanned).collect()
 }
 
 fn scan(

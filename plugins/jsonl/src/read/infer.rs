@@ -11,7 +11,7 @@ use serde_json::Deserializer;
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use tensorferry_row_text::scan_all;
 use tensorferry_sdk::arrow_schema::{Schema, SchemaRef};
 use tensorferry_sdk::{Context, Error, Loss, LossKind, Result};
 
@@ -34,7 +34,7 @@ pub(super) fn infer(ranges: &mut [LineRange], most: Option<u64>, context: &dyn C
     let mut repeated = BTreeSet::new();
     match most {
         None => {
-            let scanned = scan_all(ranges, context);
+            let scanned = scan_all(ranges, context, |range| scan(range, object(), None, context));
             let mut before = 0;
             for (index, scanned) in scanned.into_iter().enumerate() {
                 let is_first = ranges[index].first_line == Some(0);
@@ -105,38 +105,6 @@ struct Scanned {
     most_levels: u64,
     /// Keys that some object has more than once.
     repeated: BTreeSet<String>,
-}
-
-fn scan_all(ranges: &[LineRange], context: &dyn Context) -> Vec<Result<Scanned>> {
-    let next = AtomicUsize::new(0);
-    let threads = context.threads().clamp(1, ranges.len().max(1));
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(range) = ranges.get(index) else { return done };
-            let scanned = scan(range, object(), None, context);
-            let is_bad = scanned.is_err();
-            done.push((index, scanned));
-            if is_bad {
-                // Those before it are being read, and the first error is the one that is said.
-                next.fetch_max(ranges.len(), Ordering::Relaxed);
-            }
-        }
-    };
-    let mut done: Vec<(usize, Result<Scanned>)> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut done = work();
-        for other in others {
-            match other.join() {
-                Ok(more) => done.extend(more),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        done
-    });
-    done.sort_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, scanned)| scanned).collect()
 }
 
 /// Scans the lines of a range, `most` at most, adding to what is known from others.

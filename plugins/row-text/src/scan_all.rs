@@ -1,0 +1,40 @@
+//! Scans whose order is kept, on many threads.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tensorferry_sdk::{Context, Result};
+
+/// What a scan finds of each part of an input, in their order, up to the first error.
+pub fn scan_all<P: Sync, F: Send>(
+    parts: &[P],
+    context: &dyn Context,
+    scan: impl Fn(&P) -> Result<F> + Sync,
+) -> Vec<Result<F>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(part) = parts.get(index) else { return done };
+            let found = scan(part);
+            if found.is_err() {
+                // Those before it are being read, and the first error is the one that is said.
+                next.fetch_max(parts.len(), Ordering::Relaxed);
+            }
+            done.push((index, found));
+        }
+    };
+    let threads = context.threads().clamp(1, parts.len().max(1));
+    let mut done = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut done = work();
+        for other in others {
+            match other.join() {
+                Ok(more) => done.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        done
+    });
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, found)| found).collect()
+}
