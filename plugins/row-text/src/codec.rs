@@ -7,7 +7,7 @@ use tensorferry_sdk::{Result, Source};
 
 /// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Codec {
+pub enum Codec {
     /// Not at all.
     Plain,
     /// RFC 1952, of one or more members.
@@ -58,7 +58,8 @@ pub fn beginning(source: &dyn Source, name: &str, most: u64) -> Result<Vec<u8>> 
 
 impl Codec {
     /// The codec of bytes that begin so.
-    pub(crate) fn of_bytes(first: &[u8]) -> Self {
+    #[must_use]
+    pub fn of_bytes(first: &[u8]) -> Self {
         if first.starts_with(&[0x1f, 0x8b, 8]) {
             Self::Gzip
         } else if first.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || begins_with_skippable_frame(first) {
@@ -80,7 +81,7 @@ impl Codec {
     ///
     /// # Errors
     /// Zstandard's, if there is no memory for its window.
-    pub(crate) fn decompressed(self, input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    pub fn decompressed(self, input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
             Self::Plain => Box::new(input),
             Self::Gzip => {
@@ -94,13 +95,12 @@ impl Codec {
 }
 
 /// A frame of any content that a decoder of Zstandard skips: pzstd writes one before each frame of data.
-#[must_use]
-pub fn begins_with_skippable_frame(first: &[u8]) -> bool {
+fn begins_with_skippable_frame(first: &[u8]) -> bool {
     matches!(first, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 
 /// Decompresses the members of a gzip file, one after the other. Zeros behind a member are padding, as for gzip and Python.
-pub fn gzip_members(input: impl BufRead) -> impl Read {
+fn gzip_members(input: impl BufRead) -> impl Read {
     GzipMembers(Some(flate2::bufread::GzDecoder::new(input)))
 }
 

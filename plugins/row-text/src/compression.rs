@@ -44,13 +44,13 @@ impl CompressionOptions {
     pub fn of_name(self, name: &str) -> Result<Compression> {
         let named = || SUFFIXES.into_iter().rev().find(|(suffix, _)| has_suffix(name, suffix));
         let codec = self.codec.or_else(|| named().map(|(_, codec)| codec)).unwrap_or(Codec::Plain);
-        let (levels, default) = match codec {
-            Codec::Plain => (0..=0, 0),
-            Codec::Gzip => (0..=9, 6),
-            Codec::Zstd => (1..=22, 3),
+        let levels = match codec {
+            Codec::Plain => 0..=0,
+            Codec::Gzip => 0..=9,
+            Codec::Zstd => 1..=22,
         };
         match self.level {
-            None => Ok(Compression { codec, level: default }),
+            None => Ok(Compression::usual(codec)),
             Some(level) if codec != Codec::Plain && levels.contains(&level) => {
                 Ok(Compression { codec, level })
             }
@@ -73,6 +73,17 @@ pub struct Compression {
 }
 
 impl Compression {
+    /// As hard as programs usually do.
+    #[must_use]
+    pub fn usual(codec: Codec) -> Self {
+        let level = match codec {
+            Codec::Plain => 0,
+            Codec::Gzip => 6,
+            Codec::Zstd => 3,
+        };
+        Self { codec, level }
+    }
+
     /// Whether there is none.
     #[must_use]
     pub fn is_none(self) -> bool {

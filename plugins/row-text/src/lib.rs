@@ -7,14 +7,14 @@ pub mod json;
 
 mod codec;
 mod compression;
+mod decompressed;
 mod scan_all;
 mod seen_losses;
 mod text_file;
 
-pub use codec::{
-    beginning, begins_with_skippable_frame, gzip_members, shard_files, uncompressed_name, with_suffixes,
-};
+pub use codec::{Codec, beginning, shard_files, uncompressed_name, with_suffixes};
 pub use compression::{Compression, CompressionOptions};
+pub use decompressed::{Decompressed, SourceRead, damaged, most_expanded};
 pub use scan_all::scan_all;
 pub use seen_losses::SeenLosses;
 pub use text_file::TextFile;

@@ -1,12 +1,10 @@
 //! A file of text, from some place on, decompressed.
 
 use crate::codec::Codec;
+use crate::decompressed::{SourceRead, most_expanded};
 use std::io::{self, Read};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
-
-/// What a byte may become whatever the limits are: deflate makes at most 1032 of one, and of text far less.
-const MOST_EXPANSION: u64 = 1000;
 
 /// A file of text, which may be compressed as a whole.
 #[derive(Clone)]
@@ -55,7 +53,7 @@ impl TextFile {
 
     /// A part of it, as it is stored.
     pub fn stored(&self, start: u64, end: u64) -> impl Read + Send + use<> {
-        SourceRead { source: self.source.clone(), file: self.file, at: start, end }
+        SourceRead::new(&self.source, self.file, start, end)
     }
 
     /// A part of it, decompressed; more than the limits allow are an error of the reader.
@@ -68,7 +66,7 @@ impl TextFile {
         if self.is_plain() {
             return Ok(bytes);
         }
-        let most = (end - start).saturating_mul(MOST_EXPANSION).saturating_add(limits.expanded_bytes);
+        let most = most_expanded(end - start, limits);
         Ok(Box::new(Bounded { bytes, most, left: most }))
     }
 
@@ -85,24 +83,6 @@ impl TextFile {
             Err(codec) => Error::malformed(format!("the compressed file makes no sense: {codec}")),
         };
         error.file(self.name())
-    }
-}
-
-/// Reads a range of a file.
-struct SourceRead {
-    source: Arc<dyn Source>,
-    file: FileId,
-    at: u64,
-    end: u64,
-}
-
-impl Read for SourceRead {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
-        let len = left.min(buffer.len());
-        self.source.read_at(self.file, self.at, &mut buffer[..len]).map_err(io::Error::other)?;
-        self.at += len as u64;
-        Ok(len)
     }
 }
 

@@ -1,10 +1,9 @@
 //! How sure it is that a source is a WebDataset: by the first file in a tar, or by the names in a folder. Any tar could
 //! be one.
 
-use crate::input::{Codec, Input};
+use crate::input::{Input, codec_of};
 use crate::read::{is_called, is_member};
 use crate::tar::{self, Entry as TarEntry};
-use std::io::Read;
 use tensorferry_sdk::{Entry, Limits, Result, Score, Source};
 
 /// A tar beside a model's weights is a companion of the model.
@@ -19,22 +18,12 @@ pub(crate) fn score(source: &dyn Source, limits: &Limits) -> Result<Score> {
 }
 
 fn of_file(source: &dyn Source, name: &str, limits: &Limits) -> Result<Score> {
-    let bytes = source.beginning(source.open(name)?, 64 << 10)?;
     let named = is_called(name);
     let otherwise = if named { Score::MAYBE } else { Score::NO };
-    let mut text = Vec::new();
-    match Codec::of_bytes(&bytes) {
-        Ok(Codec::Plain) => text = bytes,
-        Ok(Codec::Gzip) => {
-            drop(flate2::read::MultiGzDecoder::new(&bytes[..]).take(64 << 10).read_to_end(&mut text));
-        }
-        Ok(Codec::Zstd) => {
-            if let Ok(decoder) = zstd::stream::read::Decoder::new(&bytes[..]) {
-                drop(decoder.take(64 << 10).read_to_end(&mut text));
-            }
-        }
-        Err(_) => return Ok(otherwise),
+    if codec_of(&source.beginning(source.open(name)?, 6)?).is_err() {
+        return Ok(otherwise);
     }
+    let text = tensorferry_row_text::beginning(source, name, 64 << 10)?;
     let Some(mut input) = Input::of_memory(text) else { return Ok(otherwise) };
     loop {
         match tar::next(&mut input, limits) {

@@ -4,7 +4,7 @@
 mod stream;
 
 use crate::checkpoint::Evidence;
-use crate::input::{Codec, Input};
+use crate::input::{Input, codec_of_file};
 use crate::options::{DECODE, KEY_COLUMN, WEIGHTS_ARE_SAMPLES};
 use crate::tar::{self, Entry as TarEntry};
 use crate::{KEY, SUFFIXES};
@@ -12,6 +12,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tensorferry_row_text::Codec;
 use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tensorferry_sdk::file_name::{self, entry_files, has_any_suffix};
 use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, Scan, Split, narrowed};
@@ -123,7 +124,7 @@ struct Found {
 impl Found {
     fn file(&mut self, source: &Arc<dyn Source>, name: &str, context: &dyn Context) -> Result<()> {
         let limits = context.limits();
-        let codec = Codec::of_file(source.as_ref(), name)?;
+        let codec = codec_of_file(source.as_ref(), name)?;
         let mut input = Input::open(source, name, codec, limits)?;
         let most = if codec == Codec::Plain { SPLIT } else { u64::MAX };
         let (mut key, mut own): (Option<String>, HashSet<String>) = (None, HashSet::new());

@@ -2,10 +2,10 @@
 
 mod encode;
 
-use crate::input::Codec;
 use crate::options::KEY;
 use crate::{SUFFIXES, tar};
 use encode::Encoder;
+use tensorferry_row_text::{Codec, Compression};
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::file_name::split_suffix;
@@ -45,13 +45,14 @@ impl RecordWriter for Writer {
             ".tar.zst" => Codec::Zstd,
             _ => Codec::Plain,
         };
-        Ok(Box::new(Plan { files: ShardFiles::named(self.sharding, name, &SUFFIXES), codec, encoder }))
+        let files = ShardFiles::named(self.sharding, name, &SUFFIXES);
+        Ok(Box::new(Plan { files, compression: Compression::usual(codec), encoder }))
     }
 }
 
 struct Plan {
     files: ShardFiles,
-    codec: Codec,
+    compression: Compression,
     encoder: Encoder,
 }
 
@@ -67,29 +68,13 @@ impl RecordPlan for Plan {
         losses: &mut dyn LossSink,
     ) -> Result<Vec<u8>> {
         let (bytes, note) = self.encoder.encode(batches, losses)?;
-        self.write(&bytes, output)?;
+        self.compression.write(&bytes, output)?;
         Ok(note)
     }
 
     fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
         let len = encode::check(pieces)?;
         let end = (len + 2 * tar::BLOCK).next_multiple_of(RECORD) - len;
-        self.write(&vec![0; usize::try_from(end).unwrap_or(0)], output)
-    }
-}
-
-impl Plan {
-    fn write(&self, bytes: &[u8], output: &mut dyn ByteSink) -> Result<()> {
-        match self.codec {
-            Codec::Plain => output.write(bytes),
-            // Members and frames one after the other are one file.
-            Codec::Gzip => {
-                let mut member = flate2::bufread::GzEncoder::new(bytes, flate2::Compression::default());
-                let mut compressed = Vec::new();
-                std::io::Read::read_to_end(&mut member, &mut compressed)?;
-                output.write(&compressed)
-            }
-            Codec::Zstd => output.write(&zstd::bulk::compress(bytes, 3)?),
-        }
+        self.compression.write(&vec![0; usize::try_from(end).unwrap_or(0)], output)
     }
 }

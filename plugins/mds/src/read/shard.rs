@@ -4,7 +4,7 @@
 //! u32 n | u32 offset of each sample, and of the end | configuration | samples
 //! ```
 
-use super::compressed::{Decompressed, SourceReader};
+use super::compressed::Decompressed;
 use crate::codec::Codec;
 use crate::hash::Verifier;
 use crate::index::{File, Shard};
@@ -147,10 +147,8 @@ impl OpenShard {
         limits: &Limits,
     ) -> Result<(Decompressed, Vec<u32>)> {
         let said = &self.shard.raw;
-        let bytes = SourceReader::new(self.source.clone(), self.file);
-        let len = self.source.len(self.file);
         let verifier = is_verified.then(|| Verifier::new(&said.hashes));
-        let mut input = Decompressed::new(&self.name, codec, bytes, len, said.bytes, verifier, limits)?;
+        let mut input = Decompressed::new(&self.source, self.file, codec, said.bytes, verifier, limits)?;
         let count = u32::from_le_bytes(*input.take(4)?.first_chunk().unwrap_or(&[0; 4]));
         let mut table = self.table(count, said.bytes)?;
         let bytes = input.take(4 * (self.shard.samples + 1))?;
