@@ -129,7 +129,9 @@ fn among(
     } else {
         match (&*indexes, &*files) {
             ([index], _) => (*index).to_owned(),
-            ([], [file]) if naming.shard(file).is_none_or(|shard| shard.count == 1) => (*file).to_owned(),
+            ([], [file]) if naming.shard(file).is_none_or(|shard| (shard.number, shard.count) == (1, 1)) => {
+                (*file).to_owned()
+            }
             ([], []) => return Err(nothing(naming, names)),
             ([], files) => return shards(naming, files),
             (indexes, _) => return Err(several(indexes)),
@@ -202,6 +204,11 @@ fn shards(naming: &Naming, files: &[&str]) -> Result<Choice> {
         return Err(Error::malformed("a shard is missing, and there is no index")
             .expected(format!("{} files", first.count))
             .found(format!("{}, without number {missing}", files.len())));
+    }
+    if let Some(beyond) = numbers.iter().find(|number| !(1..=first.count).contains(number)) {
+        return Err(Error::malformed("a shard's number is not one of its set, and there is no index")
+            .expected(format!("1 to {}", first.count))
+            .found(beyond));
     }
     Ok(Choice::Files(files.iter().map(|&name| name.to_owned()).collect()))
 }
@@ -287,6 +294,10 @@ mod tests {
         let error = in_folder(&["m-00001-of-99999.safetensors", "m-00003-of-99999.safetensors"]).unwrap_err();
         assert!(error.to_string().contains("without number 2"), "{error}");
         assert!(in_folder(&["m-00001-of-00002.safetensors", "n-00002-of-00002.safetensors"]).is_err());
+        // A count that is below a shard's number does not make the shard a model.
+        for name in ["m-00002-of-00000.safetensors", "m-00002-of-00001.safetensors"] {
+            assert_eq!(in_folder(&[name]).unwrap_err().kind(), ErrorKind::Malformed, "{name}");
+        }
     }
 
     /// Both ways to say what is meant are named, the index only where there is one.
