@@ -271,6 +271,7 @@ mod source;
 mod storage;
 mod tensor;
 mod tensor_id;
+mod text;
 mod tree;
 mod typed_option;
 mod unique_names;
@@ -312,6 +313,7 @@ pub use storage::{
 };
 pub use tensor::{Data, Tensor};
 pub use tensor_id::TensorId;
+pub use text::{hex, listed};
 pub use tree::{Node, NodeId, NodeKind, Tree};
 pub use typed_option::TypedOption;
 pub use unique_names::UniqueNames;

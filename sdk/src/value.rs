@@ -5,6 +5,7 @@
 //! tree. Nothing in it is shared: two values that say the same are equal, and writing one out takes no more
 //! than it holds.
 
+use crate::text::hex;
 use crate::{Dtype, Error, Limits, Node, NodeId, NodeKind, Result};
 use std::fmt;
 use std::sync::Arc;
@@ -272,18 +273,18 @@ fn write_leaf(node: &Node, json: &mut String) {
         NodeKind::BOOL => json.push_str(if node.bytes[..] == [1] { "true" } else { "false" }),
         NodeKind::INT => match node.as_wide_int() {
             Some(value) => json.push_str(&value.to_string()),
-            None => write_hex(&node.bytes, json),
+            None => write_string(&hex(&node.bytes), json),
         },
         NodeKind::FLOAT => match (node.as_float(), &*node.class) {
             #[expect(clippy::cast_possible_truncation, reason = "it came from an F32, and is shown as one")]
             (Some(value), "F32") => write_float(f64::from(value as f32).is_finite(), value as f32, json),
             (Some(value), _) => write_float(value.is_finite(), value, json),
-            (None, _) => write_hex(&node.bytes, json),
+            (None, _) => write_string(&hex(&node.bytes), json),
         },
         NodeKind::TEXT => write_string(node.as_text().unwrap_or_default(), json),
         NodeKind::NUMBERS => write_numbers(node, json),
         NodeKind::COMPLEX => write_elements(Dtype::F64, &node.bytes, json),
-        _ => write_hex(&node.bytes, json),
+        _ => write_string(&hex(&node.bytes), json),
     }
 }
 
@@ -296,7 +297,7 @@ fn write_float(is_finite: bool, value: impl fmt::Debug, json: &mut String) {
 fn write_numbers(node: &Node, json: &mut String) {
     match Dtype::named(&node.class) {
         Some(dtype) => write_elements(dtype, &node.bytes, json),
-        None => write_hex(&node.bytes, json),
+        None => write_string(&hex(&node.bytes), json),
     }
 }
 
@@ -309,16 +310,10 @@ fn write_elements(dtype: Dtype, bytes: &[u8], json: &mut String) {
         }
         match Value::number(dtype, element) {
             Ok(number) => write_leaf(number.root(), json),
-            Err(_) => write_hex(element, json),
+            Err(_) => write_string(&hex(element), json),
         }
     }
     json.push(']');
-}
-
-fn write_hex(bytes: &[u8], json: &mut String) {
-    json.push('"');
-    bytes.iter().for_each(|byte| json.push_str(&format!("{byte:02x}")));
-    json.push('"');
 }
 
 fn write_string(text: &str, json: &mut String) {

@@ -4,12 +4,12 @@
 //! Key `""` is the header, every other key a tensor or a slice of one; the facts are those of
 //! `tensorflow/core/util/tensor_bundle/tensor_bundle.cc` and `core/protobuf/tensor_bundle.proto`.
 
-use crate::digest::sha256;
 use crate::fixtures::Facts;
 use crate::table::{self, Style, mask, masked_crc};
 use crate::wire::{Wire, varint};
 use std::collections::BTreeMap;
 use std::path::Path;
+use tensorferry_test_kit::fixtures::sha256;
 use tensorferry_test_kit::random::Random;
 
 /// One of TensorFlow's numeric dtypes.

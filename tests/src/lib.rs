@@ -7,7 +7,6 @@
 pub mod bundle;
 pub mod calls;
 pub mod dataset;
-pub mod digest;
 pub mod disk;
 pub mod ferry;
 pub mod files;

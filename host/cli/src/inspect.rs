@@ -34,8 +34,9 @@ use tensorferry::engine::read::source::FileSource;
 use tensorferry::engine::steps::apply;
 use tensorferry::engine::tensors::content::{self, Algorithm, ContentDigest, digests};
 use tensorferry::engine::tensors::logical::Logical;
-use tensorferry::engine::tensors::stored::{Stored, hex};
+use tensorferry::engine::tensors::stored::Stored;
 use tensorferry_run::human::short;
+use tensorferry_sdk::hex;
 use tensorferry_sdk::{
     Catalog, Entry, Error, ErrorKind, Loss, Purpose, Result, Source, Tensor, TensorId, Value,
 };

@@ -12,7 +12,7 @@ use tensorferry::engine::convert::receipts::verify::{Depth, verify_all};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::read::folder::absolute;
 use tensorferry::engine::receipt::{Checked, Problem, Receipt, Verdict, find, is_name, output_of};
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::{Error, Result, listed};
 
 /// Problems of one output that the text shows before it counts the rest; `--json` has all of them.
 const MOST_SHOWN: usize = 10;
@@ -151,14 +151,8 @@ impl VerdictPrinter {
 }
 
 fn unnamed_line(files: &[PathBuf]) -> String {
-    let names: Vec<String> = files.iter().take(MOST_NAMED).map(|path| terminal::shown(path)).collect();
-    let more = files.len().saturating_sub(MOST_NAMED);
-    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    format!(
-        "no receipt names {}: {}{more}\n",
-        terminal::counted(files.len() as u64, "file"),
-        names.join(", ")
-    )
+    let names = listed(files.iter().map(|path| terminal::shown(path)), MOST_NAMED);
+    format!("no receipt names {}: {names}\n", terminal::counted(files.len() as u64, "file"))
 }
 
 fn line(verdict: Verdict, path: &Path) -> String {

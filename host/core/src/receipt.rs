@@ -25,11 +25,11 @@ use crate::read::folder::{is_url, shown};
 use crate::read::source::FileSource;
 use crate::tensors::content::ContentDigest;
 use crate::tensors::logical::Logical;
-use crate::tensors::stored::hex;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use tensorferry_sdk::hex;
 use tensorferry_sdk::{CatalogView, Error, Limits, Result, Source, TensorId};
 
 /// The layout of the document. It changes when a field changes its meaning; a field more is no change.

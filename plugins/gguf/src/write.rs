@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{
     CatalogView, Context, Dtype, LayoutSink, Loss, LossKind, NothingToSeal, Result, Role, Severity, Target,
-    TensorId, TensorPart, TensorPlan, TensorView, TensorWriter, Value,
+    TensorId, TensorPart, TensorPlan, TensorView, TensorWriter, Value, listed,
 };
 
 const VERSION: u32 = 3;
@@ -138,18 +138,11 @@ fn note_unquantised(tensors: &[Written<'_>], rules: &Rules, context: &dyn Contex
     for rule in rules.unmatched(&names) {
         context.note(&format!("-o quantize={rule}: there is no such tensor"));
     }
-    let kept: Vec<&str> = tensors
-        .iter()
-        .filter(|tensor| rules.overrules(tensor.name, &tensor.shape))
-        .map(|tensor| tensor.name)
-        .collect();
-    if let Some(first) = kept.first() {
-        let others = match kept.len() - 1 {
-            0 => String::new(),
-            count => format!(" and {count} more"),
-        };
+    let kept = tensors.iter().filter(|tensor| rules.overrules(tensor.name, &tensor.shape));
+    let kept = listed(kept.map(|tensor| format!("{:?}", tensor.name)), 1);
+    if !kept.is_empty() {
         context.note(&format!(
-            "-o quantize keeps F32 where llama.cpp needs it (norms, biases, routers, convolutions): {first:?}{others}"
+            "-o quantize keeps F32 where llama.cpp needs it (norms, biases, routers, convolutions): {kept}"
         ));
     }
     let mut packed: BTreeMap<&str, u64> = BTreeMap::new();

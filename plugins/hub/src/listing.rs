@@ -1,22 +1,10 @@
 //! Lists several things in an error: the first few, and how many more.
 
+use tensorferry_sdk::listed;
+
 /// The first few of a list that a hostile file may make long; `None` if it is empty.
 pub fn list(items: impl Iterator<Item = String>) -> Option<String> {
-    const SHOWN: usize = 5;
-    let mut shown = Vec::new();
-    let mut more = 0_usize;
-    for item in items {
-        if shown.len() < SHOWN {
-            shown.push(item);
-        } else {
-            more += 1;
-        }
-    }
-    match (shown.is_empty(), more) {
-        (true, _) => None,
-        (false, 0) => Some(shown.join(", ")),
-        (false, more) => Some(format!("{} and {more} more", shown.join(", "))),
-    }
+    Some(listed(items, 5)).filter(|listed| !listed.is_empty())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
+use tensorferry_sdk::hex;
 use tensorferry_sdk::{Error, Result};
 use twox_hash::{XxHash3_64, XxHash3_128, XxHash32, XxHash64};
 
@@ -62,16 +63,13 @@ impl Hasher {
 
     /// In hex.
     pub(crate) fn finish(self) -> String {
-        fn hex(bytes: impl AsRef<[u8]>) -> String {
-            bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-        }
         match self {
-            Self::Md5(hash) => hex(hash.finalize()),
-            Self::Sha1(hash) => hex(hash.finalize()),
-            Self::Sha224(hash) => hex(hash.finalize()),
-            Self::Sha256(hash) => hex(hash.finalize()),
-            Self::Sha384(hash) => hex(hash.finalize()),
-            Self::Sha512(hash) => hex(hash.finalize()),
+            Self::Md5(hash) => hex(&hash.finalize()),
+            Self::Sha1(hash) => hex(&hash.finalize()),
+            Self::Sha224(hash) => hex(&hash.finalize()),
+            Self::Sha256(hash) => hex(&hash.finalize()),
+            Self::Sha384(hash) => hex(&hash.finalize()),
+            Self::Sha512(hash) => hex(&hash.finalize()),
             Self::Xxh32(hash) => format!("{:08x}", hash.finish_32()),
             Self::Xxh64(hash) => format!("{:016x}", hash.finish()),
             Self::Xxh3(hash) => format!("{:016x}", hash.finish()),

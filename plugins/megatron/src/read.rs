@@ -13,7 +13,7 @@ use tensorferry_megatron_model::{
 };
 use tensorferry_sdk::{
     Catalog, CatalogSink, Context, Error, Format, Loss, LossKind, NothingEncoded, OptionSpec, Options,
-    Purpose, Result, Side, Source, TensorDecoder, TensorReader, TypedOption, Value,
+    Purpose, Result, Side, Source, TensorDecoder, TensorReader, TypedOption, Value, listed,
 };
 use tensorferry_torch_dcp::TorchDcp;
 use tensorferry_torch_file::{Budget, Extent, Location, ObjectFile};
@@ -302,13 +302,9 @@ impl Run {
                 "what modules keep beside parameters, such as scales of FP8",
             )?;
         }
-        if let Some(other) = self.others.first() {
-            let more = match self.others.len() - 1 {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
+        if !self.others.is_empty() {
             let why = "files of the sharded optimizer: flat buffers that only the live model can name";
-            lose(&format!("{other}{more}"), why)?;
+            lose(&listed(&self.others, 1), why)?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@
 use crate::bundle::{INDEX_SUFFIX, data_file, has_data_files};
 use crate::state_file::{self, STATE_FILE};
 use crate::table::has_magic;
-use tensorferry_sdk::{Entry, Error, Limits, Loss, LossKind, Result, ShardName, Source, check_name};
+use tensorferry_sdk::{Entry, Error, Limits, Loss, LossKind, Result, ShardName, Source, check_name, listed};
 
 /// The ending of the graph beside a checkpoint.
 const META_SUFFIX: &str = ".meta";
@@ -220,7 +220,7 @@ pub(crate) fn is_bundle(source: &dyn Source, prefix: &str) -> Result<bool> {
 }
 
 fn several(found: &[(String, Checkpoint)]) -> Error {
-    Error::usage("the folder holds several checkpoints: name one of them").found(listed(found))
+    Error::usage("the folder holds several checkpoints: name one of them").found(names_of(found))
 }
 
 /// Files begin with a prefix that is no checkpoint's: the folder's checkpoints are listed. That the user
@@ -233,16 +233,11 @@ fn no_such_prefix(source: &dyn Source, prefix: &str) -> Result<Error> {
     let is_begun = found.iter().any(|(name, _)| name.starts_with(prefix) || prefix.starts_with(name));
     let error = if is_begun { Error::usage } else { Error::malformed };
     let error = error("no checkpoint of the folder has this prefix").file(prefix);
-    Ok(error.expected(format!("one of {}", listed(&found))))
+    Ok(error.expected(format!("one of {}", names_of(&found))))
 }
 
-fn listed(found: &[(String, Checkpoint)]) -> String {
-    let listed: Vec<String> = found.iter().take(MOST_LISTED).map(|(name, _)| format!("{name:?}")).collect();
-    let more = match found.len().checked_sub(MOST_LISTED) {
-        Some(more @ 1..) => format!(" and {more} more"),
-        _ => String::new(),
-    };
-    format!("{}{more}", listed.join(", "))
+fn names_of(found: &[(String, Checkpoint)]) -> String {
+    listed(found.iter().map(|(name, _)| format!("{name:?}")), MOST_LISTED)
 }
 
 fn nothing(name: &str) -> Error {

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::memory::MemoryView;
-use tensorferry_sdk::{Error, ErrorKind, Result};
+use tensorferry_sdk::{Error, ErrorKind, Result, hex};
 
 /// The folders of a family of fixtures whose names begin so, in order.
 pub fn cases(family: &str, prefix: &str) -> Vec<PathBuf> {
@@ -52,11 +52,6 @@ pub fn files_below(folder: &Path) -> Files {
         }
     }
     files
-}
-
-/// Bytes in hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The SHA-256 of bytes, in hexadecimal.

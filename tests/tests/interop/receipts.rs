@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use tensorferry_tests::digest::sha256;
+use tensorferry_test_kit::fixtures::sha256;
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::host::{CHECK, JobState, JobSummary, Summary, Totals, receipt, report};
 use tensorferry_tests::json::edit;

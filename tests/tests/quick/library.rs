@@ -6,8 +6,9 @@ use tensorferry::{
     Dtype, ErrorKind, LossKind, NewTensor, OpenOptions, Registry, Result, SaveOptions, Session,
 };
 use tensorferry_sdk::arrow_array::{self, RecordBatchReader};
+use tensorferry_test_kit::fixtures::sha256;
+use tensorferry_tests::Ferry;
 use tensorferry_tests::fixtures::{Facts, case};
-use tensorferry_tests::{Ferry, digest};
 
 fn registry() -> Registry {
     Registry::new()
@@ -41,7 +42,7 @@ fn every_tensor_has_the_frameworks_bytes() {
         let facts = |tensor: tensorferry::Tensor| -> (String, Facts) {
             let bytes = tensor.read().unwrap();
             assert_eq!(bytes.len() as u64, tensor.byte_len());
-            let facts = (tensor.dtype_name().to_owned(), tensor.shape().to_vec(), digest::sha256(&bytes));
+            let facts = (tensor.dtype_name().to_owned(), tensor.shape().to_vec(), sha256(&bytes));
             (tensor.name().to_owned(), facts)
         };
         assert_eq!(

@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use tempfile::tempdir;
 use tensorferry::{Dtype, Error, Loss, NewTensor, Registry, Report, SaveOptions, Severity};
+use tensorferry_test_kit::fixtures::sha256;
 use tensorferry_tests::fixtures::{Case, Facts, case, good_and_bad};
-use tensorferry_tests::{digest, workspace};
+use tensorferry_tests::workspace;
 
 fn registry() -> Registry {
     Registry::new()
@@ -285,7 +286,7 @@ fn facts(registry: &Registry, path: &Path) -> Result<BTreeMap<String, Facts>, Er
     let model = registry.open(path)?;
     let facts = |tensor: tensorferry::Tensor| {
         let bytes = tensor.read()?;
-        let facts = (tensor.dtype_name().to_owned(), tensor.shape().to_vec(), digest::sha256(&bytes));
+        let facts = (tensor.dtype_name().to_owned(), tensor.shape().to_vec(), sha256(&bytes));
         Ok((tensor.name().to_owned(), facts))
     };
     model.tensors().map(facts).collect()

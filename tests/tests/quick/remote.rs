@@ -272,7 +272,7 @@ fn what_was_read_has_the_digest_that_its_place_says() {
         let conversion = registry.convert(format!("folder://store/{name}"), home.path().join("m.pt"));
         conversion.receipt(true).force(true).run().map(drop)
     };
-    convert(tensorferry_tests::digest::sha256(&bytes)).unwrap();
+    convert(tensorferry_test_kit::fixtures::sha256(&bytes)).unwrap();
     let error = convert("0".repeat(64)).unwrap_err();
     assert!(error.kind() == ErrorKind::Malformed && error.to_string().contains("another SHA-256"), "{error}");
 }

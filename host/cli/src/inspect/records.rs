@@ -5,13 +5,14 @@ use crate::args::Inspect;
 use crate::losses;
 use crate::page::{ShownRecords, records as page_of};
 use crate::terminal::{self, counted, printable};
-use globset::{Glob, GlobSet, GlobSetBuilder};
+use globset::GlobSet;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::read::part::Part;
 use tensorferry::engine::read::record_files::FoundInput;
+use tensorferry::engine::read::weights::globs;
 use tensorferry::engine::records::rows::{self, Rows};
 use tensorferry::engine::records::schema_file::{column, schema_file, type_and_shape};
 use tensorferry::engine::records::shown::shown;
@@ -82,14 +83,6 @@ pub(super) fn page(
     let document = page_of(title, shown, session)?;
     rows.close()?;
     Ok(document)
-}
-
-fn globs(patterns: &[String]) -> Result<GlobSet> {
-    let mut globs = GlobSetBuilder::new();
-    for pattern in patterns {
-        globs.add(Glob::new(pattern).map_err(|error| Error::usage(error.to_string()))?);
-    }
-    globs.build().map_err(|error| Error::usage(error.to_string()))
 }
 
 /// That no column has such a name is told before all records are read.

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use tensorferry::engine::convert::statistics::{Finding, FindingKind, ModelStatistics, TensorStatistics};
 use tensorferry::engine::describe::ModelDescription;
 use tensorferry::engine::tensors::statistics::{BINS, Histogram, Number, Numbers, Statistics};
+use tensorferry_sdk::listed;
 
 /// Characters of a name that are shown at least.
 const LEAST_NAME: usize = 16;
@@ -73,10 +74,7 @@ pub(super) fn findings(statistics: &ModelStatistics, all: bool) -> Vec<String> {
 }
 
 fn named(finding: &Finding, most: usize) -> String {
-    let names: Vec<&str> = finding.tensors.iter().take(most).map(String::as_str).collect();
-    let others = finding.tensors.len() - names.len();
-    let others = if others > 0 { format!(" and {others} more") } else { String::new() };
-    format!("{}{others} ({})", names.join(", "), finding.what)
+    format!("{} ({})", listed(&finding.tensors, most), finding.what)
 }
 
 fn layers(findings: &[&Finding]) -> String {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::read::losses::of_state;
 use tensorferry::engine::read::part::{Part, take};
-use tensorferry_sdk::{Capabilities, Catalog, LossKind};
+use tensorferry_sdk::{Capabilities, Catalog, LossKind, listed};
 
 /// Names of a loss that are listed.
 const MOST_NAMED: usize = 6;
@@ -99,8 +99,5 @@ impl Held {
 /// `metadata: a, b and 4 more`.
 fn line(what: &str, names: &[String]) -> String {
     let short = |name: &String| name.chars().take(80).collect::<String>();
-    let named: Vec<String> = names.iter().take(MOST_NAMED).map(short).collect();
-    let more = names.len() - named.len();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{what}: {}{more}", named.join(", "))
+    format!("{what}: {}", listed(names.iter().map(short), MOST_NAMED))
 }

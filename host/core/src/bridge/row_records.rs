@@ -104,8 +104,7 @@ fn check_rows(found: &[ColumnTensors], tensors: &[Tensor]) -> Result<u64> {
     }
     let list = |(rows, names): (&Option<u64>, &Vec<&str>)| {
         let rows = rows.map_or_else(|| "no leading dimension".to_owned(), |rows| format!("{rows} rows"));
-        let more = if names.len() > 1 { format!(" and {} more", names.len() - 1) } else { String::new() };
-        format!("{rows}: {:?}{more}", names[0])
+        format!("{rows}: {}", tensorferry_sdk::listed(names.iter().map(|name| format!("{name:?}")), 1))
     };
     let mut listed: Vec<String> = sizes.iter().take(MOST_LISTED).map(list).collect();
     if sizes.len() > MOST_LISTED {

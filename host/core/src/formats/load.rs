@@ -13,12 +13,12 @@ use crate::formats::trust::Trust;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use tensorferry_sdk::hex;
 
 /// How long after a change of a file another one may leave the same times: file systems count in ticks of some
 /// milliseconds, some in seconds.
@@ -383,9 +383,5 @@ pub fn sha256(path: &Path) -> std::io::Result<String> {
         }
         hasher.update(&piece[..count]);
     }
-    let mut text = String::new();
-    hasher.finalize().iter().for_each(|byte| {
-        let _ = write!(text, "{byte:02x}");
-    });
-    Ok(text)
+    Ok(hex(&hasher.finalize()))
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Error, Result, Role};
+use tensorferry_sdk::{Error, Result, Role, listed};
 
 /// A search for the stale files in the output's folder, by patterns of their names.
 pub struct Search<'a> {
@@ -182,10 +182,8 @@ impl StaleFiles {
     /// What is to be said of those that stay.
     #[must_use]
     pub fn note(&self) -> Option<String> {
-        let first = self.kept.first()?;
-        let more =
-            if self.kept.len() == 1 { String::new() } else { format!(" and {} more", self.kept.len() - 1) };
-        Some(format!("{first:?}{more} beside the output may be taken for a part of it"))
+        let kept = listed(self.kept.iter().map(|name| format!("{name:?}")), 1);
+        (!kept.is_empty()).then(|| format!("{kept} beside the output may be taken for a part of it"))
     }
 }
 

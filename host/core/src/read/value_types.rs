@@ -21,8 +21,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
-use std::fmt::Write as _;
-use tensorferry_sdk::{Catalog, Dtype, Loss, LossKind, Node, NodeKind, Severity, Value};
+use tensorferry_sdk::{Catalog, Dtype, Loss, LossKind, Node, NodeKind, Severity, Value, hex};
 
 /// The metadata key.
 const KEY: &str = "ferry.types";
@@ -295,14 +294,6 @@ fn float<F: std::str::FromStr>(json: &str) -> Option<F> {
 
 fn parsed<T: DeserializeOwned>(json: &str) -> Option<T> {
     serde_json::from_str(json).ok()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut hex, byte| {
-        // Writing to a String does not fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }
 
 fn bytes(hex: &str) -> Option<Vec<u8>> {

@@ -6,13 +6,13 @@ use crate::context::windows::{WINDOW_BYTES, size, windows};
 use crate::read::source::FileSource;
 use crate::tensors::content::Algorithm;
 use crate::tensors::hash_tree::HashTree;
-use crate::tensors::stored::hex;
 use crate::write::copy::InputTrees;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use tensorferry_sdk::hex;
 use tensorferry_sdk::{Context, Error, FileId, Result, Source};
 
 /// A file, as a receipt has it.

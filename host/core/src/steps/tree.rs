@@ -332,11 +332,7 @@ impl<'a> OldTree<'a> {
                 let key = keys.filter(|(_, other)| other == value).map(|(key, _)| self.key(key)).next();
                 join(self.path(from), &key.unwrap_or_default())
             };
-            let what = match &*values {
-                [value] => name_of(value),
-                [first, more @ ..] => format!("{} and {} more", name_of(first), more.len()),
-                [] => String::new(),
-            };
+            let what = tensorferry_sdk::listed(values.iter().map(name_of), 1);
             let home = match self.path(home) {
                 "" => "the outermost mapping".to_owned(),
                 path => format!("{path:?}"),

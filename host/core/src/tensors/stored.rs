@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{
     ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, ErrorKind, FileId, FileRange,
-    JoinedRanges, Place, Result, Source, Storage, StorageId, StorageRange, Tensor, check_range,
+    JoinedRanges, Place, Result, Source, Storage, StorageId, StorageRange, Tensor, check_range, hex,
 };
 
 /// Makes a temporary file that has no name: beside the output, or where temporary files go.
@@ -526,16 +526,6 @@ pub fn checksum(
 fn copy_from(bytes: &[u8], offset: u64, buffer: &mut [u8]) {
     let start = size(offset);
     buffer.copy_from_slice(&bytes[start..start + buffer.len()]);
-}
-
-/// Lowercase hexadecimal.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

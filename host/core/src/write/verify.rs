@@ -5,9 +5,10 @@ use crate::read::input;
 use crate::read::source::FileSource;
 use crate::tensors::content::{self, Algorithm, ContentDigest, digests};
 use crate::tensors::logical::Logical;
-use crate::tensors::stored::{Stored, hex};
+use crate::tensors::stored::Stored;
 use crate::write::target::OutputTarget;
 use std::collections::{HashMap, HashSet};
+use tensorferry_sdk::hex;
 use tensorferry_sdk::{
     CatalogView, Content, Entry, Error, Layout, LossKind, Purpose, Result, Role, Target, TensorId,
 };

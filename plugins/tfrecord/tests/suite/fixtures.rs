@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{ErrorKind, MemorySource};
-use tensorferry_test_kit::fixtures::{self, expected, files_below, hex, sha256};
+use tensorferry_sdk::{ErrorKind, MemorySource, hex};
+use tensorferry_test_kit::fixtures::{self, expected, files_below, sha256};
 
 /// Every case: its name, its folder, its expectation.
 fn cases() -> Vec<(String, PathBuf, Value)> {

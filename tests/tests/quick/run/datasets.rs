@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 use std::fs;
+use tensorferry_test_kit::fixtures::sha256;
 use tensorferry_tests::dataset::{
     FILES, FOLDERS, MANIFEST, ROWS, UNITS, check_rows, dataset, ids, name, read_all, rows,
 };
-use tensorferry_tests::digest::sha256;
 use tensorferry_tests::mutate::flip_middle;
 use tensorferry_tests::tfrecords::file;
 use tensorferry_tests::tfrecords::{Feature, example};

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use tensorferry_tests::digest::sha256;
+use tensorferry_test_kit::fixtures::sha256;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::zoo::{Zoo, wake};
 

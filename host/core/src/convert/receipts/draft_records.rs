@@ -11,9 +11,9 @@ use crate::receipt::rows::rows_digest;
 use crate::receipt::{ColumnRecord, Receipt, RecordsRecord, RowsRecord};
 use crate::records::digest::{FileRows, RowHasher, word};
 use crate::records::schema_file::type_and_shape;
-use crate::tensors::stored::hex;
 use arrow_schema::{FieldRef, Schema};
 use std::sync::Arc;
+use tensorferry_sdk::hex;
 use tensorferry_sdk::{Result, Severity, arrow_schema};
 
 /// Records that have been written.

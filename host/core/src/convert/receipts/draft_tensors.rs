@@ -11,9 +11,9 @@ use crate::convert::tensors::PlannedModel;
 use crate::publish::staging::Staging;
 use crate::receipt::{ModelRecord, Receipt, TensorRecord};
 use crate::tensors::content;
-use crate::tensors::stored::hex;
 use crate::write::copy::Passing;
 use crate::write::verify::entry;
+use tensorferry_sdk::hex;
 use tensorferry_sdk::{CatalogView, Entry, Error, Result};
 
 /// The receipt of tensors and of the files that went along with them.

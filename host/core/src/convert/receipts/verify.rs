@@ -20,11 +20,12 @@ use crate::receipt::{
 };
 use crate::tensors::content::{self, Algorithm, digests};
 use crate::tensors::logical::Logical;
-use crate::tensors::stored::{Stored, hex};
+use crate::tensors::stored::Stored;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind as Os;
 use std::path::{Path, PathBuf};
+use tensorferry_sdk::hex;
 use tensorferry_sdk::{
     CatalogView, Context, Entry, Error, ErrorKind, LossKind, Purpose, Result, Side, Source, TensorId,
     check_name,

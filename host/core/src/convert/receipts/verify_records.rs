@@ -11,9 +11,8 @@ use crate::receipt::{Checked, ColumnRecord, Problem, RecordsRecord, RowsRecord, 
 use crate::records::digest::{HashedColumn, RowHasher};
 use crate::records::flow::{SplitRows, Wanted, read};
 use crate::records::rows::{self, Rows};
-use crate::tensors::stored::hex;
 use arrow_schema::Schema;
-use tensorferry_sdk::{Error, LossKind, Purpose, Result, Severity, arrow_schema};
+use tensorferry_sdk::{Error, LossKind, Purpose, Result, Severity, arrow_schema, hex};
 
 impl Checked {
     /// Reads the records back, file by file, and compares them. What they lost when they were written is not compared.

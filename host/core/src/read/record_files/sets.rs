@@ -7,7 +7,7 @@ use crate::read::own_files::is_own;
 use crate::read::source::FileSource;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
-use tensorferry_sdk::{Description, Error, Limits, Source};
+use tensorferry_sdk::{Description, Error, Limits, Source, listed};
 
 /// The splits that everybody has, and the words for each.
 const SPLITS: [(&str, &[&str]); 3] = [
@@ -32,36 +32,33 @@ pub(super) struct Set<'a> {
 
 /// The error of who named none of several sets.
 pub(super) fn several(sets: &[Set<'_>], description: &Description) -> Error {
-    let found = listed(sets, &|set| {
+    let found = sets.iter().map(|set| {
         let name = set.name.as_deref().map_or("others".to_owned(), |name| format!("{name:?}"));
         let files = set.files.len();
-        Some(format!("{name} ({files} file{}, {:?})", if files == 1 { "" } else { "s" }, set.files[0]))
+        format!("{name} ({files} file{}, {:?})", if files == 1 { "" } else { "s" }, set.files[0])
     });
     // Sets of one name are told apart by the number of their shards.
     let is_unique = |name: &String| sets.iter().filter(|set| set.name.as_ref() == Some(name)).count() == 1;
-    let parts = listed(sets, &|set| {
+    let parts = sets.iter().filter_map(|set| {
         let name = set.name.as_ref()?;
         let shard = shard_of(set.files[0]).filter(|_| !is_unique(name));
         Some(shard.map_or(format!("--part {name}"), |shard| format!("-i 'files={}'", shard.pattern())))
     });
     let every = description.suffixes.first().map_or("", String::as_str);
     Error::usage("several data sets or splits, which are not read as one unless that is said")
-        .expected(format!("{parts}, or -i 'files=GLOB'; -i 'files=**/*{every}*' is all of them"))
-        .found(found)
+        .expected(format!(
+            "{}, or -i 'files=GLOB'; -i 'files=**/*{every}*' is all of them",
+            listed(parts, MOST_LISTED)
+        ))
+        .found(listed(found, MOST_LISTED))
 }
 
 /// The error of who named a split that none of several sets is.
 pub(super) fn no_such_split(sets: &[Set<'_>], wanted: &str) -> Error {
-    let names = listed(sets, &|set| Some(format!("--part {}", set.name.as_ref()?)));
+    let names = sets.iter().filter_map(|set| Some(format!("--part {}", set.name.as_ref()?)));
+    let names = listed(names, MOST_LISTED);
     let error = Error::usage(format!("no such split or set: {wanted:?}"));
     error.expected(format!("{names}, or -i 'files=GLOB'"))
-}
-
-fn listed(sets: &[Set<'_>], of: &dyn Fn(&Set<'_>) -> Option<String>) -> String {
-    let all: Vec<String> = sets.iter().filter_map(of).collect();
-    let more = all.len().saturating_sub(MOST_LISTED);
-    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{rest}", all[..all.len() - more].join(", "))
 }
 
 /// The words that tell the splits of a data set.

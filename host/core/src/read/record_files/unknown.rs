@@ -77,9 +77,5 @@ fn files_alone(source: &FileSource, registry: &Registry, session: &Session) -> R
 }
 
 pub(super) fn listed(names: &[String]) -> String {
-    let shown: Vec<String> = names.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
-    match names.len().checked_sub(MOST_LISTED) {
-        Some(more @ 1..) => format!("{} and {more} more", shown.join(", ")),
-        _ => shown.join(", "),
-    }
+    tensorferry_sdk::listed(names.iter().map(|name| format!("{name:?}")), MOST_LISTED)
 }

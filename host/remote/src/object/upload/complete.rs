@@ -15,7 +15,7 @@ use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersio
 use reqwest::header::{HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use std::sync::PoisonError;
 use tensorferry::engine::context::remote::Condition;
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::{Error, Result, hex};
 
 /// What remains to be done of an object that is sent.
 pub(super) struct Complete {
@@ -247,10 +247,6 @@ fn bytes_of(hex: &str) -> Option<Vec<u8>> {
     let is_digest = hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
     let pairs = is_digest.then(|| hex.as_bytes().chunks_exact(2))?;
     pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

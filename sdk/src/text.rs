@@ -1,0 +1,23 @@
+//! What messages have in common.
+
+use std::fmt::{Display, Write as _};
+
+/// Returns the first `most` items of a list, and how many more there are: `a, b and 3 more`.
+pub fn listed(items: impl IntoIterator<Item: Display>, most: usize) -> String {
+    let mut items = items.into_iter();
+    let shown: Vec<String> = items.by_ref().take(most).map(|item| item.to_string()).collect();
+    let more = match items.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    shown.join(", ") + &more
+}
+
+/// Returns bytes in lowercase hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
