@@ -11,7 +11,7 @@ use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::receipts::verify::{Depth, verify_all};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::read::folder::absolute;
-use tensorferry::engine::receipt::{Checked, Problem, Receipt, Verdict, find, is_name, output_of};
+use tensorferry::engine::receipt::{Checked, Receipt, Verdict, find, is_name, output_of};
 use tensorferry_sdk::{Error, Result, listed};
 
 /// Problems of one output that the text shows before it counts the rest; `--json` has all of them.
@@ -107,7 +107,7 @@ impl VerdictPrinter {
     fn take(&mut self, checked: Checked) -> Result<()> {
         self.count(checked.verdict);
         if self.json {
-            self.records.push(record(&checked));
+            self.records.push(checked.json());
         } else {
             terminal::print(&text(&checked))?;
         }
@@ -175,28 +175,4 @@ fn text(checked: &Checked) -> String {
         let _ = writeln!(text, "  {}", printable(&error.to_string()));
     }
     text
-}
-
-fn record(checked: &Checked) -> Value {
-    let problem = |problem: &Problem| {
-        json!({
-            "subject": problem.subject.word(),
-            "name": problem.name,
-            "what": problem.what,
-            "expected": problem.expected,
-            "found": problem.found,
-        })
-    };
-    json!({
-        "verdict": checked.verdict.words(),
-        "output": output_of(&checked.receipt),
-        "receipt": checked.receipt,
-        "files": checked.files,
-        "tensors": checked.tensors,
-        "records": checked.rows,
-        "not_compared": checked.left_out,
-        "bytes": checked.bytes,
-        "problems": checked.problems.iter().map(problem).collect::<Vec<_>>(),
-        "error": checked.error.as_ref().map(ToString::to_string),
-    })
 }

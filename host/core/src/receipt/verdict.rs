@@ -1,6 +1,8 @@
 //! A verdict is what became of an output since its receipt was written, with every problem that was
 //! found.
 
+use crate::receipt::output_of;
+use serde_json::{Value, json};
 use std::fmt;
 use std::path::PathBuf;
 use tensorferry_sdk::Error;
@@ -58,6 +60,34 @@ pub struct Checked {
     pub left_out: Vec<String>,
     /// Bytes of the output's files, as the receipt has it.
     pub bytes: u64,
+}
+
+impl Checked {
+    /// What was found, as a document.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let problem = |problem: &Problem| {
+            json!({
+                "subject": problem.subject.word(),
+                "name": problem.name,
+                "what": problem.what,
+                "expected": problem.expected,
+                "found": problem.found,
+            })
+        };
+        json!({
+            "verdict": self.verdict.words(),
+            "output": output_of(&self.receipt),
+            "receipt": self.receipt,
+            "files": self.files,
+            "tensors": self.tensors,
+            "records": self.rows,
+            "not_compared": self.left_out,
+            "bytes": self.bytes,
+            "problems": self.problems.iter().map(problem).collect::<Vec<_>>(),
+            "error": self.error.as_ref().map(ToString::to_string),
+        })
+    }
 }
 
 /// Something that is not as the receipt says.
