@@ -5,7 +5,6 @@
 mod architecture;
 mod bridge;
 mod bundle {
-    mod hostile;
     mod made;
 }
 mod cli {

@@ -8,6 +8,7 @@ use crate::testing::{
     table, tensors,
 };
 use std::collections::BTreeMap;
+use tensorferry_proto::wire::put_varint;
 use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, DataType, Message, TensorShapeProto};
 use tensorferry_sdk::{Catalog, Entry, ErrorKind, Limits, MemoryContext, MemorySource, Result, TensorId};
 use tensorferry_test_kit::Files;
@@ -104,6 +105,16 @@ fn damaged_strings_are_found() {
         let error = damaged(change, crc);
         assert!(error.contains(what), "{error}");
     }
+    // Lengths under a good checksum, which their bytes do not bear out.
+    for (count, lengths) in [(1 << 40, [1, 1]), (2, [u64::MAX, 1]), (2, [u64::MAX - 10, 20])] {
+        let mut bytes = Vec::new();
+        lengths.iter().for_each(|len| put_varint(&mut bytes, *len));
+        bytes.extend(b"1234ab");
+        let mut bundle = BundleBytes::default();
+        let proto = bundle.bytes(DataType::DtString, &[count], &bytes, 0, 0);
+        bundle.insert(b"t", &proto);
+        error_of_t(&bundle);
+    }
 }
 
 #[test]
@@ -142,6 +153,22 @@ fn slices_are_blocks_of_their_tensor() {
         bundle.sliced(b"t", DataType::DtHalf, &[2, 3], &[bad]);
         assert!(error_of_t(&bundle).contains("does not fit"));
     }
+    bundle.sliced(b"t", DataType::DtHalf, &[2, 3], &all);
+    let changes: [(&dyn Fn(&mut BundleEntryProto), &str); 4] = [
+        (&|proto| proto.shape = Some(shape(&[3, 1])), "not what its tensor says"),
+        (&|proto| proto.slices = vec![slice(&[(0, -1), (0, -1)])], "not what its tensor says"),
+        (&|proto| proto.size = 5, "size is not that"),
+        (&|proto| proto.offset = 1 << 30, "ends too early"),
+    ];
+    let key = slice_key(b"t", &all[0]);
+    let good = BundleEntryProto::decode(&bundle.entries[&key][..]).unwrap();
+    for (change, what) in changes {
+        let mut proto = good.clone();
+        change(&mut proto);
+        bundle.insert(&key, &proto);
+        let error = error_of_t(&bundle);
+        assert!(error.contains(what), "{error}");
+    }
 }
 
 #[test]
@@ -162,13 +189,16 @@ fn sliced_strings_come_in_the_order_of_the_tensor() {
 fn what_no_tensor_can_be_is_a_loss() {
     let mut bundle = BundleBytes::default();
     bundle.entry(b"v", DataType::DtVariant, &[], b"abc", 0);
+    let newer = BundleEntryProto { dtype: 99, size: 8, ..BundleEntryProto::default() };
+    bundle.insert(b"w", &newer);
     bundle.entry(b"t", DataType::DtBool, &[1], &[1], 0);
     bundle.entry(&slice_key(b"gone", &slice(&[(0, 1)])), DataType::DtBool, &[1], &[1], 0);
     let (catalog, tensors) = read_source(&bundle.source(), &Limits::default()).unwrap();
     assert_eq!(tensors.len(), 1);
     let losses: Vec<String> = catalog.losses().iter().map(ToString::to_string).collect();
     assert!(losses[0].starts_with("tensor \"v\": its dtype DT_VARIANT"), "{losses:?}");
-    assert!(losses[1].starts_with("tensor \"gone 0,1\""), "{losses:?}");
+    assert!(losses[1].starts_with("tensor \"w\": its dtype 99"), "{losses:?}");
+    assert!(losses[2].starts_with("tensor \"gone 0,1\""), "{losses:?}");
 }
 
 #[test]
@@ -220,6 +250,16 @@ fn entries_fit_their_files() {
         let error = with(change);
         assert!(error.contains(what), "{error}");
     }
+    // A shape and a size that fit each other, and no file.
+    let error = with(&|proto| {
+        (proto.shape, proto.size) = (Some(shape(&[1 << 60])), 1 << 62);
+    });
+    assert!(error.contains("ends too early"), "{error}");
+    for no_message in [&b"\xff\xff\xff"[..], b"\x08\x01\x12\x7f"] {
+        let mut bundle = BundleBytes::default();
+        bundle.entries.insert(b"t".to_vec(), no_message.to_vec());
+        error_of_t(&bundle);
+    }
 }
 
 #[test]
@@ -265,6 +305,11 @@ fn the_header_is_understood() {
     let byte_order = BundleHeaderProto { endianness: 2, ..header.clone() };
     assert!(with(&byte_order.encode_to_vec()).unwrap_err().1.contains("byte order"));
     assert!(with(&[0xff]).unwrap_err().1.contains("header"));
+    let mut without_files = BundleBytes::default();
+    let negative = BundleHeaderProto { num_shards: -1, ..header.clone() };
+    without_files.entries.insert(Vec::new(), negative.encode_to_vec());
+    without_files.entry(b"t", FLOAT, &[1], &[0; 4], 0);
+    assert!(error_of_t(&without_files).contains("does not count"));
     let mut headless = BundleBytes::default();
     headless.entries.clear();
     assert!(read(&headless).unwrap_err().to_string().contains("no header"));

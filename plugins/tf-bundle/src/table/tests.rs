@@ -93,9 +93,25 @@ fn handles_stay_in_the_file() {
         let error = error(&table.finish());
         assert!(error.contains("block of the table") && error.contains("file \"t.index\""), "{error}");
     }
+    let mut cut = TableBytes::default();
+    cut.index.push((b"k".to_vec(), vec![0x80]));
+    assert!(error(&cut.finish()).contains("no handle"));
+    // The index itself, by the footer.
+    let good = table(&entries(5), 3, 0);
+    for bad in [handle(1 << 40, 8), handle(u64::MAX - 4, 100), handle(0, u64::MAX)] {
+        let mut footer = [handle(0, 8), bad].concat();
+        footer.resize(40, 0);
+        let error = error(&[&good[..good.len() - 48], &footer, &good[good.len() - 8..]].concat());
+        assert!(error.contains("the table's index"), "{error}");
+    }
+}
+
+#[test]
+fn an_index_that_names_itself_ends() {
     let mut table = TableBytes::default();
-    table.index.push((b"k".to_vec(), vec![0x80]));
-    assert!(error(&table.finish()).contains("no handle"));
+    // The index lies behind the metaindex, and is one entry of 6 bytes and 8 of restarts.
+    table.index.push((b"z".to_vec(), handle(13, 14)));
+    assert_eq!(read(&table.finish()).unwrap(), [(b"z".to_vec(), handle(13, 14))]);
 }
 
 #[test]
@@ -146,7 +162,9 @@ fn restarts_fit() {
     assert!(with(&[u32::MAX]).contains("restarts"));
     assert!(with(&[0, 4]).contains("restarts"));
     assert!(with(&[5, 1]).contains("first restart"));
-    assert!(error(&of_block(b"abc")).contains("too short"));
+    for short in [&b""[..], b"abc"] {
+        assert!(error(&of_block(short)).contains("too short"));
+    }
 }
 
 #[test]
@@ -161,6 +179,12 @@ fn entries_stay_in_their_block() {
     assert!(of_entry(&[0, 2, 0, b'x']).contains("past the last"));
     assert!(of_entry(&[0, 1, 1, b'x']).contains("past the last"));
     assert!(of_entry(&[0, 1]).contains("breaks off"));
+    for lengths in [[0, u64::from(u32::MAX), 0], [0, 1, u64::from(u32::MAX)], [0, u64::MAX, 4]] {
+        let mut entry = Vec::new();
+        lengths.iter().for_each(|len| put_varint(&mut entry, *len));
+        let error = of_entry(&[&entry[..], b"x"].concat());
+        assert!(error.contains("after key \"abc\""), "{error}");
+    }
     let error = of_entry(&[0xff, 0xff, 0xff, 0xff, 0xff]);
     assert!(error.contains("breaks off") && error.contains("after key \"abc\""), "{error}");
 }
@@ -204,9 +228,14 @@ fn compression_is_known_and_bounded() {
     };
     assert_eq!(read(&stored(b"abc", 2)).unwrap_err().kind(), ErrorKind::Unsupported);
     assert!(error(&stored(b"\x05", 1)).contains("snappy"));
-    let mut claim = Vec::new();
-    put_varint(&mut claim, 0xffff_fff0);
-    assert!(error(&stored(&claim, 1)).contains("claims more"));
+    assert_eq!(read(&stored(b"", 1)).unwrap_err().kind(), ErrorKind::Malformed);
+    let claiming = |len: u64| {
+        let mut claim = Vec::new();
+        put_varint(&mut claim, len);
+        stored(&claim, 1)
+    };
+    assert!(error(&claiming(0xffff_fff0)).contains("claims more"));
+    assert_eq!(read(&claiming(1 << 60)).unwrap_err().kind(), ErrorKind::Malformed);
     // Within what snappy can do, and over the limit.
     let zeros = snap::raw::Encoder::new().compress_vec(&[0; 100_000]).unwrap();
     let small = limits(|limits| limits.header_bytes = 50_000);

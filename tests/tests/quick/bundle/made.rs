@@ -2,10 +2,10 @@
 //! own writers seldom or never give, and damage.
 
 use tempfile::tempdir;
-use tensorferry_tests::Ferry;
 use tensorferry_tests::bundle::{Bundle, Entry, dtype};
 use tensorferry_tests::fixtures::inspected;
-use tensorferry_tests::table::Style;
+use tensorferry_tests::table::{Blocks, PLAIN, Style, contents};
+use tensorferry_tests::{Ferry, args};
 
 /// The bundle's tensors arrive: listed, and copied by ferry into a bundle of its own.
 fn arrives(ferry: &Ferry, bundle: &Bundle, style: &Style) {
@@ -155,6 +155,38 @@ fn variants_are_listed_as_lost_and_the_rest_is_read() {
         let lost = losses.iter().find(|loss| loss["what"].as_str().is_some_and(|what| what.contains(name)));
         assert_eq!(lost.unwrap_or_else(|| panic!("{name}: {document}"))["kind"], "tensor");
     }
+}
+
+/// Bytes without their checksum, a size that no file has, and a table that names a block again and again: each is refused in
+/// bounded time and memory. What else may be wrong is tested where it is read, in tf-bundle.
+#[test]
+fn bundles_that_lie_are_refused() {
+    let ferry = Ferry::new();
+    let input = ferry.at("m.index");
+    let inspect = |says: &[&str]| {
+        let arguments = args!["inspect", input, "--from", "tf-bundle", "--digest", "sha256"];
+        ferry.run_bounded(arguments).expect(3).says(says);
+    };
+    let data = "m.data-00000-of-00001";
+    let changes: [(fn(&mut Entry), &[&str]); 2] = [
+        (|entry| entry.masked_crc ^= 1, &[data, "offset", "\"a\""]),
+        (|entry| (entry.shape, entry.size) = (vec![1 << 60], 1 << 62), &[data, "\"a\""]),
+    ];
+    for (change, says) in changes {
+        let mut bundle = Bundle::default();
+        let mut entry = bundle.numbers("a", dtype("F32"), &[2, 3], &[7; 24]);
+        change(&mut entry);
+        bundle.set("a", &entry);
+        bundle.write(ferry.home(), "m", &Style::default());
+        inspect(says);
+    }
+    let header = [(Vec::new(), Bundle::header(1, 0, 1, 0))];
+    let mut blocks = Blocks::default();
+    let handle = blocks.push(&contents(&header, 16, true), PLAIN);
+    let keys: Vec<_> = (0..100_000_u32).map(|at| [&b"z"[..], &at.to_be_bytes()].concat()).collect();
+    let index: Vec<_> = keys.iter().map(|key| (&**key, handle)).collect();
+    std::fs::write(&input, blocks.finish_with(&index, &Style::default())).unwrap();
+    inspect(&["m.index", "block", "found 0"]);
 }
 
 #[test]
