@@ -58,8 +58,12 @@ impl Case {
         self.expected["expect"] == "error"
     }
 
-    /// What a person would point at: the index of a set, the folder of several files of records, else the file.
+    /// What a person would point at: what the case names, the index of a set, the folder of several files of records, else the
+    /// file.
     pub fn input(&self) -> PathBuf {
+        if let Some(named) = ["entry", "input"].iter().find_map(|key| self.expected[*key].as_str()) {
+            return self.folder.join(named);
+        }
         let files: Vec<&str> =
             self.expected["files"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         if self.expected["format"] == "tfrecord" && files.len() > 1 {

@@ -8,7 +8,7 @@ use tensorferry_tests::fixtures::cases;
 fn survives_mutated_documents() {
     let files = cases("flax", "")
         .into_iter()
-        .map(|case| case.folder.join(case.expected["entry"].as_str().unwrap()))
+        .map(|case| case.input())
         .filter(|file| !file.to_str().unwrap().ends_with(".json"));
     let seeds: Vec<Vec<u8>> = files.map(|file| std::fs::read(file).unwrap()).collect();
     assert_eq!(seeds.len(), 16);

@@ -6,7 +6,7 @@ use tensorferry_tests::fixtures::cases;
 fn seeds(ending: &str) -> Vec<Vec<u8>> {
     let files = cases("keras", "")
         .into_iter()
-        .map(|case| case.folder.join(case.expected["entry"].as_str().unwrap()))
+        .map(|case| case.input())
         .filter(|file| file.to_str().unwrap().ends_with(ending));
     files.map(|file| std::fs::read(file).unwrap()).collect()
 }

@@ -4,9 +4,7 @@ use crate::drive_any;
 use tensorferry_tests::fixtures::cases;
 
 fn seeds(prefix: &str) -> Vec<Vec<u8>> {
-    let files = cases("numpy", prefix)
-        .into_iter()
-        .map(|case| case.folder.join(case.expected["input"].as_str().unwrap()));
+    let files = cases("numpy", prefix).into_iter().map(|case| case.input());
     files.map(|file| std::fs::read(file).unwrap()).collect()
 }
 

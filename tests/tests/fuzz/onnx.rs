@@ -1,16 +1,19 @@
 //! ONNX's reader comes back from whatever bytes it is given: models alone, and beside their data.
 
 use crate::drive_any;
-use tensorferry_tests::fixtures::cases;
+use tensorferry_tests::fixtures::{Case, cases};
 
 #[test]
 #[ignore = "fuzzes for five seconds a target"]
 fn survives_mutated_models() {
-    let models =
-        cases("onnx", "").into_iter().map(|case| case.folder.join(case.expected["input"].as_str().unwrap()));
+    let models = cases("onnx", "");
     // The deepest one is long, and mutations of it are all alike.
-    let seeds: Vec<Vec<u8>> =
-        models.map(|file| std::fs::read(file).unwrap()).filter(|bytes| bytes.len() < 4096).collect();
+    let seeds: Vec<Vec<u8>> = models
+        .iter()
+        .map(Case::input)
+        .map(|file| std::fs::read(file).unwrap())
+        .filter(|bytes| bytes.len() < 4096)
+        .collect();
     assert_eq!(seeds.len(), 42);
     drive_any("onnx", &seeds);
     drive_any("onnx_external", &seeds);

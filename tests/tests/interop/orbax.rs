@@ -9,13 +9,10 @@ use tensorferry_tests::{Ferry, args, python};
 fn orbax_restores_what_was_written() {
     let ferry = Ferry::new();
     let written = ferry.at("ckpt/");
-    for (section, name, entry) in [
-        ("safetensors", "all_dtypes", None),
-        ("orbax", "pytree_ocdbt", Some("ckpt")),
-        ("flax", "params_nested", Some("flax_model.msgpack")),
-    ] {
-        let case = case(section, name);
-        let input = entry.map_or_else(|| case.input(), |entry| case.folder.join(entry));
+    for (section, name) in
+        [("safetensors", "all_dtypes"), ("orbax", "pytree_ocdbt"), ("flax", "params_nested")]
+    {
+        let input = case(section, name).input();
         ferry.convert(&input, &written, &["--to", "orbax", "--part", ".", "--verify", "--force"]);
         let expected = ferry.tensors(&written);
         assert!(expected.len() >= 5, "{expected:?}");

@@ -32,6 +32,7 @@ mod cli {
 }
 mod fixtures {
     mod deepspeed;
+    mod every;
     mod flax;
     mod gguf;
     mod keras;

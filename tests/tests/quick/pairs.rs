@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::tempdir;
 use tensorferry::{Dtype, Error, Loss, NewTensor, Registry, Report, SaveOptions, Severity};
 use tensorferry_test_kit::fixtures::sha256;
-use tensorferry_tests::fixtures::{Case, Facts, case, good_and_bad};
+use tensorferry_tests::fixtures::{Facts, case, good_and_bad};
 use tensorferry_tests::workspace;
 
 fn registry() -> Registry {
@@ -292,13 +292,6 @@ fn facts(registry: &Registry, path: &Path) -> Result<BTreeMap<String, Facts>, Er
     model.tensors().map(facts).collect()
 }
 
-fn input(case: &Case) -> PathBuf {
-    match case.expected["input"].as_str().or(case.expected["entry"].as_str()) {
-        Some(input) => case.folder.join(input),
-        None => case.input(),
-    }
-}
-
 #[test]
 fn through_safetensors_and_back_every_digest_stays_or_is_named() {
     let (registry, folder) = (registry(), tempdir().unwrap());
@@ -317,7 +310,7 @@ fn through_safetensors_and_back_every_digest_stays_or_is_named() {
         "megatron",
     ] {
         for case in good_and_bad(section).0 {
-            let (input, at) = (input(&case), folder.path().join(section).join(&case.name));
+            let (input, at) = (case.input(), folder.path().join(section).join(&case.name));
             std::fs::create_dir_all(&at).unwrap();
             let there = at.join("there.safetensors");
             let through = registry.convert(&input, &there).allow_empty(true).force(true).run();
@@ -378,7 +371,7 @@ fn through_parquet_and_back_every_row_stays_or_is_named() {
     let (mut sets, mut kept, mut silent) = (0, 0, Vec::new());
     for section in ["tfrecord", "arrow", "webdataset", "mds"] {
         for case in good_and_bad(section).0 {
-            let (input, at) = (input(&case), folder.path().join(section).join(&case.name));
+            let (input, at) = (case.input(), folder.path().join(section).join(&case.name));
             std::fs::create_dir_all(&at).unwrap();
             let there = at.join("there.parquet");
             let Ok(through) = registry.convert(&input, &there).allow_empty(true).run() else { continue };

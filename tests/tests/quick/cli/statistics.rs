@@ -106,8 +106,7 @@ fn quantised_weights_are_what_they_stand_for() {
     let mut seen = 0;
     for (section, name) in [("gguf", ""), ("quantised", "")] {
         for case in tensorferry_tests::fixtures::cases(section, name).iter().filter(|case| !case.is_error()) {
-            let input = if section == "quantised" { case.folder.clone() } else { case.input() };
-            let run = ferry.run(args!["inspect", input, "--stats", "--json"]);
+            let run = ferry.run(args!["inspect", case.input(), "--stats", "--json"]);
             let document = run.expect(0).json();
             for tensor in document["tensors"].as_array().unwrap() {
                 assert!(tensor["stats"].is_object(), "{}: {tensor}", case.name);
