@@ -116,6 +116,7 @@ impl Copy {
             self.put_folder(&root().join(folder), folder);
         }
         self.put_folder(&outside::folder().join("trial"), "trial");
+        self.put_file(&outside::folder(), "Cargo.lock", "trial/Cargo.lock");
     }
 
     fn put_folder(&self, from: &Path, to: &str) {
@@ -143,6 +144,7 @@ impl Copy {
         let fixed = [
             ("trial/Cargo.toml", "name = \"ferry_trial\"", format!("name = \"ferry_trial_{}\"", self.name)),
             ("trial/Cargo.toml", "path = \"../../../sdk\"", "path = \"../sdk\"".to_owned()),
+            ("trial/Cargo.toml", "publish = false\n", "publish = false\n\n[workspace]\n".to_owned()),
             ("host/cli/Cargo.toml", "name = \"ferry\"", format!("name = \"ferry_{}\"", self.name)),
         ];
         let fixed = fixed.map(|(file, before, after)| (file.to_owned(), before.to_owned(), after));

@@ -1,5 +1,4 @@
-//! An outside crate is one of `third-party/`: built as its author would build it, out of the
-//! workspace and with a lock file of its own.
+//! An outside crate is one of `third-party/`: built as its author would build it, out of the workspace.
 
 use std::path::{Path, PathBuf};
 use tensorferry_tests::workspace::{self, root, workspace};
