@@ -28,7 +28,7 @@ fn ferry_with(library: &Path) -> Ferry {
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn the_header_says_where_everything_lies() {
-    let layout = std::fs::read_to_string(root().join("sdk/abi/layout.txt")).unwrap();
+    let layout = tensorferry_abi::layout();
     let mut text = "#include \"ferry_plugin.h\"\n".to_owned();
     for line in layout.lines() {
         let (what, number) = line.split_once(' ').unwrap();

@@ -34,7 +34,7 @@ pub(crate) fn library(name: &str) -> PathBuf {
 
 /// The functions of a plugin's objects, and how each object ends.
 fn entries() -> Vec<String> {
-    let layout = std::fs::read_to_string(root().join("sdk/abi/layout.txt")).unwrap();
+    let layout = tensorferry_abi::layout();
     let of_plugins = ["Format", "Tensor", "Record"];
     let slots = layout.lines().filter_map(|line| {
         let (object, slot) = line.strip_prefix("Ferry")?.split_once(' ')?.0.split_once("Table.")?;
