@@ -20,7 +20,7 @@ macro_rules! template {
 
 const RUST_TENSORS: &[TemplateFile] = template!("rust-tensors":
     "Cargo.toml" from "Cargo.toml.in",
-    "README.md" from "README.md",
+    "README.md" from "../README.md",
     "src/lib.rs" from "src/lib.rs",
     "src/read.rs" from "src/read.rs",
     "src/write.rs" from "src/write.rs",
@@ -30,7 +30,7 @@ const RUST_TENSORS: &[TemplateFile] = template!("rust-tensors":
 
 const RUST_RECORDS: &[TemplateFile] = template!("rust-records":
     "Cargo.toml" from "Cargo.toml.in",
-    "README.md" from "README.md",
+    "README.md" from "../README.md",
     "src/lib.rs" from "src/lib.rs",
     "src/column.rs" from "src/column.rs",
     "src/read.rs" from "src/read.rs",
@@ -41,14 +41,14 @@ const RUST_RECORDS: &[TemplateFile] = template!("rust-records":
 
 const C_TENSORS: &[TemplateFile] = template!("c-tensors":
     "Makefile" from "Makefile",
-    "README.md" from "README.md",
+    "README.md" from "../README.md",
     "tray.c" from "tray.c",
     "sample/sample.tray" from "../samples/tensors.tray",
 );
 
 const C_RECORDS: &[TemplateFile] = template!("c-records":
     "Makefile" from "Makefile",
-    "README.md" from "README.md",
+    "README.md" from "../README.md",
     "tray.c" from "tray.c",
     "tray.h" from "tray.h",
     "columns.h" from "columns.h",
@@ -70,6 +70,7 @@ pub(super) fn run(command: &NewPlugin, registry: &Registry) -> Result<()> {
         (PluginLanguage::C, PluginKind::Records) => C_RECORDS,
     };
     let sdk = Dependency { folder: command.sdk.as_deref().map(sdk_folder).transpose()? };
+    let forms = name.forms(&sdk, command);
     DirBuilder::new().create(folder).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             Error::usage("there is something of this name already").file(folder.display().to_string())
@@ -83,8 +84,8 @@ pub(super) fn run(command: &NewPlugin, registry: &Registry) -> Result<()> {
         written.map_err(|error| failed(&path, error))
     };
     for (path, bytes) in files {
-        let path = name.replaced(path.as_bytes(), &sdk);
-        write(&String::from_utf8_lossy(&path), &name.replaced(bytes, &sdk))?;
+        let path = replaced(path.as_bytes(), &forms);
+        write(&String::from_utf8_lossy(&path), &replaced(bytes, &forms))?;
     }
     let next = match command.lang {
         PluginLanguage::C => {
@@ -138,27 +139,49 @@ impl Name {
         })
     }
 
-    /// A template's text with this name, and with this where its manifest names the SDK.
-    fn replaced(&self, text: &[u8], sdk: &Dependency) -> Vec<u8> {
-        let (library, plain, records) =
-            (format!("ferry_{}", self.snake), sdk.text(&[]), sdk.text(&["arrow-60"]));
-        let forms: [(&[u8], &str); 6] = [
-            (b"ferry_tray", &library),
-            (b"tray", &self.id),
-            (b"Tray", &self.camel),
-            (b"TRAY", &self.upper),
-            (b"@sdk@", &plain),
-            (b"@sdk-records@", &records),
-        ];
-        // Bytes, since samples are no text; in one go, since a name may hold what is replaced.
-        let (mut result, mut rest) = (Vec::with_capacity(text.len()), text);
-        while let Some((&first, others)) = rest.split_first() {
-            let form = forms.iter().find(|(from, _)| rest.starts_with(from));
-            result.extend_from_slice(form.map_or(std::slice::from_ref(&first), |(_, to)| to.as_bytes()));
-            rest = form.map_or(others, |(from, _)| &rest[from.len()..]);
-        }
-        result
+    /// What stands for this name in a template, for the SDK in its manifest, and for its commands in the README.
+    fn forms(&self, sdk: &Dependency, command: &NewPlugin) -> Forms {
+        let Self { id, snake, camel, upper } = self;
+        let (source, folder, build) = match command.lang {
+            PluginLanguage::C => (format!("{id}.c"), "build", "make\nmake test".to_owned()),
+            PluginLanguage::Rust => {
+                let folder = "target/release";
+                let test = format!("ferry plugin test {folder}/libferry_{snake}.so sample/sample.{id}");
+                ("src/lib.rs".to_owned(), folder, format!("cargo test\ncargo build --release\n{test}"))
+            }
+        };
+        let other = match command.kind {
+            PluginKind::Tensors => "sample.safetensors",
+            PluginKind::Records => "sample.parquet",
+        };
+        vec![
+            ("ferry_tray", format!("ferry_{snake}")),
+            ("tray", id.clone()),
+            ("Tray", camel.clone()),
+            ("TRAY", upper.clone()),
+            ("@sdk@", sdk.text(&[])),
+            ("@sdk-records@", sdk.text(&["arrow-60"])),
+            ("@source@", source),
+            ("@build@", build),
+            ("@folder@", folder.to_owned()),
+            ("@other@", other.to_owned()),
+        ]
     }
+}
+
+/// Words of a template, and what takes their place.
+type Forms = Vec<(&'static str, String)>;
+
+/// A template's text with these in their places.
+fn replaced(text: &[u8], forms: &Forms) -> Vec<u8> {
+    // Bytes, since samples are no text; in one go, since a name may hold what is replaced.
+    let (mut result, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some((&first, others)) = rest.split_first() {
+        let form = forms.iter().find(|(from, _)| rest.starts_with(from.as_bytes()));
+        result.extend_from_slice(form.map_or(std::slice::from_ref(&first), |(_, to)| to.as_bytes()));
+        rest = form.map_or(others, |(from, _)| &rest[from.len()..]);
+    }
+    result
 }
 
 /// The SDK that a plugin is built with: the published one of this version, or one in a folder.
@@ -202,12 +225,15 @@ mod tests {
     fn a_name_stands_in_every_form_and_place() {
         let name = Name::checked("my-format2", &Registry::new()).unwrap();
         let sdk = Dependency { folder: Some("/a \"b".to_owned()) };
-        let text = name.replaced(b"\x89TRAY tray.tray TrayFormat ferry_tray libferry_tray array @sdk@", &sdk);
+        let command = |lang| NewPlugin { name: String::new(), lang, kind: PluginKind::Tensors, sdk: None };
+        let forms = name.forms(&sdk, &command(PluginLanguage::Rust));
+        let text = replaced(b"\x89TRAY tray.tray TrayFormat ferry_tray libferry_tray array @sdk@", &forms);
         let expected: &[u8] =
             b"\x89MYFORMAT2 my-format2.my-format2 MyFormat2Format ferry_my_format2 libferry_my_format2 array { path = \"/a \\\"b\" }";
         assert_eq!(text, expected);
         let nested = Name::checked("tray-ferry", &Registry::new()).unwrap();
-        assert_eq!(nested.replaced(b"ferry_tray tray", &sdk), b"ferry_tray_ferry tray-ferry");
+        let forms = nested.forms(&sdk, &command(PluginLanguage::C));
+        assert_eq!(replaced(b"ferry_tray @source@", &forms), b"ferry_tray_ferry tray-ferry.c");
     }
 
     #[test]
