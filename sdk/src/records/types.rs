@@ -177,9 +177,6 @@ mod tests {
         assert_eq!(type_word(&others[0]), "timestamp[ms, +02:00]");
         assert_eq!(type_word(&others[1]), "decimal128(10, 2)");
         assert_eq!([type_word(&others[2]), type_word(&others[3])], ["time32[s]", "fixed_size_binary[3]"]);
-        // As earlier versions wrote them.
-        assert_eq!(type_named("Decimal128(10, 2)").as_ref(), Some(&others[1]));
-        assert_eq!(type_named("Time32(s)").as_ref(), Some(&others[2]));
         assert_eq!(type_named("string"), Some(DataType::Utf8));
         assert_eq!(type_word(&DataType::LargeUtf8), "utf8");
         assert_eq!([type_named("int65"), type_named(""), type_named("timestamp[us, ")], [None, None, None]);

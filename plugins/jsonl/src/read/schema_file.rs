@@ -8,7 +8,7 @@
 //!     {"name": "image", "type": "binary"},
 //!     {"name": "tokens", "type": "int32", "shape": [null]},
 //!     {"name": "box", "type": "float32", "shape": [2, 2]},
-//!     {"name": "price", "type": "Decimal128(10, 2)"}
+//!     {"name": "price", "type": "decimal128(10, 2)"}
 //!   ]
 //! }
 //! ```
@@ -132,7 +132,7 @@ mod tests {
             {"name": "box", "type": "float", "shape": [null, 4]},
             {"name": "at", "type": "timestamp[us]"},
             {"name": "ragged", "type": "utf8", "shape": [2, null]},
-            {"name": "price", "type": "Decimal128(10, 2)"}]}"#;
+            {"name": "price", "type": "decimal128(10, 2)"}]}"#;
         let schema = parse(text, MOST_LEVELS).unwrap();
         let inner = Arc::new(Field::new_list_field(DataType::Float32, true));
         let boxes = DataType::new_list(DataType::FixedSizeList(inner, 4), true);

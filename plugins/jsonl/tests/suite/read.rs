@@ -233,7 +233,7 @@ fn a_schema_says_what_is_read() {
         {"name": "bin", "type": "binary"},
         {"name": "at", "type": "timestamp[ms]"},
         {"name": "box", "type": "float32", "shape": [2]},
-        {"name": "price", "type": "Decimal128(10, 2)", "required": true}]}"#;
+        {"name": "price", "type": "decimal128(10, 2)", "required": true}]}"#;
     let with_schema = |text: &str| {
         let mut context = MemoryContext::default();
         context.sources.insert("schema.json".to_owned(), Arc::new(MemorySource::file("schema.json", schema)));
