@@ -1,9 +1,14 @@
 //! Values of columns as JSON.
 
-use tensorferry_sdk::arrow_array::new_empty_array;
+use std::collections::HashSet;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::{
+    Array, ArrayRef, GenericListArray, MapArray, OffsetSizeTrait, downcast_run_array, new_empty_array,
+};
 use tensorferry_sdk::arrow_schema::{DataType, FieldRef};
 use tensorferry_sdk::records::has_type;
 pub use tensorferry_sdk::records::json::{JsonEncoders, NonNumbers, json_texts as texts};
+use tensorferry_sdk::{Loss, LossKind};
 
 /// Whether a column can be JSON: the library's own word. Unions cannot: their values do not say which type they have.
 #[must_use]
@@ -32,3 +37,79 @@ pub fn has_fractions(data_type: &DataType) -> bool {
 /// Why [`has_fractions`] is a loss, for a column that is written as JSON.
 pub const FRACTIONS: &str =
     "JSON has no decimals: they are written as numbers, which most readers round to floats";
+
+/// The loss of a column in which a map has a key twice: see [`repeats_keys`].
+#[must_use]
+pub fn repeated_keys(column: &str) -> Loss {
+    let why = "maps with a key twice: both are written, and whoever reads them keeps the last";
+    Loss::new(LossKind::Record, column, why)
+}
+
+/// Whether a map among the values of a column, however deep, has a text as its key more than once. JSON says both, and
+/// readers keep one of them.
+#[must_use]
+pub fn repeats_keys(array: &dyn Array) -> bool {
+    let mut found = false;
+    walk(array, &mut |array| {
+        found |= matches!(array.data_type(), DataType::Map(..)) && has_repeated_key(array.as_map());
+    });
+    found
+}
+
+/// Gives the arrays in which the values of a column are that are not nested.
+pub fn for_each_leaf(array: &dyn Array, leaf: &mut dyn FnMut(&dyn Array)) {
+    walk(array, &mut |array| {
+        if !array.data_type().is_nested() {
+            leaf(array);
+        }
+    });
+}
+
+/// Visits an array and the values that are nested in it, but for the keys of maps.
+fn walk(array: &dyn Array, visit: &mut dyn FnMut(&dyn Array)) {
+    visit(array);
+    match array.data_type() {
+        DataType::List(_) => walk(&list_values(array.as_list::<i32>()), visit),
+        DataType::LargeList(_) => walk(&list_values(array.as_list::<i64>()), visit),
+        DataType::ListView(_) => walk(array.as_list_view::<i32>().values(), visit),
+        DataType::LargeListView(_) => walk(array.as_list_view::<i64>().values(), visit),
+        DataType::FixedSizeList(..) => walk(array.as_fixed_size_list().values(), visit),
+        DataType::Struct(_) => array.as_struct().columns().iter().for_each(|column| walk(column, visit)),
+        DataType::Union(fields, _) => {
+            fields.iter().for_each(|(id, _)| walk(array.as_union().child(id), visit));
+        }
+        DataType::Map(..) => walk(array.as_map().values(), visit),
+        DataType::Dictionary(..) => walk(array.as_any_dictionary().values(), visit),
+        DataType::RunEndEncoded(..) => downcast_run_array!(
+            array => walk(array.values(), visit),
+            _ => {}
+        ),
+        _ => {}
+    }
+}
+
+fn list_values<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> ArrayRef {
+    let (first, last) = (lists.value_offsets()[0], lists.value_offsets()[lists.len()]);
+    lists.values().slice(first.as_usize(), (last - first).as_usize())
+}
+
+/// Keys of JSON are texts.
+fn has_repeated_key(maps: &MapArray) -> bool {
+    let keys = maps.keys();
+    let key = |place: usize| match keys.data_type() {
+        DataType::Utf8 => keys.as_string::<i32>().value(place),
+        DataType::LargeUtf8 => keys.as_string::<i64>().value(place),
+        DataType::Utf8View => keys.as_string_view().value(place),
+        _ => "",
+    };
+    let is_text = matches!(keys.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let mut seen = HashSet::new();
+    is_text
+        && maps.value_offsets().windows(2).any(|bounds| {
+            seen.clear();
+            let (Ok(start), Ok(end)) = (usize::try_from(bounds[0]), usize::try_from(bounds[1])) else {
+                return false;
+            };
+            end - start > 1 && (start..end).any(|place| !seen.insert(key(place)))
+        })
+}

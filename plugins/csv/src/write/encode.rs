@@ -93,6 +93,7 @@ impl Encoder {
     pub(super) fn encode(&self, batches: &[RecordBatch]) -> Result<(Vec<u8>, Vec<Loss>)> {
         let mut text = Vec::new();
         let mut kinds = vec![Kind::None; self.columns.len()];
+        let mut losses = Vec::new();
         let (mut has_empty_row, mut has_value) = (false, false);
         let mut cell = String::new();
         for batch in batches {
@@ -105,6 +106,9 @@ impl Encoder {
             let mut values = Vec::with_capacity(self.columns.len());
             for (column, array) in self.columns.iter().zip(&arrays) {
                 values.push(column.values(array)?);
+                if column.form == Form::Json && json::repeats_keys(array) {
+                    losses.push(json::repeated_keys(column.field.name()));
+                }
             }
             for row in 0..batch.num_rows() {
                 let columns = self.columns.iter().zip(&arrays).zip(&mut values).zip(&mut kinds);
@@ -136,7 +140,8 @@ impl Encoder {
                 text.push(b'\n');
             }
         }
-        Ok((text, self.losses(&kinds, has_empty_row && !has_value)))
+        losses.extend(self.losses(&kinds, has_empty_row && !has_value));
+        Ok((text, losses))
     }
 
     fn losses(&self, kinds: &[Kind], has_lost_null: bool) -> Vec<Loss> {

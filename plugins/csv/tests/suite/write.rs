@@ -4,7 +4,7 @@ use crate::common::{read, write};
 use proptest::prelude::*;
 use std::io::Read as _;
 use std::sync::Arc;
-use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder};
+use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder, MapBuilder, StringBuilder};
 use tensorferry_sdk::arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DurationSecondArray, Float32Array,
     Float64Array, Int64Array, StringArray, TimestampMillisecondArray, UnionArray,
@@ -78,6 +78,21 @@ fn a_column_that_is_left_out_is_one_loss() {
     let (text, losses) = write(&[batch], "out.csv", &[]).unwrap();
     assert_eq!(text, b"a\n1\n");
     assert_eq!(losses.iter().map(|loss| loss.kind).collect::<Vec<_>>(), [LossKind::Record], "{losses:?}");
+}
+
+#[test]
+fn a_key_that_a_map_has_twice_is_a_loss() {
+    for (keys, is_lost) in [(["a", "a"], true), (["a", "b"], false)] {
+        let mut maps = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
+        for key in keys {
+            maps.keys().append_value(key);
+            maps.values().append_value(1);
+        }
+        maps.append(true).unwrap();
+        let (_, losses) =
+            write(&[rows(vec![("m", Arc::new(maps.finish()) as ArrayRef)])], "out.csv", &[]).unwrap();
+        assert_eq!(losses.iter().any(|loss| loss.kind == LossKind::Record), is_lost, "{losses:?}");
+    }
 }
 
 #[test]

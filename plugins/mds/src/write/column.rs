@@ -188,6 +188,10 @@ impl OutColumn {
         Some(Self { field: field.clone(), place, word, kind, plain, is_strict })
     }
 
+    pub(super) fn is_json(&self) -> bool {
+        matches!(self.kind, Kind::Json)
+    }
+
     /// How long every value is.
     pub(super) fn size(&self) -> Option<u64> {
         match &self.kind {

@@ -6,6 +6,7 @@ use crate::options::WriteOptions;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use tensorferry_row_text::json::{repeated_keys, repeats_keys};
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::records::Group;
 use tensorferry_sdk::{Error, Loss, LossKind, LossSink, Result};
@@ -89,6 +90,9 @@ impl Encoder {
             for (column, nulls) in self.columns.iter().zip(&mut nulls) {
                 let array = batch.columns().get(column.place);
                 let array = array.ok_or_else(|| Error::plugin("rows of another schema"))?;
+                if column.is_json() && repeats_keys(array) {
+                    losses.loss(repeated_keys(column.field.name()))?;
+                }
                 let (values, filled) = column.encode(array)?;
                 *nulls += filled;
                 encoded.push((values, column.size().is_none()));

@@ -119,6 +119,9 @@ impl Encoder {
                         .map_err(|error| error.column(member))
                 };
                 let texts = if is_written(column.data_type()) { None } else { Some(as_json()?) };
+                if texts.is_some() && json::repeats_keys(&column) {
+                    losses.loss(json::repeated_keys(field.name()))?;
+                }
                 columns.push((member, column, texts));
             }
             for row in 0..batch.num_rows() {
