@@ -68,7 +68,7 @@ use std::sync::Arc;
 /// [`ArrowError::ExternalError`] and stays what it is across the boundary; see [`stream_error`].
 pub type Batched = Box<dyn RecordBatchReader + Send>;
 
-/// A stream of this schema, of what `next` gives until it gives nothing or an error; then `next` is dropped.
+/// A stream of batches with this schema. It calls `next` until that returns `None` or an error, and then drops it.
 #[must_use]
 pub fn batches(
     schema: SchemaRef,

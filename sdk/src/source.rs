@@ -158,7 +158,7 @@ impl dyn Source + '_ {
         Ok(None)
     }
 
-    /// The bytes that a file begins with: so many, or all of a shorter file.
+    /// The first bytes of a file, up to this number.
     ///
     /// # Errors
     /// I/o.

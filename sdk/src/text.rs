@@ -1,4 +1,4 @@
-//! What messages have in common.
+//! Text that many messages share.
 
 use std::fmt::{Display, Write as _};
 

@@ -257,7 +257,7 @@ pub fn after(script: &str, command: &Command) -> Command {
     started_by(shell, command)
 }
 
-/// `launcher`, with the command's words as its last arguments and in the command's environment.
+/// Has `launcher` run the command: its program and arguments come last, and its environment applies.
 #[must_use]
 pub fn started_by(mut launcher: Command, command: &Command) -> Command {
     launcher.arg(command.get_program()).args(command.get_args());

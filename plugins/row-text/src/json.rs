@@ -45,18 +45,17 @@ pub fn repeated_keys(column: &str) -> Loss {
     Loss::new(LossKind::Record, column, why)
 }
 
-/// Whether a map among the values of a column, however deep, has a text as its key more than once. JSON says both, and
-/// readers keep one of them.
+/// Whether a map in a column, at any depth, has a text key more than once. JSON holds both entries, and readers keep one.
 #[must_use]
 pub fn repeats_keys(array: &dyn Array) -> bool {
     let mut found = false;
     walk(array, &mut |array| {
-        found |= matches!(array.data_type(), DataType::Map(..)) && has_repeated_key(array.as_map());
+        found = found || matches!(array.data_type(), DataType::Map(..)) && has_repeated_key(array.as_map());
     });
     found
 }
 
-/// Gives the arrays in which the values of a column are that are not nested.
+/// Calls `leaf` with each array below a column that holds values and not other arrays.
 pub fn for_each_leaf(array: &dyn Array, leaf: &mut dyn FnMut(&dyn Array)) {
     walk(array, &mut |array| {
         if !array.data_type().is_nested() {
@@ -65,7 +64,7 @@ pub fn for_each_leaf(array: &dyn Array, leaf: &mut dyn FnMut(&dyn Array)) {
     });
 }
 
-/// Visits an array and the values that are nested in it, but for the keys of maps.
+/// Visits an array and all arrays nested in it, except the keys of maps.
 fn walk(array: &dyn Array, visit: &mut dyn FnMut(&dyn Array)) {
     visit(array);
     match array.data_type() {

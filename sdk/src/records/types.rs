@@ -134,7 +134,7 @@ pub fn type_text(data_type: &DataType) -> String {
     }
 }
 
-/// Whether a type is such a one, or is made of one at any depth.
+/// Whether a type, or one nested in it at any depth, satisfies the predicate.
 pub fn has_type(data_type: &DataType, is_such: &dyn Fn(&DataType) -> bool) -> bool {
     let of = |field: &FieldRef| has_type(field.data_type(), is_such);
     is_such(data_type)

@@ -516,7 +516,7 @@ impl FileSource {
         );
         match self.check_unchanged() {
             Err(changed) if may_follow && changed.kind() == ErrorKind::Transient => changed,
-            // It has the advice for its file.
+            // This error already says what to do about its file.
             _ if may_follow && !error.message().ends_with(LEADS_OUT) => {
                 self.check_links().err().unwrap_or(error)
             }

@@ -16,7 +16,7 @@ pub(crate) fn batch_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(|column| array_bytes(column, false)).sum()
 }
 
-/// The same where each row has values of its own, as in a text: a few bytes in memory may stand for any length.
+/// The same where rows are written as text, which repeats a value for each row. In memory, many rows may share one.
 #[must_use]
 pub(crate) fn repeated_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(|column| array_bytes(column, true)).sum()
@@ -54,7 +54,7 @@ fn array_bytes(array: &dyn Array, repeats: bool) -> u64 {
                 let keys = dictionary.normalized_keys();
                 keys.into_iter().map(|key| value_bytes(values, key)).fold(0, u64::saturating_add)
             } else {
-                // Of the dictionary as much as so many rows can show.
+                // No more of the dictionary than these rows can refer to.
                 let (of, shown) = (values.len().max(1) as u64, len.min(values.len() as u64));
                 let bytes = u128::from(array_bytes(values, repeats)) * u128::from(shown) / u128::from(of);
                 u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -87,7 +87,7 @@ fn of_row(list: Option<ArrayRef>) -> u64 {
     list.map_or(0, |list| array_bytes(&list, true))
 }
 
-/// Bytes of runs whose value each row has.
+/// Bytes of runs, with the value repeated for each row.
 fn of_runs<E: RunEndIndexType>(runs: Option<&RunArray<E>>) -> u64 {
     let Some(runs) = runs.filter(|runs| !runs.is_empty()) else { return 0 };
     let ends = runs.run_ends();
@@ -101,7 +101,7 @@ fn of_runs<E: RunEndIndexType>(runs: Option<&RunArray<E>>) -> u64 {
     bytes
 }
 
-/// The values that lists show.
+/// The values that the lists refer to.
 fn shown<O: OffsetSizeTrait>(offsets: &[O], values: &dyn Array) -> ArrayRef {
     let place = |offset: Option<&O>| offset.map_or(0, |offset| offset.as_usize());
     let (first, end) = (place(offsets.first()), place(offsets.last()));

@@ -19,10 +19,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, Roll, WrittenFile};
 use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, Severity, arrow_array};
 
-/// Reasons for which records are lost that are told apart.
+/// How many reasons for lost records are reported on their own.
 const MAX_LOST_REASONS: usize = 16;
 
-/// Records that are named of those that are lost for one reason.
+/// How many lost records are named for each reason.
 const MAX_LOST_NAMED: usize = 5;
 
 /// From so many bytes on, what there is of a piece is written: it is still in the cache then, and the file is

@@ -97,7 +97,7 @@ fn renamed<'a>(records: &'a RecordsRecord, losses: &'a [LossRecord<'_>]) -> impl
     records.columns.iter().map(|column| column.name.as_str()).filter(move |name| is_name(name))
 }
 
-/// Whether a loss is of records and names no column. Receipts that do not count lost records per file have only that.
+/// Whether a loss concerns records but names no column. It is all that receipts without a count per file say of lost records.
 fn loses_rows(records: &RecordsRecord, losses: &[LossRecord<'_>]) -> bool {
     losses.iter().any(|loss| {
         loss.kind == LossKind::Record.word()

@@ -101,7 +101,7 @@ pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Removes what a killed run has left of a try in its output's folder and those below that its stage has files for.
+/// Removes the probe files that a killed run left in its output's folder, and in the folders below that its stage has files for.
 pub(super) fn remove_probes(root: &Path, folder: &Path) {
     let mut names = vec![PathBuf::new()];
     while let Some(name) = names.pop() {

@@ -1,4 +1,4 @@
-//! What a name alone says of an entry that no format reads: what data it may hold, or that it holds none.
+//! Tells from its name alone whether an entry that no format reads may hold data.
 
 use crate::formats::data_names::{TEMPORARY, globs};
 use crate::formats::placeholder::PARTIAL;
