@@ -52,11 +52,14 @@ def read_parquet(path) -> list[Column]:
             column.cells = [_zoned(cell, field.type) for cell in column.cells]
     leaves = {kind.path: kind for kind in kinds if "." not in kind.path}
     for column in found:
+        inner = [kind for kind in kinds if kind.path.startswith(f"{column.name}.")]
+        # The only leaf of lists.
+        kind = inner[0] if len(inner) == 1 else leaves.get(column.name)
+        if kind is not None and kind.converted_type == "INTERVAL":
+            column.cells = list(map(_intervals, column.cells))
         kind = leaves.get(column.name)
         if kind is None:
             continue
-        if kind.converted_type == "INTERVAL":
-            column.cells = [None if cell is None else _interval(cell) for cell in column.cells]
         name = kind.logical_type.type.lower()
         if name in ("uuid", "json", "bson", "enum") or name == "interval":
             column.logical = name
@@ -65,7 +68,9 @@ def read_parquet(path) -> list[Column]:
     return found
 
 
-def _interval(data):
+def _intervals(data):
+    if not isinstance(data, bytes):
+        return list(map(_intervals, data)) if isinstance(data, list) else data
     months, days, millis = np.frombuffer(data, "<u4").tolist()
     return Interval(months, days, millis * 10**6)
 
@@ -129,7 +134,8 @@ def read_csv(path):
     options = pa.csv.ConvertOptions(
         column_types={name: pa.string() for name in names}, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
     )
-    parse = pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
+    # A line without anything in it is a row only where rows have one column.
+    parse = pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) > 1)
     read = pa.csv.ReadOptions(column_names=names, block_size=1 << 28)
     table = pa.csv.read_csv(io.BytesIO(data), read, parse, options)
     return [Column(name, column.to_pylist()[1:], "text") for name, column in zip(first, table.columns)]

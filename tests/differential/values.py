@@ -11,7 +11,7 @@ import re
 import struct
 import sys
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -250,7 +250,7 @@ def reads_as(cell, found) -> bool:
     if isinstance(cell, float):
         return _float_reads_as(cell, found)
     if isinstance(cell, Decimal):
-        return isinstance(found, (int, Decimal)) and _same_number(cell, Decimal(found)) or isinstance(found, str) and spells(cell, found)
+        return isinstance(found, (int, Decimal)) and same_number(cell, Decimal(found)) or isinstance(found, str) and spells(cell, found)
     return isinstance(found, str) and spells(cell, found)
 
 
@@ -265,9 +265,13 @@ def _map_reads_as(cell, found):
     return all(isinstance(p, list) and len(p) == 2 and reads_as(e, p) for e, p in zip(cell.entries, pairs))
 
 
-def _same_number(one, other):
-    """Below the smallest normal float, fewer digits tell a float from its neighbors than its value was written with."""
-    return one == other or other != 0 and abs(one) < sys.float_info.min and float(one) == float(other)
+def same_number(one, other):
+    """Tells whether a number of JSON is another, or the shortest digits of the same float where its own digits say no more than the float."""
+    if one == other or not isinstance(one, Decimal) or other == 0 or float(one) != float(other):
+        return one == other
+    # Below the smallest normal float, fewer digits tell a float from its neighbors than its value was written with.
+    digits = len(one.as_tuple().digits)
+    return abs(one) < sys.float_info.min or Context(prec=digits).create_decimal_from_float(float(one)) == one
 
 
 def _float_reads_as(cell, found):
@@ -277,7 +281,7 @@ def _float_reads_as(cell, found):
         value = -names.get(name[1:], 0.0) if name.startswith("-") else names.get(name)
         return bool(value) and same(cell, value)
     if not isinstance(found, (int, float, Decimal)) or math.isnan(cell) or math.isinf(cell):
-        return False
+        return isinstance(found, float) and same(cell, found)
     value = float(found)
     if isinstance(found, int) and cell == 0.0 and math.copysign(1, cell) < 0:
         return False
@@ -314,7 +318,7 @@ def spells(cell, text: str) -> bool:
         return found == parts or isinstance(cell, Duration) and found[0] == 0 and found[1] * DAY + found[2] == cell.ns
     if isinstance(cell, Decimal):
         try:
-            return _same_number(cell, Decimal(text))
+            return same_number(cell, Decimal(text))
         except ArithmeticError:
             return False
     if isinstance(cell, float) and not re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?", text):

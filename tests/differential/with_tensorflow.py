@@ -32,7 +32,8 @@ def write_records(table, path, rng):
             for name, kind in kinds.items():
                 if rng.random() < 0.9:
                     getattr(example.features.feature[name], kind).value.extend(value(kind) for _ in range(rng.choice(lengths[name])))
-            writer.write(example.SerializeToString() + unknown)
+            # Only unknown fields would be no Example.
+            writer.write(example.SerializeToString() + (unknown if example.features.feature else b""))
 
 
 def read_records(path):

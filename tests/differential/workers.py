@@ -16,7 +16,9 @@ def remote(module: str, function: str):
 
     def call(*arguments):
         if module not in _pools:
-            _pools[module] = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+            context = multiprocessing.get_context("spawn")
+            # streaming never closes what its datasets share.
+            _pools[module] = ProcessPoolExecutor(1, context, initializer=_end_with_parent, max_tasks_per_child=500)
         try:
             return _pools[module].submit(_call, sys.path[0], module, function, arguments).result(timeout=300)
         except (TimeoutError, OSError, RuntimeError):
