@@ -86,30 +86,32 @@ pub(super) fn has_answered() -> bool {
 /// The answer, as one JSON document.
 pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
     HAS_ANSWERED.store(true, Ordering::Relaxed);
-    let mut pieces = Pieces(String::new());
+    let mut pieces = Pieces(Vec::with_capacity(PIECE));
     let written = serde_json::to_writer_pretty(&mut pieces, document).map_err(std::io::Error::from);
     written.and_then(|()| pieces.write_all(b"\n")).and_then(|()| pieces.flush()).map_err(Error::from)
 }
 
 /// Prints what is written, a piece at a time.
-struct Pieces(String);
+struct Pieces(Vec<u8>);
 
 /// Bytes of a piece.
 const PIECE: usize = 64 << 10;
 
 impl Write for Pieces {
-    /// The bytes are whole characters: a serializer has texts, and cuts them at ASCII only.
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.push_str(std::str::from_utf8(bytes).map_err(std::io::Error::other)?);
+        self.0.extend_from_slice(bytes);
         if self.0.len() >= PIECE {
             self.flush()?;
         }
         Ok(bytes.len())
     }
 
+    /// The bytes are whole characters: a serializer has texts, and cuts them at ASCII only.
     fn flush(&mut self) -> std::io::Result<()> {
-        let piece = std::mem::take(&mut self.0);
-        print(&piece).map_err(|error| std::io::Error::other(error.to_string()))
+        let piece = std::str::from_utf8(&self.0).map_err(std::io::Error::other)?;
+        print(piece).map_err(|error| std::io::Error::other(error.to_string()))?;
+        self.0.clear();
+        Ok(())
     }
 }
 
@@ -133,7 +135,9 @@ fn escaped(text: &str) -> Cow<'_, str> {
         '\r' => !text[at + 1..].starts_with('\n'),
         c => steers(*c),
     };
-    if !text.char_indices().any(|found| is_raw(&found)) {
+    // Most texts are of these alone, which bytes tell fast.
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'));
+    if is_plain || !text.char_indices().any(|found| is_raw(&found)) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len() + 16);
