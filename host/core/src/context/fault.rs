@@ -14,7 +14,7 @@ use tensorferry_sdk::Result;
 pub const ARE_KNOWN: bool = cfg!(any(test, feature = "faults"));
 
 /// Every stage there is, in the order in which a run may come to them, so that a test can walk them all.
-pub const STAGES: [&str; 17] = [
+pub const STAGES: [&str; 18] = [
     "stage-created",
     "stage-locked",
     "copied",
@@ -25,6 +25,7 @@ pub const STAGES: [&str; 17] = [
     "record-written",
     "old-index-removed",
     "file-renamed",
+    "old-receipt-removed",
     "index-renamed",
     "stale-removed",
     "folder-carried",

@@ -4,11 +4,11 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::tests::{beside, fill, home, spawning, tree, whole, write};
+use super::tests::{beside, fill, home, kind_of, spawning, tree, whole, write};
 use super::*;
 use crate::context::fault::STAGES;
 use crate::publish::disk::Disk;
-use crate::publish::stage::{Destination, FileKind};
+use crate::publish::stage::Destination;
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
@@ -33,8 +33,9 @@ struct Job {
 }
 
 const SET: &[&str] = &["i.json", "a", "b", "sub/c"];
+const RECEIPT: &str = "receipt.json";
 
-const JOBS: [Job; 9] = [
+const JOBS: [Job; 10] = [
     Job { name: "file", folder: false, files: &["a"], old: &[], able: true, atomic: true },
     Job { name: "file-force", folder: false, files: &["a"], old: &["a"], able: true, atomic: true },
     Job { name: "set", folder: false, files: SET, old: &[], able: true, atomic: false },
@@ -44,6 +45,14 @@ const JOBS: [Job; 9] = [
         folder: false,
         files: SET,
         old: &["i.json", "a", "b", "d", "sub/e"],
+        able: true,
+        atomic: false,
+    },
+    Job {
+        name: "set-receipt",
+        folder: false,
+        files: &["i.json", RECEIPT, "a"],
+        old: &["i.json", RECEIPT, "b"],
         able: true,
         atomic: false,
     },
@@ -82,7 +91,7 @@ impl Job {
         let mut stage = Stage::begin_on(&self.destination(home), disk)?;
         let files = fill(&stage, self.files, "new");
         let stale = self.old.iter().filter(|name| !self.files.contains(name));
-        stage.supersede(stale.map(|name| StagedFile::new(*name, FileKind::Data)).collect())?;
+        stage.supersede(stale.map(|name| StagedFile::new(*name, kind_of(name))).collect())?;
         stage.commit(&files, CommitOptions { force: !self.old.is_empty(), sync })
     }
 
@@ -116,10 +125,10 @@ impl Job {
             Some(_) => return,
             None => assert!(!self.atomic, "{when}: {:?}", tree(home)),
         }
-        // Between: no index, or one whose files are all of its own generation.
+        // Between: no index, or one whose files are all of its own generation; and the receipt, if it is there.
         let Ok(index) = fs::read_to_string(out.join("i.json")) else { return };
         let named = if index == "old" { self.old } else { self.files };
-        for name in named {
+        for name in named.iter().filter(|name| **name != RECEIPT || out.join(name).exists()) {
             assert_eq!(fs::read_to_string(out.join(name)).unwrap(), index, "{when}: {name}");
         }
     }
@@ -235,9 +244,14 @@ fn a_kill_in_the_recovery_leaves_what_was_promised() {
     let mut kills = 0;
     for job in JOBS.into_iter().filter(|job| !job.atomic || job.name == "folder-force") {
         walk(job, "commit", |_, moment| {
-            for stage in
-                ["old-index-removed", "file-renamed", "index-renamed", "stale-removed", "old-removed"]
-            {
+            for stage in [
+                "old-index-removed",
+                "file-renamed",
+                "old-receipt-removed",
+                "index-renamed",
+                "stale-removed",
+                "old-removed",
+            ] {
                 let when = format!("{}, {moment}, then twice {stage}", job.name);
                 let (home, ..) = spawn_anew(job, "commit", moment);
                 for _ in 0..2 {

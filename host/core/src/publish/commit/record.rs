@@ -48,6 +48,9 @@ pub(super) struct Set {
     pub(super) missing_folders: Vec<String>,
     /// Data files first, indexes last: the order in which they are renamed.
     pub(super) files: Vec<SetFile>,
+    /// Receipts of an older set: they are removed before the first new index is there.
+    #[serde(default)]
+    pub(super) old_receipts: Vec<StaleFile>,
     /// Files of an older set, indexes first: they are removed when the new one is there.
     #[serde(default)]
     pub(super) stale: Vec<StaleFile>,
@@ -133,7 +136,7 @@ impl Record {
                 set.folder.as_ref(),
                 (set.missing_folders.iter())
                     .chain(set.files.iter().map(|file| &file.name))
-                    .chain(set.stale.iter().map(|file| &file.name))
+                    .chain(set.old_receipts.iter().chain(&set.stale).map(|file| &file.name))
                     .collect(),
             ),
             Action::Exchange(exchange) => (Some(&exchange.folder), exchange.files.iter().collect()),

@@ -8,7 +8,7 @@ use super::record::{Set, SetFile, StaleFile};
 use crate::context::fault;
 use crate::publish::beneath::Place;
 use crate::publish::disk::{Disk, exists, failed, in_the_way, stat, sync};
-use crate::publish::stage::{NEW, StagedFile, area};
+use crate::publish::stage::{FileKind, NEW, StagedFile, area};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -47,22 +47,25 @@ pub(super) fn plan(files: &[StagedFile], stale: &[StagedFile], at: &Move<'_>, fo
     }
     planned.sort_by_key(|file| file.index);
     let removes_index = planned.iter().any(|file| !file.index && file.old.is_some());
-    let stale = plan_stale(stale, at)?;
+    let receipts = files.iter().chain(stale).filter(|file| file.kind == FileKind::Receipt);
+    let old_receipts = plan_removal(receipts, at)?;
+    let (indexes, data): (Vec<_>, Vec<_>) = stale.iter().partition(|file| file.is_index());
+    let stale = plan_removal(indexes.into_iter().chain(data), at)?;
     Ok(Set {
         folder: at.folder.map(OsStr::to_owned),
         force,
         removes_index,
         missing_folders,
         files: planned,
+        old_receipts,
         stale,
     })
 }
 
-/// The files of an older set that are still there, indexes first.
-fn plan_stale(stale: &[StagedFile], at: &Move<'_>) -> Result<Vec<StaleFile>> {
-    let (indexes, data): (Vec<_>, Vec<_>) = stale.iter().partition(|file| file.is_index());
-    let mut planned = Vec::with_capacity(stale.len());
-    for file in indexes.into_iter().chain(data) {
+/// Those of the files that are there now.
+fn plan_removal<'a>(files: impl Iterator<Item = &'a StagedFile>, at: &Move<'_>) -> Result<Vec<StaleFile>> {
+    let mut planned = Vec::new();
+    for file in files {
         let place = at.place(&file.path)?;
         let old = place.identity().map_err(failed("look at an older output's file", &place.path))?;
         planned.extend(old.map(|old| StaleFile { name: file.path.clone(), old }));
@@ -132,29 +135,35 @@ pub(super) fn finish(set: &Set, at: &Move<'_>) -> Result<()> {
         remove_indexes(set, at)?;
     }
     let (data, indexes) = set.files.split_at(set.files.partition_point(|file| !file.index));
-    for (files, stage) in [(data, "file-renamed"), (indexes, "index-renamed")] {
-        for file in files {
-            if rename(file, set, at)? {
-                fault::reach(stage)?;
-            }
-        }
-        // Before an index is there again, what it points to has to last.
-        sync_folders(files.iter().map(|file| file.name.as_str()), at)?;
-    }
-    remove_stale(set, at)
+    rename_all(data, "file-renamed", set, at)?;
+    // Next to the new index, an old receipt would say that the files are damaged.
+    remove_old(&set.old_receipts, "old-receipt-removed", at)?;
+    rename_all(indexes, "index-renamed", set, at)?;
+    remove_old(&set.stale, "stale-removed", at)
 }
 
-/// Removes what an older set has left, unless somebody has changed it since.
-fn remove_stale(set: &Set, at: &Move<'_>) -> Result<()> {
-    for file in &set.stale {
+/// Renames files into place.
+fn rename_all(files: &[SetFile], reached: &'static str, set: &Set, at: &Move<'_>) -> Result<()> {
+    for file in files {
+        if rename(file, set, at)? {
+            fault::reach(reached)?;
+        }
+    }
+    // Before an index is there again, what it points to has to last.
+    sync_folders(files.iter().map(|file| file.name.as_str()), at)
+}
+
+/// Removes files of an older set, unless somebody has changed them since.
+fn remove_old(files: &[StaleFile], reached: &'static str, at: &Move<'_>) -> Result<()> {
+    for file in files {
         let place = at.place(&file.name)?;
         let there = place.identity().map_err(failed("look at an older output's file", &place.path))?;
         if there == Some(file.old) {
             place.remove().map_err(failed("remove an older output's file", &place.path))?;
-            fault::reach("stale-removed")?;
+            fault::reach(reached)?;
         }
     }
-    sync_folders(set.stale.iter().map(|file| file.name.as_str()), at)
+    sync_folders(files.iter().map(|file| file.name.as_str()), at)
 }
 
 /// Removes those old indexes whose new ones are still staged.

@@ -45,12 +45,20 @@ pub(super) fn whole(folder: &Path) -> Destination {
     Destination { folder: folder.to_owned(), kind: DestinationKind::Folder }
 }
 
-/// Stages files whose content is `text`; a name that ends in `.json` is an index.
+/// What a file of this name is in a set.
+pub(super) fn kind_of(name: &str) -> FileKind {
+    match name {
+        "receipt.json" => FileKind::Receipt,
+        name if name.ends_with(".json") => FileKind::Index,
+        _ => FileKind::Data,
+    }
+}
+
+/// Stages files whose content is `text`.
 pub(super) fn fill(stage: &Stage, names: &[&str], text: &str) -> Vec<StagedFile> {
     let put = |name: &&str| {
         stage.create(name, None).unwrap().write_all(text.as_bytes()).unwrap();
-        let kind = if name.ends_with(".json") { FileKind::Index } else { FileKind::Data };
-        StagedFile::new(*name, kind)
+        StagedFile::new(*name, kind_of(name))
     };
     names.iter().map(put).collect()
 }

@@ -194,6 +194,7 @@ fn a_record_that_cannot_be_followed_stays_with_a_note() {
             new: identity(home.path()).unwrap().unwrap(),
             old: None,
         }],
+        old_receipts: Vec::new(),
         stale: Vec::new(),
     };
     let root = area::in_folder(home.path()).join("x");
@@ -283,6 +284,7 @@ fn a_stage_that_was_not_made_here_is_left_alone() {
             removes_index: false,
             missing_folders: Vec::new(),
             files: vec![file(bait)],
+            old_receipts: Vec::new(),
             stale: Vec::new(),
         };
         Record::new(Action::Set(set), false).write(&root).unwrap();
