@@ -449,7 +449,9 @@ impl Set {
                 Some(_) => {}
             }
         }
-        if self.kind.ties == Ties::Nothing {
+        // Under names with another count, fewer files may be a whole set.
+        let is_recounted = self.kind.ties == Ties::Names && !was.keys().any(|name| files.contains_key(name));
+        if self.kind.ties == Ties::Nothing || is_recounted {
             return None;
         }
         let lost = was.keys().find(|name| !read.parts.contains_key(*name));
