@@ -42,7 +42,7 @@ const fn numeric(name: &'static str, number: i64, width: usize) -> Numeric {
 }
 
 /// All of them.
-pub const NUMERIC: [Numeric; 30] = [
+pub(crate) const NUMERIC: [Numeric; 30] = [
     numeric("F32", 1, 4),
     numeric("F64", 2, 8),
     numeric("I32", 3, 4),
@@ -75,7 +75,7 @@ pub const NUMERIC: [Numeric; 30] = [
     numeric("F4_UNPACKED", 33, 1),
 ];
 /// `DataType`'s number of strings.
-pub const STRING: i64 = 7;
+pub(crate) const STRING: i64 = 7;
 
 /// The dtype of this name.
 pub fn dtype(name: &str) -> Numeric {
@@ -368,7 +368,7 @@ impl Bundle {
     }
 
     /// Adds a tensor of strings in slices.
-    pub fn sliced_strings(&mut self, key: &str, shape: &[i64], strings: &[&[u8]], slices: &[Slice]) {
+    pub(crate) fn sliced_strings(&mut self, key: &str, shape: &[i64], strings: &[&[u8]], slices: &[Slice]) {
         for slice in slices {
             let (places, extent) = places(shape, slice);
             let part: Vec<&[u8]> = places.iter().map(|&place| strings[place]).collect();
@@ -380,7 +380,7 @@ impl Bundle {
     }
 
     /// Sets the entry of a tensor that consists of slices, whatever becomes of those.
-    pub fn set_sliced(&mut self, key: &str, dtype: i64, shape: &[i64], slices: &[Slice]) {
+    pub(crate) fn set_sliced(&mut self, key: &str, dtype: i64, shape: &[i64], slices: &[Slice]) {
         let entry = Entry { dtype, shape: shape.to_vec(), slices: slices.to_vec(), ..Entry::default() };
         self.set(key, &entry);
     }

@@ -19,7 +19,7 @@ const EDGES: [u64; 10] = [
 ];
 
 /// Flips a bit in a file, of the byte that `at` finds in it.
-pub fn flip(path: &Path, at: impl FnOnce(&[u8]) -> usize) {
+pub(crate) fn flip(path: &Path, at: impl FnOnce(&[u8]) -> usize) {
     let mut bytes = std::fs::read(path).unwrap();
     let at = at(&bytes);
     bytes[at] ^= 1;

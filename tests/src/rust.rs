@@ -6,7 +6,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Ident, Item, Lit, UseTree};
 
 /// The names on the way from a crate's root to a module.
-pub type ModulePath = Vec<String>;
+pub(crate) type ModulePath = Vec<String>;
 
 /// What one module says outside of its tests.
 #[derive(Debug, Default)]

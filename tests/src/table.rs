@@ -92,7 +92,7 @@ impl Blocks {
     }
 
     /// Appends a block of these contents, in a style.
-    pub fn push_in(&mut self, contents: &[u8], style: &Style) -> Handle {
+    pub(crate) fn push_in(&mut self, contents: &[u8], style: &Style) -> Handle {
         if style.snappy {
             let compressed = snap::raw::Encoder::new().compress_vec(contents);
             self.push(&compressed.expect("a block of less than 4 GiB"), SNAPPY)

@@ -22,20 +22,20 @@
 pub mod column_metadata;
 pub mod column_names;
 pub mod column_path;
-pub mod column_spooler;
+mod column_spooler;
 pub mod crossing;
-pub mod record_tensors;
-pub mod row_column;
+mod record_tensors;
+mod row_column;
 pub mod row_records;
-pub mod row_values;
+mod row_values;
 pub mod spool;
 pub mod tensor_records;
-pub mod tensor_windows;
-pub mod to_tensors;
+mod tensor_windows;
+mod to_tensors;
 pub mod value_types;
 
 pub use to_tensors::{RecordsAsTensors, read};
 
 /// What a person should know where a target has taken no strings that were columns.
-pub const STRINGS_ADVICE: &str =
+pub(crate) const STRINGS_ADVICE: &str =
     "--step tensors:column,strings=bytes carries strings as their bytes and where each ends";

@@ -3,7 +3,7 @@
 pub mod account;
 pub mod attributes;
 #[cfg(feature = "records")]
-pub(crate) mod cancellable;
+mod cancellable;
 pub mod context;
 pub mod entries;
 pub mod file_group;
@@ -12,12 +12,12 @@ pub mod identity;
 pub mod input;
 pub(crate) mod key_words;
 pub mod losses;
-pub(crate) mod marks;
+mod marks;
 pub mod model;
 pub mod outline;
 pub mod own_files;
 pub mod part;
-pub(crate) mod pattern;
+mod pattern;
 pub(crate) mod rank_folders;
 pub mod record_files;
 pub mod source;

@@ -233,7 +233,7 @@ impl RecordsRecord {
 
 /// The receipt's name for an output, relative to the output's folder.
 #[must_use]
-pub fn name_for(destination: &Destination) -> String {
+pub(crate) fn name_for(destination: &Destination) -> String {
     match &destination.kind {
         DestinationKind::Beside { name } => format!("{name}{SUFFIX}"),
         DestinationKind::Folder => IN_FOLDER.to_owned(),

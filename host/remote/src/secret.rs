@@ -16,7 +16,7 @@ impl Secret {
 
     /// The value, for a header or a signature.
     #[must_use]
-    pub fn expose(&self) -> &str {
+    pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 }

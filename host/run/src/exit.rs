@@ -5,13 +5,13 @@ use tensorferry_sdk::ErrorKind;
 /// A mistake in what was typed, or in a manifest.
 pub const USAGE: u8 = 2;
 /// A job failed for good, or the input cannot be read.
-pub const REFUSED: u8 = 3;
+pub(crate) const REFUSED: u8 = 3;
 /// The machine is at fault: i/o, a plugin, no space.
 pub const ENVIRONMENT: u8 = 5;
 /// A passing fault: worth a retry.
 pub const TRANSIENT: u8 = 75;
 /// The user ended it.
-pub const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// The exit code of an error.
 #[must_use]

@@ -36,7 +36,7 @@ pub const ARRAY: i8 = 1;
 /// The extension that is a complex number.
 pub const COMPLEX: i8 = 2;
 /// The extension that is a numpy scalar.
-pub const SCALAR: i8 = 3;
+pub(crate) const SCALAR: i8 = 3;
 /// The class of a numpy scalar's node: only then is it written as one again.
 pub const SCALAR_CLASS: &str = "numpy.generic";
 /// How deep maps and lists may nest: msgpack for Python ends at 1024, trees of modules far before.

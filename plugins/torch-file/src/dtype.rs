@@ -38,7 +38,7 @@ impl TorchDtype {
 
     /// The row of a storage class.
     #[must_use]
-    pub fn of_storage_class(class: &str) -> Option<&'static Self> {
+    pub(crate) fn of_storage_class(class: &str) -> Option<&'static Self> {
         TABLE.iter().find(|row| row.storage_class == Some(class))
     }
 

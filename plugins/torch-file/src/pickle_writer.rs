@@ -257,7 +257,7 @@ impl PickleWriter {
     }
 
     /// Turns a tuple into the storage that it identifies.
-    pub fn persistent_id(&mut self) {
+    pub(crate) fn persistent_id(&mut self) {
         self.bytes.push(op::BINPERSID);
     }
 

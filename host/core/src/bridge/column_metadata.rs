@@ -25,7 +25,7 @@ const MOST_TYPE_BYTES: usize = 128;
 
 /// What is kept of a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ColumnsMetadata {
+pub(crate) struct ColumnsMetadata {
     /// Its own hints.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
@@ -35,7 +35,7 @@ pub struct ColumnsMetadata {
 
 /// What is kept of a column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ColumnMetadata {
+pub(crate) struct ColumnMetadata {
     /// Its name.
     pub name: String,
     /// The type below its lists.
@@ -57,19 +57,19 @@ impl ColumnsMetadata {
     ///
     /// # Errors
     /// None that names and types can cause.
-    pub fn text(&self) -> Result<String> {
+    pub(crate) fn text(&self) -> Result<String> {
         serde_json::to_string(self).map_err(|e| tensorferry_sdk::Error::plugin(e.to_string()))
     }
 
     /// What a text says; nothing, if it is none of ours.
     #[must_use]
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
     }
 
     /// The columns by their names, each with its place.
     #[must_use]
-    pub fn by_name(&self) -> HashMap<&str, (usize, &ColumnMetadata)> {
+    pub(crate) fn by_name(&self) -> HashMap<&str, (usize, &ColumnMetadata)> {
         self.columns
             .iter()
             .enumerate()
@@ -81,7 +81,7 @@ impl ColumnsMetadata {
 impl ColumnMetadata {
     /// The type below its lists, if Arrow knows it.
     #[must_use]
-    pub fn leaf(&self) -> Option<DataType> {
+    pub(crate) fn leaf(&self) -> Option<DataType> {
         // A file can say anything here, and Arrow's parser goes as deep as types are nested.
         if self.data_type.len() > MOST_TYPE_BYTES { None } else { self.data_type.parse().ok() }
     }

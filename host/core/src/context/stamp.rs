@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 
 /// What changes when a file is replaced or written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stamp {
+pub(crate) struct Stamp {
     /// The device that the file lies on.
     pub device: u64,
     /// Its number there.
@@ -22,7 +22,7 @@ pub struct Stamp {
 impl Stamp {
     /// The stamp of the file that this is the metadata of.
     #[must_use]
-    pub fn of(metadata: &Metadata) -> Self {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),

@@ -6,4 +6,4 @@ pub mod draft_records;
 pub mod draft_tensors;
 pub mod verify;
 #[cfg(feature = "records")]
-pub mod verify_records;
+mod verify_records;

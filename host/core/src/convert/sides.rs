@@ -38,7 +38,7 @@ pub fn check_sides(request: &Request, input: &Description, output: &Description)
 /// Those of the options that a format's reader has: what a user says of the input is for each of its
 /// models that knows it.
 #[must_use]
-pub fn options_of(format: &Description, given: &[(String, String)]) -> Vec<(String, String)> {
+pub(crate) fn options_of(format: &Description, given: &[(String, String)]) -> Vec<(String, String)> {
     let has = |key: &str| {
         is_of_host(format, key) || format.options.iter().any(|o| o.side == Side::Reader && o.key == key)
     };
@@ -50,7 +50,7 @@ pub fn options_of(format: &Description, given: &[(String, String)]) -> Vec<(Stri
 ///
 /// # Errors
 /// Usage, where the option says otherwise than the step; malformed, for a configuration that is none.
-pub fn with_dequantize(
+pub(crate) fn with_dequantize(
     asked: Option<Option<Dtype>>,
     source: &FileSource,
     format: &Description,

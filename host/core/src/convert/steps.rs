@@ -33,7 +33,7 @@ pub enum StepAction {
 }
 
 /// A step on tensors, on records, or from one to the other.
-pub type AnyStep = Step<StepAction>;
+pub(crate) type AnyStep = Step<StepAction>;
 
 /// What may be given to every kind of step; recipes are not among them.
 pub fn signatures() -> impl Iterator<Item = &'static Signature> + Clone {

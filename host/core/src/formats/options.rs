@@ -4,7 +4,7 @@ use crate::context::suggest::suggest;
 use tensorferry_sdk::{Capabilities, Description, Error, OptionKind, OptionSpec, Options, Result, Side};
 
 /// The option of the host for inputs of tensors: what codes of quantized weights are taken for.
-pub const CODES: &str = "codes";
+pub(crate) const CODES: &str = "codes";
 const CODES_ARE: [&str; 2] = ["weights", "numbers"];
 
 /// All options of a format: those that it declares, and for its reader those of the host.
@@ -19,7 +19,7 @@ pub fn all(description: &Description) -> Vec<OptionSpec> {
 
 /// Whether an option of a reader is the host's own.
 #[must_use]
-pub fn is_of_host(description: &Description, key: &str) -> bool {
+pub(crate) fn is_of_host(description: &Description, key: &str) -> bool {
     let is_declared = description.options.iter().any(|spec| spec.side == Side::Reader && spec.key == key);
     key == CODES && !is_declared && description.capabilities.has(Capabilities::READ)
 }
@@ -28,7 +28,7 @@ pub fn is_of_host(description: &Description, key: &str) -> bool {
 ///
 /// # Errors
 /// Usage, for a value that the option does not have.
-pub fn of_host(
+pub(crate) fn of_host(
     description: &Description,
     given: &[(String, String)],
 ) -> Result<(Vec<(String, String)>, bool)> {

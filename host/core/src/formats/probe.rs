@@ -40,7 +40,7 @@ pub const BESIDE_A_MODEL: Score = Score(15);
 ///
 /// # Errors
 /// As of [`probe`].
-pub fn surest<'a>(
+pub(crate) fn surest<'a>(
     registry: &'a Registry,
     source: &dyn Source,
     context: &dyn Context,

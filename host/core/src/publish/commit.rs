@@ -11,7 +11,7 @@
 //! rename of each name stands. A dead run's commit is not finished over names that were written since.
 
 mod folder;
-pub(crate) mod record;
+mod record;
 mod recover;
 mod set;
 

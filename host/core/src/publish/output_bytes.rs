@@ -20,7 +20,7 @@ pub enum OutputBytes {
 
 /// How a file will be written.
 #[derive(Debug, Clone, Default)]
-pub struct FileShape {
+pub(crate) struct FileShape {
     /// Its length, if that is known.
     pub len: Option<u64>,
     /// Ranges whose bytes are known when all others are.
@@ -33,7 +33,7 @@ pub struct FileShape {
 impl FileShape {
     /// Of a file of this length that is written once.
     #[must_use]
-    pub fn of_len(len: u64) -> Self {
+    pub(crate) fn of_len(len: u64) -> Self {
         Self { len: Some(len), ..Self::default() }
     }
 }
@@ -67,7 +67,7 @@ impl OutputBytes {
     ///
     /// # Errors
     /// As [`write_all_at`](Self::write_all_at).
-    pub fn write_late_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+    pub(crate) fn write_late_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         match self {
             Self::Local(file) => Ok(file.write_all_at(bytes, offset)?),
             Self::Pooled(file) => Ok(file.open()?.write_all_at(bytes, offset)?),

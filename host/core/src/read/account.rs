@@ -37,9 +37,9 @@ use tensorferry_sdk::file_name::{is_hidden, uncompressed};
 use tensorferry_sdk::{Entry, Error, Loss, LossKind, Result, Source};
 
 /// How many files without a suffix are looked into.
-pub const MAX_SNIFFED: usize = 16;
+pub(crate) const MAX_SNIFFED: usize = 16;
 /// How many entries of folders below an input are looked at.
-pub const MAX_ENTERED: usize = 100_000;
+pub(crate) const MAX_ENTERED: usize = 100_000;
 /// How many names braces may stand for.
 const MAX_NAMED: u64 = 1 << 20;
 /// How deep folders are entered.
@@ -491,7 +491,9 @@ mod tests {
     }
 
     fn account(folder: &std::path::Path, files: Option<&str>, read: &[&str]) -> Account {
-        let source = FileSource::open_path(folder, &Limits::default()).unwrap();
+        let source =
+            FileSource::open_local(folder, crate::context::session::LinkRules::default(), &Limits::default())
+                .unwrap();
         let scope = InputScope::of(&source, files, &Registry::new().with(Box::new(Lines))).unwrap().unwrap();
         scope.account(&source, "lines", true, &|name| read.contains(&name)).unwrap()
     }

@@ -49,19 +49,19 @@ impl<'a> ReadContext<'a> {
 
     /// The same, where the output is a folder that does not exist yet.
     #[must_use]
-    pub fn with_new_output(self, output_is_new: bool) -> Self {
+    pub(crate) fn with_new_output(self, output_is_new: bool) -> Self {
         Self { output_is_new, ..self }
     }
 
     /// The same, of a model that is a folder.
     #[must_use]
-    pub fn with_folder(self, folder: Option<FileSource>) -> Self {
+    pub(crate) fn with_folder(self, folder: Option<FileSource>) -> Self {
         Self { folder, ..self }
     }
 
     /// The same, of an input whose entries are accounted for.
     #[must_use]
-    pub fn with_scope(self, scope: Option<Arc<InputScope>>) -> Self {
+    pub(crate) fn with_scope(self, scope: Option<Arc<InputScope>>) -> Self {
         Self { scope, ..self }
     }
 
@@ -125,7 +125,7 @@ impl<'a> ReadContext<'a> {
 
     /// Whether a plugin has opened a file of the model's folder beside what its reader has.
     #[must_use]
-    pub fn has_read(&self, name: &str) -> bool {
+    pub(crate) fn has_read(&self, name: &str) -> bool {
         let folder = self.folder.as_ref().map(FileSource::folder);
         let is_folder = |source: &&Arc<FileSource>| Some(source.folder()) == folder;
         self.additional_inputs().iter().filter(is_folder).any(|source| source.is_open(name))

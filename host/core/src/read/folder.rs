@@ -77,7 +77,7 @@ impl InputFolder {
 
     /// One of this machine, with what the user said of links.
     #[must_use]
-    pub fn with_rules(path: PathBuf, rules: LinkRules) -> Self {
+    pub(crate) fn with_rules(path: PathBuf, rules: LinkRules) -> Self {
         Self { place: Place::Local(Arc::new(Links::of(path.clone(), rules))), path }
     }
 

@@ -77,7 +77,7 @@ impl Input {
 
     /// Whether they were made of records.
     #[must_use]
-    pub fn is_of_records(&self) -> bool {
+    pub(crate) fn is_of_records(&self) -> bool {
         self.decoder.is_none()
     }
 

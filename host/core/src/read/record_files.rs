@@ -90,7 +90,7 @@ pub fn find<'r>(
 ///
 /// # Errors
 /// As of [`find`].
-pub fn find_from<'r>(
+pub(crate) fn find_from<'r>(
     source: FileSource,
     choice: InputChoice<'_>,
     registry: &'r Registry,

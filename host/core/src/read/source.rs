@@ -127,14 +127,7 @@ impl FileSource {
     }
 
     /// As [`open`](Self::open), of a path of this machine.
-    ///
-    /// # Errors
-    /// As of [`open`](Self::open).
-    pub fn open_path(input: &Path, limits: &Limits) -> Result<Self> {
-        Self::open_local(input, LinkRules::default(), limits)
-    }
-
-    fn open_local(input: &Path, links: LinkRules, limits: &Limits) -> Result<Self> {
+    pub(super) fn open_local(input: &Path, links: LinkRules, limits: &Limits) -> Result<Self> {
         let metadata = std::fs::metadata(input);
         if metadata.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
             return Ok(Self::of(InputFolder::with_rules(input.to_owned(), links), Entry::Folder, limits));
@@ -240,7 +233,7 @@ impl FileSource {
 
     /// A source of these files alone of the same folder, as [`of_files`](Self::of_files) gives it.
     #[must_use]
-    pub fn with_files(&self, names: Vec<String>) -> Self {
+    pub(crate) fn with_files(&self, names: Vec<String>) -> Self {
         let entry = match &*names {
             [one] => Entry::File(one.clone()),
             _ => Entry::Folder,
@@ -433,7 +426,7 @@ impl FileSource {
 
     /// Whether a path is that of a file that has been opened, under whatever name.
     #[must_use]
-    pub fn has_opened(&self, path: &Path) -> bool {
+    pub(crate) fn has_opened(&self, path: &Path) -> bool {
         let metadata = std::fs::metadata(path).ok();
         let is_it = |file: &SourceFile| match (&file.place, &metadata) {
             (FilePlace::Path(_, stamp), Some(found)) => {
@@ -489,7 +482,7 @@ impl FileSource {
     ///
     /// # Errors
     /// Transient, naming the file that was written to.
-    pub fn check_content(&self) -> Result<()> {
+    pub(crate) fn check_content(&self) -> Result<()> {
         let open: Vec<_> = self.state().open.iter().map(|(&id, open)| (id, open.file.clone())).collect();
         for (id, open) in open {
             let file = self.get(FileId(id))?;
@@ -811,7 +804,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         std::fs::write(&path, b"0123456789").unwrap();
-        let source = FileSource::open_path(&path, &Limits::default()).unwrap();
+        let source = FileSource::open_local(&path, LinkRules::default(), &Limits::default()).unwrap();
         let id = source.open("a").unwrap();
         source.check_unchanged().unwrap();
         File::options().write(true).open(&path).unwrap().set_len(4).unwrap();
@@ -825,7 +818,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, other) = (folder.path().join("a"), folder.path().join("b"));
         std::fs::write(&path, b"0123456789").unwrap();
-        let source = FileSource::open_path(&path, &Limits::default()).unwrap();
+        let source = FileSource::open_local(&path, LinkRules::default(), &Limits::default()).unwrap();
         let id = source.open("a").unwrap();
         source.read_at(id, 0, &mut [0; 4]).unwrap();
         source.check_content().unwrap();
@@ -842,7 +835,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         std::fs::write(&path, b"0123456789").unwrap();
-        let source = FileSource::open_path(&path, &Limits::default()).unwrap();
+        let source = FileSource::open_local(&path, LinkRules::default(), &Limits::default()).unwrap();
         source.open("a").unwrap();
         let blamed = |error: Error| source.blame(error).kind();
         assert_eq!(blamed(Error::malformed("damaged")), ErrorKind::Malformed);
@@ -857,7 +850,7 @@ mod tests {
         let bytes: Vec<u8> = (0..3 * LONGEST_RUN).map(|i| (i * 7 % 251).to_le_bytes()[0]).collect();
         std::fs::write(folder.path().join("a"), &bytes).unwrap();
         std::fs::write(folder.path().join("b"), b"0123456789").unwrap();
-        let source = FileSource::open_path(folder.path(), &Limits::default()).unwrap();
+        let source = FileSource::open_local(folder.path(), LinkRules::default(), &Limits::default()).unwrap();
         let [a, b] = ["a", "b"].map(|name| source.open(name).unwrap());
         let far = LONGEST_RUN + NEAR;
         let ranges = [(a, far, 5), (b, 3, 4), (a, 0, 1), (a, 2, 0), (a, 1, 900_000), (a, 0, 3), (b, 9, 1)]
@@ -883,7 +876,9 @@ mod tests {
     fn what_a_person_points_at() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("model.index"), b"x").unwrap();
-        let open = |name: &str| FileSource::open_path(&folder.path().join(name), &Limits::default());
+        let open = |name: &str| {
+            FileSource::open_local(&folder.path().join(name), LinkRules::default(), &Limits::default())
+        };
         assert_eq!(open("").unwrap().entry, Entry::Folder);
         assert_eq!(open("model.index").unwrap().entry, Entry::File("model.index".into()));
         assert_eq!(open("model").unwrap().entry, Entry::Prefix("model".into()));
@@ -900,14 +895,14 @@ mod tests {
         let mut limits = Limits::default();
         for (entries, is_listed) in [(3, true), (2, false)] {
             limits.entries = entries;
-            let source = FileSource::open_path(folder.path(), &limits).unwrap();
+            let source = FileSource::open_local(folder.path(), LinkRules::default(), &limits).unwrap();
             for source in [&source, &source.afresh()] {
                 let listed = source.list("");
                 assert_eq!(listed.is_ok(), is_listed);
                 assert!(listed.err().is_none_or(|error| error.to_string().contains("--bound entries=N")));
             }
             // A common start is looked for among them.
-            let found = FileSource::open_path(&folder.path().join("[ab]"), &limits);
+            let found = FileSource::open_local(&folder.path().join("[ab]"), LinkRules::default(), &limits);
             assert_eq!(found.is_ok(), is_listed);
         }
     }
@@ -937,7 +932,7 @@ mod tests {
         for i in 0..most_open() + 10 {
             std::fs::write(folder.path().join(format!("f{i}")), format!("f{i}")).unwrap();
         }
-        let source = FileSource::open_path(folder.path(), &Limits::default()).unwrap();
+        let source = FileSource::open_local(folder.path(), LinkRules::default(), &Limits::default()).unwrap();
         let ids: Vec<FileId> = source.list("f").unwrap().iter().map(|n| source.open(n).unwrap()).collect();
         for id in ids {
             let mut content = vec![0; usize::try_from(source.len(id)).unwrap()];

@@ -81,7 +81,7 @@ impl<'a> Files<'a> {
     ///
     /// # Errors
     /// As opening gives.
-    pub fn add_source(
+    pub(crate) fn add_source(
         &mut self,
         source: &'a FileSource,
         file: &str,
@@ -108,7 +108,7 @@ impl<'a> Files<'a> {
     ///
     /// # Errors
     /// As opening gives.
-    pub fn add_written(
+    pub(crate) fn add_written(
         &mut self,
         source: &'a FileSource,
         name: &str,

@@ -12,7 +12,7 @@ use crate::tensors::content::ContentDigest;
 const ROWS: &[u8] = b"tensorferry rows 1\n";
 
 /// The digest of all rows: `files` are how many each has, and its columns' digests by name.
-pub fn rows_digest<'a, C>(files: impl ExactSizeIterator<Item = (u64, C)>) -> ContentDigest
+pub(crate) fn rows_digest<'a, C>(files: impl ExactSizeIterator<Item = (u64, C)>) -> ContentDigest
 where
     C: IntoIterator<Item = (&'a str, ContentDigest)>,
 {

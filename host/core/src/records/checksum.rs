@@ -25,13 +25,13 @@ pub struct RowsChecksum {
 }
 
 /// The types that values are compared as, by column; columns that are not here are not compared.
-pub type ComparedTypes = BTreeMap<String, DataType>;
+pub(crate) type ComparedTypes = BTreeMap<String, DataType>;
 
 /// The columns of `sent` in a form in which they can be compared with those of `found`, and the names of
 /// those that cannot: they are read back as something else, or the `losses` say that they are written as
 /// something else. One that only `sent` has was null throughout, or is missing: it is compared.
 #[must_use]
-pub fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> (ComparedTypes, Vec<String>) {
+pub(crate) fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> (ComparedTypes, Vec<String>) {
     let (mut compared, mut left_out) = (ComparedTypes::new(), Vec::new());
     for field in sent.fields() {
         let found = found.field_with_name(field.name()).ok().map(|found| found.data_type());

@@ -93,7 +93,7 @@ fn leaf_of(word: &str) -> Option<DataType> {
 
 /// What the rows of one file come to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FileRows {
+pub(crate) struct FileRows {
     /// How many.
     pub rows: u64,
     /// The digest of each column that was hashed.
@@ -102,7 +102,7 @@ pub struct FileRows {
 
 /// Hashes rows as they go by.
 #[derive(Debug)]
-pub struct RowHasher {
+pub(crate) struct RowHasher {
     columns: Vec<HashedColumn>,
     files: Vec<(u64, Vec<blake3::Hasher>)>,
 }
@@ -110,7 +110,7 @@ pub struct RowHasher {
 impl RowHasher {
     /// Of so many files.
     #[must_use]
-    pub fn new(columns: Vec<HashedColumn>, files: usize) -> Self {
+    pub(crate) fn new(columns: Vec<HashedColumn>, files: usize) -> Self {
         let mut hasher = Self { columns, files: Vec::new() };
         (0..files).for_each(|_| hasher.begin_file());
         hasher
@@ -131,7 +131,7 @@ impl RowHasher {
     ///
     /// # Errors
     /// Malformed, naming the column: a value that is none of its type.
-    pub fn add(&mut self, file: usize, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn add(&mut self, file: usize, batch: &RecordBatch) -> Result<()> {
         let Some((rows, hashers)) = self.files.get_mut(file) else {
             return Err(Error::plugin(format!("no file {file}")));
         };
@@ -146,13 +146,13 @@ impl RowHasher {
 
     /// The columns that are hashed.
     #[must_use]
-    pub fn columns(&self) -> &[HashedColumn] {
+    pub(crate) fn columns(&self) -> &[HashedColumn] {
         &self.columns
     }
 
     /// The digests of every file.
     #[must_use]
-    pub fn finish(&self) -> Vec<FileRows> {
+    pub(crate) fn finish(&self) -> Vec<FileRows> {
         let of = |(rows, hashers): &(u64, Vec<blake3::Hasher>)| FileRows {
             rows: *rows,
             columns: hashers.iter().map(|hasher| *hasher.finalize().as_bytes()).collect(),

@@ -71,7 +71,7 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
 }
 
 /// Any of them.
-pub type RecordAction = Box<dyn RecordStep>;
+pub(crate) type RecordAction = Box<dyn RecordStep>;
 
 /// What a step is made on: how to make the flow before it, once or again.
 #[derive(Clone, Copy)]

@@ -38,7 +38,7 @@ const ROLLING: &str = ".rolling-";
 
 /// What was written.
 #[derive(Debug, Default)]
-pub struct RecordsWritten {
+pub(crate) struct RecordsWritten {
     /// Rows.
     pub records: u64,
     /// The files of rows, under the names that they have in the stage now.

@@ -9,7 +9,8 @@ use tensorferry_sdk::{Dtype, Error, Result, Source};
 pub const CONFIG: &str = "config.json";
 /// Files that some libraries write beside it, or wrote once, with nothing but the quantisation; they are left out once the
 /// weights are dequantised: AutoGPTQ's, AutoAWQ's, ModelOpt's.
-pub const OF_QUANTIZATION: [&str; 3] = ["quantize_config.json", "quant_config.json", "hf_quant_config.json"];
+pub(crate) const OF_QUANTIZATION: [&str; 3] =
+    ["quantize_config.json", "quant_config.json", "hf_quant_config.json"];
 /// The keys of a configuration under which it says how weights were quantised; MLX's is the second.
 pub const KEYS: [&str; 2] = ["quantization_config", "quantization"];
 

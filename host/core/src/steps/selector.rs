@@ -11,7 +11,7 @@ use tensorferry_sdk::{Catalog, Dtype, Error, Result, Tensor, parse_size};
 
 /// Which tensors a step is about.
 #[derive(Debug, Clone)]
-pub struct Selector {
+pub(crate) struct Selector {
     globs: Option<GlobSet>,
     regexes: Option<RegexSet>,
     not_globs: GlobSet,
@@ -27,7 +27,7 @@ impl Selector {
     ///
     /// # Errors
     /// Usage: a glob, an expression or a number that is none.
-    pub fn of(spec: &CheckedSpec<'_>, more: Option<&Field>) -> Result<Self> {
+    pub(super) fn of(spec: &CheckedSpec<'_>, more: Option<&Field>) -> Result<Self> {
         let globs: Vec<&Field> = spec.all("where").chain(more).collect();
         let regexes: Vec<&Field> = spec.all("where_re").collect();
         let size = |field: &Field| {
@@ -51,7 +51,7 @@ impl Selector {
     ///
     /// # Errors
     /// Usage, for a dtype that neither is built in nor a tensor's.
-    pub fn on<'a>(&'a self, catalog: &'a Catalog) -> Result<Selection<'a>> {
+    pub(super) fn on<'a>(&'a self, catalog: &'a Catalog) -> Result<Selection<'a>> {
         let built_in = || Dtype::built_in().filter_map(Dtype::info).map(|info| info.name());
         for field in &self.dtypes {
             let is = |name: &str| name.eq_ignore_ascii_case(&field.text);
@@ -66,7 +66,7 @@ impl Selector {
 
     /// Whether it is about all tensors, whatever they are.
     #[must_use]
-    pub fn is_all(&self) -> bool {
+    pub(super) fn is_all(&self) -> bool {
         self.globs.is_none()
             && self.regexes.is_none()
             && self.not_globs.is_empty()
@@ -79,7 +79,7 @@ impl Selector {
 
 /// A selector on a catalog.
 #[derive(Debug, Clone, Copy)]
-pub struct Selection<'a> {
+pub(super) struct Selection<'a> {
     selector: &'a Selector,
     catalog: &'a Catalog,
 }
@@ -87,7 +87,7 @@ pub struct Selection<'a> {
 impl Selection<'_> {
     /// Whether the step is about this tensor.
     #[must_use]
-    pub fn has(&self, tensor: &Tensor) -> bool {
+    pub(super) fn has(&self, tensor: &Tensor) -> bool {
         let Selector { globs, regexes, not_globs, not_regexes, dtypes, ranks, min_size, max_size } =
             self.selector;
         let name = &tensor.name;

@@ -155,7 +155,7 @@ impl<'a> CheckedSpec<'a> {
     ///
     /// # Errors
     /// Usage, if nothing does.
-    pub fn required_argument(&self) -> Result<&'a Field> {
+    pub(crate) fn required_argument(&self) -> Result<&'a Field> {
         self.argument().ok_or_else(|| Error::usage("expected an argument after a colon"))
     }
 

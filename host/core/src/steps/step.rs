@@ -46,7 +46,7 @@ impl<A> Step<A> {
 
     /// Whether both are steps of one recipe.
     #[must_use]
-    pub fn is_of_one_recipe(&self, other: &Self) -> bool {
+    pub(crate) fn is_of_one_recipe(&self, other: &Self) -> bool {
         matches!((&self.recipe, &other.recipe), (Some(one), Some(same)) if Arc::ptr_eq(one, same))
     }
 }

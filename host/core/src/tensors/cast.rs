@@ -61,7 +61,7 @@ enum Kernel {
 
 /// Whether a dtype's values can be cast.
 #[must_use]
-pub fn is_castable(dtype: Dtype) -> bool {
+pub(crate) fn is_castable(dtype: Dtype) -> bool {
     NumberSet::of(dtype).is_some()
 }
 
@@ -74,7 +74,7 @@ pub fn is_float(dtype: Dtype) -> bool {
 /// The dtype of this name, if it can be cast: as `ferry inspect` shows it, in any case, or as torch
 /// calls it.
 #[must_use]
-pub fn dtype_called(name: &str) -> Option<Dtype> {
+pub(crate) fn dtype_called(name: &str) -> Option<Dtype> {
     let is = |dtype: &Dtype| {
         dtype.info().is_some_and(|info| info.name().eq_ignore_ascii_case(name))
             || torch_name(*dtype) == Some(name)
@@ -84,7 +84,7 @@ pub fn dtype_called(name: &str) -> Option<Dtype> {
 
 /// What torch calls a dtype that can be cast, if it has it.
 #[must_use]
-pub fn torch_name(dtype: Dtype) -> Option<&'static str> {
+pub(crate) fn torch_name(dtype: Dtype) -> Option<&'static str> {
     Some(match dtype {
         Dtype::BOOL => "bool",
         Dtype::U8 => "uint8",
@@ -198,19 +198,19 @@ impl Cast {
 
 /// Reads numbers of F32, F16 or BF16 that lie side by side, little-endian, as many as there is room for.
 #[must_use]
-pub fn load_singles(from: Dtype) -> Option<Load<f32>> {
+pub(crate) fn load_singles(from: Dtype) -> Option<Load<f32>> {
     single::load(from)
 }
 
 /// Reads numbers of a dtype that can be cast as F64; integers of 64 bits are rounded.
 #[must_use]
-pub fn load_doubles(from: Dtype) -> Option<Load<f64>> {
+pub(crate) fn load_doubles(from: Dtype) -> Option<Load<f64>> {
     double::load(from)
 }
 
 /// Writes numbers as F32, F16 or BF16, little-endian; counts what they lose.
 #[must_use]
-pub fn store_singles(to: Dtype) -> Option<Store<f32>> {
+pub(crate) fn store_singles(to: Dtype) -> Option<Store<f32>> {
     single::store(to)
 }
 

@@ -18,7 +18,7 @@ const MANY_BLOCKS: usize = 16;
 
 /// The copy of some bytes of a tensor's part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PlannedCopy {
+pub(crate) enum PlannedCopy {
     /// Of bytes that lie side by side in a storage.
     Contiguous {
         /// The first byte in the part.
@@ -47,7 +47,7 @@ pub enum PlannedCopy {
 ///
 /// # Errors
 /// A plugin error, if there is none.
-pub fn tensor_of(catalog: &Catalog, id: TensorId) -> Result<&Tensor> {
+pub(crate) fn tensor_of(catalog: &Catalog, id: TensorId) -> Result<&Tensor> {
     catalog.tensor(id).ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))
 }
 
@@ -55,7 +55,7 @@ pub fn tensor_of(catalog: &Catalog, id: TensorId) -> Result<&Tensor> {
 ///
 /// # Errors
 /// A plugin error, if the catalog does not have what the part names.
-pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCopy>> {
+pub(crate) fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCopy>> {
     let tensor = tensor_of(catalog, part.tensor)?;
     let info = catalog
         .dtype_info(tensor.dtype)

@@ -166,7 +166,7 @@ fn said(json: Option<&String>) -> String {
 /// Differences of attributes, sorted by name, for two inputs whose formats keep these. What is said of a tensor
 /// that one of them does not have is no difference of its own.
 #[must_use]
-pub fn diff_attributes(a: &Catalog, b: &Catalog) -> Vec<Difference> {
+pub(crate) fn diff_attributes(a: &Catalog, b: &Catalog) -> Vec<Difference> {
     let in_b: BTreeMap<&str, &Tensor> = b.tensors().iter().map(|t| (t.name.as_str(), t)).collect();
     let mut differences = Vec::new();
     for tensor in a.tensors() {
@@ -182,7 +182,7 @@ pub fn diff_attributes(a: &Catalog, b: &Catalog) -> Vec<Difference> {
 
 /// Differences of metadata, sorted by key, for two inputs whose formats keep values as they are.
 #[must_use]
-pub fn diff_metadata(a: &Catalog, b: &Catalog) -> Vec<Difference> {
+pub(crate) fn diff_metadata(a: &Catalog, b: &Catalog) -> Vec<Difference> {
     let metadata = differing(a.metadata(), b.metadata()).into_iter();
     metadata.map(|(name, of_a, of_b)| Difference::new(&name, DifferenceKind::Metadata(of_a, of_b))).collect()
 }
@@ -198,7 +198,7 @@ fn differing(
 }
 
 /// Sorts differences, the worst first, by absolute or by relative distances; those that are alike by name.
-pub fn worst_first(differences: &mut [Difference], is_relative: bool) {
+pub(crate) fn worst_first(differences: &mut [Difference], is_relative: bool) {
     differences.sort_by(|x, y| {
         x.badness(is_relative).cmp(&y.badness(is_relative)).then_with(|| x.name.cmp(&y.name))
     });

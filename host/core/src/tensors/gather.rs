@@ -19,7 +19,7 @@ struct Dim {
 
 /// Runs of bytes that lie with strides on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StridedCopy {
+pub(crate) struct StridedCopy {
     /// Where the first run lies in its storage.
     pub from: u64,
     /// Where it goes in its destination.
@@ -35,7 +35,7 @@ impl StridedCopy {
     /// this order; `None` if they share nothing. `width` is the bytes of an element.
     #[must_use]
     #[expect(clippy::needless_range_loop, reason = "one index into six slices")]
-    pub fn new(block: &Block, region: &Region, order: Order, width: u32) -> Option<Self> {
+    pub(crate) fn new(block: &Block, region: &Region, order: Order, width: u32) -> Option<Self> {
         let rank = region.shape.len();
         let width = u64::from(width);
         let mut to_strides = vec![width; rank];
@@ -87,7 +87,7 @@ impl StridedCopy {
     /// transposed matrix as a vector has one for each row) is one gather, with tiles that are long in both
     /// directions, instead of one read for each element.
     #[must_use]
-    pub fn joined(mut copies: Vec<Self>) -> Vec<Self> {
+    pub(crate) fn joined(mut copies: Vec<Self>) -> Vec<Self> {
         copies.sort_by_key(|copy| copy.to);
         loop {
             let before = copies.len();
@@ -119,7 +119,7 @@ impl StridedCopy {
     /// The same copy where elements have another width on both sides: `offset` gives the place of
     /// the first run in the storage that they lie in then.
     #[must_use]
-    pub fn rescaled(&self, width: u64, to_width: u64, offset: impl Fn(u64) -> u64) -> Self {
+    pub(crate) fn rescaled(&self, width: u64, to_width: u64, offset: impl Fn(u64) -> u64) -> Self {
         let scaled = |bytes: u64| bytes / width * to_width;
         let dim = |dim: &Dim| Dim {
             len: dim.len,
@@ -136,12 +136,12 @@ impl StridedCopy {
 
     /// How many runs there are.
     #[must_use]
-    pub fn runs(&self) -> u64 {
+    pub(crate) fn runs(&self) -> u64 {
         self.dims.iter().map(|dim| dim.len).product()
     }
 
     /// Each run: where it lies, where it goes.
-    pub fn each_run(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub(crate) fn each_run(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         (0..self.runs()).map(|mut index| {
             let (mut from, mut to) = (self.from.cast_signed(), self.to);
             for dim in self.dims.iter().rev() {
@@ -156,7 +156,7 @@ impl StridedCopy {
 
     /// Cuts the copy into tiles of about `bytes` each.
     #[must_use]
-    pub fn tiles(&self, bytes: usize) -> Tiles<'_> {
+    pub(crate) fn tiles(&self, bytes: usize) -> Tiles<'_> {
         let lens = self.tile_lens(bytes as u64);
         let counts = self.dims.iter().zip(&lens).map(|(dim, &len)| dim.len.div_ceil(len)).collect();
         Tiles { copy: self, lens, counts }

@@ -39,7 +39,7 @@ impl<'a> Logical<'a> {
 
     /// The same, read by the thread that asks and no other.
     #[must_use]
-    pub fn in_one_thread(self) -> Self {
+    pub(crate) fn in_one_thread(self) -> Self {
         Self { in_one_thread: true, ..self }
     }
 
@@ -59,7 +59,7 @@ impl<'a> Logical<'a> {
     ///
     /// # Errors
     /// Whatever reading or `each` gives.
-    pub fn each_window(&self, id: TensorId, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) fn each_window(&self, id: TensorId, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let tensor = tensor_of(self.catalog(), id)?;
         let mut buffer = vec![0; size(tensor.bytes).min(WINDOW_BYTES)];
         windows(0..tensor.bytes).try_for_each(|(offset, len)| {
@@ -93,7 +93,7 @@ impl<'a> Logical<'a> {
     }
 
     /// The storages where a tensor's bytes lie, whatever they are cast to, and those that these are joined of.
-    pub fn storages_of(&self, id: TensorId) -> Result<Vec<StorageId>> {
+    pub(crate) fn storages_of(&self, id: TensorId) -> Result<Vec<StorageId>> {
         let tensor = tensor_of(self.catalog(), id)?;
         Ok(tensor.storages().flat_map(|storage| behind(self.catalog(), storage)).collect())
     }

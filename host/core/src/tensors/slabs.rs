@@ -22,7 +22,7 @@ const MANY_TILES: u64 = 64;
 const MOST_BLOCKS: u64 = 256;
 
 /// The slabs of a part of a tensor.
-pub struct Slabs<'a> {
+pub(crate) struct Slabs<'a> {
     tensor: &'a Tensor,
     /// What is copied of the tensor.
     region: Region,
@@ -40,7 +40,7 @@ pub struct Slabs<'a> {
 
 /// Buffers that slabs of one thread use again.
 #[derive(Debug, Default)]
-pub struct SlabBuffers {
+pub(crate) struct SlabBuffers {
     scratch: Scratch,
     cast: Vec<u8>,
     slab: Vec<u8>,
@@ -60,7 +60,7 @@ impl<'a> Slabs<'a> {
     ///
     /// # Errors
     /// A plugin error, if the catalog does not have what the part names.
-    pub fn of(catalog: &'a Catalog, part: &TensorPart, bytes: usize) -> Result<Option<Self>> {
+    pub(crate) fn of(catalog: &'a Catalog, part: &TensorPart, bytes: usize) -> Result<Option<Self>> {
         Self::of_at_least(MANY_TILES, catalog, part, bytes)
     }
 
@@ -97,7 +97,7 @@ impl<'a> Slabs<'a> {
 
     /// How many there are.
     #[must_use]
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         size(self.counts.iter().product())
     }
 
@@ -106,7 +106,7 @@ impl<'a> Slabs<'a> {
     ///
     /// # Errors
     /// Malformed, where a digest is wrong that is checked; whatever reading and `write` give.
-    pub fn copy(
+    pub(crate) fn copy(
         &self,
         number: usize,
         stored: &Stored<'_>,
@@ -186,7 +186,7 @@ impl<'a> Slabs<'a> {
     }
 
     /// The storages whose digests are compared while the slabs are copied: those that one slab reads whole.
-    pub fn checked<'s>(&'s self, stored: &'s Stored<'_>) -> impl Iterator<Item = StorageId> + 's {
+    pub(crate) fn checked<'s>(&'s self, stored: &'s Stored<'_>) -> impl Iterator<Item = StorageId> + 's {
         self.tensor.blocks_of(&self.region).filter_map(|block| self.own_digest(&block, stored))
     }
 

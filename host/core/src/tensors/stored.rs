@@ -20,7 +20,7 @@ use tensorferry_sdk::{
 };
 
 /// Makes a temporary file that has no name: beside the output, or where temporary files go.
-pub type Spill = Box<dyn Fn() -> Result<File> + Send + Sync>;
+pub(crate) type Spill = Box<dyn Fn() -> Result<File> + Send + Sync>;
 
 /// The storages of an input's catalog, or of a part of it.
 pub struct Stored<'a> {
@@ -33,7 +33,7 @@ pub struct Stored<'a> {
 
 /// What the encoded storages of one catalog have been decoded to so far. It may outlive the [`Stored`] that
 /// filled it, so that a model that stays open decodes each of them once.
-pub struct DecodedStorages {
+pub(crate) struct DecodedStorages {
     by_storage: HashMap<StorageId, Once<Decoded>>,
     /// Bytes of them that are in memory.
     held: AtomicU64,
@@ -94,7 +94,7 @@ impl RecentPieces {
 impl DecodedStorages {
     /// Nothing is decoded yet.
     #[must_use]
-    pub fn new(catalog: &Catalog) -> Self {
+    pub(crate) fn new(catalog: &Catalog) -> Self {
         let is_encoded = |storage: &Storage| matches!(storage.place, Place::Encoded { .. });
         let encoded = (0..).zip(catalog.storages()).filter(|(_, storage)| is_encoded(storage));
         let by_storage = encoded.map(|(id, _)| (StorageId(id), Once::default())).collect();
@@ -127,7 +127,7 @@ impl<'a> Stored<'a> {
 
     /// The same storages, of which some were decoded before.
     #[must_use]
-    pub fn with_decoded(self, decoded: Arc<DecodedStorages>) -> Self {
+    pub(crate) fn with_decoded(self, decoded: Arc<DecodedStorages>) -> Self {
         Self { decoded, ..self }
     }
 
@@ -216,7 +216,7 @@ impl<'a> Stored<'a> {
     ///
     /// # Errors
     /// As [`read`](Self::read), and what `observer` gives.
-    pub fn read_observed(
+    pub(crate) fn read_observed(
         &self,
         id: StorageId,
         offset: u64,
@@ -268,7 +268,7 @@ impl<'a> Stored<'a> {
 
     /// The file and the offset at which a storage's bytes lie as they are, if they do.
     #[must_use]
-    pub fn place_in_file(&self, id: StorageId) -> Option<(FileId, u64)> {
+    pub(crate) fn place_in_file(&self, id: StorageId) -> Option<(FileId, u64)> {
         match &self.catalog.storage(id)?.place {
             Place::File { file, offset } => Some((*file, *offset)),
             _ => None,
@@ -284,7 +284,7 @@ impl<'a> Stored<'a> {
 
     /// Adds the ranges of files that `len` bytes from `offset` on of a storage are read from, as far as they lie in files
     /// without being decoded or computed.
-    pub fn add_file_ranges(&self, id: StorageId, offset: u64, len: u64, ranges: &mut Vec<FileRange>) {
+    pub(crate) fn add_file_ranges(&self, id: StorageId, offset: u64, len: u64, ranges: &mut Vec<FileRange>) {
         let Some(storage) = self.catalog.storage(id) else { return };
         match &storage.place {
             Place::File { file, offset: start } => {
@@ -307,7 +307,7 @@ impl<'a> Stored<'a> {
 
     /// The error for a storage whose bytes do not have their digest.
     #[must_use]
-    pub fn mismatch(&self, id: StorageId, expected: &Digest, found: &Digest) -> Error {
+    pub(crate) fn mismatch(&self, id: StorageId, expected: &Digest, found: &Digest) -> Error {
         let error =
             Error::malformed(format!("the {} of the stored bytes is wrong", expected.algorithm.name()))
                 .expected(hex(&expected.value))
@@ -384,7 +384,7 @@ impl<'a> Stored<'a> {
     ///
     /// # Errors
     /// As decoding and `output` give; a plugin error, if the storage is not encoded, or not as long as was declared.
-    pub fn decode_into(&self, id: StorageId, output: &mut dyn ByteSink) -> Result<()> {
+    pub(crate) fn decode_into(&self, id: StorageId, output: &mut dyn ByteSink) -> Result<()> {
         let storage = self.storage(id)?;
         let Place::Encoded { handle } = storage.place else {
             return Err(Error::plugin(format!("storage {} is not encoded", id.0)));

@@ -18,7 +18,7 @@ use tensorferry_sdk::{
 };
 
 /// What casts lose, by tensor.
-pub struct CastTally {
+pub(crate) struct CastTally {
     /// The tensors that a cast may change, and the dtypes on their way.
     may_lose: BTreeMap<TensorId, Vec<Dtype>>,
     lost: Mutex<BTreeMap<TensorId, CastLosses>>,
@@ -28,7 +28,7 @@ pub struct CastTally {
 ///
 /// # Errors
 /// Unsupported, for a cast that there is not.
-pub fn foresee<'a>(models: impl Iterator<Item = &'a Logical<'a>>) -> Result<Vec<String>> {
+pub(crate) fn foresee<'a>(models: impl Iterator<Item = &'a Logical<'a>>) -> Result<Vec<String>> {
     let mut tensors: BTreeMap<String, u64> = BTreeMap::new();
     for logical in models {
         for dtypes in may_lose(logical.catalog(), logical.stored())?.values() {
@@ -63,18 +63,18 @@ impl CastTally {
     ///
     /// # Errors
     /// Unsupported, for a cast that there is not.
-    pub fn of(logical: &Logical<'_>) -> Result<Self> {
+    pub(crate) fn of(logical: &Logical<'_>) -> Result<Self> {
         Ok(Self { may_lose: may_lose(logical.catalog(), logical.stored())?, lost: Mutex::default() })
     }
 
     /// Whether a tensor can lose anything.
     #[must_use]
-    pub fn watches(&self, tensor: TensorId) -> bool {
+    pub(crate) fn watches(&self, tensor: TensorId) -> bool {
         self.may_lose.contains_key(&tensor)
     }
 
     /// Adds what a tensor lost.
-    pub fn add(&self, tensor: TensorId, lost: CastLosses) {
+    pub(crate) fn add(&self, tensor: TensorId, lost: CastLosses) {
         if self.watches(tensor) {
             *self.lock().entry(tensor).or_default() += lost;
         }
@@ -88,7 +88,7 @@ impl CastTally {
     ///
     /// # Errors
     /// Whatever reading gives.
-    pub fn finish(self, logical: &Logical<'_>, layout: &Layout) -> Result<Vec<Loss>> {
+    pub(crate) fn finish(self, logical: &Logical<'_>, layout: &Layout) -> Result<Vec<Loss>> {
         let known: BTreeSet<TensorId> = self.lock().keys().map(|&id| logical.tied_to(id)).collect();
         let mut missing: BTreeMap<TensorId, TensorId> = BTreeMap::new();
         for &id in self.may_lose.keys().filter(|id| !layout.omitted().contains(id)) {

@@ -9,7 +9,7 @@ use tensorferry_sdk::{Description, Entry, ShardTag, Source, Target};
 
 /// What the writer is told of where a model goes.
 #[must_use]
-pub fn target_of(model: &InputModel<'_>, target: &OutputTarget<'_>) -> Target {
+pub(crate) fn target_of(model: &InputModel<'_>, target: &OutputTarget<'_>) -> Target {
     let is_folder = target.target == Target::Folder && *model.input.source.entry() == Entry::Folder;
     let ending = usual_name(&target.format.description).map(|(_, ending)| ending);
     let kept = ending.filter(|_| is_folder).and_then(|ending| {

@@ -14,7 +14,7 @@ use tensorferry_sdk::{Result, ShardTag, Side, Target};
 ///
 /// # Errors
 /// What the store answers.
-pub fn with_tag(
+pub(crate) fn with_tag(
     target: &OutputTarget<'_>,
     given: &[(String, String)],
     force: bool,

@@ -14,7 +14,7 @@ const fn overhead(bytes: u64) -> u64 {
 ///
 /// # Errors
 /// I/o, saying how much is needed and how much is there.
-pub fn check_space(folder: &Path, bytes: u64) -> Result<()> {
+pub(crate) fn check_space(folder: &Path, bytes: u64) -> Result<()> {
     let place = nearest_existing(folder);
     let stat = rustix::fs::statvfs(&place).map_err(|error| {
         Error::from(std::io::Error::from(error))

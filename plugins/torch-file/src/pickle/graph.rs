@@ -199,7 +199,7 @@ impl Graph {
     }
 
     /// Every persistent id, in the order in which the pickle names them.
-    pub fn persistent_ids(&self) -> impl Iterator<Item = ValueId> {
+    pub(crate) fn persistent_ids(&self) -> impl Iterator<Item = ValueId> {
         self.values.iter().filter_map(|value| match *value {
             Value::Persistent(id) => Some(id),
             _ => None,
@@ -261,7 +261,7 @@ impl Graph {
 
     /// The arguments, if the value is a call of this global that nothing was done to since.
     #[must_use]
-    pub fn plain_call(&self, id: ValueId, module: &str, name: &str) -> Option<&[ValueId]> {
+    pub(crate) fn plain_call(&self, id: ValueId, module: &str, name: &str) -> Option<&[ValueId]> {
         let (global, call) = self.called(id)?;
         let plain = call.keywords.is_none()
             && call.state.is_none()

@@ -118,7 +118,7 @@ pub(crate) fn data_of(graph: &Graph, mut id: ValueId) -> ValueId {
 
 /// The tensor inside a parameter of torch 0.1 to 0.3, which pickled a call of the class itself.
 #[must_use]
-pub fn data_of_old_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
+pub(crate) fn data_of_old_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
     let (global, call) = graph.called(id)?;
     is_old_parameter(global).then(|| graph.tuple(call.arguments)?.first().copied()).flatten()
 }

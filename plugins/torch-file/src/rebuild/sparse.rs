@@ -51,13 +51,13 @@ impl Layout {
 
     /// Whether rows are what is compressed.
     #[must_use]
-    pub fn is_by_rows(self) -> bool {
+    pub(crate) fn is_by_rows(self) -> bool {
         matches!(self, Self::Csr | Self::Bsr)
     }
 
     /// Whether values are blocks.
     #[must_use]
-    pub fn is_of_blocks(self) -> bool {
+    pub(crate) fn is_of_blocks(self) -> bool {
         matches!(self, Self::Bsr | Self::Bsc)
     }
 }

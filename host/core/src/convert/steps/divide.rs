@@ -9,7 +9,7 @@ use tensorferry_sdk::{Error, Result};
 
 /// Steps of a conversion from one side to the other.
 #[derive(Debug)]
-pub struct CrossingSteps<C> {
+pub(crate) struct CrossingSteps<C> {
     /// Those on records.
     pub records: Vec<Step<RecordAction>>,
     /// How the other side is reached.
@@ -22,7 +22,7 @@ pub struct CrossingSteps<C> {
 ///
 /// # Errors
 /// Usage: a step on the wrong side, or a second crossing.
-pub fn to_tensors(steps: Vec<AnyStep>) -> Result<CrossingSteps<TensorOf>> {
+pub(crate) fn to_tensors(steps: Vec<AnyStep>) -> Result<CrossingSteps<TensorOf>> {
     let (before, crossing, after) = divide(steps, |action| matches!(action, StepAction::Record(_)))?;
     let records = on_records(before)?;
     let crossing = match crossing {
@@ -42,7 +42,7 @@ pub fn to_tensors(steps: Vec<AnyStep>) -> Result<CrossingSteps<TensorOf>> {
 ///
 /// # Errors
 /// Usage: a step on the wrong side, or a second crossing.
-pub fn to_records(steps: Vec<AnyStep>) -> Result<CrossingSteps<RecordOf>> {
+pub(crate) fn to_records(steps: Vec<AnyStep>) -> Result<CrossingSteps<RecordOf>> {
     let (before, crossing, after) = divide(steps, |action| matches!(action, StepAction::Tensor(_)))?;
     let crossing = match crossing {
         None => RecordOf::default(),

@@ -207,13 +207,13 @@ impl StoredCodes {
 
     /// Whether a tensor has bytes of scales that codes need.
     #[must_use]
-    pub fn has_scale(&self, tensor: &Tensor) -> bool {
+    pub(crate) fn has_scale(&self, tensor: &Tensor) -> bool {
         self.is_scale(tensor) == Some(true)
     }
 
     /// Whether there are codes, and dequantize gives the weights of all.
     #[must_use]
-    pub fn can_be_dequantized(&self) -> bool {
+    pub(crate) fn can_be_dequantized(&self) -> bool {
         self.can_be_dequantized
     }
 

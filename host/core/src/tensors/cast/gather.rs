@@ -9,7 +9,7 @@ use tensorferry_sdk::Result;
 impl CastChain {
     /// A copy from the cast storage as one from the storage below it, between elements as they lie.
     #[must_use]
-    pub fn rescaled(&self, copy: &StridedCopy) -> StridedCopy {
+    pub(crate) fn rescaled(&self, copy: &StridedCopy) -> StridedCopy {
         copy.rescaled(self.to_width, self.from_width, |byte| self.below(byte))
     }
 
@@ -19,7 +19,7 @@ impl CastChain {
     ///
     /// # Errors
     /// Whatever `read_lying` and `write` give.
-    pub fn copy_tile(
+    pub(crate) fn copy_tile(
         &self,
         tile: &Tile<'_>,
         swap_unit: u32,

@@ -26,7 +26,7 @@ impl CastLosses {
 
     /// Whether a number had no place in the dtype.
     #[must_use]
-    pub fn is_out_of_range(&self) -> bool {
+    pub(crate) fn is_out_of_range(&self) -> bool {
         self.infinite + self.nan + self.range > 0
     }
 
