@@ -51,12 +51,11 @@ def read_parquet(path) -> list[Column]:
         for column, field in zip(found, schema):
             column.cells = [_zoned(cell, field.type) for cell in column.cells]
     leaves = {kind.path: kind for kind in kinds if "." not in kind.path}
+    intervals: dict[str, set] = {}
+    for name, *path in (tuple(kind.path.split(".")) for kind in kinds if kind.converted_type == "INTERVAL"):
+        intervals.setdefault(name, set()).add(tuple(path))
     for column in found:
-        inner = [kind for kind in kinds if kind.path.startswith(f"{column.name}.")]
-        # The only leaf of lists.
-        kind = inner[0] if len(inner) == 1 else leaves.get(column.name)
-        if kind is not None and kind.converted_type == "INTERVAL":
-            column.cells = list(map(_intervals, column.cells))
+        column.cells = [_intervals(cell, intervals.get(column.name, ())) for cell in column.cells]
         kind = leaves.get(column.name)
         if kind is None:
             continue
@@ -68,11 +67,21 @@ def read_parquet(path) -> list[Column]:
     return found
 
 
-def _intervals(data):
-    if not isinstance(data, bytes):
-        return list(map(_intervals, data)) if isinstance(data, list) else data
-    months, days, millis = np.frombuffer(data, "<u4").tolist()
-    return Interval(months, days, millis * 10**6)
+def _intervals(cell, paths):
+    """Returns a cell with the intervals that lie at these paths of Parquet within it."""
+    if not paths:
+        return cell
+    if isinstance(cell, bytes):
+        months, days, millis = np.frombuffer(cell, "<u4").tolist()
+        return Interval(months, days, millis * 10**6)
+    if isinstance(cell, dict):
+        return {name: _intervals(item, {path[1:] for path in paths if path[0] == name}) for name, item in cell.items()}
+    if isinstance(cell, list):
+        return [_intervals(item, {path[2:] for path in paths}) for item in cell]
+    if isinstance(cell, Map):
+        keys, values = ({path[2:] for path in paths if path[1] == part} for part in ("key", "value"))
+        return Map(tuple((_intervals(key, keys), _intervals(value, values)) for key, value in cell.entries))
+    return cell
 
 
 def _zoned(cell, kind):
