@@ -107,6 +107,7 @@ impl<'a> ReadContext<'a> {
     }
 
     /// Keeps an account that was taken while companions were looked for.
+    #[cfg(feature = "records")]
     pub(crate) fn keep_account(&self, account: Account) {
         self.account.get_or_init(|| account);
     }
