@@ -97,13 +97,22 @@ def _zoned(cell, kind):
 
 
 def _is_near(table):
-    for column in table.columns:
-        if pa.types.is_timestamp(column.type):
-            for chunk in column.chunks:
-                unit = UNITS[column.type.unit]
-                if any(n is not None and abs(n * unit) >= 2**63 for n in chunk.view(pa.int64()).to_pylist()):
-                    return False
+    for leaf in (leaf for column in table.columns for chunk in column.chunks for leaf in _leaves(chunk)):
+        if pa.types.is_timestamp(leaf.type):
+            unit = UNITS[leaf.type.unit]
+            if any(n is not None and abs(n * unit) >= 2**63 for n in leaf.view(pa.int64()).to_pylist()):
+                return False
     return True
+
+
+def _leaves(array):
+    if pa.types.is_map(array.type):
+        inner = [array.keys, array.items]
+    elif pa.types.is_nested(array.type):
+        inner = array.flatten() if pa.types.is_struct(array.type) else [array.flatten()]
+    else:
+        return [array]
+    return [leaf for part in inner for leaf in _leaves(part)]
 
 
 def read_arrow(path):

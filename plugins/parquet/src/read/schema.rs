@@ -304,10 +304,15 @@ fn units_like(own: &Int96Units, like: &Schema) -> Int96Units {
     Int96Units { units: own.units.iter().zip(&types).map(unit).collect(), is_chosen: own.is_chosen }
 }
 
-/// Whether the library would read the numbers of one type as times of the other, or times of one unit as of the other.
+/// Whether the library would read the numbers of one type as times of the other or the reverse, or durations of one unit as
+/// of the other: Parquet has no durations, which are numbers in it.
 fn is_reinterpreted(own: &DataType, like: &DataType) -> bool {
     match (own, like) {
-        (DataType::Int32 | DataType::Int64, like) => own != like && like.is_temporal(),
+        (own, like) if own == like => false,
+        (DataType::Dictionary(_, own), like) => is_reinterpreted(own, like),
+        (own, DataType::Dictionary(_, like)) => is_reinterpreted(own, like),
+        (DataType::Duration(_), DataType::Duration(_)) => true,
+        (own, like) if own.is_integer() || like.is_integer() => own.is_temporal() || like.is_temporal(),
         (own, like) => {
             let (own, like) = (parts(own), parts(like));
             own.len() == like.len()

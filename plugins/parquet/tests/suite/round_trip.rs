@@ -1,6 +1,7 @@
 //! What is written is read again, whatever the codec, the pieces and the batches.
 
 use crate::common::{file, folder, open, read, write};
+use arrow_buffer::OffsetBuffer;
 use std::sync::Arc;
 use tensorferry_parquet::Parquet;
 use tensorferry_sdk::arrow_array::builder::{
@@ -9,9 +10,9 @@ use tensorferry_sdk::arrow_array::builder::{
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::{Int32Type, Int64Type};
 use tensorferry_sdk::arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray,
-    Float64Array, Int64Array, LargeStringArray, NullArray, RecordBatch, StringArray, StructArray,
-    TimestampMicrosecondArray, UInt8Array, UInt64Array,
+    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DurationMicrosecondArray,
+    DurationMillisecondArray, FixedSizeBinaryArray, Float64Array, Int64Array, LargeStringArray, ListArray,
+    NullArray, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray, UInt8Array, UInt64Array,
 };
 use tensorferry_sdk::arrow_schema::{DataType, Field, Schema};
 use tensorferry_sdk::records::Batches;
@@ -222,6 +223,31 @@ fn the_same_columns_under_another_arrow_type_are_read_as_the_first() {
     assert_eq!(set.schema().field(0), &Field::new("s", DataType::Utf8, true));
     let back = batches(&*set, &Batches::default()).unwrap();
     assert_eq!(back[1].column(0).as_ref(), &StringArray::from(vec!["b"]) as &dyn Array);
+}
+
+/// Parquet has no durations: the Arrow schema says that numbers are durations, and of which unit.
+#[test]
+fn durations_are_never_read_as_those_of_another_unit() {
+    let columns: [ArrayRef; 3] = [
+        Arc::new(DurationMillisecondArray::from(vec![1])),
+        Arc::new(DurationMicrosecondArray::from(vec![1])),
+        Arc::new(Int64Array::from(vec![1])),
+    ];
+    let lists = columns.clone().map(|column| {
+        let field = Arc::new(Field::new("item", column.data_type().clone(), true));
+        Arc::new(ListArray::new(field, OffsetBuffer::from_lengths([1]), column, None)) as ArrayRef
+    });
+    for columns in [columns, lists] {
+        let files = columns.map(|column| file(&[rows(vec![("d", column)])], &[]));
+        for (first, second) in [(0, 1), (1, 0), (0, 2), (2, 0)] {
+            let set = folder(&[("a.parquet", &files[first]), ("b.parquet", &files[second])]);
+            let error = open(set, Limits::default()).err().unwrap();
+            assert!(
+                error.kind() == ErrorKind::Unsupported && error.to_string().contains("column \"d\""),
+                "{error}"
+            );
+        }
+    }
 }
 
 #[test]
