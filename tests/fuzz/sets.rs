@@ -72,9 +72,10 @@ fn kinds() -> Vec<Kind> {
         ranks("megatron/gpt_tp2_pp2"),
         orbax("pytree_zarr2", Ties::Names),
         orbax("pytree_zarr3", Ties::Names),
-        orbax("pytree_ocdbt", Ties::Content),
-        orbax("multi_process", Ties::Content),
-        Kind { says: ORBAX, ..whole("orbax steps", fixture("orbax/manager_items/run"), Ties::Content) },
+        // OCDBT has checksums of its nodes, and none of the values.
+        orbax("pytree_ocdbt", Ties::Names),
+        orbax("multi_process", Ties::Names),
+        Kind { says: ORBAX, ..whole("orbax steps", fixture("orbax/manager_items/run"), Ties::Names) },
         whole("tf-bundle", fixture("tf/saver_v2_sharded"), Ties::Sums),
         Kind {
             says: &["saved_model.pb"],

@@ -8,7 +8,7 @@ use crate::bundle::{Bundle, Entry, STRING, dtype};
 use crate::mutate::mutate;
 use crate::settings::number;
 use crate::table::{self, Style};
-use crate::workspace::workspace;
+use crate::workspace::target_and_profile;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -200,7 +200,7 @@ fn check(name: &str, seed: u64, bytes: &[u8], target: &impl Fn(&[u8]) -> bool) -
 }
 
 fn keep(name: &str, bytes: &[u8]) -> PathBuf {
-    let folder = workspace().target.join("fuzz-failures");
+    let folder = target_and_profile().0.join("fuzz-failures");
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join(name);
     std::fs::write(&path, bytes).unwrap();

@@ -109,7 +109,7 @@ fn product(message: &Value, folder: &Path) -> Option<PathBuf> {
 }
 
 /// A test runs from `TARGET/PROFILE/deps`, a program from `TARGET/PROFILE`.
-fn target_and_profile() -> (PathBuf, String) {
+pub(crate) fn target_and_profile() -> (PathBuf, String) {
     let executable = std::env::current_exe().expect("a running program has a path");
     let mut folder = executable.parent().expect("it lies in a folder");
     if folder.ends_with("deps") {

@@ -13,6 +13,9 @@ const MAX_STEP_METADATA: u64 = 1 << 20;
 /// What a committed step may have besides.
 const COMMITTED: &str = "commit_success.txt";
 
+/// The folders of the stores that each process writes; the store beside them is merged from all of them in the end.
+const PROCESS: &str = "ocdbt.process_";
+
 /// The folders of a key of a random generator in an item, as Orbax' handlers for keys make them.
 const RANDOM_KEYS: [&str; 2] = ["jax_random_key", "np_random_key"];
 
@@ -52,8 +55,21 @@ pub(crate) enum Found {
     Nothing { is_unfinished: bool },
 }
 
-/// Whether the step in a folder was begun and never committed, by its times. A store has no name for an unfinished folder.
+/// Whether a folder has the store that one process wrote.
+pub(crate) fn is_of_process(name: &str) -> bool {
+    name.starts_with(PROCESS)
+}
+
+/// Whether a folder has the stores of processes, which were never merged.
+fn is_unmerged(source: &dyn Source, folder: &str) -> Result<bool> {
+    Ok(source.contains(&format!("{folder}{PROCESS}0/{MANIFEST}"))? && !is_tree(source, folder)?)
+}
+
+/// Whether the step in a folder was begun and never committed, by its stores or its times. A store has no name for an unfinished folder.
 fn is_uncommitted(source: &dyn Source, folder: &str) -> Result<bool> {
+    if is_unmerged(source, folder)? {
+        return Ok(true);
+    }
     let name = format!("{folder}{STEP_METADATA}");
     if !source.contains(&name)? || source.contains(&format!("{folder}{COMMITTED}"))? {
         return Ok(false);
@@ -95,7 +111,7 @@ pub(crate) fn below(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
 /// The number of a step's folder: digits, perhaps after a prefix.
 fn step(name: &str) -> Option<u64> {
     let start = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-    let is_named = start == 0 || name[..start].ends_with('_');
+    let is_named = (start == 0 || name[..start].ends_with('_')) && !is_of_process(name);
     name[start..].parse().ok().filter(|_| is_named)
 }
 
@@ -145,6 +161,9 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
 }
 
 /// The trees of a step: the folder itself, or its items.
+///
+/// # Errors
+/// Malformed, for an item whose stores were never merged.
 fn items(source: &dyn Source, folder: &str) -> Result<Vec<(String, String)>> {
     if !folder.is_empty() && is_tree(source, folder)? {
         return Ok(vec![(folder.to_owned(), String::new())]);
@@ -152,12 +171,15 @@ fn items(source: &dyn Source, folder: &str) -> Result<Vec<(String, String)>> {
     let mut trees = Vec::new();
     for name in below(source, folder.trim_end_matches('/'))? {
         let item = format!("{folder}{name}/");
-        if name.contains(UNFINISHED) {
+        if name.contains(UNFINISHED) || is_of_process(&name) {
             continue;
         }
         if is_tree(source, &item)? {
             trees.push((item, name));
             continue;
+        }
+        if is_unmerged(source, &item)? {
+            return Err(nothing(true).file(item));
         }
         for key in RANDOM_KEYS {
             let item = format!("{item}{key}/");
@@ -209,5 +231,23 @@ mod tests {
         // Versions without times.
         let old = [("_METADATA", b"{}".to_vec()), ("_CHECKPOINT_METADATA", b"{}".to_vec())];
         assert!(matches!(of(&old).0, Found::Trees(_)));
+    }
+
+    /// Two processes that were killed before their stores were merged are no steps, and half of the tensors each.
+    #[test]
+    fn stores_of_processes_that_were_never_merged_are_not_read() {
+        let of = |names: &[&str]| {
+            let source = MemorySource::folder(names.iter().map(|name| (*name, b"{}".to_vec())));
+            locate(&source, Some(&MemoryContext::default()))
+        };
+        let stores = ["ocdbt.process_0/manifest.ocdbt", "ocdbt.process_1/manifest.ocdbt"];
+        assert_eq!(of(&stores).unwrap(), Found::Nothing { is_unfinished: true });
+        assert_eq!(of(&stores[1..]).unwrap(), Found::Nothing { is_unfinished: false });
+        let merged = of(&[stores[0], stores[1], "manifest.ocdbt"]).unwrap();
+        assert_eq!(merged, Found::Trees(vec![(String::new(), String::new())]));
+        let step = of(&["1/_METADATA", "2/ocdbt.process_0/manifest.ocdbt"]).unwrap();
+        assert_eq!(step, Found::Trees(vec![("1/".to_owned(), String::new())]));
+        let item = of(&["1/params/_METADATA", "1/state/ocdbt.process_0/manifest.ocdbt"]).unwrap_err();
+        assert!(item.to_string().contains("never finished"), "{item}");
     }
 }

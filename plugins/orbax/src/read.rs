@@ -4,7 +4,7 @@ use crate::aggregate::{self, AGGREGATE, Aggregate};
 use crate::array::{Arrays, prefixed};
 use crate::array_metadata;
 use crate::json::Json;
-use crate::locate::{Found, below, is_array, is_tree_file, locate, nothing};
+use crate::locate::{Found, below, is_array, is_of_process, is_tree_file, locate, nothing};
 use crate::metadata::{Kind, METADATA, Metadata, STRINGS};
 use crate::span::check_path;
 use crate::store::Store;
@@ -70,7 +70,7 @@ fn hold(source: &dyn Source, folder: &str) -> Result<()> {
     hold_notes(source, folder.trim_end_matches('/'))?;
     for name in below(source, folder.trim_end_matches('/'))? {
         let own = format!("{folder}{name}/");
-        let is_process = name.starts_with("ocdbt.process_");
+        let is_process = is_of_process(&name);
         if is_process {
             source.list(&own)?.iter().try_for_each(|name| source.open(name).map(drop))?;
         }

@@ -248,8 +248,8 @@ fn first_has_nanoseconds(file: &OpenFile, leaf: usize, limits: &Limits) -> Resul
     looked.map_err(|error| group.first_error.take().unwrap_or(error))
 }
 
-/// The columns with the first file's types, each as nullable as it is here; as they are, if that cannot be. The time zone that
-/// a column loses thereby is a loss.
+/// The columns with the first file's types, each as nullable as it is here; as they are, if that cannot be. Another time zone
+/// in a column, or in its values, is a loss.
 fn as_first(
     file: &mut OpenFile,
     first: &Schema,
@@ -276,13 +276,20 @@ fn as_first(
         return Ok(own.clone());
     };
     for (own, as_first) in own.iter().zip(schema.fields()) {
-        if let (DataType::Timestamp(_, Some(zone)), DataType::Timestamp(_, Some(other))) =
-            (own.data_type(), as_first.data_type())
-            && zone != other
-        {
+        let (mut leaves, mut first) = (Vec::new(), Vec::new());
+        leaf_types(own, &mut leaves);
+        leaf_types(as_first, &mut first);
+        let zones = leaves.iter().zip(&first).find_map(|pair| match pair {
+            (DataType::Timestamp(_, zone), DataType::Timestamp(_, other)) if zone != other => {
+                Some((zone, other))
+            }
+            _ => None,
+        });
+        if let Some((zone, other)) = zones {
+            let [zone, other] = [zone, other].map(|zone| zone.as_deref().unwrap_or("none"));
+            let name = file.file.name();
             let why = format!(
-                "{:?} has the time zone {zone}, and is read as {other} like the first file",
-                file.file.name()
+                "the time zone of {name:?} is {zone}, and is read as that of the first file, {other}"
             );
             losses.loss(Loss::new(LossKind::Metadata, own.name(), why).severity(Severity::Changed))?;
         }
