@@ -545,3 +545,17 @@ fn what_is_wrong_with_a_late_record_names_it() {
     }
     assert_eq!(ferry.names(), ["in.tfrecord"]);
 }
+
+/// No plugin can be told of such a name: it is a C string.
+#[test]
+fn a_nul_in_the_name_of_a_column_is_refused_by_that_name() {
+    let ferry = Ferry::new();
+    for (row, name) in [(r#"{"a\u0000b":1}"#, "a\\0b"), (r#"{"c":{"a\u0000b":1}}"#, "\"c\"")] {
+        let input = ferry.write("rows.jsonl", format!("{row}\n"));
+        for output in ["out.csv", "out.parquet", "out.tfrecord"] {
+            let refused = ferry.try_convert(&input, &ferry.at(output), &[]).expect(3);
+            refused.says(&["contains a NUL character: rename it in the input", name]);
+            assert!(!ferry.at(output).exists());
+        }
+    }
+}

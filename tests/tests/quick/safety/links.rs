@@ -270,3 +270,26 @@ fn links_that_stay_or_are_named_are_followed() {
     ferry.on("run", manifest("follow_links = true\n"), &[]).expect(0);
     assert!(holds(&std::fs::read(home("out/model.pt")).unwrap()));
 }
+
+/// The assets of a SavedModel that an output is to be like go into the output.
+#[test]
+fn no_asset_of_a_like_is_taken_from_elsewhere() {
+    let ferry = Ferry::new();
+    let [like, model, output] = ferry.paths(["like", "m.safetensors", "out/"]);
+    copy_below(&fixtures::case("tf", "saved_model_pb").folder.join("saved_model"), &like);
+    ferry.convert(&like, &model, &[]);
+    let convert = || {
+        let options = ["--to", "saved-model", "-o", &format!("like={}", like.display()), "--force"];
+        ferry.try_convert(&model, &output, &options).expect(0)
+    };
+    let asset = like.join("assets/vocab.txt");
+    std::fs::write(&asset, CANARY).unwrap();
+    let taken = convert();
+    assert!(is_out(&ferry, &taken), "{taken}");
+    std::fs::rename(&asset, ferry.at("elsewhere")).unwrap();
+    symlink("../../elsewhere", &asset).unwrap();
+    std::fs::remove_dir_all(&output).unwrap();
+    let done = convert();
+    assert!(!is_out(&ferry, &done), "{done}");
+    done.says(&["assets/vocab.txt", "leads out of the folder"]);
+}
