@@ -67,17 +67,11 @@ pub trait CatalogSink: LossSink {
     fn metadata(&mut self, key: &str, value: Value) -> Result<()>;
 
     /// A metadata entry that is text.
-    ///
-    /// # Errors
-    /// As of [`metadata`](Self::metadata).
     fn metadata_text(&mut self, key: &str, text: &str) -> Result<()> {
         self.metadata(key, Value::text(text))
     }
 
     /// A node of the tree, after its children.
-    ///
-    /// # Errors
-    /// As [`Tree::push`](crate::Tree::push).
     fn node(&mut self, node: Node) -> Result<NodeId>;
 
     /// The tree's root.
@@ -87,16 +81,10 @@ pub trait CatalogSink: LossSink {
     fn root(&mut self, root: NodeId) -> Result<()>;
 
     /// The format that the tensors were converted from into this file, where the file records it.
-    ///
-    /// # Errors
-    /// A limit.
     fn origin(&mut self, format: &str) -> Result<()>;
 
     /// A function or class that the input asks its reader to call. None is ever called; the list is
     /// shown to the user.
-    ///
-    /// # Errors
-    /// A limit.
     fn global(&mut self, name: &str) -> Result<()>;
 
     /// Something else that the input says of a tensor: its unit, the spacing along its axes. Writers of formats with

@@ -96,9 +96,6 @@ pub trait Context: Send + Sync {
     /// The folder of the model that an output is planned of: a writer whose files hold what lies beside the weights
     /// there (a configuration, a tokenizer) opens it. What it opens counts as held by the output, and is no loss. `None`
     /// where the input is no folder.
-    ///
-    /// # Errors
-    /// I/o.
     fn input_folder(&self) -> Result<Option<Arc<dyn Source>>> {
         Ok(None)
     }

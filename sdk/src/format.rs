@@ -322,9 +322,6 @@ pub trait TensorReader: Send + Sync {
 pub trait TensorDecoder: Send + Sync {
     /// Pushes all bytes of the storage that was declared with this handle, in order. The host may call
     /// it again for the same storage, and for several storages at once.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the encoded bytes.
     fn decode(
         &self,
         source: &dyn Source,
@@ -348,9 +345,6 @@ impl TensorDecoder for NothingEncoded {
 /// an index into the list.
 pub trait EncodedStorage: Send + Sync {
     /// Pushes all bytes, in order.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the encoded bytes.
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()>;
 }
 
@@ -389,9 +383,6 @@ pub trait TensorWriter: Send + Sync {
     /// The steps, as users write them, that make of this catalog the one that [`plan`](Self::plan) is given: the names
     /// and the order of rows that programs want in this format's files, say. They come after the user's own, and each is
     /// told to the user. None, where the catalog can stay as it is.
-    ///
-    /// # Errors
-    /// As of [`plan`](Self::plan).
     fn steps(&self, catalog: &dyn CatalogView, context: &dyn Context) -> Result<Vec<String>> {
         let _ = (catalog, context);
         Ok(Vec::new())
@@ -402,9 +393,6 @@ pub trait TensorWriter: Send + Sync {
 /// what depends on checksums and lengths.
 pub trait TensorPlan: Send + Sync {
     /// Pushes a streamed file's bytes, in order. Files are streamed at the same time.
-    ///
-    /// # Errors
-    /// Whatever reading the tensors gives.
     fn stream(
         &self,
         file: OutputId,
@@ -418,9 +406,6 @@ pub trait TensorPlan: Send + Sync {
 
     /// Pushes an encoded segment's bytes, in order; gives what [`seal`](Self::seal) is to know of it. Segments are
     /// encoded at the same time, in any order. A call gives the same bytes each time.
-    ///
-    /// # Errors
-    /// Whatever reading the tensors gives.
     fn encode(
         &self,
         id: EncodedId,

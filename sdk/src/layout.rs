@@ -220,15 +220,9 @@ pub trait LayoutSink: LossSink {
     fn file(&mut self, path: &str, role: Role) -> Result<OutputId>;
 
     /// A file that [`TensorPlan::stream`](crate::TensorPlan::stream) writes from these tensors.
-    ///
-    /// # Errors
-    /// As [`file`](Self::file).
     fn streamed_file(&mut self, path: &str, role: Role, tensors: &[TensorId]) -> Result<OutputId>;
 
     /// A file that [`TensorPlan::seal`](crate::TensorPlan::seal) writes.
-    ///
-    /// # Errors
-    /// As [`file`](Self::file).
     fn late_file(&mut self, path: &str, role: Role) -> Result<OutputId>;
 
     /// Appends bytes; gives their offset, as do the other segments.
@@ -265,9 +259,6 @@ pub trait LayoutSink: LossSink {
     fn copy(&mut self, file: OutputId, from: SourceRange) -> Result<u64>;
 
     /// Appends zeros.
-    ///
-    /// # Errors
-    /// As [`bytes`](Self::bytes).
     fn pad(&mut self, file: OutputId, len: u64) -> Result<u64>;
 
     /// Appends bytes that [`TensorPlan::encode`](crate::TensorPlan::encode) gives, which the host calls for
@@ -282,9 +273,6 @@ pub trait LayoutSink: LossSink {
     fn encoded(&mut self, file: OutputId, encoded: Encoded) -> Result<(EncodedId, u64)>;
 
     /// Appends `len` bytes that are given when the digests are known.
-    ///
-    /// # Errors
-    /// As [`bytes`](Self::bytes).
     fn deferred(&mut self, file: OutputId, len: u64) -> Result<DeferredId>;
 
     /// Asks for a digest over a range of a copied file, in which nothing is deferred.

@@ -160,9 +160,6 @@ impl Loss {
 /// planned, and a list of them for records.
 pub trait LossSink {
     /// Something of the input that the other side will not have.
-    ///
-    /// # Errors
-    /// A limit.
     fn loss(&mut self, loss: Loss) -> Result<()>;
 }
 

@@ -140,9 +140,6 @@ pub trait RecordSet: Send + Sync {
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched>;
 
     /// All rows of a split, in order and in whole columns.
-    ///
-    /// # Errors
-    /// As of [`scan`](Self::scan).
     fn stream(&self, split: usize, batches: &Batches) -> Result<Batched> {
         self.scan(split, &batches.clone().into())
     }
@@ -163,9 +160,6 @@ pub trait RecordSet: Send + Sync {
     }
 
     /// What rows that were read so far could not hold, beyond the losses of [`RecordReader::open`].
-    ///
-    /// # Errors
-    /// Whatever `losses` gives.
     fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
         let _ = losses;
         Ok(())
@@ -274,9 +268,6 @@ pub trait RecordPlan: Send + Sync {
     }
 
     /// The head of a file.
-    ///
-    /// # Errors
-    /// Whatever `output` gives.
     fn begin(&self, file: usize, output: &mut dyn ByteSink) -> Result<()> {
         let _ = (file, output);
         Ok(())
@@ -315,9 +306,6 @@ pub trait RecordPlan: Send + Sync {
     }
 
     /// All bytes of one of [`sealed`](Self::sealed), once all files are finished.
-    ///
-    /// # Errors
-    /// Whatever `output` gives.
     fn seal(&self, sealed: usize, files: &[WrittenFile], output: &mut dyn ByteSink) -> Result<()> {
         let _ = (sealed, files, output);
         Err(crate::Error::plugin("a plan that seals nothing"))

@@ -60,9 +60,6 @@ impl Sharing {
     }
 
     /// Counts a storage in a file of `len` bytes.
-    ///
-    /// # Errors
-    /// A limit.
     pub(crate) fn storage(&mut self, file: FileId, len: u64, bytes: u64) -> Result<()> {
         let account = self.files.entry(file).or_insert_with(|| Account { own: len, asked: 0 });
         let is_first = account.asked == 0;
@@ -75,9 +72,6 @@ impl Sharing {
     }
 
     /// Counts `bytes` of a tensor, or of a joined storage, that lie in `extent` of a storage.
-    ///
-    /// # Errors
-    /// A limit.
     pub(crate) fn name(
         &mut self,
         id: StorageId,
@@ -102,9 +96,6 @@ impl Sharing {
     }
 
     /// Counts a tile, which is all of its storage.
-    ///
-    /// # Errors
-    /// A limit.
     pub(crate) fn tile(&mut self, storage: StorageId, bytes: u64) -> Result<()> {
         let (word, bit) = (storage.0 as usize / 64, 1 << (storage.0 % 64));
         if self.tiles.len() <= word {

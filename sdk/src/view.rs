@@ -194,15 +194,9 @@ pub trait CatalogBytes: Send + Sync {
     fn ties(&self) -> &[TensorId];
 
     /// As [`CatalogView::read`].
-    ///
-    /// # Errors
-    /// As there.
     fn read_tensor(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
     /// As [`CatalogView::read_region`], of a part that the tensor has, into a buffer of its length.
-    ///
-    /// # Errors
-    /// Whatever reading gives.
     fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()>;
 }
 

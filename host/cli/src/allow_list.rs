@@ -53,9 +53,6 @@ fn read_from(path: &Path) -> Result<Option<AllowList>> {
 }
 
 /// Writes the list, whole or not at all; gives its path.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn write(list: &AllowList) -> Result<PathBuf> {
     let path = user_folders::allow_list()
         .ok_or_else(|| Error::io("no folder for the list of allowed plugins: HOME is not set"))?;

@@ -9,9 +9,6 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// `ray` or `ray=ADDRESS`.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (engine, address) = match text.split_once('=') {
             Some((engine, address)) => (engine, Some(address.to_owned())),

@@ -38,9 +38,6 @@ pub(super) fn input(path: &Path) -> Result<PipedPath> {
 }
 
 /// OUTPUT; of `-`, a file that [`PipedPath::print`] brings there.
-///
-/// # Errors
-/// I/o.
 pub(super) fn output(path: &Path) -> Result<PipedPath> {
     if is_pipe(path) { temporary("stdout") } else { Ok(PipedPath { path: path.to_owned(), folder: None }) }
 }

@@ -118,9 +118,6 @@ pub(crate) struct Readable {
 
 impl Readable {
     /// Of an object that lends its memory by `DLPack`.
-    ///
-    /// # Errors
-    /// As of [`Lent::of`].
     pub(crate) fn lent(array: &Bound<'_, PyAny>) -> PyResult<Self> {
         let lent = Lent::of(array)?;
         let width = width(lent.dtype)?;

@@ -46,9 +46,6 @@ impl Budget {
     }
 
     /// Bytes for a part; `None`, if none can be had and none will be by waiting.
-    ///
-    /// # Errors
-    /// Cancelled.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64, cancelled: &Cancelled) -> Result<Option<Held>> {
         let mut state = self.state();
         loop {
@@ -67,9 +64,6 @@ impl Budget {
     }
 
     /// Bytes for a part that is sent at once: beyond the budget, where waiting would never end.
-    ///
-    /// # Errors
-    /// Cancelled.
     pub(crate) fn take_or_wait(self: &Arc<Self>, bytes: u64, cancelled: &Cancelled) -> Result<Held> {
         if let Some(held) = self.take(bytes, cancelled)? {
             return Ok(held);

@@ -113,9 +113,6 @@ impl Journal {
 
     /// The journal of a worker for a piece of a plan, in the piece's folder, and what all that were there before know. It is made,
     /// and begins with `first`, when there is something to write.
-    ///
-    /// # Errors
-    /// I/o.
     pub(crate) fn of_piece(
         folder: &Place,
         worker: &str,
@@ -172,9 +169,6 @@ impl Journal {
     }
 
     /// Appends; a later sync brings the record to the disk.
-    ///
-    /// # Errors
-    /// As [`append_synced`](Self::append_synced).
     pub(crate) fn append(&self, record: &Record) -> Result<u64> {
         let line = record.to_line()?;
         let mut state = self.state();

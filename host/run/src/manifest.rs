@@ -67,9 +67,6 @@ pub(crate) type TakeJob<'a> = dyn FnMut(&RunTable, Job) + 'a;
 
 /// Reads a manifest and gives its jobs to `take` one by one, since a million of them do not fit into memory; some may be given before
 /// a mistake is found.
-///
-/// # Errors
-/// As [`load`].
 pub(crate) fn expand(
     path: &Path,
     variables: &Variables,

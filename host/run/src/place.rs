@@ -50,9 +50,6 @@ impl Place {
     }
 
     /// A file of it, if it is there.
-    ///
-    /// # Errors
-    /// I/o; what the store answers.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         match self {
             Self::Local(folder) => {
@@ -85,9 +82,6 @@ impl Place {
     }
 
     /// The names of its files, sorted; none, if it is not there.
-    ///
-    /// # Errors
-    /// I/o; what the store answers.
     pub(crate) fn names(&self, session: &Session) -> Result<Vec<String>> {
         let mut names: Vec<String> = match self {
             Self::Local(folder) => {

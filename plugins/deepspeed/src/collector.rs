@@ -94,9 +94,6 @@ impl<'s> Collector<'s> {
     }
 
     /// The storages, by the ids that locations have; the globals; the calls.
-    ///
-    /// # Errors
-    /// None.
     pub(crate) fn finish(mut self) -> Result<(Catalog, BTreeSet<String>, Calls)> {
         self.calls.forget(STAGE);
         Ok((self.catalog.finish()?, self.globals, self.calls))

@@ -153,9 +153,6 @@ fn kept(
 }
 
 /// A number or a tensor of an optimizer's state.
-///
-/// # Errors
-/// What is wrong with the tensor.
 pub(crate) fn kept_value(
     collector: &mut Collector<'_>,
     object: &ObjectFile,

@@ -50,9 +50,6 @@ pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Resul
 }
 
 /// What the optimizer keeps: `<parameter>.exp_avg` and so on.
-///
-/// # Errors
-/// As [`weights`].
 pub(crate) fn optimizer(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     let model = model_states::read(collector, files.first_model()?)?;
     let ranks = Ranks::read(collector, files, true)?;

@@ -12,9 +12,6 @@ const MOST_TAG_BYTES: u64 = 4096;
 const MOST_LISTED: usize = 20;
 
 /// The folders of a run's steps, as DeepSpeed names them where nobody gives a tag; each may be a checkpoint.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn steps(source: &dyn Source) -> Result<Vec<String>> {
     let folders = source.folders("")?;
     Ok(folders.into_iter().filter(|folder| folder.starts_with(STEP)).collect())

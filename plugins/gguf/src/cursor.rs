@@ -65,9 +65,6 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `N` bytes as the little-endian number that they are.
-    ///
-    /// # Errors
-    /// As of [`take`](Self::take).
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let order = self.order;
         let mut bytes = [0; N];
@@ -79,17 +76,11 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next number of 32 bits.
-    ///
-    /// # Errors
-    /// As of [`take`](Self::take).
     pub(crate) fn u32(&mut self) -> Result<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
     /// The next number of 64 bits.
-    ///
-    /// # Errors
-    /// As of [`take`](Self::take).
     pub(crate) fn u64(&mut self) -> Result<u64> {
         self.array().map(u64::from_le_bytes)
     }
@@ -111,9 +102,6 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next text: its length, then its bytes.
-    ///
-    /// # Errors
-    /// As of [`count`](Self::count).
     pub(crate) fn text(&mut self) -> Result<&[u8]> {
         let len = self.count("text", 1)?;
         self.take(len)

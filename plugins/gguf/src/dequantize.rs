@@ -105,9 +105,6 @@ pub(crate) struct BlocksAt {
 
 /// Declares the numbers of a tensor's blocks as one storage, joined of pieces that are decoded apart. `add` keeps what
 /// decodes a piece, and gives its handle.
-///
-/// # Errors
-/// As of [`CatalogSink::storage`].
 pub(crate) fn declare(
     at: &BlocksAt,
     to: Float,

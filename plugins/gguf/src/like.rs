@@ -17,9 +17,6 @@ pub(crate) struct Like {
 
 impl Like {
     /// Reads the headers of a file, or of the files of a split.
-    ///
-    /// # Errors
-    /// As of reading it.
     pub(crate) fn open(path: &str, context: &dyn Context) -> Result<Self> {
         let source = context.open(path)?;
         let mut set =

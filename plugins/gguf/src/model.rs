@@ -91,9 +91,6 @@ pub(crate) fn check_is_known(catalog: &dyn CatalogView, context: &dyn Context) -
 
 /// What the file says of the model in the input's folder, whose tensors have llama.cpp's names by now; `None` if it is
 /// not known, which is a loss, or is not one. Without `asks_for_metadata` nobody needs that.
-///
-/// # Errors
-/// As of [`HfModel::metadata`] and [`HfModel::check_weights`].
 pub(crate) fn of_folder(
     catalog: &dyn CatalogView,
     pre: Option<&str>,

@@ -65,9 +65,6 @@ impl Method {
 
 impl Rules {
     /// Rules from what a user says, one or several at once: `q4_0`, or `*.ffn_*=q4_0,*=q8_0`.
-    ///
-    /// # Errors
-    /// What is expected instead.
     pub(crate) fn parse<T: AsRef<str>>(texts: &[T]) -> Result<Self, String> {
         let mut rules = Self::default();
         for rule in texts.iter().flat_map(|text| text.as_ref().split(',')) {
@@ -98,9 +95,6 @@ impl Rules {
     }
 
     /// The type that a tensor is to have, as the user says.
-    ///
-    /// # Errors
-    /// As of [`Method::ggml_type`].
     pub(crate) fn asked(&self, name: &str) -> Result<Option<GgmlType>> {
         self.of_glob(name).or(self.rest).map(Method::ggml_type).transpose()
     }

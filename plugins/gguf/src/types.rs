@@ -153,9 +153,6 @@ impl GgmlType {
     }
 
     /// The dtype in a catalog. Of a block nothing is swapped: its fields have several widths.
-    ///
-    /// # Errors
-    /// As of [`CatalogSink::dtype`].
     pub(crate) fn declare(self, catalog: &mut dyn CatalogSink) -> Result<Dtype> {
         match self {
             Self::Plain(dtype) => Ok(dtype),

@@ -54,9 +54,6 @@ struct Chosen<'a> {
 
 impl Template {
     /// Reads what is in the other file.
-    ///
-    /// # Errors
-    /// As of reading it.
     pub(crate) fn open(like: &str, context: &dyn Context) -> Result<Self> {
         let source = context.open(like)?;
         // Shards are not written again, so that one that is named is meant by itself.

@@ -80,9 +80,6 @@ impl Codec {
     }
 
     /// The compressed form of a shard.
-    ///
-    /// # Errors
-    /// Whatever the codec gives.
     pub(crate) fn compress(self, bytes: &[u8], level: Option<u32>) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         match self {

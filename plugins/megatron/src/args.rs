@@ -85,9 +85,6 @@ impl Args {
     }
 
     /// All of them, as one value.
-    ///
-    /// # Errors
-    /// A limit.
     pub(crate) fn value(&self) -> Result<Option<Value>> {
         if self.0.is_empty() {
             return Ok(None);

@@ -168,9 +168,6 @@ impl<'s> RankReader<'s> {
     }
 
     /// The storages, by the ids that locations have; and what else was found.
-    ///
-    /// # Errors
-    /// None.
     pub(crate) fn finish(self) -> Result<(Catalog, Found)> {
         Ok((self.catalog.finish()?, self.found))
     }

@@ -49,9 +49,6 @@ impl RankFolder {
     }
 
     /// Files in it that hold no part of the model: the sharded optimizer's.
-    ///
-    /// # Errors
-    /// I/o.
     pub(crate) fn others(&self, source: &dyn Source) -> Result<Vec<String>> {
         let names = source.list(&self.prefix())?;
         let is_other = |name: &String| !FILES.contains(&name.rsplit('/').next().unwrap_or_default());
@@ -61,9 +58,6 @@ impl RankFolder {
 
 /// The folder of one rank that the user means by itself: a rank's file lies in it, and nothing of a run. The name of
 /// such a folder is not known here.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn one_rank(source: &dyn Source) -> Result<Option<RankFolder>> {
     // The folder is listed first: a place beyond a network is then not asked for each name.
     let is_one = *source.entry() == Entry::Folder
@@ -99,9 +93,6 @@ fn folder(source: &dyn Source, iteration: Option<&str>) -> Result<String> {
 }
 
 /// The folder of the iteration that the user means, with a slash behind it, if it is a distributed checkpoint.
-///
-/// # Errors
-/// As [`find`].
 pub(crate) fn distributed(source: &dyn Source, iteration: Option<&str>) -> Result<Option<String>> {
     let folder = folder(source, iteration)?;
     let folder = if folder.is_empty() { folder } else { format!("{folder}/") };

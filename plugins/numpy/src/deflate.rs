@@ -28,9 +28,6 @@ pub(crate) struct DeflatedArrays {
 
 impl DeflatedArrays {
     /// Lays out a member for each array.
-    ///
-    /// # Errors
-    /// What the layout says.
     pub(crate) fn plan(layout: &mut dyn LayoutSink, file: OutputId, arrays: Vec<Array>) -> Result<Self> {
         let sizes = arrays.iter().map(|array| (&*array.name, array.size));
         let mut archive = DeflatedLayout::new(layout, file, sizes);

@@ -72,9 +72,6 @@ impl Message {
     }
 
     /// The message in the fields of this number, all parts of it.
-    ///
-    /// # Errors
-    /// As [`each`](Self::each).
     pub(crate) fn message(&self, wire: &mut Wire<'_>, number: u32) -> Result<Self> {
         let mut parts = Vec::new();
         self.each(wire, number, &mut |_, part| {

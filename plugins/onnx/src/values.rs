@@ -90,9 +90,6 @@ impl EncodedStorage for Values {
 }
 
 /// How many strings the list of a message has.
-///
-/// # Errors
-/// As [`Values::find`].
 pub(crate) fn count_texts(wire: &mut Wire<'_>, message: &Message, row: Row) -> Result<u64> {
     let mut count = 0;
     message.each(wire, row.field, &mut |_, _| {

@@ -99,9 +99,6 @@ pub(crate) fn without_a_type(root: &Type) -> Vec<(String, &'static str)> {
 }
 
 /// The schema without the annotation of its INTERVALs, of which the library would drop the months: it reads 12 bytes instead.
-///
-/// # Errors
-/// Whatever the library refuses.
 pub(crate) fn without_intervals(schema: &SchemaDescriptor) -> Result<SchemaDescriptor, ParquetError> {
     let root = rewritten(schema.root_schema_ptr(), &mut |leaf| {
         is_interval(leaf).then_some((None, ConvertedType::NONE))
@@ -111,9 +108,6 @@ pub(crate) fn without_intervals(schema: &SchemaDescriptor) -> Result<SchemaDescr
 
 /// The schema that these fields are written with, of which the library made `schema`: with the logical types that their
 /// metadata says, where the values are stored as such a type is.
-///
-/// # Errors
-/// Whatever the library refuses.
 pub(crate) fn with_logical_types(
     schema: &SchemaDescriptor,
     fields: &Fields,

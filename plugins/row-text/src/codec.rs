@@ -70,9 +70,6 @@ impl Codec {
     }
 
     /// The codec of a source's file.
-    ///
-    /// # Errors
-    /// I/o.
     pub(crate) fn of_file(source: &dyn Source, name: &str) -> Result<Self> {
         Ok(Self::of_bytes(&source.beginning(source.open(name)?, 4)?))
     }

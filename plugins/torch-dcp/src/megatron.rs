@@ -20,9 +20,6 @@ pub(crate) struct Blocks {
 }
 
 /// Whether a folder is Megatron's.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn is_torch_dist(source: &dyn Source, limits: &Limits) -> Result<bool> {
     if !source.contains(DESCRIPTION)? {
         return Ok(false);

@@ -20,9 +20,6 @@ pub(crate) struct Members {
 }
 
 /// The members of the folder, if that or a member of it is what the user named.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn members(source: &dyn Source) -> Result<Members> {
     match source.entry() {
         Entry::Folder => {}

@@ -72,9 +72,6 @@ impl DescribedStorage<'_> {
 
 impl DescribedTensor<'_> {
     /// Appends the call that rebuilds it.
-    ///
-    /// # Errors
-    /// As [`DescribedStorage::push`].
     pub(crate) fn push(self, graph: &mut Graph) -> Result<ValueId> {
         let typed = self.storage.dtype.storage_class.is_some();
         let function = if typed { "_rebuild_tensor_v2" } else { "_rebuild_tensor_v3" };

@@ -166,9 +166,6 @@ impl<'l> Storages<'l> {
     }
 
     /// As [`locate`](Self::locate), for the integers of a quantized tensor.
-    ///
-    /// # Errors
-    /// As [`locate`](Self::locate).
     pub(crate) fn locate_integers(
         &mut self,
         catalog: &mut dyn CatalogSink,

@@ -37,9 +37,6 @@ pub(crate) enum Input {
 
 impl Input {
     /// The beginning of a file.
-    ///
-    /// # Errors
-    /// I/o.
     pub(crate) fn open(source: &Arc<dyn Source>, name: &str, codec: Codec, limits: &Limits) -> Result<Self> {
         if codec == Codec::Plain {
             return FileCursor::new(source, name, limits).map(Self::Plain);

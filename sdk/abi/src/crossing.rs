@@ -21,9 +21,6 @@ pub trait Argument: Copy {
     ///
     /// # Safety
     /// What the other side handed over keeps the crate's rules, and is valid for `'a`.
-    ///
-    /// # Errors
-    /// What can be seen to break them.
     unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure>;
 }
 
@@ -41,9 +38,6 @@ pub trait Answer: Sized {
     ///
     /// # Safety
     /// What the other side wrote keeps the crate's rules, and is valid for `'s`.
-    ///
-    /// # Errors
-    /// What can be seen to break them.
     unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure>;
 }
 
@@ -60,9 +54,6 @@ pub trait Plain: Copy {
     /// What safe code sees of it.
     ///
     /// # Safety
-    /// As for [`Argument::raise`].
-    ///
-    /// # Errors
     /// As for [`Argument::raise`].
     unsafe fn seen<'a>(self) -> Result<Self::Seen<'a>, Failure>;
 }
@@ -136,9 +127,6 @@ pub trait Answers: Sized {
     /// For the side that calls.
     ///
     /// # Safety
-    /// As for [`Answer::raise`].
-    ///
-    /// # Errors
     /// As for [`Answer::raise`].
     unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure>;
 }

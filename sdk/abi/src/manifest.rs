@@ -135,9 +135,6 @@ const MOST_LINES: usize = 100;
 /// What a library in Rust is.
 pub trait Library: 'static {
     /// Makes its formats.
-    ///
-    /// # Errors
-    /// Whatever keeps the library from working at all.
     fn formats() -> Result<Vec<Owned<FormatTable>>, Failure>;
 }
 

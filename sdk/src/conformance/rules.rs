@@ -27,9 +27,6 @@ pub trait Observer: Sync {
     }
 
     /// It is done.
-    ///
-    /// # Errors
-    /// What could not be told by the call itself: a destructor that failed.
     fn after(&self) -> Result<()> {
         Ok(())
     }

@@ -16,9 +16,6 @@ pub(super) fn wrong(what: &str) -> Error {
 }
 
 /// Checks what arrow-rs would panic at.
-///
-/// # Errors
-/// A plugin error.
 pub(super) fn check_schema(schema: &ArrowSchema) -> Result<()> {
     check_field(schema, 0)
 }
@@ -91,9 +88,6 @@ impl Shape {
     }
 
     /// Checks what arrow-rs would panic at.
-    ///
-    /// # Errors
-    /// A plugin error.
     pub(super) fn check(&self, array: &ArrowArray) -> Result<()> {
         if array.length < 0 || array.offset < 0 || array.null_count < -1 {
             return Err(wrong("an array of a length, an offset or a number of nulls below zero"));

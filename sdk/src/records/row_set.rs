@@ -15,9 +15,6 @@ pub trait DecodeRow: Send + Sync {
     fn decode(&self, at: &mut FileCursor, row: &mut RowBuilder) -> Result<()>;
 
     /// Goes past the row that begins at the cursor.
-    ///
-    /// # Errors
-    /// What is wrong with its framing.
     fn skip(&self, at: &mut FileCursor) -> Result<()>;
 }
 

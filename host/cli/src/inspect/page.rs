@@ -70,9 +70,6 @@ pub(crate) fn title(command: &Inspect) -> String {
 
 impl Paged {
     /// The document of the page. `is_live`: values come when they are asked for.
-    ///
-    /// # Errors
-    /// Whatever reading values gives.
     pub(crate) fn document(
         self,
         command: &Inspect,

@@ -43,9 +43,6 @@ enum Source<'a> {
 
 impl<'a> Heats<'a> {
     /// Of an input that was looked at so.
-    ///
-    /// # Errors
-    /// Whatever is wrong with it when it is read again.
     pub(crate) fn open(inspected: &'a Inspected, look: Look<'_>, session: &'a Session) -> Result<Self> {
         let own = &inspected.input;
         let is_option = |spec: &OptionSpec| spec.side == Side::Reader && spec.key == READER_OPTION;
@@ -76,9 +73,6 @@ impl<'a> Heats<'a> {
     }
 
     /// The map of a tensor by its name; none, where it is no matrix of numbers.
-    ///
-    /// # Errors
-    /// Whatever reading gives.
     pub(crate) fn of(&self, name: &str) -> Result<Option<Value>> {
         let Some(&id) = self.by_name.get(name) else { return Ok(None) };
         heat(&self.logical(), id)
@@ -86,9 +80,6 @@ impl<'a> Heats<'a> {
 
     /// The maps of a page that is a file, by the numbers that tensors have in `shown`: of matrices with statistics, those
     /// that something is wrong with first, then the largest.
-    ///
-    /// # Errors
-    /// Whatever reading gives.
     pub(crate) fn chosen(
         &self,
         shown: &Catalog,

@@ -34,9 +34,6 @@ pub(crate) struct ShownRecords<'a> {
 }
 
 /// The document of a page. The first rows are read again for it.
-///
-/// # Errors
-/// Whatever reading gives.
 pub(crate) fn records(title: &str, shown: ShownRecords<'_>, session: &Session) -> Result<Value> {
     let ShownRecords { rows, survey, columns, losses } = shown;
     let is_shown = |name: &str| survey.columns.iter().any(|column| column.field.name() == name);

@@ -35,9 +35,6 @@ pub(super) struct Sample {
 }
 
 /// Looks at all rows of a flow.
-///
-/// # Errors
-/// Whatever the flow gives.
 pub(super) fn sample(flow: &mut dyn Flow, session: &Session) -> Result<Sample> {
     let names: Vec<String> = flow.schema().fields().iter().map(|field| field.name().clone()).collect();
     let mut columns: Vec<Column> = names.iter().map(|_| Column::default()).collect();

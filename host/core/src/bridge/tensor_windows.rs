@@ -25,9 +25,6 @@ impl<'a> TensorWindows<'a> {
     }
 
     /// Checks that the user has not ended the run.
-    ///
-    /// # Errors
-    /// Cancelled.
     pub(super) fn check_cancelled(&self) -> Result<()> {
         self.logical.stored().session().check_cancelled()
     }
@@ -43,9 +40,6 @@ impl<'a> TensorWindows<'a> {
     }
 
     /// Checks that bytes of a tensor may be held.
-    ///
-    /// # Errors
-    /// A limit.
     pub(super) fn check_held(&self, place: usize, bytes: u64) -> Result<()> {
         let most = self.most_held();
         if bytes <= most {
@@ -136,9 +130,6 @@ impl<'a> TensorWindows<'a> {
     }
 
     /// Checks that lists begin with the first of their `inner` values and end with the last.
-    ///
-    /// # Errors
-    /// Malformed.
     pub(super) fn check_splits(&self, place: usize, inner: u64) -> Result<()> {
         let last = self.tensor(place).shape[0] - 1;
         let (begin, end) = (self.split(place, 0, inner)?, self.split(place, last, inner)?);

@@ -15,9 +15,6 @@ type Names = Arc<Vec<String>>;
 
 impl FolderNames {
     /// The names in a folder that begin with `prefix`, in order; `list` lists the folder.
-    ///
-    /// # Errors
-    /// As `list` gives.
     pub(crate) fn with_prefix<E>(
         &self,
         folder: &Path,

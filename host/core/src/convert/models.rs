@@ -29,9 +29,6 @@ use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Result, Source, Target};
 
 /// Reads the input as the format that probing found, and where both sides are folders, the models of its
 /// sub-folders; there is at least one.
-///
-/// # Errors
-/// Whatever is wrong with one of them.
 pub(crate) fn read<'a>(
     context: &ConversionContext<'a>,
     probed: Result<&RegisteredFormat>,
@@ -72,9 +69,6 @@ pub(crate) fn read<'a>(
 }
 
 /// Reads an input of records as a model: what becomes of its records are its tensors.
-///
-/// # Errors
-/// Whatever is wrong with it.
 #[cfg(feature = "records")]
 pub(crate) fn of_records<'a>(
     context: &ConversionContext<'a>,

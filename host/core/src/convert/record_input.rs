@@ -51,9 +51,6 @@ impl<'a> RecordInput<'a> {
     }
 
     /// The columns after the steps; no record is read for them.
-    ///
-    /// # Errors
-    /// As of [`flow`](Self::flow).
     pub(crate) fn schema(&self) -> Result<SchemaRef> {
         self.flow(|flow| Ok(flow.schema()))
     }

@@ -66,9 +66,6 @@ pub(crate) enum WrittenOutput<'a> {
 
 impl WrittenOutput<'_> {
     /// Makes the output visible.
-    ///
-    /// # Errors
-    /// As of [`StagedOutput::commit`].
     pub(crate) fn commit(self) -> Result<Report> {
         match self {
             Self::Foreseen(report) => Ok(report),

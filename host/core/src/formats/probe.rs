@@ -37,9 +37,6 @@ pub fn probe<'a>(
 pub const BESIDE_A_MODEL: Score = Score(15);
 
 /// The format that is surest of `source`, and how sure it is.
-///
-/// # Errors
-/// As of [`probe`].
 pub(crate) fn surest<'a>(
     registry: &'a Registry,
     source: &dyn Source,

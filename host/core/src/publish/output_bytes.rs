@@ -64,9 +64,6 @@ impl OutputBytes {
     }
 
     /// Writes bytes of a range that is known late.
-    ///
-    /// # Errors
-    /// As [`write_all_at`](Self::write_all_at).
     pub(crate) fn write_late_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         match self {
             Self::Local(file) => Ok(file.write_all_at(bytes, offset)?),

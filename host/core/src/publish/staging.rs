@@ -40,9 +40,6 @@ impl<'a> OutputPlace<'a> {
 
     /// Deals with what dead runs have left there. In a store nothing tells theirs from what others write just now:
     /// `ferry clean` goes by its age.
-    ///
-    /// # Errors
-    /// As of [`recover`].
     pub(crate) fn recover(&self) -> Result<Recovered> {
         match self {
             Self::Local(destination) => recover(destination),
@@ -51,9 +48,6 @@ impl<'a> OutputPlace<'a> {
     }
 
     /// Whether an output of these files may be written.
-    ///
-    /// # Errors
-    /// As of [`commit::check_free`].
     pub(crate) fn check_free<'n>(&self, names: impl IntoIterator<Item = &'n str>, force: bool) -> Result<()> {
         match self {
             Self::Local(destination) => commit::check_free(destination, names, force),
@@ -70,9 +64,6 @@ impl<'a> OutputPlace<'a> {
     }
 
     /// Begins the output.
-    ///
-    /// # Errors
-    /// As of [`Stage::begin`].
     pub(crate) fn begin(&self, force: bool) -> Result<Staging> {
         Ok(match self {
             Self::Local(destination) => Staging::Local(Stage::begin(destination)?),
@@ -101,9 +92,6 @@ impl Staging {
     }
 
     /// Begins a file of the output, which is in the pool under its number, if there is one.
-    ///
-    /// # Errors
-    /// As of [`create`](Self::create).
     pub(crate) fn create_in(
         &self,
         pool: Option<&Arc<OpenFiles>>,
@@ -128,9 +116,6 @@ impl Staging {
     }
 
     /// Gives a file that was begun another name.
-    ///
-    /// # Errors
-    /// As of [`Stage::rename`].
     #[cfg(feature = "records")]
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
         match self {
@@ -174,9 +159,6 @@ impl Staging {
 
     /// Makes these files readable, to be compared or hashed. Staged ones are; a store gives nothing of an object before
     /// it is visible, so that it becomes it now, and is removed if something is found.
-    ///
-    /// # Errors
-    /// What the store says.
     pub(crate) fn make_readable(&self, files: &[StagedFile]) -> Result<()> {
         match self {
             Self::Local(_) => Ok(()),
@@ -204,9 +186,6 @@ impl Staging {
     }
 
     /// A folder for what is needed to read the output back.
-    ///
-    /// # Errors
-    /// I/o.
     #[cfg(feature = "records")]
     pub(crate) fn scratch(&self) -> Result<tempfile::TempDir> {
         match self {
@@ -218,9 +197,6 @@ impl Staging {
 
     /// The files under the names that they will have, and what tells them from any others; of objects their lengths alone:
     /// they are told by tags that they get when they are visible.
-    ///
-    /// # Errors
-    /// I/o.
     pub(crate) fn ready(&self, files: &[StagedFile]) -> Result<Vec<(PathBuf, FileIdentity)>> {
         match self {
             Self::Local(stage) => stage.ready(files),

@@ -16,9 +16,6 @@ pub(crate) fn is_alone(options: &[(String, String)]) -> bool {
 }
 
 /// The folder that is next to a source's and holds a different rank of the same set.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn sibling(source: &FileSource, session: &Session) -> Result<Option<String>> {
     let is_one = matches!(source.entry(), Entry::Folder | Entry::File(_)) && !source.is_listed();
     let Ok(path) = absolute(source.folder()) else { return Ok(None) };

@@ -87,9 +87,6 @@ pub fn find<'r>(
 }
 
 /// As [`find`], of a source that has been opened.
-///
-/// # Errors
-/// As of [`find`].
 pub(crate) fn find_from<'r>(
     source: FileSource,
     choice: InputChoice<'_>,
@@ -110,9 +107,6 @@ pub(crate) fn find_from<'r>(
 }
 
 /// As [`find_from`], without a note on other ranks' parts.
-///
-/// # Errors
-/// As of [`find`].
 pub(crate) fn find_in<'r>(
     source: FileSource,
     choice: InputChoice<'_>,
@@ -168,9 +162,6 @@ pub(crate) fn find_in<'r>(
 
 /// Chooses the files of records that are meant; an input of tensors, and files that were listed, are left as
 /// they are.
-///
-/// # Errors
-/// As of [`find`].
 fn choose<'r>(
     source: FileSource,
     format: &'r RegisteredFormat,

@@ -78,9 +78,6 @@ enum BytesFrom<'a> {
 
 impl<'a> Files<'a> {
     /// Adds a file of a source, to be recorded as `name`. `seen`: what has passed of the source's files.
-    ///
-    /// # Errors
-    /// As opening gives.
     pub(crate) fn add_source(
         &mut self,
         source: &'a FileSource,
@@ -105,9 +102,6 @@ impl<'a> Files<'a> {
     }
 
     /// As [`add_path`](Self::add_path), of a file of a source.
-    ///
-    /// # Errors
-    /// As opening gives.
     pub(crate) fn add_written(
         &mut self,
         source: &'a FileSource,

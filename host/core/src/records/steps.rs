@@ -98,17 +98,11 @@ pub enum Origin<'a> {
 /// What makes a flow without being an input of records.
 pub trait FlowSource: Sync {
     /// Its flow, from the beginning.
-    ///
-    /// # Errors
-    /// Whatever is wrong with it.
     fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>>;
 }
 
 impl<'a> Upstream<'a> {
     /// The flow before the step.
-    ///
-    /// # Errors
-    /// Whatever an earlier step says.
     fn flow(self) -> Result<Box<dyn Flow + 'a>> {
         match (self.before, self.origin) {
             ([], Origin::Rows(rows)) => Ok(self.narrowing(rows).flow(&self, rows)),

@@ -122,9 +122,6 @@ pub(super) struct NamePattern {
 
 impl NamePattern {
     /// The argument is the expression; `beside=` and the keys that select tensors narrow it.
-    ///
-    /// # Errors
-    /// Usage.
     pub(super) fn of(spec: &CheckedSpec<'_>) -> Result<Self> {
         let regex = regexes::parse(spec.required_argument()?)?;
         let beside = spec.one("beside").map(|field| Template::parse(field, &regex, false)).transpose()?;
@@ -132,9 +129,6 @@ impl NamePattern {
     }
 
     /// The pattern on a catalog.
-    ///
-    /// # Errors
-    /// As [`Selector::on`].
     pub(super) fn on<'a>(&'a self, catalog: &'a Catalog) -> Result<Matches<'a>> {
         let names =
             self.beside.as_ref().map(|_| catalog.tensors().iter().map(|tensor| &*tensor.name).collect());

@@ -42,9 +42,6 @@ impl HashTree {
 
     /// Takes the whole blocks of a piece, and with `read` the rest of the block that it ends in: a block belongs to
     /// the piece that has its first byte, so that pieces which follow each other leave none out.
-    ///
-    /// # Errors
-    /// What `read` gives.
     pub(crate) fn add_piece(
         &self,
         at: u64,

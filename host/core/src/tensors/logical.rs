@@ -56,9 +56,6 @@ impl<'a> Logical<'a> {
     }
 
     /// Gives all of a tensor's bytes to `each`, in order, in windows of [`WINDOW_BYTES`].
-    ///
-    /// # Errors
-    /// Whatever reading or `each` gives.
     pub(crate) fn each_window(&self, id: TensorId, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let tensor = tensor_of(self.catalog(), id)?;
         let mut buffer = vec![0; size(tensor.bytes).min(WINDOW_BYTES)];

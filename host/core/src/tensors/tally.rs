@@ -85,9 +85,6 @@ impl CastTally {
     }
 
     /// Reads the tensors that the output has and the copy has not added, and gives the losses.
-    ///
-    /// # Errors
-    /// Whatever reading gives.
     pub(crate) fn finish(self, logical: &Logical<'_>, layout: &Layout) -> Result<Vec<Loss>> {
         let known: BTreeSet<TensorId> = self.lock().keys().map(|&id| logical.tied_to(id)).collect();
         let mut missing: BTreeMap<TensorId, TensorId> = BTreeMap::new();

@@ -11,9 +11,6 @@ use tensorferry_sdk::{Result, ShardTag, Side, Target};
 
 /// A writer's options, with a [tag](ShardTag) that no other run has where the output may replace another one in a store.
 /// `folder`: the folder in it that the files go to.
-///
-/// # Errors
-/// What the store answers.
 pub(crate) fn with_tag(
     target: &OutputTarget<'_>,
     given: &[(String, String)],

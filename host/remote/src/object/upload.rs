@@ -100,9 +100,6 @@ impl Upload {
 
 impl Sending {
     /// What is known so far.
-    ///
-    /// # Errors
-    /// What has failed.
     fn state(&self) -> Result<MutexGuard<'_, State>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &state.error {

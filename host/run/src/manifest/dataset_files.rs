@@ -20,9 +20,6 @@ pub(super) struct GroupFiles {
 
 /// Every file below the search's root but hidden ones, sorted by path. Those whose names begin with `_` are what other
 /// programs leave beside data: `_SUCCESS`, `_metadata`. What is no file is told if `is_meant` says so of its name.
-///
-/// # Errors
-/// I/o.
 pub(super) fn files(search: &mut Search<'_>, is_meant: &dyn Fn(&str) -> bool) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     visit(search, "", 0, is_meant, &mut found)?;

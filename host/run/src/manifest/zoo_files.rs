@@ -22,9 +22,6 @@ const MARKS: [&str; 2] = ["config.json", "adapter_config.json"];
 /// What makes a folder a model whose weights lie in its sub-folders.
 const MARK_OF_PARTS: &str = "model_index.json";
 /// Every model below the search's root, sorted by path.
-///
-/// # Errors
-/// I/o.
 pub(super) fn find(
     search: &mut Search<'_>,
     names: &NamePatterns,

@@ -92,9 +92,6 @@ impl Leases {
     }
 
     /// Says that nothing of a piece is left to be done by those that claim pieces.
-    ///
-    /// # Errors
-    /// I/o.
     pub(crate) fn finish(&mut self, piece: u64) -> Result<()> {
         let path = self.done_path(piece);
         match create(&path).and_then(|mut file| writeln!(file, "{}", self.worker)) {

@@ -171,9 +171,6 @@ impl<'a> PieceWriter<'a> {
     }
 
     /// Makes the plan visible.
-    ///
-    /// # Errors
-    /// I/o; what the store answers.
     pub(crate) fn finish(mut self) -> Result<PlanHeader> {
         self.look()?;
         self.close()?;

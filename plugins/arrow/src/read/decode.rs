@@ -47,9 +47,6 @@ pub(super) fn dictionary(
 }
 
 /// The columns of these places of a record batch; and the bytes that it came to.
-///
-/// # Errors
-/// Whatever is wrong with it.
 pub(super) fn batch(
     contents: &Contents,
     batch: &Batch,

@@ -12,9 +12,6 @@ pub(super) struct DictionaryCache(Mutex<Option<(usize, Arc<Values>)>>);
 
 impl DictionaryCache {
     /// The dictionaries after `count` messages of a file.
-    ///
-    /// # Errors
-    /// Whatever is wrong with them.
     pub(super) fn after(&self, contents: &Contents, count: usize, limits: &Limits) -> Result<Arc<Values>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let all = &contents.dictionaries[..count.min(contents.dictionaries.len())];

@@ -135,9 +135,6 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Message<'_>> {
 }
 
 /// The footer whose flatbuffer this is.
-///
-/// # Errors
-/// As of [`parse`].
 pub(super) fn parse_footer(bytes: &[u8]) -> Result<Footer<'_>> {
     root_as_footer_with_opts(&options(bytes), bytes).map_err(|error| refused("footer", bytes, &error))
 }

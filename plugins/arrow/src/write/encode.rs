@@ -211,9 +211,6 @@ impl Encoder {
     }
 
     /// Writes a dictionary at the end of a file; the bytes of its metadata and of its body.
-    ///
-    /// # Errors
-    /// Whatever `output` gives.
     pub(super) fn write_dictionary(&self, of: &Dictionary, output: &mut dyn ByteSink) -> Result<(u64, u64)> {
         let message = EncodedData { ipc_message: of.metadata.clone(), arrow_data: of.body.clone() };
         self.write(message, output)

@@ -88,9 +88,6 @@ pub(super) struct Rows {
 
 impl Rows {
     /// The rows of a run, its header among them. `count`: how many fields each has, where that is known already.
-    ///
-    /// # Errors
-    /// I/o.
     pub(super) fn new(run: &Run, count: Option<usize>, limits: &Limits) -> Result<Self> {
         Ok(Self {
             file: run.file.clone(),
@@ -112,9 +109,6 @@ impl Rows {
     }
 
     /// Goes past the header, where the run begins with one, and past empty lines before it.
-    ///
-    /// # Errors
-    /// As of [`advance`](Self::advance).
     pub(super) fn skip_header(&mut self) -> Result<()> {
         if self.is_first && self.file.has_header {
             self.advance_to(false)?;

@@ -100,8 +100,6 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// # Errors
-    /// I/o.
     pub(super) fn new(range: &LineRange, limits: &Limits) -> Result<Self> {
         Ok(Self {
             range: range.clone(),

@@ -98,9 +98,6 @@ impl LineRange {
     }
 
     /// Its bytes, decompressed; more than the limits allow are an error of the reader.
-    ///
-    /// # Errors
-    /// I/o.
     pub(super) fn bytes(&self, limits: &Limits) -> Result<Box<dyn Read + Send>> {
         self.text.bytes(self.start, self.end, limits)
     }

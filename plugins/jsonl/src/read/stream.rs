@@ -31,9 +31,6 @@ pub(super) struct Checks {
 }
 
 /// Streams the fields and rows that are asked for.
-///
-/// # Errors
-/// I/o.
 pub(super) fn open(
     range: &LineRange,
     schema: &SchemaRef,

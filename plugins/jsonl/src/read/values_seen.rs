@@ -41,9 +41,6 @@ impl ValuesSeen {
     }
 
     /// Says which columns that were read had none.
-    ///
-    /// # Errors
-    /// As of the sink.
     pub(super) fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
         let is_empty = |column: &&Column| {
             column.is_asked.load(Ordering::Relaxed) && !column.has_value.load(Ordering::Relaxed)

@@ -38,9 +38,6 @@ impl Held {
     }
 
     /// Counts a text of `len` bytes.
-    ///
-    /// # Errors
-    /// A limit.
     pub(crate) fn add(&self, len: usize) -> Result<()> {
         let len = OVERHEAD.saturating_add(len as u64);
         if self.bytes.fetch_add(len, Ordering::Relaxed).saturating_add(len) <= self.most {
@@ -105,9 +102,6 @@ impl<'s> File<'s> {
     }
 
     /// Counts bytes that are copied out of what was read.
-    ///
-    /// # Errors
-    /// A limit.
     pub(crate) fn copied(&self, address: u64, len: usize) -> Result<()> {
         self.part.spend(address, len as u64)
     }
@@ -188,9 +182,6 @@ fn old_root(storage: &dyn Storage, version: u8, offset_size: u8, length_size: u8
 }
 
 /// Where the superblock is, from the start of the file: `None`, if there is none.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn find_signature(source: &dyn Source, extent: Extent) -> Result<Option<u64>> {
     let mut at = 0_u64;
     while at.checked_add(8).is_some_and(|end| end <= extent.len) {

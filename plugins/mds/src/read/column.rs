@@ -91,9 +91,6 @@ impl Values {
     }
 
     /// All of them as an array; none are left.
-    ///
-    /// # Errors
-    /// A plugin error.
     pub(super) fn finish(&mut self) -> Result<ArrayRef> {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;

@@ -61,9 +61,6 @@ impl Decompressed {
     }
 
     /// Goes past bytes.
-    ///
-    /// # Errors
-    /// As of [`take`](Self::take).
     pub(super) fn skip(&mut self, len: u64) -> Result<()> {
         let mut left = len;
         while left > 0 {
@@ -75,9 +72,6 @@ impl Decompressed {
     }
 
     /// Checks that nothing is left, and that the hashes are what the index says.
-    ///
-    /// # Errors
-    /// Malformed.
     pub(super) fn end(&mut self) -> Result<()> {
         let begin = self.offset();
         if self.input.fill(&mut [0; 1])? != 0 || begin != self.said {

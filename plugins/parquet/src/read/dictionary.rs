@@ -13,9 +13,6 @@ pub(super) struct Lengths {
 }
 
 /// The lengths of a chunk's dictionary, if its first page is one.
-///
-/// # Errors
-/// Whatever reading the page gives.
 pub(super) fn lengths(pages: &mut dyn PageReader) -> Result<Option<Lengths>, parquet::errors::ParquetError> {
     let Some(Page::DictionaryPage { buf, .. }) = pages.get_next_page()? else { return Ok(None) };
     Ok(Some(of_plain(&buf).unwrap_or_default()))

@@ -14,9 +14,6 @@ pub(crate) struct SourceFile {
 
 impl SourceFile {
     /// Opens the file of this name.
-    ///
-    /// # Errors
-    /// As [`Source::open`].
     pub(super) fn open(source: &Arc<dyn Source>, name: &str) -> Result<Self> {
         Ok(Self { file: source.open(name)?, source: source.clone() })
     }

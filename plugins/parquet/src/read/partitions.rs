@@ -72,9 +72,6 @@ pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<
 }
 
 /// Whether a folder holds a Parquet file, at once or in its first partitions.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn any(source: &dyn Source) -> Result<bool> {
     let mut folder = String::new();
     for _ in 0..=MOST_DEPTH {

@@ -72,9 +72,6 @@ pub(super) fn stored(schema: &Schema) -> Result<(StoredSchema, Vec<Loss>)> {
 
 impl StoredSchema {
     /// Parquet's schema of a file that has only this column.
-    ///
-    /// # Errors
-    /// Whatever the library refuses.
     pub(super) fn of_column(&self, index: usize) -> Result<SchemaDescriptor, ParquetError> {
         let root = self.parquet.root_schema();
         let column = root.get_fields()[index].clone();

@@ -35,9 +35,6 @@ pub(super) struct Members<'a> {
 }
 
 /// Whether a file is a tar archive whose first member torch would have written.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn is_checkpoint(source: &dyn Source, file: Extent) -> Result<bool> {
     let mut rest = file;
     // A header with more about the first member may stand before it.

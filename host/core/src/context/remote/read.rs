@@ -63,18 +63,12 @@ pub trait RemotePlace: Send + Sync {
     }
 
     /// Begins to write an object, of which nothing is visible until it is committed.
-    ///
-    /// # Errors
-    /// As [`stamp`](Self::stamp).
     fn create(&self, path: &str, object: NewObject) -> Result<Arc<dyn RemoteUpload>> {
         let _ = object;
         Err(read_only(self.url(path)))
     }
 
     /// Removes an object; that there is none is no error.
-    ///
-    /// # Errors
-    /// As [`stamp`](Self::stamp).
     fn remove(&self, path: &str) -> Result<()> {
         Err(read_only(self.url(path)))
     }

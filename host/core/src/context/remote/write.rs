@@ -35,15 +35,9 @@ pub trait RemoteUpload: Send + Sync {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
     /// Takes the bytes of a part of one of the [late](NewObject::late) ranges.
-    ///
-    /// # Errors
-    /// As [`write_at`](Self::write_at).
     fn write_late(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
     /// Says how long it will be, where that was not known when it was begun.
-    ///
-    /// # Errors
-    /// As [`write_at`](Self::write_at).
     fn ends_at(&self, len: u64) -> Result<()>;
 
     /// Bytes; of an object whose length was not known when it was begun, those that it has so far.

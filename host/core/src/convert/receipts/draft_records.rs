@@ -37,9 +37,6 @@ pub(crate) struct WrittenRecords<'a> {
 }
 
 /// The receipt of records.
-///
-/// # Errors
-/// Whatever reading its files gives.
 pub(crate) fn draft_records(
     context: &ConversionContext<'_>,
     written: &WrittenRecords<'_>,

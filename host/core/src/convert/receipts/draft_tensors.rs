@@ -17,9 +17,6 @@ use tensorferry_sdk::hex;
 use tensorferry_sdk::{CatalogView, Entry, Error, Result};
 
 /// The receipt of tensors and of the files that went along with them.
-///
-/// # Errors
-/// Whatever reading its files gives.
 pub(crate) fn draft_tensors(
     context: &ConversionContext<'_>,
     models: &[PlannedModel<'_>],

@@ -321,9 +321,6 @@ impl RemoteStage {
     }
 
     /// Makes all objects visible, and removes those of the older output.
-    ///
-    /// # Errors
-    /// As [`show`](Self::show).
     pub(crate) fn commit(mut self, files: &[StagedFile]) -> Result<Committed> {
         self.show(files)?;
         // What is new stands: an older file that cannot be removed does not undo it.

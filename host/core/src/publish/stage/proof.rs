@@ -50,9 +50,6 @@ impl Proof {
 }
 
 /// Writes the proof of a stage whose lock has been made.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn write(root: &Path) -> Result<()> {
     let failed = || failed("note in the staging folder that it is ours", root);
     let lock = fs::symlink_metadata(root.join(LOCK)).map_err(failed())?;

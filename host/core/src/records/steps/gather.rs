@@ -46,9 +46,6 @@ pub(super) fn gather(
 }
 
 /// All rows of all batches.
-///
-/// # Errors
-/// As [`gather`]'s.
 pub(super) fn join(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch, ArrowError> {
     let runs: Vec<_> = batches.iter().map(|batch| 0..batch.num_rows()).enumerate().collect();
     gather(schema, batches, &runs)

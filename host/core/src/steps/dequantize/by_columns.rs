@@ -55,9 +55,6 @@ pub(super) fn gptq<'a>(layers: &'a Layers<'a>, packings: &Packings) -> Result<Ve
 }
 
 /// All weights of a model of AWQ, version `gemm`.
-///
-/// # Errors
-/// As of [`gptq`].
 pub(super) fn awq<'a>(layers: &'a Layers<'a>, packings: &Packings) -> Result<Vec<Weight<'a>>> {
     weights(layers, |layer, start| of_awq(layer, start, packings.of(start)?))
 }

@@ -16,9 +16,6 @@ impl CastChain {
     /// Does a tile of such a copy: takes bytes of the storage where the numbers lie from `read_lying`, and
     /// gives `write` the bytes of the new dtype, each `swap_unit` of them reversed, and where they go. Says
     /// what was lost.
-    ///
-    /// # Errors
-    /// Whatever `read_lying` and `write` give.
     pub(crate) fn copy_tile(
         &self,
         tile: &Tile<'_>,

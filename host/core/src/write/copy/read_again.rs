@@ -8,9 +8,6 @@ use std::collections::BTreeSet;
 use tensorferry_sdk::{Content, Layout, OutputId, Result, Segment};
 
 /// The files of a layout whose digests need bytes that are gathered, encoded or streamed.
-///
-/// # Errors
-/// What planning such a copy gives.
 pub(crate) fn read_again(layout: &Layout, logical: &Logical<'_>) -> Result<BTreeSet<OutputId>> {
     let digested: BTreeSet<OutputId> = layout.digests().iter().map(|request| request.file).collect();
     let mut found = BTreeSet::new();

@@ -135,9 +135,6 @@ impl Parts {
     }
 
     /// Moves a part out of the memory.
-    ///
-    /// # Errors
-    /// I/o.
     pub(super) fn spill(&mut self, number: usize) -> Result<()> {
         self.file()?;
         let (part, file) = (self.open.get_mut(&number), self.file.as_ref());
@@ -156,9 +153,6 @@ impl Parts {
     }
 
     /// Takes a whole part out, with its memory; one that was spilled needs some for that.
-    ///
-    /// # Errors
-    /// I/o.
     pub(super) fn take(&mut self, number: usize, memory: Option<Held>) -> Result<Option<(Vec<u8>, Held)>> {
         let len = self.part_len(number);
         let cut = usize::try_from(len).map_err(|_| Error::limit("a part"))?;
