@@ -286,11 +286,11 @@ fn as_first(
             _ => None,
         });
         if let Some((zone, other)) = zones {
-            let [zone, other] = [zone, other].map(|zone| zone.as_deref().unwrap_or("none"));
-            let name = file.file.name();
-            let why = format!(
-                "the time zone of {name:?} is {zone}, and is read as that of the first file, {other}"
-            );
+            let zone = zone
+                .as_deref()
+                .map_or_else(|| "no time zone".to_owned(), |zone| format!("the time zone {zone}"));
+            let (name, other) = (file.file.name(), other.as_deref().unwrap_or("none"));
+            let why = format!("{name:?} has {zone}, and is read with that of the first file, {other}");
             losses.loss(Loss::new(LossKind::Metadata, own.name(), why).severity(Severity::Changed))?;
         }
     }
