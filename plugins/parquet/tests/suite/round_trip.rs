@@ -225,6 +225,26 @@ fn the_same_columns_under_another_arrow_type_are_read_as_the_first() {
     assert_eq!(back[1].column(0).as_ref(), &StringArray::from(vec!["b"]) as &dyn Array);
 }
 
+#[test]
+fn the_zone_of_another_file_is_reported() {
+    let [rome, utc] = ["Europe/Rome", "UTC"].map(|zone| {
+        let column: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![1]).with_timezone(zone));
+        let list = listed(&column);
+        file(&[rows(vec![("t", column), ("l", list)])], &[])
+    });
+    let set = folder(&[("a.parquet", &rome), ("b.parquet", &utc)]);
+    let losses = open(set, Limits::default()).unwrap().losses().unwrap();
+    let said: Vec<_> = losses.iter().map(|loss| (loss.what.as_str(), loss.why.as_str())).collect();
+    let why = "\"b.parquet\" has the time zone UTC, and is read with that of the first file, Europe/Rome";
+    assert_eq!(said, [("t", why), ("l", why)]);
+}
+
+/// A list with these values.
+fn listed(values: &ArrayRef) -> ArrayRef {
+    let field = Arc::new(Field::new("item", values.data_type().clone(), true));
+    Arc::new(ListArray::new(field, OffsetBuffer::from_lengths([values.len()]), values.clone(), None))
+}
+
 /// Parquet has no durations: the Arrow schema says that numbers are durations, and of which unit.
 #[test]
 fn durations_are_never_read_as_those_of_another_unit() {
@@ -233,10 +253,7 @@ fn durations_are_never_read_as_those_of_another_unit() {
         Arc::new(DurationMicrosecondArray::from(vec![1])),
         Arc::new(Int64Array::from(vec![1])),
     ];
-    let lists = columns.clone().map(|column| {
-        let field = Arc::new(Field::new("item", column.data_type().clone(), true));
-        Arc::new(ListArray::new(field, OffsetBuffer::from_lengths([1]), column, None)) as ArrayRef
-    });
+    let lists = columns.each_ref().map(listed);
     for columns in [columns, lists] {
         let files = columns.map(|column| file(&[rows(vec![("d", column)])], &[]));
         for (first, second) in [(0, 1), (1, 0), (0, 2), (2, 0)] {
