@@ -45,8 +45,8 @@ def read_parquet(path) -> list[Column]:
         raise ValueError("pyarrow does not read it")
     found = columns_of(table)
     stored = (file.metadata.metadata or {}).get(b"ARROW:schema")
-    if stored and any(kind.physical_type == "INT96" and "." in kind.path for kind in kinds):
-        # pyarrow gives INT96 its zone back in columns, and not within lists and structs.
+    if stored and any(kind.physical_type == "INT96" for kind in kinds):
+        # pyarrow does not give INT96 its zone back within lists and structs, and in columns without nulls.
         schema = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(stored)))
         for column, field in zip(found, schema):
             column.cells = [_zoned(cell, field.type) for cell in column.cells]
