@@ -3,7 +3,7 @@
 use reqwest::Url;
 use std::fmt;
 
-/// A key, a token, a password. It is shown by nothing; who needs it asks for it by [`expose`](Self::expose).
+/// A key, a token, a password. It is shown by nothing; who needs it asks for it by `expose`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 

@@ -5,6 +5,7 @@ use crate::kind::Kind;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_row_text::json::{self, NonNumbers};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
@@ -18,6 +19,9 @@ pub(super) struct Encoder {
     columns: Vec<Column>,
     dialect: Dialect,
     null: String,
+    /// Whether the only column had a null so far, and a date that is read back as text: perhaps in different pieces.
+    has_null: AtomicBool,
+    has_far_date: AtomicBool,
 }
 
 /// A column that is written.
@@ -33,8 +37,10 @@ struct Column {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,
-    /// Numbers, booleans and dates, which are read back as such.
+    /// Numbers and booleans, which are read back as such.
     Shown,
+    /// Dates and points in time. A year of more than four digits has a sign, and is read back as text.
+    Date,
     /// Times of a day, durations and intervals, which are read back as text.
     Time,
     Base64,
@@ -67,7 +73,8 @@ impl Encoder {
         if columns.is_empty() {
             return Err(Error::unsupported("no column that CSV can have: a row is never empty"));
         }
-        Ok((Self { columns, dialect, null: null.to_owned() }, losses))
+        let (has_null, has_far_date) = Default::default();
+        Ok((Self { columns, dialect, null: null.to_owned(), has_null, has_far_date }, losses))
     }
 
     /// The line of names.
@@ -94,6 +101,7 @@ impl Encoder {
         let mut text = Vec::new();
         let mut kinds = vec![Kind::None; self.columns.len()];
         let mut losses = Vec::new();
+        let mut has_far_date = vec![false; self.columns.len()];
         let (mut has_empty_row, mut has_value) = (false, false);
         let mut cell = String::new();
         for batch in batches {
@@ -127,10 +135,11 @@ impl Encoder {
                         continue;
                     }
                     cell.clear();
-                    // An empty text among numbers is a null.
-                    has_value |= column.form == Form::Shown;
                     let value =
                         values.of(row, &mut cell).map_err(|error| error.column(column.field.name()))?;
+                    has_far_date[number] |= column.form == Form::Date && value.starts_with(['+', '-']);
+                    // An empty text among numbers is a null.
+                    has_value |= matches!(column.form, Form::Shown | Form::Date);
                     if column.form == Form::Text && *kind != Kind::Text {
                         *kind = kind.and(Kind::of(value.as_bytes()));
                     }
@@ -140,8 +149,20 @@ impl Encoder {
                 text.push(b'\n');
             }
         }
-        losses.extend(self.losses(&kinds, has_empty_row && !has_value));
+        let far = self.columns.iter().zip(&has_far_date).filter(|(_, is_far)| **is_far);
+        losses.extend(far.map(|(column, _)| {
+            let why = "years of more than four digits are read as text unless -i schema=FILE says their type";
+            changed(column.field.name(), why)
+        }));
+        losses.extend(self.losses(&kinds, self.loses_nulls(has_empty_row, has_value, has_far_date[0])));
         Ok((text, losses))
+    }
+
+    /// Whether nulls of the only column, which are written as empty texts, are read back as these.
+    fn loses_nulls(&self, has_null: bool, has_value: bool, has_far_date: bool) -> bool {
+        let seen = |flag: &AtomicBool, now: bool| flag.fetch_or(now, Ordering::SeqCst) || now;
+        let (any_null, any_far) = (seen(&self.has_null, has_null), seen(&self.has_far_date, has_far_date));
+        has_null && !has_value || any_null && any_far
     }
 
     fn losses(&self, kinds: &[Kind], has_lost_null: bool) -> Vec<Loss> {
@@ -247,6 +268,7 @@ impl Column {
                 lose("CSV has no lists, structs and maps: they are written as JSON, and read as its text");
                 Form::Json
             }
+            DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => Form::Date,
             _ => Form::Shown,
         };
         let column = Self { place, field: field.clone(), form, plain };
@@ -269,7 +291,7 @@ impl Column {
         Ok(match self.form {
             Form::Text => Values::Text(array),
             Form::Base64 => Values::Base64(array),
-            Form::Shown | Form::Time => {
+            Form::Shown | Form::Date | Form::Time => {
                 Values::Shown(ValueTexts::new(array.as_ref()).map_err(|error| refused(&error))?)
             }
             Form::Json => {

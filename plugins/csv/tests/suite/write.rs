@@ -53,10 +53,13 @@ fn texts_that_look_like_numbers_are_a_loss() {
         assert_eq!(!losses.is_empty(), is_lost, "{of:?}: {losses:?}");
     }
     // A null that is written as an empty text is another value: nothing compares it.
-    let columns: [(ArrayRef, bool); 3] = [
+    let columns: [(ArrayRef, bool); 5] = [
         (Arc::new(StringArray::from(vec![Some("x"), None])), true),
         (Arc::new(DurationSecondArray::from(vec![Some(1), None])), true),
         (Arc::new(Int64Array::from(vec![Some(1), None])), false),
+        (Arc::new(Date32Array::from(vec![Some(1), None])), false),
+        // The year 10136.
+        (Arc::new(Date32Array::from(vec![Some(3_000_000), None])), true),
     ];
     for (column, is_lost) in columns {
         let (_, losses) = write(&[rows(vec![("a", column)])], "out.csv", &[]).unwrap();
