@@ -11,7 +11,7 @@ use tensorferry_sdk::{
 /// Losses of one kind that are listed one by one; the rest is counted.
 const MOST_LISTED: usize = 200;
 
-/// What a tree says, for a target that has none: [its values](of_values), and [what it says of tensors](of_marks).
+/// What a tree says, for a target that has none: [its values](of_values), and what it says of tensors.
 #[must_use]
 pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     let mut losses = of_values(catalog, folded);

@@ -62,7 +62,7 @@ pub enum Count {
     Some,
 }
 
-/// The keys that select tensors; most steps on tensors take them. See [`selector`](super::selector).
+/// The keys that select tensors; most steps on tensors take them. See `selector`.
 pub const SELECTOR_KEYS: &[Key] = &[
     Key::any("where", "GLOB", "names that match; * is any run of letters, dots and slashes too"),
     Key::any("where_re", "REGEX", "names in which it is found; ^ and $ are the name's ends"),

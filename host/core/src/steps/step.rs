@@ -1,5 +1,5 @@
 //! A step is what a spec asks for, ready to be applied. It is generic over what it acts on: see
-//! [`TensorStep`](super::tensor_step::TensorStep).
+//! `TensorStep`.
 
 use super::signature::{CheckedSpec, Signature};
 use super::spec::Spec;

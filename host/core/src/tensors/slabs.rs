@@ -46,7 +46,7 @@ pub(crate) struct SlabBuffers {
     slab: Vec<u8>,
 }
 
-/// Whether the digests of the [checked](Slabs::checked) storages are compared while they are read.
+/// Whether the digests of the checked storages are compared while they are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Digests {
     /// They are.
