@@ -263,7 +263,7 @@ def models(target: str, expected: dict, found: dict, counts: Counter):
         places = [name, flat(name), *(flat(alias) for alias in tensor.aliases if own[flat(alias)] == 1)]
         # Names that are equal without their separators are not all kept.
         places += [place for place in plain if meet[flat(name)] > 1 and plain[place].equals(tensor) and place.startswith(flat(name))]
-        # A tensor whose own name this is comes later.
+        # Leave this name to the tensor that has it.
         places = [place for place in places if place == name or place not in expected]
         other = next((plain.pop(place) for place in places if place in plain), None)
         if other is None:

@@ -68,7 +68,7 @@ def read_parquet(path) -> list[Column]:
 
 
 def _intervals(cell, paths):
-    """Returns a cell with the intervals that lie at these paths of Parquet within it."""
+    """Decodes the intervals at these Parquet paths within a cell."""
     if not paths:
         return cell
     if isinstance(cell, bytes):
@@ -152,7 +152,7 @@ def read_csv(path):
     options = pa.csv.ConvertOptions(
         column_types={name: pa.string() for name in names}, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
     )
-    # A line without anything in it is a row only where rows have one column.
+    # An empty line is a row only in a file with one column.
     parse = pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) > 1)
     read = pa.csv.ReadOptions(column_names=names, block_size=1 << 28)
     table = pa.csv.read_csv(io.BytesIO(data), read, parse, options)

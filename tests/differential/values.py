@@ -266,7 +266,7 @@ def _map_reads_as(cell, found):
 
 
 def same_number(one, other):
-    """Tells whether a number of JSON is another, or the shortest digits of the same float where its own digits say no more than the float."""
+    """Tells whether two JSON numbers are equal, or the same float where `one` has only digits of that float."""
     if one == other or not isinstance(one, Decimal) or other == 0 or float(one) != float(other):
         return one == other
     # Below the smallest normal float, fewer digits tell a float from its neighbors than its value was written with.

@@ -32,7 +32,7 @@ def write_records(table, path, rng):
             for name, kind in kinds.items():
                 if rng.random() < 0.9:
                     getattr(example.features.feature[name], kind).value.extend(value(kind) for _ in range(rng.choice(lengths[name])))
-            # Only unknown fields would be no Example.
+            # A record with only an unknown field does not look like an Example.
             writer.write(example.SerializeToString() + (unknown if example.features.feature else b""))
 
 

@@ -17,7 +17,7 @@ def remote(module: str, function: str):
     def call(*arguments):
         if module not in _pools:
             context = multiprocessing.get_context("spawn")
-            # streaming never closes what its datasets share.
+            # streaming never closes the shared memory of its datasets.
             _pools[module] = ProcessPoolExecutor(1, context, initializer=_end_with_parent, max_tasks_per_child=500)
         try:
             return _pools[module].submit(_call, sys.path[0], module, function, arguments).result(timeout=300)

@@ -72,7 +72,7 @@ fn kinds() -> Vec<Kind> {
         ranks("megatron/gpt_tp2_pp2"),
         orbax("pytree_zarr2", Ties::Names),
         orbax("pytree_zarr3", Ties::Names),
-        // OCDBT has checksums of its nodes, and none of the values.
+        // OCDBT has checksums of its nodes but not of values.
         orbax("pytree_ocdbt", Ties::Names),
         orbax("multi_process", Ties::Names),
         Kind { says: ORBAX, ..whole("orbax steps", fixture("orbax/manager_items/run"), Ties::Names) },

@@ -449,7 +449,7 @@ impl Set {
                 Some(_) => {}
             }
         }
-        // Under names with another count, fewer files may be a whole set.
+        // Fewer files may be a complete set if all names have another count.
         let is_recounted = self.kind.ties == Ties::Names && !was.keys().any(|name| files.contains_key(name));
         if self.kind.ties == Ties::Nothing || is_recounted {
             return None;

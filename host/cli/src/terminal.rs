@@ -106,7 +106,7 @@ impl Write for Pieces {
         Ok(bytes.len())
     }
 
-    /// The bytes are whole characters: a serializer has texts, and cuts them at ASCII only.
+    /// The buffer never ends inside a character: serde_json splits strings only at ASCII.
     fn flush(&mut self) -> std::io::Result<()> {
         let piece = std::str::from_utf8(&self.0).map_err(std::io::Error::other)?;
         print(piece).map_err(|error| std::io::Error::other(error.to_string()))?;
@@ -135,7 +135,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
         '\r' => !text[at + 1..].starts_with('\n'),
         c => steers(*c),
     };
-    // Most texts are of these alone, which bytes tell fast.
+    // Most text is plain ASCII, which a scan over bytes finds out fast.
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'));
     if is_plain || !text.char_indices().any(|found| is_raw(&found)) {
         return Cow::Borrowed(text);

@@ -3,7 +3,7 @@
 use reqwest::Url;
 use std::fmt;
 
-/// A key, a token, a password. It is shown by nothing; who needs it asks for it by `expose`.
+/// A key, a token, a password. Its Debug output hides the value; only `expose` returns it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 

@@ -13,7 +13,7 @@ const MAX_STEP_METADATA: u64 = 1 << 20;
 /// What a committed step may have besides.
 const COMMITTED: &str = "commit_success.txt";
 
-/// The folders of the stores that each process writes; the store beside them is merged from all of them in the end.
+/// Each process writes a store into a folder with this prefix. Orbax merges these stores when it commits the step.
 const PROCESS: &str = "ocdbt.process_";
 
 /// The folders of a key of a random generator in an item, as Orbax' handlers for keys make them.
@@ -55,17 +55,17 @@ pub(crate) enum Found {
     Nothing { is_unfinished: bool },
 }
 
-/// Whether a folder has the store that one process wrote.
+/// Whether this is the name of a folder that holds one process's store.
 pub(crate) fn is_of_process(name: &str) -> bool {
     name.starts_with(PROCESS)
 }
 
-/// Whether a folder has the stores of processes, which were never merged.
+/// Whether a folder holds stores of processes that were never merged.
 fn is_unmerged(source: &dyn Source, folder: &str) -> Result<bool> {
     Ok(source.contains(&format!("{folder}{PROCESS}0/{MANIFEST}"))? && !is_tree(source, folder)?)
 }
 
-/// Whether the step in a folder was begun and never committed, by its stores or its times. A store has no name for an unfinished folder.
+/// Whether the stores or timestamps of a step say that it was never committed. In an object store, the folder's name does not say so.
 fn is_uncommitted(source: &dyn Source, folder: &str) -> Result<bool> {
     if is_unmerged(source, folder)? {
         return Ok(true);
@@ -163,7 +163,7 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
 /// The trees of a step: the folder itself, or its items.
 ///
 /// # Errors
-/// Malformed, for an item whose stores were never merged.
+/// Returns a malformed error for an item whose stores were never merged.
 fn items(source: &dyn Source, folder: &str) -> Result<Vec<(String, String)>> {
     if !folder.is_empty() && is_tree(source, folder)? {
         return Ok(vec![(folder.to_owned(), String::new())]);
@@ -233,7 +233,7 @@ mod tests {
         assert!(matches!(of(&old).0, Found::Trees(_)));
     }
 
-    /// Two processes that were killed before their stores were merged are no steps, and half of the tensors each.
+    /// Each process's store has only a part of the tensors and is not a step.
     #[test]
     fn stores_of_processes_that_were_never_merged_are_not_read() {
         let of = |names: &[&str]| {

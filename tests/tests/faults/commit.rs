@@ -158,7 +158,7 @@ fn killed_at_every_stage_of_the_commit() {
         ("work/model.safetensors", &["-o", "max_shard_size=100KB"]),
         ("work/out/", &["--to", "torch"]),
     ] {
-        // The shards of a smaller set have other names than those of the new one.
+        // Shards of a smaller set have different names.
         let smaller = (!options.is_empty()).then_some(Some(1 << 17));
         for old_size in [None, Some(1 << 18)].into_iter().chain(smaller) {
             for stage in STAGES {

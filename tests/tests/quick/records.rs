@@ -546,7 +546,7 @@ fn what_is_wrong_with_a_late_record_names_it() {
     assert_eq!(ferry.names(), ["in.tfrecord"]);
 }
 
-/// No plugin can be told of such a name: it is a C string.
+/// Plugins receive names as C strings, which cannot hold a NUL.
 #[test]
 fn a_nul_in_the_name_of_a_column_is_refused_by_that_name() {
     let ferry = Ferry::new();

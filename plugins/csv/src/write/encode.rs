@@ -19,7 +19,7 @@ pub(super) struct Encoder {
     columns: Vec<Column>,
     dialect: Dialect,
     null: String,
-    /// Whether the only column had a null so far, and a date that is read back as text: perhaps in different pieces.
+    /// Whether the only column has had a null so far, and a date that is read back as text. Pieces are encoded separately.
     has_null: AtomicBool,
     has_far_date: AtomicBool,
 }
@@ -39,7 +39,7 @@ enum Form {
     Text,
     /// Numbers and booleans, which are read back as such.
     Shown,
-    /// Dates and points in time. A year of more than four digits has a sign, and is read back as text.
+    /// Dates and timestamps. A year with more than four digits is written with a sign and read back as text.
     Date,
     /// Times of a day, durations and intervals, which are read back as text.
     Time,
@@ -158,7 +158,7 @@ impl Encoder {
         Ok((text, losses))
     }
 
-    /// Whether nulls of the only column, which are written as empty texts, are read back as these.
+    /// Whether the nulls of the only column, written as empty text, are read back as empty text.
     fn loses_nulls(&self, has_null: bool, has_value: bool, has_far_date: bool) -> bool {
         let seen = |flag: &AtomicBool, now: bool| flag.fetch_or(now, Ordering::SeqCst) || now;
         let (any_null, any_far) = (seen(&self.has_null, has_null), seen(&self.has_far_date, has_far_date));

@@ -311,8 +311,8 @@ fn units_like(own: &Int96Units, like: &Schema) -> Int96Units {
     Int96Units { units: own.units.iter().zip(&types).map(unit).collect(), is_chosen: own.is_chosen }
 }
 
-/// Whether the library would read the numbers of one type as times of the other or the reverse, or durations of one unit as
-/// of the other: Parquet has no durations, which are numbers in it.
+/// Whether the library would read integers as times, times as integers, or durations in the wrong unit. Parquet has no
+/// duration type and stores durations as integers.
 fn is_reinterpreted(own: &DataType, like: &DataType) -> bool {
     match (own, like) {
         (own, like) if own == like => false,

@@ -239,13 +239,13 @@ fn the_zone_of_another_file_is_reported() {
     assert_eq!(said, [("t", why), ("l", why)]);
 }
 
-/// A list with these values.
+/// Returns a list column whose only row holds these values.
 fn listed(values: &ArrayRef) -> ArrayRef {
     let field = Arc::new(Field::new("item", values.data_type().clone(), true));
     Arc::new(ListArray::new(field, OffsetBuffer::from_lengths([values.len()]), values.clone(), None))
 }
 
-/// Parquet has no durations: the Arrow schema says that numbers are durations, and of which unit.
+/// Parquet stores durations as integers. Only the Arrow schema in the metadata has the unit.
 #[test]
 fn durations_are_never_read_as_those_of_another_unit() {
     let columns: [ArrayRef; 3] = [

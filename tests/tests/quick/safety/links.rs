@@ -271,7 +271,7 @@ fn links_that_stay_or_are_named_are_followed() {
     assert!(holds(&std::fs::read(home("out/model.pt")).unwrap()));
 }
 
-/// The assets of a SavedModel that an output is to be like go into the output.
+/// `-o like=SAVEDMODEL` copies that model's assets into the output.
 #[test]
 fn no_asset_of_a_like_is_taken_from_elsewhere() {
     let ferry = Ferry::new();

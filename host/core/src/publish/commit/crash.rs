@@ -125,7 +125,7 @@ impl Job {
             Some(_) => return,
             None => assert!(!self.atomic, "{when}: {:?}", tree(home)),
         }
-        // Between: no index, or one whose files are all of its own generation; and the receipt, if it is there.
+        // Between: no index, or an index whose files all belong to its generation. So does the receipt if there is one.
         let Ok(index) = fs::read_to_string(out.join("i.json")) else { return };
         let named = if index == "old" { self.old } else { self.files };
         for name in named.iter().filter(|name| **name != RECEIPT || out.join(name).exists()) {

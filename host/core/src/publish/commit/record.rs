@@ -48,7 +48,7 @@ pub(super) struct Set {
     pub(super) missing_folders: Vec<String>,
     /// Data files first, indexes last: the order in which they are renamed.
     pub(super) files: Vec<SetFile>,
-    /// Receipts of an older set: they are removed before the first new index is there.
+    /// Receipts of an older set. They are removed before the first new index is renamed into place.
     #[serde(default)]
     pub(super) old_receipts: Vec<StaleFile>,
     /// Files of an older set, indexes first: they are removed when the new one is there.

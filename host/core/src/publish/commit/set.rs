@@ -62,7 +62,7 @@ pub(super) fn plan(files: &[StagedFile], stale: &[StagedFile], at: &Move<'_>, fo
     })
 }
 
-/// Those of the files that are there now.
+/// Finds the files that exist now, with their identities.
 fn plan_removal<'a>(files: impl Iterator<Item = &'a StagedFile>, at: &Move<'_>) -> Result<Vec<StaleFile>> {
     let mut planned = Vec::new();
     for file in files {
@@ -136,7 +136,7 @@ pub(super) fn finish(set: &Set, at: &Move<'_>) -> Result<()> {
     }
     let (data, indexes) = set.files.split_at(set.files.partition_point(|file| !file.index));
     rename_all(data, "file-renamed", set, at)?;
-    // Next to the new index, an old receipt would say that the files are damaged.
+    // `ferry verify` would compare the new files with the old receipt and call them damaged.
     remove_old(&set.old_receipts, "old-receipt-removed", at)?;
     rename_all(indexes, "index-renamed", set, at)?;
     remove_old(&set.stale, "stale-removed", at)
@@ -153,7 +153,7 @@ fn rename_all(files: &[SetFile], reached: &'static str, set: &Set, at: &Move<'_>
     sync_folders(files.iter().map(|file| file.name.as_str()), at)
 }
 
-/// Removes files of an older set, unless somebody has changed them since.
+/// Removes files of an older set unless they have changed since the plan was made.
 fn remove_old(files: &[StaleFile], reached: &'static str, at: &Move<'_>) -> Result<()> {
     for file in files {
         let place = at.place(&file.name)?;
