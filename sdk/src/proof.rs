@@ -51,19 +51,12 @@ impl<'a> Proof<'a> {
     }
 
     /// The catalog.
-    ///
-    /// # Errors
-    /// A plugin error, if the tree names a tensor that is not there.
     pub(crate) fn finish(self) -> Result<Catalog> {
         self.catalog.check_tree()?;
         Ok(self.catalog)
     }
 
     /// Adds a tensor; its length is computed here, and its blocks become the simplest equivalent form.
-    ///
-    /// # Errors
-    /// Malformed: the name is there already, bytes outside their storage, blocks that leave a gap or
-    /// overlap; a plugin error, where a dtype or a storage is not there; a limit.
     pub(crate) fn add(&mut self, mut tensor: Tensor) -> Result<TensorId> {
         let proved = match std::mem::replace(&mut tensor.data, Data::Empty) {
             Data::Empty => self.check_empty(&tensor),

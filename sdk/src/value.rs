@@ -368,9 +368,6 @@ pub(crate) struct ValueNodes {
 
 impl ValueNodes {
     /// Adds a node whose children are there already; gives its number.
-    ///
-    /// # Errors
-    /// A limit; a plugin error, if a child is not there, or the node is none of a value.
     pub(crate) fn push(&mut self, node: Node, limits: &Limits) -> Result<u32> {
         check(&node)?;
         self.bytes = self.bytes.saturating_add((node.bytes.len() + node.class.len()) as u64);
@@ -394,9 +391,6 @@ impl ValueNodes {
     }
 
     /// The value that a node is, with nodes that are shared once for each parent.
-    ///
-    /// # Errors
-    /// A plugin error, if there is no such node; a limit.
     pub(crate) fn value(&self, id: u32) -> Result<Value> {
         let size = *self.sizes.get(id as usize).ok_or_else(|| no_value(id))?;
         if size == 1 {

@@ -152,10 +152,6 @@ pub trait CatalogView: Send + Sync {
 }
 
 /// The length in bytes of a part of a tensor.
-///
-/// # Errors
-/// A plugin error, if there is no such tensor, or no such part of it; unsupported, for elements that share bytes,
-/// which cannot be picked out or put in another order.
 pub(crate) fn part_len(catalog: &dyn CatalogView, part: &TensorPart) -> Result<u64> {
     if part.tensor.0 >= catalog.tensor_count() {
         return Err(Error::plugin(format!("no tensor {}", part.tensor.0)));

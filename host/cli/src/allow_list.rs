@@ -15,9 +15,6 @@ pub(crate) type AllowList = BTreeMap<String, String>;
 
 /// The user's list; `None` if there is none, so that every library may be opened. In a folder that this user may not enter,
 /// a service's home say, there may be one: then none but ferry's own may be.
-///
-/// # Errors
-/// I/o, if it cannot be read, or if others may write to it: then nobody knows what may be opened.
 pub(crate) fn read() -> Result<Option<AllowList>> {
     user_folders::allow_list().map_or(Ok(None), |path| read_from(&path))
 }

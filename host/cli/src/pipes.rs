@@ -19,9 +19,6 @@ pub(super) fn is_pipe(path: &Path) -> bool {
 }
 
 /// INPUT; of `-`, a file of all that standard input has.
-///
-/// # Errors
-/// Usage, at a terminal; i/o.
 pub(super) fn input(path: &Path) -> Result<PipedPath> {
     if !is_pipe(path) {
         return Ok(PipedPath { path: path.to_owned(), folder: None });
@@ -49,9 +46,6 @@ fn temporary(name: &str) -> Result<PipedPath> {
 
 impl PipedPath {
     /// Brings what was written to standard output, if it goes there.
-    ///
-    /// # Errors
-    /// Usage, if it is not one file; i/o.
     pub(super) fn print(&self) -> Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let is_one =

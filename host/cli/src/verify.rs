@@ -20,10 +20,6 @@ const MOST_SHOWN: usize = 10;
 const MOST_NAMED: usize = 3;
 
 /// Prints a verdict for each output.
-///
-/// # Errors
-/// Verification, where an output is not what its receipt says or has none; else what kept one from
-/// being looked at.
 pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> Result<()> {
     let found = find(&command.outputs, session)?;
     let depth = Depth { quick: command.quick, source: command.source };

@@ -115,9 +115,6 @@ pub(crate) fn without_records() -> Error {
 
 /// Writes tensors that a program has, described by `catalog` as the input's reader would; `decoder` gives those that are
 /// not in memory.
-///
-/// # Errors
-/// Usage, for an output that holds records; whatever is wrong. Nothing of the output is left then.
 pub(crate) fn save(
     request: &Request,
     catalog: Catalog,

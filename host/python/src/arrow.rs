@@ -30,9 +30,6 @@ pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'p
 }
 
 /// Takes over the stream of an object that has `__arrow_c_stream__`.
-///
-/// # Errors
-/// Type, for an object that has none, or a stream whose types this Arrow does not know.
 pub(crate) fn stream_of(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     if !object.hasattr("__arrow_c_stream__")? {
         let found = object.get_type().name()?;

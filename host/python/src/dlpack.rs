@@ -119,9 +119,6 @@ unsafe impl Sync for Lent {}
 
 impl Lent {
     /// Takes over what `array.__dlpack__()` gives.
-    ///
-    /// # Errors
-    /// Type, for what has no such method or another dtype than files have; buffer, for memory of another device.
     pub(crate) fn of(array: &Bound<'_, PyAny>) -> PyResult<Self> {
         let capsule = array.call_method0("__dlpack__")?.cast_into::<PyCapsule>()?;
         let managed = if capsule.is_valid_checked(Some(VERSIONED)) {
@@ -256,9 +253,6 @@ struct Exported {
 }
 
 /// A capsule of a tensor in its own memory; of the version 1 of the structure, or of the one before it.
-///
-/// # Errors
-/// Buffer, for a dtype that `DLPack` has not.
 pub(crate) fn capsule<'py>(
     py: Python<'py>,
     memory: Aligned,

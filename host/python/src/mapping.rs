@@ -16,9 +16,6 @@ pub(crate) struct Mapping {
 
 impl Mapping {
     /// Maps a tensor.
-    ///
-    /// # Errors
-    /// Unsupported, where its bytes do not lie in a file as they are; i/o.
     pub(crate) fn new(tensor: &Tensor) -> Result<Self> {
         // SAFETY: the user has asked for it, and the documentation says that the file must stay as it is.
         let map = unsafe { tensor.map_private() }?;

@@ -38,9 +38,6 @@ impl From<Lent> for Owner {
 }
 
 /// New bytes of Python's, which `fill` fills. `PyBytes::new_with` writes zeros to them first, with Python's lock.
-///
-/// # Errors
-/// Memory; what `fill` gives.
 pub(crate) fn new_bytes<'py>(
     py: Python<'py>,
     len: usize,
@@ -65,9 +62,6 @@ unsafe impl Send for Writable {}
 
 impl Writable {
     /// Of an object with a buffer of bytes, or of one that lends its memory by `DLPack`.
-    ///
-    /// # Errors
-    /// Buffer, for memory that is read-only or does not lie side by side; type, for other objects.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         if object.hasattr("__dlpack__")? && !has_buffer(object) {
             let lent = Lent::of(object)?;
@@ -128,9 +122,6 @@ impl Readable {
     }
 
     /// Of bytes that lie side by side, and what they are.
-    ///
-    /// # Errors
-    /// Type, for an object without such a buffer.
     pub(crate) fn bytes(object: &Bound<'_, PyAny>, dtype: Dtype, shape: Vec<u64>) -> PyResult<Self> {
         let buffer = PyBuffer::<u8>::get(object)?;
         if !buffer.is_c_contiguous() {

@@ -186,9 +186,6 @@ impl Tensor {
     }
 
     /// The engine's.
-    ///
-    /// # Errors
-    /// Usage, if the model is closed.
     pub(crate) fn tensor(&self) -> Result<tensorferry::Tensor> {
         self.model.get()?.tensor(&self.name)
     }

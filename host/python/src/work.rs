@@ -13,9 +13,6 @@ const STEP: Duration = Duration::from_millis(50);
 /// Does `work`, which obeys `session`. `progress` is called with bytes that are done, all of them, and what is done with
 /// them; if it raises, or a signal's handler does, the work is cancelled and ended first. It is called before anything
 /// is begun, too, and once more when all is done: only what it raises then comes too late.
-///
-/// # Errors
-/// What the work gives, as an exception; what `progress` or a handler raised.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     session: &Session,

@@ -34,9 +34,6 @@ impl Body {
     }
 
     /// The next piece; `None` at the end.
-    ///
-    /// # Errors
-    /// A body that is cut or slow.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Fault> {
         let left = self.time.saturating_sub(self.since.elapsed());
         let piece = tokio::time::timeout(left, self.response.chunk()).await;
@@ -67,9 +64,6 @@ impl Body {
     }
 
     /// All of it, if that is no more than `most` bytes.
-    ///
-    /// # Errors
-    /// As [`piece`](Self::piece); a longer body.
     pub(crate) async fn all(mut self, most: usize) -> Result<Bytes, Fault> {
         let mut all = BytesMut::new();
         while let Some(piece) = self.piece().await? {

@@ -109,9 +109,6 @@ const FOR_OTHER_HOSTS: [HeaderName; 8] = [
 
 impl Client {
     /// A client of these settings.
-    ///
-    /// # Errors
-    /// Usage: certificates that cannot be read; i/o, if TLS cannot be set up.
     pub(crate) fn new(settings: &Settings) -> Result<Self> {
         // Fails if the program has chosen one, which then holds.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -146,9 +143,6 @@ impl Client {
 
     /// Asks until there is an answer that is no passing fault of the server's: any status that another try would not
     /// change. What is asked must be harmless to ask twice.
-    ///
-    /// # Errors
-    /// The last fault, when it was tried as often as it is worth.
     pub(crate) async fn ask(&self, ask: &Ask) -> Result<Answer, Fault> {
         self.ask_and(ask, &Follow::Yes).await
     }
@@ -172,9 +166,6 @@ impl Client {
     }
 
     /// As [`ask`](Self::ask), one time: of a passing fault nobody knows whether what was asked for was done.
-    ///
-    /// # Errors
-    /// The fault.
     pub(crate) async fn ask_once(&self, ask: &Ask) -> Result<Answer, Fault> {
         let answer = self.once(ask, &Follow::No).await?;
         match busy(&answer) {
@@ -187,9 +178,6 @@ impl Client {
     }
 
     /// Asks once, following redirects of what only reads.
-    ///
-    /// # Errors
-    /// A connection that fails is worth another try; a redirect to where none may lead is not.
     async fn once(&self, ask: &Ask, follow: &Follow) -> Result<Answer, Fault> {
         let mut ask = ask.clone();
         let (first, mut is_of_first_host) = match follow {
@@ -236,9 +224,6 @@ impl Client {
     }
 
     /// What comes of a request within the time for an answer, which begins when its body is sent.
-    ///
-    /// # Errors
-    /// A body that is sent slower than the least rate.
     async fn in_time<T>(
         &self,
         request: impl Future<Output = T>,

@@ -75,9 +75,6 @@ impl Patience {
     }
 
     /// Waits until the next try.
-    ///
-    /// # Errors
-    /// The fault, if there is to be none.
     pub(crate) async fn wait(&mut self, fault: Fault) -> Result<(), Fault> {
         let Remedy::Again(asked) = fault.remedy else { return Err(fault) };
         let doublings = u32::try_from(self.tries - 1).unwrap_or(u32::MAX).min(16);

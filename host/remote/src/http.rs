@@ -34,9 +34,6 @@ pub(crate) struct HttpPlace {
 
 impl HttpPlace {
     /// The server of a URL, and the path in it.
-    ///
-    /// # Errors
-    /// Usage, for a URL of no file.
     pub(crate) fn of(engine: &Arc<Engine>, text: &str) -> Result<(Arc<dyn RemotePlace>, String)> {
         let usage = |message: &str| Error::usage(message).file(shown_text(text));
         let mut url = Url::parse(text).map_err(|_| usage("no URL"))?;

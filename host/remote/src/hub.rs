@@ -33,9 +33,6 @@ pub(crate) struct HubPlace {
 }
 
 /// The repository and revision of a URL, as places are kept by it, and the path.
-///
-/// # Errors
-/// Usage, for a URL of no repository.
 pub(crate) fn address(url: &str) -> Result<(String, String)> {
     let address = Address::parse(url)?;
     Ok((address.url(""), address.path))
@@ -43,9 +40,6 @@ pub(crate) fn address(url: &str) -> Result<(String, String)> {
 
 impl HubPlace {
     /// The repository of a URL; its revision is resolved to a commit.
-    ///
-    /// # Errors
-    /// Usage, if there is no such repository or revision; what the Hub says.
     pub(crate) fn new(engine: &Arc<Engine>, url: &str) -> Result<Self> {
         let address = Address::parse(url)?;
         let settings = &engine.settings;

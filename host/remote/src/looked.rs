@@ -84,9 +84,6 @@ impl Looked {
 
     /// The file at a path, if it was opened just now or is being opened; once. One that waits for its turn is left to
     /// who takes it.
-    ///
-    /// # Errors
-    /// Cancelled, if the user ends the run meanwhile.
     pub(crate) fn take(&self, path: &str, cancelled: &Cancelled) -> Result<Found> {
         let slot = self.slots().remove(path);
         let receive = match slot.map(|slot| slot.file) {

@@ -89,9 +89,6 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     /// The bucket of a URL, and the path in it; `None`, if the scheme is none of a store's.
-    ///
-    /// # Errors
-    /// Usage, for a URL without a bucket.
     pub(crate) fn parse(url: &str) -> Result<Option<(Self, String)>> {
         let Some((scheme, rest)) = url.split_once("://") else { return Ok(None) };
         let scope = match scheme.to_ascii_lowercase().as_str() {
@@ -155,9 +152,6 @@ impl Bucket {
 
 impl ObjectPlace {
     /// A bucket; nothing is asked yet.
-    ///
-    /// # Errors
-    /// Usage: settings that cannot be.
     pub(crate) fn new(engine: &Arc<Engine>, bucket: Bucket) -> Result<Self> {
         let store = Mutex::new(bucket.store(engine, None)?);
         Ok(Self { engine: Arc::clone(engine), bucket, store, looked: Looked::default() })
@@ -243,9 +237,6 @@ fn opened(engine: &Arc<Engine>, origin: ObjectOrigin, start: Bytes) -> Arc<dyn R
 }
 
 /// The endpoint of the settings for a kind of store. Without TLS only on this machine, or where that is allowed.
-///
-/// # Errors
-/// Usage, if it is no URL, or may not be used.
 fn endpoint(settings: &Settings, scope: Scope) -> Result<Option<String>> {
     let Some(text) = settings.scoped(scope, "endpoint") else { return Ok(None) };
     let url = Url::parse(text)

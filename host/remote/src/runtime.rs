@@ -54,9 +54,6 @@ impl Engine {
     }
 
     /// What this process has, started if it was not.
-    ///
-    /// # Errors
-    /// I/o, if the thread cannot be started; what the client says of its settings.
     pub(crate) fn process(&self) -> Result<Arc<Process>> {
         let id = std::process::id();
         let mut known = self.process.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,9 +113,6 @@ impl Engine {
 
     /// Does something on the thread of transfers, and waits for it whether or not the user ends the run: what must not be
     /// left half done, and comes to an end by itself.
-    ///
-    /// # Errors
-    /// I/o, if the thread has ended.
     pub(crate) fn see_through<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -129,9 +123,6 @@ impl Engine {
     }
 
     /// Does something on the thread of transfers, and waits for it.
-    ///
-    /// # Errors
-    /// Cancelled, if the user ends the run meanwhile; what it says.
     pub(crate) fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,

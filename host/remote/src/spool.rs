@@ -25,9 +25,6 @@ impl Spool {
     }
 
     /// Reads a body to its end. One that is cut is asked for again from its start: nothing else can be.
-    ///
-    /// # Errors
-    /// A limit, over the setting `spool`; i/o, if the file cannot be written; what the server says.
     pub(crate) async fn fill(
         self,
         client: &Client,

@@ -41,9 +41,6 @@ impl Version {
     }
 
     /// Holds an answer's version against this one. What the answer does not say cannot differ.
-    ///
-    /// # Errors
-    /// Changed, with what differs.
     pub(crate) fn hold(&self, name: &str, found: &Self) -> Result<(), Fault> {
         let differs = |ours: &Option<String>, theirs: &Option<String>| match (ours, theirs) {
             (Some(ours), Some(theirs)) => ours != theirs,
@@ -124,9 +121,6 @@ pub(crate) fn identity(answer: &Answer, name: &str) -> Result<(), Fault> {
 }
 
 /// The bytes of a range of a file of this version, out of an answer to a request for it.
-///
-/// # Errors
-/// Changed, where the answer is of another version or the file is gone; what the server says.
 pub(crate) async fn range_of(
     client: &Client,
     answer: Answer,

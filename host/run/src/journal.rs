@@ -70,9 +70,6 @@ struct SyncState {
 
 impl Journal {
     /// Locks a manifest's journal and reads what is known. `part` is the shard's word, `2-of-8`.
-    ///
-    /// # Errors
-    /// Transient, if another run has it; i/o.
     pub(crate) fn open(base: &Path, part: Option<&str>) -> Result<(Self, History)> {
         let path = part.map_or_else(|| base.to_owned(), |part| of_part(base, part));
         let failed =
@@ -126,9 +123,6 @@ impl Journal {
     }
 
     /// What the journals of a piece know, or all but one of them.
-    ///
-    /// # Errors
-    /// I/o: who went on without one of them would do its work again.
     pub(crate) fn read_piece(folder: &Place, without: Option<&str>, session: &Session) -> Result<History> {
         let mut journals: BTreeMap<String, Vec<u8>> = BTreeMap::new();
         for name in folder.names(session)? {
@@ -160,9 +154,6 @@ impl Journal {
     }
 
     /// Appends, and returns when the record is on the disk.
-    ///
-    /// # Errors
-    /// I/o. Once a record could not be written, no other is.
     pub(crate) fn append_synced(&self, record: &Record) -> Result<()> {
         let ticket = self.append(record)?;
         self.sync_to(ticket)

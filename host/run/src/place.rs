@@ -22,9 +22,6 @@ pub(crate) enum Place {
 
 impl Place {
     /// At a path or a URL.
-    ///
-    /// # Errors
-    /// Usage, for a URL of which nobody knows what it leads to; what the store answers.
     pub(crate) fn at(path: &Path, session: &Session) -> Result<Self> {
         if let Some((place, folder)) = place_of(path, session)? {
             return Ok(Self::Remote(place, folder));
@@ -104,9 +101,6 @@ impl Place {
     }
 
     /// Writes a file of it, which is not there yet.
-    ///
-    /// # Errors
-    /// Usage, if it is; i/o; what the store answers.
     pub(crate) fn create(&self, name: &str, bytes: &[u8]) -> Result<()> {
         match self {
             Self::Local(folder) => {
@@ -127,9 +121,6 @@ impl Place {
 }
 
 /// Checks that a file or a folder of a plan is no link: it may have come with the plan, and lead anywhere.
-///
-/// # Errors
-/// Returns a usage error that names it.
 pub(crate) fn check_no_link(path: &Path) -> Result<()> {
     if !path.is_symlink() {
         return Ok(());

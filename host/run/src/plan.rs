@@ -102,9 +102,6 @@ impl Plan {
     }
 
     /// The jobs of a piece.
-    ///
-    /// # Errors
-    /// Usage, if there is no such piece; malformed; i/o.
     pub(crate) fn piece(&self, number: u64) -> Result<Vec<PlannedJob>> {
         if number >= self.header.pieces {
             let error = Error::usage("the plan has no such piece").file(self.place.shown(""));
@@ -116,9 +113,6 @@ impl Plan {
     }
 
     /// The folder of a piece's journals.
-    ///
-    /// # Errors
-    /// Returns a usage error if it is a link.
     pub(crate) fn journal(&self, number: u64) -> Result<Place> {
         let folder = self.place.below("journal").below(&pieces::name(number));
         if let Place::Local(path) = &folder {
@@ -128,9 +122,6 @@ impl Plan {
     }
 
     /// Its leases.
-    ///
-    /// # Errors
-    /// Unsupported, in a store.
     pub(crate) fn leases(&self, worker: &str) -> Result<Leases> {
         match &self.place {
             Place::Local(folder) => Ok(Leases::new(folder.join("leases"), self.header.pieces, worker)),

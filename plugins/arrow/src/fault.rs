@@ -6,9 +6,6 @@ use tensorferry_sdk::arrow_schema::ArrowError;
 use tensorferry_sdk::{Error, Result};
 
 /// Calls the library on bytes that may be hostile: its errors and its panics say that they are malformed.
-///
-/// # Errors
-/// Malformed, or what the library calls unsupported.
 pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|error| match error {

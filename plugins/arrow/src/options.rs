@@ -61,9 +61,6 @@ pub(crate) struct WriteOptions {
 
 impl WriteOptions {
     /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage: a level that the codec does not have, no shards, or too many.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let (compression, level) = (COMPRESSION.get(options)?, LEVEL.get(options)?);
         let refused = |expected: &str| LEVEL.refuse(expected, level.unwrap_or_default());

@@ -120,9 +120,6 @@ fn runs_of(contents: &Contents) -> Vec<Range<usize>> {
 
 /// The schema of the first file, nullable where any file is, with the larger of two types that differ only in how long their
 /// values may be.
-///
-/// # Errors
-/// Unsupported, naming the file and the column that differs from the first file's.
 fn schema_of_all(files: &[OpenFile]) -> Result<SchemaRef> {
     let Some((first, others)) = files.split_first() else { return Ok(Arc::new(Schema::empty())) };
     let mut fields: Vec<FieldRef> = first.contents.schema.fields().to_vec();

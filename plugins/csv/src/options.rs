@@ -102,9 +102,6 @@ pub(crate) struct ReadOptions {
 
 impl ReadOptions {
     /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage: no rows to infer from, a schema besides, a delimiter that cannot be.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let (schema, infer) = (SCHEMA.get(options)?, INFER.get(options)?);
         if schema.is_some() && infer.is_some() {
@@ -127,9 +124,6 @@ pub(crate) struct WriteOptions {
 
 impl WriteOptions {
     /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage: a delimiter that cannot be, more than one way to make shards.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self {
             form: Form::new(options, Writer)?,

@@ -42,9 +42,6 @@ impl<'s> Collector<'s> {
     }
 
     /// Opens a file, reads something from it, and lets it go; errors name the file.
-    ///
-    /// # Errors
-    /// What is wrong with the file, or what `read` gives.
     pub(crate) fn read<T>(
         &mut self,
         name: &str,
@@ -64,9 +61,6 @@ impl<'s> Collector<'s> {
     }
 
     /// Where a tensor lies; `None`, if the value is none.
-    ///
-    /// # Errors
-    /// Malformed: a view that leaves its storage; unsupported: a tensor that has no bytes of its own.
     pub(crate) fn tensor(&mut self, object: &ObjectFile, value: ValueId) -> Result<Option<Location>> {
         let graph = object.graph();
         let lost = |why| Error::unsupported(format!("a tensor that cannot be read: {why}"));
@@ -80,9 +74,6 @@ impl<'s> Collector<'s> {
     }
 
     /// A shape, held against what torch can have.
-    ///
-    /// # Errors
-    /// Malformed, if it has too many dimensions or elements; a limit.
     pub(crate) fn shape(&mut self, shape: Vec<u64>) -> Result<Vec<u64>> {
         tensorferry_sdk::element_count(&shape)?;
         if shape.len() > MOST_DIMENSIONS {
@@ -112,9 +103,6 @@ pub(crate) fn entry(graph: &Graph, mapping: ValueId, key: &str) -> Option<ValueI
 }
 
 /// The value of a key.
-///
-/// # Errors
-/// Malformed, if there is none.
 pub(crate) fn need(graph: &Graph, mapping: ValueId, key: &str) -> Result<ValueId> {
     entry(graph, mapping, key).ok_or_else(|| Error::malformed(format!("the file has no {key}")))
 }

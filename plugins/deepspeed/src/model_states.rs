@@ -30,9 +30,6 @@ pub(crate) struct ModelStates {
 }
 
 /// Reads the model states that describe the checkpoint: rank 0's.
-///
-/// # Errors
-/// Malformed, naming the file and the key; unsupported: what other kinds of parallelism write.
 pub(crate) fn read(collector: &mut Collector<'_>, file: &str) -> Result<ModelStates> {
     collector.read(file, |collector, object| {
         let graph = object.graph();
@@ -84,9 +81,6 @@ pub(crate) fn read(collector: &mut Collector<'_>, file: &str) -> Result<ModelSta
 }
 
 /// Reads what a rank has of the frozen parameters, in the order of `frozen`.
-///
-/// # Errors
-/// Malformed, naming the file and the tensor that is missing there.
 pub(crate) fn read_frozen(
     collector: &mut Collector<'_>,
     file: &str,

@@ -41,9 +41,6 @@ pub(crate) enum OptimizerValue {
 }
 
 /// Reads a rank's optimizer states. What the optimizer keeps is read only if it is asked for.
-///
-/// # Errors
-/// Malformed, naming the file and the key.
 pub(crate) fn read(collector: &mut Collector<'_>, file: &str, with_kept: bool) -> Result<OptimizerStates> {
     collector.read(file, |collector, object| {
         let graph = object.graph();

@@ -12,9 +12,6 @@ use tensorferry_torch_file::Location;
 
 /// Puts tensors into a catalog; `collected` has the storages of their locations. With `as_f32`, floats of
 /// other widths become F32: what the handles of encoded storages stand for is returned.
-///
-/// # Errors
-/// What the catalog's checks say, with the tensor.
 pub(crate) fn write(
     selected: &SelectedTensors,
     collected: &Catalog,

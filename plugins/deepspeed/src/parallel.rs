@@ -33,9 +33,6 @@ pub(crate) struct Module {
 }
 
 /// Reads the parts of all ranks.
-///
-/// # Errors
-/// Malformed: a rank's file that is missing, a rank that lacks a parameter.
 pub(crate) fn read(collector: &mut Collector<'_>, files: &RankFiles) -> Result<Module> {
     let mut module = Module::default();
     let layers = files.layers()?;
@@ -141,10 +138,6 @@ impl Module {
     }
 
     /// Puts the joined tensors into a catalog.
-    ///
-    /// # Errors
-    /// Malformed, naming the tensor and the file: parts that do not go together, or differ where they are the same on all
-    /// ranks, unless the first is to be taken; unsupported, where names do not say how they go together.
     pub(crate) fn write(
         &self,
         source: &dyn Source,

@@ -66,10 +66,6 @@ enum FileKind {
 
 /// Finds the files of the checkpoint that the user means: the one that `tag` names in the folder, or that `latest` names;
 /// else the folder itself, or the only step that is in it.
-///
-/// # Errors
-/// Malformed: no checkpoint there; two files for one rank; usage, for several steps of which none is named; unsupported,
-/// naming a file of tensor, pipeline or expert parallelism; i/o.
 pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> {
     let tag = match (tag, newest(source)?) {
         (Some(tag), _) => Some(tag.to_owned()),
@@ -151,9 +147,6 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
 }
 
 /// The files of a folder, which may not be there.
-///
-/// # Errors
-/// Malformed, if it is not; i/o.
 pub(crate) fn list(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
     source.list(folder).map_err(|error| match error.kind() {
         ErrorKind::Io => no_folder(folder),
@@ -177,9 +170,6 @@ impl RankFiles {
     }
 
     /// Holds that there are only ranks of data.
-    ///
-    /// # Errors
-    /// Unsupported, naming a file of others.
     pub(crate) fn check_alone(&self) -> Result<()> {
         self.parallel.as_ref().map_or(Ok(()), |file| {
             let error = Error::unsupported(
@@ -190,9 +180,6 @@ impl RankFiles {
     }
 
     /// The model states of all tensor ranks.
-    ///
-    /// # Errors
-    /// Malformed, naming one that is missing.
     pub(crate) fn tensor_ranks(&self) -> Result<Vec<&str>> {
         let ranks = self.parts.keys().next_back().map_or(1, |last| last.saturating_add(1));
         let file = |rank| if rank == 0 { self.model.get(&0) } else { self.parts.get(&rank) };
@@ -200,9 +187,6 @@ impl RankFiles {
     }
 
     /// The layers of a pipeline, with the files of all tensor ranks.
-    ///
-    /// # Errors
-    /// Malformed, naming a file that is missing.
     pub(crate) fn layers(&self) -> Result<Vec<(u64, Vec<&str>)>> {
         let last = self.layers.values().filter_map(|files| files.keys().next_back()).max();
         let ranks = last.map_or(1, |last| last.saturating_add(1));
@@ -234,17 +218,11 @@ impl RankFiles {
     }
 
     /// The first rank's model states.
-    ///
-    /// # Errors
-    /// Malformed, if they are missing.
     pub(crate) fn first_model(&self) -> Result<&str> {
         self.model.get(&0).map(String::as_str).ok_or_else(|| self.missing(&[self.model_name(0)]))
     }
 
     /// Any optimizer states, to learn from how many there are.
-    ///
-    /// # Errors
-    /// Malformed, if there are none.
     pub(crate) fn any_optimizer(&self) -> Result<&str> {
         self.optimizer.values().next().map(String::as_str).ok_or_else(|| {
             Error::malformed("no optimizer states in the folder: without ZeRO there is only -i what=model")
@@ -254,17 +232,11 @@ impl RankFiles {
     }
 
     /// The files of all ranks, once it is known that these are `ranks`.
-    ///
-    /// # Errors
-    /// Malformed, naming those that are missing or too many.
     pub(crate) fn optimizer(&self, ranks: u64) -> Result<Vec<&str>> {
         self.complete(&self.optimizer, ranks, |rank| self.optimizer_name(rank))
     }
 
     /// The model states of all ranks in stage 3, once it is known that these are `ranks`; else of one.
-    ///
-    /// # Errors
-    /// Malformed, naming those that are missing or too many.
     pub(crate) fn model(&self, ranks: u64) -> Result<Vec<&str>> {
         self.complete(&self.model, if self.is_partitioned { ranks } else { 1 }, |rank| self.model_name(rank))
     }

@@ -21,9 +21,6 @@ pub(crate) type Pieces<'r> = Vec<Vec<Option<&'r Location>>>;
 
 impl Ranks {
     /// Reads the files of all ranks.
-    ///
-    /// # Errors
-    /// Malformed, naming the files that are missing, or that are of another run.
     pub(crate) fn read(collector: &mut Collector<'_>, files: &RankFiles, with_kept: bool) -> Result<Self> {
         let any = files.any_optimizer()?;
         let first = optimizer_states::read(collector, any, with_kept)?;
@@ -89,9 +86,6 @@ impl Ranks {
     }
 
     /// The parameters' elements, in the order of `groups`; `None`, where there is no vector.
-    ///
-    /// # Errors
-    /// Malformed, naming the tensor: vectors that are not as long as their parameters.
     pub(crate) fn join(
         &self,
         groups: &[Vec<NamedShape>],
@@ -233,9 +227,6 @@ fn vector<'k>(weights: &Location, kept: &'k OptimizerValue) -> Option<&'k Locati
 }
 
 /// The dtype of all pieces.
-///
-/// # Errors
-/// Malformed, if they differ; unsupported, if its elements share bytes.
 pub(crate) fn same_dtype<'p>(mut pieces: impl Iterator<Item = &'p Location>) -> Result<Dtype> {
     let dtype = pieces.next().map_or(Dtype::F32, |piece| piece.dtype);
     match pieces.find(|piece| piece.dtype != dtype) {

@@ -49,9 +49,6 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// A reader with these options.
-    ///
-    /// # Errors
-    /// Usage: a value that is none of an option's.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self { what: WHAT.get(options)?, takes_first: REPLICATED.get(options)?, tag: TAG.get(options)? })
     }

@@ -38,9 +38,6 @@ impl SplitVector {
     }
 
     /// Puts the first `len` elements of a vector behind the last one.
-    ///
-    /// # Errors
-    /// Malformed: not a vector of elements side by side, or a shorter one.
     pub(crate) fn push(&mut self, vector: &Location, len: u64) -> Result<()> {
         if vector.shape.len() != 1 || vector.strides.is_some() || vector.shape.iter().any(|&have| have < len)
         {

@@ -12,9 +12,6 @@ use tensorferry_sdk::{Error, LossKind, Result, element_count};
 use tensorferry_torch_file::Location;
 
 /// The module as it ran: every tensor of its state dict.
-///
-/// # Errors
-/// Usage, in stage 3, where the module holds no weights; malformed.
 pub(crate) fn module(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     if files.is_partitioned {
         let error = Error::usage("stage 3 saves the module without its weights: use -i what=fp32");
@@ -32,10 +29,6 @@ pub(crate) fn module(collector: &mut Collector<'_>, files: &RankFiles) -> Result
 }
 
 /// The weights, as `zero_to_fp32.py` gives them.
-///
-/// # Errors
-/// Malformed, naming the file or the tensor: ranks that are missing or differ, vectors that are not as
-/// long as their parameters.
 pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     let model = model_states::read(collector, files.first_model()?)?;
     let ranks = Ranks::read(collector, files, false)?;
@@ -76,9 +69,6 @@ pub(crate) fn optimizer(collector: &mut Collector<'_>, files: &RankFiles) -> Res
 }
 
 /// Adds buffers and frozen parameters; says which parameters are nowhere.
-///
-/// # Errors
-/// Malformed, naming the file and the tensor.
 pub(crate) fn add_untrained(
     collector: &mut Collector<'_>,
     files: &RankFiles,

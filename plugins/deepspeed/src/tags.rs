@@ -18,9 +18,6 @@ pub(crate) fn steps(source: &dyn Source) -> Result<Vec<String>> {
 }
 
 /// The step of a folder, where it is the only one.
-///
-/// # Errors
-/// Usage, where there are several; i/o.
 pub(crate) fn only_step(source: &dyn Source) -> Result<Option<String>> {
     match &mut *steps(source)? {
         [] => Ok(None),

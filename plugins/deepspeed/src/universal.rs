@@ -17,9 +17,6 @@ const WEIGHTS: &str = "fp32.pt";
 const SUFFIX: &str = ".pt";
 
 /// The weights, under the names and in the order of the run that they are of.
-///
-/// # Errors
-/// Malformed, naming the file: one that is missing, or of another shape than the model states say.
 pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     let model = model_states::read(collector, files.first_model()?)?;
     let mut selected = SelectedTensors::default();

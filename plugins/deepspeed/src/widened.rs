@@ -30,9 +30,6 @@ pub(crate) fn is_widened(dtype: Dtype) -> bool {
 
 impl Widened {
     /// `elements` of `storage` from byte `offset` of it on, which are there.
-    ///
-    /// # Errors
-    /// Unsupported, if the storage is not a part of a file.
     pub(crate) fn new(storage: &Storage, offset: u64, elements: u64, from: Dtype) -> Result<Self> {
         let Place::File { file, offset: start } = storage.place else {
             return Err(Error::unsupported("a tensor whose values are made of others, as conjugates are"));
@@ -43,9 +40,6 @@ impl Widened {
     }
 
     /// Bytes that they take as F32.
-    ///
-    /// # Errors
-    /// Malformed, if that does not fit 64 bits.
     pub(crate) fn len(&self) -> Result<u64> {
         self.elements.checked_mul(4).ok_or_else(|| Error::malformed("a length that does not fit 64 bits"))
     }
@@ -53,9 +47,6 @@ impl Widened {
 
 impl EncodedStorage for Widened {
     /// Pushes the elements as F32, little-endian.
-    ///
-    /// # Errors
-    /// Malformed, if the bytes do not have the digest that the format gives for them; i/o.
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         let width = width(self.from);
         let mut sum = self.digest.as_ref().map(|digest| digest.algorithm.start()).transpose()?;

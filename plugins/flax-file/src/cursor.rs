@@ -33,9 +33,6 @@ impl<'a> Cursor<'a> {
     }
 
     /// That so many bytes follow, which a value claims.
-    ///
-    /// # Errors
-    /// Malformed, if they do not.
     pub(crate) fn claim(&self, len: u64, what: &str) -> Result<()> {
         if len <= self.rest() {
             return Ok(());

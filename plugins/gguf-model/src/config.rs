@@ -26,9 +26,6 @@ pub(crate) struct Config {
 
 impl Config {
     /// Takes it out of JSON; `None`, if the architecture is not known.
-    ///
-    /// # Errors
-    /// Malformed, for numbers that are missing or contradict each other.
     pub(crate) fn of(json: Json) -> Result<Option<Self>> {
         let Json::Object(json) = json else { return Ok(None) };
         let class = json.get("architectures").and_then(|classes| classes.get(0)).and_then(Json::as_str);
@@ -116,9 +113,6 @@ impl Config {
     }
 
     /// What is said of the model that its architecture has no key for in GGUF: the key, and what comes of that.
-    ///
-    /// # Errors
-    /// Malformed, for numbers that are none.
     pub(crate) fn unheld(&self) -> Result<Vec<(&'static str, String)>> {
         let Some(window) = self.window()? else { return Ok(Vec::new()) };
         let why = format!(
@@ -145,8 +139,6 @@ impl Config {
         Ok(number(&self.json, "max_position_embeddings")?.unwrap_or(DEFAULT_CONTEXT))
     }
 
-    /// # Errors
-    /// Unsupported: what llama.cpp's Llama does not compute, by name; malformed, for numbers that are none.
     pub(crate) fn add_to(&self, entries: &mut Entries) -> Result<()> {
         let act = self.json.get("hidden_act").and_then(Json::as_str).unwrap_or("silu");
         if act != "silu" {

@@ -11,9 +11,6 @@ pub(crate) struct Folder<'a> {
 
 impl Folder<'_> {
     /// The bytes of a file; `None` where there is none of this name.
-    ///
-    /// # Errors
-    /// A limit, for a file that is longer than headers may be; i/o.
     pub(crate) fn bytes(&self, name: &str) -> Result<Option<Vec<u8>>> {
         if !self.source.contains(name)? {
             return Ok(None);
@@ -30,9 +27,6 @@ impl Folder<'_> {
     }
 
     /// The JSON in a file.
-    ///
-    /// # Errors
-    /// Malformed, with line and column; as of [`bytes`](Self::bytes).
     pub(crate) fn json(&self, name: &str) -> Result<Option<Json>> {
         let Some(bytes) = self.bytes(name)? else { return Ok(None) };
         let json = serde_json::from_slice(&bytes);
@@ -40,9 +34,6 @@ impl Folder<'_> {
     }
 
     /// The text in a file.
-    ///
-    /// # Errors
-    /// Malformed, for bytes that are no UTF-8; as of [`bytes`](Self::bytes).
     pub(crate) fn text(&self, name: &str) -> Result<Option<String>> {
         let text = self.bytes(name)?.map(String::from_utf8).transpose();
         text.map_err(|_| Error::malformed("a text that is not UTF-8").file(name))

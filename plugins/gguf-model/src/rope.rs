@@ -20,9 +20,6 @@ pub(crate) struct Llama3 {
 
 impl Llama3 {
     /// One for each pair of numbers of a head; `theta` is the base of the frequencies.
-    ///
-    /// # Errors
-    /// Malformed, for what no model can have.
     #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the factors are F32")]
     pub(crate) fn factors(&self, theta: f64, head: u64) -> Result<Vec<f32>> {
         let Self { factor, low, high, context } = *self;

@@ -79,9 +79,6 @@ fn looks_special(token: &str) -> bool {
 }
 
 /// Adds the tokenizer of a folder.
-///
-/// # Errors
-/// Unsupported: a kind of tokenizer, or a way to split text, that llama.cpp has no word for, by name; malformed; i/o.
 pub(crate) fn add_to(
     entries: &mut Entries,
     folder: &Folder<'_>,
@@ -183,9 +180,6 @@ fn added(json: &Json) -> impl Iterator<Item = (u64, &str, bool)> {
 }
 
 /// As many tokens as the configuration says, or else as there are.
-///
-/// # Errors
-/// Malformed, if a token lies beyond them.
 fn empty(json: &Json, said: Option<u64>) -> Result<Vocabulary> {
     let ids = vocab(json)?.map(|(_, id)| id).chain(added(json).map(|(id, ..)| id));
     let needed = ids.max().map_or(0, |last| last.saturating_add(1));

@@ -106,9 +106,6 @@ pub fn has_name(name: &str) -> bool {
 
 /// Checks a model's tensors, under the names of either side, against its configuration: that each has the dimensions
 /// that it says, and that none is missing. What has no name here is not looked at.
-///
-/// # Errors
-/// Malformed, with the tensor, what the configuration says, and what was found.
 pub(crate) fn check<'t>(config: &Config, tensors: impl Iterator<Item = (&'t str, &'t [u64])>) -> Result<()> {
     let expected =
         Expected { config, layers: config.layers()?, head: config.head()?, inner: config.inner()? };

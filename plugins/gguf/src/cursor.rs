@@ -38,9 +38,6 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `len` bytes.
-    ///
-    /// # Errors
-    /// Malformed, if the file ends before; a limit on the bytes of a header; i/o.
     pub(crate) fn take(&mut self, len: u64) -> Result<&[u8]> {
         if len > self.left() {
             return Err(Error::malformed("the file ends inside its header")
@@ -86,9 +83,6 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next number of 64 bits, which counts things that take `least` bytes each: as many as there is room for.
-    ///
-    /// # Errors
-    /// As of [`take`](Self::take); malformed, if the file has no room for them.
     pub(crate) fn count(&mut self, what: &str, least: u64) -> Result<u64> {
         let at = self.at;
         let (count, room) = (self.u64()?, self.left() / least);
@@ -108,9 +102,6 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next text, which names something.
-    ///
-    /// # Errors
-    /// As of [`text`](Self::text); malformed, if it is no UTF-8; a limit on the bytes of names.
     pub(crate) fn name(&mut self) -> Result<String> {
         let (at, most) = (self.at, self.limits.name_bytes);
         let text = self.text()?;

@@ -41,9 +41,6 @@ const LEAST_TENSOR: u64 = 24;
 
 impl Header {
     /// Reads and checks a file's header. Nothing is allocated for a length that the file does not have.
-    ///
-    /// # Errors
-    /// Malformed, naming the file, the tensor and the byte; over a limit; i/o.
     pub(crate) fn read(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Self> {
         let cursor = &mut Cursor::new(source, file, limits);
         Self::parse(cursor, source.len(file)).map_err(|error| error.file(source.name(file)))
@@ -98,9 +95,6 @@ impl Header {
 }
 
 /// The byte order, from the bytes that every file begins with. The magic is the same in both: the version tells.
-///
-/// # Errors
-/// Malformed: another magic, or a version that is not read; i/o.
 pub(crate) fn byte_order(cursor: &mut Cursor<'_>) -> Result<ByteOrder> {
     let magic = cursor.take(MAGIC.len() as u64)?;
     if magic != MAGIC {

@@ -32,9 +32,6 @@ impl Like {
     }
 
     /// Checks that the input is of the same architecture, where both say one.
-    ///
-    /// # Errors
-    /// Usage: it is not.
     pub(crate) fn check_architecture(&self, own: Option<&str>) -> Result<()> {
         let other = self.metadata.get(ARCHITECTURE_KEY).and_then(Value::as_text);
         match (own, other) {
@@ -49,9 +46,6 @@ impl Like {
     }
 
     /// Checks that some tensor is in both.
-    ///
-    /// # Errors
-    /// Usage: none is.
     pub(crate) fn check_names<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> Result<()> {
         let Some(first) = names.next() else { return Ok(()) };
         let is_there = |name: &str| self.tensors.contains_key(name);
@@ -78,9 +72,6 @@ impl Like {
     }
 
     /// Tells of tensors that only one of the two has, and of types that are not made.
-    ///
-    /// # Errors
-    /// The host's.
     pub(crate) fn tell<'n>(
         &self,
         written: impl Iterator<Item = (&'n str, &'static str)>,

@@ -71,9 +71,6 @@ struct Open {
 }
 
 /// Reads a value: its type, then what it is. Arrays that are open lie in a list: a file decides how deep they nest.
-///
-/// # Errors
-/// Malformed, with the offset; a limit; i/o.
 pub(crate) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Value> {
     let mut open: Vec<Open> = Vec::new();
     let mut kind = kind(cursor)?;
@@ -299,9 +296,6 @@ fn integer(node: &Node) -> Option<Encoded> {
 }
 
 /// A value of a named type in the words that a user says: `u32:64`, `string:llama`.
-///
-/// # Errors
-/// Usage, if there is no such type, or if the text is none of its values.
 pub(crate) fn parse(typed: &str) -> Result<Value> {
     let words = "u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, bool or string";
     let refuse =

@@ -26,10 +26,6 @@ pub(crate) struct Model {
 }
 
 /// The steps that make of a model of transformers' one of llama.cpp's; none, if it is not known, or is not one.
-///
-/// # Errors
-/// Unsupported: a known model that has a tensor without a name; malformed: weights that are not what its configuration
-/// says; i/o.
 pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<Vec<String>> {
     let Some(folder) = context.input_folder()? else { return Ok(Vec::new()) };
     if !has(catalog, EMBEDDINGS[0]) {
@@ -69,9 +65,6 @@ pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<
 }
 
 /// Refuses a model folder of transformers whose tensors have no names of llama.cpp: no program loads such a file.
-///
-/// # Errors
-/// Returns an error of kind unsupported that lists the known architectures; i/o.
 pub(crate) fn check_is_known(catalog: &dyn CatalogView, context: &dyn Context) -> Result<()> {
     let Some(folder) = context.input_folder()? else { return Ok(()) };
     let is_of_llama_cpp = catalog.metadata().iter().any(|(key, _)| key == ARCHITECTURE_KEY)

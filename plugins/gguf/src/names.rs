@@ -13,9 +13,6 @@ const MOST_FREQUENCIES: u64 = 1 << 18;
 
 /// Says which step gives tensors their names in transformers, gives the files that say the rest, and takes out of the
 /// metadata what these have.
-///
-/// # Errors
-/// As of [`to_hf`]; i/o.
 pub(crate) fn of_hf(
     set: &Set,
     metadata: &mut BTreeMap<String, Value>,

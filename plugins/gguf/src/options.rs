@@ -84,9 +84,6 @@ pub(crate) struct WriteOptions {
 
 impl WriteOptions {
     /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage: an entry that the format cannot have, or rules that are none.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let mut set = BTreeMap::new();
         for text in SET.get(options)? {

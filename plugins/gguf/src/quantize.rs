@@ -54,9 +54,6 @@ pub(crate) struct Quantised {
 
 impl Method {
     /// The type that it makes.
-    ///
-    /// # Errors
-    /// A plugin error: there is none of its name.
     pub(crate) fn ggml_type(&self) -> Result<GgmlType> {
         GgmlType::named(&self.word.to_ascii_uppercase())
             .ok_or_else(|| Error::plugin(format!("no type {}", self.word)))
@@ -118,9 +115,6 @@ impl Rules {
     /// Returns what becomes of a tensor; `None`, if it stays as it is. A tensor that llama.cpp loads only as F32 becomes
     /// F32, also if a glob names it. A tensor without rows of whole blocks becomes F16, as in `convert_hf_to_gguf.py` of
     /// llama.cpp.
-    ///
-    /// # Errors
-    /// Returns an error of kind unsupported if a glob names a tensor without rows of whole blocks.
     pub(crate) fn of(&self, name: &str, dtype: Dtype, shape: &[u64]) -> Result<Option<Quantised>> {
         if !FLOATS.contains(&dtype) {
             return Ok(None);

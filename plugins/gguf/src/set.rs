@@ -28,9 +28,6 @@ pub(crate) struct Member {
 
 impl Set {
     /// Opens the files of the model that the source's entry means.
-    ///
-    /// # Errors
-    /// Usage, if there are several models; malformed, if one is broken or a member is missing or another's; i/o.
     pub(crate) fn open(source: &dyn Source, is_alone: bool, context: &dyn Context) -> Result<Self> {
         let first = Member::open(source, named(source)?, context)?;
         let count = first.number(SPLIT_COUNT)?.unwrap_or(1);

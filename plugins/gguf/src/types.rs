@@ -74,9 +74,6 @@ const Q8_1: u32 = 9;
 
 impl GgmlType {
     /// The type of this number.
-    ///
-    /// # Errors
-    /// Unsupported: it was removed, or never was.
     pub(crate) fn of_code(code: u32) -> Result<Self> {
         let plain = PLAIN.iter().find(|(known, _)| *known == code).map(|&(_, dtype)| Self::Plain(dtype));
         let found = plain.or_else(|| BLOCKS.iter().find(|blocks| blocks.code == code).map(Self::Blocks));
@@ -133,9 +130,6 @@ impl GgmlType {
 
     /// The bytes of a tensor of this shape (row-major). Sizes fit the signed integers that ggml counts in,
     /// also where a dimension of zero hides the others.
-    ///
-    /// # Errors
-    /// Malformed: more than that, or rows that are no whole blocks.
     pub(crate) fn bytes_of(self, shape: &[u64]) -> Result<u64> {
         let (elements, bytes) = self.block();
         let row = shape.last().copied().unwrap_or(1);

@@ -37,9 +37,6 @@ pub(crate) struct ReadOptions {
 
 impl ReadOptions {
     /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage: no lines to infer from, or a schema besides.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let (schema, infer) = (SCHEMA.get(options)?, INFER.get(options)?);
         if schema.is_some() && infer.is_some() {
@@ -61,9 +58,6 @@ pub(crate) struct WriteOptions {
 
 impl WriteOptions {
     /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage: no shards, or too many.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self {
             compression: CompressionOptions::new(options)?,

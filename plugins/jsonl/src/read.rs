@@ -104,9 +104,6 @@ impl RecordSet for Set {
 }
 
 /// The files of a source, in the order of their names.
-///
-/// # Errors
-/// Malformed, if there are none.
 fn file_names(source: &dyn Source) -> Result<Vec<String>> {
     let mut names = entry_files(source, is_member)?;
     if names.is_empty() {

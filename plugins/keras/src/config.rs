@@ -7,9 +7,6 @@ use tensorferry_sdk::{CatalogSink, Error, Limits, Node, NodeId, NodeKind, Result
 const MOST_DEPTH: usize = 64;
 
 /// Parses a configuration.
-///
-/// # Errors
-/// Malformed, if it is not JSON; a limit, if it has too many values or nests too deep.
 pub(crate) fn parse(bytes: &[u8], what: &str, limits: &Limits) -> Result<Value> {
     // Parsed values take a hundred times their text.
     let nodes = nodes(bytes);
@@ -58,9 +55,6 @@ fn children(value: &Value) -> Vec<&Value> {
 }
 
 /// Adds a value, which [`parse`] has checked.
-///
-/// # Errors
-/// The catalog's.
 pub(crate) fn add(catalog: &mut dyn CatalogSink, value: &Value) -> Result<NodeId> {
     let node = match value {
         Value::Null => Node::none(),

@@ -57,10 +57,6 @@ fn stem_of_shard(name: &str) -> Option<&str> {
 
 impl Input {
     /// Finds the files of an input. A shard is one by itself only where that was said (`shard_is_alone`).
-    ///
-    /// # Errors
-    /// Malformed, if what a model needs is not there; unsupported; usage, if a folder holds several models, or a shard is
-    /// named; i/o.
     pub(crate) fn find(source: &dyn Source, shard_is_alone: bool, context: &dyn Context) -> Result<Self> {
         let limits = context.limits();
         let name = match source.entry() {

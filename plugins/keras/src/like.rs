@@ -84,10 +84,6 @@ impl Template {
     }
 
     /// Lays the file out again.
-    ///
-    /// # Errors
-    /// Usage, if the target's name is of a form that it has not, or there is no tensor for a variable that may not be
-    /// missing; what the layout says.
     pub(crate) fn write(
         &self,
         catalog: &dyn CatalogView,

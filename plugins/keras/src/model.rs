@@ -28,9 +28,6 @@ struct Links {
 impl Links {
     /// The datasets that links by name lead to, under the names that they have then. A link leads to a dataset or a group
     /// that has a path of hard links, which is followed no further: so there are no circles.
-    ///
-    /// # Errors
-    /// Unsupported, if a link leads to nothing, or to what only another such link leads to; a limit.
     fn resolve(&self, datasets: &[Found], file: &File<'_>, limits: &Limits) -> Result<Vec<Found>> {
         let mut found = Vec::new();
         let by_path: BTreeMap<&str, &Found> =

@@ -48,9 +48,6 @@ impl Codec {
     }
 
     /// The codec of an index's `compression`.
-    ///
-    /// # Errors
-    /// Unsupported: nobody knows it.
     pub(crate) fn of(compression: &str) -> Result<Self> {
         let word = compression.split_once(':').map_or(compression, |(word, _)| word);
         let unknown = || Error::unsupported("an unknown compression").found(format!("{compression:?}"));
@@ -59,9 +56,6 @@ impl Codec {
 
     /// What `input` is the compressed form of; `most`: what the index says that it comes to, and no more is read;
     /// `held`: how many bytes may be held in memory.
-    ///
-    /// # Errors
-    /// I/o; of snappy, what is wrong with its block, or a limit.
     pub(crate) fn decompressed(
         self,
         input: impl Read + Send + 'static,

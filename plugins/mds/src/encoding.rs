@@ -53,9 +53,6 @@ const TEXTS: [&str; 5] = ["str", "json", "str_int", "str_float", "str_decimal"];
 
 impl Encoding {
     /// The encoding of this name.
-    ///
-    /// # Errors
-    /// Unsupported: nobody knows it.
     pub(crate) fn parse(name: &str) -> Result<Self> {
         let unknown = || Error::unsupported("an unknown encoding").found(format!("{name:?}"));
         if let Some(text) = TEXTS.into_iter().find(|text| *text == name) {
@@ -116,9 +113,6 @@ enum Dimensions<'a> {
 
 impl<'a> ArrayValue<'a> {
     /// Parses a value of a column of arrays.
-    ///
-    /// # Errors
-    /// Malformed: the head is none, or says more or fewer numbers than there are.
     pub(crate) fn parse(bytes: &'a [u8], number: Option<Number>, shape: Option<&'a [u64]>) -> Result<Self> {
         let mut rest = bytes;
         let mut byte = || {
@@ -186,9 +180,6 @@ fn cut() -> Error {
 }
 
 /// Appends the head of a shape.
-///
-/// # Errors
-/// Unsupported: no dimension, too many of them, or one of 0.
 pub(crate) fn put_shape(shape: &[u64], out: &mut Vec<u8>) -> Result<()> {
     if shape.is_empty() || shape.len() > MOST_DIMENSIONS || shape.contains(&0) {
         return Err(Error::unsupported(

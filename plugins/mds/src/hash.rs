@@ -96,8 +96,6 @@ impl Verifier {
         self.0.iter_mut().for_each(|(_, _, hasher)| hasher.update(bytes));
     }
 
-    /// # Errors
-    /// Malformed: one is not what was said.
     pub(crate) fn finish(self) -> Result<()> {
         for (name, said, hasher) in self.0 {
             let found = hasher.finish();

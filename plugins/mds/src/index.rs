@@ -65,9 +65,6 @@ struct Entry {
 
 impl Index {
     /// Reads the index of a source.
-    ///
-    /// # Errors
-    /// Malformed: it contradicts itself; unsupported: another version or format; a limit.
     pub(crate) fn read(source: &dyn Source, name: &str, limits: &Limits) -> Result<Self> {
         let file = source.open(name)?;
         let text = source.read_vec(file, 0, source.len(file), limits)?;

@@ -105,9 +105,6 @@ pub(crate) struct WriteOptions {
 
 impl WriteOptions {
     /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage: a level that the codec does not have, a hash that nobody knows, shards of 4 GiB.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let (codec, level) = (COMPRESSION.get(options)?, LEVEL.get(options)?);
         if let Some(level) = level {

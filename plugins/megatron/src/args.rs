@@ -43,9 +43,6 @@ impl Args {
     }
 
     /// The plain ones of a namespace or dict; none, where it is neither.
-    ///
-    /// # Errors
-    /// A limit on names.
     pub(crate) fn read(graph: &Graph, value: ValueId, budget: &mut Budget) -> Result<Self> {
         let mut args = BTreeMap::new();
         for (key, value) in graph.entries(Self::entries(graph, value)).unwrap_or_default() {
@@ -93,9 +90,6 @@ impl Args {
     }
 
     /// Holds those that decide how ranks are joined against another rank's.
-    ///
-    /// # Errors
-    /// Malformed, naming the argument.
     pub(crate) fn check_same(&self, other: &Self) -> Result<()> {
         let different = DECIDING.into_iter().find(|&key| self.0.get(key) != other.0.get(key));
         let said = |args: &Self, key| args.0.get(key).map_or_else(|| "nothing".to_owned(), Value::json);

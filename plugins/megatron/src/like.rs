@@ -44,9 +44,6 @@ pub(crate) struct Like {
 
 impl Like {
     /// Reads the arguments of any of its ranks.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the run; usage, if it has no arguments.
     pub(crate) fn open(path: &str, context: &dyn Context) -> Result<Self> {
         Self::read(&*context.open(path)?, context).map_err(|error| error.context(format!("-o like={path}")))
     }
@@ -83,9 +80,6 @@ impl Like {
     }
 
     /// Appends the arguments as an `argparse.Namespace`, with the sizes of another grid. Gives those that are left out.
-    ///
-    /// # Errors
-    /// Unsupported: a text of 4 GiB.
     pub(crate) fn push(&self, size: GridSize, form: &str, pickle: &mut PickleWriter) -> Result<Vec<String>> {
         let sizes = [
             ("tensor_model_parallel_size", size.tensor),

@@ -39,9 +39,6 @@ impl Parameter {
 }
 
 /// The model's parameters, in the order of its layers.
-///
-/// # Errors
-/// Malformed: layers with a gap, a parameter that some ranks lack, two of one name in a rank.
 pub(crate) fn parameters(
     size: GridSize,
     files: &BTreeMap<Rank, RankFile>,

@@ -70,9 +70,6 @@ impl<'s> RankReader<'s> {
     }
 
     /// Reads a rank's file.
-    ///
-    /// # Errors
-    /// What is wrong with it, with its name, and the tensor where it is one.
     pub(crate) fn read(&mut self, name: &str) -> Result<RankFile> {
         self.context.check_cancelled()?;
         self.file(name).map_err(|error| error.file(name))

@@ -82,9 +82,6 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// A reader with these options.
-    ///
-    /// # Errors
-    /// Usage: a value that is none of an option's.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self {
             difference: REPLICATED.get(options)?,
@@ -96,9 +93,6 @@ impl Reader {
     }
 
     /// Settles what one rank's part of a model is read for.
-    ///
-    /// # Errors
-    /// Usage: it was not said that it is meant alone, or it cannot be read as is asked.
     fn settle_part(&self, context: &dyn Context) -> Result<()> {
         if !self.shard_is_alone && context.purpose().has(Purpose::SHOW) {
             context.note("this is one rank's part of a model: the folder around it is the whole model");

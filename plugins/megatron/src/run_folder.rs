@@ -30,9 +30,6 @@ pub(crate) struct RankFolder {
 
 impl RankFolder {
     /// The file with the rank's part of the model.
-    ///
-    /// # Errors
-    /// Malformed, if there is none; i/o.
     pub(crate) fn file(&self, source: &dyn Source) -> Result<String> {
         for name in FILES {
             let path = format!("{}{name}", self.prefix());
@@ -69,9 +66,6 @@ pub(crate) fn one_rank(source: &dyn Source) -> Result<Option<RankFolder>> {
 
 /// The rank folders of the iteration that the user means: the folder itself, or the iteration that is asked for in it, or
 /// else the newest.
-///
-/// # Errors
-/// Malformed: no such folder, none of ranks in it, a tracker that names none, a folder whose name is no rank's; i/o.
 pub(crate) fn find(source: &dyn Source, iteration: Option<&str>) -> Result<Vec<RankFolder>> {
     let folder = folder(source, iteration)?;
     let folders = rank_folders(source, &folder)?;
@@ -101,9 +95,6 @@ pub(crate) fn distributed(source: &dyn Source, iteration: Option<&str>) -> Resul
 }
 
 /// The folder that the tracker names, if there is a tracker.
-///
-/// # Errors
-/// Malformed, if it holds neither a number nor `release`; i/o.
 pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
     if !source.contains(TRACKER)? {
         return Ok(None);
@@ -133,9 +124,6 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// The folders of ranks in a folder, which may not be there.
-///
-/// # Errors
-/// Malformed, if it is not, or if a folder of ranks has a name that is not understood; i/o.
 pub(crate) fn rank_folders(source: &dyn Source, folder: &str) -> Result<Vec<RankFolder>> {
     let paths = source.folders(folder).map_err(|error| match error.kind() {
         ErrorKind::Io => Error::malformed("no such folder").file(folder),
@@ -170,9 +158,6 @@ pub(crate) fn last_of_unclear<'f>(folders: &'f [RankFolder], args: &Args) -> Opt
 
 /// The grid, as the arguments of one of its ranks have it, or else the names; and each rank's folder. Where arguments do
 /// not say what a second number is, `second_is_expert` does.
-///
-/// # Errors
-/// Malformed: a rank that is missing, or there twice, or none of the grid's; a limit on ranks.
 pub(crate) fn grid(
     folders: Vec<RankFolder>,
     args: &Args,

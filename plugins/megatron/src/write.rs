@@ -33,9 +33,6 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// A writer with these options.
-    ///
-    /// # Errors
-    /// Usage: rank folders without a run like them.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let (like, tensor, stages) = (LIKE.get(options)?, TENSOR.get(options)?, PIPELINE.get(options)?);
         let is_asked = tensor.or(stages).is_some();

@@ -38,9 +38,6 @@ struct Lie<'s> {
 
 impl Arrays<'_> {
     /// Adds the array that these bytes begin with; the number of bytes after it.
-    ///
-    /// # Errors
-    /// Malformed, if they are none, or not all there; unsupported, if a tensor cannot hold it; a limit; i/o.
     pub(crate) fn add(&mut self, name: &str, array: &ArrayBytes) -> Result<u64> {
         let limits = self.context.limits();
         let header = Header::read(limits, &|len| array.front(self.source, len, limits))?;
@@ -70,9 +67,6 @@ impl Arrays<'_> {
     }
 
     /// Adds the arrays of a file, one after the other. Several are numbered, as they have no names.
-    ///
-    /// # Errors
-    /// As of [`add`](Self::add), with the offset of the array.
     pub(crate) fn add_all(&mut self, name: &str, file: Extent) -> Result<()> {
         let (mut start, mut number) = (0, 0_u64);
         loop {

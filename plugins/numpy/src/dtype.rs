@@ -68,9 +68,6 @@ impl Element {
 }
 
 /// What a descr stands for.
-///
-/// # Errors
-/// Unsupported for Python objects and long doubles; malformed for anything that is no dtype of numpy's.
 pub(crate) fn parse(descr: &str) -> Result<Element> {
     let named = |(kind, _, names): &&(&str, Dtype, &[&str])| names.contains(&descr) || *kind == descr;
     if let Some((_, dtype, _)) = SHARED.iter().find(named) {

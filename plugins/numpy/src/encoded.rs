@@ -152,9 +152,6 @@ impl ByteSink for Picker<'_> {
 }
 
 /// All bytes that something writes, once it is known that there are at most as many as a header may have.
-///
-/// # Errors
-/// A limit; whatever writing gives.
 pub(crate) fn collect(
     len: u64,
     limits: &Limits,

@@ -33,9 +33,6 @@ pub(crate) enum Descr {
 impl Header {
     /// Reads a header. `front` gives the first bytes of the array, as many as it is asked for, or fails: a
     /// claimed length is never allocated before it is known to be there.
-    ///
-    /// # Errors
-    /// Malformed or unsupported; else whatever `front` gives.
     pub(crate) fn read(limits: &Limits, front: &dyn Fn(u64) -> Result<Vec<u8>>) -> Result<Self> {
         let start = front(10)?;
         if !start.starts_with(MAGIC) {
@@ -109,9 +106,6 @@ impl Header {
     }
 
     /// Bytes of the elements: of shapes whose product wraps there are none, also where a dimension is zero.
-    ///
-    /// # Errors
-    /// Malformed, if they do not fit 64 bits.
     pub(crate) fn data_len(&self) -> Result<u64> {
         let width = match &self.descr {
             Descr::Element(element) => element.width(),
@@ -145,9 +139,6 @@ fn malformed(expected: &str) -> Error {
 }
 
 /// The bytes before the elements, as `np.save` writes them.
-///
-/// # Errors
-/// Unsupported, if they are too many for the format.
 pub(crate) fn encode(descr: &str, order: Order, shape: &[u64]) -> Result<Vec<u8>> {
     // Without a second dimension both orders are one, and numpy calls it C.
     let is_fortran = order == Order::Fortran && shape.len() > 1;

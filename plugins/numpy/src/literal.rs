@@ -29,9 +29,6 @@ pub(crate) enum Python {
 }
 
 /// Reads the value that `text` is; it lies at `offset` in its file.
-///
-/// # Errors
-/// Malformed, with the offset; a limit, if there are more than `most` values.
 pub(crate) fn parse(text: &str, offset: u64, python: Python, most: u64) -> Result<Literal> {
     let mut scanner = Scanner { text: text.as_bytes(), at: 0, offset, python };
     let mut open: Vec<Open> = Vec::new();

@@ -5,9 +5,6 @@ use crate::dtype::Element;
 use tensorferry_sdk::{ByteOrder, Error, Limits, Order, Result};
 
 /// The logical bytes of a tensor of strings, from an array's elements.
-///
-/// # Errors
-/// Malformed, if a code unit is no character; a limit, if there are too many strings to hold.
 pub(crate) fn logical(
     elements: &[u8],
     element: &Element,

@@ -32,9 +32,6 @@ pub(crate) struct Field {
 }
 
 /// The structure that a list of fields is.
-///
-/// # Errors
-/// Malformed, if it is none; unsupported for fields of Python objects and arrays of structures.
 pub(crate) fn parse(list: &[Literal]) -> Result<Structure> {
     let mut structure = Structure { fields: Vec::new(), width: 0 };
     structure.add(list, "")?;

@@ -17,9 +17,6 @@ pub(crate) struct Location {
 impl Location {
     /// Sets what an entry of `external_data` says; of an entry that is given twice, the last counts. What it
     /// says besides (a checksum, which no reader looks at) changes nothing.
-    ///
-    /// # Errors
-    /// Malformed: a number that is none.
     pub(crate) fn set(&mut self, key: &str, value: String) -> Result<()> {
         let number = |value: &str| {
             let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
@@ -39,9 +36,6 @@ impl Location {
     }
 
     /// The file and the first byte of `len` bytes of elements, for a model of this name.
-    ///
-    /// # Errors
-    /// Malformed: a name that leaves the model's folder, a file that is not there, another length; i/o.
     pub(crate) fn find(&self, source: &dyn Source, model: &str, len: u64) -> Result<(FileId, u64)> {
         let location = self.file.as_deref().unwrap_or_default();
         let name = location.strip_prefix("./").unwrap_or(location);

@@ -38,9 +38,6 @@ impl Message {
     }
 
     /// The next field.
-    ///
-    /// # Errors
-    /// Malformed, if it is none; i/o.
     pub(crate) fn next(&mut self, wire: &mut Wire<'_>) -> Result<Option<Field>> {
         while let Some(part) = self.parts.get_mut(self.next) {
             if let Some(field) = wire.next(part)? {
@@ -52,9 +49,6 @@ impl Message {
     }
 
     /// Gives the content of each field of this number, which is a message or a text.
-    ///
-    /// # Errors
-    /// Malformed, if such a field is of another type; whatever `visit` gives.
     pub(crate) fn each(
         &self,
         wire: &mut Wire<'_>,
@@ -82,9 +76,6 @@ impl Message {
     }
 
     /// The text in the last field of this number; empty, if there is none.
-    ///
-    /// # Errors
-    /// As [`each`](Self::each); malformed, if it is not UTF-8; a limit, if it is longer than `most` bytes.
     pub(crate) fn text(&self, wire: &mut Wire<'_>, number: u32, most: u64) -> Result<String> {
         let mut last = None;
         self.each(wire, number, &mut |_, range| {
@@ -96,9 +87,6 @@ impl Message {
 }
 
 /// The content of a field that has a length.
-///
-/// # Errors
-/// Malformed, if it has none.
 pub(crate) fn content(wire: &Wire<'_>, field: &Field) -> Result<Range<u64>> {
     match &field.value {
         Value::Bytes(range) => Ok(range.clone()),
@@ -107,9 +95,6 @@ pub(crate) fn content(wire: &Wire<'_>, field: &Field) -> Result<Range<u64>> {
 }
 
 /// The number in a field that is one.
-///
-/// # Errors
-/// Malformed, if it is of another type.
 pub(crate) fn varint(wire: &Wire<'_>, field: &Field) -> Result<u64, Error> {
     match field.value {
         Value::Varint(value) => Ok(value),

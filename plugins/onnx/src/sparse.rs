@@ -21,9 +21,6 @@ pub(crate) struct Sparse {
 
 impl Sparse {
     /// The parts of a message that is called by this path.
-    ///
-    /// # Errors
-    /// Malformed, if one is not there, or the shape cannot be; i/o.
     pub(crate) fn read(wire: &mut Wire<'_>, name: &str, message: &Message) -> Result<Self> {
         let mut part = |number: u32, word: &str| -> Result<Found> {
             let part = message.message(wire, number)?;

@@ -68,9 +68,6 @@ pub(crate) struct Edit {
 }
 
 /// The message in `range` of `file` with these edits, which lie in it, apart from each other and in order.
-///
-/// # Errors
-/// I/o; malformed, where the file is not what it was when the places were found.
 pub(crate) fn splice(
     wire: &mut Wire<'_>,
     file: FileId,

@@ -54,10 +54,6 @@ pub(crate) enum Elements {
 
 impl TensorProto {
     /// Reads what a message says of its tensor.
-    ///
-    /// # Errors
-    /// Malformed: a dtype or shape that cannot be, elements at two places or of another length; unsupported, for
-    /// what no reader takes; i/o.
     pub(crate) fn read(wire: &mut Wire<'_>, message: &Message, limits: &Limits) -> Result<Self> {
         let fields = Fields::read(wire, message, limits)?;
         let at = message.start();

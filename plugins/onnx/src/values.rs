@@ -23,9 +23,6 @@ pub(crate) struct Values {
 
 impl Values {
     /// Finds the values of a tensor in the message that lies in `message` of `file`.
-    ///
-    /// # Errors
-    /// Malformed: numbers out of their range, fields of other types; i/o.
     pub(crate) fn find(wire: &mut Wire<'_>, file: FileId, message: &Message, row: Row) -> Result<Self> {
         let (mut len, mut fields, mut plain) = (0_u64, 0_u64, None);
         let mut rest = message.clone();

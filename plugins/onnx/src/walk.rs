@@ -65,10 +65,6 @@ pub(crate) struct Counts {
 }
 
 /// Gives every tensor of the model that `wire` holds.
-///
-/// # Errors
-/// Malformed: no model, names that are there twice, graphs too deep in each other; a limit, if the names of graphs
-/// unfold into too many bytes; whatever `visit` gives.
 pub(crate) fn each_tensor(
     wire: &mut Wire<'_>,
     context: &dyn Context,

@@ -59,9 +59,6 @@ pub(crate) fn is_in(source: &dyn Source, folder: &str) -> Result<bool> {
 
 impl Aggregate {
     /// Reads the file of a folder.
-    ///
-    /// # Errors
-    /// Malformed, unsupported or over a limit, with the file; i/o.
     pub(crate) fn read(source: &dyn Source, folder: &str, context: &dyn Context) -> Result<Self> {
         let name = format!("{folder}{AGGREGATE}");
         let file = source.open(&name)?;

@@ -114,9 +114,6 @@ impl<'a> Arrays<'a> {
     }
 
     /// The name of an item's array; a loss if another tensor has it already.
-    ///
-    /// # Errors
-    /// Returns a limit of the catalog's.
     pub(crate) fn name(&mut self, item: &str, key: &str) -> Result<String> {
         self.names.take_for(self.catalog, prefixed(item, key))
     }

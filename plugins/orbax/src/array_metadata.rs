@@ -18,9 +18,6 @@ pub(crate) const FOLDER: &str = "array_metadatas";
 pub(crate) const RANDOM_KEY: &str = "random_key_impl";
 
 /// What the files of a tree say of arrays, by the arrays' names.
-///
-/// # Errors
-/// Malformed, with the file; a limit; i/o.
 pub(crate) fn read(
     source: &dyn Source,
     folder: &str,

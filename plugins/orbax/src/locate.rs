@@ -161,9 +161,6 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
 }
 
 /// The trees of a step: the folder itself, or its items.
-///
-/// # Errors
-/// Returns a malformed error for an item whose stores were never merged.
 fn items(source: &dyn Source, folder: &str) -> Result<Vec<(String, String)>> {
     if !folder.is_empty() && is_tree(source, folder)? {
         return Ok(vec![(folder.to_owned(), String::new())]);

@@ -92,9 +92,6 @@ impl Budget {
 }
 
 /// Where each key's value lies.
-///
-/// # Errors
-/// Malformed, unsupported or over a limit, with the file; i/o.
 pub(crate) fn keys(
     source: &dyn Source,
     folder: &str,

@@ -22,9 +22,6 @@ pub(crate) struct Index {
 
 impl Index {
     /// The index of so many chunks.
-    ///
-    /// # Errors
-    /// Malformed, with the file; i/o; a limit.
     pub(crate) fn of(
         shard: &Span,
         count: u64,

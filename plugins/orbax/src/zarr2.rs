@@ -7,9 +7,6 @@ use crate::json::Json;
 use tensorferry_sdk::{Error, Limits, Order, Result};
 
 /// What a description says.
-///
-/// # Errors
-/// Malformed; unsupported, naming what is not known.
 pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
     let json = Json::parse(bytes, limits)?;
     if json.get("zarr_format") != &Json::Int(2) {

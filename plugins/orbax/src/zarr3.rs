@@ -10,9 +10,6 @@ use tensorferry_sdk::{ByteOrder, Error, Limits, Order, Result};
 const MOST_SHARDS: usize = 2;
 
 /// What a description says.
-///
-/// # Errors
-/// Malformed; unsupported, naming what is not known.
 pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
     let json = Json::parse(bytes, limits)?;
     let expect = |key: &str, value: &Json, found: &Json| {

@@ -38,9 +38,6 @@ pub(crate) fn with_parts(data_type: &DataType, parts: Vec<FieldRef>) -> DataType
 
 /// The values of a nested array in the type `to`, each part converted by `convert`. Of a struct that
 /// loses some of its parts, the others are found by their names.
-///
-/// # Errors
-/// Returns an error if the types do not nest in the same way, and whatever `convert` returns.
 pub(crate) fn converted(
     array: &ArrayRef,
     to: &DataType,

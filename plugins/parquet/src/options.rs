@@ -88,9 +88,6 @@ pub(crate) enum Int96Unit {
 
 impl Int96Unit {
     /// Reads the checked option.
-    ///
-    /// # Errors
-    /// Returns an error for an option of a different name.
     pub(crate) fn of(options: &Options) -> Result<Self> {
         INT96.get(options)
     }
@@ -126,9 +123,6 @@ pub(crate) enum DictionaryUse {
 
 impl WriteOptions {
     /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage: a level that the codec does not have, or nothing in a row group, or no shards.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self {
             compression: compression(options)?,

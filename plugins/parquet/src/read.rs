@@ -161,9 +161,6 @@ impl RecordSet for ParquetSet {
 }
 
 /// The files of a source, in the order of their names.
-///
-/// # Errors
-/// Malformed, if there are none.
 fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<DataFile>> {
     let members = match source.entry() {
         Entry::Folder => partitions::members(source, context)?,

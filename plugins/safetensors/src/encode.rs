@@ -25,9 +25,6 @@ struct Info<'a> {
 }
 
 /// The bytes before the data: the header's length and the header.
-///
-/// # Errors
-/// Unsupported, if the header is longer than the format allows.
 pub(crate) fn encode(metadata: &BTreeMap<String, String>, tensors: &[Written<'_>]) -> Result<Vec<u8>> {
     let mut bytes = vec![0; WORD];
     write_json(&mut bytes, metadata, tensors)

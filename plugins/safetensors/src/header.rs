@@ -29,9 +29,6 @@ pub(crate) struct Header {
 
 impl Header {
     /// Reads and checks a file's header. Nothing is allocated for a length that the file does not have.
-    ///
-    /// # Errors
-    /// Malformed, naming the file, the tensor and the byte; over a limit; i/o.
     pub(crate) fn read(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Self> {
         let header = json_len(source, file).and_then(|len| {
             let data_offset = WORD as u64 + len;
@@ -103,9 +100,6 @@ impl Entry {
 
 /// The bytes of a tensor. The library multiplies the dimensions in their order: so a zero excuses
 /// an overflow after it, and none before it.
-///
-/// # Errors
-/// Malformed, if the product overflows or the elements do not fill whole bytes.
 pub(crate) fn byte_len(info: &DtypeInfo, shape: &[u64]) -> Result<u64> {
     let elements = shape.iter().try_fold(1_u64, |product, &dim| product.checked_mul(dim));
     let elements = elements.ok_or_else(|| {
@@ -116,9 +110,6 @@ pub(crate) fn byte_len(info: &DtypeInfo, shape: &[u64]) -> Result<u64> {
 }
 
 /// The length of a file's JSON, from the nine bytes that every safetensors file begins with.
-///
-/// # Errors
-/// Malformed, if they are not such; i/o.
 pub(crate) fn json_len(source: &dyn Source, file: FileId) -> Result<u64> {
     let file_len = source.len(file);
     let Some(room) = file_len.checked_sub(WORD as u64) else {

@@ -86,9 +86,6 @@ pub(crate) enum Framework {
 
 impl WriteOptions {
     /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage: a glob that is none, or that nothing asks for.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let prefer = PREFER.get(options)?.map(|prefer| glob(&prefer)).transpose()?;
         let tied = match (DEDUPES.get(options)?, prefer) {

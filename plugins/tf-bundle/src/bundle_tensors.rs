@@ -19,10 +19,6 @@ pub(crate) type Labels = HashMap<String, Vec<(&'static str, Value)>>;
 
 /// Reads the bundle of a prefix. What it gives decodes the catalog's encoded storages, which are its
 /// tensors of strings. `labels` says what else is known of the tensors, given the object graph.
-///
-/// # Errors
-/// Malformed, with the file, the offset and the key: whatever is broken; unsupported; over a limit;
-/// usage, for names that collide; i/o.
 pub(crate) fn read_bundle(
     source: &dyn Source,
     prefix: &str,

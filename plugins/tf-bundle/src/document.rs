@@ -23,9 +23,6 @@ enum Content {
 
 impl Document {
     /// Opens a file that holds a `message` (`tensorflow.GraphDef`).
-    ///
-    /// # Errors
-    /// Malformed, if a text is no such message; a limit; i/o.
     pub(crate) fn open(
         source: &dyn Source,
         name: &str,

@@ -33,9 +33,6 @@ pub(crate) enum Checkpoint {
 
 /// Finds the checkpoint that the source's entry means: any file of one, its prefix, or a folder, which
 /// stands for its latest. The latest one is lost if it is missing and another is in its place.
-///
-/// # Errors
-/// Malformed, if there is none, or not all of it; usage, if there are several to choose from; i/o.
 pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<Loss>)> {
     let checkpoint = match source.entry() {
         Entry::Folder => return in_folder(source, limits),

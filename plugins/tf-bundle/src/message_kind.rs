@@ -39,9 +39,6 @@ pub(crate) enum MessageForm {
 }
 
 /// What a file holds, as far as its beginning tells.
-///
-/// # Errors
-/// I/o; bytes that fit nothing are `None`.
 pub(crate) fn detect(source: &dyn Source, file: FileId) -> Result<Option<(MessageKind, MessageForm)>> {
     if let Some(kind) = of_text(source, file)? {
         return Ok(Some((kind, MessageForm::Text)));

@@ -117,9 +117,6 @@ pub(crate) enum State {
 
 impl ReadOptions {
     /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage: a value that is none of an option's.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let tags = TAGS.get(options)?;
         let tags = tags.map(|tags| tags.split(',').map(|tag| tag.trim().to_owned()).collect());
@@ -175,9 +172,6 @@ pub(crate) enum GraphChoice {
 
 impl WriteOptions {
     /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage: options that contradict each other, a split that cannot be.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let sharding = match (SHARDS.get(options)?, MAX_SHARD_SIZE.get(options)?) {
             (None, None) => Sharding::Whole,

@@ -17,9 +17,6 @@ pub(crate) fn of(catalog: &dyn CatalogView) -> Option<SideRecord> {
 }
 
 /// Reads the entry's string.
-///
-/// # Errors
-/// As [`SideRecord::parse`], with the key.
 pub(crate) fn parse(text: &[u8]) -> Result<SideRecord> {
     SideRecord::parse(text, "the side entry").map_err(|error| error.tensor(SIDE_ENTRY_KEY))
 }

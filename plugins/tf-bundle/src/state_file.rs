@@ -21,9 +21,6 @@ use tensorferry_sdk::{Limits, Result};
 pub(crate) const STATE_FILE: &str = "checkpoint";
 
 /// Reads a state file's text; `file` is the file that errors name.
-///
-/// # Errors
-/// Malformed, with the place in the text; a limit.
 pub(crate) fn parse(bytes: &[u8], file: &str, limits: &Limits) -> Result<CheckpointState> {
     text::parse(bytes, "tensorflow.CheckpointState", file, limits)
 }

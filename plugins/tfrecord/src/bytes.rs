@@ -21,9 +21,6 @@ pub(crate) const WINDOW: usize = 256 << 10;
 /// Bytes by offset, going forward.
 pub(crate) trait Window {
     /// The bytes from `offset` on: at least `least` of them, or all that there are up to the end.
-    ///
-    /// # Errors
-    /// Whatever reading or decompressing gives, once what can be read has been given.
     fn at(&mut self, offset: u64, least: usize) -> Result<&[u8]>;
 
     /// How many bytes there are, where that is known before they are read.

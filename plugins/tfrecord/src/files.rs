@@ -46,9 +46,6 @@ pub(crate) fn open<S: SharedSource>(
 }
 
 /// Finds the files of an input.
-///
-/// # Errors
-/// Malformed, if there are none or some of a set are missing; usage, if the user has to choose.
 pub(crate) fn find<S: SharedSource>(source: &S, glob: Option<&str>, limits: &Limits) -> Result<Vec<String>> {
     match (glob, source.entry()) {
         (Some(glob), _) => matching(&**source, glob, limits),

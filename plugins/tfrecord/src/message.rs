@@ -307,9 +307,6 @@ pub(crate) enum Fit {
 
 /// How well a record fits a message of that kind, down to the lists. TensorFlow skips fields that it does not know, and
 /// takes those of a map's entry in any order; other messages mostly differ in a field that this one has.
-///
-/// # Errors
-/// Returns an error for a record that is not a message.
 pub(crate) fn fit(record: &[u8], message: MessageKind) -> Result<Fit, Broken> {
     let most = if message == MessageKind::Sequence { 2 } else { 1 };
     let mut fit = only_messages(record, most)?;

@@ -211,9 +211,6 @@ pub(crate) struct WriteOptions {
 
 impl WriteOptions {
     /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage: a level or a number of shards that cannot be.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self {
             codec: WRITE_CODEC.get(options)?,

@@ -38,9 +38,6 @@ impl Policy {
     }
 
     /// Lets a fault pass, or makes it an error.
-    ///
-    /// # Errors
-    /// The fault's, if it is not to be let pass, or is one too many.
     pub(crate) fn meet(&self, file: usize, name: &str, record: u64, fault: Fault) -> Result<()> {
         let is_tail = self.allows_tail && matches!(fault.kind, FaultKind::Tail { .. });
         let is_skipped = self.skips && fault.is_damage();

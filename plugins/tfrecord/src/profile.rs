@@ -70,9 +70,6 @@ impl Profile {
     }
 
     /// Adds what records that follow have. `file` and `first` say where the others begin.
-    ///
-    /// # Errors
-    /// Over a limit, if there are too many features.
     pub(crate) fn append(&mut self, other: &Self, file: usize, first: u64) -> Result<()> {
         for ((part, key), added) in other.keys.names().iter().zip(&other.features) {
             self.keys.begin();
@@ -93,9 +90,6 @@ impl Profile {
     }
 
     /// The columns that hold all of it, sorted by name, features before lists of them.
-    ///
-    /// # Errors
-    /// Malformed, if a feature is of several kinds. `name` gives a file's.
     pub(crate) fn columns(&self, utf8: bool, name: impl Fn(usize) -> String) -> Result<Vec<Column>> {
         let mut named: Vec<(&(Part, Box<[u8]>), &FeatureProfile)> =
             self.keys.names().iter().zip(&self.features).collect();

@@ -117,9 +117,6 @@ struct Attempt<T> {
 
 impl Scan<'_> {
     /// Visits every record; `take` gets what each stretch gave, in order.
-    ///
-    /// # Errors
-    /// The first fault that the policy does not let pass, what `take` gives, and cancellation.
     pub(crate) fn run<T: Tally>(
         &self,
         new: impl Fn() -> T + Sync,

@@ -88,9 +88,6 @@ struct ColumnEntry {
 }
 
 /// Reads the schema file at a path.
-///
-/// # Errors
-/// Usage: a file that says what cannot be, with the place; whatever reading gives.
 pub(crate) fn read(path: &str, context: &dyn Context) -> Result<SchemaFile> {
     let source = context.open(path)?;
     let file = source.open(source.entry().name())?;

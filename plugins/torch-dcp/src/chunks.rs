@@ -52,10 +52,6 @@ impl OpenedBytes {
 
 impl Files<'_, '_> {
     /// Opens an archive inside a file.
-    ///
-    /// # Errors
-    /// Malformed: a name that leaves the folder, a file that is missing or too short, what is wrong
-    /// with the archive.
     pub(crate) fn open(&mut self, stored: &ArchivePlace) -> Result<ObjectFile> {
         let object = self.source.open(&stored.file).and_then(|file| {
             let extent = Extent::within(self.source, file, stored.offset, stored.len)?;
@@ -68,9 +64,6 @@ impl Files<'_, '_> {
     }
 
     /// A tensor made of its chunks.
-    ///
-    /// # Errors
-    /// Malformed, naming the file: a chunk of another dtype or shape; chunks that overlap or leave a gap.
     pub(crate) fn blocks(
         &mut self,
         name: &str,

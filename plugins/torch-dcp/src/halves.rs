@@ -32,9 +32,6 @@ impl Halves {
     }
 
     /// The tensor, or the one that it is the last missing half of; `None`, if the other half is to come.
-    ///
-    /// # Errors
-    /// Malformed: halves that do not go together.
     pub(crate) fn join(&mut self, tensor: Blocks) -> Result<Option<Blocks>> {
         let Some((whole, is_first)) = self.pairs.get(&tensor.name).cloned() else { return Ok(Some(tensor)) };
         let Some((other, other_is_first)) = self.waiting.remove(&whole) else {

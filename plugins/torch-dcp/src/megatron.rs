@@ -34,9 +34,6 @@ pub(crate) fn is_torch_dist(source: &dyn Source, limits: &Limits) -> Result<bool
 }
 
 /// Gives the tensors that a tensor is a stack of to `each`; itself, where it is none.
-///
-/// # Errors
-/// Malformed: a slice that is nowhere; a limit on blocks; whatever `each` gives.
 pub(crate) fn each_slice(
     whole: Blocks,
     limits: &Limits,

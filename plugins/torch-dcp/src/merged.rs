@@ -26,9 +26,6 @@ pub(crate) struct MergedTables {
 type ChunkKey = (usize, Vec<u64>, Vec<u64>);
 
 /// Reads the tables and merges them.
-///
-/// # Errors
-/// What is wrong with a table, with its name; malformed, if two differ in a tensor's dtype or size.
 pub(crate) fn read(source: &dyn Source, tables: &[String], context: &dyn Context) -> Result<MergedTables> {
     let mut merged = MergedTables::default();
     for name in tables {

@@ -23,9 +23,6 @@ struct SavedPlace {
 }
 
 /// Whether a file is a shard of a distributed checkpoint.
-///
-/// # Errors
-/// Malformed, if it is no safetensors file; a limit; i/o.
 pub(crate) fn is_shard(source: &dyn Source, file: FileId, limits: &Limits) -> Result<bool> {
     let (header, _) = header(source, file, limits)?;
     Ok(header.metadata().as_ref().is_some_and(|metadata| metadata.contains_key(SHARDING_KEY)))
@@ -47,10 +44,6 @@ struct ShardPart {
 }
 
 /// Reads the shards of a checkpoint.
-///
-/// # Errors
-/// Malformed, naming the file and the tensor: a header that is wrong, parts that overlap or leave a
-/// gap; a limit; i/o.
 pub(crate) fn read(
     source: &dyn Source,
     names: &[String],

@@ -81,9 +81,6 @@ pub(crate) struct ArchivePlace {
 
 impl Table {
     /// Reads a table.
-    ///
-    /// # Errors
-    /// Malformed, naming the file and the tensor; unsupported: transformed data; a limit; i/o.
     pub(crate) fn read(
         source: &dyn Source,
         name: &str,

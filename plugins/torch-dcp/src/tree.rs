@@ -34,9 +34,6 @@ impl Default for NestedState {
 
 impl NestedState {
     /// Puts a node at the end of a path.
-    ///
-    /// # Errors
-    /// Malformed, if something is there, or if the path goes through a leaf.
     pub(crate) fn put(&mut self, path: Vec<Step>, leaf: NodeId) -> Result<()> {
         let taken = || Error::malformed("its path is that of another name, or goes through it");
         let mut at = 0;
@@ -63,9 +60,6 @@ impl NestedState {
     }
 
     /// Makes the nodes, and the root of the catalog's tree.
-    ///
-    /// # Errors
-    /// A limit on nodes or nesting.
     pub(crate) fn grow(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
         let mut nodes: Vec<Option<NodeId>> = vec![None; self.branches.len()];
         for (place, branch) in self.branches.iter().enumerate().rev() {

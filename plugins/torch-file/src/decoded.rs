@@ -19,9 +19,6 @@ struct TensorPart {
 
 impl Storages<'_> {
     /// Declares the floats that a quantized tensor stands for, in F32, F16 or BF16.
-    ///
-    /// # Errors
-    /// Malformed: what torch's `dequantize()` refuses; as [`locate`](Storages::locate).
     pub(crate) fn dequantized(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -71,9 +68,6 @@ impl Storages<'_> {
     }
 
     /// Declares the floats that codes with a scale for each block stand for, in F32, F16 or BF16.
-    ///
-    /// # Errors
-    /// Malformed, if there is another number of scales than of blocks; as [`locate`](Storages::locate).
     pub(crate) fn dequantized_blocks(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -165,9 +159,6 @@ impl Storages<'_> {
     }
 
     /// Declares all elements of a sparse tensor.
-    ///
-    /// # Errors
-    /// Malformed, if its parts' shapes do not agree; a limit; as [`locate`](Storages::locate).
     pub(crate) fn dense(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -203,9 +194,6 @@ impl Storages<'_> {
     }
 
     /// The number that a tensor of one F32 holds.
-    ///
-    /// # Errors
-    /// As [`locate`](Storages::locate); i/o.
     pub(crate) fn number(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -256,9 +244,6 @@ fn block_of(size: &[u64], scales: &[u64]) -> Option<Vec<u64>> {
 }
 
 /// Each channel has a number.
-///
-/// # Errors
-/// Malformed, if there are more or fewer.
 pub(crate) fn check_channels(count: u64, channels: u64) -> Result<()> {
     if count == channels {
         return Ok(());

@@ -38,9 +38,6 @@ pub struct DescribedTensor<'a> {
 
 impl DescribedStorage<'_> {
     /// Appends the persistent id.
-    ///
-    /// # Errors
-    /// Malformed, if a number does not fit Python's; a limit on the graph.
     pub(crate) fn push(self, graph: &mut Graph) -> Result<ValueId> {
         // A dtype without a class of its own has a storage of bytes.
         let (module, class, len) = match self.dtype.storage_class {

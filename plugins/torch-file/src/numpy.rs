@@ -64,9 +64,6 @@ fn is_core(global: &Global, module: &str, name: &str) -> bool {
 }
 
 /// The array, if the value is one; `Err` with what its elements are, if no tensor has such.
-///
-/// # Errors
-/// Malformed, if its bytes are not as many as its shape says.
 pub(crate) fn array(graph: &Graph, id: ValueId) -> Result<Option<std::result::Result<Array<'_>, String>>> {
     let Some((global, call)) = graph.called(id).filter(|(global, _)| makes_array(global)) else {
         return Ok(None);

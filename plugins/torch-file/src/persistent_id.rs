@@ -31,9 +31,6 @@ pub(crate) struct StorageRange {
 impl<'g> PersistentId<'g> {
     /// Takes `("storage", class, key, location, elements)` apart, which in streams has a sixth item:
     /// None or `(key of the view, offset, elements)`. A reason, if the class is not known.
-    ///
-    /// # Errors
-    /// Malformed, if it is anything else.
     pub(crate) fn of(graph: &'g Graph, id: ValueId) -> Result<Result<Self, String>> {
         let malformed = || {
             Error::malformed("a persistent id is not that of a storage")
@@ -73,9 +70,6 @@ impl<'g> PersistentId<'g> {
     }
 
     /// How long it is, in bytes.
-    ///
-    /// # Errors
-    /// Malformed, if that does not fit 64 bits.
     pub(crate) fn bytes(&self) -> Result<u64> {
         self.len.checked_mul(self.element_bytes()).ok_or_else(|| {
             Error::malformed(format!("the length of storage {:?} does not fit 64 bits", self.key))
@@ -84,9 +78,6 @@ impl<'g> PersistentId<'g> {
     }
 
     /// The part that is meant of the storage of this key, which has `storage_len` bytes.
-    ///
-    /// # Errors
-    /// Malformed, if it reaches past the end.
     pub(crate) fn part(&self, storage_len: u64) -> Result<StorageRange> {
         let Some((offset, len)) = self.view else { return Ok(StorageRange { offset: 0, len: storage_len }) };
         let in_bytes = |elements: u64| elements.checked_mul(self.element_bytes());

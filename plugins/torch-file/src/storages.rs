@@ -182,9 +182,6 @@ impl<'l> Storages<'l> {
     }
 
     /// A tensor of `len` bytes that are made from what lies in other storages; its storage is declared once.
-    ///
-    /// # Errors
-    /// A limit, if it is longer by far than what it is made from, which takes `stored` bytes.
     pub(crate) fn make(
         &mut self,
         catalog: &mut dyn CatalogSink,

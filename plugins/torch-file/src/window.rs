@@ -24,9 +24,6 @@ impl<'a> Window<'a> {
 
     /// `len` bytes at `at`. If they are not there yet, the window moves: it begins at `at`, and ends
     /// where `ahead` says, if that is further on.
-    ///
-    /// # Errors
-    /// Malformed past the end; i/o.
     pub(crate) fn get(&mut self, at: u64, len: u64, ahead: impl FnOnce() -> Option<u64>) -> Result<&[u8]> {
         let end = at.checked_add(len).filter(|&end| end <= self.end);
         let end = end.ok_or_else(|| {

@@ -11,10 +11,6 @@ pub(crate) const NAMING: Naming =
     Naming { title: "PyTorch", stem: "pytorch_model", suffix: ".bin", index_suffix: ".bin.index.json" };
 
 /// Chooses by what the user pointed at.
-///
-/// # Errors
-/// Malformed, if there is nothing to choose, or a shard is missing; usage, if the user has to choose;
-/// i/o.
 pub(crate) fn choose(shard_is_alone: bool, source: &dyn Source, context: &dyn Context) -> Result<Choice> {
     if *source.entry() != Entry::Folder {
         return hub::choose(&NAMING, shard_is_alone, source, context);

@@ -41,9 +41,6 @@ pub(crate) struct TorchWriter {
 
 impl TorchWriter {
     /// A writer with these options.
-    ///
-    /// # Errors
-    /// Usage: options that cannot be.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self { options: WriteOptions::new(options)? })
     }

@@ -6,9 +6,6 @@ use tensorferry_sdk::records::FileCursor;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
 /// The codec of a tar that begins so.
-///
-/// # Errors
-/// Unsupported: bzip2 and xz.
 pub(crate) fn codec_of(first: &[u8]) -> Result<Codec> {
     let named =
         |name| Err(Error::unsupported(format!("a tar that is compressed with {name}: unpack it first")));
@@ -20,9 +17,6 @@ pub(crate) fn codec_of(first: &[u8]) -> Result<Codec> {
 }
 
 /// The codec of a file.
-///
-/// # Errors
-/// As of [`codec_of`]; i/o.
 pub(crate) fn codec_of_file(source: &dyn Source, name: &str) -> Result<Codec> {
     codec_of(&source.beginning(source.open(name)?, 6)?).map_err(|error| error.file(name))
 }
@@ -63,9 +57,6 @@ impl Input {
     }
 
     /// The next bytes.
-    ///
-    /// # Errors
-    /// Malformed: there are not so many; a limit.
     pub(crate) fn take(&mut self, len: u64) -> Result<&[u8]> {
         match self {
             Self::Plain(file) => file.take(len),
@@ -80,9 +71,6 @@ impl Input {
     }
 
     /// The next block; none at the end.
-    ///
-    /// # Errors
-    /// Malformed: it is cut.
     pub(crate) fn block(&mut self) -> Result<Option<[u8; 512]>> {
         match self {
             Self::Plain(file) if file.is_at_end() => Ok(None),
@@ -99,9 +87,6 @@ impl Input {
     }
 
     /// Goes past bytes.
-    ///
-    /// # Errors
-    /// Malformed: there are not so many.
     pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
         match self {
             Self::Plain(file) => file.skip(len),

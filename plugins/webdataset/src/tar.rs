@@ -40,9 +40,6 @@ pub(crate) enum Entry {
 }
 
 /// The next entry; none at the end.
-///
-/// # Errors
-/// Malformed, with the place; a limit: a name that is too long.
 pub(crate) fn next(input: &mut Input, limits: &Limits) -> Result<Option<Entry>> {
     let offset = input.offset();
     let name = input.file_name().to_owned();
@@ -254,9 +251,6 @@ pub(crate) fn split(path: &str) -> Option<(&str, String)> {
 }
 
 /// The header of a plain file, with one of pax before it where its name is too long.
-///
-/// # Errors
-/// Unsupported: more bytes than a header can say.
 pub(crate) fn header(path: &str, size: u64) -> Result<Vec<u8>> {
     if path.len() <= 100 {
         return Ok(block(path, size, b'0')?.to_vec());

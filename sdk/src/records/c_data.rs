@@ -25,9 +25,6 @@ pub(crate) fn schema_to_abi(schema: &Schema) -> Result<ArrowSchema> {
 }
 
 /// Checks that a C string can hold the name of each column and nested field.
-///
-/// # Errors
-/// Returns an unsupported error that names the column.
 fn check_names(fields: &Fields) -> Result<()> {
     let has_nul = |field: &&FieldRef| has_nul_in_name(field);
     let Some(column) = fields.iter().find(has_nul) else { return Ok(()) };

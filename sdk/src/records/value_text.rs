@@ -101,9 +101,6 @@ impl<'a> OwnTexts<'a> {
     }
 
     /// Appends a value's text.
-    ///
-    /// # Errors
-    /// Returns an error for a time of day outside of the day.
     pub(super) fn write(&self, row: usize, text: &mut impl Write) -> Result<(), ArrowError> {
         let value = (self.value)(row);
         let written = match self.kind {

@@ -8,9 +8,6 @@ use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{Error, Result, Side};
 
 /// An OUTPUT for each INPUT. A template that is a folder stands for `FOLDER/{stem}` with the ending of the format `to`.
-///
-/// # Errors
-/// Usage: an unknown field, a folder without a format, two inputs with one output.
 pub(super) fn of(
     inputs: &[PathBuf],
     template: &str,

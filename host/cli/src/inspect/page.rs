@@ -25,9 +25,6 @@ pub(crate) enum Paged {
 }
 
 /// Reads an input for a page.
-///
-/// # Errors
-/// Usage; whatever is wrong with the input.
 pub(crate) fn paged(
     command: &Inspect,
     input: &Path,

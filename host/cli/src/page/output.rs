@@ -19,9 +19,6 @@ pub(crate) struct PageFile {
 
 impl PageFile {
     /// Looks whether a page may come to lie there, before anything is read for it.
-    ///
-    /// # Errors
-    /// Usage: there is a file, and no `--force`; or it is no page, and is not replaced in any case.
     pub(crate) fn at(path: &Path, force: bool) -> Result<Self> {
         let shown = path.display().to_string();
         let absolute = std::path::absolute(path).map_err(|error| Error::from(error).file(&shown))?;
@@ -38,9 +35,6 @@ impl PageFile {
     }
 
     /// Writes the page of a document; gives its bytes.
-    ///
-    /// # Errors
-    /// I/o; usage, where something came to lie there meanwhile.
     pub(crate) fn write(self, title: &str, document: &serde_json::Value) -> Result<u64> {
         let page = html(title, document, Reach::Nothing);
         recover(&self.destination)?;

@@ -11,9 +11,6 @@ pub(super) fn formats_of(registry: &Registry, index: usize) -> Vec<&str> {
 }
 
 /// Whether every library that was looked for at `path` can be used, and there is one.
-///
-/// # Errors
-/// I/o, with the reason for which the first one is refused.
 pub(super) fn all_usable(registry: &Registry, path: &Path) -> Result<()> {
     let refused =
         registry.libraries().iter().find_map(|found| found.outcome.as_ref().err().map(|why| (found, why)));

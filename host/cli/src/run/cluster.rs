@@ -17,9 +17,6 @@ const NO_PACKAGE: i32 = 41;
 const NO_RAY: i32 = 42;
 
 /// Becomes the Python process that does it; so signals and the exit code are its own.
-///
-/// # Errors
-/// Usage: options that the jobs on a cluster do not get. I/o: Python, the package or Ray is missing.
 pub(super) fn run(cluster: &Cluster, command: &Command, arguments: &Arguments) -> Result<u8> {
     refuse(command, arguments)?;
     let python = std::env::var_os(PYTHON).filter(|python| !python.is_empty());

@@ -40,9 +40,6 @@ fn entries(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What an index takes of a tensor of this shape; no index: all of it.
-///
-/// # Errors
-/// Usage: what in the index is wrong, with the axis, its length and the number.
 pub(super) fn taken(index: Option<&str>, shape: &[u64]) -> Result<Taken> {
     let mut entries: Vec<&str> = index.map_or_else(Vec::new, |text| entries(text).map(str::trim).collect());
     let is_ellipsis = |entry: &&str| ["...", "Ellipsis"].contains(entry);

@@ -18,9 +18,6 @@ pub(super) struct Wanted {
 }
 
 /// The tensors that are meant; of an input with one tensor, that one needs no name.
-///
-/// # Errors
-/// Usage, for a name that there is not, with those that are near; for a pattern that matches many.
 pub(super) fn wanted(model: &Model, given: &[String]) -> Result<Vec<Wanted>> {
     let mut tensors = model.tensors();
     if let (1, Some(only)) = (tensors.len(), tensors.next()) {

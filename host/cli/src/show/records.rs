@@ -96,9 +96,6 @@ fn read(command: &Show, rows: &Rows<'_>, width: usize, session: &Session) -> Res
 }
 
 /// `10:20`, `-5:`, `7`: rows as Python's slices take them.
-///
-/// # Errors
-/// Usage, for what is none; for rows from the end where nobody has counted them, or one that is not there.
 fn range(text: &str, known: Option<u64>) -> Result<Range<u64>> {
     let expected = "START:STOP, as in 10:20, :5 or -5:";
     let no_rows = || Error::usage("no rows").expected(expected).found(text);

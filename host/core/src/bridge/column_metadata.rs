@@ -54,9 +54,6 @@ pub(crate) struct ColumnMetadata {
 
 impl ColumnsMetadata {
     /// The entry's text.
-    ///
-    /// # Errors
-    /// None that names and types can cause.
     pub(crate) fn text(&self) -> Result<String> {
         serde_json::to_string(self).map_err(|e| tensorferry_sdk::Error::plugin(e.to_string()))
     }

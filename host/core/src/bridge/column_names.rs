@@ -20,9 +20,6 @@ pub(super) struct ColumnTensors {
 }
 
 /// The columns of tensors, in the order of their first ones.
-///
-/// # Errors
-/// Usage, where two columns have one name.
 pub(super) fn columns(tensors: &[Tensor]) -> Result<Vec<ColumnTensors>> {
     let named = TensorsByName {
         places: tensors.iter().enumerate().map(|(place, tensor)| (tensor.name.as_str(), place)).collect(),

@@ -107,9 +107,6 @@ impl<'a> ColumnSpooler<'a> {
     }
 
     /// Takes rows.
-    ///
-    /// # Errors
-    /// I/o; unsupported, for a value that no tensor holds.
     pub(super) fn push(&mut self, rows: &ArrayRef) -> Result<()> {
         self.descend(0, 0, rows, None)
     }

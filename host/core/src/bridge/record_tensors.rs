@@ -15,9 +15,6 @@ use std::fs::File;
 use tensorferry_sdk::{Context, Dtype, Error, Result, arrow_array, arrow_schema, element_count};
 
 /// The tensors of a flow's records, and the files that their bytes lie in.
-///
-/// # Errors
-/// Usage, where a column is not there or of another type; malformed, for a record that says no tensor.
 pub(super) fn tensors(
     flow: &mut dyn Flow,
     spill: &Spill,

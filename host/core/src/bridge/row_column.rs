@@ -48,9 +48,6 @@ pub(super) enum RowList {
 
 impl RowColumn {
     /// The column of these tensors. `kept`: what is known of the column that they were.
-    ///
-    /// # Errors
-    /// Unsupported, for a dtype that Arrow does not have, or a dimension that is too long for its lists.
     pub(super) fn new(
         found: &ColumnTensors,
         tensors: &[Tensor],

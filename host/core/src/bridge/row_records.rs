@@ -30,10 +30,6 @@ pub(crate) struct RowRecords<'a> {
 
 impl<'a> RowRecords<'a> {
     /// The tensors of a catalog. `kept`: what is known of the columns that they were.
-    ///
-    /// # Errors
-    /// Usage, where they do not share their leading dimension; unsupported, for a dtype that no column has;
-    /// malformed, for splits that are none.
     pub(crate) fn new(logical: &'a Logical<'a>, kept: &ColumnsMetadata) -> Result<Self> {
         let tensors = logical.catalog().tensors();
         let mut found = column_names::columns(tensors)?;

@@ -69,9 +69,6 @@ impl RowValues {
     }
 
     /// How many bytes the first `element` ones have, about.
-    ///
-    /// # Errors
-    /// Malformed, where splits are not what they say.
     pub(super) fn bytes_before(&self, element: u64, windows: &TensorWindows<'_>) -> Result<u64> {
         Ok(match self.layout {
             ValueLayout::Numbers(_, width) => element.saturating_mul(width),
@@ -87,10 +84,6 @@ impl RowValues {
     }
 
     /// The values from `begin` to `end`.
-    ///
-    /// # Errors
-    /// Malformed, for strings that are not what their lengths say; a limit; unsupported, for values that
-    /// the type does not hold.
     pub(super) fn read(
         &self,
         begin: u64,
@@ -160,9 +153,6 @@ impl RowValues {
 }
 
 /// Whether all strings of a tensor are UTF-8.
-///
-/// # Errors
-/// Malformed, for strings that are not what their lengths say; a limit, for one that is too long.
 pub(super) fn are_utf8(tensor: usize, windows: &TensorWindows<'_>) -> Result<bool> {
     let elements = element_count(&windows.tensor(tensor).shape)?;
     let mut strings = StringReader::new(tensor, Cursor::default(), windows);

@@ -23,9 +23,6 @@ pub(crate) struct TensorRecords<'a> {
 
 impl<'a> TensorRecords<'a> {
     /// The tensors of a catalog.
-    ///
-    /// # Errors
-    /// Unsupported, for a dtype that a record cannot name; a limit, where a tensor does not fit a record.
     pub(crate) fn new(logical: &'a Logical<'a>) -> Result<Self> {
         let most = (logical.stored().session().memory / 4).min(i32::MAX as u64);
         for tensor in logical.catalog().tensors() {

@@ -101,9 +101,6 @@ impl<'a> TensorWindows<'a> {
     }
 
     /// Where the lists from `begin` to `end` begin, and where the last one ends; `inner` values lie in all.
-    ///
-    /// # Errors
-    /// Malformed, where they descend or lie outside.
     pub(super) fn splits(&self, place: usize, begin: u64, end: u64, inner: u64) -> Result<Vec<u64>> {
         let is_wide = self.tensor(place).dtype == Dtype::I64;
         let width = if is_wide { 8 } else { 4 };

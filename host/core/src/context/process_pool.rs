@@ -17,9 +17,6 @@ struct OfProcess {
 
 impl ProcessPool {
     /// The threads of this process: `threads` of them, if they have to be started.
-    ///
-    /// # Errors
-    /// I/o, if they cannot be.
     pub(super) fn get(&self, threads: usize) -> Result<Arc<ThreadPool>> {
         let process = std::process::id();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

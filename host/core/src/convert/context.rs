@@ -50,9 +50,6 @@ pub(crate) struct ConversionContext<'a> {
 
 impl<'a> ConversionContext<'a> {
     /// Finds the input's files, and where the output goes in what format.
-    ///
-    /// # Errors
-    /// Usage, for an input that is not there, or an output whose format is not said; i/o.
     pub(crate) fn open(
         request: &'a Request,
         registry: &'a Registry,
@@ -95,9 +92,6 @@ impl<'a> ConversionContext<'a> {
     }
 
     /// The format that the input is; of records, the files that are meant become its source.
-    ///
-    /// # Errors
-    /// As of [`probe`], and usage, where the user has to choose.
     pub(crate) fn find_format(&mut self) -> Result<&'a RegisteredFormat> {
         let input = &self.request.input;
         let choice = InputChoice {
@@ -123,9 +117,6 @@ impl<'a> ConversionContext<'a> {
     }
 
     /// What steps may know of a model.
-    ///
-    /// # Errors
-    /// Malformed, for a configuration that is none, where one of them goes by it.
     pub(crate) fn facts<'m>(
         &self,
         model: &'m InputModel<'_>,
@@ -148,9 +139,6 @@ impl<'a> ConversionContext<'a> {
 
     /// The options of a model's reader: those that were given, and with a step that dequantises, the one that asks for it
     /// where the format has quantised types of its own.
-    ///
-    /// # Errors
-    /// Usage, where the option says otherwise than the step; malformed, for a configuration that is none.
     pub(crate) fn reader_options(
         &self,
         source: &FileSource,

@@ -28,9 +28,6 @@ pub(super) struct EarlierFiles {
 }
 
 /// Finds them. `is_settled`: whether it is known otherwise what becomes of a name.
-///
-/// # Errors
-/// Cancelled, while they are compared; a plugin's pattern that is none.
 pub(super) fn find(
     context: &ConversionContext<'_>,
     place: &OutputPlace<'_>,

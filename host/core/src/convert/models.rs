@@ -227,9 +227,6 @@ pub(crate) fn is_export<'m>(
 
 /// The folders below `root` that hold a model each, sorted: what a conversion of a folder without a model of its
 /// own converts in place.
-///
-/// # Errors
-/// I/o; cancelled.
 pub(crate) fn folders(root: &FileSource, registry: &Registry, session: &Session) -> Result<Vec<String>> {
     let weights = Weights::of(registry)?;
     let (mut open, mut found) = (sub_folders(root, "")?, Vec::new());

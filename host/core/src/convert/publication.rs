@@ -65,9 +65,6 @@ pub(crate) struct StagedOutput<'a> {
 }
 
 /// Writes an output into a stage beside its destination, with all that was asked for: verified, with a receipt.
-///
-/// # Errors
-/// Whatever is wrong; nothing of the output is left then.
 pub(crate) fn stage<'a>(
     context: &'a ConversionContext<'a>,
     output: &mut dyn PlannedOutput,
@@ -222,9 +219,6 @@ fn older_receipt(context: &ConversionContext<'_>, place: &OutputPlace<'_>, name:
 
 impl StagedOutput<'_> {
     /// Makes the output visible. `inputs`: every file that was read, and what it was then.
-    ///
-    /// # Errors
-    /// Cancelled; what the watcher says; as of [`Stage::commit`].
     pub(crate) fn commit(self, inputs: Vec<(PathBuf, FileIdentity)>) -> Result<Report> {
         let Self { context, mut stage, files, lens, report, proven } = self;
         context.session.check_cancelled()?;

@@ -43,9 +43,6 @@ impl<'a> RecordInput<'a> {
     }
 
     /// Has `read` pull the records, from the first one.
-    ///
-    /// # Errors
-    /// Usage, where a step cannot be done; what `read` gives.
     pub(crate) fn flow<T>(&self, read: impl FnOnce(&mut dyn Flow) -> Result<T>) -> Result<T> {
         std::thread::scope(|scope| read(&mut *steps::make(scope, self.origin, self.steps, self.session)?))
     }
@@ -61,9 +58,6 @@ impl<'a> RecordInput<'a> {
     }
 
     /// What is lost on the way; it grows while records are read.
-    ///
-    /// # Errors
-    /// A plugin error, if the reader cannot tell.
     pub(crate) fn losses(&self) -> Result<Vec<Loss>> {
         match self.origin {
             Origin::Rows(rows) => rows.losses(),

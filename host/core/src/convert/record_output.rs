@@ -35,9 +35,6 @@ use tensorferry_sdk::{
 };
 
 /// Converts records: plans their output and writes it into a stage. `bytes`: how long the input is.
-///
-/// # Errors
-/// Whatever is wrong; nothing of the output is left then.
 pub(crate) fn write_records<'a>(
     context: &'a ConversionContext<'a>,
     reading: &ReadContext<'_>,

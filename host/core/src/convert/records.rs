@@ -12,9 +12,6 @@ use crate::records::rows;
 use tensorferry_sdk::{Error, Result};
 
 /// Converts the records of the input, read as this format.
-///
-/// # Errors
-/// Whatever is wrong; nothing of the output is left then.
 pub(crate) fn convert(
     context: &ConversionContext<'_>,
     format: &RegisteredFormat,

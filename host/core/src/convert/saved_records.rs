@@ -23,10 +23,6 @@ use tensorferry_sdk::{
 };
 
 /// Writes the batches of a stream to `request`'s output.
-///
-/// # Errors
-/// Usage, for an output that holds tensors; what the stream gives; whatever writing gives. Nothing of the output is
-/// left then.
 pub(crate) fn save_records(
     output: OutputRequest,
     batches: Batched,

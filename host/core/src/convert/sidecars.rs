@@ -44,9 +44,6 @@ pub(crate) struct Sidecars {
 /// What becomes of the files of an input folder that no reader of its models has read, and whose names are none
 /// of the output's (`is_output`). Of an input that is a file or a glob, those beside it go along whose names match
 /// `--carry`.
-///
-/// # Errors
-/// I/o; usage, for a pattern that is none.
 pub(crate) fn find(
     context: &ConversionContext<'_>,
     models: &[&InputModel<'_>],
@@ -323,9 +320,6 @@ impl Sidecars {
     }
 
     /// Where they come from, and what they are now.
-    ///
-    /// # Errors
-    /// Transient, if one has gone.
     pub(crate) fn files(&self, input: &FileSource) -> Result<Vec<(PathBuf, FileIdentity)>> {
         for name in &self.names {
             input.open(name).map_err(|error| {
@@ -349,9 +343,6 @@ impl Sidecars {
 
     /// Has the configuration of a model whose weights are cast, or are no longer quantised, say so. `selected` is what is
     /// written of it.
-    ///
-    /// # Errors
-    /// Transient, where the file changed; else i/o.
     pub(crate) fn follow_casts(
         &mut self,
         input: &FileSource,
@@ -414,9 +405,6 @@ impl Sidecars {
     }
 
     /// Copies them into the stage; gives their lengths.
-    ///
-    /// # Errors
-    /// Transient, where a file changed; else i/o.
     pub(crate) fn copy(&self, source: &FileSource, stage: &Staging, session: &Session) -> Result<Vec<u64>> {
         let mut buffer = Vec::new();
         let mut lens = Vec::with_capacity(self.names.len());

@@ -47,9 +47,6 @@ pub(crate) fn options_of(format: &Description, given: &[(String, String)]) -> Ve
 
 /// The options of a reader: those that were given, and with a step that dequantizes (`asked`), the one that has the reader
 /// decode quantized types of its own.
-///
-/// # Errors
-/// Usage, where the option says otherwise than the step; malformed, for a configuration that is none.
 pub(crate) fn with_dequantize(
     asked: Option<Option<Dtype>>,
     source: &FileSource,

@@ -28,9 +28,6 @@ pub(crate) struct TensorOutput<'a> {
 
 impl<'a> TensorOutput<'a> {
     /// Finds the files that go along with these models.
-    ///
-    /// # Errors
-    /// I/o; usage, for a pattern that is none.
     pub(crate) fn new(context: &'a ConversionContext<'a>, models: Vec<PlannedModel<'a>>) -> Result<Self> {
         let inputs: Vec<&InputModel<'_>> = models.iter().map(|model| model.model).collect();
         let is_output = |name: &str| models.iter().any(|model| model.has_file(name));
@@ -42,9 +39,6 @@ impl<'a> TensorOutput<'a> {
     }
 
     /// What is known before anything is written.
-    ///
-    /// # Errors
-    /// Unsupported, for a loss that is not allowed.
     pub(crate) fn report(&self) -> Result<Report> {
         let lost = self.models.iter().flat_map(PlannedModel::losses);
         let told = self.sidecars.losses();
@@ -72,9 +66,6 @@ impl<'a> TensorOutput<'a> {
 
     /// An output without a tensor, made of an input that has some, is hardly what was meant, unless it has the state that is no
     /// tensor.
-    ///
-    /// # Errors
-    /// Unsupported, with the first tensor that is lost, or else the first of anything.
     fn check_carried(&self, report: &Report) -> Result<()> {
         let keeps_tree = self.context.target.format.description.capabilities.has(Capabilities::TREE);
         let has_tree = |model: &PlannedModel<'_>| model.selected.catalog.tree().root().is_some();
@@ -95,9 +86,6 @@ impl<'a> TensorOutput<'a> {
     }
 
     /// The end of a dry run.
-    ///
-    /// # Errors
-    /// Unsupported, for a cast that there is not.
     pub(crate) fn foresee(&self, mut report: Report) -> Result<Report> {
         report.notes.extend(tally::foresee(self.models.iter().map(|model| &model.logical))?);
         let mut files = Vec::new();
@@ -113,9 +101,6 @@ impl<'a> TensorOutput<'a> {
     }
 
     /// Lets the writer's plans and the opened storages go; gives every file that was read, and what it was then.
-    ///
-    /// # Errors
-    /// A plugin error, if a destructor panicked; transient, if a file that went along has gone.
     pub(crate) fn close(self) -> Result<Vec<(PathBuf, FileIdentity)>> {
         let Self { context, models, sidecars } = self;
         let mut inputs: Vec<_> = models.iter().flat_map(|model| model.model.files()).collect();

@@ -48,9 +48,6 @@ pub(crate) struct PlannedModel<'a> {
 }
 
 /// Takes of each model the part that is asked for, and has the steps change it.
-///
-/// # Errors
-/// Usage, if the part is not there; whatever a step says.
 pub(crate) fn select<'a>(
     context: &ConversionContext<'_>,
     models: &'a [InputModel<'a>],
@@ -98,9 +95,6 @@ fn asked_by(format: &Description, step: &str) -> String {
 }
 
 /// Has the target's writer lay each model out.
-///
-/// # Errors
-/// Whatever the writer, or the check of its layout, says.
 pub(crate) fn plan<'a>(
     context: &'a ConversionContext<'_>,
     selected: &'a [SelectedModel<'a>],
@@ -149,9 +143,6 @@ impl PlannedModel<'_> {
     }
 
     /// Copies its bytes into the stage; gives the lengths of its files.
-    ///
-    /// # Errors
-    /// Whatever reading, the writer or the disk gives; unsupported, for a loss that is not allowed.
     pub(crate) fn write(
         &mut self,
         context: &ConversionContext<'_>,

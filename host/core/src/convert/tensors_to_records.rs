@@ -21,9 +21,6 @@ use tensorferry_sdk::{
 };
 
 /// Converts the tensors of a model to records.
-///
-/// # Errors
-/// Whatever is wrong; nothing of the output is left then.
 pub(crate) fn convert(
     context: &ConversionContext<'_>,
     models: Vec<InputModel<'_>>,

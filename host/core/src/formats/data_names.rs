@@ -23,9 +23,6 @@ pub(crate) struct DataNames {
 
 impl DataNames {
     /// The names of these formats.
-    ///
-    /// # Errors
-    /// A plugin error, if the patterns are too large together.
     pub(super) fn of<'d>(formats: impl IntoIterator<Item = &'d Description>) -> Result<Self> {
         let (mut suffixes, mut exact) = (HashMap::new(), HashMap::new());
         let (mut patterns, mut of_patterns) = (Vec::new(), Vec::new());
@@ -83,9 +80,6 @@ impl DataNames {
 }
 
 /// The patterns as one set.
-///
-/// # Errors
-/// A plugin error, if they are too large together.
 pub(crate) fn globs(patterns: &[&str], case_insensitive: bool) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {

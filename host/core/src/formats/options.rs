@@ -25,9 +25,6 @@ pub(crate) fn is_of_host(description: &Description, key: &str) -> bool {
 }
 
 /// Takes the host's own options out of those of a reader: the others, and whether codes are numbers.
-///
-/// # Errors
-/// Usage, for a value that the option does not have.
 pub(crate) fn of_host(
     description: &Description,
     given: &[(String, String)],

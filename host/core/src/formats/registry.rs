@@ -231,9 +231,6 @@ impl Registry {
     }
 
     /// The names that the formats that read declare for their files.
-    ///
-    /// # Errors
-    /// A plugin error, if the patterns are too large together.
     pub(crate) fn data_names(&self) -> Result<Arc<DataNames>> {
         let readers = self.formats.iter().map(|format| &*format.description).filter(|format| format.reads());
         self.data_names.get_or_init(|| DataNames::of(readers).map(Arc::new)).clone()

@@ -21,9 +21,6 @@ impl Tensor {
 
     /// Gives the bytes that [`read`](Self::read) gives to `each`, in order, in windows, in this thread; at the end they
     /// are compared with the checksums that the format keeps of them.
-    ///
-    /// # Errors
-    /// Malformed, if a checksum is wrong; whatever reading or `each` gives.
     pub(crate) fn each_window(&self, each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let logical = self.model.logical().in_one_thread();
         let read = self.model.checked(|| {

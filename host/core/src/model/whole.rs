@@ -12,9 +12,6 @@ use tensorferry_sdk::{
 
 impl Model {
     /// Fills `buffer` with all of a tensor's bytes.
-    ///
-    /// # Errors
-    /// Malformed, if a checksum is wrong; whatever reading gives.
     pub(super) fn read_whole(&self, logical: &Logical<'_>, id: TensorId, buffer: &mut [u8]) -> Result<()> {
         let stored = logical.stored();
         let mut to_compare = self.not_compared(logical, id)?;
@@ -43,9 +40,6 @@ impl Model {
     }
 
     /// Compares the storages behind a tensor with their checksums, unless that was done before: in this thread.
-    ///
-    /// # Errors
-    /// Malformed, if a checksum is wrong; whatever reading gives.
     pub(super) fn compare(&self, logical: &Logical<'_>, id: TensorId) -> Result<()> {
         for storage in self.not_compared(logical, id)? {
             logical.stored().check_digests(&[storage])?;

@@ -52,9 +52,6 @@ pub(crate) struct Place {
 
 impl Place {
     /// Finds `name`, which has no `..`, below `top`. It need not be there.
-    ///
-    /// # Errors
-    /// Usage, if a part of the way is a link or no folder; i/o.
     pub(crate) fn find(top: &Path, name: &Path) -> Result<Self> {
         let way = name.parent().unwrap_or(Path::new(""));
         let folder = match open(top, FOLDER, Mode::empty()).and_then(|top| follow(top, way)) {
@@ -69,9 +66,6 @@ impl Place {
     }
 
     /// The name, to do something with it.
-    ///
-    /// # Errors
-    /// Not found, if its folder is not there.
     pub(crate) fn at(&self) -> io::Result<At<'_>> {
         let folder = self.folder.as_ref().ok_or(ErrorKind::NotFound)?;
         Ok(At { folder: folder.as_fd(), name: &self.name })

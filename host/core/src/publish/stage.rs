@@ -228,9 +228,6 @@ pub(crate) fn new_folder(root: &Path) -> PathBuf {
 }
 
 /// Whether a name stays in the folder that it is relative to.
-///
-/// # Errors
-/// Usage: names come from plans that have been checked, or from sidecars of the input.
 pub(crate) fn check_relative(name: &str) -> Result<()> {
     let normal = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
     if normal && !name.is_empty() && !name.contains("//") && !name.ends_with('/') && !name.contains('\0') {

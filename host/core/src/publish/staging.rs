@@ -30,9 +30,6 @@ pub(crate) enum Staging {
 
 impl<'a> OutputPlace<'a> {
     /// The place of a destination.
-    ///
-    /// # Errors
-    /// Usage, for a URL of which nobody knows what it leads to.
     pub(crate) fn of(destination: &'a Destination, session: &Session) -> Result<Self> {
         let remote = RemoteFolder::of(destination, session)?;
         Ok(remote.map_or(Self::Local(destination), Self::Remote))
@@ -81,9 +78,6 @@ impl Staging {
     }
 
     /// Begins a file of the output.
-    ///
-    /// # Errors
-    /// As of [`Stage::create`]; what the store says.
     pub(crate) fn create(&self, name: &str, shape: FileShape) -> Result<OutputBytes> {
         match self {
             Self::Local(stage) => stage.create(name, shape.len).map(OutputBytes::Local),
@@ -125,9 +119,6 @@ impl Staging {
     }
 
     /// Says which files belong to an older output: the commit removes them.
-    ///
-    /// # Errors
-    /// Usage, if a name leaves the folder.
     pub(crate) fn supersede(&mut self, stale: Vec<StagedFile>) -> Result<()> {
         match self {
             Self::Local(stage) => stage.supersede(stale),
@@ -147,9 +138,6 @@ impl Staging {
     }
 
     /// Waits until all bytes are where they go.
-    ///
-    /// # Errors
-    /// What the store says; cancelled.
     pub(crate) fn finish(&self, session: &Session) -> Result<()> {
         match self {
             Self::Local(_) => Ok(()),
@@ -167,9 +155,6 @@ impl Staging {
     }
 
     /// The files of a folder of the output, to be read back.
-    ///
-    /// # Errors
-    /// Usage, for a place that is not known.
     pub(crate) fn written(&self, folder: &str, entry: Entry, session: &Session) -> Result<FileSource> {
         match self {
             Self::Local(stage) => Ok(FileSource::at(stage.path(folder), entry, &session.limits)),
@@ -209,9 +194,6 @@ impl Staging {
     }
 
     /// Makes the output visible.
-    ///
-    /// # Errors
-    /// As of [`Stage::commit`]; what the store says.
     pub(crate) fn commit(self, files: &[StagedFile], options: CommitOptions) -> Result<Committed> {
         match self {
             Self::Local(stage) => stage.commit(files, options),

@@ -218,9 +218,6 @@ impl Account {
 
     /// Checks that every entry that some format would read could be looked at. `is_allowed` is what the user said of
     /// such entries, where there is an option for it.
-    ///
-    /// # Errors
-    /// Returns an error that names the first entry that could not, unless that is allowed.
     pub(crate) fn check(&self, is_allowed: Option<bool>) -> Result<()> {
         let advice = match is_allowed {
             Some(true) => return Ok(()),
@@ -286,9 +283,6 @@ enum Reach {
 impl InputScope {
     /// The scope of a source as the user named it; `files` is the option of that name. A named file has none, nor have
     /// files that were listed one by one.
-    ///
-    /// # Errors
-    /// Returns an error if the patterns of the formats are too large together.
     pub(crate) fn of(source: &FileSource, files: Option<&str>, registry: &Registry) -> Result<Option<Self>> {
         let reach = match (files, source.pattern(), source.entry()) {
             (Some(glob), ..) | (None, Some(glob), _) => Reach::Glob(glob.to_owned()),
@@ -323,9 +317,6 @@ impl InputScope {
 
     /// The account of an input that was read as one format, without the files of folders that models are made of.
     /// `is_read` says which files were read.
-    ///
-    /// # Errors
-    /// Returns an error if a folder cannot be listed, or has too many entries.
     pub(crate) fn account(
         &self,
         source: &FileSource,

@@ -73,9 +73,6 @@ impl<'a> ReadContext<'a> {
     }
 
     /// Takes the account of an input whose scope is known, now that its reader has opened its files.
-    ///
-    /// # Errors
-    /// Returns an error if a folder cannot be listed, or an entry that some format would read cannot be read.
     pub(crate) fn take_account(
         &self,
         source: &FileSource,

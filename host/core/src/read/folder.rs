@@ -128,9 +128,6 @@ impl InputFolder {
 
     /// The folder around what a URL leads to, and the name of that in it, empty for the top of a place; `None`, if this is no
     /// URL.
-    ///
-    /// # Errors
-    /// Usage, for a URL of which nobody knows what it leads to; what the place answers.
     pub(super) fn around_url(url: &Path, session: &Session) -> Result<Option<(Self, String)>> {
         let Some((place, path)) = place_of(url, session)? else { return Ok(None) };
         let tree = RemoteTree::new(place, session.limits.entries);

@@ -25,8 +25,6 @@ impl FilePattern {
         text.contains(GLOB_SIGNS) || first_braces(text).is_some()
     }
 
-    /// # Errors
-    /// Usage, if it is no pattern; a limit, if braces stand for more than `most` names.
     pub(crate) fn parse(text: &str, most: u64) -> Result<Self> {
         let (mut globs, mut names) = (GlobSetBuilder::new(), Vec::new());
         for text in expand(text, most)? {
@@ -55,9 +53,6 @@ impl FilePattern {
     }
 
     /// The names that are meant, in the order of the names; none if a glob finds nothing.
-    ///
-    /// # Errors
-    /// Usage, naming the first name that is spelt out and is not there.
     pub(crate) fn matching(&self, mut there: Vec<String>) -> Result<Vec<String>> {
         let known: HashSet<&str> = there.iter().map(String::as_str).collect();
         if let Some(missing) = self.names.iter().find(|name| !known.contains(name.as_str())) {

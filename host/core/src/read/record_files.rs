@@ -207,9 +207,6 @@ fn below<'r>(
 }
 
 /// Chooses among the sets and splits of a source of records.
-///
-/// # Errors
-/// Usage, if the user has to choose, or chose what is not there; i/o.
 fn choose_among<'r>(
     source: FileSource,
     format: &'r RegisteredFormat,
@@ -300,9 +297,6 @@ fn format_calls(format: &RegisteredFormat, name: &str) -> bool {
 }
 
 /// The files of a set, which are all of it.
-///
-/// # Errors
-/// Malformed, if shards are missing.
 fn names_of(set: &Set<'_>) -> Result<Vec<String>> {
     check_whole(&set.files)?;
     Ok(set.files.iter().map(|&name| name.to_owned()).collect())

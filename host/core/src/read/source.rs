@@ -200,9 +200,6 @@ impl FileSource {
     }
 
     /// A source of the files in the folder at a path or a URL.
-    ///
-    /// # Errors
-    /// Usage, for a URL of which nobody knows what it leads to; what its place answers.
     pub(crate) fn below_path(folder: &Path, entry: Entry, session: &Session) -> Result<Self> {
         Ok(Self::of(InputFolder::at(folder, session)?, entry, &session.limits))
     }
@@ -286,9 +283,6 @@ impl FileSource {
     }
 
     /// Checks that every part of the weights or records that was asked for is in the folder.
-    ///
-    /// # Errors
-    /// Returns an error that names the first that is not.
     pub(crate) fn check_links(&self) -> Result<()> {
         let names = self.unfollowed_names();
         names.iter().find(|name| !is_companion(Path::new(name))).map_or(Ok(()), |name| Err(leads_out(name)))
@@ -479,9 +473,6 @@ impl FileSource {
 
     /// Whether the files that are open have the content that they had at first. One whose name another file has taken
     /// is still itself.
-    ///
-    /// # Errors
-    /// Transient, naming the file that was written to.
     pub(crate) fn check_content(&self) -> Result<()> {
         let open: Vec<_> = self.state().open.iter().map(|(&id, open)| (id, open.file.clone())).collect();
         for (id, open) in open {

@@ -97,9 +97,6 @@ pub fn is_of(format: &RegisteredFormat) -> bool {
 
 /// Checks that the files of a source are not those of a table with a log, which is in their folder or above their partitions.
 /// A file that is named is that file.
-///
-/// # Errors
-/// Unsupported, if they are; i/o.
 pub(crate) fn check(
     source: &FileSource,
     format: &RegisteredFormat,

@@ -14,9 +14,6 @@ pub fn is_unfinished(name: &str) -> bool {
 }
 
 /// Checks that no folder of a path is of a checkpoint that was never finished.
-///
-/// # Errors
-/// Malformed, naming the folder.
 pub(crate) fn check(path: &Path) -> Result<()> {
     let whole = absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut names = whole.iter().filter_map(|name| name.to_str());

@@ -23,9 +23,6 @@ use tensorferry_sdk::{arrow_array, arrow_schema};
 const BEYOND_I64: f64 = 9_223_372_036_854_775_808.0;
 
 /// The values of `array` as those of another type. `strict`: one that does not fit is an error, and not null.
-///
-/// # Errors
-/// Types without a cast; if `strict`, a value that does not fit.
 pub(crate) fn cast(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef, ArrowError> {
     if let Some(texts) = time_texts(array, to, strict) {
         return cast(&texts?, to, strict);

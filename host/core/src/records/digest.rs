@@ -128,9 +128,6 @@ impl RowHasher {
     }
 
     /// Adds rows to a file. A column that the batch lacks is missing in all of them.
-    ///
-    /// # Errors
-    /// Malformed, naming the column: a value that is none of its type.
     pub(crate) fn add(&mut self, file: usize, batch: &RecordBatch) -> Result<()> {
         let Some((rows, hashers)) = self.files.get_mut(file) else {
             return Err(Error::plugin(format!("no file {file}")));

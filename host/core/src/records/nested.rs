@@ -8,9 +8,6 @@ use tensorferry_sdk::records::FieldPath;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 /// The first field of this name, in a schema or below its structs.
-///
-/// # Errors
-/// Usage, if there is none.
 pub(crate) fn find(schema: &Schema, name: &str) -> Result<FieldPath> {
     path(schema.fields(), name).ok_or_else(|| {
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
@@ -43,9 +40,6 @@ pub(crate) fn data_type<'a>(schema: &'a Schema, path: &[usize]) -> Option<&'a Da
 }
 
 /// The values of a field; they are missing where a struct above them is.
-///
-/// # Errors
-/// Usage, if the path leads nowhere.
 pub(crate) fn values(batch: &RecordBatch, path: &[usize]) -> Result<ArrayRef> {
     let nowhere = || Error::usage("no such column");
     let (&first, rest) = path.split_first().ok_or_else(nowhere)?;

@@ -43,9 +43,6 @@ pub(super) fn compared(data_type: &DataType) -> DataType {
 }
 
 /// The column in the type that [`compared`] returns for its own.
-///
-/// # Errors
-/// Types without a cast.
 pub(super) fn compared_column(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let to = compared(column.data_type());
     if to == *column.data_type() { Ok(column.clone()) } else { cast(column, &to, true) }

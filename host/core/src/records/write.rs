@@ -53,9 +53,6 @@ pub(crate) struct RecordsWritten {
 
 /// Writes all of a flow. `rows`: how many there are, where that is known: files that are named in advance then get runs
 /// of equal length, else pieces by turns. `measure` says how long rows are for the writer. `hasher` is shown every row, with its file.
-///
-/// # Errors
-/// Whatever the flow, the writer or the disk gives.
 pub(crate) fn write(
     flow: &mut dyn Flow,
     plan: &dyn RecordPlan,

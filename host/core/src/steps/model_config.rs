@@ -87,9 +87,6 @@ impl ModelConfig {
 }
 
 /// A JSON file of a folder, if it is there.
-///
-/// # Errors
-/// Malformed, for one that is no JSON; limit, for one of more than so many bytes; i/o.
 pub(crate) fn read_json(source: &FileSource, name: &str, most: u64) -> Result<Option<Value>> {
     if !source.contains(name)? {
         return Ok(None);

@@ -36,9 +36,6 @@ enum TemplatePart {
 
 impl Template {
     /// Reads a template for an expression. `numbers`: `$i` is the number of a part.
-    ///
-    /// # Errors
-    /// Usage: a group that the expression does not have, a dollar that means nothing.
     pub(super) fn parse(field: &Field, regex: &Regex, numbers: bool) -> Result<Self> {
         let mut pieces: Vec<TemplatePart> = Vec::new();
         let mut rest = field.text.as_str();

@@ -25,9 +25,6 @@ pub(super) fn unchanged(catalog: &Catalog) -> impl Iterator<Item = StepTensor> +
 }
 
 /// A catalog of these tensors, over the same storages. Each is proved anew.
-///
-/// # Errors
-/// Malformed, for what the proof refuses; usage, where a name is taken by other state.
 pub(super) fn rebuild(catalog: Catalog, tensors: Vec<StepTensor>, effects: &mut Effects) -> Result<Catalog> {
     let limits = catalog.limits().clone();
     let tree = follow(&catalog, &tensors, &limits, effects)?;

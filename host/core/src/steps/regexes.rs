@@ -5,9 +5,6 @@ use regex::{Regex, RegexBuilder};
 use tensorferry_sdk::Result;
 
 /// Compiles an expression.
-///
-/// # Errors
-/// Usage, with the letter at which it goes wrong.
 pub(super) fn parse(field: &Field) -> Result<Regex> {
     if let Err(error) = regex_syntax::ast::parse::Parser::new().parse(&field.text) {
         let letter = error.span().start.offset + 1;

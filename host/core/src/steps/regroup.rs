@@ -33,9 +33,6 @@ impl Partial {
 }
 
 /// What a block of a tensor of one shape is in another shape of as many elements; added to `into`.
-///
-/// # Errors
-/// Unsupported, where that takes too many blocks, or elements share bytes.
 pub(super) fn reshaped(
     block: &Block,
     old: &[u64],

@@ -48,9 +48,6 @@ impl TensorStep for Rename {
 }
 
 /// Checks that no two tensors, of these old and new names, have one new name.
-///
-/// # Errors
-/// Usage, listing those that do.
 pub(super) fn check_collisions<'a>(names: impl Iterator<Item = (&'a str, &'a str)>) -> Result<()> {
     let mut by_new: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (old, new) in names {

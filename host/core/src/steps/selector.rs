@@ -24,9 +24,6 @@ pub(crate) struct Selector {
 
 impl Selector {
     /// What a spec's keys select; all tensors, if there are none. `more` are globs beside `where=`.
-    ///
-    /// # Errors
-    /// Usage: a glob, an expression or a number that is none.
     pub(super) fn of(spec: &CheckedSpec<'_>, more: Option<&Field>) -> Result<Self> {
         let globs: Vec<&Field> = spec.all("where").chain(more).collect();
         let regexes: Vec<&Field> = spec.all("where_re").collect();
@@ -48,9 +45,6 @@ impl Selector {
 
     /// Checks the selector against a catalog: that each dtype is one. A format may bring dtypes of its own,
     /// so that this cannot be told before.
-    ///
-    /// # Errors
-    /// Usage, for a dtype that neither is built in nor a tensor's.
     pub(super) fn on<'a>(&'a self, catalog: &'a Catalog) -> Result<Selection<'a>> {
         let built_in = || Dtype::built_in().filter_map(Dtype::info).map(|info| info.name());
         for field in &self.dtypes {

@@ -152,9 +152,6 @@ impl<'a> CheckedSpec<'a> {
     }
 
     /// What stands after the colon of a step that requires it.
-    ///
-    /// # Errors
-    /// Usage, if nothing does.
     pub(crate) fn required_argument(&self) -> Result<&'a Field> {
         self.argument().ok_or_else(|| Error::usage("expected an argument after a colon"))
     }

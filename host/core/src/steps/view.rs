@@ -5,9 +5,6 @@ use std::collections::HashMap;
 use tensorferry_sdk::{Block, Catalog, DtypeInfo, Error, Result, StorageId, Tensor};
 
 /// The facts of a tensor's dtype, where elements have places of their own.
-///
-/// # Errors
-/// Unsupported, for strings.
 pub(super) fn info_of(catalog: &Catalog, tensor: &Tensor) -> Result<DtypeInfo> {
     match catalog.dtype_info(tensor.dtype).filter(|info| !info.is_variable()) {
         Some(info) => Ok(info.clone()),
@@ -16,9 +13,6 @@ pub(super) fn info_of(catalog: &Catalog, tensor: &Tensor) -> Result<DtypeInfo> {
 }
 
 /// A dimension by its number; a negative one counts from the end. `rank` is how many there are.
-///
-/// # Errors
-/// Usage, if there is no such dimension.
 pub(super) fn axis_of(axis: Option<i64>, rank: usize, tensor: &Tensor) -> Result<usize> {
     let axis = axis.unwrap_or(0);
     let place = if axis < 0 { axis.checked_add_unsigned(rank as u64) } else { Some(axis) };
@@ -48,9 +42,6 @@ pub(super) fn permute(block: &Block, axes: &[usize]) -> Block {
 }
 
 /// What a block has of the indices from `start` to `end` of a dimension; the part begins at 0 there.
-///
-/// # Errors
-/// Unsupported, where elements share bytes and the cut goes through one.
 pub(super) fn cut(block: &Block, axis: usize, start: u64, end: u64, info: &DtypeInfo) -> Result<Block> {
     let first = block.region.origin[axis].max(start);
     let last = (block.region.origin[axis] + block.region.shape[axis]).min(end);

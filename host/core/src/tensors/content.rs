@@ -45,9 +45,6 @@ pub fn digests(logical: &Logical<'_>, algorithm: Algorithm) -> Result<Vec<Conten
 }
 
 /// Compares the storages behind all tensors with the digests that their format gives of them.
-///
-/// # Errors
-/// Malformed, where one is wrong; else whatever reading gives.
 pub(crate) fn check_storages(logical: &Logical<'_>) -> Result<()> {
     let mut storages: Vec<StorageId> = Vec::new();
     for id in logical.tensor_ids() {

@@ -44,17 +44,11 @@ pub(crate) enum PlannedCopy {
 }
 
 /// The tensor of a part.
-///
-/// # Errors
-/// A plugin error, if there is none.
 pub(crate) fn tensor_of(catalog: &Catalog, id: TensorId) -> Result<&Tensor> {
     catalog.tensor(id).ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))
 }
 
 /// The copies that make up a part, in no order; together they are all its bytes.
-///
-/// # Errors
-/// A plugin error, if the catalog does not have what the part names.
 pub(crate) fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCopy>> {
     let tensor = tensor_of(catalog, part.tensor)?;
     let info = catalog

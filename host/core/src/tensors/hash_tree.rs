@@ -112,9 +112,6 @@ impl HashTree {
     }
 
     /// The hash of all bytes: those that no piece had are read now, in parallel, and counted as checked.
-    ///
-    /// # Errors
-    /// Cancelled; what `read` gives.
     pub(crate) fn finish(
         &self,
         session: &Session,

@@ -57,9 +57,6 @@ pub enum Digests {
 
 impl<'a> Slabs<'a> {
     /// The slabs of `part`, if it is one of many tiles; of about so many `bytes` each.
-    ///
-    /// # Errors
-    /// A plugin error, if the catalog does not have what the part names.
     pub(crate) fn of(catalog: &'a Catalog, part: &TensorPart, bytes: usize) -> Result<Option<Self>> {
         Self::of_at_least(MANY_TILES, catalog, part, bytes)
     }
@@ -103,9 +100,6 @@ impl<'a> Slabs<'a> {
 
     /// Reads the slab of this number, which is less than their count, and gives it to `write(offset, bytes)` in runs
     /// that lie side by side in the part. Says what casts lost of it.
-    ///
-    /// # Errors
-    /// Malformed, where a digest is wrong that is checked; whatever reading and `write` give.
     pub(crate) fn copy(
         &self,
         number: usize,

@@ -213,9 +213,6 @@ impl<'a> Stored<'a> {
     }
 
     /// The same, for a reader that wants to know what comes by; says what a cast loses of it.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read), and what `observer` gives.
     pub(crate) fn read_observed(
         &self,
         id: StorageId,
@@ -381,9 +378,6 @@ impl<'a> Stored<'a> {
     }
 
     /// Decodes a storage into `output` as it comes, and holds nothing of it. Its digest, if it has one, is not looked at.
-    ///
-    /// # Errors
-    /// As decoding and `output` give; a plugin error, if the storage is not encoded, or not as long as was declared.
     pub(crate) fn decode_into(&self, id: StorageId, output: &mut dyn ByteSink) -> Result<()> {
         let storage = self.storage(id)?;
         let Place::Encoded { handle } = storage.place else {

@@ -25,9 +25,6 @@ pub(crate) struct CastTally {
 }
 
 /// What a dry run says of the casts whose losses only the copy can tell.
-///
-/// # Errors
-/// Unsupported, for a cast that there is not.
 pub(crate) fn foresee<'a>(models: impl Iterator<Item = &'a Logical<'a>>) -> Result<Vec<String>> {
     let mut tensors: BTreeMap<String, u64> = BTreeMap::new();
     for logical in models {
@@ -60,9 +57,6 @@ fn may_lose(catalog: &Catalog, stored: &Stored<'_>) -> Result<BTreeMap<TensorId,
 
 impl CastTally {
     /// With nothing lost yet.
-    ///
-    /// # Errors
-    /// Unsupported, for a cast that there is not.
     pub(crate) fn of(logical: &Logical<'_>) -> Result<Self> {
         Ok(Self { may_lose: may_lose(logical.catalog(), logical.stored())?, lost: Mutex::default() })
     }

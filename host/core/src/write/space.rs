@@ -11,9 +11,6 @@ const fn overhead(bytes: u64) -> u64 {
 /// Whether `bytes` more fit where `folder` is, or will be created.
 ///
 /// The whole output counts, also where it replaces an older one: both stand until the commit.
-///
-/// # Errors
-/// I/o, saying how much is needed and how much is there.
 pub(crate) fn check_space(folder: &Path, bytes: u64) -> Result<()> {
     let place = nearest_existing(folder);
     let stat = rustix::fs::statvfs(&place).map_err(|error| {

@@ -19,9 +19,6 @@ const KINDS: [&str; 4] = ["models", "datasets", "spaces", "kernels"];
 
 impl Address {
     /// Parses a URL.
-    ///
-    /// # Errors
-    /// Usage, for what is none.
     pub(super) fn parse(url: &str) -> Result<Self> {
         let usage = |why: &str| {
             let form = "hf://[models/|datasets/|spaces/|kernels/]owner/name[@revision][/path]";

@@ -29,9 +29,6 @@ const MOST_ENTRIES: usize = 2_000_000;
 
 impl Api {
     /// The API for a repository, at a revision or commit.
-    ///
-    /// # Errors
-    /// Usage: an endpoint that is no URL, a token that no header can hold.
     pub(super) fn new(settings: &Settings, address: Address, revision: &str) -> Result<Self> {
         let endpoint = settings.text("hf-endpoint").unwrap_or("https://huggingface.co");
         let wrong = || Error::usage("hf-endpoint is no URL of http or https");

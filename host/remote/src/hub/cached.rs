@@ -45,9 +45,6 @@ impl Snapshot {
     }
 
     /// What it has in a folder.
-    ///
-    /// # Errors
-    /// Malformed, if there is no such folder; a limit; i/o.
     pub(super) fn list(&self, folder: &str, most: u64) -> Result<Vec<RemoteEntry>> {
         let missing = || Error::malformed("the Hub's cache has no such folder, and hf-offline is set");
         let path = self.0.as_ref().ok_or_else(missing)?.join(folder);

@@ -9,9 +9,6 @@ use std::sync::Arc;
 use tensorferry_sdk::{Error, Result};
 
 /// The store of a container, of the account that the URL or the settings name.
-///
-/// # Errors
-/// Usage: no account, settings that do not fit together.
 pub(super) fn store(engine: &Arc<Engine>, container: &str, account: Option<&str>) -> Result<Arc<dyn Store>> {
     let settings = &engine.settings;
     let text = |key| settings.scoped(Scope::Azure, key);

@@ -24,9 +24,6 @@ struct Begun {
 }
 
 /// Ends the uploads of objects whose names begin so that were begun longer ago than this; gives the names.
-///
-/// # Errors
-/// Unsupported, of a store that lists none; what it says.
 pub(super) async fn end(
     store: &dyn Store,
     client: &Client,

@@ -10,9 +10,6 @@ use std::sync::Arc;
 use tensorferry_sdk::Result;
 
 /// The store of a bucket.
-///
-/// # Errors
-/// Usage: settings that do not fit together.
 pub(super) fn store(engine: &Arc<Engine>, bucket: &str) -> Result<Arc<dyn Store>> {
     let settings = &engine.settings;
     let mut builder = GoogleCloudStorageBuilder::new();

@@ -25,9 +25,6 @@ const GOOD_FOR: Duration = Duration::from_secs(300);
 
 impl Profile {
     /// A profile; `None`, if neither file has it.
-    ///
-    /// # Errors
-    /// I/o, if a file is there and cannot be read.
     pub(super) fn read(settings: &Settings, name: &str) -> Result<Option<Self>> {
         let file = |variable: &str, default: &str| {
             settings.variable(variable).map(PathBuf::from).or_else(|| Some(settings.home()?.join(default)))
@@ -62,9 +59,6 @@ impl Profile {
     }
 
     /// Whether there are keys in it, or a program that gives them.
-    ///
-    /// # Errors
-    /// Unsupported, for what needs AWS's own tools.
     pub(super) fn has_credentials(&self) -> Result<bool> {
         if self.get("aws_access_key_id").is_some() || self.get("credential_process").is_some() {
             return Ok(true);

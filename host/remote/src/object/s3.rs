@@ -10,9 +10,6 @@ use std::sync::Arc;
 use tensorferry_sdk::{Error, Result};
 
 /// The store of a bucket, in a region that it said itself, or else in that of the settings.
-///
-/// # Errors
-/// Usage: settings that do not fit together.
 pub(super) fn store(engine: &Arc<Engine>, bucket: &str, region: Option<&str>) -> Result<Arc<dyn Store>> {
     let settings = &engine.settings;
     let text = |key| settings.scoped(Scope::S3, key);

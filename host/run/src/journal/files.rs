@@ -74,9 +74,6 @@ impl StampedFile {
 }
 
 /// What tells the file at an output's path or URL from others; none if nothing is there.
-///
-/// # Errors
-/// I/o; what the place of a URL answers.
 pub(crate) fn output_identity(
     path: &Path,
     session: &Session,

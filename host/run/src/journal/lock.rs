@@ -22,9 +22,6 @@ pub(super) enum LockMode {
 }
 
 /// Locks `file`.
-///
-/// # Errors
-/// Transient, if another run has it.
 pub(super) fn take(file: File, path: &Path, mode: LockMode) -> Result<File> {
     let failed = |e: std::io::Error| Error::from(e).context("cannot lock the journal").file(shown(path));
     let start = Instant::now();

@@ -68,9 +68,6 @@ impl<'a> Search<'a> {
 
     /// The names in a folder below the root; none of one of this machine that cannot be read. What is no file is kept if
     /// `is_meant` says so of its name.
-    ///
-    /// # Errors
-    /// I/o: of the root, and of a store.
     pub(super) fn read(&mut self, folder: &str, is_meant: &dyn Fn(&str) -> bool) -> Result<FolderNames> {
         let entries = match self.root.below(folder).entries("", "", u64::MAX) {
             Ok(entries) => entries,

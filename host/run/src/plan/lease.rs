@@ -62,9 +62,6 @@ impl Leases {
     }
 
     /// Claims a piece that nobody has.
-    ///
-    /// # Errors
-    /// I/o; usage, if the folder has become a link.
     pub(crate) fn claim(&mut self) -> Result<Claim> {
         check_no_link(&self.folder)?;
         while self.passed < self.pieces {

@@ -61,9 +61,6 @@ pub(crate) struct PieceWriter<'a> {
 
 impl<'a> PieceWriter<'a> {
     /// Of a plan at `place`, with pieces of so many jobs or bytes of input.
-    ///
-    /// # Errors
-    /// Usage, if there is something; i/o.
     pub(crate) fn new(
         registry: &'a Registry,
         place: &Path,

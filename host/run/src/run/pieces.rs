@@ -156,9 +156,6 @@ impl<'a> PieceRunner<'a> {
     }
 
     /// Does one.
-    ///
-    /// # Errors
-    /// I/o: it cannot be read, or its journal not be written; usage, if there is none.
     pub(crate) fn run(&self, number: u64) -> Result<PieceOutcome> {
         let (started, at) = (Instant::now(), now());
         let planned = self.plan.piece(number)?;

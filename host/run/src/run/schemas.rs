@@ -43,9 +43,6 @@ pub(super) struct DatasetSchemas {
 
 /// Finds the schemas of the data sets that have a wanted job, and sets each in the data set's jobs. A data
 /// set of which `scan_missing` leaves a group out stays as it is.
-///
-/// # Errors
-/// I/o, if a schema cannot be kept beside the journal; whatever `scan_missing` returns.
 pub(super) fn find(
     jobs: &mut [Job],
     is_wanted: &dyn Fn(&Job) -> bool,

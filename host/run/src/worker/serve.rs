@@ -48,9 +48,6 @@ fn within_limit(error: &Error, limit: u64) -> Failure {
 }
 
 /// Has this process end with the one that started it.
-///
-/// # Errors
-/// Cancelled, if that has ended.
 pub(crate) fn end_with(runner: u32) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| Error::from(std::io::Error::from(e)))?;
     let parent = getppid().map(|pid| pid.as_raw_pid());

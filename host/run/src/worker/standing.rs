@@ -28,9 +28,6 @@ pub(super) enum Standing {
 }
 
 /// What the output of a task is, where its receipt is all that can tell.
-///
-/// # Errors
-/// Cancelled, while files are read.
 pub(super) fn of(task: &WorkerTask, registry: &Registry, session: &Session) -> Result<Standing> {
     let job = &task.job;
     let is_asked = task.owned.is_empty() && !task.dry_run && job.policy.force != Force::Always;

@@ -16,9 +16,6 @@ const ZSTD_RATIO: u64 = 44_000;
 const FEW: u64 = 128 << 10;
 
 /// Checks the lengths of arrays and the places of buffers; how many rows there are.
-///
-/// # Errors
-/// Malformed, with what cannot be.
 pub(super) fn check(batch: RecordBatch<'_>, place: &Place) -> Result<u64> {
     let most = (place.metadata_len + place.body_len).saturating_mul(VALUES_A_BYTE);
     let count = |value: i64, what: &str| {
@@ -50,9 +47,6 @@ pub(super) fn check(batch: RecordBatch<'_>, place: &Place) -> Result<u64> {
 }
 
 /// Checks that ranges of a file share no byte: no writer names bytes twice, which may stand for far more than a file has.
-///
-/// # Errors
-/// Malformed, with the bytes that two have.
 pub(super) fn apart(mut ranges: Vec<Range<u64>>, what: &str) -> Result<()> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| range.start);
@@ -65,9 +59,6 @@ pub(super) fn apart(mut ranges: Vec<Range<u64>>, what: &str) -> Result<()> {
 }
 
 /// The bytes that all buffers of a batch come to once they are decompressed. The places of buffers were checked.
-///
-/// # Errors
-/// Malformed: a compressed buffer that says that it holds more than it can; a limit.
 pub(super) fn decompressed(batch: RecordBatch<'_>, body: &Buffer, limits: &Limits) -> Result<u64> {
     let Some(compression) = batch.compression() else { return Ok(body.len() as u64) };
     let ratio = if compression.codec() == CompressionType::LZ4_FRAME { LZ4_RATIO } else { ZSTD_RATIO };

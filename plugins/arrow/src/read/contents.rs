@@ -43,9 +43,6 @@ pub(super) struct Batch {
 }
 
 /// Finds what a file contains.
-///
-/// # Errors
-/// Whatever is wrong with it, with its place.
 pub(super) fn read(source: &Arc<dyn Source>, name: &str, context: &dyn Context) -> Result<Contents> {
     let file = SourceFile::open(source, name)?;
     if file.len() >= 4 && &file.array::<4>(0)? == FEATHER_V1 {

@@ -13,9 +13,6 @@ use tensorferry_sdk::{Error, Limits, Result};
 pub(super) type Values = HashMap<i64, ArrayRef>;
 
 /// Reads a dictionary into those that are there.
-///
-/// # Errors
-/// Whatever is wrong with it; a limit, if all of them are too long to hold in memory.
 pub(super) fn dictionary(
     contents: &Contents,
     dictionary: &Dictionary,

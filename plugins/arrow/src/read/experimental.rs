@@ -11,9 +11,6 @@ use tensorferry_sdk::{Error, Result};
 const KEY: &str = "ARROW:experimental_compression";
 
 /// Returns the message with its codec in the field for it; `None` if its metadata does not name one.
-///
-/// # Errors
-/// Unsupported, if the codec is not known.
 pub(super) fn with_compression(message: &Message<'_>) -> Result<Option<Vec<u8>>> {
     let (record, dictionary) = (message.header_as_record_batch(), message.header_as_dictionary_batch());
     let batch = record.or_else(|| dictionary.and_then(|dictionary| dictionary.data()));

@@ -97,9 +97,6 @@ pub(super) enum Next {
 }
 
 /// Looks at what begins at `offset`, before `end`.
-///
-/// # Errors
-/// Malformed: a length that cannot be.
 pub(super) fn next(file: &SourceFile, offset: u64, end: u64) -> Result<Next> {
     let cut = |len| check_range(file.name(), end, offset, len);
     if offset == end {
@@ -127,9 +124,6 @@ pub(super) fn next(file: &SourceFile, offset: u64, end: u64) -> Result<Next> {
 }
 
 /// The message whose flatbuffer this is.
-///
-/// # Errors
-/// Malformed; a limit, if it unfolds into much more than it is.
 pub(super) fn parse(bytes: &[u8]) -> Result<Message<'_>> {
     root_as_message_with_opts(&options(bytes), bytes).map_err(|error| refused("message", bytes, &error))
 }

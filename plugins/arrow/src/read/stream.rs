@@ -13,9 +13,6 @@ use tensorferry_sdk::{Error, Limits, Result, records};
 pub(super) type CountBytes = Box<dyn Fn(Expanded) -> Result<()> + Send>;
 
 /// Streams the rows that are asked for, in whole columns.
-///
-/// # Errors
-/// A plugin error, for columns that are not there.
 pub(super) fn open(
     file: OpenFile,
     batches: Range<usize>,

@@ -47,9 +47,6 @@ pub(super) fn fields(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
 }
 
 /// The values of a column as those of a type that [`types`] returned for its own.
-///
-/// # Errors
-/// Returns an error for a type that it does not return.
 pub(super) fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     use DataType as T;
     let large = |offsets: &OffsetBuffer<i32>| {

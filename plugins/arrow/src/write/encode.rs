@@ -56,9 +56,6 @@ pub(super) struct Note {
 
 impl Encoder {
     /// For rows of a schema; dictionaries that are kept may have `most` bytes.
-    ///
-    /// # Errors
-    /// Unsupported, for types that the form has not.
     pub(super) fn new(schema: &SchemaRef, form: Form, options: &IpcWriteOptions, most: u64) -> Result<Self> {
         let mut names = std::collections::HashSet::new();
         if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name())) {
@@ -94,9 +91,6 @@ impl Encoder {
     }
 
     /// Encodes rows as record batches, one where nothing speaks against it.
-    ///
-    /// # Errors
-    /// Unsupported, for what the library cannot write; whatever `output` gives.
     pub(super) fn encode(&self, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Vec<u8>> {
         let mut tracker = DictionaryTracker::new(false);
         let generator = IpcDataGenerator::default();
@@ -181,9 +175,6 @@ impl Encoder {
     }
 
     /// The dictionary that holds for all pieces of a file, for each of their numbers.
-    ///
-    /// # Errors
-    /// Unsupported: two that are no beginning of each other.
     pub(super) fn shared(&self, notes: &[Note]) -> Result<BTreeMap<i64, Arc<Dictionary>>> {
         let kept = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
         let mut shared: BTreeMap<i64, Arc<Dictionary>> = BTreeMap::new();

@@ -13,9 +13,6 @@ use tensorferry_sdk::{ByteSink, Error, Result};
 pub(super) const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 /// Writes the end of a file whose pieces lie in it.
-///
-/// # Errors
-/// Unsupported: dictionaries that no file can have; whatever `output` gives.
 pub(super) fn write(encoder: &Encoder, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
     let notes = pieces.iter().map(|piece| Note::of_bytes(&piece.note)).collect::<Option<Vec<_>>>();
     let notes = notes.ok_or_else(|| Error::plugin("a note of another format"))?;

@@ -9,9 +9,6 @@ use tensorferry_sdk::arrow_schema::{DataType, SchemaRef};
 use tensorferry_sdk::{Error, Result};
 
 /// The rows of all batches as one.
-///
-/// # Errors
-/// Unsupported, for what the library cannot join.
 pub(super) fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch> {
     let mut columns: Vec<Vec<ArrayRef>> = batches.iter().map(|batch| batch.columns().to_vec()).collect();
     for (place, field) in schema.fields().iter().enumerate() {

@@ -12,9 +12,6 @@ const RUN: u64 = 16 << 20;
 const PAUSE: u64 = 4096;
 
 /// The kinds of all columns. Of files that are read to their end, runs become shorter ones that know their rows.
-///
-/// # Errors
-/// Malformed, naming the file and the line; cancelled.
 pub(super) fn infer(
     runs: &mut Vec<Run>,
     names: &[String],

@@ -117,10 +117,6 @@ impl Rows {
     }
 
     /// Goes to the next row; whether there is one. An empty line is a row where there is one column, and otherwise none.
-    ///
-    /// # Errors
-    /// Malformed: a field in quotes that does not end as one, another number of fields; a limit, for a row that is too
-    /// long; i/o.
     pub(super) fn advance(&mut self) -> Result<bool> {
         self.advance_to(self.count == Some(1))
     }
@@ -187,9 +183,6 @@ impl Rows {
     }
 
     /// A field's text.
-    ///
-    /// # Errors
-    /// Malformed: it is not UTF-8.
     pub(super) fn text(&self, field: usize) -> Result<Cow<'_, str>> {
         let text = std::str::from_utf8(self.raw(field)).map_err(|error| {
             self.at(Error::malformed("a text that is not UTF-8")

@@ -21,9 +21,6 @@ use tensorferry_sdk::records::type_named;
 use tensorferry_sdk::{Context, Error, Result};
 
 /// Reads the schema file at a path: the columns, and which field of a row each is.
-///
-/// # Errors
-/// Usage: a file that says what cannot be, or what the header lacks; whatever reading gives.
 pub(super) fn read(
     path: &str,
     names: &[String],

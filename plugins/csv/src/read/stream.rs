@@ -20,9 +20,6 @@ use tensorferry_sdk::{Error, LossKind, Result};
 const LONGEST: u64 = 1 << 30;
 
 /// Streams the columns and rows that are asked for. `places`: which field of a row each column is.
-///
-/// # Errors
-/// What is wrong with the header; a plugin error, for columns that are not there.
 pub(super) fn open(
     mut rows: Rows,
     schema: &SchemaRef,

@@ -49,9 +49,6 @@ enum Form {
 
 impl Encoder {
     /// For rows of a schema, and what is lost of them.
-    ///
-    /// # Errors
-    /// Unsupported: no columns, or two of one name.
     pub(super) fn new(schema: &Schema, dialect: Dialect, null: &str) -> Result<(Self, Vec<Loss>)> {
         let (mut columns, mut losses) = (Vec::new(), Vec::new());
         let mut names = HashSet::new();
@@ -78,9 +75,6 @@ impl Encoder {
     }
 
     /// The line of names.
-    ///
-    /// # Errors
-    /// Unsupported: a name that needs quotes, where there are none.
     pub(super) fn header(&self) -> Result<Vec<u8>> {
         let mut line = Vec::new();
         for (number, column) in self.columns.iter().enumerate() {
@@ -94,9 +88,6 @@ impl Encoder {
     }
 
     /// The lines of some rows, and what their values lost.
-    ///
-    /// # Errors
-    /// Unsupported: a value that has no text.
     pub(super) fn encode(&self, batches: &[RecordBatch]) -> Result<(Vec<u8>, Vec<Loss>)> {
         let mut text = Vec::new();
         let mut kinds = vec![Kind::None; self.columns.len()];

@@ -6,8 +6,6 @@ use crate::entries::Entries;
 use serde_json::Value as Json;
 use tensorferry_sdk::Result;
 
-/// # Errors
-/// Unsupported: a way to split or to change text that llama.cpp has no word for, by name; malformed.
 pub(super) fn add_to(entries: &mut Entries, json: &Json, said: Option<u64>, pre: Option<&str>) -> Result<()> {
     match &json["normalizer"] {
         Json::Null => {}

@@ -21,9 +21,6 @@ struct Piece<'a> {
 }
 
 /// The tokens of `tokenizer.model`, of `added_tokens.json` and of `tokenizer_config.json`, one over the other.
-///
-/// # Errors
-/// Malformed: a file that is none; unsupported: pieces that are not merged in pairs.
 pub(super) fn vocabulary(
     file: &[u8],
     added: Option<&Json>,

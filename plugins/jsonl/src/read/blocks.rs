@@ -116,9 +116,6 @@ impl Blocks {
 
     /// The next lines: at most `rows` rows, and about `bytes` bytes, but one row at least; or none, where many
     /// blank lines have been left behind.
-    ///
-    /// # Errors
-    /// I/o, malformed (a codec's), or a line that is too long.
     pub(super) fn next(&mut self, rows: usize, bytes: u64) -> Result<Option<Block<'_>>> {
         if self.offset == 0 && self.filled == 0 {
             while self.filled < BYTE_ORDER_MARK.len() && !self.is_at_end {

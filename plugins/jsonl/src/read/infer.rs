@@ -26,9 +26,6 @@ pub(super) struct Inferred {
 }
 
 /// Scans `most` lines of each file, or all of them; then each range knows how many rows it has.
-///
-/// # Errors
-/// Malformed, naming the file, the line, the offset, and the column.
 pub(super) fn infer(ranges: &mut [LineRange], most: Option<u64>, context: &dyn Context) -> Result<Inferred> {
     let mut all = object();
     let mut repeated = BTreeSet::new();

@@ -29,9 +29,6 @@ pub(super) struct LineRange {
 
 /// Cuts a file into ranges, an empty one into one as well: each file has a place among the splits. A
 /// compressed one is one.
-///
-/// # Errors
-/// I/o; over a limit, for a line that is too long to hold in memory.
 pub(super) fn of_file(source: &Arc<dyn Source>, name: &str, limits: &Limits) -> Result<Vec<LineRange>> {
     let text = TextFile::open(source, name)?;
     let len = text.len();

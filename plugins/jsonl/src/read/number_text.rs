@@ -9,9 +9,6 @@ use serde_json::value::RawValue;
 use std::fmt;
 
 /// Takes the numbers of a line whose text decides, into a kind that has taken its other values.
-///
-/// # Errors
-/// None for text that was read before.
 pub(super) fn take(kind: &mut ValueType, text: &RawValue) -> serde_json::Result<()> {
     match (text.get().as_bytes().first(), kind) {
         (Some(b'{'), ValueType::Object(objects)) => {

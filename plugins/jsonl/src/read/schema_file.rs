@@ -51,9 +51,6 @@ struct Entry {
 }
 
 /// Reads the schema file at a path.
-///
-/// # Errors
-/// Usage: a file that says what cannot be; whatever reading gives.
 pub(super) fn read(path: &str, context: &dyn Context) -> Result<SchemaRef> {
     let source = context.open(path)?;
     let file = source.open(source.entry().name())?;

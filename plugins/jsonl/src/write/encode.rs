@@ -19,9 +19,6 @@ pub(super) struct Lines {
 }
 
 /// What of `schema` can be written, and what is lost.
-///
-/// # Errors
-/// Unsupported, if no column can be; usage, if two have one name.
 pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> {
     let (mut kept, mut losses) = (Vec::new(), Vec::new());
     let mut names = HashSet::new();
@@ -87,9 +84,6 @@ fn is_union(data_type: &DataType) -> bool {
 
 impl Lines {
     /// The lines of some rows, and what their values lost.
-    ///
-    /// # Errors
-    /// Unsupported, for values that the library has no text for.
     pub(super) fn encode(&self, batches: &[RecordBatch]) -> Result<(Vec<u8>, Vec<Loss>)> {
         let refused =
             |error: ArrowError| Error::unsupported(error.to_string()).context("JSON cannot say these rows");

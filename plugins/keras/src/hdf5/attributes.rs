@@ -31,9 +31,6 @@ pub(crate) struct Attribute {
 
 impl Attributes {
     /// Reads the attributes of an object, those in its header and those in a heap.
-    ///
-    /// # Errors
-    /// Malformed; unsupported; a limit.
     pub(crate) fn read(file: &File<'_>, header: &Header) -> Result<Self> {
         let mut found = Vec::new();
         for message in header.all(ATTRIBUTE) {
@@ -63,18 +60,12 @@ impl Attributes {
     }
 
     /// The one text of this name, if there is one.
-    ///
-    /// # Errors
-    /// Malformed, if its bytes are not there.
     pub(crate) fn text(&self, file: &File<'_>, name: &str) -> Result<Option<String>> {
         let Some(attribute) = self.get(name) else { return Ok(None) };
         Ok(attribute.texts(file, 1)?.and_then(|texts| texts.into_iter().next()))
     }
 
     /// The texts of `name`, or of `name0`, `name1`, ...: an attribute has at most 64 KiB, so that Keras cuts long lists.
-    ///
-    /// # Errors
-    /// As of [`text`](Self::text); malformed, if it is no list of texts.
     pub(crate) fn list(&self, file: &File<'_>, name: &str) -> Result<Option<Vec<String>>> {
         let texts = |attribute: &Attribute| -> Result<Vec<String>> {
             attribute.texts(file, u64::MAX)?.ok_or_else(|| {
@@ -113,9 +104,6 @@ impl Attributes {
 
 impl Attribute {
     /// The first texts that it holds, at most so many; `None`, if it holds something else.
-    ///
-    /// # Errors
-    /// Malformed, if they are not there; a limit.
     fn texts(&self, file: &File<'_>, most: u64) -> Result<Option<Vec<String>>> {
         let parsed = dataspace::parse(
             &mut Cursor::new(&self.dataspace),
@@ -147,9 +135,6 @@ impl Attribute {
 }
 
 /// Gives the strings that a run of elements holds to `each`.
-///
-/// # Errors
-/// Malformed, if they are not there; a limit; what `each` gives.
 pub(crate) fn texts(
     file: &File<'_>,
     data: &[u8],

@@ -62,9 +62,6 @@ pub(crate) struct Index<'a> {
 
 impl Chunks {
     /// Finds the chunks of a dataset of `shape`.
-    ///
-    /// # Errors
-    /// Malformed, if one lies where none can; a limit.
     pub(crate) fn read(
         mut self,
         file: &File<'_>,

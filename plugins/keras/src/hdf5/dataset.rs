@@ -57,9 +57,6 @@ pub(crate) enum Place {
 
 impl Dataset {
     /// Reads what an object's header says of its data.
-    ///
-    /// # Errors
-    /// Malformed; unsupported, if its data lie in another file or there is no dtype for them; a limit.
     pub(crate) fn read(file: &File<'_>, header: &Header, limits: &Limits) -> Result<Self, Fault> {
         let at = |error: Error| file.at(error, header.address);
         let need = |kind: u16, what: &str| {
@@ -101,9 +98,6 @@ impl Dataset {
     }
 
     /// Gives the strings of a dataset of them to `each`.
-    ///
-    /// # Errors
-    /// Malformed, if they are not all there; unsupported, if they lie in chunks; a limit; what `each` gives.
     pub(crate) fn strings(&self, file: &File<'_>, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         // A shape's elements fit 64 bits.
         let count: u64 = self.shape.iter().product();

@@ -74,9 +74,6 @@ impl Padding {
 
 impl Datatype {
     /// Parses a datatype message.
-    ///
-    /// # Errors
-    /// Malformed; unsupported, if there is no dtype for it.
     pub(crate) fn parse(message: &[u8]) -> Result<Self> {
         Parser { bytes: message, at: 0 }.datatype(0)?.map_err(Error::unsupported)
     }

@@ -61,9 +61,6 @@ pub(crate) struct File<'s> {
 
 impl<'s> File<'s> {
     /// Reads the superblock.
-    ///
-    /// # Errors
-    /// Malformed, if it is none or the file ends before it says; unsupported; i/o.
     pub(crate) fn open(
         source: &'s dyn Source,
         extent: Extent,
@@ -107,9 +104,6 @@ impl<'s> File<'s> {
     }
 
     /// Gives the first `len` bytes of an object of the global heap at `address` to `each`.
-    ///
-    /// # Errors
-    /// Malformed, if they are not there; a limit, if too much is copied; what `each` gives.
     pub(crate) fn heap_object(
         &self,
         address: u64,

@@ -32,8 +32,6 @@ const SUM: usize = 4;
 pub(crate) struct Filters(Vec<u16>);
 
 impl Filters {
-    /// # Errors
-    /// Unsupported, if one of them is not known here, with its number.
     pub(crate) fn new(ids: Vec<u16>) -> Result<Self> {
         if let Some(id) = ids.iter().find(|id| ![DEFLATE, SHUFFLE, FLETCHER32, LZF].contains(id)) {
             let name = OTHERS.iter().find(|(known, _)| known == id);

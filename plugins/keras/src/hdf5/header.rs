@@ -60,9 +60,6 @@ enum Form {
 
 impl Header {
     /// Reads the messages at an address; those that lie elsewhere are fetched.
-    ///
-    /// # Errors
-    /// Malformed, with the address; unsupported, if a message is in the file's table of shared ones; a limit.
     pub(crate) fn read(file: &File<'_>, address: u64) -> Result<Self> {
         let mut messages = read(file, address)?;
         for message in &mut messages {
@@ -221,9 +218,6 @@ fn shared(file: &File<'_>, message: &Message, address: u64) -> Result<Message> {
 }
 
 /// The data of a message of this kind that these bytes stand for.
-///
-/// # Errors
-/// Malformed; unsupported, if it is in the file's table of shared messages; a limit.
 pub(crate) fn shared_data(file: &File<'_>, kind: u16, bytes: &[u8], address: u64) -> Result<Vec<u8>> {
     let other = shared_address(bytes, file.offset_size, file.length_size);
     let Some(other) = file.parsed(other, "a shared message", address)? else {

@@ -23,9 +23,6 @@ pub(super) struct Heaps {
 
 impl Heaps {
     /// The objects of the heap at an address.
-    ///
-    /// # Errors
-    /// The crate's.
     pub(super) fn objects(
         &mut self,
         storage: &dyn Storage,

@@ -56,9 +56,6 @@ const PLAIN_EDGES: u8 = 1;
 const SINGLE_IS_FILTERED: u8 = 2;
 
 /// Parses a layout message.
-///
-/// # Errors
-/// The crate's, if the message is cut or of a version, a class or an index that is not known.
 pub(crate) fn parse(message: &[u8], offset_size: u8, length_size: u8) -> Result<DataLayout> {
     let mut cursor = Cursor::new(message);
     match cursor.read_u8()? {

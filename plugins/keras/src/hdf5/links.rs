@@ -31,9 +31,6 @@ pub(crate) enum Target {
 }
 
 /// The names of a group's children, and what they lead to, in the file's order.
-///
-/// # Errors
-/// Unsupported, if a link leads to another file; malformed; a limit.
 pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, Target)>> {
     let (os, ls) = (file.offset_size, file.length_size);
     let mut found = Vec::new();

@@ -31,9 +31,6 @@ pub(crate) enum Object {
 
 /// Gives each object of a file to `each`, a group before its children, and these in the order of their names; numbers in
 /// names count as numbers. Links by name are not followed.
-///
-/// # Errors
-/// Malformed; unsupported; a limit; what `each` gives.
 pub(crate) fn walk(
     file: &File<'_>,
     context: &dyn Context,

@@ -60,9 +60,6 @@ struct Node {
 }
 
 /// Plans a file of datasets with paths that [`check_path`] takes, none of which is a group of another.
-///
-/// # Errors
-/// Unsupported, if it were longer than 64 bits say.
 pub(crate) fn plan(datasets: &[NewDataset<'_>]) -> Result<NewFile> {
     let mut nodes = vec![Node::default()];
     let mut node_of = vec![0; datasets.len()];

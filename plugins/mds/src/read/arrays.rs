@@ -23,9 +23,6 @@ pub(super) enum Form {
 
 impl Form {
     /// The type of its column.
-    ///
-    /// # Errors
-    /// Unsupported: lists that are too long for one.
     pub(super) fn data_type(&self) -> Result<DataType> {
         let list = |item| DataType::List(Arc::new(Field::new_list_field(item, true)));
         match self {
@@ -79,9 +76,6 @@ impl Seen {
 }
 
 /// The forms of those columns that are arrays.
-///
-/// # Errors
-/// Malformed: a sample or an array that cannot be; cancelled.
 pub(super) fn forms(
     columns: &Arc<[Column]>,
     shards: &[Arc<OpenShard>],

@@ -59,9 +59,6 @@ impl Values {
     }
 
     /// Adds a value.
-    ///
-    /// # Errors
-    /// Malformed: bytes that are no such value; a limit.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes += bytes.len() as u64;
         if i32::try_from(self.bytes).is_err() {

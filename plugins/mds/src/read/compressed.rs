@@ -21,8 +21,6 @@ pub(super) struct Decompressed {
 }
 
 impl Decompressed {
-    /// # Errors
-    /// Malformed: what the codec says of the file's beginning.
     pub(super) fn new(
         source: &Arc<dyn Source>,
         file: FileId,
@@ -45,9 +43,6 @@ impl Decompressed {
     }
 
     /// The next bytes.
-    ///
-    /// # Errors
-    /// Malformed: there are not so many, or they are damaged; a limit.
     pub(super) fn take(&mut self, len: u64) -> Result<&[u8]> {
         self.input.check_held(len).map_err(|error| error.offset(self.input.offset()))?;
         let found = self.input.advance(len)?;

@@ -5,9 +5,6 @@ use std::ops::Range;
 use tensorferry_sdk::{Error, Result};
 
 /// Puts the range of each column's value into `ranges`.
-///
-/// # Errors
-/// Malformed: the sizes are not all of the sample.
 pub(super) fn split(sample: &[u8], columns: &[Column], ranges: &mut Vec<Range<usize>>) -> Result<()> {
     ranges.clear();
     let misfit = |wanted: u64| {

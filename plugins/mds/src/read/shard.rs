@@ -39,9 +39,6 @@ pub(super) struct Part {
 
 impl OpenShard {
     /// Finds the shard's file in a folder: the plain one, if it is there, or else its compressed form.
-    ///
-    /// # Errors
-    /// Malformed: there is none, or it has another length.
     pub(super) fn new(
         source: &Arc<dyn Source>,
         folder: &str,
@@ -71,9 +68,6 @@ impl OpenShard {
     }
 
     /// Its samples in runs.
-    ///
-    /// # Errors
-    /// Malformed: its table is not that of so many samples, one after the other to the end.
     pub(super) fn parts(&self, limits: &Limits) -> Result<Vec<Part>> {
         let len = self.source.len(self.file);
         if self.codec.is_some() {
@@ -114,9 +108,6 @@ impl OpenShard {
     }
 
     /// Compares the file with its hashes.
-    ///
-    /// # Errors
-    /// Malformed: it has others.
     fn verify(&self) -> Result<()> {
         let said = match (&self.shard.zip, self.codec) {
             (Some((_, zip)), Some(_)) => &zip.hashes,
@@ -222,9 +213,6 @@ pub(super) struct Sample<'a> {
 impl Samples {
     /// The samples of a part from one on. A whole part is compared with the hashes that the index has: the beginning of a
     /// plain file for all of it.
-    ///
-    /// # Errors
-    /// Malformed: the shard's table or hash is another one; i/o.
     pub(super) fn new(
         shard: &Arc<OpenShard>,
         part: &Part,
@@ -257,9 +245,6 @@ impl Samples {
     }
 
     /// The next sample.
-    ///
-    /// # Errors
-    /// Malformed: it is not there, or behind the last one a hash is another one; a limit.
     pub(super) fn next(&mut self) -> Result<Option<Sample<'_>>> {
         let Some(end) = self.offsets.next() else {
             return self.end().map(|()| None);

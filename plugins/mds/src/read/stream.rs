@@ -26,9 +26,6 @@ pub(super) struct Layout {
 }
 
 /// Streams the samples that are asked for, in whole columns.
-///
-/// # Errors
-/// Malformed: the shard has another hash; a plugin error, for columns that are not there.
 pub(super) fn open(
     shard: &Arc<OpenShard>,
     part: &Part,

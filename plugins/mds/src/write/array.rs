@@ -61,9 +61,6 @@ pub(super) fn numbers_of(data_type: &DataType) -> Option<(Number, usize, Option<
 }
 
 /// The values of a column of lists, and how many nulls have zeros instead.
-///
-/// # Errors
-/// Unsupported: lists that are no array: empty ones, ones of several lengths, ones that are null.
 pub(super) fn values(array: &ArrayRef, of: &ArrayEncoding) -> Result<(Vec<Vec<u8>>, u64)> {
     let width = of.number.width();
     let (mut values, mut nulls) = (Vec::with_capacity(array.len()), 0);
@@ -91,9 +88,6 @@ pub(super) fn values(array: &ArrayRef, of: &ArrayEncoding) -> Result<(Vec<Vec<u8
 }
 
 /// The values of a column of structs of a shape and the numbers in it, as the reader gives arrays of several depths.
-///
-/// # Errors
-/// Unsupported: a shape that is not that of its numbers, nulls.
 pub(super) fn parts(array: &ArrayRef, of: &ArrayEncoding) -> Result<(Vec<Vec<u8>>, u64)> {
     let other =
         || Error::unsupported("parts that are no array: a shape whose product is the count of its values");

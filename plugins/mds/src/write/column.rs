@@ -69,9 +69,6 @@ impl Encoded {
 }
 
 /// The columns that can be written, in the order of their names, and what is lost of them and of the others.
-///
-/// # Errors
-/// Unsupported: no columns, or two of one name.
 pub(super) fn of_schema(schema: &Schema, options: &WriteOptions) -> Result<(Vec<OutColumn>, Vec<Loss>)> {
     let (mut columns, mut losses) = (Vec::new(), Vec::new());
     let mut names = HashSet::new();
@@ -203,9 +200,6 @@ impl OutColumn {
     }
 
     /// The values of a column, and how many nulls others stand for.
-    ///
-    /// # Errors
-    /// Unsupported: a value that cannot be written.
     pub(super) fn encode(&self, column: &ArrayRef) -> Result<(Encoded, u64)> {
         self.encoded(column).map_err(|error| error.column(self.field.name()))
     }

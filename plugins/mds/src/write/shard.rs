@@ -72,9 +72,6 @@ impl Encoder {
     }
 
     /// Some rows as a shard.
-    ///
-    /// # Errors
-    /// Unsupported: a value that MDS cannot have, a shard of 4 GiB.
     pub(super) fn encode(&self, batches: &[RecordBatch], losses: &mut dyn LossSink) -> Result<EncodedShard> {
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         let mut nulls = vec![0_u64; self.columns.len()];
@@ -134,9 +131,6 @@ impl Encoder {
     }
 
     /// What the index says of a shard: `raw`: its name before it is compressed.
-    ///
-    /// # Errors
-    /// A plugin error, for a note of another format.
     pub(super) fn entry(&self, raw: &str, file: &str, samples: u64, note: &[u8]) -> Result<Value> {
         let note: Note =
             serde_json::from_slice(note).map_err(|_| Error::plugin("a note of another format"))?;

@@ -23,9 +23,6 @@ use tensorferry_torch_file::{PickleWriter, WrittenArchive, ZipPlan};
 const CONFIG: &[u8] = br#"{"sharded_backend": "torch_dist", "sharded_backend_version": 1, "common_backend": "torch", "common_backend_version": 1}"#;
 
 /// Lays the checkpoint out.
-///
-/// # Errors
-/// Unsupported, naming the tensor: what Megatron has in another form there; usage: experts with a gap; what the layout says.
 pub(super) fn plan(
     catalog: &dyn CatalogView,
     like: Option<&Like>,

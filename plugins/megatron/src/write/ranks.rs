@@ -33,10 +33,6 @@ struct CopiedRows {
 }
 
 /// Lays the files of all ranks out.
-///
-/// # Errors
-/// Usage, naming the tensor: what does not divide, or is not what the run's arguments say; unsupported: a dtype that torch does
-/// not have, a name that does not say where its parts belong.
 pub(super) fn plan(
     catalog: &dyn CatalogView,
     size: GridSize,

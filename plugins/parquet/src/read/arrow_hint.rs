@@ -23,10 +23,6 @@ const FEW: usize = 64 << 10;
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// Checks each such schema, and reads the one that the library takes, which is the last.
-///
-/// # Errors
-/// Malformed, if it is no message; a limit, if it unfolds into much more than it is; unsupported, if it has a type that the
-/// library does not have.
 pub(super) fn read(metadata: Option<&Vec<KeyValue>>) -> Result<Option<Schema>> {
     let hints = metadata.into_iter().flatten().filter(|entry| entry.key == ARROW_SCHEMA_META_KEY);
     let mut last = None;

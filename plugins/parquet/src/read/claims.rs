@@ -131,10 +131,6 @@ const BOUNDING_BOX: Fields = &[
 ];
 
 /// Checks a footer's bytes.
-///
-/// # Errors
-/// Malformed, if it is none, or its schema is no tree; a limit, if groups nest too deep, or if it would become too
-/// long in memory.
 pub(super) fn check(footer: &[u8], limits: &Limits) -> Result<()> {
     let len = footer.len() as u64;
     let most = limits.header_bytes.min(len.saturating_mul(GROWTH).saturating_add(1 << 20));
@@ -259,9 +255,6 @@ impl Tree {
 }
 
 /// The footer with the type of the elements of empty lists, which fastparquet leaves out. The library refuses such lists.
-///
-/// # Errors
-/// Malformed, as of [`check`].
 pub(super) fn with_typed_empty_lists(footer: &[u8]) -> Result<Cow<'_, [u8]>> {
     let (at, mut empty) = (Cell::new(0), Vec::new());
     thrift::walk(&mut Counted { bytes: footer, at: &at }, FILE_META_DATA, &mut |path, seen| {

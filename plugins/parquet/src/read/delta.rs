@@ -14,17 +14,11 @@
 use tensorferry_sdk::{Error, Result};
 
 /// Checks a page of DELTA_BINARY_PACKED or DELTA_LENGTH_BYTE_ARRAY: it may claim `most` values.
-///
-/// # Errors
-/// Malformed, if it claims more.
 pub(super) fn check_count(values: &[u8], most: u64) -> Result<()> {
     Deltas::new(values, most).map(drop)
 }
 
 /// Checks a page of DELTA_BYTE_ARRAY: `most_values`, and `most_bytes` once it is decoded.
-///
-/// # Errors
-/// Malformed, if it claims more values, or its lengths make no sense; a limit, if it has more bytes.
 pub(super) fn check_prefixed(values: &[u8], most_values: u64, most_bytes: u64) -> Result<()> {
     let mut prefixes = Deltas::new(values, most_values)?;
     let mut sum: u64 = 0;

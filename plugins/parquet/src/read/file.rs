@@ -29,9 +29,6 @@ impl SourceFile {
     }
 
     /// The `len` bytes at `offset`, once it is known that the file has them.
-    ///
-    /// # Errors
-    /// Malformed, if it has not; else as [`Source::read_at`].
     pub(super) fn read(&self, offset: u64, len: u64) -> Result<Bytes> {
         check_range(self.name(), self.len(), offset, len)?;
         let len = usize::try_from(len).map_err(|_| Error::limit("too long for this machine"))?;

@@ -19,10 +19,6 @@ const EXPANSION: u64 = 8;
 const BYTES_A_FREE_VALUE: u64 = 16;
 
 /// Reads the footer of a file, and takes what its values need of those that are free.
-///
-/// # Errors
-/// Malformed, if the file is not Parquet or the footer points outside of it; unsupported, if it is
-/// encrypted or its chunks are in other files; over a limit, if it is too long, or its values are too many.
 pub(super) fn read(file: &SourceFile, limits: &Limits, free_values: &mut u64) -> Result<ParquetMetaData> {
     let (footer_at, metadata) = decode(file, limits, ParquetStatisticsPolicy::SkipAll)?;
     for (index, group) in metadata.row_groups().iter().enumerate() {
@@ -33,9 +29,6 @@ pub(super) fn read(file: &SourceFile, limits: &Limits, free_values: &mut u64) ->
 }
 
 /// The footer again, with the statistics of one leaf column.
-///
-/// # Errors
-/// As of [`read`], and malformed where the statistics are.
 pub(super) fn with_statistics(file: &SourceFile, leaf: usize, limits: &Limits) -> Result<ParquetMetaData> {
     Ok(decode(file, limits, ParquetStatisticsPolicy::skip_except(&[leaf]))?.1)
 }

@@ -60,10 +60,6 @@ const DICTIONARY: i64 = 7;
 const DATA_V2: i64 = 8;
 
 /// Reads as much of a header as is needed.
-///
-/// # Errors
-/// Malformed: no such struct, negative lengths, nothing that says how many values there are, or the header of
-/// another type of page.
 pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
     let (mut kind, mut uncompressed, mut compressed, mut values) = (None, None, None, None);
     let (mut levels, mut own, mut uncompressed_flag) = (0, None, None);

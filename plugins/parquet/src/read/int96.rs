@@ -20,9 +20,6 @@ pub(super) struct Int96Units {
 
 impl Int96Units {
     /// Checks the values of a page of a leaf column, one after the other as PLAIN encodes them.
-    ///
-    /// # Errors
-    /// Unsupported, with the option that helps, if a value does not fit into the unit.
     pub(super) fn check(&self, leaf: usize, values: &[u8]) -> Result<()> {
         let Some(unit) = self.units.get(leaf).copied().flatten() else { return Ok(()) };
         let a_second = per_second(unit);

@@ -12,9 +12,6 @@ use tensorferry_sdk::arrow_array::{Array, ArrayRef, PrimitiveArray};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, IntervalUnit};
 
 /// The column with the type `to`, which differs only in its intervals: they were read as 12 bytes.
-///
-/// # Errors
-/// Returns an error for an interval that its unit does not hold.
 pub(super) fn decoded(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     match (column.data_type(), to) {
         (from, to) if from == to => Ok(column.clone()),

@@ -5,9 +5,6 @@ use std::ops::Range;
 use tensorferry_sdk::{Error, Result};
 
 /// The leaf columns below a field.
-///
-/// # Errors
-/// A plugin error, if the path leads nowhere.
 pub(super) fn of(schema: &SchemaDescriptor, path: &[usize]) -> Result<Range<usize>> {
     let mut first = 0;
     let mut group = schema.root_schema();

@@ -35,9 +35,6 @@ impl DataFile {
 }
 
 /// The Parquet files of a folder and of its partitions. Folders of other names are left out, which the host reports.
-///
-/// # Errors
-/// I/o; over a limit, where folders nest too deeply or hold too much.
 pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<DataFile>> {
     let mut members = Vec::new();
     let mut open = vec![DataFile::plain(String::new())];
@@ -132,9 +129,6 @@ pub(super) struct Partitions {
 
 impl Partitions {
     /// Those of some files, which have these columns of their own; and the columns of both.
-    ///
-    /// # Errors
-    /// Malformed, for a column that both say.
     pub(super) fn new(members: &[DataFile], own: &SchemaRef) -> Result<(Self, SchemaRef)> {
         let mut keys: Vec<&str> = Vec::new();
         for (key, _) in members.iter().flat_map(|member| &member.keys) {
@@ -191,9 +185,6 @@ impl Partitions {
     }
 
     /// Batches of a file with the columns `keys` that its folders say.
-    ///
-    /// # Errors
-    /// A plugin error, for columns that are not there.
     pub(super) fn beside(&self, stream: Batched, file: usize, keys: &[usize]) -> Result<Batched> {
         if keys.is_empty() {
             return Ok(stream);

@@ -19,9 +19,6 @@ use tensorferry_sdk::{Error, Limits, Loss, LossKind, LossSink, Result, Severity}
 
 /// The schema of the first file, nullable where any file is; notes in each file what its columns are
 /// read as.
-///
-/// # Errors
-/// Unsupported, naming the file and the column that differs from the first file's, and for types that Arrow does not have.
 pub(super) fn of_all(
     files: &mut [OpenFile],
     int96: Int96Unit,

@@ -31,9 +31,6 @@ pub(super) struct RowGroup {
 }
 
 /// A stream of no rows.
-///
-/// # Errors
-/// A plugin error, for columns that are not there.
 pub(super) fn empty(schema: &SchemaRef, scan: &Scan) -> Result<Batched> {
     Ok(batches(projected(schema, &paths(schema, scan))?, || Ok(None)))
 }
@@ -51,9 +48,6 @@ fn projected(schema: &SchemaRef, paths: &[FieldPath]) -> Result<SchemaRef> {
 pub(super) type CountBytes = Box<dyn Fn(Expanded) -> Result<()> + Send>;
 
 /// Streams the columns and rows that are asked for. A page, or what a row is decoded to, may have `most` bytes.
-///
-/// # Errors
-/// Malformed or over a limit: what the row group's dictionaries claim.
 pub(super) fn open(
     group: &RowGroup,
     schema: &SchemaRef,

@@ -90,9 +90,6 @@ impl Bytes for &[u8] {
 
 /// Walks a struct with these fields, and tells `see` of each known field's value, and of the ends of structs, with
 /// the ids that lead there.
-///
-/// # Errors
-/// Malformed: no such struct; those of `see`.
 pub(super) fn walk(
     bytes: &mut impl Bytes,
     fields: Fields,

@@ -21,9 +21,6 @@ use tensorferry_sdk::arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit
 const MILLISECONDS_PER_DAY: i64 = 86_400_000;
 
 /// The values of `array` as those of `to`, the type that [`stored`](super::stored) gives for its own.
-///
-/// # Errors
-/// A value that the type cannot hold.
 pub(super) fn as_stored(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     let from = array.data_type();
     Ok(match from {

@@ -78,9 +78,6 @@ impl Segment<'_> {
 
 impl DenseWriter {
     /// Writes a chunk that begins at `offset`; `None`, with nothing written, if its column is not dense.
-    ///
-    /// # Errors
-    /// Unsupported, for values that are too long for a page; whatever `output` gives.
     pub(super) fn chunk(
         self,
         column: &ColumnDescPtr,

@@ -26,10 +26,6 @@ pub(super) struct StoredSchema {
 }
 
 /// What of `schema` can be stored, and what is lost.
-///
-/// # Errors
-/// Unsupported, if none of its columns can be; usage, if two have one name; a limit, for one that nests deeper than what is
-/// read.
 pub(super) fn stored(schema: &Schema) -> Result<(StoredSchema, Vec<Loss>)> {
     let (mut fields, mut from, mut losses) = (Vec::<FieldRef>::new(), Vec::new(), Vec::new());
     for (index, field) in schema.fields().iter().enumerate() {

@@ -11,9 +11,6 @@ const COMPARED_BYTES: u64 = 1 << 20;
 impl BundleIndex {
     /// The string of a key, whose tensor is a scalar: the object graph, an object's configuration.
     /// `None` if there is no such key.
-    ///
-    /// # Errors
-    /// Malformed, with the key: another dtype or shape, or a false checksum; over a limit; i/o.
     pub(crate) fn string_scalar(
         &self,
         source: &dyn Source,
@@ -36,9 +33,6 @@ impl BundleIndex {
 
     /// Whether two entries hold the same numbers: dtype, shape, size and checksum are compared, and
     /// if they are equal, the bytes. Strings and tensors in slices are never the same.
-    ///
-    /// # Errors
-    /// Malformed: bytes past the end of a data file; i/o; cancelled.
     pub(crate) fn same_content(
         &self,
         source: &dyn Source,

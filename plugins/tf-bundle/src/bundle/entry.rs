@@ -62,9 +62,6 @@ pub(super) fn dtype_of(proto: &BundleEntryProto) -> Option<Dtype> {
 }
 
 /// The shape of an entry; without a shape it is a scalar.
-///
-/// # Errors
-/// Malformed: dimensions that are unknown, negative, too many, or whose product does not fit.
 pub(crate) fn shape_of(proto: &BundleEntryProto) -> Result<Vec<u64>> {
     let Some(shape) = &proto.shape else { return Ok(Vec::new()) };
     if shape.unknown_rank {

@@ -31,10 +31,6 @@ pub(crate) struct BundleIndex {
 
 impl BundleIndex {
     /// Reads `<prefix>.index`, and opens the data files that its entries need.
-    ///
-    /// # Errors
-    /// Malformed: a broken table, header or entry, or a data file that is not there; unsupported, a
-    /// newer version; over a limit; i/o.
     pub(crate) fn read(source: &dyn Source, prefix: &str, context: &dyn Context) -> Result<Self> {
         let name = format!("{prefix}{INDEX_SUFFIX}");
         let file = source.open(&name)?;
@@ -86,9 +82,6 @@ impl BundleIndex {
     }
 
     /// Where an entry's bytes are, once it is known that they are there.
-    ///
-    /// # Errors
-    /// Malformed: past the end of the data file, or in none.
     pub(crate) fn data(&self, source: &dyn Source, proto: &BundleEntryProto) -> Result<DataRange> {
         let (Ok(offset), Ok(len)) = (u64::try_from(proto.offset), u64::try_from(proto.size)) else {
             return Err(Error::malformed("an entry's offset or size is negative")

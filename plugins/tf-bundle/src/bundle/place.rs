@@ -41,10 +41,6 @@ impl<'a> Placer<'a> {
 
     /// Puts an entry into the catalog. `None`: its dtype is one that a catalog has no tensors of, and
     /// a loss says so.
-    ///
-    /// # Errors
-    /// Malformed, with the entry's key: bytes that are not there or do not fit the shape, slices that
-    /// are missing, overlap or leave a gap; what the catalog says; i/o.
     pub(crate) fn place(
         &mut self,
         catalog: &mut dyn CatalogSink,

@@ -42,9 +42,6 @@ pub(super) struct Shards(BTreeMap<i32, FileId>);
 
 impl Shards {
     /// Opens the data files whose numbers are in `used`, each with the name of a tensor that needs it.
-    ///
-    /// # Errors
-    /// Malformed, with a tensor's name: a number that no file has; i/o.
     pub(super) fn open(
         source: &dyn Source,
         prefix: &str,

@@ -8,10 +8,6 @@ use tensorferry_sdk::{Error, Region, Result};
 
 /// The parts of an entry of a tensor of `shape`; one that is not sliced is its own only part. Whether
 /// they cover the tensor is for the caller to check.
-///
-/// # Errors
-/// Malformed, with the slice: it is not in the index, does not fit the shape, or is another tensor's
-/// kind of thing.
 pub(super) fn parts<'a>(
     index: &'a BundleIndex,
     entry: &'a BundleEntry,

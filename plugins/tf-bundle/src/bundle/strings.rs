@@ -19,9 +19,6 @@ pub(super) struct Strings {
 
 impl Strings {
     /// Reads the lengths of `count` strings.
-    ///
-    /// # Errors
-    /// Malformed: lengths without their checksum, or that do not add up to the entry's size; i/o.
     pub(super) fn check(
         source: &dyn Source,
         range: DataRange,
@@ -85,9 +82,6 @@ impl Strings {
     }
 
     /// The bytes of the only string.
-    ///
-    /// # Errors
-    /// Malformed, if it does not have its checksum; over a limit; i/o.
     pub(super) fn only(&self, source: &dyn Source, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = source.read_vec(self.range.file, self.texts, self.text_len(), limits)?;
         self.check_crc(source, crc32c_append(self.crc, &bytes))?;
@@ -138,9 +132,6 @@ pub(super) struct Texts<'a> {
 
 impl Texts<'_> {
     /// Gives the next string to `output`: its length as u64, then its bytes, in pieces.
-    ///
-    /// # Errors
-    /// Malformed past the last one; i/o; what `output` says.
     pub(super) fn next(&mut self, output: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let [lengths, texts] = &mut self.wires;
         let len = lengths.varint(&mut self.lengths)?;

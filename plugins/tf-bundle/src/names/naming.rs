@@ -79,10 +79,6 @@ impl NamedTensor {
 
 /// Names the variables, in their order. `same` compares the content of two, given by their places: the
 /// copies of an export are checked with it. Without a graph the keys are the names.
-///
-/// # Errors
-/// Usage, if a forced scheme gives two tensors one name, or needs a graph that is not there; whatever
-/// `same` gives.
 pub(crate) fn name(
     variables: &[Variable],
     graph: Option<&ObjectGraph<'_>>,

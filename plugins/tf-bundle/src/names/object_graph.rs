@@ -86,9 +86,6 @@ const EXPORT_LISTS: [&str; 2] = ["variables", "_all_variables"];
 
 impl<'a> ObjectGraph<'a> {
     /// Walks a graph. All paths together are held to the limit for headers.
-    ///
-    /// # Errors
-    /// Malformed, if an object refers to one that is not there; a limit.
     pub(crate) fn new(graph: &'a TrackableObjectGraph, limits: &Limits) -> Result<Self> {
         let walk = walk(&graph.nodes)?;
         let mut values = Vec::new();

@@ -193,9 +193,6 @@ fn given_name<'a>(value: &SavedValue<'a>) -> Option<&'a str> {
 }
 
 /// The keys of each tensor. No two tensors have a key in common.
-///
-/// # Errors
-/// Usage, if two names lead to one key, or nothing tells which one a name leads to.
 pub(crate) fn resolve<'a>(names: &[&'a str], map: &KeyMap, followed: &Followed<'_>) -> Result<Resolved<'a>> {
     let keys_at = |places: &[usize]| places.iter().map(|&at| followed.keys[at].to_vec()).collect::<Vec<_>>();
     let mut resolved: Vec<Vec<Vec<u8>>> = Vec::with_capacity(names.len());

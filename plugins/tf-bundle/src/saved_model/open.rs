@@ -9,10 +9,6 @@ use tensorferry_sdk::{Entry, Error, Limits, Result, Source};
 const CHUNKED: &str = NAMES[2];
 
 /// Opens the document of the folder, or the one that the user named.
-///
-/// # Errors
-/// Malformed, if there is none, or if a text is none; unsupported, if it is in chunks, or another
-/// message; i/o.
 pub(super) fn open(source: &dyn Source, limits: &Limits) -> Result<Document> {
     let name = match source.entry() {
         Entry::File(name) => name.as_str(),

@@ -39,9 +39,6 @@ pub(crate) struct SavedModelWriter {
 
 impl SavedModelWriter {
     /// A writer with these options.
-    ///
-    /// # Errors
-    /// Usage, if they contradict each other, or name no SavedModel to write again.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let WriteOptions { like, missing, sharding, .. } = WriteOptions::new(options)?;
         let like = like.ok_or_else(|| {

@@ -5,10 +5,6 @@ use std::collections::BTreeSet;
 use tensorferry_sdk::{Error, Result};
 
 /// The place of the graph to read: the one with these tags; if none are given, the only one.
-///
-/// # Errors
-/// Malformed, if there is no graph; usage, if none has these tags, or if the user has to choose, with
-/// the tags that there are.
 pub(super) fn choose(graphs: &[Vec<String>], wanted: Option<&[String]>) -> Result<usize> {
     let sets: Vec<BTreeSet<&str>> =
         graphs.iter().map(|tags| tags.iter().map(String::as_str).collect()).collect();

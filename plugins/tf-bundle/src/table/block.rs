@@ -19,10 +19,6 @@ pub(super) struct Block {
 
 impl Block {
     /// Reads the block of a handle.
-    ///
-    /// # Errors
-    /// Malformed, with the block's offset: past the end of the file, a false checksum, broken
-    /// compression, restarts that do not fit; unsupported, another compression; over a limit.
     pub(super) fn read(source: &dyn Source, file: FileId, handle: Handle, limits: &Limits) -> Result<Self> {
         Self::read_from(source, file, handle, limits)
             .map_err(|error| error.file(source.name(file)).offset(handle.offset))
@@ -120,9 +116,6 @@ pub(super) struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     /// Steps to the next entry: where its value lies in the block; `None` at the end.
-    ///
-    /// # Errors
-    /// Malformed: an entry past the restarts, or a key that is not above the one before it.
     pub(super) fn step(&mut self) -> Result<Option<Range<usize>>> {
         let entries = self.block.entries_bytes();
         let Some(mut rest) = entries.get(self.at..).filter(|rest| !rest.is_empty()) else {

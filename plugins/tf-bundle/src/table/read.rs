@@ -44,9 +44,6 @@ pub(crate) fn has_magic(source: &dyn Source, file: FileId) -> Result<bool> {
 
 impl Table {
     /// Reads the footer and the index block.
-    ///
-    /// # Errors
-    /// Malformed: no table, or a broken one, with the file and the block's offset; over a limit; i/o.
     pub(crate) fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Self> {
         let name = source.name(file).to_owned();
         let Some(start) = source.len(file).checked_sub(FOOTER_LEN) else {
@@ -72,10 +69,6 @@ impl Table {
     }
 
     /// Shows every entry to `visit`, in the order of the keys.
-    ///
-    /// # Errors
-    /// Malformed, with the file, the block's offset and the key: a broken block, keys that do not
-    /// strictly increase, blocks that are not in the order of the file; what `visit` says.
     pub(crate) fn for_each(&self, source: &dyn Source, visit: &mut Visit<'_>) -> Result<()> {
         let mut last_key = Vec::new();
         let mut is_first = true;
@@ -127,9 +120,6 @@ impl Table {
     }
 
     /// Reads one value again; its block is read and checked again with it.
-    ///
-    /// # Errors
-    /// As [`for_each`](Self::for_each); transient, if the file has changed.
     pub(crate) fn value(&self, source: &dyn Source, place: EntryPlace) -> Result<Vec<u8>> {
         let block = Block::read(source, self.file, place.block, &self.limits)?;
         let end = place.start.saturating_add(place.len);

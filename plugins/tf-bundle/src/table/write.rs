@@ -47,10 +47,6 @@ impl<'a> TableWriter<'a> {
     }
 
     /// Appends an entry.
-    ///
-    /// # Errors
-    /// A plugin error, if the key does not follow the last one; unsupported, past the 32 bits that a
-    /// block's lengths have; else whatever the output gives.
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if let Some(last) = self.last_key.as_deref().filter(|&last| last >= key) {
             return Err(Error::plugin("the keys of a table rise")

@@ -50,9 +50,6 @@ pub(crate) struct Header {
 
 impl Header {
     /// Reads dtype and shape of the message that lies in `message`.
-    ///
-    /// # Errors
-    /// Malformed: a shape that no tensor has, fields of other types; i/o.
     pub(crate) fn read(wire: &mut Wire<'_>, message: &Range<u64>) -> Result<Self> {
         let mut header = Self::default();
         let mut rest = message.clone();

@@ -10,9 +10,6 @@ use tensorferry_proto_file::Wire;
 use tensorferry_sdk::{ByteSink, Result};
 
 /// Where the lengths and where the bytes of a content lie.
-///
-/// # Errors
-/// Malformed, if there are fewer lengths, or if they are not those of the bytes; i/o.
 pub(super) fn split(
     wire: &mut Wire<'_>,
     content: &Range<u64>,

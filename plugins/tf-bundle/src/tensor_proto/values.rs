@@ -43,9 +43,6 @@ struct Found {
 impl Values {
     /// Finds the values of a tensor of so many elements, at least one, in the message that lies in
     /// `message`.
-    ///
-    /// # Errors
-    /// Malformed: too many values, a content of another length, fields of other types; i/o.
     pub(crate) fn find(
         wire: &mut Wire<'_>,
         message: &Range<u64>,

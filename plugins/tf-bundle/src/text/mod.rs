@@ -33,9 +33,6 @@ use tensorferry_sdk::{Error, Limits, Result};
 
 /// The message that `text` stands for. `message` is its full name (`tensorflow.CheckpointState`), and
 /// `file` the file that errors name.
-///
-/// # Errors
-/// Malformed, with the place in the text; a limit: nesting, length.
 pub(crate) fn parse<M: Message + Default>(
     text: &[u8],
     message: &str,

@@ -16,10 +16,6 @@ use tensorferry_sdk::{
 
 /// Reads the checkpoint that lies in `files`. What it gives decodes the catalog's encoded storages,
 /// which all of its tensors are.
-///
-/// # Errors
-/// Malformed, with the file, the block's offset and the tensor: files that do not agree, slices that
-/// are missing, values that do not fill them; over a limit; i/o.
 pub(crate) fn read_v1(
     source: &dyn Source,
     files: &[String],

@@ -13,9 +13,6 @@ pub(crate) struct Prefix(pub(crate) String);
 
 impl Prefix {
     /// The prefix for a target; a user who named the index meant what stands before it.
-    ///
-    /// # Errors
-    /// Usage, if nothing stands before it.
     pub(crate) fn of(target: &Target) -> Result<Self> {
         let Target::File(path) = target else { return Ok(Self(DEFAULT_PREFIX.to_owned())) };
         let prefix = path.strip_suffix(INDEX_SUFFIX).unwrap_or(path);

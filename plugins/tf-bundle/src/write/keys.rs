@@ -51,10 +51,6 @@ enum GraphSource {
 }
 
 /// The entries of the tensors and of the object graph.
-///
-/// # Errors
-/// Usage, if two tensors stand for one key, or there is nothing to take after; whatever reading what
-/// is taken after and the layout say.
 pub(super) fn assign(
     tensors: &[Writable],
     options: &WriteOptions,

@@ -18,9 +18,6 @@ pub(crate) struct BundlePlan {
 }
 
 /// Lays out a bundle of these entries, in any order.
-///
-/// # Errors
-/// Usage, if two entries have one key; whatever the layout says.
 pub(crate) fn plan_bundle(
     mut entries: Vec<Entry>,
     prefix: &Prefix,

@@ -29,9 +29,6 @@ pub(super) struct Written {
 /// Writes `count` strings. `read` fills a buffer with their logical bytes (for each its length as a
 /// u64, then its bytes), of which there are `len`, from an offset on. They are read twice, since all
 /// lengths come first.
-///
-/// # Errors
-/// Malformed, if the lengths do not add up; else whatever reading and writing give.
 pub(super) fn write(
     count: u64,
     len: u64,

@@ -52,9 +52,6 @@ pub(crate) struct Rest<'a> {
 
 impl<'a> Rest<'a> {
     /// The variables to carry over, which is said: none, or all if they may be kept.
-    ///
-    /// # Errors
-    /// Usage, if they may not be, and there are some.
     pub(crate) fn kept_variables(
         &self,
         choice: MissingValues,
@@ -125,9 +122,6 @@ fn note_kept(what: &str, entries: &[&BundleEntry], context: &dyn Context) {
 
 impl Template {
     /// Opens the checkpoint of a path.
-    ///
-    /// # Errors
-    /// Usage, if there is none that has an object graph; malformed, if it is broken; i/o.
     pub(crate) fn checkpoint(path: &str, context: &dyn Context) -> Result<Self> {
         let open = || {
             let source = context.open(path)?;
@@ -159,10 +153,6 @@ impl Template {
     }
 
     /// An entry of its own: a short string as it reads, all else with the bytes as they lie.
-    ///
-    /// # Errors
-    /// Unsupported: slices, and bytes of a big-endian bundle; malformed: bytes past the end of a data
-    /// file, a false checksum; i/o.
     pub(crate) fn carry(&self, entry: &BundleEntry, context: &dyn Context) -> Result<Entry> {
         let is_short = u64::try_from(entry.proto.size).is_ok_and(|size| size <= MOST_TEXT_BYTES);
         if entry.is_string_scalar() && is_short {
@@ -190,9 +180,6 @@ impl Template {
     }
 
     /// What is under none of these keys, but for the object graph and the metadata.
-    ///
-    /// # Errors
-    /// Malformed, if the object graph is broken; a limit.
     pub(crate) fn rest(&self, taken: &HashSet<&[u8]>, context: &dyn Context) -> Result<Rest<'_>> {
         let graph = self.graph.as_ref().map(|graph| ObjectGraph::new(&graph.proto, context.limits()));
         let graph = graph.transpose()?;
@@ -223,10 +210,6 @@ impl Template {
 
     /// The keys that each of these tensors is written under, in the map that came with the tensors or by
     /// one of the names that keys have; none for a tensor whose name stands for nothing here.
-    ///
-    /// # Errors
-    /// Usage, if two names stand for one key, if nothing tells which key a name stands for, or if a
-    /// tensor does not fit; malformed, if the object graph is broken; a limit; i/o.
     pub(crate) fn resolve(
         &self,
         tensors: &[Writable],

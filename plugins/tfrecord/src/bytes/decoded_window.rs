@@ -6,9 +6,6 @@ use tensorferry_sdk::{Error, Result};
 /// Gives decompressed bytes in order.
 pub(crate) trait Decoder: Send {
     /// Appends some bytes to `output`, about `most`; none at the end.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the compressed bytes. What came before has been appended.
     fn decode(&mut self, output: &mut Vec<u8>, most: usize) -> Result<usize>;
 }
 

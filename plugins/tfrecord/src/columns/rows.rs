@@ -149,9 +149,6 @@ impl Rows {
     }
 
     /// The batch; no rows are left.
-    ///
-    /// # Errors
-    /// What can only be seen of whole columns: missing features, values that do not fit their type.
     pub(crate) fn finish(&mut self) -> Result<RecordBatch, RowError> {
         let rows = self.records.len();
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.builders.len());

@@ -39,9 +39,6 @@ struct Measured {
 
 impl<'a> Encoder<'a> {
     /// For the rows of a batch.
-    ///
-    /// # Errors
-    /// Unsupported: a value that no list can hold.
     pub(super) fn new(layout: &'a Layout, batch: &RecordBatch, losses: &mut Losses) -> Result<Self> {
         let mut views = Vec::with_capacity(layout.features.len());
         for (number, feature) in layout.features.iter().enumerate() {
@@ -55,9 +52,6 @@ impl<'a> Encoder<'a> {
     }
 
     /// Appends the message of a row.
-    ///
-    /// # Errors
-    /// Malformed, if the row contradicts the schema that was asked for.
     pub(super) fn append(
         &mut self,
         row: usize,

@@ -39,9 +39,6 @@ pub(super) struct Feature {
 
 impl Layout {
     /// For rows of a schema, as a schema file wants them, if there is one; and what it loses of them.
-    ///
-    /// # Errors
-    /// Usage, for a file that does not fit the rows; unsupported, if two columns make one feature.
     pub(super) fn new(
         schema: &SchemaRef,
         file: Option<SchemaFile>,

@@ -21,9 +21,6 @@ pub(super) enum Leaf {
 }
 
 /// The values in the type of their list.
-///
-/// # Errors
-/// A value that does not fit; it never becomes a null.
 pub(super) fn leaf(
     array: &ArrayRef,
     kind: Kind,

@@ -83,9 +83,6 @@ impl Dense {
     }
 
     /// How many bytes it takes, once its parts' shapes are known to agree.
-    ///
-    /// # Errors
-    /// Malformed, if they do not; a limit, if the parts are too long to hold.
     pub(crate) fn check(&self, limits: &Limits) -> Result<u64> {
         let shape = self.geometry()?;
         let bytes = element_count(&self.size)?.checked_mul(self.values.width());

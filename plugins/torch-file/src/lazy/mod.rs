@@ -37,10 +37,6 @@ pub(crate) enum Recipe {
 
 impl EncodedStorage for LazyView {
     /// Pushes the values: row-major, little-endian.
-    ///
-    /// # Errors
-    /// Malformed, if a storage does not have the CRC that the archive gives for it, or if its bytes
-    /// cannot be what they are read as; i/o.
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         match &self.0 {
             Recipe::Signs(signs) => signs.decode(source, output, context),

@@ -23,9 +23,6 @@ pub(crate) struct StoredView {
 
 impl StoredView {
     /// How many elements it has.
-    ///
-    /// # Errors
-    /// Malformed, if they are more than 64 bits count.
     pub(crate) fn elements(&self) -> Result<u64> {
         element_count(&self.size)
     }
@@ -36,18 +33,12 @@ impl StoredView {
     }
 
     /// The bytes of all its elements together.
-    ///
-    /// # Errors
-    /// Malformed, if they do not fit 64 bits.
     pub(crate) fn bytes(&self) -> Result<u64> {
         let bytes = self.elements()?.checked_mul(self.width());
         bytes.ok_or_else(|| Error::malformed("the tensor's length does not fit 64 bits"))
     }
 
     /// All its elements: row-major, little-endian.
-    ///
-    /// # Errors
-    /// A limit, if they are too many to hold; as [`stream`](Self::stream).
     pub(crate) fn read(&self, source: &dyn Source, context: &dyn Context) -> Result<Vec<u8>> {
         self.check_held(context.limits())?;
         let mut bytes = Vec::new();
@@ -70,10 +61,6 @@ impl StoredView {
     }
 
     /// Gives its elements in parts: row-major, little-endian.
-    ///
-    /// # Errors
-    /// Malformed, if the record does not have the CRC that the archive gives for it; i/o; what `take`
-    /// gives.
     pub(crate) fn stream(
         &self,
         source: &dyn Source,

@@ -52,9 +52,6 @@ pub(crate) fn is_checkpoint(source: &dyn Source, file: Extent) -> Result<bool> {
 
 impl<'a> Members<'a> {
     /// Reads all headers.
-    ///
-    /// # Errors
-    /// Malformed, with the offset; a limit on members.
     pub(super) fn read(source: &'a dyn Source, file: Extent, limits: &Limits) -> Result<Self> {
         let mut extents = HashMap::new();
         let mut rest = file;
@@ -84,9 +81,6 @@ impl<'a> Members<'a> {
     }
 
     /// The member of this name.
-    ///
-    /// # Errors
-    /// Malformed, if there is none.
     pub(super) fn need(&self, name: &str) -> Result<Extent> {
         self.extents.get(name).copied().ok_or_else(|| {
             Error::malformed(format!("the tar archive has no member {name:?}")).file(self.file_name)

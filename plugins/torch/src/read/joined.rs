@@ -31,9 +31,6 @@ impl<'c> Joined<'c> {
     }
 
     /// The keys and values of these mappings as those of one, in order.
-    ///
-    /// # Errors
-    /// Malformed, where mappings have different values under one key; a limit.
     pub(super) fn entries(&mut self, mappings: &[&[NodeId]]) -> Result<Vec<NodeId>> {
         self.join_entries("", mappings)
     }

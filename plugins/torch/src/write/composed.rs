@@ -92,9 +92,6 @@ pub(super) struct InThePickle {
 
 impl InThePickle {
     /// Those of a catalog's tree.
-    ///
-    /// # Errors
-    /// A plugin error, if the tree is none.
     pub(super) fn of(catalog: &dyn CatalogView) -> Result<Self> {
         let mut found = Self::default();
         let is_quantized = |id| TorchDtype::of(catalog.tensor(id).dtype).is_some_and(|row| row.quantized);

@@ -44,9 +44,6 @@ pub(crate) struct WriteOptions {
 
 impl WriteOptions {
     /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage: a tag that is none.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let (format, max_shard_size) = (FORMAT.get(options)?, MAX_SHARD_SIZE.get(options)?);
         Ok(Self { format, max_shard_size, shard_tag: ShardTag::of(options)? })

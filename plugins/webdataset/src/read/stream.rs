@@ -18,9 +18,6 @@ const LONGEST: u64 = 1 << 30;
 const BESIDE: u64 = 2;
 
 /// Streams the samples that are asked for, in whole columns.
-///
-/// # Errors
-/// A plugin error, for columns that are not there.
 pub(super) fn open(
     input: Input,
     schema: &SchemaRef,

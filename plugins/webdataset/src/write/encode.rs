@@ -23,9 +23,6 @@ pub(super) struct Encoder {
 
 impl Encoder {
     /// For rows of a schema, and what it cannot write of them.
-    ///
-    /// # Errors
-    /// Usage: no column of keys; unsupported: names that no members can have.
     pub(super) fn new(schema: &Schema, key: Option<&str>) -> Result<(Self, Vec<Loss>)> {
         let named = key.unwrap_or(KEY);
         let (key, field) = schema.column_with_name(named).ok_or_else(|| {
@@ -95,9 +92,6 @@ impl Encoder {
     }
 
     /// The members of all rows; and a note of the first and the last key.
-    ///
-    /// # Errors
-    /// Unsupported: a key that would be read as another one.
     pub(super) fn encode(
         &self,
         batches: &[RecordBatch],

@@ -111,9 +111,6 @@ pub(super) fn sent_paths(paths: &[FieldPath]) -> Result<Vec<u32>> {
 }
 
 /// The paths that [`sent_paths`] wrote.
-///
-/// # Errors
-/// A plugin error, for a length that goes over the end, or a path of no field.
 pub(super) fn received_paths(mut sent: &[u32]) -> Result<Vec<FieldPath>> {
     let mut paths = Vec::new();
     while let Some((&len, rest)) = sent.split_first() {

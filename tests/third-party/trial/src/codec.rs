@@ -35,9 +35,6 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     /// Takes the bytes that follow.
-    ///
-    /// # Errors
-    /// Whatever the output gives.
     pub(crate) fn write(&mut self, encoded: &[u8], output: &mut dyn ByteSink) -> Result<()> {
         for &byte in encoded {
             let Some(count) = self.count.take() else {
@@ -57,9 +54,6 @@ impl Decoder {
     }
 
     /// Pushes what is left.
-    ///
-    /// # Errors
-    /// Malformed, if half of a pair is left; whatever the output gives.
     pub(crate) fn finish(self, output: &mut dyn ByteSink) -> Result<()> {
         if self.count.is_some() {
             return Err(Error::malformed("an encoded chunk ends in the middle of a run"));

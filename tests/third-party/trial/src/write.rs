@@ -51,9 +51,6 @@ pub(crate) fn options() -> Vec<OptionSpec> {
 }
 
 /// The writer that the options ask for.
-///
-/// # Errors
-/// Usage: a count of zero.
 pub(crate) fn writer(options: &Options) -> Result<Box<dyn TensorWriter>> {
     let files = FILES.get(options)?;
     Ok(match DATA.get(options)? {
@@ -229,9 +226,6 @@ fn file_name(path: &str) -> String {
 }
 
 /// Room for bytes that a call holds whole, beside other calls. What is encoded of them is twice as long at worst.
-///
-/// # Errors
-/// A limit, where the run has not so much memory.
 fn room(len: u64, context: &dyn Context) -> Result<Vec<u8>> {
     let most = context.limits().memory_bytes / (4 * context.threads() as u64);
     let room = usize::try_from(len).ok().filter(|_| len <= most).map(|len| vec![0; len]);

@@ -30,9 +30,6 @@ pub(super) fn compare(
 }
 
 /// What both have lost so far.
-///
-/// # Errors
-/// Unsupported, if the request does not allow it.
 fn check(request: &Compared<'_>, a: &Rows<'_>, b: &Rows<'_>) -> Result<Vec<Loss>> {
     let losses = [a.losses()?, b.losses()?].concat();
     request.losses.check(&losses)?;

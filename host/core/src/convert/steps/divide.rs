@@ -19,9 +19,6 @@ pub(crate) struct CrossingSteps<C> {
 }
 
 /// Divides the steps of a conversion of records to tensors.
-///
-/// # Errors
-/// Usage: a step on the wrong side, or a second crossing.
 pub(crate) fn to_tensors(steps: Vec<AnyStep>) -> Result<CrossingSteps<TensorOf>> {
     let (before, crossing, after) = divide(steps, |action| matches!(action, StepAction::Record(_)))?;
     let records = on_records(before)?;
@@ -39,9 +36,6 @@ pub(crate) fn to_tensors(steps: Vec<AnyStep>) -> Result<CrossingSteps<TensorOf>>
 }
 
 /// Divides the steps of a conversion of tensors to records.
-///
-/// # Errors
-/// Usage: a step on the wrong side, or a second crossing.
 pub(crate) fn to_records(steps: Vec<AnyStep>) -> Result<CrossingSteps<RecordOf>> {
     let (before, crossing, after) = divide(steps, |action| matches!(action, StepAction::Tensor(_)))?;
     let crossing = match crossing {

@@ -33,9 +33,6 @@ pub(super) enum Carried {
 }
 
 /// Gives `new` all of `old` that it does not have, but what is `stale`.
-///
-/// # Errors
-/// Usage, where the one has a folder and the other a file of the same name.
 pub(super) fn carry(old: &Path, new: &Path, stale: &HashSet<&Path>, disk: Disk) -> Result<Carried> {
     let mut conflict = None;
     let carried = Top::open(old).and_then(|old| Ok((old, Top::open(new)?)));

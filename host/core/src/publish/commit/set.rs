@@ -75,9 +75,6 @@ fn plan_removal<'a>(files: impl Iterator<Item = &'a StagedFile>, at: &Move<'_>) 
 
 /// Renames an empty file into each folder that files go to, as they will be, but for the one that the stage is in: a
 /// folder may be mounted from elsewhere, and then nothing of the older output may be gone.
-///
-/// # Errors
-/// I/o, naming the folder.
 pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
     let names = set.files.iter().map(|file| file.name.as_str());
     let folders = folders_of(names).filter(|name| !set.missing_folders.contains(name));

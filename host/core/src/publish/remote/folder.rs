@@ -25,9 +25,6 @@ pub struct RemoteFolder {
 
 impl RemoteFolder {
     /// The folder of a destination; `None`, if that is a folder of this machine.
-    ///
-    /// # Errors
-    /// Usage, for a URL of which nobody knows what it leads to.
     pub(crate) fn of(destination: &Destination, session: &Session) -> Result<Option<Self>> {
         // A place may know files alone: then it is asked for the one that will be written.
         let url = match &destination.kind {
@@ -67,9 +64,6 @@ impl RemoteFolder {
 
     /// Whether an output of these files may be written, as far as the store lets us see: what it does not show, the
     /// condition of each object decides.
-    ///
-    /// # Errors
-    /// Usage, where something exists and `force` is off; unsupported, where nothing is written.
     pub(crate) fn check_free<'a>(&self, names: impl IntoIterator<Item = &'a str>, force: bool) -> Result<()> {
         let names: Vec<&str> = names.into_iter().collect();
         names.iter().try_for_each(|name| check_relative(name))?;
@@ -93,9 +87,6 @@ impl RemoteFolder {
     }
 
     /// Whether nothing lies in it.
-    ///
-    /// # Errors
-    /// I/o, unsupported: where the store does not list.
     pub(crate) fn is_empty(&self) -> Result<bool> {
         match self.entries("") {
             Err(error) if error.kind() == ErrorKind::Limit => Ok(false),
@@ -104,9 +95,6 @@ impl RemoteFolder {
     }
 
     /// The names of the files in a folder below.
-    ///
-    /// # Errors
-    /// I/o, where the store does not list; a limit.
     pub(crate) fn files(&self, folder: &str) -> Result<Vec<String>> {
         let entries = self.entries(folder)?;
         Ok(entries.iter().filter(|entry| entry.len.is_some()).map(|entry| entry.name.clone()).collect())

@@ -86,9 +86,6 @@ impl RemoteStage {
     }
 
     /// Begins an object of the output.
-    ///
-    /// # Errors
-    /// What the store says of it; i/o.
     pub(crate) fn create(&self, name: &str, shape: FileShape) -> Result<OutputBytes> {
         check_relative(name)?;
         let FileShape { len, late, is_kept } = shape;
@@ -124,9 +121,6 @@ impl RemoteStage {
     }
 
     /// Gives a kept object the name that it will have.
-    ///
-    /// # Errors
-    /// Usage, if the name leaves the folder; a plugin error, if another has it.
     #[cfg(feature = "records")]
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_relative(to)?;
@@ -152,9 +146,6 @@ impl RemoteStage {
     }
 
     /// Sends what was kept, and waits until the store has all bytes.
-    ///
-    /// # Errors
-    /// What the store says; cancelled; i/o.
     pub(crate) fn finish(&self, session: &Session) -> Result<()> {
         let kept: Vec<String> = {
             let objects = self.objects();
@@ -189,9 +180,6 @@ impl RemoteStage {
     /// Makes those of these objects visible that are written: data first, then, one after the other, what it is found by.
     /// Where none of the data takes an older object's place, the older set is whole until its index is replaced; where one
     /// does, what the older set is found by goes before all.
-    ///
-    /// # Errors
-    /// Usage, where a name has been taken; what the store says.
     pub(crate) fn show(&self, files: &[StagedFile]) -> Result<()> {
         let uploads = self.uploads();
         let staged = files.iter().filter_map(|file| Some((file, uploads.get(&file.path)?)));

@@ -11,9 +11,6 @@ const MAX_STATE: u64 = 16 << 20;
 
 /// The files that the state in a folder of the source lists; an empty name is the source's own folder. `None`, if there is no
 /// such state.
-///
-/// # Errors
-/// Malformed: a file that is missing, or outside of the folder; unsupported: rows that an index picks; i/o.
 pub(super) fn files(source: &FileSource, folder: &str) -> Result<Option<Vec<String>>> {
     let source = source.below(folder);
     if !source.contains(STATE)? {

@@ -23,9 +23,6 @@ fn without_digest(ending: &str) -> (&str, &str) {
 }
 
 /// Checks that of every set of shards that these files are of, all are among them.
-///
-/// # Errors
-/// Malformed, naming those that are missing.
 pub(super) fn check_whole(files: &[&str]) -> Result<()> {
     let mut sets: BTreeMap<(&str, u64, &str), (String, BTreeSet<u64>)> = BTreeMap::new();
     for shard in files.iter().filter_map(|name| shard_of(name)) {

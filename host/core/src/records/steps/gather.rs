@@ -7,9 +7,6 @@ use std::ops::Range;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
 /// Runs of rows, each of one of the batches, in this order.
-///
-/// # Errors
-/// Batches of another schema; more of them than an array can hold.
 pub(super) fn gather(
     schema: &SchemaRef,
     batches: &[RecordBatch],

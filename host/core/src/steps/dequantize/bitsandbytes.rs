@@ -26,9 +26,6 @@ const MOST_STATE: u64 = 64 << 10;
 const OF_127: f32 = 0.007_874_016;
 
 /// All weights of a model.
-///
-/// # Errors
-/// Malformed, for parts that are missing or do not fit; unsupported, for tilings of a GPU.
 pub(super) fn weights<'a>(layers: &'a Layers<'a>) -> Result<Vec<Weight<'a>>> {
     let of_state = layers.names().filter_map(|name| name.split_once(STATE).map(|(start, _)| start));
     let mut fours: BTreeSet<&str> = of_state.collect();

@@ -47,9 +47,6 @@ struct ByColumns {
 }
 
 /// All weights of a model of GPTQ.
-///
-/// # Errors
-/// Malformed, for parts that are missing or do not fit.
 pub(super) fn gptq<'a>(layers: &'a Layers<'a>, packings: &Packings) -> Result<Vec<Weight<'a>>> {
     weights(layers, |layer, start| of_gptq(layer, start, packings.of(start)?))
 }

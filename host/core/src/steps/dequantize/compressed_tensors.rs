@@ -24,9 +24,6 @@ use std::sync::Arc;
 use tensorferry_sdk::{Dtype, Error, Result, Tensor};
 
 /// All weights of a model of this configuration.
-///
-/// # Errors
-/// Malformed, for parts that are missing or do not fit; unsupported, for formats that pack otherwise.
 pub(super) fn weights<'a>(
     layers: &'a Layers<'a>,
     facts: &Value,
@@ -174,9 +171,6 @@ fn of_bytes<'a>(
 }
 
 /// A weight of codes of a byte each, with scales and maybe zero points.
-///
-/// # Errors
-/// Malformed, for parts that do not fit; unsupported, for columns in groups of their own.
 pub(super) fn bytes<'a>(
     mut layer: Layer<'a>,
     start: &str,
@@ -269,9 +263,6 @@ fn integers<'a>(
 
 /// A packed weight, without a configuration: `weight_shape` and the length of its rows tell how many bits a code has.
 /// `None`, if they do not.
-///
-/// # Errors
-/// Malformed, for parts that are missing or do not fit.
 pub(super) fn packed_by_names<'a>(
     layers: &'a Layers<'a>,
     start: &str,

@@ -16,9 +16,6 @@ const AT_ONCE: u64 = 256 << 10;
 /// How a weight's values come of its parts.
 pub(super) trait Method: fmt::Debug + Send + Sync {
     /// Fills the values of some rows and columns, row after row. Of several rows they are whole ones.
-    ///
-    /// # Errors
-    /// Whatever reading gives; malformed, for parts that hold what they cannot.
     fn fill(
         &self,
         read: &ReadStorage<'_>,
@@ -57,9 +54,6 @@ pub(super) struct Dequantized {
 
 impl Dequantized {
     /// A weight in this dtype.
-    ///
-    /// # Errors
-    /// Usage, for a dtype that weights are not dequantised to.
     pub(super) fn new(name: &str, to: Dtype, method: Box<dyn Method>) -> Result<Self> {
         let columns = method.columns();
         let width = if to == Dtype::F32 { 4 } else { 2 };

@@ -31,9 +31,6 @@ const BESIDE: [&str; 8] = [
 ];
 
 /// All weights of a model. Where `may_lack_scale`, one without a scale has the scale 1.
-///
-/// # Errors
-/// Malformed, for parts that are missing or do not fit.
 pub(super) fn weights<'a>(
     layers: &'a Layers<'a>,
     block: Option<[u64; 2]>,
@@ -90,9 +87,6 @@ pub(super) fn lacks_scale(layers: &Layers<'_>, name: &str) -> Error {
 }
 
 /// A weight of floats of 8 bits.
-///
-/// # Errors
-/// Malformed, for scales that do not fit.
 pub(super) fn floats<'a>(
     mut layer: Layer<'a>,
     tensor: &Tensor,
@@ -127,9 +121,6 @@ pub(super) fn floats<'a>(
 }
 
 /// A weight of `ModelOpt`'s NVFP4.
-///
-/// # Errors
-/// Malformed, for parts that are missing or do not fit; unsupported, where the layer's inputs are scaled as well.
 pub(super) fn nvfp4<'a>(layers: &'a Layers<'a>, name: &str, tensor: &Tensor) -> Result<Weight<'a>> {
     let mut layer = layers.layer(name.to_owned(), name)?;
     let scale = layer.needed(&format!("{name}_scale"))?;
@@ -146,9 +137,6 @@ pub(super) fn nvfp4<'a>(layers: &'a Layers<'a>, name: &str, tensor: &Tensor) -> 
 }
 
 /// A weight of two E2M1 in a byte, the lower half first.
-///
-/// # Errors
-/// Malformed, for scales that do not fit.
 pub(super) fn four_bits<'a>(
     mut layer: Layer<'a>,
     tensor: &Tensor,

@@ -100,9 +100,6 @@ impl<'a> Layer<'a> {
     }
 
     /// A tensor that belongs to it.
-    ///
-    /// # Errors
-    /// Malformed, if it is not there.
     pub(super) fn needed(&mut self, name: &str) -> Result<&'a Tensor> {
         self.part(name).ok_or_else(|| {
             Error::malformed("a quantised weight lacks a tensor that it is made of")
@@ -118,9 +115,6 @@ impl<'a> Layer<'a> {
     }
 
     /// Where a tensor's bytes lie.
-    ///
-    /// # Errors
-    /// Unsupported, if they do not lie side by side, little-endian.
     pub(super) fn lying(&self, tensor: &Tensor) -> Result<Lying> {
         let catalog = self.layers.catalog;
         match &tensor.data {
@@ -140,9 +134,6 @@ impl<'a> Layer<'a> {
     }
 
     /// Where the bytes of a tensor lie that has to be of one of these dtypes.
-    ///
-    /// # Errors
-    /// Malformed, for another dtype; as of [`lying`](Self::lying).
     pub(super) fn lying_of(&self, tensor: &Tensor, dtypes: &[Dtype]) -> Result<Lying> {
         if dtypes.contains(&tensor.dtype) {
             return self.lying(tensor);
@@ -156,9 +147,6 @@ impl<'a> Layer<'a> {
     }
 
     /// A tensor's bytes, at most so many.
-    ///
-    /// # Errors
-    /// Malformed, if there are more; as of [`lying`](Self::lying), and what reading gives.
     pub(super) fn bytes(&self, tensor: &Tensor, most: u64) -> Result<Vec<u8>> {
         if tensor.bytes > most {
             return Err(Error::malformed("a part of a quantised weight is too long")
@@ -170,9 +158,6 @@ impl<'a> Layer<'a> {
     }
 
     /// The floats of a tensor of exactly so many.
-    ///
-    /// # Errors
-    /// Malformed, for another number or dtype; as of [`bytes`](Self::bytes).
     pub(super) fn floats(&self, tensor: &Tensor, count: u64) -> Result<Vec<f32>> {
         let lying = self.lying_of(tensor, &[Dtype::F32, Dtype::F16, Dtype::BF16])?;
         let width = if tensor.dtype == Dtype::F32 { 4 } else { 2 };
@@ -197,9 +182,6 @@ pub(super) fn shaped(tensor: &Tensor, expected: impl std::fmt::Display) -> Error
 }
 
 /// Rows and columns of a tensor of two dimensions.
-///
-/// # Errors
-/// Malformed, for another rank.
 pub(super) fn matrix(tensor: &Tensor) -> Result<[u64; 2]> {
     match *tensor.shape {
         [rows, columns] => Ok([rows, columns]),

@@ -19,9 +19,6 @@ use serde_json::Value;
 use tensorferry_sdk::{Dtype, Error, Result, element_count};
 
 /// All weights of a model whose configuration says this of its layers.
-///
-/// # Errors
-/// Malformed, for parts that are missing or do not fit; unsupported, for a mode that is not known.
 pub(super) fn weights<'a>(layers: &'a Layers<'a>, facts: &Value) -> Result<Vec<Weight<'a>>> {
     let starts = layers.names().filter_map(|name| name.strip_suffix(".weight"));
     let is_one = |start: &&str| {

@@ -14,9 +14,6 @@ use super::scaled::{Formula, ScaleGrid, Scaled, Scales, row_bytes};
 use tensorferry_sdk::{Dtype, Result, element_count};
 
 /// All weights of a model.
-///
-/// # Errors
-/// Malformed, for parts that are missing or do not fit.
 pub(super) fn weights<'a>(layers: &'a Layers<'a>) -> Result<Vec<Weight<'a>>> {
     layers.ending("_blocks").into_iter().map(|name| weight(layers, name)).collect()
 }

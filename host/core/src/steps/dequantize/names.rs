@@ -173,9 +173,6 @@ impl UnknownCodes<'_> {
 }
 
 /// Finds the weights of a model that are not parts of others already.
-///
-/// # Errors
-/// Returns an error if a weight lacks a part or if its parts do not fit each other.
 pub(super) fn named<'a>(
     layers: &'a Layers<'a>,
     taken: &HashSet<TensorId>,
@@ -514,9 +511,6 @@ impl Comfy {
     }
 
     /// Checks that the weights of a module are codes times scales, row after row.
-    ///
-    /// # Errors
-    /// Returns an error of kind unsupported for a format whose scales are in another order, or that turns its codes.
     fn check<'a>(&self, layers: &'a Layers<'a>, module: &str) -> Result<()> {
         const KNOWN: [&str; 3] = ["float8_e4m3fn", "float8_e5m2", "int8_tensorwise"];
         /// Keys that do not concern the values.

@@ -89,9 +89,6 @@ impl ScaleGrid {
 
     /// The grid that a tensor of scales has over a weight of these dimensions, of which the last two are a matrix;
     /// `block` is what the configuration says of it.
-    ///
-    /// # Errors
-    /// Malformed: there is no such grid.
     pub(super) fn of(shape: &[u64], scales: &Tensor, block: Option<[u64; 2]>) -> Result<Self> {
         let [experts @ .., rows, columns] = shape else {
             return Err(shaped(scales, "that of a matrix's scales"));
@@ -174,9 +171,6 @@ fn block_of(dims: [u64; 2], counts: [u64; 2]) -> Option<[u64; 2]> {
 
 impl Scales {
     /// Scales of a tensor, by its dtype.
-    ///
-    /// # Errors
-    /// Malformed, for a dtype that scales do not have.
     pub(super) fn of(layer: &Layer<'_>, tensor: &Tensor) -> Result<Self> {
         const DTYPES: [Dtype; 6] =
             [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F8_E8M0, Dtype::U8, Dtype::F8_E4M3];
@@ -362,9 +356,6 @@ impl PackedZeros {
 }
 
 /// The bytes of a row of so many columns; all rows are there.
-///
-/// # Errors
-/// Malformed, if the tensor has fewer bytes than its weight needs, or rows of part of a byte.
 pub(super) fn row_bytes(tensor: &Tensor, rows: u64, columns: u64, codes: &Codes) -> Result<u64> {
     let bytes = tensor.bytes.checked_div(rows).unwrap_or(0);
     let needed = codes.bytes(columns);

@@ -52,9 +52,6 @@ const UNCOVERED: [&str; 15] = [
 
 impl Scheme {
     /// The scheme, if the weights were quantised with one.
-    ///
-    /// # Errors
-    /// Unsupported, for one that is not known, or a variant that packs otherwise; malformed, for numbers that make no sense.
     pub(super) fn of(config: &ModelConfig) -> Result<Option<Self>> {
         let Some(said) = config.quantization() else { return Ok(None) };
         said.scheme().map_err(|error| error.file(said.file))
@@ -174,9 +171,6 @@ impl Packings {
     }
 
     /// How the words of a layer hold codes.
-    ///
-    /// # Errors
-    /// Malformed, for a layer that is not quantised as the configuration says.
     pub(super) fn of(&self, layer: &str) -> Result<Packing> {
         let is_of = |of: &&Override| match &of.layers {
             LayerNames::Named(name) => name == layer,

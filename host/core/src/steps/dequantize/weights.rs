@@ -46,9 +46,6 @@ pub(super) struct Found<'a> {
 }
 
 /// Finds all weights, by the scheme of the configuration first, then by names.
-///
-/// # Errors
-/// Malformed, for parts that are missing or do not fit; unsupported, for variants that pack otherwise.
 pub(super) fn find<'a>(
     scheme: Option<&Scheme>,
     layers: &'a Layers<'a>,

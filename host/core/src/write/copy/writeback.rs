@@ -11,9 +11,6 @@ use tensorferry_sdk::Result;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Runs the copy, and syncs the data of its files again and again meanwhile.
-///
-/// # Errors
-/// The copy's; else the first that a sync gives: the kernel tells it once, so that it must not be lost.
 pub(super) fn alongside(files: &[OutputBytes], copy: impl FnOnce() -> Result<()>) -> Result<()> {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {

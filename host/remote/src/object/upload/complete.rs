@@ -41,8 +41,6 @@ enum Tag {
 }
 
 impl Complete {
-    /// # Errors
-    /// A plugin error, if parts are missing.
     pub(super) fn of(sending: &Sending, condition: Condition) -> Result<Self> {
         let state = sending.state.lock().unwrap_or_else(PoisonError::into_inner);
         let len = state.parts.len.unwrap_or(0);
@@ -65,10 +63,6 @@ impl Complete {
     }
 
     /// Completes the object; gives what is to be said of it.
-    ///
-    /// # Errors
-    /// Usage, if the name was taken; transient, if what stood there is another object now, and where tries were worth
-    /// nothing; what the store says.
     pub(super) async fn run(mut self, sending: &Sending) -> Result<Option<String>> {
         let mut patience = sending.process.client.patience();
         // Whether a try may have been done without our knowing.

@@ -90,9 +90,6 @@ impl Parts {
     }
 
     /// Puts bytes into a part that was begun, from `at` in it on; late ones are counted, too.
-    ///
-    /// # Errors
-    /// A plugin error, of bytes behind the end; i/o.
     pub(super) fn put(&mut self, number: usize, at: u64, bytes: &[u8], is_late: bool) -> Result<()> {
         let (end, start) = (at + bytes.len() as u64, number as u64 * self.part_bytes);
         if end > self.part_len(number) {

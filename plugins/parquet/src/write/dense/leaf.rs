@@ -129,9 +129,6 @@ impl Values {
     }
 
     /// Appends values one after the other: numbers as they are, bytes behind their length.
-    ///
-    /// # Errors
-    /// A plugin error, for offsets that are none.
     pub(super) fn put_plain(&self, values: Range<usize>, page: &mut Vec<u8>) -> Result<()> {
         if let Some(numbers) = self.plain(values.clone()) {
             page.extend_from_slice(numbers);
