@@ -161,7 +161,7 @@ pub fn kept(name: &str) -> Vec<Vec<u8>> {
     kept
 }
 
-/// Runs `target` over mutations of `seeds` for `FERRY_FUZZ_SECONDS` (5 by default), in the order
+/// Runs `target` over mutations of `seeds` for `FERRY_FUZZ_SECONDS` (2 by default), in the order
 /// that `FERRY_FUZZ_SEED` gives. With `FERRY_FUZZ_CORPUS` it only writes the seeds to a folder of its name in
 /// that one, for libFuzzer (`tests/soak`).
 pub fn drive(name: &str, seeds: &[Vec<u8>], target: impl Fn(&[u8]) -> bool) {
@@ -176,7 +176,7 @@ pub fn drive(name: &str, seeds: &[Vec<u8>], target: impl Fn(&[u8]) -> bool) {
         return;
     }
     let seed = number("FERRY_FUZZ_SEED").unwrap_or(0x7e45_0f3a);
-    let end = Instant::now() + Duration::from_secs(number("FERRY_FUZZ_SECONDS").unwrap_or(5));
+    let end = Instant::now() + Duration::from_secs(number("FERRY_FUZZ_SECONDS").unwrap_or(2));
     let mut random = Random::new(seed);
     let (mut runs, mut read): (u64, u64) = (0, 0);
     for bytes in seeds {

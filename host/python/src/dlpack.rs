@@ -176,7 +176,10 @@ impl Lent {
         } else {
             numbers(tensor.strides).to_vec()
         };
-        // Memory of no bytes has no address.
+        // Memory of no bytes has no address. Classes that only stand for tensors have none either.
+        if tensor.data.is_null() && !self.shape.contains(&0) {
+            return Err(PyBufferError::new_err("the array has no memory of its own"));
+        }
         self.data = tensor.data.cast::<u8>().wrapping_add(usize::try_from(tensor.byte_offset).unwrap_or(0));
         (self.dtype, self.is_read_only) = (dtype, flags & READ_ONLY != 0);
         Ok(())

@@ -143,6 +143,18 @@ def test_lazy_tensors_are_compared_with_their_checksums_and_their_file(tmp_path)
     assert not (tmp_path / "b.safetensors").exists()
 
 
+class Wrapper(torch.Tensor):
+    """Has no memory of its own, as a DTensor has none."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    @classmethod
+    def __torch_dispatch__(cls, call, types, args=(), kwargs=None):
+        raise NotImplementedError(call)
+
+
 def test_mistakes_are_told(tmp_path):
     array = numpy.zeros(2)
     for tensors, raised in [
@@ -151,6 +163,8 @@ def test_mistakes_are_told(tmp_path):
         ({"a": numpy.array(["x"], object)}, tensorferry.UnsupportedError),
         ({"a": torch.eye(2).to_sparse()}, tensorferry.UnsupportedError),
         ({"a": torch.empty(2, device="meta")}, tensorferry.UnsupportedError),
+        ({"a": torch.nested.nested_tensor([torch.zeros(1), torch.zeros(2)])}, tensorferry.UnsupportedError),
+        ({"a": Wrapper(torch.zeros(2))}, tensorferry.UnsupportedError),
         ({"a": numpy.ma.array([1.0, 2.0], mask=[0, 1])}, tensorferry.UnsupportedError),
         ({"a\udc80": array}, tensorferry.UsageError),
         ({"a": {"b": array}}, TypeError),

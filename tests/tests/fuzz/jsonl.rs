@@ -9,7 +9,7 @@ const LINES: &str = r#"{"id": 1, "name": "a", "list": [0.5, null], "deep": {"a":
 "#;
 
 #[test]
-#[ignore = "fuzzes for five seconds a target"]
+#[ignore = "fuzzes for two seconds a target"]
 fn survives_mutated_lines() {
     let seeds = [LINES.as_bytes().to_vec(), LINES.replace('\n', "\r\n").into_bytes()];
     drive("jsonl", &seeds);

@@ -3,7 +3,7 @@
 use crate::{drive, targets};
 
 #[test]
-#[ignore = "fuzzes for five seconds a target"]
+#[ignore = "fuzzes for two seconds a target"]
 fn survives_mutated_rank_files() {
     drive("megatron_ranks", &targets::seeds_of_ranks("megatron_ranks"));
 }

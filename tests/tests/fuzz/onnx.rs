@@ -4,7 +4,7 @@ use crate::drive_any;
 use tensorferry_tests::fixtures::{Case, cases};
 
 #[test]
-#[ignore = "fuzzes for five seconds a target"]
+#[ignore = "fuzzes for two seconds a target"]
 fn survives_mutated_models() {
     let models = cases("onnx", "");
     // The deepest one is long, and mutations of it are all alike.

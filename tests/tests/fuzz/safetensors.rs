@@ -4,7 +4,7 @@ use crate::drive_any;
 use tensorferry_tests::fixtures::cases;
 
 #[test]
-#[ignore = "fuzzes for five seconds a target"]
+#[ignore = "fuzzes for two seconds a target"]
 fn survives_mutated_files() {
     let seeds: Vec<_> = cases("safetensors", "")
         .iter()

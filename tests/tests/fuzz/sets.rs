@@ -3,7 +3,7 @@
 use crate::{drive_any, targets};
 
 #[test]
-#[ignore = "fuzzes for five seconds a target"]
+#[ignore = "fuzzes for two seconds a target"]
 fn survives_changed_sets() {
     drive_any("sets", &targets::sets::seeds());
 }

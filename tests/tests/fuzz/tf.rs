@@ -44,7 +44,7 @@ fn first_block(table: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-#[ignore = "fuzzes for five seconds a target"]
+#[ignore = "fuzzes for two seconds a target"]
 fn survives_mutated_tables() {
     let made = [slices(false), slices(true), numbers(Bundle::of_every_dtype(false, 1))];
     let mut seeds: Vec<Vec<u8>> = made.iter().map(block).collect();
@@ -61,7 +61,7 @@ fn survives_mutated_tables() {
 }
 
 #[test]
-#[ignore = "fuzzes for five seconds a target"]
+#[ignore = "fuzzes for two seconds a target"]
 fn survives_mutated_bundles() {
     let mut seeds: Vec<Vec<u8>> = slices(false).entries.into_values().collect();
     for case in [
@@ -90,7 +90,7 @@ fn object_graphs() -> Vec<Vec<u8>> {
 }
 
 #[test]
-#[ignore = "fuzzes for five seconds a target"]
+#[ignore = "fuzzes for two seconds a target"]
 fn survives_mutated_graphs() {
     let graphs = [fixture("frozen_graph/frozen.pb")];
     drive("tf_graph", &graphs);
@@ -99,7 +99,7 @@ fn survives_mutated_graphs() {
 }
 
 #[test]
-#[ignore = "fuzzes for five seconds a target"]
+#[ignore = "fuzzes for two seconds a target"]
 fn survives_mutated_text() {
     let graphs = [fixture("frozen_graph/frozen.pbtxt")];
     drive("tf_graph_text", &graphs);

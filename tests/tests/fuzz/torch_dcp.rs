@@ -4,7 +4,7 @@ use crate::drive;
 use tensorferry_tests::fuzz;
 
 #[test]
-#[ignore = "fuzzes for five seconds a target"]
+#[ignore = "fuzzes for two seconds a target"]
 fn survives_mutated_distributed_checkpoints() {
     let files = fuzz::files_of("torch/dcp_single/dcp");
     assert_eq!(files.len(), 2);

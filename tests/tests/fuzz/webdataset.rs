@@ -4,7 +4,7 @@ use crate::drive;
 use tensorferry_tests::fixtures;
 
 #[test]
-#[ignore = "fuzzes for five seconds a target"]
+#[ignore = "fuzzes for two seconds a target"]
 fn survives_mutated_tars() {
     let names = [
         "basic/train.tar",

@@ -432,12 +432,18 @@ def _array(name, array):  # type: ignore[no-untyped-def]
     if hasattr(array, "detach") and hasattr(array, "cpu"):
         if getattr(array, "is_meta", False):
             raise unsupported("a tensor of torch's device meta has no numbers", name)
+        import torch
+
+        own = type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+        if own or array.is_nested:
+            hint = "full_tensor() or to_local()" if hasattr(array, "full_tensor") else "save the tensors in it"
+            raise unsupported(f"a {type(array).__name__} has no memory of its own", name, hint)
         array = array.detach().cpu()
         # Conjugates and negatives that torch has not written out.
         array = array.resolve_conj().resolve_neg()
-        if not array.is_sparse and array.layout == _strided():
+        if not array.is_sparse and array.layout == torch.strided:
             return _torch_array(name, array)
-        raise unsupported("a sparse tensor has no memory of its own: to_dense() makes some", name)
+        raise unsupported(f"a tensor of layout {array.layout} has no plain memory", name, "to_dense() makes some")
     if hasattr(array, "_raw") and module == "tensorferry":
         is_whole = array._part() is None and list(array.shape) == array._raw.shape
         return array._raw if is_whole else (array.bytes(), array.dtype, list(array.shape))
@@ -458,12 +464,6 @@ def _array(name, array):  # type: ignore[no-untyped-def]
     if hasattr(array, "__dlpack__"):
         return array
     raise TypeError(f"{name!r} is no array: a {type(array).__name__}")
-
-
-def _strided():  # type: ignore[no-untyped-def]
-    import torch
-
-    return torch.strided
 
 
 def _torch_array(name, array):  # type: ignore[no-untyped-def]
