@@ -4,9 +4,9 @@ use crate::{Entry, Error, Result, Source};
 use std::fmt;
 
 /// Suffixes of files that are compressed as a whole, whether or not some format reads them.
-const COMPRESSED: [&str; 21] = [
+const COMPRESSED: [&str; 22] = [
     ".gz", ".gzip", ".bgz", ".zst", ".zstd", ".bz2", ".bzip2", ".xz", ".lzma", ".lz4", ".lzo", ".br", ".z",
-    ".zz", ".zlib", ".deflate", ".snappy", ".sz", ".zip", ".7z", ".rar",
+    ".zz", ".zlib", ".deflate", ".snappy", ".sz", ".lz", ".zip", ".7z", ".rar",
 ];
 
 /// Words between the stem and the suffix of a file that is a variant of the same model: `model.fp16.safetensors`.

@@ -10,7 +10,7 @@ const TABLE_LOG: TypedOption<bool> = TypedOption::choice(
     Reader,
     "table_log",
     &[("refuse", false), ("ignore", true)],
-    "a folder of a Delta, Hudi or Iceberg table: refuse it, or read every file and ignore the table's log",
+    "a folder of a Delta, Hudi or Iceberg table, or of a Spark stream: refuse it, or read every file and ignore the log",
 );
 const INT96: TypedOption<Int96Unit> = TypedOption::choice(
     Reader,

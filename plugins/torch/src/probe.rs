@@ -43,18 +43,18 @@ fn in_folder(source: &dyn Source) -> Result<Score> {
     const BY_NAME: Score = Score(1);
     const MOST_OPENED: usize = 16;
     let mut names = source.list("")?;
-    names.retain(|name| is_candidate(name));
+    // Training state alone is no model: the model may be in a folder below.
+    names.retain(|name| is_candidate(name) && !is_training_state(name));
     if names.iter().any(|name| NAMING.stem_of_index(name).is_some()) {
         return Ok(Score::MAYBE);
     }
     // Ranks are not joined: next to a model they are its vendor's own files.
-    let models: Vec<&str> =
-        names.iter().map(String::as_str).filter(|name| !is_training_state(name)).collect();
+    let models: Vec<&str> = names.iter().map(String::as_str).collect();
     if are_ranks_of_one(&models) {
         return Ok(BY_NAME);
     }
     // Beside a model in another format they are none.
-    for name in names.iter().filter(|name| !is_training_state(name)).take(MOST_OPENED) {
+    for name in names.iter().take(MOST_OPENED) {
         let extent = Extent::whole(source, source.open(name)?);
         if Container::detect(source, extent)? != Container::Unknown {
             return Ok(Score::MAYBE);

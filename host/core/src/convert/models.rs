@@ -18,6 +18,7 @@ use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::account::{ReadFiles, is_export_folder, is_folder_without_data, is_vendor_folder};
 use crate::read::folder::{EntryKind, FolderEntry};
 use crate::read::input;
+use crate::read::key_words::is_training_folder;
 use crate::read::model::InputModel;
 use crate::read::rank_folders::{self, refusal, sibling_among};
 use crate::read::source::FileSource;
@@ -128,7 +129,8 @@ fn read_below<'a>(
             continue;
         }
         open.extend(sub_folders(root, &folder)?);
-        if !names.iter().any(|name| weights.is_match(name)) {
+        let is_training = folder.split('/').any(is_training_folder);
+        if is_training || !names.iter().any(|name| weights.is_match(name)) {
             continue;
         }
         if is_export(context, root, models.iter().map(|model| &*model.folder), &folder)
@@ -234,7 +236,8 @@ pub(crate) fn folders(root: &FileSource, registry: &Registry, session: &Session)
         session.check_cancelled()?;
         open.extend(sub_folders(root, &folder)?);
         let source = root.below(&folder);
-        let has_weights = source.list("")?.iter().any(|name| weights.is_match(name));
+        let has_weights = !folder.split('/').any(is_training_folder)
+            && source.list("")?.iter().any(|name| weights.is_match(name));
         if has_weights && probe(registry, &source, None, session).is_ok() {
             found.push(folder);
         }

@@ -85,10 +85,7 @@ pub(crate) fn find(
         for entry in &entries {
             let FolderEntry { name, kind, .. } = entry;
             let (name, kind, file) = (name.clone(), *kind, file_of(name));
-            let is_weights = match of_folder {
-                Some(_) => weights.is_match_beside(file, &read),
-                None => weights.is_match(file),
-            };
+            let is_weights = weights.is_match_beside(&name);
             let is_around = |model: &&InputModel<'_>| {
                 model.folder.is_empty()
                     || name.strip_prefix(&*model.folder).is_some_and(|rest| rest.starts_with('/'))
@@ -109,6 +106,7 @@ pub(crate) fn find(
                 continue;
             }
             let is_superseded = match kind {
+                _ if entry.is_link && is_link_to_a_model(input, &name, models) => true,
                 EntryKind::Folder => {
                     is_export_folder(file) && models.iter().copied().any(|model| is_around(&model))
                 }
@@ -184,6 +182,16 @@ pub(crate) fn find(
     Ok(sidecars)
 }
 
+/// Whether a link leads to a file that was read, or to the folder of a model that was.
+fn is_link_to_a_model(input: &FileSource, name: &str, models: &[&InputModel<'_>]) -> bool {
+    let canonical = |path| std::fs::canonicalize(path).ok();
+    let (Some(root), Some(target)) = (canonical(input.path("")), canonical(input.path(name))) else {
+        return false;
+    };
+    let target = target.strip_prefix(&root).ok().and_then(|target| target.to_str());
+    target.is_some_and(|target| models.iter().any(|model| model.has_read(target) || model.folder == target))
+}
+
 /// Whether an error is about the folder itself, and trying again would not help.
 fn is_lasting(error: &Error) -> bool {
     error.kind() == ErrorKind::Io
@@ -244,7 +252,7 @@ fn file_of(name: &str) -> &str {
 }
 
 /// What a repository in huggingface_hub's cache has beside its snapshots: the files that these link to, and their names.
-const OF_CACHE: [&str; 2] = ["blobs", "refs"];
+const OF_CACHE: [&str; 3] = ["blobs", "refs", ".no_exist"];
 
 impl Sidecars {
     /// Adds the files of a folder that match a pattern and were not read.

@@ -49,13 +49,7 @@ impl DataNames {
     /// The format whose files are called so, also below the suffix of a compression, of an unfinished file, or the number of
     /// a log that was rotated.
     pub(crate) fn format_of(&self, file: &str) -> Option<&str> {
-        let finished = PARTIAL.iter().chain(&TEMPORARY).find_map(|suffix| strip_suffix(file, suffix));
-        let bare = uncompressed(finished.unwrap_or(file));
-        let rotated = || {
-            bare.rsplit_once('.')
-                .filter(|(_, number)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
-        };
-        self.declared(file).or_else(|| self.declared(bare)).or_else(|| self.declared(rotated()?.0))
+        self.declared(file).or_else(|| bare_names(file).find_map(|name| self.declared(name)))
     }
 
     fn declared(&self, file: &str) -> Option<&str> {
@@ -77,6 +71,44 @@ impl DataNames {
         let mut dots = lower.match_indices('.').filter(|(at, _)| *at > 0);
         dots.find_map(|(at, _)| self.suffixes.contains_key(&lower[at..]).then(|| &file[..at]))
     }
+}
+
+/// Whether a program has not finished writing a file, by its name: `a.tmp`, `a.tmp1234`, and `.a.jsonl.x7Ge2K` of rsync.
+pub(crate) fn is_temporary(file: &str) -> bool {
+    without_temporary(file).is_some()
+}
+
+fn without_temporary(file: &str) -> Option<&str> {
+    let (name, end) = file.rsplit_once('.')?;
+    let digits = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
+    let is_tmp = TEMPORARY.iter().any(|suffix| {
+        end.get(..suffix.len() - 1).is_some_and(|start| start.eq_ignore_ascii_case(&suffix[1..]))
+            && digits(&end[suffix.len() - 1..])
+    });
+    let is_random = end.bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+    let is_of_rsync = is_random && end.len() == 6 && end.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let hidden = || name.strip_prefix('.').filter(|name| is_of_rsync && name.contains('.'));
+    if is_tmp { Some(name) } else { hidden() }
+}
+
+/// The names that a file has without what says that it is not finished, without the suffix of a compression, and without
+/// the number of a rotated log or of a volume of an archive.
+pub(crate) fn bare_names(file: &str) -> impl Iterator<Item = &str> {
+    let partial = PARTIAL.iter().find_map(|suffix| strip_suffix(file, suffix));
+    let finished = partial.or_else(|| without_temporary(file)).unwrap_or(file);
+    let bare = uncompressed(finished);
+    let is_number =
+        |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit()) || is_volume(end);
+    // logrotate puts a date behind a dash.
+    let dated = bare.rsplit_once('-').filter(|(_, date)| date.len() == 8 && is_number(date));
+    let rotated = bare.rsplit_once('.').filter(|(_, end)| is_number(end)).or(dated);
+    let rotated = rotated.map(|(name, _)| name);
+    [Some(finished), Some(bare), rotated, rotated.map(uncompressed)].into_iter().flatten()
+}
+
+/// The first volumes that `split` writes.
+fn is_volume(end: &str) -> bool {
+    matches!(end.as_bytes(), [b'a', b'a'..=b'z'])
 }
 
 /// The patterns as one set.
@@ -113,6 +145,14 @@ mod tests {
             "a.jsonl.tmp",
             "a.jsonl.1",
             "a.jsonl.2.gz",
+            "a.jsonl.gz.3",
+            "a.jsonl-20240101",
+            "a.jsonl.partial",
+            "a.jsonl._COPYING_",
+            "a.jsonl.tmp1234",
+            ".a.jsonl.x7Ge2K",
+            "a.jsonl.zip.001",
+            "a.jsonl.aa",
             "d-00000-of-00002",
         ] {
             assert_eq!(names.format_of(name), Some("lines"), "{name}");

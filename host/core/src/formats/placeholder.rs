@@ -8,9 +8,20 @@ use tensorferry_sdk::{Entry, Error, ErrorKind, Source};
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
 /// What web pages begin with, in small letters; stores tell of errors in XML.
 const PAGES: [&[u8]; 3] = [b"<!doctype html", b"<html", b"<?xml"];
-/// What programs add to the name of a file while it is downloaded: huggingface_hub, curl and wget's wrappers,
-/// Chrome, Firefox and Safari, aria2.
-pub(crate) const PARTIAL: [&str; 5] = [".incomplete", ".part", ".crdownload", ".download", ".aria2"];
+/// What programs add to the name of a file while it is downloaded or copied: huggingface_hub, curl and wget's wrappers,
+/// Chrome, Firefox, Safari and Opera, aria2, WinSCP, Hadoop, Flink.
+pub(crate) const PARTIAL: [&str; 10] = [
+    ".incomplete",
+    ".part",
+    ".partial",
+    ".crdownload",
+    ".download",
+    ".opdownload",
+    ".aria2",
+    ".filepart",
+    "._copying_",
+    ".inprogress",
+];
 /// What has these bytes at this place holds what was meant, or may: what it is, and what to do.
 const WRAPPED: [(usize, &[u8], &str); 12] = [
     (0, b"\x1f\x8b", "the file is compressed by gzip: unpack it first"),

@@ -10,7 +10,7 @@
 //! | not examined | names that say nothing | count, a sample |
 //!
 //! Names decide. A file whose name has no suffix is looked into, on local disks only, and of one input at most
-//! `MAX_SNIFFED` of them. Folders below an input are listed, on local disks only, until they have
+//! `MAX_SNIFFED` of them, in the folder and among the first `MAX_LISTED` entries of those below it. Folders below an input are listed, on local disks only, until they have
 //! `MAX_ENTERED` entries together.
 
 mod names;
@@ -29,8 +29,10 @@ use crate::read::pattern::FilePattern;
 use crate::read::source::{ALLOW_INPUT, FileSource};
 use names::{is_file_without_data, why_left_out};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Debug;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tensorferry_sdk::ErrorKind::Unsupported;
 use tensorferry_sdk::file_name::{is_hidden, uncompressed};
@@ -38,6 +40,8 @@ use tensorferry_sdk::{Entry, Error, Loss, LossKind, Result, Source};
 
 /// How many files without a suffix are looked into.
 pub(crate) const MAX_SNIFFED: usize = 16;
+/// How many entries of folders below an input are looked at for such files.
+const MAX_LISTED: usize = 1_000;
 /// How many entries of folders below an input are looked at.
 pub(crate) const MAX_ENTERED: usize = 100_000;
 /// How many names braces may stand for.
@@ -254,6 +258,15 @@ impl Account {
     }
 }
 
+/// The list of the files of a data set that `datasets` has saved.
+pub(crate) const STATE: &str = "state.json";
+
+/// The entries of a folder that belong together by their names.
+pub(crate) trait EntrySet: Debug + Send + Sync {
+    /// Whether an entry belongs to them, or is a folder that may have such entries.
+    fn is_meant(&self, entry: &FolderEntry) -> bool;
+}
+
 /// Which entries an input stands for, and what formats call their files.
 #[derive(Debug)]
 pub struct InputScope {
@@ -270,7 +283,7 @@ fn ends_a_name(rest: &str) -> bool {
 }
 
 /// Which entries an input stands for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 enum Reach {
     /// Everything in the folder.
     Folder,
@@ -278,6 +291,8 @@ enum Reach {
     Prefix(String),
     /// What a pattern matches.
     Glob(String),
+    /// What belongs to one of the folder's sets by its name.
+    Set(Arc<dyn EntrySet>),
 }
 
 impl InputScope {
@@ -295,22 +310,40 @@ impl InputScope {
         Ok(Some(Self { reach, names, sniffed: BTreeMap::new() }))
     }
 
+    /// The scope of a set that the user chose among those of a folder.
+    pub(crate) fn of_set(set: Arc<dyn EntrySet>, registry: &Registry) -> Result<Self> {
+        Ok(Self { reach: Reach::Set(set), names: registry.data_names()?, sniffed: BTreeMap::new() })
+    }
+
     /// Looks into files whose names say nothing.
     pub(crate) fn sniff(&mut self, source: &FileSource, registry: &Registry, session: &Session) {
-        if !source.is_local() || self.reach != Reach::Folder {
+        if !source.is_local() || !matches!(self.reach, Reach::Folder) {
             return;
         }
         let root = source.below("");
         let says_nothing = |entry: &FolderEntry| {
-            let is_plain =
-                entry.kind == EntryKind::File && !entry.name.contains('.') && !is_hidden(&entry.name);
-            is_plain && self.names.format_of(&entry.name).is_none() && !is_document(&entry.name)
+            let file = base(&entry.name);
+            let is_plain = entry.kind == EntryKind::File && !file.contains('.') && !is_hidden(file);
+            is_plain && self.names.format_of(file).is_none() && !is_document(file)
         };
-        let entries = root.entries("").unwrap_or_default();
-        for entry in entries.iter().filter(|entry| says_nothing(entry)).take(MAX_SNIFFED) {
+        let (mut open, mut listed, mut found) = (VecDeque::from([String::new()]), 0, Vec::new());
+        while let Some(folder) = open.pop_front().filter(|_| found.len() < MAX_SNIFFED) {
+            let entries = root.entries(&folder).unwrap_or_default();
+            listed += if folder.is_empty() { 0 } else { entries.len() };
+            if listed < MAX_LISTED {
+                let is_entered = |entry: &&FolderEntry| {
+                    entry.kind == EntryKind::Folder
+                        && !entry.is_link
+                        && !is_folder_without_data(base(&entry.name))
+                };
+                open.extend(entries.iter().filter(is_entered).map(|entry| entry.name.clone()));
+            }
+            found.extend(entries.into_iter().filter(says_nothing));
+        }
+        for entry in found.into_iter().take(MAX_SNIFFED) {
             let alone = root.with_files(vec![entry.name.clone()]);
             if let Ok(format) = probe(registry, &alone, None, session) {
-                self.sniffed.insert(entry.name.clone(), format.description.id.clone());
+                self.sniffed.insert(entry.name, format.description.id.clone());
             }
         }
     }
@@ -330,14 +363,15 @@ impl InputScope {
             _ => None,
         };
         let enters = match &self.reach {
-            Reach::Folder => holds_records,
+            Reach::Folder | Reach::Set(_) => holds_records,
             Reach::Glob(glob) => FilePattern::has_folders(glob),
             Reach::Prefix(_) => false,
         };
         let mut account = Account::of_models(u64::from(!holds_records));
-        let mut open = vec![String::new()];
+        // With the targets of the links on the way, which may lead in circles.
+        let mut open = vec![(String::new(), Vec::new())];
         let mut entered = 0;
-        while let Some(folder) = open.pop() {
+        while let Some((folder, targets)) = open.pop() {
             let entries = match root.entries(&folder) {
                 Ok(entries) => entries,
                 // Some servers list nothing: then what was named is all that is known.
@@ -354,6 +388,10 @@ impl InputScope {
             let read: Vec<&str> =
                 entries.iter().map(|entry| &*entry.name).filter(|name| is_read(name)).collect();
             let read_files = ReadFiles::of(read.iter().map(|name| base(name)), &self.names);
+            // `datasets` lists its files there, and caches results beside them.
+            let is_saved = entries.iter().any(|entry| base(&entry.name) == STATE);
+            let is_cache =
+                |name: &str| is_saved && base(name).starts_with("cache-") && name.ends_with(".arrow");
             for entry in &entries {
                 let is_meant = match (&self.reach, &pattern) {
                     (Reach::Prefix(prefix), _) => {
@@ -364,6 +402,7 @@ impl InputScope {
                         !is_folder_without_data(base(&entry.name))
                     }
                     (_, Some(pattern)) => pattern.is_match(&entry.name),
+                    (Reach::Set(set), _) => set.is_meant(entry),
                     _ => true,
                 };
                 if !is_meant {
@@ -377,12 +416,18 @@ impl InputScope {
                     let is_deep = entry.name.split('/').count() > MAX_DEPTH;
                     if let Some(what) = other_data(base(&entry.name)).filter(|_| holds_records) {
                         account.leave_out(&entry.name, format!("it is {what}"));
-                    } else if enters && root.is_local() && !entry.is_link && !is_deep && entered < MAX_ENTERED
+                    } else if enters
+                        && root.is_local()
+                        && !is_deep
+                        && entered < MAX_ENTERED
+                        && let Some(targets) = followed(&root, entry, &targets)
                     {
-                        open.push(entry.name.clone());
+                        open.push((entry.name.clone(), targets));
                     } else if pattern.is_none() {
                         account.add(EntryClass::NotExamined, &format!("{}/", entry.name));
                     }
+                } else if holds_records && is_cache(&entry.name) {
+                    account.add(EntryClass::NoData, &entry.name);
                 } else if holds_records {
                     self.add_beside_records(&mut account, &entry.name, read_as, is_read);
                 } else {
@@ -393,6 +438,7 @@ impl InputScope {
         Ok(account)
     }
 
+    /// Adds a file beside records that were read.
     fn add_beside_records(
         &self,
         account: &mut Account,
@@ -410,6 +456,12 @@ impl InputScope {
         } else if let Some(format) = self.names.format_of(file).or(self.sniffed.get(name).map(String::as_str))
         {
             account.leave_out(name, why_left_out(file, format, read_as));
+        } else if let Some(tracked) = name.strip_suffix(".dvc") {
+            if is_read(tracked) || self.names.format_of(base(tracked)).is_none() {
+                account.add(EntryClass::NoData, name);
+            } else {
+                account.leave_out(name, "it is DVC's pointer to a file that is not here");
+            }
         } else if is_hidden(file) {
             account.add(EntryClass::NoData, name);
         } else if let Some(what) = other_data(file) {
@@ -429,6 +481,18 @@ impl InputScope {
             _ => account.add(EntryClass::Companion, name),
         }
     }
+}
+
+/// The targets of links on the way into a folder; `None`, if it leads back to where it lies.
+fn followed(root: &FileSource, entry: &FolderEntry, targets: &[PathBuf]) -> Option<Vec<PathBuf>> {
+    if !entry.is_link {
+        return Some(targets.to_vec());
+    }
+    let path = root.path(&entry.name);
+    let target = std::fs::canonicalize(&path).ok()?;
+    let around = std::fs::canonicalize(path.parent()?).ok()?;
+    let is_circle = around.starts_with(&target) || targets.contains(&target);
+    (!is_circle).then(|| [targets, &[target]].concat())
 }
 
 /// Files of repositories that are documents by their names.

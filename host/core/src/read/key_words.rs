@@ -30,6 +30,12 @@ pub(crate) fn names_training_state(key: &str) -> bool {
         || names_random_state(key)
 }
 
+/// Whether a folder has what only training needs, by its name: `optimizer_0`, as Accelerate writes it.
+pub(crate) fn is_training_folder(name: &str) -> bool {
+    let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '_');
+    ["optimizer", "optimizers", "optim", "scheduler"].contains(&stem)
+}
+
 /// Whether a key says that it has the state of a random generator.
 pub(crate) fn names_random_state(key: &str) -> bool {
     let words = words(key);

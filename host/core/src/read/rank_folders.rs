@@ -17,7 +17,8 @@ pub(crate) fn is_alone(options: &[(String, String)]) -> bool {
 
 /// The folder that is next to a source's and holds a different rank of the same set.
 pub(crate) fn sibling(source: &FileSource, session: &Session) -> Result<Option<String>> {
-    let is_one = matches!(source.entry(), Entry::Folder | Entry::File(_)) && !source.is_listed();
+    let is_one = matches!(source.entry(), Entry::Folder | Entry::File(_)) && !source.is_listed()
+        || source.pattern().is_some();
     let Ok(path) = absolute(source.folder()) else { return Ok(None) };
     let name =
         path.file_name().and_then(|name| name.to_str()).filter(|name| is_one && set_of(name).is_some());

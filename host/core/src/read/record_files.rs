@@ -28,7 +28,7 @@ use crate::read::pattern::FilePattern;
 use crate::read::rank_folders;
 use crate::read::source::FileSource;
 use crate::read::table_log;
-use sets::{Set, Splits, no_such_split, several};
+use sets::{ChosenSet, Set, Splits, check_saved, no_such_split, several};
 use shards::check_whole;
 use std::path::Path;
 use std::sync::Arc;
@@ -65,8 +65,8 @@ pub struct FoundInput<'r> {
     pub options: Vec<(String, String)>,
     /// Whether the part was one of these splits: then all of it is meant.
     pub is_split: bool,
-    /// Whether the user chose one of several sets of the folder.
-    is_one_of_several: bool,
+    /// Which of several sets of the folder the user chose.
+    chosen: Option<ChosenSet>,
     /// Which entries the user named, where these are more than the files.
     pub scope: Option<Arc<InputScope>>,
     /// Whether entries that cannot be read are losses, and not errors; `None` where the user has no option for it.
@@ -125,28 +125,31 @@ pub(crate) fn find_in<'r>(
             table_log::check(&source, format, choice.options, session)?;
             choose(source, format, choice, session)?
         }
-        Err(error) if error.kind() == ErrorKind::Unsupported => match below(&source, registry, session)? {
-            Some((below, format)) => {
-                table_log::check(&below, format, choice.options, session)?;
-                choose_among(below, format, choice, session)?
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            match below(&source, choice.part, registry, session)? {
+                Some((below, format)) => {
+                    table_log::check(&below, format, choice.options, session)?;
+                    choose_among(below, format, choice, session)?
+                }
+                None => {
+                    let error = unknown::explain(error, &source, registry, session);
+                    let scope = InputScope::of(&named, None, registry)?;
+                    let account = scope.and_then(|scope| scope.account(&named, "", true, &|_| false).ok());
+                    // A file that is a link to nothing may be all that there is.
+                    let unreadable = account.as_ref().and_then(|account| account.unreadable());
+                    return Err(match unreadable {
+                        Some((name, why)) if why == LEADS_OUT => leads_out(name),
+                        Some((name, why)) => error.found(format!("{name:?}, which {why}")),
+                        None => error,
+                    });
+                }
             }
-            None => {
-                let error = unknown::explain(error, &source, registry, session);
-                let scope = InputScope::of(&named, None, registry)?;
-                let account = scope.and_then(|scope| scope.account(&named, "", true, &|_| false).ok());
-                // A file that is a link to nothing may be all that there is.
-                let unreadable = account.as_ref().and_then(|account| account.unreadable());
-                return Err(match unreadable {
-                    Some((name, why)) if why == LEADS_OUT => leads_out(name),
-                    Some((name, why)) => error.found(format!("{name:?}, which {why}")),
-                    None => error,
-                });
-            }
-        },
+        }
         Err(error) => return Err(error),
     };
-    if found.is_one_of_several {
-        return Ok(FoundInput { allows_unreadable, ..found });
+    if let Some(set) = found.chosen.clone() {
+        let scope = Some(Arc::new(InputScope::of_set(Arc::new(set), registry)?));
+        return Ok(FoundInput { scope, allows_unreadable, ..found });
     }
     let files =
         choice.options.iter().find(|(key, _)| key == FILES && holds_records(&found.format.description));
@@ -178,6 +181,7 @@ fn choose<'r>(
 /// pipeline of models may have a `test/` of its own.
 fn below<'r>(
     source: &FileSource,
+    part: &Part,
     registry: &'r Registry,
     session: &Session,
 ) -> Result<Option<(FileSource, &'r RegisteredFormat)>> {
@@ -203,7 +207,11 @@ fn below<'r>(
     }
     let below = source.with_files(names);
     let format = probe(registry, &below, None, session).ok();
-    Ok(format.filter(|format| holds_records(&format.description)).map(|format| (below, format)))
+    let Some(format) = format.filter(|format| holds_records(&format.description)) else { return Ok(None) };
+    if !matches!(part, Part::Path(_)) {
+        check_saved(source)?;
+    }
+    Ok(Some((below, format)))
 }
 
 /// Chooses among the sets and splits of a source of records.
@@ -234,7 +242,8 @@ fn choose_among<'r>(
         note_unlisted(&saved, &listed, format, session);
         return Ok(all.only(saved));
     }
-    let sets = Splits::of(&all.source).sets(&listed, format);
+    let splits = Splits::of(&all.source);
+    let sets = splits.sets(&listed, format);
     let wanted = match (part, all.source.entry()) {
         (Part::Path(name), _) => Some(name),
         // `data` is the set `data-?????-of-00004` also beside `data-old-?????-of-00002`.
@@ -246,7 +255,9 @@ fn choose_among<'r>(
         Some(set) => {
             let names = names_of(set)?;
             let is_split = matches!(part, Part::Path(_));
-            Ok(FoundInput { is_split, is_one_of_several: sets.len() > 1, ..all.only(names) })
+            let name = set.name.clone().filter(|_| sets.len() > 1);
+            let chosen = name.map(|name| ChosenSet { name, splits });
+            Ok(FoundInput { is_split, chosen, ..all.only(names) })
         }
         None if sets.len() > 1 => {
             let path = all.source.entry_path();
@@ -305,15 +316,7 @@ fn names_of(set: &Set<'_>) -> Result<Vec<String>> {
 impl<'r> FoundInput<'r> {
     fn all(source: FileSource, format: &'r RegisteredFormat, options: &[(String, String)]) -> Self {
         let options = options.to_vec();
-        Self {
-            source,
-            format,
-            options,
-            is_split: false,
-            is_one_of_several: false,
-            scope: None,
-            allows_unreadable: None,
-        }
+        Self { source, format, options, is_split: false, chosen: None, scope: None, allows_unreadable: None }
     }
 }
 
@@ -331,7 +334,8 @@ impl FoundInput<'_> {
     /// The same input, whose reader is told this.
     #[must_use]
     pub fn with_options(&self, options: Vec<(String, String)>) -> Self {
-        Self { source: self.source.afresh(), options, scope: self.scope.clone(), ..*self }
+        let (scope, chosen) = (self.scope.clone(), self.chosen.clone());
+        Self { source: self.source.afresh(), options, scope, chosen, ..*self }
     }
 
     /// Of these files alone.

@@ -28,15 +28,24 @@ pub struct TableLog {
     pub folder: &'static str,
     /// What the name of a file in that folder begins or ends with, where the folder's name is not enough.
     files: &'static [&'static str],
+    /// A file in each of the folders that hold the table's data.
+    marker: Option<&'static str>,
 }
 
-const TABLES: [TableLog; 3] = [
-    TableLog { title: "a Delta table", folder: "_delta_log", files: &[] },
-    TableLog { title: "an Apache Hudi table", folder: ".hoodie", files: &[] },
+const TABLES: [TableLog; 4] = [
+    TableLog { title: "a Delta table", folder: "_delta_log", files: &[], marker: None },
+    TableLog {
+        title: "an Apache Hudi table",
+        folder: ".hoodie",
+        files: &[],
+        marker: Some(".hoodie_partition_metadata"),
+    },
+    TableLog { title: "the output of a Spark stream", folder: "_spark_metadata", files: &[], marker: None },
     TableLog {
         title: "an Apache Iceberg table",
         folder: "metadata",
         files: &[".metadata.json", ".metadata.json.gz", ".gz.metadata.json", "version-hint.text"],
+        marker: None,
     },
 ];
 
@@ -140,6 +149,11 @@ fn log_in(folder: &InputFolder) -> Result<Option<&'static TableLog>> {
         if folder.kind(table.folder)? == Some(EntryKind::Folder) {
             there.push(table.folder);
         }
+        if let Some(marker) = table.marker
+            && folder.kind(marker)? == Some(EntryKind::File)
+        {
+            return Ok(Some(table));
+        }
     }
     TableLog::among(folder, there.into_iter())
 }
@@ -162,7 +176,7 @@ mod tests {
     #[test]
     fn a_log_is_known_by_its_folder() {
         let is_log = |folder, file| TableLog::of_folder(folder).is_some_and(|t| t.is_log([file].into_iter()));
-        assert!(is_log("_delta_log", "") && is_log(".hoodie", ""));
+        assert!(is_log("_delta_log", "") && is_log(".hoodie", "") && is_log("_spark_metadata", ""));
         assert!(is_log("metadata", "v1.metadata.json") && is_log("metadata", "version-hint.text"));
         assert!(is_log("metadata", "00000-9c2f.gz.metadata.json"));
         assert!(!is_log("metadata", "model.json") && !is_log("data", "v1.metadata.json"));

@@ -5,7 +5,12 @@ use std::path::Path;
 use tensorferry_sdk::{Error, Result};
 
 /// What the name of such a folder begins with, and what follows later in it.
-const NAMES: [(&str, &str); 3] = [("", "checkpoint-tmp-"), ("checkpoint", ".tmp-"), ("tmp-checkpoint-", "")];
+const NAMES: [(&str, &str); 4] = [
+    ("", "checkpoint-tmp-"),
+    ("", ".orbax-checkpoint-tmp"),
+    ("checkpoint", ".tmp-"),
+    ("tmp-checkpoint-", ""),
+];
 
 /// Whether the name of a folder is one of a checkpoint that was never finished.
 #[must_use]
@@ -33,7 +38,12 @@ mod tests {
 
     #[test]
     fn an_unfinished_folder_is_known_by_its_name() {
-        for name in ["5.orbax-checkpoint-tmp-1700000000", "checkpoint_100.tmp-17", "tmp-checkpoint-500"] {
+        for name in [
+            "5.orbax-checkpoint-tmp-1700000000",
+            "5.orbax-checkpoint-tmp",
+            "checkpoint_100.tmp-17",
+            "tmp-checkpoint-500",
+        ] {
             assert!(is_unfinished(name), "{name}");
             assert!(check(&Path::new("run").join(name).join("default")).is_err(), "{name}");
         }

@@ -1,8 +1,9 @@
 //! Which files of a folder are weights: those whose names some tensor format declares as its own.
 
+use crate::formats::data_names::bare_names;
 use crate::formats::registry::{Registry, holds_records};
 use crate::read::folder::{EntryKind, FolderEntry};
-use crate::read::key_words::names_a_model;
+use crate::read::key_words::{is_training_folder, names_training_state};
 use crate::read::own_files::RECEIPT;
 use crate::read::source::FileSource;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
@@ -14,13 +15,14 @@ pub(crate) const MOST_FOLDERS: usize = 32;
 /// The names under which formats know their own files.
 pub(crate) struct Weights(Vec<Known>);
 
+/// Files that name a step of a run.
+const POINTERS: [&str; 3] = ["latest", "latest_universal", "latest_checkpointed_iteration.txt"];
+
 /// What one format knows.
 struct Known {
     id: String,
     is_built_in: bool,
     names: GlobSet,
-    /// Those that it declares for the files of a folder, if it declares any: others may end so.
-    members: GlobSet,
 }
 
 impl Weights {
@@ -32,8 +34,7 @@ impl Weights {
             let Description { id, suffixes, members, .. } = &*format.description;
             let endings: Vec<String> = suffixes.iter().map(|suffix| format!("*{suffix}")).collect();
             let names = set_of(endings.iter().chain(members))?;
-            let members = set_of(if members.is_empty() { &endings } else { members })?;
-            Ok(Known { id: id.clone(), is_built_in: format.is_built_in(), names, members })
+            Ok(Known { id: id.clone(), is_built_in: format.is_built_in(), names })
         });
         known.collect::<Result<_>>().map(Self)
     }
@@ -43,14 +44,13 @@ impl Weights {
         self.0.iter().any(|known| known.names.is_match(file))
     }
 
-    /// Whether a file beside a model's weights, which have these names, is weights itself. Formats end many files alike:
-    /// what only ends as weights do, and is called neither a model nor as one of these, is what training keeps beside it
-    /// (`optimizer.pt`, `training_args.bin`).
-    pub(crate) fn is_match_beside(&self, file: &str, read: &[&str]) -> bool {
-        let stem = |name: &'_ str| name.split_once('.').map_or(name, |(stem, _)| stem).to_owned();
-        let is_member = || self.0.iter().any(|known| known.members.is_match(file));
-        let is_namesake = || read.iter().any(|name| stem(name) == stem(file));
-        self.is_match(file) && (is_member() || names_a_model(file) || is_namesake())
+    /// Whether a file beside a model's weights is weights itself, and not what training keeps beside them (`optimizer.pt`,
+    /// `training_args.bin`, the folder `optimizer_0`, DeepSpeed's `latest`).
+    pub(crate) fn is_match_beside(&self, name: &str) -> bool {
+        let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
+        let is_training = || names_training_state(file) || folders.split('/').any(is_training_folder);
+        let is_weights = self.is_match(file) || bare_names(file).any(|name| self.is_match(name));
+        is_weights && !POINTERS.contains(&file) && !is_training()
     }
 
     /// Whether a folder has nothing but files that some format knows by their names, and receipts.

@@ -82,6 +82,71 @@ fn what_is_not_read_is_an_error_of_strict_commands_unless_it_is_allowed() {
     assert_eq!(ferry.on("cat", &input, &ALLOWED).expect(0).stdout.lines().count(), 2);
 }
 
+#[test]
+fn the_files_of_a_split_are_accounted_for() {
+    let ferry = Ferry::new();
+    for name in ["train-a.jsonl", "train-b.jsonl.bz2", "train/c.csv.part", "test.jsonl", "test-2.jsonl.bz2"] {
+        ferry.write(&format!("in/{name}"), "{\"id\":1}\n");
+    }
+    let (input, out) = (ferry.at("in"), ferry.at("out.jsonl"));
+    let report = ferry.convert(&input, &out, &["--part", "train", "--json"]).json();
+    let left_out = &report["account"]["left_out"];
+    assert_eq!(*left_out, serde_json::json!(["train-b.jsonl.bz2", "train/c.csv.part"]), "{report}");
+    ferry.try_convert(&input, &out, &["--part", "train", "--strict", "--force"]).expect(3).says(&["train-b"]);
+    symlink("gone", ferry.at("in/train-d.jsonl")).unwrap();
+    ferry.try_convert(&input, &out, &["--part", "train", "--force"]).expect(3).says(&["train-d.jsonl"]);
+    ferry.convert(&input, &out, &["--part", "test", "--force"]);
+}
+
+#[test]
+fn folders_that_links_lead_to_are_accounted_for_if_links_are_followed() {
+    let ferry = records();
+    ferry.write("elsewhere/c.jsonl", "{\"id\":3}\n");
+    symlink("../elsewhere", ferry.at("in/more")).unwrap();
+    symlink(".", ferry.at("in/circle")).unwrap();
+    let (input, out) = (ferry.at("in"), ferry.at("out.jsonl"));
+    let report = ferry.convert(&input, &out, &["--follow-links", "--json"]).json();
+    assert_eq!(report["account"]["left_out"], serde_json::json!(["more/c.jsonl"]), "{report}");
+}
+
+#[test]
+fn names_tell_what_is_unfinished_compressed_or_elsewhere() {
+    for (name, is_left_out) in [
+        ("b.jsonl.filepart", true),
+        ("b.jsonl.tmp17", true),
+        ("b.jsonl.gz.1", true),
+        ("b.pkl.gz", true),
+        ("b.avro.part", true),
+        (".b.jsonl.x7Ge2K", true),
+        ("c.jsonl.dvc", true),
+        ("a.jsonl.dvc", false),
+        (".b.jsonl", true),
+        (".env", false),
+        ("README.md", false),
+    ] {
+        let ferry = records();
+        ferry.write(&format!("in/{name}"), "x");
+        let code = if is_left_out { 3 } else { 0 };
+        ferry.try_convert(&ferry.at("in"), &ferry.at("out.csv"), &["--strict"]).expect(code);
+    }
+    let ferry = Ferry::new();
+    ferry.safetensors("in/model.safetensors", &[("w", "F32", &[1], &[0; 4])]);
+    for name in ["optimizer.pt", "rng_state_0.pth", "latest", "optimizer_0/__0_0.distcp"] {
+        ferry.write(&format!("in/{name}"), "x");
+    }
+    symlink("model.safetensors", ferry.at("in/best.safetensors")).unwrap();
+    let (input, out) = (ferry.at("in"), ferry.at("out"));
+    ferry.convert(&input, &out, &["--to", "safetensors", "--strict"]);
+    for name in ["head.pt", "ema.pt.gz", "model-00002-of-00002.safetensors.part"] {
+        let at = ferry.at("in").join(name);
+        ferry.convert(&ferry.at("in/model.safetensors"), &ferry.at("other.pt"), &["--force"]);
+        std::fs::rename(ferry.at("other.pt"), &at).unwrap();
+        let strict = ["--to", "safetensors", "--strict", "--force"];
+        ferry.try_convert(&input, &out, &strict).expect(3).says(&[name]);
+        std::fs::remove_file(at).unwrap();
+    }
+}
+
 /// The same of models, whose readers take a folder as a whole.
 #[test]
 fn diff_of_models_says_what_was_not_read() {

@@ -1,10 +1,10 @@
 //! Tells from its name alone whether an entry that no format reads may hold data.
 
-use crate::formats::data_names::{TEMPORARY, globs};
+use crate::formats::data_names::{bare_names, globs, is_temporary};
 use crate::formats::placeholder::PARTIAL;
 use globset::GlobSet;
 use std::sync::LazyLock;
-use tensorferry_sdk::file_name::{has_any_suffix, has_suffix, strip_suffix, uncompressed};
+use tensorferry_sdk::file_name::{has_suffix, strip_suffix, uncompressed};
 
 /// Files that hold no tensors and no records, whatever their suffix is.
 const FILES_WITHOUT_DATA: [&str; 23] = [
@@ -114,10 +114,12 @@ pub(crate) fn is_folder_without_data(folder: &str) -> bool {
 
 /// Why an entry that no format reads may hold data, by its name.
 pub(crate) fn other_data(file: &str) -> Option<&'static str> {
-    OTHER_DATA
-        .iter()
-        .find(|(suffixes, _)| suffixes.iter().any(|suffix| has_suffix(file, suffix)))
-        .map(|(_, what)| *what)
+    let by_suffix = |file: &str| {
+        let mut known = OTHER_DATA.iter();
+        let known = known.find(|(suffixes, _)| suffixes.iter().any(|suffix| has_suffix(file, suffix)));
+        known.map(|(_, what)| *what)
+    };
+    by_suffix(file).or_else(|| bare_names(file).find_map(by_suffix))
 }
 
 /// Why a file that is not read as the others may still hold data.
@@ -125,7 +127,7 @@ pub(super) fn why_left_out(file: &str, format: &str, read_as: &str) -> String {
     let finished = PARTIAL.iter().find_map(|suffix| strip_suffix(file, suffix));
     if finished.is_some() {
         "its download has not finished".to_owned()
-    } else if has_any_suffix(file, TEMPORARY) {
+    } else if is_temporary(file) {
         "a program had not finished writing it, by its name".to_owned()
     } else if format == read_as && uncompressed(file) != file {
         format!("{read_as} is not read with this compression: decompress it, or convert it on its own")
@@ -142,7 +144,9 @@ mod tests {
 
     #[test]
     fn a_name_says_what_may_hold_data() {
-        for name in ["b.zip", "B.AVRO", "b.tar.xz", "labels.xlsx", "b.pkl"] {
+        for name in
+            ["b.zip", "B.AVRO", "b.tar.xz", "labels.xlsx", "b.pkl", "b.pkl.gz", "b.zip.part", "b.avro.tmp"]
+        {
             assert!(other_data(name).is_some(), "{name}");
         }
         assert!(

@@ -6,11 +6,21 @@ use tensorferry_sdk::ShardName;
 use tensorferry_sdk::file_name::{base_of_variant, has_any_suffix, has_suffix};
 
 /// Stems that libraries give to one model.
-const SAME_MODEL: [&[&str]; 4] = [
-    &["model", "pytorch_model", "tf_model", "flax_model", "rust_model", "model.ckpt", "bert_model.ckpt"],
+const SAME_MODEL: [&[&str]; 3] = [
+    &[
+        "model",
+        "pytorch_model",
+        "tf_model",
+        "flax_model",
+        "rust_model",
+        "model.ckpt",
+        "bert_model.ckpt",
+        "open_clip_model",
+        "open_clip_pytorch_model",
+        "open_clip_flax_model",
+    ],
     &["diffusion_pytorch_model", "diffusion_flax_model"],
     &["adapter_model", "adapter_flax_model"],
-    &["open_clip_model", "open_clip_pytorch_model", "open_clip_flax_model"],
 ];
 /// A vendor's own file of a model that is there in the layout of transformers: `consolidated.safetensors`,
 /// `consolidated.00.pth`.

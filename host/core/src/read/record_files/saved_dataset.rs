@@ -1,11 +1,11 @@
 //! The files of a data set that `datasets` has saved to a folder: `state.json` lists them, in the order of the rows. Other
 //! files of the same format in the folder are caches.
 
+use crate::read::account::STATE;
 use crate::read::source::FileSource;
 use serde_json::Value;
 use tensorferry_sdk::{Error, Limits, Result, Source, check_name};
 
-const STATE: &str = "state.json";
 /// A list of files is short.
 const MAX_STATE: u64 = 16 << 20;
 

@@ -1,13 +1,17 @@
 //! A set is the files of a folder that belong together, by their names: those of a split, the shards of one name, or all
 //! that are told apart by nothing.
 
+use super::DATA;
 use super::shards::shard_of;
 use crate::formats::registry::RegisteredFormat;
+use crate::read::account::EntrySet;
+use crate::read::folder::{EntryKind, FolderEntry};
 use crate::read::own_files::is_own;
 use crate::read::source::FileSource;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
-use tensorferry_sdk::{Description, Error, Limits, Source, listed};
+use tensorferry_sdk::file_name::uncompressed;
+use tensorferry_sdk::{Description, Error, Limits, Result, Source, listed};
 
 /// The splits that everybody has, and the words for each.
 const SPLITS: [(&str, &[&str]); 3] = [
@@ -17,6 +21,7 @@ const SPLITS: [(&str, &[&str]); 3] = [
 ];
 /// Where splits are listed, and how much of it is read.
 const INFO: &str = "dataset_info.json";
+const DICT: &str = "dataset_dict.json";
 const MOST_INFO: u64 = 16 << 20;
 /// What an index is called after its file.
 const INDEXES: [&str; 2] = [".idx", ".index"];
@@ -61,7 +66,24 @@ pub(super) fn no_such_split(sets: &[Set<'_>], wanted: &str) -> Error {
     error.expected(format!("{names}, or -i 'files=GLOB'"))
 }
 
+/// A set that the user chose among several.
+#[derive(Debug, Clone)]
+pub(super) struct ChosenSet {
+    /// Its name.
+    pub(super) name: String,
+    pub(super) splits: Splits,
+}
+
+impl EntrySet for ChosenSet {
+    fn is_meant(&self, entry: &FolderEntry) -> bool {
+        let of_shard = || shard_of(uncompressed(&entry.name)).map(|shard| shard.stem.to_owned());
+        let set = self.splits.of_path(&entry.name).or_else(of_shard);
+        set.as_ref() == Some(&self.name) || entry.kind == EntryKind::Folder && entry.name == DATA
+    }
+}
+
 /// The words that tell the splits of a data set.
+#[derive(Debug, Clone)]
 pub(super) struct Splits {
     /// Those that the data set lists for itself, the longest first.
     own: Vec<String>,
@@ -133,19 +155,37 @@ fn mentions(path: &str, word: &str) -> Option<usize> {
     found.last()
 }
 
-/// The splits that a data set lists: `[{"name": NAME}, ...]` of `tensorflow_datasets`, `{NAME: ...}` of `datasets`.
+/// Checks that the folders of all splits are there that `datasets` has saved in one folder.
+pub(super) fn check_saved(source: &FileSource) -> Result<()> {
+    let folders = source.folders("").unwrap_or_default();
+    match listed_in(DICT, source).unwrap_or_default().into_iter().find(|split| !folders.contains(split)) {
+        Some(missing) => Err(Error::malformed("the data set lists a split whose folder is missing")
+            .file(DICT)
+            .expected(format!("{missing:?}, or --part with a split that is there"))),
+        None => Ok(()),
+    }
+}
+
+/// The splits that a data set lists.
 fn listed_splits(source: &FileSource) -> Option<Vec<String>> {
+    listed_in(INFO, source).or_else(|| listed_in(DICT, source))
+}
+
+/// The splits in such a file: `[{"name": NAME}, ...]` of `tensorflow_datasets`, `{NAME: ...}` or `[NAME, ...]` of `datasets`.
+fn listed_in(file: &str, source: &FileSource) -> Option<Vec<String>> {
     let source = source.below("");
-    if !source.contains(INFO).ok()? {
+    if !source.contains(file).ok()? {
         return None;
     }
-    let file = source.open(INFO).ok()?;
+    let file = source.open(file).ok()?;
     let text = source.read_vec(file, 0, source.len(file).min(MOST_INFO), &Limits::default()).ok()?;
     let info: serde_json::Value = serde_json::from_slice(&text).ok()?;
     match info.get("splits")? {
         serde_json::Value::Object(splits) => Some(splits.keys().cloned().collect()),
         serde_json::Value::Array(splits) => {
-            Some(splits.iter().filter_map(|split| Some(split.get("name")?.as_str()?.to_owned())).collect())
+            let name =
+                |split: &serde_json::Value| split.get("name").unwrap_or(split).as_str().map(str::to_owned);
+            Some(splits.iter().filter_map(name).collect())
         }
         _ => None,
     }
