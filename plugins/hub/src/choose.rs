@@ -225,7 +225,7 @@ fn nothing(naming: &Naming, names: &[String]) -> Error {
 #[must_use]
 pub fn ranks_of_one(names: &[&str]) -> Error {
     let found = list(names.iter().map(|name| format!("{name:?}")));
-    Error::unsupported("the files hold the ranks of one model, which ferry does not join")
+    Error::unsupported("the files hold the parts of one model, which ferry does not join")
         .expected(
             "one file with the whole model, or one of these with -i shard=alone to read its part by itself",
         )

@@ -17,7 +17,7 @@ enum Alone {
 }
 
 /// Patterns, the more exact ones first.
-const PATTERNS: [(&str, Alone); 41] = [
+const PATTERNS: [(&str, Alone); 44] = [
     // DeepSpeed: ZeRO's partitions, and layers of its pipelines.
     ("zero_pp_rank_#_*_states.pt", Alone::IsPart),
     ("bf16_zero_pp_rank_#_*_states.pt", Alone::IsPart),
@@ -53,7 +53,11 @@ const PATTERNS: [(&str, Alone); 41] = [
     // metaseq, fairscale and fairseq.
     ("*-model_part-#*-shard#.pt", Alone::FirstIsWhole),
     ("*-model_part-#.pt", Alone::FirstIsWhole),
+    ("checkpoint*-rank-#-shard#.pt", Alone::FirstIsWhole),
     ("checkpoint*-shard#.pt", Alone::FirstIsWhole),
+    // MLX's examples.
+    ("weights.#.safetensors", Alone::IsWhole),
+    ("weights.#.npz", Alone::IsWhole),
     // Numbered parts with their count.
     ("*-#-of-@.*", Alone::IsWhole),
     ("*_#-of-@.*", Alone::IsWhole),
@@ -327,6 +331,9 @@ mod tests {
             ["tp_rank_0_pp_rank_0.safetensors", "tp_rank_1_pp_rank_0.safetensors"],
             ["tp0_sharded.safetensors", "tp1_sharded.safetensors"],
             ["llama.shard.0.pth", "llama.shard.1.pth"],
+            ["checkpoint_last-rank-0-shard0.pt", "checkpoint_last-rank-1-shard1.pt"],
+            ["weights.00.safetensors", "weights.01.safetensors"],
+            ["weights.01.npz", "weights.00.npz"],
         ] {
             assert!(part(&names).is_some_and(|part| part.contains("next to it")), "{names:?}");
         }
@@ -345,6 +352,7 @@ mod tests {
             &["model_rank-00000000-of-00000001.pth"],
             &["mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_optim_states.pt"],
             &["lora_rank_8.safetensors"],
+            &["weights.00.safetensors"],
             &["lora_rank_8.safetensors", "lora_rank_16.safetensors"],
             &["ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt"],
             &["model.pt", "rank.pt", "model-00001-of-00001.safetensors"],

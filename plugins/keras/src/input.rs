@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use tensorferry_hub::only_file;
 use tensorferry_sdk::file_name::{has_any_suffix, has_suffix, strip_suffix};
-use tensorferry_sdk::{Context, Entry, Error, Limits, Purpose, Result, Source, check_name};
+use tensorferry_sdk::{Context, Entry, Error, Limits, Purpose, Result, ShardName, Source, check_name};
 use tensorferry_zip::{Archive, Extent, MAGIC, Member, Method, Names};
 
 /// Deflated members longer than this are refused where they are a hundred times what is stored, as Keras refuses them.
@@ -88,14 +88,29 @@ impl Input {
 /// the map alone, since the weights of an epoch may have such a name too.
 fn refuse_shard(source: &dyn Source, name: &str, context: &dyn Context) -> Result<()> {
     let map = stem_of_shard(name).map(|stem| format!("{stem}{MAP_SUFFIX}"));
-    let Some(map) = source.first_of(map)? else { return Ok(()) };
+    let map = source.first_of(map)?;
+    let whole = match &map {
+        Some(map) => format!("{map:?} or the folder is the whole model"),
+        None if is_counted_shard(name) => "ferry does not join shards of HDF5 that have no map".to_owned(),
+        None => return Ok(()),
+    };
     if context.purpose().has(Purpose::SHOW) {
-        context.note(&format!("{name:?} is one of several shards: {map:?} or the folder is the whole model"));
+        context.note(&format!("{name:?} is one of several shards: {whole}"));
         return Ok(());
     }
-    Err(Error::usage("one shard of a model is named, and it is not said what is meant")
-        .file(name)
-        .expected(format!("{map:?} or the folder for the whole model, or -i shard=alone for this file")))
+    Err(Error::usage("the file is one shard of a model, and not the whole model").file(name).expected(
+        match map {
+            Some(map) => {
+                format!("{map:?} or the folder for the whole model, or -i shard=alone for this file")
+            }
+            None => format!("one file with the whole model, since {whole}; or -i shard=alone for this file"),
+        },
+    ))
+}
+
+/// Whether a file is named as transformers names shards: `tf_model-00001-of-00002.h5`.
+fn is_counted_shard(name: &str) -> bool {
+    ShardName::parse(name).is_some_and(|shard| shard.count > 1)
 }
 
 fn only_in_folder(source: &dyn Source) -> Result<String> {

@@ -70,6 +70,12 @@ fn a_shard_is_not_taken_for_its_set() {
     assert!(count < whole && notes.is_empty(), "{count} of {whole}, {notes:?}");
     let (shown, notes) = read_for(Purpose::SHOW, &[], named(), &all).unwrap();
     assert!(shown == count && notes[0].contains(map), "{notes:?}");
+    // One that transformers has counted needs no map to be known.
+    let source = MemorySource::file("tf_model-00001-of-00002.h5", []);
+    let mut context = MemoryContext::default();
+    context.purpose = Purpose::FLAT;
+    let error = MemoryView::read(&Keras, &[], &source, &context).err().unwrap();
+    assert!(error.to_string().contains("shard=alone"), "{error}");
     // Without a map it may be the weights of an epoch.
     assert_eq!(read_for(Purpose::FLAT, &[], named(), &[shard]).unwrap(), (count, Vec::new()));
 }

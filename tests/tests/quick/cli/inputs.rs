@@ -78,7 +78,7 @@ fn a_file_of_one_rank_is_not_a_model() {
             ferry.try_convert(input, &output, &[]).expect(2).says(&["rank", "-i shard=alone"]);
             ferry.on("inspect", input, &[]).expect(0).says(&["a part of a model"]);
         }
-        ferry.try_convert(folder, &output, &[]).expect(3).says(&["ranks of one model"]);
+        ferry.try_convert(folder, &output, &[]).expect(3).says(&["parts of one model"]);
         ferry.convert(&zero, &output, &["-i", "shard=alone", "--force"]);
     }
     // The first rank of one is a whole model.
