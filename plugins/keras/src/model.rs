@@ -15,6 +15,8 @@ pub(crate) struct Found {
     pub(crate) file: usize,
     pub(crate) path: String,
     pub(crate) address: u64,
+    /// Whether its elements are numbers of one byte: of a quantized layer they are codes.
+    pub(crate) is_narrow: bool,
 }
 
 /// The links by name of a file, and its groups.
@@ -44,7 +46,12 @@ impl Links {
                     return Err(Error::limit("too many links")
                         .expected(format!("at most {}, or --bound entries=N", limits.entries)));
                 }
-                found.push(Found { file: dataset.file, path, address: dataset.address });
+                found.push(Found {
+                    file: dataset.file,
+                    path,
+                    address: dataset.address,
+                    is_narrow: dataset.is_narrow,
+                });
                 Ok(())
             };
             if let Some(dataset) = by_path.get(&*path) {
@@ -104,7 +111,8 @@ impl Model {
             let (path, header) = match object {
                 Object::Group { path, header } => (path, header),
                 Object::Dataset { path, header } => {
-                    self.datasets.push(Found { file: number, path, address: header.address });
+                    let is_narrow = header.number_width() == Some(1);
+                    self.datasets.push(Found { file: number, path, address: header.address, is_narrow });
                     return Ok(());
                 }
                 Object::Link { path, target, address } => {
@@ -235,7 +243,8 @@ impl Model {
         }
         let config = self.parts.iter().find(|(name, _)| *name == "config").map(|(_, value)| value);
         let paths = self.datasets.iter().map(|found| &*found.path);
-        let names = OwnNames::new(&self.layer_names, config, paths.clone());
+        let narrow = self.datasets.iter().filter(|found| found.is_narrow).map(|found| &*found.path);
+        let names = OwnNames::new(&self.layer_names, config, paths.clone(), narrow);
         let own: Vec<String> = paths
             .map(|path| match self.weight_names.get(path) {
                 Some(name) => name.clone(),

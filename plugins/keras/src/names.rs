@@ -2,14 +2,13 @@
 //! layer's class and their order, which is fixed for the layers that Keras has itself.
 
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The variables of Keras' layers, in order, and the option that a variable depends on, where it does.
 const VARIABLES: &[(&[&str], &[(&str, Option<&str>)])] = &[
     (
         &[
             "Dense",
-            "EinsumDense",
             "Conv1D",
             "Conv2D",
             "Conv3D",
@@ -21,6 +20,7 @@ const VARIABLES: &[(&[&str], &[(&str, Option<&str>)])] = &[
         ],
         &[("kernel", None), ("bias", Some("use_bias"))],
     ),
+    (&["EinsumDense"], &[("kernel", None), ("bias", Some("bias_axes"))]),
     (&["Embedding", "ReversibleEmbedding"], &[("embeddings", None), ("reverse_embeddings", None)]),
     (
         &["SeparableConv1D", "SeparableConv2D"],
@@ -59,6 +59,8 @@ pub(crate) struct OwnNames<'a> {
     layers: HashMap<&'a str, Layer<'a>>,
     /// How many variables each group `vars` has.
     counts: HashMap<&'a str, usize>,
+    /// The groups of quantized layers, which have more variables in an order of their own.
+    quantized: HashSet<&'a str>,
 }
 
 impl<'a> OwnNames<'a> {
@@ -66,21 +68,24 @@ impl<'a> OwnNames<'a> {
         layer_names: &'a HashMap<String, String>,
         config: Option<&'a Value>,
         paths: impl Iterator<Item = &'a str>,
+        narrow: impl Iterator<Item = &'a str>,
     ) -> Self {
         let mut counts = HashMap::new();
         for (group, _) in paths.filter_map(|path| path.rsplit_once('/')) {
             *counts.entry(group).or_default() += 1;
         }
-        Self { layer_names, layers: layers(config), counts }
+        let quantized = narrow.filter_map(|path| Some(path.rsplit_once('/')?.0)).collect();
+        Self { layer_names, layers: layers(config), counts, quantized }
     }
 
-    /// The name of the variable at a path; the path itself, if it is none of a group `vars`.
+    /// The name of the variable at a path; the path itself, if it is none of a group `vars`, or a quantized layer's.
     pub(crate) fn of(&self, path: &str) -> String {
         let variable = path.rsplit_once('/').and_then(|(group, number)| {
             let object = group.strip_suffix("vars")?;
             let object = object.strip_suffix('/').or(object.is_empty().then_some(""))?;
             Some((group, object, number.parse::<usize>().ok()?))
         });
+        let variable = variable.filter(|(group, ..)| !self.quantized.contains(group));
         let Some((group, object, index)) = variable else { return path.to_owned() };
         let count = self.counts.get(group).copied().unwrap_or(0);
         let ends = object.match_indices('/').map(|(end, _)| end).chain([object.len()]);
@@ -109,12 +114,12 @@ impl<'a> OwnNames<'a> {
             classes.iter().any(|class| layer.map_or_else(|| is_called(last, class), |l| l.class == *class))
         })?;
         let has = |option: Option<&str>| {
-            let said = option.and_then(|option| layer?.config.get(option)?.as_bool());
-            said.unwrap_or(true)
+            let said = option.and_then(|option| layer?.config.get(option));
+            said.is_none_or(|said| said.as_bool().unwrap_or(!said.is_null()))
         };
         // Without a configuration only the full list is sure, and what comes before all that may be missing.
         let sure = all.iter().take_while(|(_, option)| option.is_none()).count();
-        if layer.is_none() && count < all.len() && index >= sure {
+        if layer.is_none() && count != all.len() && index >= sure {
             return None;
         }
         all.iter().filter(|(_, option)| has(*option)).nth(index).map(|(name, _)| *name)
@@ -168,8 +173,18 @@ mod tests {
     fn of(config: &str, names: &[(&str, &str)], paths: &[&str]) -> Vec<String> {
         let config: Value = serde_json::from_str(config).unwrap();
         let names = names.iter().map(|(path, name)| ((*path).to_owned(), (*name).to_owned())).collect();
-        let own = OwnNames::new(&names, Some(&config), paths.iter().copied());
+        let own = OwnNames::new(&names, Some(&config), paths.iter().copied(), std::iter::empty());
         paths.iter().map(|path| own.of(path)).collect()
+    }
+
+    #[test]
+    fn a_quantized_layer_has_variables_in_an_order_of_its_own() {
+        let names = [("d".to_owned(), "n".to_owned())].into();
+        let paths = ["d/vars/0", "d/vars/1"];
+        let own = OwnNames::new(&names, None, paths.into_iter(), paths.into_iter().take(1));
+        assert_eq!(paths.map(|path| own.of(path)), paths);
+        let config = r#"{"class_name":"EinsumDense","config":{"name":"n","bias_axes":null}}"#;
+        assert_eq!(of(config, &[("d", "n")], &paths), ["n/kernel", "n/1"]);
     }
 
     #[test]

@@ -75,6 +75,13 @@ impl Header {
         self.all(kind).next()
     }
 
+    /// Bytes of an element of a dataset of integers or floats; `None` for other types.
+    pub(crate) fn number_width(&self) -> Option<u32> {
+        let datatype = self.get(DATATYPE)?;
+        let width = u32::from_le_bytes(*datatype.get(4..8)?.first_chunk()?);
+        matches!(datatype[0] & 15, 0 | 1).then_some(width)
+    }
+
     /// The data of all messages of this kind.
     pub(crate) fn all(&self, kind: u16) -> impl Iterator<Item = &[u8]> {
         self.messages.iter().filter(move |message| message.kind == kind).map(|message| &*message.bytes)
