@@ -1,7 +1,7 @@
 //! What a format has no place for among values: the host takes it out of a catalog, or makes text of it, before
 //! the format's writer sees it, and says so.
 
-use crate::{Capabilities, Catalog, Loss, LossKind, Severity, Value};
+use crate::{CODES_OF, Capabilities, Catalog, Loss, LossKind, Severity, Value};
 
 /// Losses of one kind that are listed one by one; the rest is counted.
 const MOST_LISTED: usize = 200;
@@ -18,7 +18,9 @@ impl Catalog {
         if !capabilities.has(Capabilities::ATTRIBUTES) {
             let (why, mut count) = ("the target has no place for attributes of tensors", 0_usize);
             for tensor in &mut self.tensors {
-                for key in std::mem::take(&mut tensor.attributes).into_keys() {
+                let attributes = std::mem::take(&mut tensor.attributes);
+                // What needs numbers has refused such tensors by now.
+                for key in attributes.into_keys().filter(|key| key != CODES_OF) {
                     count += 1;
                     if count <= MOST_LISTED {
                         losses.push(Loss::new(LossKind::Attribute, format!("{}: {key}", tensor.name), why));

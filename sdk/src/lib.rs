@@ -311,7 +311,7 @@ pub use storage::{
     ByteOrder, CastStorage, Compute, ComputedStorage, JoinedRanges, Place, ReadStorage, Storage, StorageId,
     StorageRange,
 };
-pub use tensor::{Data, Tensor};
+pub use tensor::{CODES_OF, Data, Tensor};
 pub use tensor_id::TensorId;
 pub use text::{hex, listed};
 pub use tree::{Node, NodeId, NodeKind, Tree};

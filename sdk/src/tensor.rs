@@ -21,6 +21,10 @@ pub enum Data {
     Grid(Box<Grid>),
 }
 
+/// The attribute of a tensor whose elements are codes of quantized numbers, and not numbers: the text names what
+/// dequantizes them. Steps and writers that need numbers refuse such a tensor.
+pub const CODES_OF: &str = "codes_of";
+
 /// A tensor of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {

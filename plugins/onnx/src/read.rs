@@ -12,9 +12,13 @@ use std::collections::HashMap;
 use tensorferry_hub::only_file;
 use tensorferry_proto_file::{Names, Wire};
 use tensorferry_sdk::{
-    CatalogSink, Context, Dtype, FileId, Loss, LossKind, Result, Source, Storage, StorageId, TensorDecoder,
-    TensorReader, element_count,
+    CODES_OF, CatalogSink, Context, Dtype, FileId, Loss, LossKind, Result, Source, Storage, StorageId,
+    TensorDecoder, TensorId, TensorReader, Value, element_count,
 };
+
+/// Dtypes that no codes have.
+const WIDE: [Dtype; 7] =
+    [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::I64, Dtype::BOOL, Dtype::STR];
 
 /// Reads models.
 pub(crate) struct Reader;
@@ -36,6 +40,7 @@ impl TensorReader for Reader {
             file,
             names: Names::default(),
             values: Vec::new(),
+            narrow: HashMap::new(),
             storages: HashMap::new(),
         };
         reading.model().map_err(|error| error.file(name))?;
@@ -53,6 +58,8 @@ struct Reading<'a> {
     names: Names,
     /// Lists of values, by handle.
     values: Vec<Values>,
+    /// Tensors that may be codes, by the names that the model calls them by.
+    narrow: HashMap<String, TensorId>,
     /// Tensors may share bytes: those are one storage, so that they stay tied.
     storages: HashMap<(FileId, u64, u64), StorageId>,
 }
@@ -62,6 +69,7 @@ impl Reading<'_> {
         let mut wire = Wire::of_file(self.source, self.file);
         let context = self.context;
         let (mut tensors, mut plain, mut plains) = (0_u64, None, 0_u64);
+        let mut codes = HashMap::new();
         let counts = each_tensor(&mut wire, context, &mut |wire, item| {
             match item {
                 Item::Dense(found) => self.add(wire, &found).map(drop)?,
@@ -71,10 +79,19 @@ impl Reading<'_> {
                     plains += 1;
                     return Ok(());
                 }
+                Item::Codes { name, operation } => {
+                    codes.insert(name, operation);
+                    return Ok(());
+                }
             }
             tensors += 1;
             Ok(())
         })?;
+        for (name, operation) in codes {
+            if let Some(tensor) = self.narrow.get(&name) {
+                self.catalog.attribute(*tensor, CODES_OF, Value::text(operation))?;
+            }
+        }
         self.metadata(&mut wire)?;
         if let Some((name, attribute)) = plain {
             let why =
@@ -110,8 +127,12 @@ impl Reading<'_> {
     fn add(&mut self, wire: &mut Wire<'_>, found: &Found) -> Result<TensorProto> {
         let name = self.own_name(&found.name)?;
         let placed = TensorProto::read(wire, &found.message, self.context.limits())
-            .and_then(|tensor| self.place(wire, &name, &found.message, &tensor).map(|()| tensor));
-        placed.map_err(|error| error.tensor(&name))
+            .and_then(|tensor| Ok((self.place(wire, &name, &found.message, &tensor)?, tensor)));
+        let (id, tensor) = placed.map_err(|error| error.tensor(&name))?;
+        if !WIDE.contains(&tensor.row.dtype) {
+            self.narrow.insert(found.name.clone(), id);
+        }
+        Ok(tensor)
     }
 
     fn place(
@@ -120,7 +141,7 @@ impl Reading<'_> {
         name: &str,
         message: &Message,
         tensor: &TensorProto,
-    ) -> Result<()> {
+    ) -> Result<TensorId> {
         let TensorProto { row, dims, len, elements } = tensor;
         let len = *len;
         let storage = match elements {
@@ -130,8 +151,8 @@ impl Reading<'_> {
             Elements::Listed => Some(self.listed(wire, message, tensor)?),
         };
         match storage {
-            Some(storage) => self.catalog.tensor(name, row.dtype, dims, storage, 0).map(drop),
-            None => self.catalog.tensor_of_blocks(name, row.dtype, dims, Vec::new()).map(drop),
+            Some(storage) => self.catalog.tensor(name, row.dtype, dims, storage, 0),
+            None => self.catalog.tensor_of_blocks(name, row.dtype, dims, Vec::new()),
         }
     }
 

@@ -37,6 +37,20 @@ const FREE_PATH_BYTES: u64 = 1 << 20;
 const PLAIN: [&str; 6] =
     ["value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings"];
 
+/// Operations whose inputs of these numbers are codes of quantized numbers.
+const OF_CODES: [(&str, &[usize]); 10] = [
+    ("DequantizeLinear", &[0]),
+    ("QLinearConv", &[0, 3]),
+    ("QLinearMatMul", &[0, 3]),
+    ("ConvInteger", &[0, 1]),
+    ("MatMulInteger", &[0, 1]),
+    ("MatMulIntegerToFloat", &[0, 1]),
+    ("DynamicQuantizeMatMul", &[1]),
+    ("MatMulNBits", &[1]),
+    ("QGemm", &[0, 3]),
+    ("GatherBlockQuantized", &[0]),
+];
+
 /// A tensor of a model.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
@@ -55,6 +69,8 @@ pub(crate) enum Item {
     Sparse { name: String, message: Message },
     /// What a Constant node has in an attribute that is no tensor: the path that it is called by, and the attribute.
     Plain { name: String, attribute: String },
+    /// An operation takes the tensor of this name, which may be an initializer, for codes.
+    Codes { name: String, operation: &'static str },
 }
 
 /// What a model has besides its tensors.
@@ -180,11 +196,24 @@ impl Walk<'_> {
         if self.counts.nodes.is_multiple_of(4096) {
             self.context.check_cancelled()?;
         }
+        let operation = self.text(wire, node, 4)?;
+        if let Some(&(operation, inputs)) = OF_CODES.iter().find(|(known, _)| *known == operation) {
+            let mut number = 0;
+            node.each(wire, 1, &mut |wire, input| {
+                if inputs.contains(&number) {
+                    let name = format!("{prefix}{}", wire.text(&input, self.context.limits().name_bytes)?);
+                    self.count_path(wire, input.start, &name)?;
+                    (self.visit)(wire, Item::Codes { name, operation })?;
+                }
+                number += 1;
+                Ok(())
+            })?;
+        }
         let attributes = node.message(wire, 5)?;
         if !attributes.is_there() {
             return Ok(());
         }
-        let (operation, domain) = (self.text(wire, node, 4)?, self.text(wire, node, 7)?);
+        let domain = self.text(wire, node, 7)?;
         let is_constant = operation == "Constant" && matches!(&*domain, "" | "ai.onnx");
         let output = if is_constant { self.first_text(wire, node, 2)? } else { None };
         let own = self.text(wire, node, 3)?;

@@ -121,7 +121,7 @@ impl Template {
                 add(wire, sparse.values)?;
                 add(wire, sparse.indices)
             }
-            Item::Plain { .. } => Ok(()),
+            Item::Plain { .. } | Item::Codes { .. } => Ok(()),
         })?;
         Ok(Self { source, name, file, slots, shapes })
     }

@@ -11,8 +11,9 @@ pub const CONFIG: &str = "config.json";
 /// weights are dequantised: AutoGPTQ's, AutoAWQ's, ModelOpt's.
 pub(crate) const OF_QUANTIZATION: [&str; 3] =
     ["quantize_config.json", "quant_config.json", "hf_quant_config.json"];
-/// The keys of a configuration under which it says how weights were quantised; MLX's is the second.
-pub const KEYS: [&str; 2] = ["quantization_config", "quantization"];
+/// The keys of a configuration under which it says how weights were quantised; MLX's is the second, and the third is that of
+/// older releases of compressed-tensors.
+pub const KEYS: [&str; 3] = ["quantization_config", "quantization", "compression_config"];
 
 /// Longer files are no configuration.
 const MOST_BYTES: u64 = 16 << 20;
@@ -63,6 +64,7 @@ impl ModelConfig {
         named
             .or_else(|| object(KEYS[1]))
             .or_else(|| object(KEYS[0]))
+            .or_else(|| object(KEYS[2]))
             .map(|facts| Quantization { file: CONFIG, facts })
             .or_else(|| self.beside.as_ref().map(|(file, facts)| Quantization { file, facts }))
     }

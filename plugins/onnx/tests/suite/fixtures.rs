@@ -1,8 +1,8 @@
 //! Models that the onnx package wrote, and models that it or this format refuses.
 
-use crate::common::case_source;
+use crate::common::{case_source, field, model, source, tensor};
 use tensorferry_onnx::Onnx;
-use tensorferry_sdk::ErrorKind;
+use tensorferry_sdk::{CODES_OF, ErrorKind};
 use tensorferry_test_kit::fixtures::{all_facts, all_facts_of, cases, expected, name_of, refused_case};
 use tensorferry_test_kit::tensors::with_view;
 
@@ -49,6 +49,20 @@ fn a_sparse_tensor_keeps_its_shape() {
     });
     let bytes = [2_u64, 3, 4].iter().flat_map(|dim| dim.to_le_bytes()).collect();
     assert_eq!(shape.unwrap(), ("I64".to_owned(), vec![3], bytes));
+}
+
+#[test]
+fn what_the_graph_dequantizes_is_marked_as_codes() {
+    let codes = |name: &str| tensor(name, 3, &[2], &field(9, &[1, 2]));
+    let scale = tensor("s", 1, &[], &field(9, &1_f32.to_le_bytes()));
+    let node = [field(1, b"q"), field(1, b"s"), field(2, b"w"), field(4, b"DequantizeLinear")].concat();
+    let source = source(&model(&[codes("q"), codes("n"), scale], &field(1, &node)), &[]);
+    let marked = with_view(&Onnx, &source, &[], |view| {
+        let tensors = view.catalog().tensors().iter();
+        let marked = tensors.filter(|tensor| tensor.attributes.contains_key(CODES_OF));
+        marked.map(|tensor| tensor.name.clone()).collect::<Vec<_>>()
+    });
+    assert_eq!(marked.unwrap(), ["q"]);
 }
 
 #[test]

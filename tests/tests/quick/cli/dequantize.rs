@@ -249,6 +249,16 @@ fn codes_of_which_names_do_not_tell_the_method_are_refused() {
         ("l.weight", "I8", "l.quant_scale"),
         ("l.kernel", "I8", "l.scale"),
         ("l.weight_int8", "I8", "l.weight_scale"),
+        ("l._weight_qdata", "I32", "l._weight_scale_and_zero"),
+        ("l.weight", "I8", "l.weight_scaler"),
+        ("l.B", "I32", "l.s"),
+        ("l._data", "U8", "l._scale_inv"),
+        ("l.W_q", "U8", "l.meta.scale"),
+        // Names of JAX and TensorFlow, whose kernels have inputs in their rows.
+        ("d.kernel", "F8_E4M3", "d.kernel_scale"),
+        ("d/kernel", "F8_E4M3", "d/scale"),
+        ("d/weight", "I8", "d/scale"),
+        ("d/kernel:0", "F8_E4M3", "d/kernel_scale:0"),
     ] {
         let ferry = Ferry::new();
         let width = if dtype.ends_with("32") { 4 } else { 1 };
@@ -260,6 +270,29 @@ fn codes_of_which_names_do_not_tell_the_method_are_refused() {
         ferry.try_convert(&input, &out, &["--step", "cast:f32,only=any"]).expect(2).says(&[codes]);
         let statistics = ferry.run(args!["inspect", &input, "--stats"]).expect(0);
         assert!(statistics.stdout.contains("not looked at"), "{statistics}");
+    }
+}
+
+#[test]
+fn codes_of_a_method_that_only_the_configuration_names_are_refused() {
+    for (config, codes, scale) in [
+        (json!({"quantization_config": {"quant_method": "quark"}}), "F8_E4M3", "l.of_another_name"),
+        (json!({"quantization_config": {"quant_method": "vptq"}}), "U8", "l.of_another_name"),
+        // Codes of four bits, under the names of those of eight.
+        (json!({"quantization_bit": 4}), "I8", "l.weight_scale"),
+        (json!({"quantization_config": {"quant_method": "fp8"}}), "F8_E4M3", "l.weight_scale"),
+    ] {
+        let ferry = Ferry::new();
+        let tensors = [
+            ("l.weight", codes, &[2, 2][..], &FP8[..]),
+            (scale, "F32", &[2], &SCALES),
+            ("l.pre_quant_scale", "F32", &[2], &SCALES),
+        ];
+        ferry.safetensors("m/model.safetensors", &tensors);
+        ferry.write("m/config.json", config.to_string());
+        let (input, out) = (ferry.at("m"), ferry.at("out.safetensors"));
+        ferry.try_convert(&input, &out, &["--step", "dequantize"]).expect(3);
+        ferry.try_convert(&input, &out, &["--step", "cast:f32,only=any"]).expect(2).says(&["l.weight"]);
     }
 }
 

@@ -29,6 +29,12 @@ pub(super) fn weights<'a>(
     facts: &Value,
     may_lack_scale: bool,
 ) -> Result<Vec<Weight<'a>>> {
+    let transforms = facts.get("transform_config").and_then(|found| found.get("config_groups"));
+    if transforms.and_then(Value::as_object).is_some_and(|groups| !groups.is_empty()) {
+        return Err(
+            Error::unsupported("weights whose model transforms the inputs as well").found("transform_config")
+        );
+    }
     let sparse = facts.get("sparsity_config").and_then(|sparse| text(sparse, "format"));
     if let Some(sparse) = sparse.filter(|format| *format != "dense") {
         return Err(packs_otherwise(sparse));

@@ -48,12 +48,27 @@ pub(super) fn weights<'a>(
                 None if may_lack_scale => None,
                 None => return Err(lacks_scale(layers, name)),
             };
+            check_beside(layers, name)?;
             weights.push(floats(layer, tensor, scale, block)?);
         } else if tensor.dtype == Dtype::U8 && layers.get(&format!("{name}_scale_2")).is_some() {
             weights.push(nvfp4(layers, name, tensor)?);
         }
     }
     Ok(weights)
+}
+
+/// Checks that nothing next to a weight says that its codes and its scale are not all of it.
+pub(super) fn check_beside(layers: &Layers<'_>, name: &str) -> Result<()> {
+    let start = name.rfind('.').map_or("", |dot| &name[..=dot]);
+    for (end, what) in
+        [("pre_quant_scale", "whose inputs are scaled as well"), ("weight_offset", "with an offset")]
+    {
+        let other = format!("{start}{end}");
+        if layers.get(&other).is_some() {
+            return Err(Error::unsupported(format!("a weight {what}")).tensor(name).found(other));
+        }
+    }
+    Ok(())
 }
 
 /// What the names of scales, of inputs and of markers end with.
@@ -126,12 +141,7 @@ pub(super) fn nvfp4<'a>(layers: &'a Layers<'a>, name: &str, tensor: &Tensor) -> 
     let scale = layer.needed(&format!("{name}_scale"))?;
     let of_all = layer.needed(&format!("{name}_scale_2"))?;
     let of_all = layer.floats(of_all, 1)?[0];
-    let of_inputs = format!("{}pre_quant_scale", name.strip_suffix("weight").unwrap_or(name));
-    if layers.get(&of_inputs).is_some() {
-        return Err(Error::unsupported("a weight whose inputs are scaled as well")
-            .tensor(name)
-            .found(of_inputs));
-    }
+    check_beside(layers, name)?;
     let scales = Scales::Times(layer.lying_of(scale, &[Dtype::F8_E4M3])?, of_all);
     four_bits(layer, tensor, scale, scales)
 }

@@ -14,7 +14,7 @@ use super::mxfp4;
 use super::scaled::{Formula, ScaleGrid, Scaled, Scales, row_bytes};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use tensorferry_sdk::{Catalog, Dtype, Error, Result, Tensor, TensorId, element_count};
+use tensorferry_sdk::{CODES_OF, Catalog, Dtype, Error, Result, Tensor, TensorId, element_count};
 
 /// How the names of codes and of a tensor next to them go together: the start of both is the same.
 struct Pair {
@@ -55,7 +55,7 @@ const fn pair(codes: &'static str, sibling: &'static str, dtypes: Dtypes, by: By
 }
 
 /// The first pair that is there counts.
-const PAIRS: [Pair; 31] = [
+const PAIRS: [Pair; 53] = [
     pair("", "_scale_2", Dtypes::Any, By::Nvfp4),
     pair("", "_scale_inv", Dtypes::Narrow, By::Scaled),
     pair("weight_packed", "weight_scale", Dtypes::Any, By::Packed),
@@ -78,13 +78,34 @@ const PAIRS: [Pair; 31] = [
     ),
     pair(".tensor_impl.int_data", ".tensor_impl.scale", Dtypes::Any, By::Unknown("torchao")),
     pair(".int_data", ".scale", Dtypes::Any, By::Unknown("torchao")),
+    pair(":qdata", ":scale_and_zero", Dtypes::Any, By::Unknown("torchao")),
+    pair(".qdata", ".scale_and_zero", Dtypes::Any, By::Unknown("torchao")),
+    pair("._weight_qdata", "._weight_scale_and_zero", Dtypes::Any, By::Unknown("torchao")),
+    pair(".tensor_impl.packed_weight", ".tensor_impl.scale_and_zero", Dtypes::Any, By::Unknown("torchao")),
+    pair(".packed_weight", ".scale_and_zero", Dtypes::Any, By::Unknown("torchao")),
+    pair(".weight", ".scales_and_zeros", Dtypes::Any, By::Unknown("gpt-fast")),
+    pair("._data", "._scale_inv", Dtypes::Any, By::Unknown("Transformer Engine")),
     pair("._data", "._scale", Dtypes::Any, By::Parts { weight: "", zeros: "._shift" }),
     pair(".weight", ".SCB", Dtypes::Any, By::Unknown("bitsandbytes")),
     pair("", ".absmax", Dtypes::Any, By::Unknown("bitsandbytes")),
+    pair(".weight", ".absmax", Dtypes::Any, By::Unknown("bitsandbytes")),
+    pair(".weight", ".weight_scaler", Dtypes::Any, By::Unknown("Gemma")),
+    pair(".weight", ".weight_quantizer._scale", Dtypes::Any, By::Unknown("ModelOpt")),
+    pair(".weight", ".per_channel_scale", Dtypes::Any, By::Unknown("TensorRT-LLM")),
+    pair(".weight", ".a", Dtypes::Bytes, By::Unknown("SmoothQuant")),
+    pair(".W_q", ".meta.scale", Dtypes::Any, By::Unknown("HQQ")),
+    pair(".B", ".s", Dtypes::Any, By::Unknown("Marlin")),
+    pair(".B", ".s_channel", Dtypes::Any, By::Unknown("QQQ")),
+    pair(".B_24", ".s", Dtypes::Any, By::Unknown("Marlin")),
+    pair(".indices", ".centroids.weight", Dtypes::Any, By::Unknown("VPTQ")),
+    pair("qweight", "lookup_table", Dtypes::Any, By::Unknown("SqueezeLLM")),
+    pair("qweight", "scales_zeros", Dtypes::Any, By::Unknown("LMDeploy")),
     pair(".W_q", ".scale", Dtypes::Any, By::Unknown("HQQ")),
     pair(".codes", ".codebooks", Dtypes::Any, By::Unknown("AQLM")),
     pair(".q_weight", ".q_scale", Dtypes::Any, By::Unknown("exl2")),
     pair(".trellis", ".suh", Dtypes::Any, By::Unknown("exl3")),
+    pair(".trellis", ".SU", Dtypes::Any, By::Unknown("QTIP")),
+    pair("weight_packed", "scale_packed", Dtypes::Any, By::Unknown("Marlin")),
     pair(".Qidxs", ".SU", Dtypes::Any, By::Unknown("QuIP#")),
     pair("qweight", "qzeros", Dtypes::Any, By::Unknown("GPTQ or AWQ")),
     pair("qweight", "wscales", Dtypes::Any, By::Unknown("SVDQuant")),
@@ -92,6 +113,7 @@ const PAIRS: [Pair; 31] = [
     pair(".qvalue", ".scale.0", Dtypes::Any, By::Unknown("AQT")),
     pair("/vars/0", "/vars/1", Dtypes::Bytes, By::Unknown("Keras")),
     pair("_quantized", "_scale", Dtypes::Any, By::Unknown("ONNX Runtime")),
+    pair("_Q4", "_scales", Dtypes::Any, By::Unknown("ONNX Runtime")),
 ];
 
 /// The tensor that marks a file of ComfyUI whose weights are FP8 with scales.
@@ -168,7 +190,10 @@ impl UnknownCodes<'_> {
                 "a config.json next to the file, with quantization_config or quantization; or -i codes=numbers, if the \
                  codes themselves are wanted",
             )
-            .found(format!("codes with {:?} next to them, as of {}", self.sibling, self.method))
+            .found(match &*self.sibling {
+                "" => "a configuration that says that the model is quantized".to_owned(),
+                sibling => format!("codes with {sibling:?} next to them, as of {}", self.method),
+            })
     }
 }
 
@@ -206,17 +231,20 @@ pub(super) fn named<'a>(
         add(mxfp4::weights(layers)?, "MXFP4", &mut taken);
     }
     let comfy = Comfy::of(layers.catalog())?;
-    let scales = named_scales(layers);
-    let mut unknown = Vec::new();
-    for name in layers.names() {
+    let scales = named_scales(layers.names());
+    let get = |name: &str| layers.get(name);
+    let described: Vec<UnknownCodes<'a>> = described(layers).collect();
+    let told: HashSet<&str> = described.iter().map(|codes| codes.name).collect();
+    let mut unknown: Vec<UnknownCodes<'a>> = Vec::new();
+    for name in layers.names().filter(|name| !told.contains(name)) {
         let Some((id, tensor)) = layers.id(name).zip(layers.get(name)) else { continue };
         if taken.contains(&id) || !Dtypes::Any.has(tensor.dtype) || tensor.shape.is_empty() {
             continue;
         }
-        let Some((pair, start, sibling)) = pair_of(layers, tensor) else {
+        let Some((pair, start, sibling)) = pair_of(&get, name, tensor.dtype) else {
             if let Some(sibling) = comfy.describes(layers, name) {
                 unknown.push(UnknownCodes { name, sibling, method: "ComfyUI" });
-            } else if let Some(sibling) = scales_of(layers, &scales, tensor) {
+            } else if let Some(sibling) = scales_of(&get, &scales, name, tensor) {
                 unknown.push(UnknownCodes { name, sibling, method: SOME_METHOD });
             }
             continue;
@@ -256,42 +284,102 @@ pub(super) fn named<'a>(
     if let Some(weight) = named.weights.first_mut() {
         weight.layer.parts.extend(marks);
     }
+    add_dotted(layers, &mut unknown);
     unknown.retain(|codes| layers.id(codes.name).is_some_and(|id| !taken.contains(&id)));
+    unknown.extend(described);
     named.methods.extend(unknown.iter().map(|codes| codes.method));
     named.unknown = unknown;
     Ok(named)
 }
 
+/// Codes of which their reader says so.
+fn described<'a>(layers: &'a Layers<'a>) -> impl Iterator<Item = UnknownCodes<'a>> {
+    layers.catalog().tensors().iter().filter_map(|tensor| {
+        let by = tensor.attributes.get(CODES_OF)?.as_text().unwrap_or_default();
+        Some(UnknownCodes { name: &tensor.name, sibling: by.to_owned(), method: "a graph" })
+    })
+}
+
 /// All codes that names tell, whatever their method.
 pub(super) fn codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
-    let scales = named_scales(layers);
+    let scales = named_scales(layers.names());
+    let get = |name: &str| layers.get(name);
     let codes = |name: &'a str| {
         let tensor =
             layers.get(name).filter(|tensor| Dtypes::Any.has(tensor.dtype) && !tensor.shape.is_empty())?;
-        let Some((pair, _, sibling)) = pair_of(layers, tensor) else {
-            let sibling = scales_of(layers, &scales, tensor)?;
+        let Some((pair, _, sibling)) = pair_of(&get, name, tensor.dtype) else {
+            let sibling = scales_of(&get, &scales, name, tensor)?;
             return Some(UnknownCodes { name, sibling, method: SOME_METHOD });
         };
         let method = if let By::Unknown(method) = pair.by { method } else { "a quantization" };
         Some(UnknownCodes { name, sibling, method })
     };
-    layers.names().filter_map(codes).collect()
+    let mut found: Vec<UnknownCodes<'a>> = described(layers).collect();
+    found.extend(layers.names().filter_map(codes));
+    add_dotted(layers, &mut found);
+    found
+}
+
+/// Adds the codes of names whose parts are joined by slashes, or that end in TensorFlow's `:0`: the pairs are the same.
+fn add_dotted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
+    if !layers.names().any(|name| name.contains('/') || name.ends_with(":0")) {
+        return;
+    }
+    let dotted: Vec<(String, &'a str)> = layers
+        .names()
+        .map(|name| (name.strip_suffix(":0").unwrap_or(name).replace('/', "."), name))
+        .collect();
+    let own: HashMap<&str, &'a str> = dotted.iter().map(|(dotted, name)| (&**dotted, *name)).collect();
+    let known: HashSet<&str> = found.iter().map(|codes| codes.name).collect();
+    let scales = named_scales(dotted.iter().map(|(dotted, _)| &**dotted));
+    let get = |dotted: &str| layers.get(own.get(dotted)?);
+    let codes = |(dotted, name): &(String, &'a str)| {
+        let tensor = layers.get(name).filter(|tensor| Dtypes::Any.has(tensor.dtype))?;
+        if tensor.shape.is_empty() || known.contains(name) {
+            return None;
+        }
+        let (method, sibling) = match pair_of(&get, dotted, tensor.dtype) {
+            Some((Pair { by: By::Unknown(method), .. }, _, sibling)) => (*method, sibling),
+            Some((.., sibling)) => (SOME_METHOD, sibling),
+            None => (SOME_METHOD, scales_of(&get, &scales, dotted, tensor)?),
+        };
+        Some(UnknownCodes { name, sibling: (*own.get(&*sibling)?).to_owned(), method })
+    };
+    let more: Vec<UnknownCodes<'a>> = dotted.iter().filter_map(codes).collect();
+    found.extend(more);
+}
+
+/// The tensors that hold codes if the configuration says that the model is quantized, and no name tells which do: floats of
+/// 8 bits and fewer, and matrices of integers.
+pub(super) fn said<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
+    let is_one = |tensor: &&Tensor| {
+        let is_matrix = (2..=3).contains(&tensor.shape.len()) && Dtypes::Any.has(tensor.dtype);
+        Dtypes::Narrow.has(tensor.dtype) && !tensor.shape.is_empty() || is_matrix
+    };
+    let tensors = layers.catalog().tensors().iter().filter(is_one);
+    let codes =
+        |tensor: &'a Tensor| UnknownCodes { name: &tensor.name, sibling: String::new(), method: SOME_METHOD };
+    tensors.map(codes).collect()
 }
 
 /// Finds the pair that a tensor's name is of: the pair, the start of both names, and the sibling's name.
-fn pair_of<'t>(layers: &Layers<'_>, tensor: &'t Tensor) -> Option<(&'static Pair, &'t str, String)> {
-    PAIRS.iter().filter(|pair| pair.dtypes.has(tensor.dtype)).find_map(|pair| {
+fn pair_of<'t, 'a>(
+    get: &dyn Fn(&str) -> Option<&'a Tensor>,
+    name: &'t str,
+    dtype: Dtype,
+) -> Option<(&'static Pair, &'t str, String)> {
+    PAIRS.iter().filter(|pair| pair.dtypes.has(dtype)).find_map(|pair| {
         // The first part of a name may be the weight itself.
-        let start = match tensor.name.strip_suffix(pair.codes) {
+        let start = match name.strip_suffix(pair.codes) {
             Some(start) => start,
-            None if Some(&*tensor.name) == pair.codes.strip_prefix('.') => "",
+            None if Some(name) == pair.codes.strip_prefix('.') => "",
             None => return None,
         };
         let sibling = match start {
             "" => pair.sibling.trim_start_matches('.').to_owned(),
             start => format!("{start}{}", pair.sibling),
         };
-        let is_there = layers.get(&sibling).is_some_and(|sibling| sibling.name != tensor.name);
+        let is_there = sibling != name && get(&sibling).is_some();
         is_there.then_some((pair, start, sibling))
     })
 }
@@ -323,9 +411,9 @@ const OF_SCALES: [&str; 21] = [
 ];
 
 /// The tensors whose names are those of some weight's scales, by their modules.
-fn named_scales<'a>(layers: &'a Layers<'_>) -> HashMap<&'a str, Vec<&'a str>> {
+fn named_scales<'n>(names: impl Iterator<Item = &'n str>) -> HashMap<&'n str, Vec<&'n str>> {
     let mut scales: HashMap<&str, Vec<&str>> = HashMap::new();
-    for name in layers.names().filter(|name| name.contains("scal")) {
+    for name in names.filter(|name| name.contains("scal")) {
         let modules = name.match_indices('.').map(|(dot, _)| &name[..=dot]).chain([""]);
         for module in modules.filter(|module| scale_words(&name[module.len()..]).is_some()) {
             scales.entry(module).or_default().push(name);
@@ -342,19 +430,24 @@ fn scale_words(name: &str) -> Option<Vec<&str>> {
 }
 
 /// The scales of codes whose names are no known pair: a matrix of bytes, and in its module floats that are called a weight's scales.
-fn scales_of(layers: &Layers<'_>, scales: &HashMap<&str, Vec<&str>>, codes: &Tensor) -> Option<String> {
-    let (module, own) = module_and_end(&codes.name);
+fn scales_of<'a>(
+    get: &dyn Fn(&str) -> Option<&'a Tensor>,
+    scales: &HashMap<&str, Vec<&str>>,
+    name: &str,
+    codes: &Tensor,
+) -> Option<String> {
+    let (module, own) = module_and_end(name);
     if !Dtypes::Bytes.has(codes.dtype) || codes.shape.len() < 2 {
         return None;
     }
-    let is_scale = |name: &&&str| {
-        let words = scale_words(&name[module.len()..]);
+    let is_scale = |scale: &&&str| {
+        let words = scale_words(&scale[module.len()..]);
         let is_of = |words: Vec<&str>| {
             words.iter().all(|word| OF_SCALES.contains(word) || own.split('_').any(|own| own == *word))
         };
-        **name != codes.name
+        **scale != name
             && words.is_some_and(is_of)
-            && layers.get(name).is_some_and(|scale| scale.dtype != codes.dtype)
+            && get(scale).is_some_and(|scale| scale.dtype != codes.dtype)
     };
     scales.get(module)?.iter().find(is_scale).map(|name| (*name).to_owned())
 }
@@ -384,6 +477,11 @@ fn scaled<'a>(
     }
     let mut layer = layers.layer(tensor.name.clone(), &tensor.name)?;
     let scale = layer.needed(sibling)?;
+    // The rows of a kernel are inputs, and which of its dimensions the scales are of is not said.
+    if module_and_end(&tensor.name).1 == "kernel" && element_count(&scale.shape)? != 1 {
+        return Ok(None);
+    }
+    float8::check_beside(layers, &tensor.name)?;
     if is_float {
         return Ok(Some((float8::floats(layer, tensor, Some(scale), None)?, "FP8")));
     }

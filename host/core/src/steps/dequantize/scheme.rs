@@ -50,10 +50,16 @@ const UNCOVERED: [&str; 15] = [
     "higgs", "fp_quant", "sinq",
 ];
 
+/// What `quantization_bit` in a configuration means: codes of 4 bits are two in a byte, under the names of codes of 8 bits.
+pub(super) const CHATGLM: &str = "ChatGLM";
+
 impl Scheme {
     /// The scheme, if the weights were quantised with one.
     pub(super) fn of(config: &ModelConfig) -> Result<Option<Self>> {
-        let Some(said) = config.quantization() else { return Ok(None) };
+        let Some(said) = config.quantization() else {
+            let bits = config.json().and_then(|config| config.get("quantization_bit")?.as_u64());
+            return Ok((bits == Some(4)).then(|| Self::Uncovered(CHATGLM.to_owned())));
+        };
         said.scheme().map_err(|error| error.file(said.file))
     }
 

@@ -4,7 +4,7 @@
 use super::computed::Weight;
 use super::layers::Layers;
 use super::names::{self, UnknownCodes, may_hold_codes, named};
-use super::scheme::Scheme;
+use super::scheme::{CHATGLM, Scheme};
 use super::{bitsandbytes, by_columns, compressed_tensors, float8, mlx, mxfp4};
 use crate::steps::model_facts::ModelFacts;
 use std::collections::{BTreeMap, HashSet};
@@ -51,6 +51,11 @@ pub(super) fn find<'a>(
     layers: &'a Layers<'a>,
     may_lack_scale: bool,
 ) -> Result<Found<'a>> {
+    if matches!(scheme, Some(Scheme::Uncovered(name)) if name == CHATGLM) {
+        // The names are those of codes of 8 bits.
+        let unknown = names::codes(layers);
+        return Ok(Found { method: CHATGLM.to_owned(), weights: Vec::new(), unknown });
+    }
     let mut weights = match scheme {
         Some(scheme) => of_scheme(scheme, layers, may_lack_scale)?,
         None => Vec::new(),
@@ -65,7 +70,11 @@ pub(super) fn find<'a>(
     methods.extend(found.methods.iter().filter(|method| Some(**method) != own));
     let method = methods.join(", ");
     weights.extend(found.weights);
-    Ok(Found { method, weights, unknown: found.unknown })
+    let mut unknown = found.unknown;
+    if scheme.is_some() && weights.is_empty() && unknown.is_empty() {
+        unknown = names::said(layers);
+    }
+    Ok(Found { method, weights, unknown })
 }
 
 /// All weights that a scheme covers; none for one that is not dequantised here.
@@ -103,11 +112,14 @@ pub fn quantized(catalog: &Catalog, model: &ModelFacts<'_>) -> Option<QuantizedM
         let found = find(scheme.as_ref(), &layers, may_lack_scale);
         found.map_err(|error| problem = problem.take().or(Some(error))).ok()
     });
-    let found = found.unwrap_or_else(|| Found {
+    let mut found = found.unwrap_or_else(|| Found {
         method: scheme.as_ref().map_or("", Scheme::name).to_owned(),
         weights: Vec::new(),
         unknown: names::codes(&layers),
     });
+    if is_said && found.weights.is_empty() && found.unknown.is_empty() {
+        found.unknown = names::said(&layers);
+    }
     if !is_said && found.weights.is_empty() && found.unknown.is_empty() && problem.is_none() {
         return None;
     }
