@@ -17,6 +17,7 @@ pub(crate) mod partitions;
 mod schema;
 mod statistics;
 mod stream;
+mod text;
 mod thrift;
 
 use crate::fault::decoded;

@@ -56,6 +56,11 @@ pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<
                     let error = Error::limit("partitions within partitions");
                     return Err(error.file(below).expected(format!("at most {MOST_DEPTH} deep")));
                 }
+                Some((key, _)) if keys.iter().any(|(known, _)| *known == key) => {
+                    return Err(Error::malformed("a folder and one around it have the same key")
+                        .file(&folder)
+                        .column(key));
+                }
                 Some(key) => {
                     let keys = keys.iter().cloned().chain([key]).collect();
                     open.push(DataFile { name: below, keys });
@@ -229,6 +234,7 @@ fn repeated(field: &Field, value: Option<&str>, rows: usize) -> ArrayRef {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tensorferry_sdk::{MemoryContext, MemorySource};
 
     #[test]
     fn a_folders_name_is_a_key_and_a_value() {
@@ -242,5 +248,15 @@ mod tests {
         for other in ["plain", "=1", "_a=1", ".a=1"] {
             assert_eq!(partition(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_path_has_a_key_once() {
+        let found = |name: &str| {
+            let source = MemorySource::folder([(name.to_owned(), Vec::new())]);
+            members(&source, &MemoryContext::default()).map(|members| members.len())
+        };
+        assert_eq!(found("k=1/l=2/f.parquet").ok(), Some(1));
+        assert!(found("k=1/k=2/f.parquet").is_err_and(|error| error.to_string().contains("the same key")));
     }
 }

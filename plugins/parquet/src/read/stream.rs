@@ -5,6 +5,7 @@ use super::dictionary::{self, Lengths};
 use super::interval;
 use super::leaves;
 use super::pages::RowGroupPages;
+use super::text;
 use crate::fault::{decoded, of_library, one_line, panicked};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
@@ -222,6 +223,9 @@ impl Stream {
                 }
             }
         };
+        for (column, field) in columns.iter().zip(self.schema.fields()) {
+            text::check(column).map_err(|error| error.column(field.name()))?;
+        }
         let expanded = columns.iter().map(|column| Expanded::of(column));
         // Dictionaries and runs of Parquet are compression, and share nothing.
         self.decoded.bytes += expanded.map(|expanded| expanded.bytes).sum::<u64>();
