@@ -83,6 +83,27 @@ impl Kind {
         }
     }
 
+    /// Whether a column of this type may have such a value, if the values tell its type.
+    pub(crate) fn fits(self, data_type: &DataType) -> bool {
+        match (self, data_type) {
+            (Self::Bool, DataType::Boolean)
+            | (Self::Whole { large: false, .. }, DataType::Int64)
+            | (Self::Whole { negative: false, .. }, DataType::UInt64)
+            | (Self::Whole { .. } | Self::Float { .. }, DataType::Float64)
+            | (Self::Date, DataType::Date32) => true,
+            (Self::Time { digits, zone, .. }, DataType::Timestamp(unit, column_zone)) => {
+                let most = match unit {
+                    TimeUnit::Second => 0,
+                    TimeUnit::Millisecond => 3,
+                    TimeUnit::Microsecond => 6,
+                    TimeUnit::Nanosecond => 9,
+                };
+                digits <= most && zone == column_zone.is_some()
+            }
+            _ => false,
+        }
+    }
+
     /// The type of a column.
     pub(crate) fn data_type(self) -> DataType {
         match self {

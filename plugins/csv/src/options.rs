@@ -125,9 +125,19 @@ pub(crate) struct WriteOptions {
 impl WriteOptions {
     /// Reads the checked options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
+        let form = Form::new(options, Writer)?;
+        let null = WRITTEN_NULL.get(options)?.unwrap_or_default();
+        // It is written as it is, and would end a field or a row.
+        let delimiter = form.delimiter.unwrap_or(b',');
+        let ends = |byte: u8| byte == delimiter || Some(byte) == form.quote || matches!(byte, b'\n' | b'\r');
+        if null.bytes().any(ends) {
+            return Err(
+                WRITTEN_NULL.refuse("a word without delimiters, quotes and line ends", format!("{null:?}"))
+            );
+        }
         Ok(Self {
-            form: Form::new(options, Writer)?,
-            null: WRITTEN_NULL.get(options)?.unwrap_or_default(),
+            form,
+            null,
             sharding: Sharding::of(options)?,
             compression: CompressionOptions::new(options)?,
         })

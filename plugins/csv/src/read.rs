@@ -73,7 +73,9 @@ impl RecordReader for Reader {
         // Where every value was read for its type, what is lost of them is known.
         let is_scanned = self.0.schema.is_none() && self.0.infer.is_none();
         let losses = (!is_scanned).then(SeenLosses::default);
-        Ok(Box::new(Set { schema, places, count, nulls, losses, runs, splits, limits: limits.clone() }))
+        let is_guessed = self.0.infer.is_some();
+        let limits = limits.clone();
+        Ok(Box::new(Set { schema, places, count, nulls, losses, is_guessed, runs, splits, limits }))
     }
 }
 
@@ -130,6 +132,8 @@ struct Set {
     count: usize,
     nulls: Vec<String>,
     losses: Option<SeenLosses>,
+    /// Whether only some rows told the types.
+    is_guessed: bool,
     runs: Vec<Run>,
     splits: Vec<Split>,
     limits: Limits,
@@ -148,7 +152,8 @@ impl RecordSet for Set {
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let run = self.runs.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let rows = Rows::new(run, Some(self.count), &self.limits)?;
-        stream::open(rows, &self.schema, &self.places, &self.nulls, scan, self.losses.clone())
+        let losses = self.losses.clone();
+        stream::open(rows, &self.schema, &self.places, &self.nulls, scan, losses, self.is_guessed)
     }
 
     fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {

@@ -162,6 +162,26 @@ impl<'a> RecordOutput<'a> {
         report.planned(files, &self.context.target, self.context.started, self.context.session)
     }
 
+    /// As [`compare_back`](Self::compare_back), read with the types of `schema`; `None`, if a schema file has no words for
+    /// them.
+    fn compare_by_schema(
+        &self,
+        stage: &Staging,
+        schema: &Schema,
+        told: &[(String, String)],
+        losses: &[Loss],
+    ) -> Result<Option<Vec<String>>> {
+        let scratch = stage.scratch()?;
+        let file = scratch.path().join("columns.json");
+        let text = schema_file(schema).to_string();
+        std::fs::write(&file, text).map_err(|e| Error::from(e).file(file.display().to_string()))?;
+        let options = [told, &[(SCHEMA.to_owned(), file.display().to_string())]].concat();
+        match self.compare_back(stage, schema, &options, losses) {
+            Err(error) if error.kind() != ErrorKind::Verification => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
     /// Reads what was written back, with these options, and compares the columns of `schema`; gives the names of
     /// those that cannot be compared.
     fn compare_back(
@@ -364,7 +384,15 @@ impl PlannedOutput for RecordOutput<'_> {
         let sent = self.input.schema()?;
         // Those of the writer: what the input's reader could not say was never sent.
         let losses = report.losses.get(self.input.losses()?.len()..).unwrap_or_default();
-        let mut left_out = self.compare_back(stage, &sent, &[], losses)?;
+        let description = &self.context.target.format.description;
+        let told = options::of_text(description, &self.context.request.output.options);
+        // Without a header the columns come back under other names, unless a schema names them.
+        let mut left_out = if options::has_header(&told) {
+            self.compare_back(stage, &sent, &told, losses)?
+        } else {
+            self.compare_by_schema(stage, &sent, &told, losses)?
+                .unwrap_or_else(|| sent.fields().iter().map(|field| field.name().clone()).collect())
+        };
         // Bytes that are written as text are read as bytes where the reader is told so.
         let is_bytes = |field: &&FieldRef| left_out.contains(field.name()) && is_of_bytes(field.data_type());
         // Without what other formats note of a column.
@@ -372,16 +400,8 @@ impl PlannedOutput for RecordOutput<'_> {
         let bytes: Vec<Field> = sent.fields().iter().filter(is_bytes).map(plain).collect();
         if !bytes.is_empty() && takes_schema(self.context.target.format, &[]) {
             let schema = Schema::new(bytes);
-            let scratch = stage.scratch()?;
-            let file = scratch.path().join("columns.json");
-            let text = schema_file(&schema).to_string();
-            std::fs::write(&file, text).map_err(|e| Error::from(e).file(file.display().to_string()))?;
-            let told = [(SCHEMA.to_owned(), file.display().to_string())];
-            match self.compare_back(stage, &schema, &told, losses) {
-                Ok(still) => left_out.retain(|name| schema.index_of(name).is_err() || still.contains(name)),
-                Err(error) if error.kind() == ErrorKind::Verification => return Err(error),
-                // A schema file has no words for them.
-                Err(_) => {}
+            if let Some(still) = self.compare_by_schema(stage, &schema, &told, losses)? {
+                left_out.retain(|name| schema.index_of(name).is_err() || still.contains(name));
             }
         }
         let not_compared =

@@ -7,6 +7,24 @@ use tensorferry_sdk::{Capabilities, Description, Error, OptionKind, OptionSpec, 
 pub(crate) const CODES: &str = "codes";
 const CODES_ARE: [&str; 2] = ["weights", "numbers"];
 
+/// Options that say how a file of text is written, and mean the same to its reader.
+const OF_TEXT: [&str; 4] = ["delimiter", "header", "quote", "nulls"];
+
+/// What a writer was told that the reader of its output has to be told too.
+pub(crate) fn of_text(description: &Description, told: &[(String, String)]) -> Vec<(String, String)> {
+    let is_of_both = |key: &str| {
+        let has = |side| description.options.iter().any(|option| option.key == key && option.side == side);
+        OF_TEXT.contains(&key) && has(Side::Reader) && has(Side::Writer)
+    };
+    told.iter().filter(|(key, _)| is_of_both(key)).cloned().collect()
+}
+
+/// Whether a file that was written so has the names of its columns.
+#[cfg(feature = "records")]
+pub(crate) fn has_header(told: &[(String, String)]) -> bool {
+    !told.iter().any(|(key, value)| key == "header" && value != "true")
+}
+
 /// All options of a format: those that it declares, and for its reader those of the host.
 #[must_use]
 pub fn all(description: &Description) -> Vec<OptionSpec> {

@@ -2,6 +2,7 @@
 
 use super::fault::{HINT, shown};
 use super::rows::Rows;
+use crate::kind::Kind;
 use arrow_cast::CastOptions;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -27,6 +28,7 @@ pub(super) fn open(
     nulls: &[String],
     scan: &Scan,
     losses: Option<SeenLosses>,
+    is_guessed: bool,
 ) -> Result<Batched> {
     let all = || (0..schema.fields().len()).collect();
     let wanted: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
@@ -38,6 +40,7 @@ pub(super) fn open(
         schema: schema.clone(),
         nulls: nulls.to_vec(),
         losses,
+        is_guessed,
         lines: Vec::new(),
         skip: scan.first_row,
         left: scan.limit.unwrap_or(u64::MAX),
@@ -55,6 +58,8 @@ struct Stream {
     columns: Vec<(usize, StringBuilder)>,
     nulls: Vec<String>,
     losses: Option<SeenLosses>,
+    /// Whether only some rows told the types: then a value of another kind is an error, and is not made to fit.
+    is_guessed: bool,
     /// In which line each row begins, and where.
     lines: Vec<(u64, u64)>,
     /// Rows that are still to be gone past, and those that are wanted behind them.
@@ -104,7 +109,9 @@ impl Stream {
         }
         let mut columns = Vec::with_capacity(self.columns.len());
         for ((_, texts), field) in self.columns.iter_mut().zip(self.schema.fields()) {
-            columns.push(cast(texts.finish(), field, self.losses.as_ref()).map_err(|(row, error)| {
+            let texts = texts.finish();
+            let cast = cast(texts, field, self.losses.as_ref(), self.is_guessed);
+            columns.push(cast.map_err(|(row, error)| {
                 let (line, offset) = self.lines.get(row).copied().unwrap_or_default();
                 error.context(format!("line {line}")).offset(offset).column(field.name())
             })?);
@@ -116,7 +123,12 @@ impl Stream {
 }
 
 /// Texts as values of a type; or the row of the first that is none, and why.
-fn cast(texts: StringArray, field: &Field, losses: Option<&SeenLosses>) -> Result<ArrayRef, (usize, Error)> {
+fn cast(
+    texts: StringArray,
+    field: &Field,
+    losses: Option<&SeenLosses>,
+    is_guessed: bool,
+) -> Result<ArrayRef, (usize, Error)> {
     let data_type = field.data_type();
     let wrong = |row: usize| {
         let error = Error::malformed(format!("a value of another type than its column: {HINT}"));
@@ -132,6 +144,10 @@ fn cast(texts: StringArray, field: &Field, losses: Option<&SeenLosses>) -> Resul
         }
         bytes if is_bytes(bytes) => return decoded(&texts, bytes).map_err(wrong),
         _ => {}
+    }
+    let is_of_kind = |row: &usize| Kind::of(texts.value(*row).as_bytes()).fits(data_type);
+    if is_guessed && let Some(row) = (0..texts.len()).find(|row| texts.is_valid(*row) && !is_of_kind(row)) {
+        return Err(wrong(row));
     }
     let is_held = |row: &usize| {
         let text = texts.value(*row);

@@ -117,6 +117,20 @@ fn a_value_that_does_not_fit_the_first_rows_is_an_error_with_what_to_do() {
     for said in ["in.csv", "line 5", "column \"b\"", "expected int64", "found \"x\"", "-i schema="] {
         assert!(message.contains(said), "{said}: {message}");
     }
+    // What all rows would have made text or a float is not made to fit.
+    for (first, later) in [
+        ("1", "02139"),
+        ("1", "-0"),
+        ("1", "1e2"),
+        ("true", "yes"),
+        ("2024-01-01", "20240102"),
+        ("2024-01-01T10:00:00Z", "2024-01-01T10:00:00"),
+    ] {
+        let message = refusal(format!("a\n{first}\n{later}\n"), &[("infer", "1")], "{}");
+        assert!(message.contains(later), "{message}");
+    }
+    let rows = read_with("a\n1.5\n2\n1e2\n", &[("infer", "1")], "{}").unwrap();
+    assert_eq!(types(&rows)[0].1, DataType::Float64);
     let rows = read_with("a,b\n1,2\n2,2\n\n3,x\n", &[("infer", "3")], "{}").unwrap();
     assert_eq!(types(&rows)[1].1, DataType::Utf8);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder, MapBuilder, StringBuilder};
 use tensorferry_sdk::arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DurationSecondArray, Float32Array,
-    Float64Array, Int64Array, StringArray, TimestampMillisecondArray, UnionArray,
+    Float64Array, Int64Array, StringArray, StructArray, TimestampMillisecondArray, UnionArray,
 };
 use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_sdk::{ErrorKind, LossKind};
@@ -84,7 +84,15 @@ fn a_column_that_is_left_out_is_one_loss() {
 }
 
 #[test]
-fn a_key_that_a_map_has_twice_is_a_loss() {
+fn a_key_that_a_map_or_a_struct_has_twice_is_a_loss() {
+    for (name, is_lost) in [("a", true), ("b", false)] {
+        let field = |name: &str| Arc::new(Field::new(name, DataType::Int64, true));
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let fields = vec![(field("a"), values.clone()), (field(name), values)];
+        let structs: ArrayRef = Arc::new(StructArray::from(fields));
+        let (_, losses) = write(&[rows(vec![("s", structs)])], "out.csv", &[]).unwrap();
+        assert_eq!(losses.iter().any(|loss| loss.kind == LossKind::Record), is_lost, "{losses:?}");
+    }
     for (keys, is_lost) in [(["a", "a"], true), (["a", "b"], false)] {
         let mut maps = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
         for key in keys {

@@ -7,6 +7,7 @@
 use crate::context::loss::LossRecord;
 use crate::context::session::Session;
 use crate::convert::inspect::temporary;
+use crate::formats::options;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::context::ReadContext;
 use crate::read::folder::{is_url, shown};
@@ -116,7 +117,8 @@ impl Checked {
                 let format = reader(registry, &receipt.output.format.id)?;
                 let source = FileSource::below_path(folder, Entry::Folder, session)?.for_checks();
                 let source = source.with_files(names);
-                self.rows(&source, (records, &receipt.losses), format, session)?;
+                let told = options::of_text(&format.description, &receipt.output.options);
+                self.rows(&source, (records, &receipt.losses), format, &told, session)?;
             }
         }
         Ok(())
@@ -143,6 +145,7 @@ impl Checked {
         _: &FileSource,
         _: (&RecordsRecord, &[LossRecord<'_>]),
         _: &RegisteredFormat,
+        _: &[(String, String)],
         _: &Session,
     ) -> Result<()> {
         Err(crate::convert::without_records())

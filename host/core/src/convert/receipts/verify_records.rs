@@ -3,6 +3,7 @@
 
 use crate::context::loss::LossRecord;
 use crate::context::session::Session;
+use crate::formats::options;
 use crate::formats::registry::RegisteredFormat;
 use crate::read::context::ReadContext;
 use crate::read::file_group::files_alone;
@@ -21,14 +22,16 @@ impl Checked {
         source: &FileSource,
         (records, losses): (&RecordsRecord, &[LossRecord<'_>]),
         format: &RegisteredFormat,
+        told: &[(String, String)],
         session: &Session,
     ) -> Result<()> {
         let context = ReadContext::new(session, Purpose::COMPARE);
-        let rows = rows::open(source, format, &files_alone(format, &[]), &context)?;
+        let rows = rows::open(source, format, &files_alone(format, told), &context)?;
+        let has_header = options::has_header(told);
         let schema = rows.set.schema();
         let is_there = |name: &str| schema.field_with_name(name).is_ok();
         let renamed = renamed(records, losses).find(|name| !is_there(name));
-        for field in schema.fields() {
+        for field in schema.fields().iter().filter(|_| has_header) {
             if records.columns.iter().any(|column| column.name == *field.name()) {
                 continue;
             }
@@ -47,6 +50,7 @@ impl Checked {
             let has_digest =
                 records.files.iter().any(|file| file.columns.get(place).is_some_and(Option::is_some));
             let compared = match has_digest {
+                _ if !has_header => Err("the file has no header, which would name its columns"),
                 true => compared(column, &schema).ok_or("it is read back as another type"),
                 // Its values may be such that they cannot even be hashed as they were.
                 false => Err("the receipt has no digest of it"),
