@@ -38,19 +38,28 @@ pub fn has_fractions(data_type: &DataType) -> bool {
 pub const FRACTIONS: &str =
     "JSON has no decimals: they are written as numbers, which most readers round to floats";
 
-/// The loss of a column in which a map has a key twice: see [`repeats_keys`].
+/// The loss of a column in which a map or a struct has a key twice: see [`repeats_keys`].
 #[must_use]
 pub fn repeated_keys(column: &str) -> Loss {
-    let why = "maps with a key twice: both are written, and whoever reads them keeps the last";
+    let why = "maps or structs with a key twice: both are written, and whoever reads them keeps the last";
     Loss::new(LossKind::Record, column, why)
 }
 
-/// Whether a map in a column, at any depth, has a text key more than once. JSON holds both entries, and readers keep one.
+/// Whether a map in a column, at any depth, has a text key more than once, or a struct two fields of one name. JSON holds
+/// both, and readers keep one.
 #[must_use]
 pub fn repeats_keys(array: &dyn Array) -> bool {
     let mut found = false;
     walk(array, &mut |array| {
-        found = found || matches!(array.data_type(), DataType::Map(..)) && has_repeated_key(array.as_map());
+        found = found
+            || match array.data_type() {
+                DataType::Map(..) => has_repeated_key(array.as_map()),
+                DataType::Struct(fields) => {
+                    let mut names = HashSet::new();
+                    !fields.iter().all(|field| names.insert(field.name()))
+                }
+                _ => false,
+            };
     });
     found
 }

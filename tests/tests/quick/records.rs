@@ -94,6 +94,47 @@ fn sound_rows_pass_verification() {
 }
 
 #[test]
+fn text_is_verified_in_the_form_that_it_has() {
+    let ferry = Ferry::new();
+    let rows = "{\"a\":\"x y\",\"b\":1,\"c\":null}\n{\"a\":\"it's\",\"b\":2,\"c\":3}\n";
+    let input = ferry.write("a.jsonl", rows);
+    let out = ferry.at("out.csv");
+    for form in ["delimiter=;", "delimiter=tab", "delimiter= ", "header=false", "nulls=NA", "quote='"] {
+        ferry.convert(&input, &out, &["--verify", "--receipt", "--force", "-o", form]);
+        ferry.on("verify", &out, &[]).expect(0);
+    }
+    ferry.try_convert(&input, &out, &["--force", "-o", "nulls=a,b"]).expect(2).says(&["nulls", "a,b"]);
+}
+
+#[test]
+fn a_column_that_would_be_a_part_of_another_is_refused() {
+    for rows in [
+        "{\"x\":1,\"x.valid\":true}\n{\"x\":2,\"x.valid\":false}\n",
+        "{\"x.values\":1,\"x.row_splits\":0}\n{\"x.values\":2,\"x.row_splits\":2}\n",
+    ] {
+        let ferry = Ferry::new();
+        let input = ferry.write("a.jsonl", rows);
+        let refused = ferry.try_convert(&input, &ferry.at("out.safetensors"), &[]);
+        refused.expect(2).says(&["a part of another", "map:rename"]);
+    }
+}
+
+#[test]
+fn lists_of_no_values_are_rows() {
+    let ferry = Ferry::new();
+    let input = ferry.write("a.jsonl", "{\"e\":[],\"n\":1}\n{\"e\":[],\"n\":2}\n");
+    let schema =
+        ferry.write("schema.json", "{\"columns\":[{\"name\":\"e\",\"type\":\"int64\",\"shape\":[null]}]}");
+    let schema = format!("schema={}", schema.display());
+    for shape in ["0", "2x0"] {
+        let out = ferry.at(format!("{shape}.arrow"));
+        let step = format!("map:reshape,columns=e,shape={shape}");
+        ferry.convert(&input, &out, &["-i", &schema, "--verify", "--step", &step]);
+        assert_eq!(ferry.rows(&out).len(), 2, "{shape}");
+    }
+}
+
+#[test]
 fn rows_are_the_same_in_every_format_and_in_shards() {
     let ferry = Ferry::new();
     let input = made(&ferry);

@@ -22,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::{
-    Catalog, CatalogBuilder, CatalogSink, Context, Error, FileId, Loss, LossKind, LossSink, Result, Severity,
-    Storage, arrow_schema,
+    Catalog, CatalogBuilder, CatalogSink, Context, Dtype, Error, FileId, Loss, LossKind, LossSink, Result,
+    Severity, Storage, arrow_schema,
 };
 
 /// How records are to become tensors.
@@ -107,10 +107,13 @@ fn of_columns(
         }
     }
     let mut tensors = Vec::new();
-    for column in columns {
+    let mut owners = Vec::new();
+    for (number, column) in columns.into_iter().enumerate() {
         tensors.extend(column.finish()?);
+        owners.resize(tensors.len(), number);
     }
     check_names(&tensors)?;
+    check_parts(&tensors, &owners)?;
     let mut metadata = BTreeMap::new();
     if how.keeps_metadata {
         metadata.extend(schema.metadata().iter().map(|(key, value)| (key.clone(), value.clone())));
@@ -160,6 +163,30 @@ fn check_names(tensors: &[SpooledTensor]) -> Result<()> {
     let names: Vec<String> = twice.iter().map(|name| format!("{name:?}")).collect();
     Err(Error::usage("two columns make tensors of one name: map:rename gives one of them another")
         .found(names.join(", ")))
+}
+
+/// Checks that no column's tensor has the name of a part of another column, as which it would be read back. `owners`: the
+/// column of each tensor.
+fn check_parts(tensors: &[SpooledTensor], owners: &[usize]) -> Result<()> {
+    let owned: BTreeMap<&str, usize> =
+        tensors.iter().map(|tensor| &*tensor.name).zip(owners.iter().copied()).collect();
+    for (tensor, owner) in tensors.iter().zip(owners) {
+        let of = match tensor.dtype {
+            Dtype::BOOL => tensor.name.strip_suffix(".valid").map(str::to_owned),
+            Dtype::I32 | Dtype::I64 => {
+                tensor.name.strip_suffix(".row_splits").map(|name| format!("{name}.values"))
+            }
+            _ => None,
+        };
+        if let Some(of) = of.filter(|of| owned.get(&**of).is_some_and(|other| other != owner)) {
+            return Err(Error::usage(
+                "a column would be read back as a part of another: map:rename gives it another name",
+            )
+            .column(&tensor.name)
+            .found(format!("{of:?}")));
+        }
+    }
+    Ok(())
 }
 
 /// The catalog over spools, which the source takes in.

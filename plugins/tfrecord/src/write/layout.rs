@@ -134,6 +134,10 @@ impl FeatureCollector {
         if depth.ragged > kept {
             let why = "lists of different lengths within lists are joined to one";
             self.change(LossKind::Record, &name, why);
+        } else if depth.all > kept {
+            let why =
+                "lists of a fixed length within lists are joined into one, which does not say that length";
+            self.change(LossKind::Metadata, &name, why);
         }
         if let Some(what) = forgotten(leaf) {
             let why = format!("{} is written as {what}, which does not say so", type_text(leaf));

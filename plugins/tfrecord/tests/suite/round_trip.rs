@@ -128,6 +128,8 @@ fn every_type_has_its_list_or_is_told_of() {
         (Arc::new(Field::new("y", DataType::Utf8, true)), Arc::new(StringArray::from(vec!["z"])) as ArrayRef),
     ]);
     let fixed = FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>([Some([1.0, 2.0].map(Some))], 2);
+    let item = Arc::new(Field::new("item", fixed.data_type().clone(), true));
+    let nested = FixedSizeListArray::new(item, 1, Arc::new(fixed.clone()), None);
     let with_null = ListArray::from_iter_primitive::<Int64Type, _, _>([Some([Some(1), None, Some(3)])]);
     let row = batch(vec![
         ("bool", Arc::new(BooleanArray::from(vec![true]))),
@@ -140,6 +142,7 @@ fn every_type_has_its_list_or_is_told_of() {
         ("money", Arc::new(Decimal128Array::from(vec![12345]).with_precision_and_scale(10, 2).unwrap())),
         ("time", Arc::new(TimestampMicrosecondArray::from(vec![1_000_000]))),
         ("text", Arc::new(StringArray::from(vec!["grün"]))),
+        ("nested", Arc::new(nested)),
         ("fixed", Arc::new(fixed)),
         ("with_null", Arc::new(with_null)),
         ("pair", Arc::new(pair)),
@@ -158,6 +161,7 @@ fn every_type_has_its_list_or_is_told_of() {
         ("money", floats(&[123.45])),
         ("time", ints(&[1_000_000])),
         ("text", bytes(&["grün".as_bytes()])),
+        ("nested", floats(&[1.0, 2.0])),
         ("fixed", floats(&[1.0, 2.0])),
         ("with_null", ints(&[1, 3])),
         ("pair.x", ints(&[7])),
@@ -171,6 +175,7 @@ fn every_type_has_its_list_or_is_told_of() {
         (LossKind::Precision, "narrowed"),
         (LossKind::Name, "pair"),
         (LossKind::Metadata, "money"),
+        (LossKind::Metadata, "nested"),
         (LossKind::Metadata, "time"),
         (LossKind::Record, "large"),
         (LossKind::Record, "with_null"),

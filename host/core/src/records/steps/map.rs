@@ -6,7 +6,7 @@ use crate::records::flow::{self, Flow};
 use crate::records::lists::{leaf_type, lists};
 use crate::records::nested;
 use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
-use arrow_array::{Array, ArrayRef, FixedSizeListArray, RecordBatch};
+use arrow_array::{Array, ArrayRef, FixedSizeListArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use std::sync::Arc;
 use tensorferry_sdk::records::{FieldPath, Projection, type_named, type_text};
@@ -190,7 +190,8 @@ impl Map {
             };
             columns.push(changed.map_err(|e| e.column(field.name()))?);
         }
-        RecordBatch::try_new(schema.clone(), columns)
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(schema.clone(), columns, &rows)
             .map_err(|e| Error::unsupported(format!("columns that do not fit together: {e}")))
     }
 }
@@ -258,10 +259,20 @@ fn reshape(column: &ArrayRef, shape: &[i32]) -> Result<ArrayRef> {
     if per_row != wanted && !column.is_empty() {
         return wrong(format!("{per_row} values"));
     }
+    // Lists of no values do not say how many they are.
+    let mut lens: Vec<usize> = shape
+        .iter()
+        .scan(column.len(), |len, &dim| {
+            let outer = *len;
+            *len *= usize::try_from(dim).unwrap_or(0);
+            Some(outer)
+        })
+        .collect();
     let mut made = values;
     for &dim in shape.iter().rev() {
         let item = Arc::new(Field::new("item", made.data_type().clone(), true));
-        let list = FixedSizeListArray::try_new(item, dim, made, None);
+        let len = lens.pop().unwrap_or(0);
+        let list = FixedSizeListArray::try_new_with_length(item, dim, made, None, len);
         made = Arc::new(list.map_err(|e| Error::unsupported(e.to_string()))?);
     }
     Ok(made)
