@@ -185,7 +185,9 @@ def _tensors(loaded):
     found = {}
     for path, value in tensors.leaves(loaded):
         if isinstance(value, torch.Tensor) and not value.is_meta:
-            found[".".join(path)] = _tensor(value)
+            name = ".".join(path)
+            # ferry's second name for what is already there.
+            found[name if name not in found else f"{name}#2"] = _tensor(value)
     return found
 
 
