@@ -19,7 +19,7 @@ use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{
     Batched, Expansion, RecordReader, RecordSet, Scan, Split, difference, narrowed,
 };
-use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
+use tensorferry_sdk::{Context, Error, Limits, Loss, LossKind, LossSink, Result, Source, listed};
 
 pub(crate) use message::is_schema;
 
@@ -33,7 +33,7 @@ impl RecordReader for Reader {
     fn open(
         &self,
         source: Arc<dyn Source>,
-        _losses: &mut dyn LossSink,
+        losses: &mut dyn LossSink,
         context: &dyn Context,
     ) -> Result<Box<dyn RecordSet>> {
         let limits = context.limits();
@@ -42,6 +42,12 @@ impl RecordReader for Reader {
         let names = entry_files(source.as_ref(), is_member)?;
         for name in file_name::require(names, "no files of Arrow IPC here", expected)? {
             let contents = contents::read(&source, &name, context).map_err(|error| error.file(&name))?;
+            if !contents.custom.is_empty() {
+                let keys =
+                    listed(contents.custom.iter().map(|key| format!("{key:?}")), contents.custom.len());
+                let why = format!("metadata of the file or of its batches, which rows do not have: {keys}");
+                losses.loss(Loss::new(LossKind::Metadata, &name, why))?;
+            }
             files.push(OpenFile { contents: Arc::new(contents), dictionaries: Arc::default() });
         }
         let schema = schema_of_all(&files)?;

@@ -1,14 +1,20 @@
 //! What a file contains: its schema, and where its dictionaries and batches lie.
 
 use super::claims;
+use super::experimental::COMPRESSION;
 use super::message::{Next, Place, SourceFile, next, parse, parse_footer};
 use crate::fault::decoded;
 use crate::{FEATHER_V1, MAGIC};
 use arrow_ipc::convert::try_fb_to_schema;
-use arrow_ipc::{Block, Endianness, MessageHeader};
+use arrow_ipc::{Block, Endianness, KeyValue, MessageHeader};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::{Context, Error, Limits, Result, Source};
+
+/// How many keys are told, and how much of each.
+const MAX_KEYS: usize = 8;
+const MAX_KEY: usize = 100;
 
 /// What a file contains.
 pub(super) struct Contents {
@@ -17,6 +23,8 @@ pub(super) struct Contents {
     pub(super) schema: SchemaRef,
     pub(super) dictionaries: Vec<Dictionary>,
     pub(super) batches: Vec<Batch>,
+    /// The keys of metadata of the file or of its messages, beside the schema's.
+    pub(super) custom: BTreeSet<String>,
 }
 
 impl Contents {
@@ -75,7 +83,9 @@ fn of_file(file: SourceFile, context: &dyn Context) -> Result<Contents> {
     let footer = parse_footer(&bytes).map_err(|error| error.offset(tail - len))?;
     let none = || Error::malformed("a footer without a schema").offset(tail - len);
     let schema = schema_of(footer.schema().ok_or_else(none)?, limits)?;
-    let mut contents = Contents { file, schema, dictionaries: Vec::new(), batches: Vec::new() };
+    let mut contents =
+        Contents { file, schema, dictionaries: Vec::new(), batches: Vec::new(), custom: BTreeSet::new() };
+    contents.keep_keys(footer.custom_metadata());
     let blocks = footer.dictionaries().into_iter().chain(footer.recordBatches()).flatten();
     let range = |block: &Block| {
         let parts = [block.offset(), block.metaDataLength().into(), block.bodyLength()];
@@ -129,7 +139,8 @@ fn of_stream(file: SourceFile, context: &dyn Context) -> Result<Contents> {
     let message = parse(&bytes).map_err(|error| error.offset(0))?;
     let schema = schema_of(message.header_as_schema().ok_or_else(none)?, limits)?;
     let mut offset = metadata + metadata_len;
-    let mut contents = Contents { file, schema, dictionaries: Vec::new(), batches: Vec::new() };
+    let mut contents =
+        Contents { file, schema, dictionaries: Vec::new(), batches: Vec::new(), custom: BTreeSet::new() };
     loop {
         context.check_cancelled()?;
         match next(&contents.file, offset, end)? {
@@ -152,6 +163,13 @@ fn of_stream(file: SourceFile, context: &dyn Context) -> Result<Contents> {
 }
 
 impl Contents {
+    fn keep_keys<'m>(&mut self, entries: Option<impl IntoIterator<Item = KeyValue<'m>>>) {
+        let keys = entries.into_iter().flatten().filter_map(|entry| entry.key());
+        let own = keys.filter(|key| *key != COMPRESSION);
+        let more = MAX_KEYS.saturating_sub(self.custom.len());
+        self.custom.extend(own.take(more).map(|key| key.chars().take(MAX_KEY).collect()));
+    }
+
     /// Adds a message, whose kind is known where a footer says it; where it ends. The length of a stream's body is
     /// what its message says.
     fn add(&mut self, mut place: Place, kind: Option<MessageHeader>, limits: &Limits) -> Result<u64> {
@@ -175,6 +193,7 @@ impl Contents {
         {
             return Err(Error::limit("too many messages").expected(format!("at most {}", limits.entries)));
         }
+        self.keep_keys(message.custom_metadata());
         if let Some(batch) = message.header_as_record_batch() {
             let rows = claims::check(batch, &place).map_err(at)?;
             self.batches.push(Batch { place, rows, dictionaries: self.dictionaries.len() });

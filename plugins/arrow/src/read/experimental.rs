@@ -8,7 +8,7 @@ use arrow_ipc::{
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
 use tensorferry_sdk::{Error, Result};
 
-const KEY: &str = "ARROW:experimental_compression";
+pub(super) const COMPRESSION: &str = "ARROW:experimental_compression";
 
 /// Returns the message with its codec in the field for it; `None` if its metadata does not name one.
 pub(super) fn with_compression(message: &Message<'_>) -> Result<Option<Vec<u8>>> {
@@ -43,14 +43,16 @@ pub(super) fn with_compression(message: &Message<'_>) -> Result<Option<Vec<u8>>>
 /// The codec that a message's metadata names.
 fn codec(message: &Message<'_>) -> Result<Option<CompressionType>> {
     let mut entries = message.custom_metadata().into_iter().flatten();
-    let Some(entry) = entries.find(|entry| entry.key() == Some(KEY)) else { return Ok(None) };
+    let Some(entry) = entries.find(|entry| entry.key() == Some(COMPRESSION)) else { return Ok(None) };
     match entry.value().unwrap_or_default().to_ascii_lowercase().as_str() {
         "lz4" | "lz4_frame" => Ok(Some(CompressionType::LZ4_FRAME)),
         "zstd" => Ok(Some(CompressionType::ZSTD)),
         "uncompressed" => Ok(None),
-        other => Err(Error::unsupported(format!("the batch is compressed with an unknown codec ({KEY})"))
-            .expected("LZ4 or ZSTD")
-            .found(crate::fault::one_line(other))),
+        other => {
+            Err(Error::unsupported(format!("the batch is compressed with an unknown codec ({COMPRESSION})"))
+                .expected("LZ4 or ZSTD")
+                .found(crate::fault::one_line(other)))
+        }
     }
 }
 
@@ -110,7 +112,7 @@ mod tests {
                 DictionaryBatch::create(&mut builder, &args).as_union_value()
             }
         };
-        let (key, value) = (builder.create_string(KEY), builder.create_string(name));
+        let (key, value) = (builder.create_string(COMPRESSION), builder.create_string(name));
         let entry = KeyValue::create(&mut builder, &KeyValueArgs { key: Some(key), value: Some(value) });
         let args = MessageArgs {
             version: MetadataVersion::V4,

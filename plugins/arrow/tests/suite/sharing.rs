@@ -4,6 +4,7 @@ use crate::read;
 use arrow_ipc::writer::FileWriter;
 use arrow_ipc::{root_as_footer, root_as_message};
 use std::sync::Arc;
+use tensorferry_arrow::Arrow;
 use tensorferry_sdk::arrow_array::builder::{
     BinaryViewBuilder, FixedSizeBinaryBuilder, Int32BufferBuilder, StringViewBuilder,
 };
@@ -13,7 +14,7 @@ use tensorferry_sdk::arrow_array::{
     RunArray, StringArray, StructArray,
 };
 use tensorferry_sdk::arrow_schema::{DataType, Field};
-use tensorferry_sdk::{Error, ErrorKind};
+use tensorferry_sdk::{Error, ErrorKind, Format as _, MemoryContext, MemorySource, Options};
 
 const MEBIBYTE: usize = 1 << 20;
 /// Times a mebibyte that are too many.
@@ -23,6 +24,21 @@ fn file(batches: &[RecordBatch]) -> Vec<u8> {
     let mut writer = FileWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
     batches.iter().for_each(|batch| writer.write(batch).unwrap());
     writer.into_inner().unwrap()
+}
+
+#[test]
+fn metadata_that_rows_do_not_have_is_a_loss() {
+    let batch = batch(vec![numbers(0)]);
+    for (key, is_lost) in [(Some("author"), true), (None, false)] {
+        let mut writer = FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+        writer.write(&batch).unwrap();
+        key.iter().for_each(|key| writer.write_metadata(*key, "x"));
+        let source = MemorySource::file("a.arrow", writer.into_inner().unwrap());
+        let reader = Arrow.record_reader(&Options::default()).unwrap();
+        let mut losses = Vec::new();
+        reader.open(Arc::new(source), &mut losses, &MemoryContext::default()).unwrap();
+        assert_eq!(losses.iter().any(|loss| loss.why.contains("author")), is_lost, "{losses:?}");
+    }
 }
 
 fn batch(columns: Vec<ArrayRef>) -> RecordBatch {
