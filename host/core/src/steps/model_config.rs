@@ -3,7 +3,8 @@
 use crate::read::source::FileSource;
 use crate::tensors::cast::dtype_called;
 use serde_json::Value;
-use tensorferry_sdk::{Dtype, Error, Result, Source};
+use std::collections::HashSet;
+use tensorferry_sdk::{Dtype, Entry, Error, Result, ShardName, ShardTag, Source};
 
 /// The model's configuration.
 pub const CONFIG: &str = "config.json";
@@ -24,6 +25,8 @@ pub struct ModelConfig {
     config: Option<Value>,
     /// A file of [`OF_QUANTIZATION`], by its name.
     beside: Option<(&'static str, Value)>,
+    /// Of one shard of a model, the tensors that the index next to it names.
+    indexed: HashSet<String>,
 }
 
 /// How weights were quantised, as a file says it.
@@ -49,8 +52,18 @@ impl ModelConfig {
                 beside = read_json(&source, name, MOST_BYTES)?.map(|value| (name, value));
             }
         }
+        let indexed = match input.entry() {
+            Entry::File(name) => indexed(&source, name)?,
+            _ => HashSet::new(),
+        };
         source.check_unchanged()?;
-        Ok(Self { config, beside })
+        Ok(Self { config, beside, indexed })
+    }
+
+    /// Whether the index next to a shard names a tensor, which may lie in another shard.
+    #[must_use]
+    pub(crate) fn is_indexed(&self, tensor: &str) -> bool {
+        self.indexed.contains(tensor)
     }
 
     /// How the weights were quantised, if a file says so.
@@ -86,6 +99,17 @@ impl ModelConfig {
         let dtype = said(config).or_else(|| said(config.get("text_config")?));
         dtype.filter(|dtype| matches!(*dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16))
     }
+}
+
+/// The tensors that the index of a shard's set names, if the file is a shard and has one next to it.
+fn indexed(source: &FileSource, name: &str) -> Result<HashSet<String>> {
+    let Some(shard) = ShardName::parse(name).filter(|shard| shard.count > 1) else {
+        return Ok(HashSet::new());
+    };
+    let index = format!("{}{}.index.json", ShardTag::stem_without(shard.stem), shard.ending);
+    let index = read_json(source, &index, MOST_BYTES)?;
+    let named = index.as_ref().and_then(|index| index.get("weight_map")?.as_object());
+    Ok(named.into_iter().flat_map(|named| named.keys().cloned()).collect())
 }
 
 /// A JSON file of a folder, if it is there.

@@ -297,6 +297,24 @@ fn codes_of_a_method_that_only_the_configuration_names_are_refused() {
 }
 
 #[test]
+fn codes_whose_scales_lie_in_another_shard_are_refused() {
+    let ferry = Ferry::new();
+    let shard = "m/model-00001-of-00002.safetensors";
+    let input = ferry.safetensors(shard, &[("l.weight", "F8_E4M3", &[2, 2], &FP8)]);
+    let out = ferry.at("out.safetensors");
+    let alone = ["-i", "shard=alone", "--step", "cast:f32"];
+    ferry.convert(&input, &out, &alone);
+    let index = json!({"weight_map": {
+        "l.weight": "model-00001-of-00002.safetensors",
+        "l.weight_scale_inv": "model-00002-of-00002.safetensors",
+    }});
+    ferry.write("m/model.safetensors.index.json", index.to_string());
+    ferry.try_convert(&input, &out, &[&alone[..], &["--force"]].concat()).expect(2).says(&["l.weight"]);
+    let dequantize = ["-i", "shard=alone", "--step", "dequantize", "--force"];
+    ferry.try_convert(&input, &out, &dequantize).expect(3).says(&["l.weight_scale_inv", "another shard"]);
+}
+
+#[test]
 fn scales_and_counters_of_other_layers_stay_numbers() {
     let ferry = Ferry::new();
     let input = ferry.safetensors(

@@ -1,5 +1,6 @@
 //! The tensors of a catalog by their names, as those who look for companions of a weight want them.
 
+use crate::steps::model_config::ModelConfig;
 use crate::steps::model_facts::ModelFacts;
 use crate::tensors::cast::load_singles;
 use crate::tensors::stored::Stored;
@@ -12,6 +13,7 @@ pub(super) struct Layers<'a> {
     by_name: HashMap<&'a str, TensorId>,
     /// Their bytes, if they are at hand.
     stored: Option<Stored<'a>>,
+    config: Option<&'a ModelConfig>,
 }
 
 /// Where the bytes of a tensor lie, side by side.
@@ -44,7 +46,7 @@ impl<'a> Layers<'a> {
             let spill = Box::new(|| tempfile::tempfile().map_err(Error::from));
             Stored::new(model.input, catalog, model.session, spill)
         });
-        Self { catalog, by_name, stored }
+        Self { catalog, by_name, stored, config: model.map(|model| &model.config) }
     }
 
     /// All names, in the catalog's order.
@@ -67,6 +69,11 @@ impl<'a> Layers<'a> {
     #[must_use]
     pub(super) fn get(&self, name: &str) -> Option<&'a Tensor> {
         self.by_name.get(name).and_then(|id| self.catalog.tensor(*id))
+    }
+
+    /// Whether a tensor of this name lies in another shard.
+    pub(super) fn is_elsewhere(&self, name: &str) -> bool {
+        self.get(name).is_none() && self.config.is_some_and(|config| config.is_indexed(name))
     }
 
     /// The starts of the names that end so, each a layer.

@@ -285,6 +285,7 @@ pub(super) fn named<'a>(
         weight.layer.parts.extend(marks);
     }
     add_dotted(layers, &mut unknown);
+    add_parted(layers, &mut unknown);
     unknown.retain(|codes| layers.id(codes.name).is_some_and(|id| !taken.contains(&id)));
     unknown.extend(described);
     named.methods.extend(unknown.iter().map(|codes| codes.method));
@@ -317,6 +318,7 @@ pub(super) fn codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
     let mut found: Vec<UnknownCodes<'a>> = described(layers).collect();
     found.extend(layers.names().filter_map(codes));
     add_dotted(layers, &mut found);
+    add_parted(layers, &mut found);
     found
 }
 
@@ -346,6 +348,24 @@ fn add_dotted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
         Some(UnknownCodes { name, sibling: (*own.get(&*sibling)?).to_owned(), method })
     };
     let more: Vec<UnknownCodes<'a>> = dotted.iter().filter_map(codes).collect();
+    found.extend(more);
+}
+
+/// Adds the codes of one shard whose scales lie in another.
+fn add_parted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
+    let known: HashSet<&str> = found.iter().map(|codes| codes.name).collect();
+    let codes = |tensor: &'a Tensor| {
+        let get = |name: &str| layers.is_elsewhere(name).then_some(tensor);
+        let is_one = Dtypes::Any.has(tensor.dtype) && !tensor.shape.is_empty();
+        let is_new = is_one && !known.contains(&*tensor.name);
+        let (.., sibling) = pair_of(&get, &tensor.name, tensor.dtype).filter(|_| is_new)?;
+        Some(UnknownCodes {
+            name: &tensor.name,
+            sibling,
+            method: "a method whose scales lie in another shard",
+        })
+    };
+    let more: Vec<UnknownCodes<'a>> = layers.catalog().tensors().iter().filter_map(codes).collect();
     found.extend(more);
 }
 
