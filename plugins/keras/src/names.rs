@@ -78,7 +78,7 @@ impl<'a> OwnNames<'a> {
         Self { layer_names, layers: layers(config), counts, quantized }
     }
 
-    /// The name of the variable at a path; the path itself, if it is none of a group `vars`, or a quantized layer's.
+    /// The name of the variable at a path. The path itself, if the variable is outside of a group `vars` or in a quantized layer.
     pub(crate) fn of(&self, path: &str) -> String {
         let variable = path.rsplit_once('/').and_then(|(group, number)| {
             let object = group.strip_suffix("vars")?;

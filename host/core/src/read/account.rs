@@ -10,8 +10,8 @@
 //! | not examined | names that say nothing | count, a sample |
 //!
 //! Names decide. A file whose name has no suffix is looked into, on local disks only, and of one input at most
-//! `MAX_SNIFFED` of them, in the folder and among the first `MAX_LISTED` entries of those below it. Folders below an input are listed, on local disks only, until they have
-//! `MAX_ENTERED` entries together.
+//! `MAX_SNIFFED` of them, in the folder and among the first `MAX_LISTED` entries of those below it. Folders below an
+//! input are listed, on local disks only, until they have `MAX_ENTERED` entries together.
 
 mod names;
 mod superseded;

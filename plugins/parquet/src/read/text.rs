@@ -1,15 +1,12 @@
-//! Checks that texts are UTF-8. The library checks columns that are annotated as text, and of these the bytes of all values
-//! together: a character may be cut in two.
+//! Checks that texts are UTF-8. The library checks only columns that are annotated as text. It checks the bytes of all their
+//! values together, so that a character may be cut in two.
 
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, GenericStringArray, OffsetSizeTrait};
 use tensorferry_sdk::arrow_schema::DataType;
 use tensorferry_sdk::{Error, Result};
 
-/// Checks the texts of a column, at any depth.
-///
-/// # Errors
-/// Malformed, if one is not UTF-8.
+/// Checks that the texts of a column, at any depth, are UTF-8.
 pub(super) fn check(column: &ArrayRef) -> Result<()> {
     let is_valid = match column.data_type() {
         DataType::Utf8 => is_utf8(column.as_string::<i32>()),

@@ -57,7 +57,7 @@ pub(super) fn weights<'a>(
     Ok(weights)
 }
 
-/// Checks that nothing next to a weight says that its codes and its scale are not all of it.
+/// Refuses a weight that has more parts than its codes and its scale.
 pub(super) fn check_beside(layers: &Layers<'_>, name: &str) -> Result<()> {
     let start = name.rfind('.').map_or("", |dot| &name[..=dot]);
     for (end, what) in

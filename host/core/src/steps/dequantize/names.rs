@@ -293,7 +293,7 @@ pub(super) fn named<'a>(
     Ok(named)
 }
 
-/// Codes of which their reader says so.
+/// The tensors that their reader marks as codes.
 fn described<'a>(layers: &'a Layers<'a>) -> impl Iterator<Item = UnknownCodes<'a>> {
     layers.catalog().tensors().iter().filter_map(|tensor| {
         let by = tensor.attributes.get(CODES_OF)?.as_text().unwrap_or_default();
@@ -369,8 +369,8 @@ fn add_parted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
     found.extend(more);
 }
 
-/// The tensors that hold codes if the configuration says that the model is quantized, and no name tells which do: floats of
-/// 8 bits and fewer, and matrices of integers.
+/// The tensors that may hold codes: floats of at most 8 bits, and matrices of integers. They count as codes if the
+/// configuration says that the model is quantized and no name tells which tensors hold codes.
 pub(super) fn said<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
     let is_one = |tensor: &&Tensor| {
         let is_matrix = (2..=3).contains(&tensor.shape.len()) && Dtypes::Any.has(tensor.dtype);
@@ -497,7 +497,7 @@ fn scaled<'a>(
     }
     let mut layer = layers.layer(tensor.name.clone(), &tensor.name)?;
     let scale = layer.needed(sibling)?;
-    // The rows of a kernel are inputs, and which of its dimensions the scales are of is not said.
+    // A kernel has its inputs in its rows, and nothing says which dimension has the scales.
     if module_and_end(&tensor.name).1 == "kernel" && element_count(&scale.shape)? != 1 {
         return Ok(None);
     }

@@ -50,7 +50,8 @@ const UNCOVERED: [&str; 15] = [
     "higgs", "fp_quant", "sinq",
 ];
 
-/// What `quantization_bit` in a configuration means: codes of 4 bits are two in a byte, under the names of codes of 8 bits.
+/// The method that a configuration names by `quantization_bit`. With 4 bits, a byte holds two codes, and the names are those of
+/// 8-bit codes.
 pub(super) const CHATGLM: &str = "ChatGLM";
 
 impl Scheme {
