@@ -40,7 +40,7 @@ def read_parquet(path) -> list[Column]:
     if any(kind.physical_type == "INT96" for kind in kinds):
         # Nanoseconds wrap outside of 1677 to 2262, microseconds do not.
         wide = pq.ParquetFile(path, coerce_int96_timestamp_unit="us").read()
-        table = wide if table is None or not _is_near(wide) else table
+        table = table if table is not None and _are_same(table, wide) else wide
     if table is None:
         raise ValueError("pyarrow does not read it")
     found = columns_of(table)
@@ -96,12 +96,15 @@ def _zoned(cell, kind):
     return cell
 
 
-def _is_near(table):
-    for leaf in (leaf for column in table.columns for chunk in column.chunks for leaf in _leaves(chunk)):
-        if pa.types.is_timestamp(leaf.type):
-            unit = UNITS[leaf.type.unit]
-            if any(n is not None and abs(n * unit) >= 2**63 for n in leaf.view(pa.int64()).to_pylist()):
-                return False
+def _are_same(near, wide):
+    """Tells whether all times of a table are those of another one, whose unit may be larger."""
+    for one, two in zip(near.columns, wide.columns):
+        for a, b in zip(_leaves(one.combine_chunks()), _leaves(two.combine_chunks())):
+            if pa.types.is_timestamp(a.type):
+                unit, larger = UNITS[a.type.unit], UNITS[b.type.unit]
+                pairs = zip(a.view(pa.int64()).to_pylist(), b.view(pa.int64()).to_pylist())
+                if any(x is not None and x * unit // larger != y for x, y in pairs):
+                    return False
     return True
 
 

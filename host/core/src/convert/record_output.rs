@@ -162,24 +162,20 @@ impl<'a> RecordOutput<'a> {
         report.planned(files, &self.context.target, self.context.started, self.context.session)
     }
 
-    /// As [`compare_back`](Self::compare_back), read with the types of `schema`; `None`, if a schema file has no words for
-    /// them.
+    /// As [`compare_back`](Self::compare_back), but reads with the types of `schema`.
     fn compare_by_schema(
         &self,
         stage: &Staging,
         schema: &Schema,
         told: &[(String, String)],
         losses: &[Loss],
-    ) -> Result<Option<Vec<String>>> {
+    ) -> Result<Vec<String>> {
         let scratch = stage.scratch()?;
         let file = scratch.path().join("columns.json");
         let text = schema_file(schema).to_string();
         std::fs::write(&file, text).map_err(|e| Error::from(e).file(file.display().to_string()))?;
         let options = [told, &[(SCHEMA.to_owned(), file.display().to_string())]].concat();
-        match self.compare_back(stage, schema, &options, losses) {
-            Err(error) if error.kind() != ErrorKind::Verification => Ok(None),
-            found => found.map(Some),
-        }
+        self.compare_back(stage, schema, &options, losses)
     }
 
     /// Reads what was written back, with these options, and compares the columns of `schema`; gives the names of
@@ -390,8 +386,13 @@ impl PlannedOutput for RecordOutput<'_> {
         let mut left_out = if options::has_header(&told) {
             self.compare_back(stage, &sent, &told, losses)?
         } else {
-            self.compare_by_schema(stage, &sent, &told, losses)?
-                .unwrap_or_else(|| sent.fields().iter().map(|field| field.name().clone()).collect())
+            match self.compare_by_schema(stage, &sent, &told, losses) {
+                // A schema file has no words for some types.
+                Err(error) if matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported) => {
+                    sent.fields().iter().map(|field| field.name().clone()).collect()
+                }
+                found => found?,
+            }
         };
         // Bytes that are written as text are read as bytes where the reader is told so.
         let is_bytes = |field: &&FieldRef| left_out.contains(field.name()) && is_of_bytes(field.data_type());
@@ -400,8 +401,11 @@ impl PlannedOutput for RecordOutput<'_> {
         let bytes: Vec<Field> = sent.fields().iter().filter(is_bytes).map(plain).collect();
         if !bytes.is_empty() && takes_schema(self.context.target.format, &[]) {
             let schema = Schema::new(bytes);
-            if let Some(still) = self.compare_by_schema(stage, &schema, &told, losses)? {
-                left_out.retain(|name| schema.index_of(name).is_err() || still.contains(name));
+            match self.compare_by_schema(stage, &schema, &told, losses) {
+                Ok(still) => left_out.retain(|name| schema.index_of(name).is_err() || still.contains(name)),
+                Err(error) if error.kind() == ErrorKind::Verification => return Err(error),
+                // A schema file has no words for them.
+                Err(_) => {}
             }
         }
         let not_compared =
