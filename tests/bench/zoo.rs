@@ -6,11 +6,11 @@ use crate::turns::{Folder, Job};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::{InputRequest, OutputRequest, Request, convert};
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::publish::commit::CommitOptions;
-use tensorferry::engine::tensors::content::Algorithm;
+use tensorferry::Registry;
+use tensorferry::Session;
+use tensorferry::request::CommitOptions;
+use tensorferry::request::{InputRequest, OutputRequest, Request};
+use tensorferry::values::Algorithm;
 use tensorferry_tests::Ferry;
 use tensorferry_tests::measure::Clock;
 use tensorferry_tests::model::Model;
@@ -73,7 +73,7 @@ pub(crate) fn in_one_process(folders: &[String]) {
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
-                let session = Session::new(1, (256 << 20) / jobs as u64);
+                let registry = registry.clone().with_session(Session::new(1, (256 << 20) / jobs as u64));
                 while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let request = Request {
                         input: InputRequest { path: models.join(name), ..InputRequest::default() },
@@ -85,7 +85,7 @@ pub(crate) fn in_one_process(folders: &[String]) {
                         },
                         ..Request::default()
                     };
-                    convert(&request, &registry, &session, &|_| ()).unwrap();
+                    registry.convert_as(&request, &|_| ()).unwrap();
                 }
             });
         }

@@ -1,6 +1,6 @@
 //! What the tests take from the host's own crates: the only module that names them.
 
-pub use tensorferry::engine::context::fault::{RUN_STAGES, STAGES};
-pub use tensorferry::engine::receipt;
+pub use tensorferry::receipts::path_for as receipt_path;
 pub use tensorferry_check::SCRIPT as CHECK;
+pub use tensorferry_core::context::fault::{RUN_STAGES, STAGES};
 pub use tensorferry_run::report::{self, JobState, JobSummary, Summary, Totals};

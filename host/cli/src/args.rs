@@ -4,11 +4,11 @@ use super::cluster::Cluster;
 use clap::{Args, Parser, Subcommand};
 use std::convert::Infallible;
 use std::path::PathBuf;
-use tensorferry::engine::convert::inspect::Look;
-use tensorferry::engine::read::losses::LossPolicy;
-use tensorferry::engine::read::part::Part;
-use tensorferry::engine::tensors::content::Algorithm;
-use tensorferry::engine::tensors::diff::FailOver;
+use tensorferry::compare::FailOver;
+use tensorferry::inspect::Look;
+use tensorferry::request::LossPolicy;
+use tensorferry::request::Part;
+use tensorferry::values::Algorithm;
 use tensorferry_sdk::{Limits, LossKind, Purpose, parse_size};
 
 /// How far the limit of nesting can be raised.

@@ -5,23 +5,23 @@ use super::losses;
 use super::pipes;
 use super::terminal;
 use std::io::{BufWriter, IsTerminal, Write};
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::formats::registry::holds_records;
-use tensorferry::engine::read::folder;
-use tensorferry::engine::read::record_files::{self, FoundInput, InputChoice};
-use tensorferry::engine::records::lines::write_lines;
-use tensorferry::engine::records::rows;
+use tensorferry::Registry;
+use tensorferry::Session;
+use tensorferry::formats::holds_records;
+use tensorferry::inspect::{FoundInput, InputChoice};
+use tensorferry::places;
+use tensorferry::rows;
+use tensorferry::rows::write_lines;
 use tensorferry_sdk::{Error, Purpose, Result};
 
 pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Result<()> {
     let input = pipes::input(&command.input)?;
     let policy = command.losses.policy();
     let choice = InputChoice { losses: Some(&policy), ..command.reader.look(Purpose::LINES).choice() };
-    let found = record_files::find(&input.path, choice, registry, session)?;
+    let found = registry.find(&input.path, choice)?;
     let FoundInput { source, format, options, .. } = &found;
     if !holds_records(&format.description) {
-        let input = folder::shown(&command.input);
+        let input = places::shown(&command.input);
         return Err(Error::usage("cat is for records: `ferry inspect` shows tensors").file(input));
     }
     let rows = rows::open(source, format, options, &found.reading(session, Purpose::LINES))?;

@@ -2,16 +2,16 @@
 
 use super::args::Check;
 use super::diff::print_differences;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::inspect::inspect;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::tensors::expected;
+use tensorferry::Session;
+
+use tensorferry::Registry;
+use tensorferry::compare::expected;
 use tensorferry_sdk::{Purpose, Result};
 
 /// Whether the input is as expected.
-pub(super) fn run(command: &Check, registry: &Registry, session: &Session) -> Result<bool> {
+pub(super) fn run(command: &Check, registry: &Registry, _session: &Session) -> Result<bool> {
     let expected = expected::read(&command.against)?;
-    let seen = inspect(&command.input, command.reader.look(Purpose::SHOW), registry, session)?;
+    let seen = registry.inspect(&command.input, command.reader.look(Purpose::SHOW))?;
     let differences = expected::compare(&expected, &seen.catalog);
     print_differences(&differences, seen.catalog.tensors().len(), command.json)?;
     seen.input.close()?;

@@ -3,8 +3,8 @@
 use super::args::Clean;
 use super::terminal;
 use serde_json::json;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::read::folder::{place_of, shown};
+use tensorferry::Session;
+use tensorferry::places::{place_of, shown};
 use tensorferry_sdk::{Error, Result};
 
 pub(super) fn run(command: &Clean, session: &Session) -> Result<()> {

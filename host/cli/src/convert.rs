@@ -9,13 +9,13 @@ use super::pipes::{self, is_pipe};
 use super::terminal;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::report::Report;
-use tensorferry::engine::convert::{InputRequest, OutputRequest, Request, convert};
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::publish::commit::CommitOptions;
-use tensorferry::engine::read::account::{Account, AccountRecord};
-use tensorferry::engine::read::folder;
+use tensorferry::Registry;
+use tensorferry::Report;
+use tensorferry::Session;
+use tensorferry::inspect::{Account, AccountRecord};
+use tensorferry::places;
+use tensorferry::request::CommitOptions;
+use tensorferry::request::{InputRequest, OutputRequest, Request};
 use tensorferry_run::exit::exit_code;
 use tensorferry_run::hint::hint;
 use tensorferry_sdk::{Error, ErrorKind, Result};
@@ -25,7 +25,7 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
     let (inputs, template) = ends(command)?;
     let outputs = match &template {
         Template::Plain(output) => {
-            let report = one(command, &inputs[0], output, registry, session)?;
+            let report = one(command, &inputs[0], output, registry)?;
             terminal::answer_beside(
                 is_pipe(output),
                 command.json,
@@ -41,14 +41,14 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
     for (input, output) in &outputs {
         // Each has a progress of its own.
         let session = session.below(session.threads, session.memory, session.rate);
-        match one(command, input, output, registry, &session) {
+        match one(command, input, output, &registry.clone().with_session(session)) {
             Ok(report) if command.json => documents.push(report.json()),
             Ok(report) => terminal::print(&said(command, &report))?,
             Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
             Err(error) => {
-                terminal::message("error", &format!("{}: {error}", folder::shown(input)));
+                terminal::message("error", &format!("{}: {error}", places::shown(input)));
                 let mut document = failure::document(&error, hint(error.kind()));
-                document["input"] = folder::shown(input).into();
+                document["input"] = places::shown(input).into();
                 documents.push(document);
                 code = if code == 0 { exit_code(error.kind()) } else { code };
             }
@@ -89,13 +89,7 @@ fn ends(command: &Convert) -> Result<(Vec<PathBuf>, Template)> {
         .expected("-O 'out/{stem}.safetensors', or -O out/ --to FORMAT"))
 }
 
-fn one(
-    command: &Convert,
-    input: &Path,
-    output: &Path,
-    registry: &Registry,
-    session: &Session,
-) -> Result<Report> {
+fn one(command: &Convert, input: &Path, output: &Path, registry: &Registry) -> Result<Report> {
     if is_pipe(output) {
         check_piped(command)?;
     }
@@ -122,8 +116,8 @@ fn one(
         losses: command.losses.policy(),
         dry_run: command.dry_run,
     };
-    let mut report = terminal::with_progress(session, command.quiet, |begun| {
-        convert(&request, registry, session, &begun)
+    let mut report = terminal::with_progress(registry.session(), command.quiet, |begun| {
+        registry.convert_as(&request, &begun)
     })?;
     losses::report(&report.losses, &report.notes, command.quiet);
     if is_pipe(output) {

@@ -4,12 +4,12 @@ use super::args::Diff;
 use super::losses;
 use super::page::{PageFile, ShownDifferences, differences};
 use super::terminal::{self, counted};
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::compare::{Compared, Differences, Found, compare, json};
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::read::part::Part;
-use tensorferry::engine::records::diff::RecordDiff;
-use tensorferry::engine::tensors::diff::{Difference, DifferenceKind, FailOver, Tolerance};
+use tensorferry::Registry;
+use tensorferry::Session;
+use tensorferry::compare::RecordDiff;
+use tensorferry::compare::{Compared, Differences, Found, tensors_json};
+use tensorferry::compare::{Difference, DifferenceKind, FailOver, Tolerance};
+use tensorferry::request::Part;
 use tensorferry_sdk::Result;
 
 /// Differences that the text tells one by one: about a screen.
@@ -29,7 +29,7 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
         losses: &command.losses.policy(),
     };
     let page = command.html.as_ref().map(|path| PageFile::at(path, command.force)).transpose()?;
-    let found = terminal::with_progress(session, false, |_| compare(&request, registry, session))?;
+    let found = terminal::with_progress(session, false, |_| registry.compare(&request))?;
     losses::report(&found.losses, &found.notes, false);
     if let Some(page) = page {
         return write(command, page, &found);
@@ -72,7 +72,7 @@ fn write(command: &Diff, page: PageFile, found: &Found) -> Result<bool> {
 pub(super) fn print_differences(differences: &[Difference], tensors: usize, as_json: bool) -> Result<()> {
     let text =
         || verdict(differences, tensors, None) + &listed(differences, |difference| difference.to_string());
-    terminal::answer(as_json, || json(differences, tensors), text)
+    terminal::answer(as_json, || tensors_json(differences, tensors), text)
 }
 
 /// The verdict, then each difference, the worst first.
@@ -111,7 +111,7 @@ fn listed(differences: &[Difference], line: impl Fn(&Difference) -> String) -> S
 }
 
 fn document(differences: &[Difference], tensors: usize, limit: Option<FailOver>) -> serde_json::Value {
-    let mut document = json(differences, tensors);
+    let mut document = tensors_json(differences, tensors);
     if let Some(limit) = limit {
         let over = differences.iter().filter(|difference| difference.is_over(limit)).count();
         document["fail_over"] =

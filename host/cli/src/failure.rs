@@ -6,7 +6,7 @@ use clap::CommandFactory;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use serde_json::{Map, Value, json};
-use tensorferry::engine::context::suggest::suggest;
+use tensorferry::suggest;
 use tensorferry_run::hint::hint;
 use tensorferry_sdk::Error;
 

@@ -4,9 +4,9 @@ use super::terminal::{self, printable};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use tensorferry::engine::formats::document::{document as record, kind};
-use tensorferry::engine::formats::options;
-use tensorferry::engine::formats::registry::{RegisteredFormat, Registry};
+use tensorferry::formats::options;
+use tensorferry::formats::{document as record, kind};
+use tensorferry::{RegisteredFormat, Registry};
 use tensorferry_sdk::{Capabilities, Limits, OptionKind, OptionSpec, Result, Side};
 
 /// Endings of files that a line of the table has.

@@ -5,20 +5,19 @@ use super::losses;
 use super::terminal;
 use serde_json::json;
 use std::time::Instant;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::publish::commit::CommitOptions;
-use tensorferry::engine::read::part::Part;
-use tensorferry::engine::read::record_files::{self, FoundInput, InputChoice};
-use tensorferry::engine::records::index::{beside, index};
+use tensorferry::Registry;
+use tensorferry::Session;
+use tensorferry::inspect::{FoundInput, InputChoice};
+use tensorferry::request::CommitOptions;
+use tensorferry::request::Part;
+use tensorferry::rows::{beside, index};
 use tensorferry_sdk::Result;
 
 pub(super) fn run(command: &Index, registry: &Registry, session: &Session) -> Result<()> {
     let started = Instant::now();
     let ReaderArgs { from, options, .. } = &command.reader;
     let choice = InputChoice { from: from.as_deref(), options, part: &Part::Whole, losses: None };
-    let FoundInput { source, format, options: given, .. } =
-        record_files::find(&command.input, choice, registry, session)?;
+    let FoundInput { source, format, options: given, .. } = registry.find(&command.input, choice)?;
     let output = command.output.clone().unwrap_or_else(|| beside(&command.input));
     let options = CommitOptions { force: command.force, sync: false };
     let indexed = terminal::with_progress(session, false, |_| {

@@ -15,26 +15,27 @@ use serde_json::json;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
 use std::path::Path;
-use tensorferry::engine::context::loss::LossRecord;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::inspect::{Inspected, inspect_below, inspect_found, temporary};
-use tensorferry::engine::convert::statistics::{ModelStatistics, StatisticsRequest, model_statistics};
-use tensorferry::engine::convert::steps;
-use tensorferry::engine::describe::composite::Composite;
-use tensorferry::engine::describe::pipeline::Pipeline;
-use tensorferry::engine::describe::tokenizer::Tokenizer;
-use tensorferry::engine::describe::{ModelDescription, describe};
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::formats::registry::holds_records;
-use tensorferry::engine::read::losses::of_state;
-use tensorferry::engine::read::outline;
-use tensorferry::engine::read::part::{self, Part};
-use tensorferry::engine::read::record_files;
-use tensorferry::engine::read::source::FileSource;
-use tensorferry::engine::steps::apply;
-use tensorferry::engine::tensors::content::{self, Algorithm, ContentDigest, digests};
-use tensorferry::engine::tensors::logical::Logical;
-use tensorferry::engine::tensors::stored::Stored;
+use tensorferry::LossRecord;
+use tensorferry::Registry;
+use tensorferry::Session;
+use tensorferry::describe::Composite;
+use tensorferry::describe::Pipeline;
+use tensorferry::describe::Tokenizer;
+use tensorferry::describe::{ModelDescription, describe};
+use tensorferry::formats::holds_records;
+use tensorferry::inspect::of_state;
+use tensorferry::inspect::outline;
+use tensorferry::inspect::part;
+use tensorferry::inspect::{Inspected, temporary};
+use tensorferry::request::Part;
+use tensorferry::statistics::{ModelStatistics, StatisticsRequest, model_statistics};
+use tensorferry::steps;
+
+use tensorferry::inspect::FileSource;
+use tensorferry::steps::apply;
+use tensorferry::values::Logical;
+use tensorferry::values::Stored;
+use tensorferry::values::{Algorithm, ContentDigest, catalog_digest, digests};
 use tensorferry_run::human::short;
 use tensorferry_sdk::hex;
 use tensorferry_sdk::{
@@ -62,9 +63,9 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
     let look = command.reader.look(Purpose::SHOW);
     let piped = pipes::input(&command.input)?;
     let input = &*piped.path;
-    let found = match record_files::find(input, look.choice(), registry, session) {
+    let found = match registry.find(input, look.choice()) {
         Err(error) if error.kind() == ErrorKind::Unsupported && is_folder(input, session) => {
-            let models = inspect_below(input, look, registry, session)?;
+            let models = registry.inspect_below(input, look)?;
             if models.is_empty() {
                 return no_model(command, input, session).unwrap_or(Err(error));
             }
@@ -78,7 +79,7 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
     if command.schema {
         return Err(Error::usage("--schema is for records: this input holds tensors"));
     }
-    let seen = Seen::new(command, inspect_found(&found, look, session)?, session)?;
+    let seen = Seen::new(command, registry.inspect_found(&found, look)?, session)?;
     losses::report(&seen.inspected.losses, &session.take_notes(), false);
     terminal::answer(command.json, || document(&seen), || text(&seen, command.all))?;
     seen.inspected.input.close()
@@ -134,7 +135,7 @@ fn narrowed(command: &Inspect, seen: Inspected, weights: &[Composite]) -> Result
     for weight in weights.iter().filter(|weight| globs.iter().any(|glob| glob.is_match(&weight.name))) {
         spec.extend(weight.parts.iter().map(|part| quoted(&globset::escape(part))));
     }
-    let select = steps::on_tensors(steps::parse(&[spec])?)?;
+    let select = steps::on_tensors(&[spec])?;
     let example = seen.catalog.tensors().first().map(|tensor| format!("names such as {:?}", tensor.name));
     let Ok((catalog, _)) = apply(seen.catalog, &select) else {
         let wanted = command.patterns.join(" or ");
@@ -339,7 +340,7 @@ fn line_of(value: &Value) -> String {
 }
 
 fn content_digest(catalog: &Catalog, digests: &[ContentDigest]) -> ContentDigest {
-    content::catalog(catalog.tensors().iter().map(|tensor| tensor.name.as_str()).zip(digests.iter().copied()))
+    catalog_digest(catalog.tensors().iter().map(|tensor| tensor.name.as_str()).zip(digests.iter().copied()))
 }
 
 fn text(seen: &Seen, all: bool) -> String {

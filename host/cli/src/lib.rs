@@ -36,10 +36,11 @@ mod work;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory, Parser};
-use tensorferry::engine::context::fault;
-use tensorferry::engine::context::session::Session;
+use std::sync::Arc;
+use tensorferry::Session;
+use tensorferry_core::context::fault;
 use tensorferry_run::exit::exit_code;
-use tensorferry_sdk::Result;
+use tensorferry_sdk::{Error, Result};
 
 /// The exit code of `diff` and `check` where there are differences.
 const DIFFERENT: u8 = 1;
@@ -72,6 +73,7 @@ pub fn run_program() -> u8 {
     }
     let remote = tensorferry_run::remote::remote(&arguments.store, &session);
     let prepared = remote.map(|remote| session.remote = Some(remote)).and_then(|()| set_fault());
+    let session = Arc::new(session);
     let answered = prepared.and_then(|()| process::prepare(&session)).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
             // It starts threads for each job.
@@ -80,7 +82,8 @@ pub fn run_program() -> u8 {
         }
         if let Command::View(command) = &arguments.command {
             // It waits, and its readers need the threads.
-            return view::run(command, &plugin_folders::load(&arguments)?, &session).map(|()| 0);
+            let registry = plugin_folders::load(&arguments)?.with_session(session.clone());
+            return view::run(command, &registry, &session).map(|()| 0);
         }
         session.install(|| answer(&arguments, &session))
     });
@@ -101,8 +104,10 @@ fn set_fault() -> Result<()> {
     }
 }
 
-fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
-    let load = || Ok(plugin_folders::load(arguments)?.with_session(session.afresh()));
+fn answer(arguments: &Arguments, session: &Arc<Session>) -> Result<u8> {
+    let load = || Ok::<_, Error>(plugin_folders::load(arguments)?.with_session(session.clone()));
+    // A run that is cancelled ends its jobs first.
+    let load_for_jobs = || Ok::<_, Error>(plugin_folders::load(arguments)?.with_session(session.afresh()));
     match &arguments.command {
         Command::Convert(command) => convert::run(command, &load()?, session),
         Command::Inspect(command) => inspect::run(command, &load()?, session).map(|()| 0),
@@ -111,9 +116,9 @@ fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
         Command::Index(command) => index::run(command, &load()?, session).map(|()| 0),
         Command::Diff(command) => diff::run(command, &load()?, session).map(verdict),
         Command::Check(command) => check::run(command, &load()?, session).map(verdict),
-        Command::Run(command) => run::run(command, arguments, &load, session),
-        Command::Plan(command) => plan::run(command, arguments, &load()?, session),
-        Command::Work(command) => work::run(command, arguments, &load()?, session),
+        Command::Run(command) => run::run(command, arguments, &load_for_jobs, session),
+        Command::Plan(command) => plan::run(command, arguments, &load_for_jobs()?, session),
+        Command::Work(command) => work::run(command, arguments, &load_for_jobs()?, session),
         Command::Job { .. }
         | Command::ScanPlugins { .. }
         | Command::ExaminePlugin { .. }

@@ -2,7 +2,7 @@
 
 use crate::terminal;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tensorferry::engine::context::loss::LossRecord;
+use tensorferry::LossRecord;
 use tensorferry_run::losses::grouped;
 use tensorferry_sdk::{Loss, Severity};
 

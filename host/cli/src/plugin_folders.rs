@@ -15,7 +15,7 @@ pub(crate) fn load(arguments: &Arguments) -> Result<Registry> {
     if let Some(list) = allow_list::read()? {
         search = search.allow_only(list.into_keys());
     }
-    let registry = search.allow_shadow(&arguments.allow_shadow).load();
+    let registry = Registry::search(&search.allow_shadow(&arguments.allow_shadow));
     for library in registry.libraries().iter().filter(|library| library.is_new) {
         if let Err(why @ Refusal::Quarantined(_)) = &library.outcome {
             terminal::message("note", &format!("plugin {}: {why}", terminal::shown(&library.path)));
@@ -32,12 +32,12 @@ pub(crate) fn load(arguments: &Arguments) -> Result<Registry> {
 /// One library, or all of a folder, looked at anew; the list of libraries that may be opened does not count here.
 pub(crate) fn look_again(path: &Path) -> Registry {
     let search = if path.is_dir() { PluginSearch::new([path]) } else { PluginSearch::default().file(path) };
-    prepared(search).look_again().load()
+    Registry::search(&prepared(search).look_again())
 }
 
 /// What is in a folder of plugins.
 pub(crate) fn look_into(folder: &Path) -> Registry {
-    prepared(PluginSearch::new([folder])).load()
+    Registry::search(&prepared(PluginSearch::new([folder])))
 }
 
 /// With a cache, and a process of its own for each library that is opened for the first time.

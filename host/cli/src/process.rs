@@ -7,7 +7,7 @@ use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use tensorferry::engine::context::session::Session;
+use tensorferry::Session;
 use tensorferry_sdk::{Error, Result};
 
 /// How long a run has to end cleanly.

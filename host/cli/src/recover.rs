@@ -4,7 +4,7 @@ use super::losses;
 use super::terminal;
 use std::fmt::Write;
 use std::path::Path;
-use tensorferry::engine::publish::commit::recover_by_hand;
+use tensorferry::places::recover_by_hand;
 use tensorferry_sdk::Result;
 
 pub(super) fn run(stage: &Path) -> Result<()> {

@@ -12,23 +12,24 @@ mod words;
 
 use super::args::Show;
 use super::pipes;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::formats::registry::{Registry, holds_records};
-use tensorferry::engine::read::folder;
-use tensorferry::engine::read::record_files;
+use tensorferry::Registry;
+use tensorferry::Session;
+use tensorferry::formats::holds_records;
+use tensorferry::places;
+
 use tensorferry_sdk::{Error, Purpose, Result};
 
 pub(super) fn run(command: &Show, registry: &Registry, session: &Session) -> Result<()> {
     let input = pipes::input(&command.input)?;
     let look = command.reader.look(Purpose::SHOW);
-    let found = record_files::find(&input.path, look.choice(), registry, session)?;
+    let found = registry.find(&input.path, look.choice())?;
     if holds_records(&found.format.description) {
         return records::run(command, &found, session);
     }
     let of_records = [("--rows", command.rows.is_some()), ("--columns", !command.columns.is_empty())];
     if let Some((flag, _)) = of_records.iter().find(|(_, is_there)| *is_there) {
         let problem = format!("{flag} is for records, and the input holds tensors: name one, `NAME[0:10]`");
-        return Err(Error::usage(problem).file(folder::shown(&command.input)));
+        return Err(Error::usage(problem).file(places::shown(&command.input)));
     }
-    tensors::run(command, &found, session)
+    tensors::run(command, &found, registry)
 }

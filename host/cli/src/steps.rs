@@ -4,10 +4,11 @@ use super::args::Steps;
 use super::terminal;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use tensorferry::engine::context::suggest::or_which;
-use tensorferry::engine::convert::steps::recipe::{self, Recipe};
-use tensorferry::engine::convert::steps::signatures;
-use tensorferry::engine::steps::signature::{Argument, Count, Key, SELECTOR_KEYS, Signature};
+use tensorferry::or_which;
+use tensorferry::steps::recipe;
+use tensorferry::steps::recipe::Recipe;
+use tensorferry::steps::signatures;
+use tensorferry::steps::{Argument, Count, Key, SELECTOR_KEYS, Signature};
 use tensorferry_sdk::{Error, Result};
 
 pub(super) fn run(command: &Steps) -> Result<()> {
@@ -18,10 +19,10 @@ pub(super) fn run(command: &Steps) -> Result<()> {
             terminal::print(&overview()?)
         };
     };
-    if let Some(kind) = signatures().find(|kind| kind.name == name) {
+    if let Some(kind) = signatures().into_iter().find(|kind| kind.name == name) {
         return terminal::answer(command.json, || kind_record(kind), || text_of_kind(kind));
     }
-    let names: Vec<&str> = signatures().map(|kind| kind.name).chain(recipe::names()).collect();
+    let names: Vec<&str> = signatures().into_iter().map(|kind| kind.name).chain(recipe::names()).collect();
     let unknown = || Error::usage(format!("there is no step or recipe {name:?}{}", or_which(name, names)));
     let recipe = recipe::find(name)?.ok_or_else(unknown)?;
     terminal::answer(command.json, || recipe_record(name, &recipe), || text_of_recipe(name, &recipe))
@@ -118,7 +119,7 @@ fn everything() -> Result<Value> {
         Some(recipe.map(|recipe| recipe_record(name, &recipe)))
     });
     Ok(json!({
-        "steps": signatures().map(kind_record).collect::<Vec<_>>(),
+        "steps": signatures().into_iter().map(kind_record).collect::<Vec<_>>(),
         "recipes": recipes.collect::<Result<Vec<_>>>()?,
         "selectors": SELECTOR_KEYS.iter().map(key_record).collect::<Vec<_>>(),
     }))

@@ -9,8 +9,8 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::read::folder;
+use tensorferry::Session;
+use tensorferry::places;
 pub(super) use tensorferry_run::human::{bytes, counted, quoted};
 use tensorferry_sdk::{Error, Result};
 
@@ -183,7 +183,7 @@ fn steers(c: char) -> bool {
 
 /// A path for the user.
 pub(super) fn shown(path: &Path) -> String {
-    printable(&folder::shown(path))
+    printable(&places::shown(path))
 }
 
 /// Columns of the terminal that the answer goes to; elsewhere of a usual one.

@@ -7,11 +7,11 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::receipts::verify::{Depth, verify_all};
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::read::folder::absolute;
-use tensorferry::engine::receipt::{Checked, Receipt, Verdict, find, is_name, output_of};
+use tensorferry::Registry;
+use tensorferry::Session;
+use tensorferry::places::absolute;
+use tensorferry::receipts::Depth;
+use tensorferry::receipts::{Checked, Receipt, Verdict, find, is_name, output_of};
 use tensorferry_sdk::{Error, Result, listed};
 
 /// Problems of one output that the text shows before it counts the rest; `--json` has all of them.
@@ -30,7 +30,7 @@ pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> R
     // Verdicts are printed as they come, where there are several; a bar would stand among them.
     let quiet = found.receipts.len() > 1 && std::io::stdout().is_terminal();
     terminal::with_progress(session, quiet, |_| {
-        verify_all(&found.receipts, depth, registry, session, |checked| printer.take(checked))
+        registry.verify(&found.receipts, depth, |checked| printer.take(checked))
     })?;
     printer.unnamed = unnamed(&command.outputs, &found.receipts, session);
     printer.end()

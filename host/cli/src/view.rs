@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::statistics::{StatisticsRequest, model_statistics};
-use tensorferry::engine::formats::registry::Registry;
+use tensorferry::Registry;
+use tensorferry::Session;
+use tensorferry::statistics::{StatisticsRequest, model_statistics};
 use tensorferry_page::{Answer, Reach, Request, Server, html};
 use tensorferry_sdk::{Error, Purpose, Result};
 

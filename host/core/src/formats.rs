@@ -2,7 +2,7 @@
 
 #[cfg(feature = "dynamic")]
 mod cache;
-pub(crate) mod data_names;
+pub mod data_names;
 pub mod document;
 #[cfg(feature = "dynamic")]
 mod lazy;
@@ -11,7 +11,7 @@ pub mod library;
 #[cfg(feature = "dynamic")]
 pub mod load;
 pub mod options;
-pub(crate) mod placeholder;
+pub mod placeholder;
 pub mod plugin;
 pub mod probe;
 pub mod refusal;

@@ -2,7 +2,6 @@
 
 pub mod account;
 pub mod attributes;
-#[cfg(feature = "records")]
 mod cancellable;
 pub mod context;
 pub mod entries;
@@ -10,7 +9,7 @@ pub mod file_group;
 pub mod folder;
 pub mod identity;
 pub mod input;
-pub(crate) mod key_words;
+pub mod key_words;
 pub mod losses;
 mod marks;
 pub mod model;
@@ -18,7 +17,7 @@ pub mod outline;
 pub mod own_files;
 pub mod part;
 mod pattern;
-pub(crate) mod rank_folders;
+pub mod rank_folders;
 pub mod record_files;
 pub mod source;
 pub mod table_log;

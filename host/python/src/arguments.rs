@@ -4,8 +4,8 @@ use crate::errors::OrRaise;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use tensorferry::engine::read::losses::LossPolicy;
-use tensorferry::engine::read::part::Part;
+use tensorferry::request::LossPolicy;
+use tensorferry::request::Part;
 use tensorferry::{Error, LossKind, Result};
 
 /// Options: keys and their values as texts.

@@ -8,19 +8,20 @@ use crate::work;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use tensorferry::engine::context::loss::LossRecord;
-use tensorferry::engine::convert::compare::{self, Compared};
-use tensorferry::engine::convert::inspect::{Look, inspect};
-use tensorferry::engine::convert::receipts::verify::{Depth, verify_all};
-use tensorferry::engine::formats::document::document;
-use tensorferry::engine::formats::registry::holds_records;
-use tensorferry::engine::read::part::Part;
-use tensorferry::engine::read::record_files;
-use tensorferry::engine::receipt::{Checked, find};
-use tensorferry::engine::records::rows;
-use tensorferry::engine::records::schema_file::column;
-use tensorferry::engine::tensors::diff::Tolerance;
-use tensorferry::engine::tensors::expected;
+use tensorferry::LossRecord;
+use tensorferry::compare;
+use tensorferry::compare::Compared;
+use tensorferry::formats::document;
+use tensorferry::formats::holds_records;
+use tensorferry::inspect::Look;
+use tensorferry::receipts::Depth;
+use tensorferry::request::Part;
+
+use tensorferry::compare::Tolerance;
+use tensorferry::compare::expected;
+use tensorferry::receipts::{Checked, find};
+use tensorferry::rows;
+use tensorferry::rows::column;
 use tensorferry::{Registry, Result};
 use tensorferry_sdk::{Catalog, Loss, Purpose};
 
@@ -97,9 +98,8 @@ impl Engine {
             losses: &losses.0,
         };
         let session = registry.session();
-        let found = work::run(py, session, progress.as_ref(), || {
-            session.install(|| compare::compare(&request, &registry, session))
-        })?;
+        let found =
+            work::run(py, session, progress.as_ref(), || session.install(|| registry.compare(&request)))?;
         objects::of_json(py, &found.json())
     }
 
@@ -116,9 +116,9 @@ impl Engine {
             session.install(|| {
                 let expected = expected::read(&against)?;
                 let part = input.part();
-                let seen = inspect(&input.path, look(&input, &part, Purpose::SHOW), &registry, session)?;
+                let seen = registry.inspect(&input.path, look(&input, &part, Purpose::SHOW))?;
                 let differences = expected::compare(&expected, &seen.catalog);
-                let document = compare::json(&differences, seen.catalog.tensors().len());
+                let document = compare::tensors_json(&differences, seen.catalog.tensors().len());
                 seen.input.close()?;
                 Ok(document)
             })
@@ -144,7 +144,7 @@ impl Engine {
                 let without = found.without.iter();
                 let mut verdicts: Vec<Value> =
                     without.map(|path| json!({ "verdict": "no receipt", "output": path })).collect();
-                verify_all(&found.receipts, Depth { quick, source }, &registry, session, |checked| {
+                registry.verify(&found.receipts, Depth { quick, source }, |checked| {
                     verdicts.push(verdict(&checked));
                     Ok(())
                 })?;
@@ -207,7 +207,7 @@ fn inspection(registry: &Registry, input: &InputArguments) -> Result<Value> {
     let session = registry.session();
     let part = input.part.as_deref().map_or(Part::Whole, Part::parse);
     let look = look(input, &part, Purpose::SHOW);
-    let found = record_files::find(&input.path, look.choice(), registry, session)?;
+    let found = registry.find(&input.path, look.choice())?;
     if holds_records(&found.format.description) {
         let context = found.reading(session, Purpose::SHOW);
         let rows = rows::open(&found.source, found.format, &found.options, &context)?;
@@ -224,7 +224,7 @@ fn inspection(registry: &Registry, input: &InputArguments) -> Result<Value> {
         rows.close()?;
         return Ok(document);
     }
-    let seen = inspect(&input.path, look, registry, session)?;
+    let seen = registry.inspect(&input.path, look)?;
     let document = json!({
         "format": seen.input.format.description.id,
         "tensors": tensors(&seen.catalog),

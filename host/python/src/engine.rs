@@ -49,7 +49,7 @@ impl Engine {
             let own = PluginFolder::new(own).built_in().trusted();
             let search = PluginSearch::new(others.chain([own])).scan_with(&program, ["scan-plugins"]);
             let search = cache.into_iter().fold(search, PluginSearch::cache);
-            search.load().with_session(session)
+            Registry::search(&search).with_session(session)
         });
         Ok(Self { registry, program, folders, limits, memory, stores })
     }

@@ -12,8 +12,8 @@ use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
 use std::sync::{Arc, PoisonError, RwLock};
-use tensorferry::engine::context::loss::LossRecord;
-use tensorferry::engine::tensors::slice::AxisSlice;
+use tensorferry::LossRecord;
+use tensorferry::values::AxisSlice;
 use tensorferry::{Error, Result};
 
 /// An opened input, until it is closed.

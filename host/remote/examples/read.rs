@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 use std::time::Instant;
-use tensorferry::engine::context::remote::Remote;
+use tensorferry_core::context::remote::Remote;
 use tensorferry_remote::{Remotes, Settings};
 use tensorferry_sdk::{Error, Result};
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry::engine::context::remote::{RemoteFile, RemoteStamp};
+use tensorferry_core::context::remote::{RemoteFile, RemoteStamp};
 use tensorferry_sdk::{Error, Result};
 
 /// What is asked of a file first: with it come its length and its tag, and most headers are no longer.

@@ -18,7 +18,7 @@ use reqwest::Url;
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tensorferry::engine::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
+use tensorferry_core::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
 use tensorferry_sdk::{Error, Result};
 
 /// A server, and the URL that the user gave.

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use cached::Snapshot;
 use origin::HubOrigin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tensorferry::engine::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
+use tensorferry_core::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
 use tensorferry_sdk::{Error, Result};
 use tree::{Known, Tree};
 

@@ -6,9 +6,9 @@
 //! the [`Settings`]; no key, token or signed query is in anything that is shown.
 //!
 //! ```no_run
-//! use tensorferry::engine::context::remote::{Remote, RemoteFile, RemotePlace};
+//! use tensorferry_core::context::remote::{Remote, RemoteFile, RemotePlace};
 //! use tensorferry_remote::{Remotes, Settings};
-//! # fn main() -> tensorferry::Result<()> {
+//! # fn main() -> tensorferry_sdk::Result<()> {
 //! let remotes = Remotes::new(Settings::new(&["parallel=4"])?, 256 << 20);
 //! let (place, path) = remotes.place("https://example.org/models/model.safetensors")?.unwrap();
 //! let file = place.open(&path)?;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tensorferry::engine::context::remote::RemoteFile;
+use tensorferry_core::context::remote::RemoteFile;
 use tensorferry_sdk::{Error, Result};
 
 /// A file, if there is one.

@@ -34,7 +34,7 @@ use origin::{ObjectOrigin, version_of};
 use reqwest::Url;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tensorferry::engine::context::remote::{
+use tensorferry_core::context::remote::{
     NewObject, RemoteEntry, RemoteFile, RemotePlace, RemoteStamp, RemoteUpload,
 };
 use tensorferry_sdk::{Error, Result};

@@ -8,7 +8,7 @@ use crate::settings::Settings;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry::engine::context::remote::{Remote, RemotePlace};
+use tensorferry_core::context::remote::{Remote, RemotePlace};
 use tensorferry_sdk::Result;
 
 /// Opens what URLs of `http`, `https`, `hf`, `s3`, `gs`, `az`, `abfs` and `abfss` lead to. Places are kept: a token is

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use tensorferry::engine::context::remote::{RemoteFile, RemoteStamp};
+use tensorferry_core::context::remote::{RemoteFile, RemoteStamp};
 use tensorferry_sdk::{Error, Result};
 
 /// Where such files are, and how large one may be.

@@ -10,7 +10,7 @@ mod upload;
 
 use crate::{Remotes, Settings};
 use std::sync::Arc;
-use tensorferry::engine::context::remote::{Remote, RemoteFile, RemotePlace};
+use tensorferry_core::context::remote::{Remote, RemoteFile, RemotePlace};
 use tensorferry_sdk::Result;
 
 /// Remotes that give up soon.

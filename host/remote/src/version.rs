@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use futures_util::StreamExt;
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use std::ops::Range;
-use tensorferry::engine::context::remote::RemoteStamp;
+use tensorferry_core::context::remote::RemoteStamp;
 use tensorferry_sdk::Error;
 
 /// What a stamp's tag begins with that is a [generation](Version::generation).

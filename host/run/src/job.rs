@@ -7,13 +7,14 @@ pub(crate) use input_stamp::InputStamp;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tensorferry::engine::context::session::{LinkRules, Session};
-use tensorferry::engine::convert::{InputRequest, OutputRequest, Request};
-use tensorferry::engine::publish::commit::CommitOptions;
-use tensorferry::engine::read::file_group::{FileGroup, SCHEMA};
-use tensorferry::engine::read::losses::LossPolicy;
-use tensorferry::engine::read::part::Part;
-use tensorferry::engine::tensors::content::Algorithm;
+use tensorferry::request::CommitOptions;
+use tensorferry::request::FileGroup;
+use tensorferry::request::LossPolicy;
+use tensorferry::request::Part;
+use tensorferry::request::{InputRequest, OutputRequest, Request};
+use tensorferry::values::Algorithm;
+use tensorferry::{LinkRules, Session};
+use tensorferry_core::read::file_group::SCHEMA;
 use tensorferry_sdk::LossKind;
 
 /// One conversion of a manifest.

@@ -42,9 +42,9 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::context::{fault, regular_file};
-use tensorferry::engine::publish::disk;
+use tensorferry::Session;
+use tensorferry_core::context::{fault, regular_file};
+use tensorferry_publish::disk;
 use tensorferry_sdk::{Error, Result};
 
 /// A journal that this run appends to. It is locked as long as the run, or any process of a job that it

@@ -1,7 +1,7 @@
 //! Losses in groups: a model may lose the same of a thousand tensors, and a zoo of a thousand models.
 
 use std::collections::HashMap;
-use tensorferry::engine::context::loss::LossRecord;
+use tensorferry::LossRecord;
 use tensorferry_sdk::Severity;
 
 /// The items by severity, kind and cause of their losses: the worst first, else in the order of the first of each.

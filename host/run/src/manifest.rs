@@ -32,8 +32,8 @@ pub use variables::Variables;
 use crate::job::Job;
 use mistakes::Mistakes;
 use std::path::Path;
-use tensorferry::engine::context::regular_file;
-use tensorferry::engine::formats::registry::Registry;
+use tensorferry::Registry;
+use tensorferry_core::context::regular_file;
 
 /// A manifest that has been read, and whose folders have been searched.
 #[derive(Debug, Clone)]

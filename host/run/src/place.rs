@@ -4,10 +4,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tensorferry::engine::context::regular_file;
-use tensorferry::engine::context::remote::{Condition, NewObject, RemotePlace};
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::read::folder::{absolute, place_of};
+use tensorferry::Session;
+use tensorferry::places::{absolute, place_of};
+use tensorferry_core::context::regular_file;
+use tensorferry_core::context::remote::{Condition, NewObject, RemotePlace};
 use tensorferry_sdk::{Error, Result};
 
 /// A file of a plan has some hundred lines of a few kilobytes: what a store claims beyond this is not believed.

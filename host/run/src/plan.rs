@@ -19,8 +19,8 @@ pub(crate) use pieces::{PieceWriter, PlannedJob};
 use crate::place::{Place, check_no_link};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::read::folder::is_url;
+use tensorferry::Session;
+use tensorferry::places::is_url;
 use tensorferry_sdk::{Error, Result};
 
 /// The version of a plan's files.

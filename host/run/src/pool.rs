@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tensorferry::engine::context::session::Session;
+use tensorferry::Session;
 
 /// How often a waiting thread looks whether the run was cancelled.
 const TICK: Duration = Duration::from_millis(100);

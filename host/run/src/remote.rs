@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 #[cfg(feature = "remote")]
 use std::sync::atomic::Ordering;
-use tensorferry::engine::context::remote::Remote;
-use tensorferry::engine::context::session::Session;
+use tensorferry::Session;
+use tensorferry_core::context::remote::Remote;
 use tensorferry_sdk::Result;
 
 /// Settings for every program that is started from here on, each `KEY=VALUE` on a line of its own. They come before those
@@ -74,8 +74,8 @@ pub(crate) fn variable(settings: &[String]) -> (&'static str, String) {
 mod without {
     use super::*;
     use std::path::Path;
-    use tensorferry::engine::context::remote::RemotePlace;
-    use tensorferry::engine::read::folder::shown;
+    use tensorferry::places::shown;
+    use tensorferry_core::context::remote::RemotePlace;
     use tensorferry_sdk::Error;
 
     /// Opens nothing, and says how to get a program that does.

@@ -34,10 +34,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
-use tensorferry::engine::context::fault;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::receipt::now;
+use tensorferry::Registry;
+use tensorferry::Session;
+use tensorferry_convert::receipt::now;
+use tensorferry_core::context::fault;
 use tensorferry_sdk::Result;
 
 /// Does what has to be done of `jobs`. That a job fails is no error.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tensorferry::engine::formats::registry::Registry;
+use tensorferry::Registry;
 use tensorferry_sdk::{Error, Result};
 
 /// How often it looks whether it was cancelled.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tensorferry_test_kit::fixtures::sha256;
 use tensorferry_tests::fixtures::case;
-use tensorferry_tests::host::{CHECK, JobState, JobSummary, Summary, Totals, receipt, report};
+use tensorferry_tests::host::{CHECK, JobState, JobSummary, Summary, Totals, receipt_path, report};
 use tensorferry_tests::json::edit;
 use tensorferry_tests::model::Model;
 use tensorferry_tests::{Ferry, Outcome, fixtures, python};
@@ -31,7 +31,7 @@ impl Zoo {
         let written = self.at(output);
         let options = [options, &["--receipt"]].concat();
         self.ferry.convert(input, &written, &options);
-        let receipt = receipt::path_for(&written);
+        let receipt = receipt_path(&written);
         assert!(receipt.is_file(), "{}", receipt.display());
         self.jobs.push(JobSummary {
             name: output.to_owned(),
@@ -209,7 +209,7 @@ fn the_frameworks_compare_the_values_of_records() {
         let other = zoo.at(&format!("other.{name}"));
         zoo.ferry.convert(&zoo.at(name), &other, &["--step", "shuffle:100,seed=5"]);
         fs::copy(&other, zoo.at(name)).unwrap();
-        admit(&receipt::path_for(&zoo.at(name)), &zoo.at(name));
+        admit(&receipt_path(&zoo.at(name)), &zoo.at(name));
     }
     let outcome = zoo.check(&[]).expect(1);
     assert!(outcome.stdout.contains("3 outputs: 3 wrong"), "{outcome}");

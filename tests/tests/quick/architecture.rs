@@ -2,6 +2,7 @@
 //! circles, and that the host knows no format.
 
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tensorferry_tests::Ferry;
 use tensorferry_tests::ferry::run;
@@ -11,7 +12,7 @@ use tensorferry_tests::rust::modules;
 use tensorferry_tests::workspace::{self, root};
 
 /// Which group of crates may use which others: folders, of which the longest that fits counts.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("sdk/abi", &[]),
     ("sdk", &["sdk/abi"]),
     ("proto", &[]),
@@ -20,17 +21,38 @@ const MAY_USE: [(&str, &[&str]); 15] = [
     ("plugins/check", &[]),
     // Libraries are opened by the boundary's own types.
     ("host/core", &["sdk", "sdk/abi"]),
-    ("host/run", &["sdk", "host/core"]),
-    // It knows no model, and no engine.
-    ("host/page", &[]),
-    ("host/cli", &["sdk", "host/core", "host/run", "host/page", "plugins/check"]),
-    // The wheel's program is in its module.
-    ("host/python", &["sdk", "host/core", "host/run", "host/cli", "plugins/check"]),
+    ("host/publish", &["sdk", "host/core"]),
+    ("host/tensors", &["sdk", "host/core"]),
+    ("host/convert", &["sdk", "host/core", "host/publish", "host/tensors"]),
+    ("host/records", &["sdk", "host/core", "host/publish", "host/tensors", "host/convert"]),
+    (
+        "host/tensorferry",
+        &["sdk", "host/core", "host/publish", "host/tensors", "host/convert", "host/records", "host/remote"],
+    ),
     ("host/remote", &["sdk", "host/core"]),
-    ("host/run", &["sdk", "host/core", "host/remote"]),
-    ("host", &["sdk", "host/core"]),
+    // host/README.md says what it uses of the layers.
+    ("host/run", &["sdk", "host/tensorferry", "host/core", "host/publish", "host/convert", "host/remote"]),
+    // It knows no model and no format.
+    ("host/page", &[]),
+    ("host/cli", &["sdk", "host/tensorferry", "host/core", "host/run", "host/page", "plugins/check"]),
+    // The wheel's program is in its module.
+    ("host/python", &["sdk", "host/tensorferry", "host/run", "host/cli", "plugins/check"]),
+    ("host", &["sdk"]),
     ("tests/kit", &["sdk"]),
-    ("tests", &["sdk", "tests/kit", "proto", "plugins", "plugins/check", "host/core", "host/run"]),
+    (
+        "tests",
+        &[
+            "sdk",
+            "sdk/abi",
+            "tests/kit",
+            "proto",
+            "plugins",
+            "plugins/check",
+            "host/tensorferry",
+            "host/core",
+            "host/run",
+        ],
+    ),
 ];
 
 fn cargo(arguments: &[&str]) -> String {
@@ -90,6 +112,46 @@ fn no_modules_use_each_other_in_circles() {
         }
     }
     assert!(wrong.is_empty(), "{} circles:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The layers of the host: crates that promise nothing, so that what they make public is for other crates of ours alone.
+const LAYERS: [&str; 5] = ["convert", "core", "publish", "records", "tensors"];
+
+#[test]
+fn no_item_of_a_layer_is_public_without_a_user() {
+    let words = |text: &str| -> BTreeSet<String> {
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect()
+    };
+    let crates = std::fs::read_dir(root().join("host")).unwrap().map(|entry| entry.unwrap().path());
+    let crates: Vec<PathBuf> = crates.filter(|path| path.join("src").is_dir()).collect();
+    let mut texts: BTreeMap<PathBuf, Vec<(String, String)>> = BTreeMap::new();
+    for folder in crates.into_iter().chain([root().join("tests")]) {
+        let sources = paths_below(&folder).into_iter().filter(|name| name.ends_with(".rs"));
+        let read = |name: String| (name.clone(), std::fs::read_to_string(folder.join(name)).unwrap());
+        texts.insert(folder.clone(), sources.map(read).collect());
+    }
+    let mut unused = Vec::new();
+    let mut items = 0;
+    for layer in LAYERS.map(|name| root().join("host").join(name)) {
+        let others = texts.iter().filter(|(folder, _)| **folder != layer);
+        let others: BTreeSet<String> =
+            others.flat_map(|(_, texts)| texts).flat_map(|(_, text)| words(text)).collect();
+        for (name, text) in texts[&layer].iter().filter(|(name, _)| name.starts_with("src")) {
+            for line in text.lines().filter_map(|line| line.trim_start().strip_prefix("pub ")) {
+                let item = line
+                    .trim_start_matches("const ")
+                    .strip_prefix("fn ")
+                    .or_else(|| line.strip_prefix("static "));
+                let item =
+                    item.and_then(|item| item.split(|c: char| !c.is_alphanumeric() && c != '_').next());
+                items += usize::from(item.is_some());
+                unused.extend(
+                    item.filter(|item| !others.contains(*item)).map(|item| format!("{name}: {item}")),
+                );
+            }
+        }
+    }
+    assert!(unused.is_empty() && items > 500, "{items} items, without a user: {unused:#?}");
 }
 
 #[test]

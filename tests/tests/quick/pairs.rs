@@ -254,7 +254,7 @@ fn the_table_of_pairs_is_what_they_carry() {
         .enumerate()
         .fold(String::new(), |text, (at, note)| text + &format!("{}. {note}\n", at + 1));
     let page = format!("{INTRODUCTION}\n{table}\n## What the numbers say\n\n{notes}");
-    let path = workspace::root().join("host/core/docs/pairs.md");
+    let path = workspace::root().join("host/tensorferry/docs/pairs.md");
     if std::env::var_os("FERRY_TEST_WRITE_PAIRS").is_some() {
         std::fs::write(&path, &page).unwrap();
     }

@@ -8,11 +8,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::tempdir;
-use tensorferry::engine::context::remote::{Remote, RemoteEntry, RemoteFile, RemotePlace, RemoteStamp};
-use tensorferry::engine::convert::compare::{Compared, compare};
-use tensorferry::engine::read::losses::LossPolicy;
-use tensorferry::engine::read::part::Part;
+use tensorferry::compare::Compared;
+use tensorferry::request::LossPolicy;
+use tensorferry::request::Part;
 use tensorferry::{Error, ErrorKind, Registry, Result, Session};
+use tensorferry_core::context::remote::{Remote, RemoteEntry, RemoteFile, RemotePlace, RemoteStamp};
 use tensorferry_tests::files::names_in;
 use tensorferry_tests::fixtures::{self, good_and_bad};
 use tensorferry_tests::model::Model;
@@ -176,8 +176,9 @@ fn every_fixture_is_the_same_through_a_store() {
                 losses: &losses,
             };
             // What asks for an option of its reader fails here and there.
-            let here = compare(&request(&input, &input), &registry, &session);
-            let through = compare(&request(&input, &remote), &registry, &session);
+            let registry = registry.clone().with_session(session);
+            let here = registry.compare(&request(&input, &input));
+            let through = registry.compare(&request(&input, &remote));
             match (here, through) {
                 (Ok(_), Ok(found)) => {
                     assert!(found.is_equal(), "{section} {}: {:?}", case.name, found.json());

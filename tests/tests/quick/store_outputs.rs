@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::tempdir;
-use tensorferry::engine::context::remote::{
+use tensorferry::{Error, ErrorKind, Registry, Result, Session};
+use tensorferry_core::context::remote::{
     Condition, NewObject, Remote, RemoteEntry, RemoteFile, RemotePlace, RemoteStamp, RemoteUpload,
 };
-use tensorferry::{Error, ErrorKind, Registry, Result, Session};
 use tensorferry_tests::files::files_below;
 use tensorferry_tests::fixtures::good_and_bad;
 

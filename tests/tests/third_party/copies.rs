@@ -49,8 +49,13 @@ impl Copy {
     pub(crate) fn with_host(name: &str) -> Self {
         Self {
             members: &[
+                "host/convert",
                 "host/core",
+                "host/publish",
+                "host/records",
                 "host/remote",
+                "host/tensorferry",
+                "host/tensors",
                 "host/run",
                 "host/page",
                 "host/cli",

@@ -53,7 +53,7 @@ fn promises(package: &str, folder: &str, features: &str) {
 #[test]
 #[ignore = "documents crates"]
 fn the_librarys_items_are_those_that_were_promised() {
-    promises("tensorferry", "host/core", "arrow-60,mmap");
+    promises("tensorferry", "host/tensorferry", "arrow-60,mmap");
 }
 
 #[test]

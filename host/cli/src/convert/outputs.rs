@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
-use tensorferry::engine::formats::registry::Registry;
+use tensorferry::Registry;
 use tensorferry_run::template::{Fields, fill};
 use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{Error, Result, Side};

@@ -1,9 +1,9 @@
 //! What a model is, in words: the lines that stand between the sizes and the list of tensors.
 
 use crate::terminal::bytes;
-use tensorferry::engine::describe::ModelDescription;
-use tensorferry::engine::describe::pipeline::Pipeline;
-use tensorferry::engine::describe::tokenizer::Tokenizer;
+use tensorferry::describe::ModelDescription;
+use tensorferry::describe::Pipeline;
+use tensorferry::describe::Tokenizer;
 use tensorferry_run::human::short;
 
 /// The lines of a model; none, where nothing is known of it.
@@ -39,7 +39,7 @@ pub(super) fn lines(model: &ModelDescription) -> Vec<String> {
     lines
 }
 
-fn quantized(found: &tensorferry::engine::describe::Quantization) -> String {
+fn quantized(found: &tensorferry::describe::Quantization) -> String {
     let mut said = vec![found.method.clone()];
     said.extend(found.variant.clone());
     if found.weights > 0 {

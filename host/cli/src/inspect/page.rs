@@ -9,11 +9,12 @@ use crate::terminal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::inspect::{Inspected, inspect_below, inspect_found};
-use tensorferry::engine::formats::registry::{Registry, holds_records};
-use tensorferry::engine::read::folder;
-use tensorferry::engine::read::record_files;
+use tensorferry::Registry;
+use tensorferry::Session;
+use tensorferry::formats::holds_records;
+use tensorferry::inspect::Inspected;
+use tensorferry::places;
+
 use tensorferry_sdk::{ErrorKind, Purpose, Result};
 
 /// What a page is made of.
@@ -32,9 +33,9 @@ pub(crate) fn paged(
     session: &Session,
 ) -> Result<Paged> {
     let look = command.reader.look(Purpose::SHOW);
-    let found = match record_files::find(input, look.choice(), registry, session) {
+    let found = match registry.find(input, look.choice()) {
         Err(error) if error.kind() == ErrorKind::Unsupported && is_folder(input, session) => {
-            let models = inspect_below(input, look, registry, session)?;
+            let models = registry.inspect_below(input, look)?;
             if models.is_empty() {
                 return Err(error);
             }
@@ -48,7 +49,7 @@ pub(crate) fn paged(
     if holds_records(&found.format.description) {
         return records::page(command, &title(command), &found, session).map(Paged::Records);
     }
-    let seen = Seen::new(command, inspect_found(&found, look, session)?, session)?;
+    let seen = Seen::new(command, registry.inspect_found(&found, look)?, session)?;
     Ok(Paged::Models(vec![(None, seen)]))
 }
 
@@ -62,7 +63,7 @@ pub(crate) fn title(command: &Inspect) -> String {
             .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
             .unwrap_or_default(),
     };
-    if name.is_empty() { folder::shown(&command.input) } else { name }
+    if name.is_empty() { places::shown(&command.input) } else { name }
 }
 
 impl Paged {

@@ -5,9 +5,9 @@ use crate::terminal::{self, counted, printable};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
-use tensorferry::engine::convert::statistics::{Finding, FindingKind, ModelStatistics, TensorStatistics};
-use tensorferry::engine::describe::ModelDescription;
-use tensorferry::engine::tensors::statistics::{BINS, Histogram, Number, Numbers, Statistics};
+use tensorferry::describe::ModelDescription;
+use tensorferry::statistics::{BINS, Histogram, Number, Numbers, Statistics};
+use tensorferry::statistics::{Finding, FindingKind, ModelStatistics, TensorStatistics};
 use tensorferry_sdk::listed;
 
 /// Characters of a name that are shown at least.

@@ -3,9 +3,10 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::read::losses::of_state;
-use tensorferry::engine::read::part::{Part, take};
+use tensorferry::Registry;
+use tensorferry::inspect::of_state;
+use tensorferry::inspect::part::take;
+use tensorferry::request::Part;
 use tensorferry_sdk::{Capabilities, Catalog, LossKind, listed};
 
 /// Names of a loss that are listed.

@@ -5,12 +5,12 @@ use super::places::Places;
 use super::{cut, elsewhere, whole};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
-use tensorferry::engine::context::loss::LossRecord;
-use tensorferry::engine::convert::inspect::Inspected;
-use tensorferry::engine::convert::statistics::{Finding, ModelStatistics};
-use tensorferry::engine::describe::ModelDescription;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::read::outline;
+use tensorferry::LossRecord;
+use tensorferry::Registry;
+use tensorferry::describe::ModelDescription;
+use tensorferry::inspect::Inspected;
+use tensorferry::inspect::outline;
+use tensorferry::statistics::{Finding, ModelStatistics};
 use tensorferry_page::shared_beginnings;
 use tensorferry_sdk::Value as Said;
 

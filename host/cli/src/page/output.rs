@@ -2,8 +2,9 @@
 
 use std::io::{Read, Write};
 use std::path::Path;
-use tensorferry::engine::publish::commit::{CommitOptions, check_free, recover};
-use tensorferry::engine::publish::stage::{Destination, DestinationKind, FileKind, Stage, StagedFile};
+use tensorferry::places::{Destination, DestinationKind, FileKind, Stage, StagedFile};
+use tensorferry::places::{check_free, recover};
+use tensorferry::request::CommitOptions;
 use tensorferry_page::{Reach, html};
 use tensorferry_sdk::{Error, Result};
 

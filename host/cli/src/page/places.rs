@@ -1,7 +1,7 @@
 //! Where tensors lie: the file and the offset of those whose bytes lie side by side in a file as they are.
 
 use std::collections::HashMap;
-use tensorferry::engine::convert::inspect::Inspected;
+use tensorferry::inspect::Inspected;
 use tensorferry_sdk::{Data, Place, Source};
 
 /// Files, and where in them tensors lie.

@@ -4,14 +4,14 @@ use super::sample::{Sample, sample};
 use super::whole;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use tensorferry::engine::context::loss::LossRecord;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::steps::{on_records, parse};
-use tensorferry::engine::records::cells::cells;
-use tensorferry::engine::records::flow::Flow;
-use tensorferry::engine::records::rows::Rows;
-use tensorferry::engine::records::steps::{Origin, make};
-use tensorferry::engine::records::survey::{ColumnSurvey, Survey};
+use tensorferry::LossRecord;
+use tensorferry::Session;
+use tensorferry::rows::Flow;
+use tensorferry::rows::Rows;
+use tensorferry::rows::cells;
+use tensorferry::rows::steps_on_records;
+use tensorferry::rows::{ColumnSurvey, Survey};
+use tensorferry::rows::{Origin, make};
 use tensorferry_sdk::{Loss, Result};
 
 /// Rows of the table.
@@ -83,7 +83,7 @@ fn first<T: Send>(
     session: &Session,
     look: impl FnOnce(&mut dyn Flow) -> Result<T>,
 ) -> Result<T> {
-    let steps = on_records(parse(&[format!("take:{count}")])?)?;
+    let steps = steps_on_records(&[format!("take:{count}")])?;
     std::thread::scope(|scope| {
         let mut flow = make(scope, Origin::Rows(rows), &steps, session)?;
         look(&mut *flow)

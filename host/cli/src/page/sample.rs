@@ -5,8 +5,8 @@ use super::cut;
 use super::pictures::Pictures;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::records::flow::Flow;
+use tensorferry::Session;
+use tensorferry::rows::Flow;
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::{
     Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,

@@ -3,7 +3,7 @@
 use crate::allow_list::{self, AllowList};
 use crate::terminal;
 use std::path::{Path, PathBuf};
-use tensorferry::engine::formats::load::sha256;
+use tensorferry::formats::sha256;
 use tensorferry_sdk::{Error, Result};
 
 pub(super) fn run(libraries: &[PathBuf], remove: bool) -> Result<()> {

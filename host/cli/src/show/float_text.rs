@@ -1,7 +1,7 @@
 //! Decimals of floats: the fewest digits that tell a number from the others of its dtype, as numpy's Dragon4 finds them,
 //! cut to a precision.
 
-use tensorferry::engine::tensors::elements::Precision;
+use tensorferry::values::Precision;
 
 /// Enough digits for any float of 16 bits to be exact.
 const ALL_DIGITS: usize = 120;

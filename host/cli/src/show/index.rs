@@ -1,6 +1,6 @@
 //! An index as numpy has it: `[3, -1]`, `[0:10:2]`, `[..., ::-1]`.
 
-use tensorferry::engine::tensors::slice::AxisSlice;
+use tensorferry::values::AxisSlice;
 use tensorferry_sdk::{Error, Result};
 
 /// What is taken of a tensor.

@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use std::fmt::{Display, Write};
-use tensorferry::engine::tensors::elements::{Elements, Precision};
+use tensorferry::values::{Elements, Precision};
 
 /// The values of an array of this shape.
 pub(super) fn values(elements: &Elements, shape: &[u64]) -> String {

@@ -2,7 +2,7 @@
 
 use super::index::{is_index, split};
 use globset::Glob;
-use tensorferry::engine::context::suggest::suggest;
+use tensorferry::suggest;
 use tensorferry::{Model, Tensor};
 use tensorferry_sdk::{Error, Result};
 

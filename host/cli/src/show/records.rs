@@ -6,15 +6,14 @@ use crate::losses;
 use crate::terminal;
 use std::io::{BufWriter, Seek, SeekFrom};
 use std::ops::Range;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::steps::{on_records, parse};
-use tensorferry::engine::read::folder;
-use tensorferry::engine::read::part::Part;
-use tensorferry::engine::read::record_files::FoundInput;
-use tensorferry::engine::records::cells::{CellColumn, cells};
-use tensorferry::engine::records::lines::write_flow;
-use tensorferry::engine::records::rows::{self, Rows};
-use tensorferry::engine::records::steps::{self, Origin};
+use tensorferry::Session;
+use tensorferry::inspect::FoundInput;
+use tensorferry::places;
+use tensorferry::request::Part;
+use tensorferry::rows::steps_on_records;
+use tensorferry::rows::write_flow;
+use tensorferry::rows::{self, Origin, Rows};
+use tensorferry::rows::{CellColumn, cells};
 use tensorferry_sdk::{Error, Purpose, Result};
 
 /// Rows that are shown without `--rows`.
@@ -30,7 +29,7 @@ enum Shown {
 }
 
 pub(super) fn run(command: &Show, found: &FoundInput<'_>, session: &Session) -> Result<()> {
-    let usage = |problem: &str| Err(Error::usage(problem).file(folder::shown(&command.input)));
+    let usage = |problem: &str| Err(Error::usage(problem).file(places::shown(&command.input)));
     if let Some(name) = command.names.first() {
         return usage(&format!(
             "the input holds records, which have no tensor {name:?}: --rows and --columns choose what is shown"
@@ -80,9 +79,9 @@ fn read(command: &Show, rows: &Rows<'_>, width: usize, session: &Session) -> Res
             command.columns.iter().map(|name| format!("\"\"{}\"\"", name.trim())).collect();
         specs.push(format!("map:select,\"columns={}\"", names.join(" ")));
     }
-    let steps = on_records(parse(&specs)?)?;
+    let steps = steps_on_records(&specs)?;
     std::thread::scope(|scope| {
-        let mut flow = steps::make(scope, Origin::Rows(rows), &steps, session)?;
+        let mut flow = rows::make(scope, Origin::Rows(rows), &steps, session)?;
         if command.json {
             let lines = tempfile::tempfile()?;
             let mut output = BufWriter::new(lines);

@@ -3,7 +3,7 @@
 
 use crate::terminal::{counted, printable};
 use std::fmt::Write;
-use tensorferry::engine::records::cells::CellColumn;
+use tensorferry::rows::CellColumn;
 
 /// Characters that a column has at least before others are left out, as far as it needs them.
 const NARROW: usize = 12;

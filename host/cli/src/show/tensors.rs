@@ -11,24 +11,24 @@ use crate::terminal::{self, printable};
 use serde_json::json as document;
 use std::fmt::Write;
 use std::sync::Arc;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::inspect::inspect_found;
-use tensorferry::engine::convert::steps;
-use tensorferry::engine::formats::registry::RegisteredFormat;
-use tensorferry::engine::read::folder;
-use tensorferry::engine::read::record_files::FoundInput;
-use tensorferry::engine::steps::dequantize::{READER_OPTION, asked};
-use tensorferry::engine::steps::model_config::ModelConfig;
-use tensorferry::engine::steps::{ModelFacts, apply_to};
-use tensorferry::engine::tensors::elements::{Elements, Precision, has_values};
-use tensorferry::engine::tensors::slice::AxisSlice;
+use tensorferry::Registry;
+
+use tensorferry::RegisteredFormat;
+use tensorferry::inspect::FoundInput;
+use tensorferry::places;
+use tensorferry::steps;
+use tensorferry::steps::ModelConfig;
+use tensorferry::steps::{ModelFacts, apply_to};
+use tensorferry::steps::{READER_OPTION, asked};
+use tensorferry::values::AxisSlice;
+use tensorferry::values::{Elements, Precision, has_values};
 use tensorferry::{Model, OpenOptions, Tensor};
 use tensorferry_sdk::{Dtype, Error, Purpose, Result, Side};
 
-pub(super) fn run(command: &Show, found: &FoundInput<'_>, session: &Session) -> Result<()> {
+pub(super) fn run(command: &Show, found: &FoundInput<'_>, registry: &Registry) -> Result<()> {
     let format = found.format;
     let options = reader_options(command, format)?;
-    let mut model = open(command, found, options.clone(), session)?;
+    let mut model = open(command, found, options.clone(), registry)?;
     let mut requests = wanted(&model, &command.names)?;
     let mut read = 0;
     let stored: Vec<String> = requests.iter().map(|one| one.tensor.dtype_name().to_owned()).collect();
@@ -39,13 +39,13 @@ pub(super) fn run(command: &Show, found: &FoundInput<'_>, session: &Session) -> 
         }
         read += model.take_read();
         let options = [options, vec![(READER_OPTION.to_owned(), "f32".to_owned())]].concat();
-        model = open(command, found, options, session)?;
+        model = open(command, found, options, registry)?;
         requests = wanted(&model, &command.names)?;
         if let Some(blocks) = requests.iter().find(|one| !has_values(one.tensor.dtype())) {
             return Err(without_values(command, &blocks.tensor));
         }
     }
-    losses::report(&[], &session.take_notes(), false);
+    losses::report(&[], &registry.session().take_notes(), false);
     let seen =
         requests.iter().zip(stored).map(|(one, stored)| Seen::of(one, stored)).collect::<Result<Vec<_>>>()?;
     if command.json {
@@ -68,12 +68,13 @@ fn open(
     command: &Show,
     found: &FoundInput<'_>,
     options: Vec<(String, String)>,
-    session: &Session,
+    registry: &Registry,
 ) -> Result<Model> {
+    let session = registry.session();
     let look = command.reader.look(Purpose::SHOW);
-    let mut inspected = inspect_found(&found.with_options(options), look, session)?;
+    let mut inspected = registry.inspect_found(&found.with_options(options), look)?;
     if !command.step.is_empty() {
-        let steps = steps::on_tensors(steps::parse(&command.step)?)?;
+        let steps = steps::on_tensors(&command.step)?;
         let config = ModelConfig::read(&inspected.input.source).unwrap_or_default();
         let facts = ModelFacts { config, input: &inspected.input, session };
         let (catalog, effects) = apply_to(inspected.catalog.unpacked().0, &facts, &steps)?;
@@ -107,7 +108,7 @@ fn has_option(format: &RegisteredFormat) -> bool {
 fn without_values(command: &Show, tensor: &Tensor) -> Error {
     let problem =
         Error::unsupported(format!("blocks of {} have no values of their own", tensor.dtype_name()));
-    let input = folder::shown(&command.input);
+    let input = places::shown(&command.input);
     problem.tensor(tensor.name()).expected(format!("ferry show {input} NAME --step dequantize:f32"))
 }
 

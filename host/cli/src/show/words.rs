@@ -2,7 +2,7 @@
 
 use super::float_text::{not_finite, positional, scientific};
 use crate::terminal::printable;
-use tensorferry::engine::tensors::elements::{Elements, Precision};
+use tensorferry::values::{Elements, Precision};
 
 /// A word for each element; `most`: digits behind the point.
 pub(super) fn words(elements: &Elements, most: usize) -> Vec<String> {

@@ -15,7 +15,7 @@ type Names = Arc<Vec<String>>;
 
 impl FolderNames {
     /// The names in a folder that begin with `prefix`, in order; `list` lists the folder.
-    pub(crate) fn with_prefix<E>(
+    pub fn with_prefix<E>(
         &self,
         folder: &Path,
         prefix: &str,

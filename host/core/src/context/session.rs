@@ -30,7 +30,6 @@ pub struct Session {
     cancelled: Arc<AtomicBool>,
     notes: Mutex<Vec<String>>,
     /// Bytes that have been copied, for the progress bar.
-    #[doc(hidden)]
     pub moved: AtomicU64,
     /// Bytes that will have been copied when all that was begun is done.
     expected: AtomicU64,
@@ -101,21 +100,18 @@ impl Session {
     }
 
     /// The same for the many jobs of one run: an output's folder is listed by the first of them alone.
-    #[doc(hidden)]
     #[must_use]
     pub fn of_many_jobs(self) -> Self {
         Self { folders: Some(Arc::default()), ..self }
     }
 
     /// What the folders of outputs held when the run's first job looked, if this is a job of a run.
-    #[doc(hidden)]
     #[must_use]
     pub fn folders(&self) -> Option<&FolderNames> {
         self.folders.as_deref()
     }
 
     /// A session of its own that is cancelled with this one.
-    #[doc(hidden)]
     #[must_use]
     pub fn below(&self, threads: usize, memory: u64, rate: Option<u64>) -> Self {
         let pool = if threads == self.threads { self.pool.clone() } else { Arc::default() };
@@ -138,7 +134,6 @@ impl Session {
     }
 
     /// A session that is cancelled with this one, and has one of `of` equal shares of its memory.
-    #[doc(hidden)]
     #[must_use]
     pub fn share(&self, of: u64) -> Self {
         let memory = self.memory / of.max(1);
@@ -160,7 +155,6 @@ impl Session {
     ///
     /// # Errors
     /// I/o, if the threads cannot be started; what `work` gives.
-    #[doc(hidden)]
     pub fn install<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.pool.get(self.threads)?.install(work)
     }
@@ -172,22 +166,19 @@ impl Session {
     }
 
     /// Bytes that one thread may hold beside its window, for gathers.
-    #[doc(hidden)]
     #[must_use]
     pub fn gather_bytes(&self) -> usize {
         let share = self.memory / (4 * self.threads as u64);
         size(share).clamp(256 << 10, 8 << 20)
     }
 
-    /// Bytes of a [slab](crate::tensors::slabs): beside it lies a tile, as it is stored and as it is cast.
-    #[doc(hidden)]
+    /// Bytes of a [slab](tensorferry_tensors::slabs): beside it lies a tile, as it is stored and as it is cast.
     #[must_use]
     pub fn slab_bytes(&self) -> usize {
         self.gather_bytes() / 2
     }
 
     /// Bytes of decoded or gathered tensors that are held in memory; more goes to a temporary file.
-    #[doc(hidden)]
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.memory / 4
@@ -201,7 +192,6 @@ impl Session {
     }
 
     /// How many notes there are.
-    #[doc(hidden)]
     #[must_use]
     pub fn noted(&self) -> usize {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -209,7 +199,6 @@ impl Session {
 
     /// Forgets an attempt that is made again: its notes, which are those after the first `noted`, and what it
     /// has moved, unless that counts for how fast the whole may go.
-    #[doc(hidden)]
     pub fn start_over(&self, noted: usize) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).truncate(noted);
         if self.rate.is_none() {
@@ -220,7 +209,7 @@ impl Session {
     }
 
     /// Says that so many bytes more will be copied.
-    pub(crate) fn expect(&self, bytes: u64) {
+    pub fn expect(&self, bytes: u64) {
         self.expected.fetch_add(bytes, Ordering::Relaxed);
     }
 
@@ -232,12 +221,12 @@ impl Session {
     }
 
     /// Says that so many bytes more will be read to be checked: hashed, or compared.
-    pub(crate) fn will_check(&self, bytes: u64) {
+    pub fn will_check(&self, bytes: u64) {
         self.checks.expected.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts bytes that have been checked.
-    pub(crate) fn checked(&self, bytes: u64) {
+    pub fn checked(&self, bytes: u64) {
         self.checks.done.fetch_add(bytes, Ordering::Relaxed);
     }
 
@@ -249,14 +238,12 @@ impl Session {
     }
 
     /// Says that so many bytes more of files will be read as rows.
-    #[cfg(feature = "records")]
-    pub(crate) fn will_read(&self, bytes: u64) {
+    pub fn will_read(&self, bytes: u64) {
         self.reads.expected.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts bytes of files whose rows have been read.
-    #[cfg(feature = "records")]
-    pub(crate) fn has_read(&self, bytes: u64) {
+    pub fn has_read(&self, bytes: u64) {
         self.reads.done.fetch_add(bytes, Ordering::Relaxed);
     }
 
@@ -286,7 +273,6 @@ impl Session {
     }
 
     /// Counts copied bytes, and waits where they come faster than they may.
-    #[doc(hidden)]
     pub fn count(&self, bytes: u64) {
         let moved = self.moved.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if let Some(rate) = self.rate {

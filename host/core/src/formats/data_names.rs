@@ -11,7 +11,7 @@ pub(crate) const TEMPORARY: [&str; 2] = [".tmp", ".temp"];
 
 /// The names that formats declare for their files.
 #[derive(Debug)]
-pub(crate) struct DataNames {
+pub struct DataNames {
     /// Formats by their suffixes, in lower case.
     suffixes: HashMap<String, String>,
     patterns: GlobSet,
@@ -48,7 +48,7 @@ impl DataNames {
 
     /// The format whose files are called so, also below the suffix of a compression, of an unfinished file, or the number of
     /// a log that was rotated.
-    pub(crate) fn format_of(&self, file: &str) -> Option<&str> {
+    pub fn format_of(&self, file: &str) -> Option<&str> {
         self.declared(file).or_else(|| bare_names(file).find_map(|name| self.declared(name)))
     }
 
@@ -61,12 +61,12 @@ impl DataNames {
     }
 
     /// Whether some format reads a file of this name, alone or as a part of a folder.
-    pub(crate) fn is_read(&self, file: &str) -> bool {
+    pub fn is_read(&self, file: &str) -> bool {
         self.format_of(file).is_some() || self.exact.contains_key(file)
     }
 
     /// The name without the suffix of a format.
-    pub(crate) fn stem<'n>(&self, file: &'n str) -> Option<&'n str> {
+    pub fn stem<'n>(&self, file: &'n str) -> Option<&'n str> {
         let lower = file.to_ascii_lowercase();
         let mut dots = lower.match_indices('.').filter(|(at, _)| *at > 0);
         dots.find_map(|(at, _)| self.suffixes.contains_key(&lower[at..]).then(|| &file[..at]))
@@ -112,7 +112,7 @@ fn is_volume(end: &str) -> bool {
 }
 
 /// The patterns as one set.
-pub(crate) fn globs(patterns: &[&str], case_insensitive: bool) -> Result<GlobSet> {
+pub fn globs(patterns: &[&str], case_insensitive: bool) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
         // A plugin's pattern that cannot be parsed matches nothing, and keeps its place.

@@ -1,7 +1,7 @@
 //! What a format is, as programs read it.
 
 use super::options;
-use super::registry::{RegisteredFormat, Registry};
+use super::registry::{Formats, RegisteredFormat};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Capabilities, OptionKind, OptionSpec, Side};
@@ -21,7 +21,7 @@ pub fn kind(option: &OptionSpec) -> String {
 
 /// The document of a format, as `ferry formats --json` has it.
 #[must_use]
-pub fn document(registry: &Registry, format: &RegisteredFormat) -> Value {
+pub fn document(registry: &Formats, format: &RegisteredFormat) -> Value {
     let d = &format.description;
     let option = |option: &OptionSpec| {
         json!({

@@ -6,7 +6,7 @@ use crate::formats::cache::{Cache, Entry};
 use crate::formats::lazy::{LazyFormat, LazyLibrary};
 use crate::formats::plugin::{Look, OpenPlugin, PluginIdentity, PluginLibrary, look, open};
 use crate::formats::refusal::Refusal;
-use crate::formats::registry::Registry;
+use crate::formats::registry::Formats;
 use crate::formats::scan::{self, Scanner};
 use crate::formats::search::{PluginFolder, libraries};
 use crate::formats::trust::Trust;
@@ -29,29 +29,10 @@ const PIECE: usize = 1 << 16;
 
 /// Which plugin libraries a program uses, and how it opens them.
 ///
-/// Without more, every library is opened when it is found, in the program itself, as [`Registry::load`] does.
+/// Without more, every library is opened when it is found, in the program itself, as `Registry::load` does.
 /// With a [`cache`](Self::cache) only those are opened whose formats are used. With
 /// [`scan_with`](Self::scan_with) a library that nothing is known of is opened in a process of its own first: one that
 /// crashes or does not come back is [quarantined](Refusal::Quarantined).
-///
-/// ```
-/// use tensorferry::{PluginFolder, PluginSearch, scan_plugins};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut arguments = std::env::args_os().skip(1);
-/// if arguments.next().is_some_and(|first| first == "scan-plugins") {
-///     return Ok(scan_plugins(arguments)?);
-/// }
-/// # let caches = tempfile::tempdir()?;
-/// # let caches = caches.path();
-/// let registry = PluginSearch::new([PluginFolder::new("plugins").trusted()])
-///     .cache(caches.join("plugins"))
-///     .scan_with(std::env::current_exe()?, ["scan-plugins"])
-///     .load();
-/// # assert!(registry.libraries().is_empty());
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Debug, Clone, Default)]
 pub struct PluginSearch {
     folders: Vec<PluginFolder>,
@@ -125,10 +106,10 @@ impl PluginSearch {
     }
 
     /// The formats of these libraries. A library that cannot be used does not end the search:
-    /// [`Registry::libraries`] says why, [`Registry::notes`] which folders were passed over.
+    /// [`Formats::libraries`] says why, [`Formats::notes`] which folders were passed over.
     #[must_use]
-    pub fn load(&self) -> Registry {
-        let mut registry = Registry::default();
+    pub fn load(&self) -> Formats {
+        let mut registry = Formats::default();
         let mut found = self.find(&mut registry);
         let cache = self.cache.as_deref().and_then(Cache::at);
         for library in found.iter_mut().filter(|library| library.refused.is_none()) {
@@ -140,7 +121,7 @@ impl PluginSearch {
     }
 
     /// Every library once: it may lie in two folders, as a link or under two names.
-    fn find(&self, registry: &mut Registry) -> Vec<FoundLibrary> {
+    fn find(&self, registry: &mut Formats) -> Vec<FoundLibrary> {
         let trust = Trust::new(self.folders.iter().filter(|f| f.trusted).map(|f| f.path.as_path()));
         let mut found: Vec<FoundLibrary> = Vec::new();
         let mut add = |path: &Path, built_in: bool, refused: Option<Refusal>| {
@@ -215,7 +196,7 @@ impl PluginSearch {
     }
 
     /// Adds the formats, the program's own ids to its own libraries alone.
-    fn register(&self, registry: &mut Registry, found: Vec<FoundLibrary>) {
+    fn register(&self, registry: &mut Formats, found: Vec<FoundLibrary>) {
         let mut all = Vec::new();
         for library in found {
             let is_new = library.known.as_ref().is_some_and(|known| !matches!(known, Known::Told(_)));
@@ -252,23 +233,6 @@ impl PluginSearch {
             });
             registry.add_library(library, formats);
         }
-    }
-}
-
-impl Registry {
-    /// Loads every plugin library of these folders: of two formats with one id, the first one stays. Opening
-    /// a library runs its code. A library that cannot be used does not end the search:
-    /// [`libraries`](Self::libraries) says why, [`notes`](Self::notes) which folders were passed over.
-    /// [`PluginSearch`] can do more.
-    #[must_use]
-    pub fn load<F: Into<PluginFolder>>(folders: impl IntoIterator<Item = F>) -> Self {
-        PluginSearch::new(folders).load()
-    }
-
-    /// Loads one plugin library, wherever it lies.
-    #[must_use]
-    pub fn load_file(path: &Path) -> Self {
-        PluginSearch::default().file(path).load()
     }
 }
 
@@ -361,7 +325,6 @@ fn installed_sum(library: &Path) -> Option<String> {
 }
 
 /// The file beside a library with its SHA-256.
-#[doc(hidden)]
 #[must_use]
 pub fn sum_file(library: &Path) -> PathBuf {
     let mut name = library.as_os_str().to_owned();
@@ -373,7 +336,6 @@ pub fn sum_file(library: &Path) -> PathBuf {
 ///
 /// # Errors
 /// I/o.
-#[doc(hidden)]
 pub fn sha256(path: &Path) -> std::io::Result<String> {
     let (mut file, mut hasher, mut piece) = (File::open(path)?, Sha256::new(), vec![0; PIECE]);
     loop {

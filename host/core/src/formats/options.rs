@@ -11,7 +11,7 @@ const CODES_ARE: [&str; 2] = ["weights", "numbers"];
 const OF_TEXT: [&str; 4] = ["delimiter", "header", "quote", "nulls"];
 
 /// What a writer was told that the reader of its output has to be told too.
-pub(crate) fn of_text(description: &Description, told: &[(String, String)]) -> Vec<(String, String)> {
+pub fn of_text(description: &Description, told: &[(String, String)]) -> Vec<(String, String)> {
     let is_of_both = |key: &str| {
         let has = |side| description.options.iter().any(|option| option.key == key && option.side == side);
         OF_TEXT.contains(&key) && has(Side::Reader) && has(Side::Writer)
@@ -20,8 +20,7 @@ pub(crate) fn of_text(description: &Description, told: &[(String, String)]) -> V
 }
 
 /// Whether a file that was written so has the names of its columns.
-#[cfg(feature = "records")]
-pub(crate) fn has_header(told: &[(String, String)]) -> bool {
+pub fn has_header(told: &[(String, String)]) -> bool {
     !told.iter().any(|(key, value)| key == "header" && value != "true")
 }
 
@@ -37,7 +36,7 @@ pub fn all(description: &Description) -> Vec<OptionSpec> {
 
 /// Whether an option of a reader is the host's own.
 #[must_use]
-pub(crate) fn is_of_host(description: &Description, key: &str) -> bool {
+pub fn is_of_host(description: &Description, key: &str) -> bool {
     let is_declared = description.options.iter().any(|spec| spec.side == Side::Reader && spec.key == key);
     key == CODES && !is_declared && description.capabilities.has(Capabilities::READ)
 }

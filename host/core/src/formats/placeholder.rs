@@ -43,7 +43,7 @@ const PICKLE: &str =
 const LOOKED_AT: u64 = 512;
 
 /// The error of whoever could not read a source, or what is the matter with its file, where that shows.
-pub(crate) fn explain(source: &dyn Source, error: Error) -> Error {
+pub fn explain(source: &dyn Source, error: Error) -> Error {
     if !matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) {
         return error;
     }

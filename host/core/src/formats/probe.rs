@@ -1,7 +1,7 @@
 //! Probing finds the format of an input: by what formats declare, then by asking those that fit.
 
 use crate::formats::placeholder::explain_unknown;
-use crate::formats::registry::{RegisteredFormat, Registry};
+use crate::formats::registry::{Formats, RegisteredFormat};
 use globset::GlobBuilder;
 use std::cmp::Reverse;
 use tensorferry_sdk::file_name::has_any_suffix;
@@ -20,7 +20,7 @@ const BY_SUFFIX: u32 = 20;
 /// Usage, if the user named one that is not there, or if two are equally sure; unsupported, if none
 /// knows it; what a probe gave, if none knows it and one failed.
 pub fn probe<'a>(
-    registry: &'a Registry,
+    registry: &'a Formats,
     source: &dyn Source,
     named: Option<&str>,
     context: &dyn Context,
@@ -37,8 +37,8 @@ pub fn probe<'a>(
 pub const BESIDE_A_MODEL: Score = Score(15);
 
 /// The format that is surest of `source`, and how sure it is.
-pub(crate) fn surest<'a>(
-    registry: &'a Registry,
+pub fn surest<'a>(
+    registry: &'a Formats,
     source: &dyn Source,
     context: &dyn Context,
 ) -> Result<(Score, &'a RegisteredFormat)> {
@@ -85,7 +85,7 @@ pub(crate) fn surest<'a>(
 
 /// Whether a format's files in a folder lie beside a model of another format ([`BESIDE_A_MODEL`]).
 #[must_use]
-pub fn is_beside(registry: &Registry, id: &str, folder: &dyn Source, context: &dyn Context) -> bool {
+pub fn is_beside(registry: &Formats, id: &str, folder: &dyn Source, context: &dyn Context) -> bool {
     let Ok(format) = registry.format(id, Side::Reader) else { return false };
     let score = format.format.probe(folder, context);
     score.is_ok_and(|score| score.is_some_and(|score| score > Score::NO && score <= BESIDE_A_MODEL))
@@ -143,7 +143,7 @@ fn has_member(description: &Description, source: &dyn Source) -> bool {
     })
 }
 
-fn unknown(registry: &Registry, source: &dyn Source) -> Error {
+fn unknown(registry: &Formats, source: &dyn Source) -> Error {
     let ids: Vec<&str> = registry
         .formats()
         .iter()
@@ -195,12 +195,12 @@ mod tests {
 
     /// Formats, of which some are somebody else's, and how often they were asked.
     #[derive(Default)]
-    struct Formats {
-        registry: Registry,
+    struct AskedFormats {
+        registry: Formats,
         asked: Arc<AtomicUsize>,
     }
 
-    impl Formats {
+    impl AskedFormats {
         fn format(&self, id: &'static str, suffix: &'static str, gives: Result<Option<u32>>) -> Box<Sure> {
             let suffix = Some(suffix).filter(|suffix| !suffix.is_empty());
             let gives = gives.map(|score| score.map(Score));
@@ -230,49 +230,52 @@ mod tests {
     #[test]
     fn a_format_that_could_not_win_is_not_asked() {
         let formats =
-            Formats::default().own("b", "", 90).own("a", ".a", 100).foreign("c", ".c", Ok(Some(100)));
+            AskedFormats::default().own("b", "", 90).own("a", ".a", 100).foreign("c", ".c", Ok(Some(100)));
         assert_eq!(formats.probe("x.a"), (Ok("a".to_owned()), 1, Vec::new()));
         // Without a suffix each could win: but of equals the built-in one does.
         assert_eq!(formats.probe("x"), (Ok("a".to_owned()), 2, Vec::new()));
         let (found, asked, _) = formats.probe("x.c");
         assert_eq!((found.unwrap().as_str(), asked), ("c", 1));
         // One that is not certain does not keep the others from being asked.
-        let formats = Formats::default().own("b", "", 100).own("a", ".a", 70);
+        let formats = AskedFormats::default().own("b", "", 100).own("a", ".a", 70);
         assert_eq!(formats.probe("x.a"), (Ok("b".to_owned()), 2, Vec::new()));
     }
 
     #[test]
     fn of_equals_a_built_in_one_wins_and_two_of_others_are_named() {
-        let formats = Formats::default().foreign("a", "", Ok(Some(60))).own("b", "", 60);
+        let formats = AskedFormats::default().foreign("a", "", Ok(Some(60))).own("b", "", 60);
         assert_eq!(formats.probe("x").0.unwrap(), "b");
-        let formats =
-            Formats::default().foreign("a", "", Ok(Some(60))).foreign("b", "", Ok(Some(60))).own("c", "", 50);
+        let formats = AskedFormats::default()
+            .foreign("a", "", Ok(Some(60)))
+            .foreign("b", "", Ok(Some(60)))
+            .own("c", "", 50);
         let (error, asked, _) = formats.probe("x");
         let error = error.unwrap_err().to_string();
         assert!(error.contains("a or b") && error.contains("--from"), "{error}");
         assert_eq!(asked, 3);
-        let formats = Formats::default().own("a", "", 60).own("b", "", 60);
+        let formats = AskedFormats::default().own("a", "", 60).own("b", "", 60);
         assert!(formats.probe("x").0.is_err());
     }
 
     #[test]
     fn a_probe_that_fails_is_a_note_and_the_reason_where_nothing_else_fits() {
         let broken = || Err(Error::plugin("plugin p: panicked in probe"));
-        let formats = Formats::default().foreign("a", ".x", broken()).own("b", "", 30);
+        let formats = AskedFormats::default().foreign("a", ".x", broken()).own("b", "", 30);
         let (found, _, notes) = formats.probe("x.x");
         assert_eq!(found.unwrap(), "b");
         assert_eq!(notes.len(), 1);
         assert!(notes[0].contains("format a") && notes[0].contains("panicked in probe"), "{notes:?}");
-        let formats = Formats::default().foreign("a", "", broken()).own("b", "", 0);
+        let formats = AskedFormats::default().foreign("a", "", broken()).own("b", "", 0);
         assert_eq!(formats.probe("x").0, broken().map(|_: Option<u32>| String::new()));
         // The user's end of the run is no plugin's fault.
-        let formats = Formats::default().foreign("a", ".x", Err(Error::cancelled("ended"))).own("b", "", 30);
+        let formats =
+            AskedFormats::default().foreign("a", ".x", Err(Error::cancelled("ended"))).own("b", "", 30);
         assert_eq!(formats.probe("x.x").0.unwrap_err().kind(), ErrorKind::Cancelled);
     }
 
     #[test]
     fn a_format_without_a_probe_is_known_by_what_it_declares() {
-        let formats = Formats::default().foreign("a", ".x", Ok(None)).own("b", "", 80);
+        let formats = AskedFormats::default().foreign("a", ".x", Ok(None)).own("b", "", 80);
         assert_eq!(formats.probe("x.x").0.unwrap(), "a");
         assert_eq!(formats.probe("x.y").0.unwrap(), "b");
     }

@@ -1,7 +1,6 @@
 //! A registry is the set of formats that a program can use: those that it links, and those of the plugin
 //! libraries that it asked to load. Nothing is searched for or opened unless the program says so.
 
-use crate::context::session::Session;
 use crate::context::suggest::suggest;
 use crate::formats::data_names::DataNames;
 #[cfg(feature = "dynamic")]
@@ -25,14 +24,15 @@ pub struct RegisteredFormat {
 
 #[derive(Clone)]
 struct FromLibrary {
-    /// Index of [`Registry::libraries`].
+    /// Index of [`Formats::libraries`].
     index: usize,
     #[cfg(feature = "dynamic")]
     format: Arc<LazyFormat>,
 }
 
 impl RegisteredFormat {
-    pub(crate) fn linked(format: Box<dyn Format>) -> Self {
+    /// A format that is linked into the program.
+    pub fn linked(format: Box<dyn Format>) -> Self {
         let description = Arc::new(format.describe());
         Self { format: format.into(), description, built_in: true, library: None }
     }
@@ -44,7 +44,7 @@ impl RegisteredFormat {
         Self { format: format.clone(), description, built_in, library: Some(FromLibrary { index, format }) }
     }
 
-    /// The index in [`Registry::libraries`] of the library that it comes from, if it was loaded.
+    /// The index in [`Formats::libraries`] of the library that it comes from, if it was loaded.
     #[must_use]
     pub fn library(&self) -> Option<usize> {
         self.library.as_ref().map(|library| library.index)
@@ -60,7 +60,6 @@ impl RegisteredFormat {
     ///
     /// # Errors
     /// A plugin error that names the plugin.
-    #[doc(hidden)]
     pub fn check_faults(&self) -> Result<()> {
         #[cfg(feature = "dynamic")]
         if let Some(faults) = self.library.as_ref().and_then(|library| library.format.faults()) {
@@ -71,14 +70,13 @@ impl RegisteredFormat {
 
     /// What the plugin's destructors did wrong, also once the format is gone; `None` as long as its library was not opened.
     #[cfg(feature = "dynamic")]
-    #[doc(hidden)]
     #[must_use]
     pub fn faults(&self) -> Option<Arc<tensorferry_sdk::mirror::Faults>> {
         self.library.as_ref()?.format.faults().cloned()
     }
 
     /// Tells what the plugin had to say when its library was opened, once: a format that the user names is never probed.
-    pub(crate) fn tell(&self, context: &dyn Context) {
+    pub fn tell(&self, context: &dyn Context) {
         #[cfg(feature = "dynamic")]
         if let Some(library) = &self.library {
             library.format.tell(context);
@@ -88,7 +86,6 @@ impl RegisteredFormat {
     }
 
     /// Names the plugin in an error that is the plugin's fault.
-    #[doc(hidden)]
     #[must_use]
     pub fn blame(&self, error: Error) -> Error {
         #[cfg(feature = "dynamic")]
@@ -117,19 +114,17 @@ pub fn holds_records(description: &Description) -> bool {
         && !has(Capabilities::WRITE)
 }
 
-/// The formats that a program can use, and the session that their use is part of. Clones are cheap enough for one
-/// a call: they share the libraries.
+/// The formats that a program can use. Clones are cheap enough for one a call: they share the libraries.
 #[derive(Debug, Clone, Default)]
-pub struct Registry {
-    session: Arc<Session>,
+pub struct Formats {
     libraries: Vec<PluginLibrary>,
     formats: Vec<RegisteredFormat>,
     notes: Vec<String>,
     data_names: Arc<OnceLock<Result<Arc<DataNames>>>>,
 }
 
-impl Registry {
-    /// A registry without formats, with a session of its own.
+impl Formats {
+    /// No formats.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -153,9 +148,9 @@ impl Registry {
         self.data_names = Arc::default();
     }
 
-    /// Adds a format as if it came from somebody else's library.
-    #[cfg(test)]
-    pub(crate) fn with_foreign(mut self, format: Box<dyn Format>) -> Self {
+    /// Adds a format as if it came from somebody else's library, for tests.
+    #[must_use]
+    pub fn with_foreign(mut self, format: Box<dyn Format>) -> Self {
         self.push(RegisteredFormat { built_in: false, ..RegisteredFormat::linked(format) });
         self
     }
@@ -164,18 +159,6 @@ impl Registry {
     #[must_use]
     pub fn with_all(self, formats: impl IntoIterator<Item = Box<dyn Format>>) -> Self {
         formats.into_iter().fold(self, Self::with)
-    }
-
-    /// The same registry with other threads, memory, limits and cancel token.
-    #[must_use]
-    pub fn with_session(self, session: impl Into<Arc<Session>>) -> Self {
-        Self { session: session.into(), ..self }
-    }
-
-    /// The threads, memory, limits and cancel token of everything that is done through this registry.
-    #[must_use]
-    pub fn session(&self) -> &Arc<Session> {
-        &self.session
     }
 
     /// Adds a library, and those of its formats whose ids are not taken yet.
@@ -231,7 +214,7 @@ impl Registry {
     }
 
     /// The names that the formats that read declare for their files.
-    pub(crate) fn data_names(&self) -> Result<Arc<DataNames>> {
+    pub fn data_names(&self) -> Result<Arc<DataNames>> {
         let readers = self.formats.iter().map(|format| &*format.description).filter(|format| format.reads());
         self.data_names.get_or_init(|| DataNames::of(readers).map(Arc::new)).clone()
     }
@@ -278,7 +261,6 @@ impl Registry {
     ///
     /// # Errors
     /// I/o (the environment's fault), telling where plugins were looked for and what was refused.
-    #[doc(hidden)]
     pub fn check_any(&self) -> Result<()> {
         if !self.formats.is_empty() {
             return Ok(());

@@ -15,7 +15,7 @@ pub struct UsedFormat {
 impl UsedFormat {
     /// Each of several formats, once.
     #[must_use]
-    pub(crate) fn all<'a>(formats: impl Iterator<Item = &'a RegisteredFormat>) -> Vec<Self> {
+    pub fn all<'a>(formats: impl Iterator<Item = &'a RegisteredFormat>) -> Vec<Self> {
         let mut used: Vec<Self> = formats.map(Self::of).collect();
         used.sort();
         used.dedup();
@@ -23,7 +23,6 @@ impl UsedFormat {
     }
 
     /// The record of a format.
-    #[doc(hidden)]
     #[must_use]
     pub fn of(format: &RegisteredFormat) -> Self {
         Self { id: format.description.id.clone(), revision: format.description.output_revision }

@@ -16,13 +16,13 @@
 mod names;
 mod superseded;
 
-pub(crate) use names::{is_folder_without_data, other_data};
-pub(crate) use superseded::{ReadFiles, is_export, is_export_folder, is_vendor_folder};
+pub use names::{is_folder_without_data, other_data};
+pub use superseded::{ReadFiles, is_export, is_export_folder, is_vendor_folder};
 
 use crate::context::session::Session;
 use crate::formats::data_names::DataNames;
 use crate::formats::probe::probe;
-use crate::formats::registry::Registry;
+use crate::formats::registry::Formats;
 use crate::read::folder::{ADVICE, EntryKind, FolderEntry, LEADS_OUT};
 use crate::read::own_files::is_own;
 use crate::read::pattern::FilePattern;
@@ -154,12 +154,12 @@ impl AccountRecord {
 
 impl Account {
     /// An account of so many models.
-    pub(crate) fn of_models(models: u64) -> Self {
+    pub fn of_models(models: u64) -> Self {
         Self { models, ..Self::default() }
     }
 
     /// Adds an entry.
-    pub(crate) fn add(&mut self, class: EntryClass, name: &str) {
+    pub fn add(&mut self, class: EntryClass, name: &str) {
         *self.counts.entry(class).or_default() += 1;
         let sample = self.samples.entry(class).or_default();
         if class == EntryClass::LeftOut || (class != EntryClass::Read && sample.len() < MAX_SAMPLE) {
@@ -168,18 +168,13 @@ impl Account {
     }
 
     /// Adds an entry that may hold data and was not read.
-    pub(crate) fn leave_out(&mut self, name: &str, why: impl Into<String>) {
+    pub fn leave_out(&mut self, name: &str, why: impl Into<String>) {
         self.add(EntryClass::LeftOut, name);
         self.losses.push(Loss::new(LossKind::Input, name, why));
     }
 
     /// Adds an entry that is decided by its kind or by a name without data: returns whether it was one.
-    pub(crate) fn add_special(
-        &mut self,
-        folder: &FileSource,
-        entry: &FolderEntry,
-        names: &DataNames,
-    ) -> bool {
+    pub fn add_special(&mut self, folder: &FileSource, entry: &FolderEntry, names: &DataNames) -> bool {
         let file = entry.name.rsplit('/').next().unwrap_or_default();
         let is_known = match entry.kind {
             EntryKind::Folder => is_folder_without_data(file),
@@ -216,13 +211,13 @@ impl Account {
     }
 
     /// The first entry that some format would read and that cannot be read, and why.
-    pub(crate) fn unreadable(&self) -> Option<(&str, &str)> {
+    pub fn unreadable(&self) -> Option<(&str, &str)> {
         self.unreadable.as_ref().map(|(name, why)| (&**name, &**why))
     }
 
     /// Checks that every entry that some format would read could be looked at. `is_allowed` is what the user said of
     /// such entries, where there is an option for it.
-    pub(crate) fn check(&self, is_allowed: Option<bool>) -> Result<()> {
+    pub fn check(&self, is_allowed: Option<bool>) -> Result<()> {
         let advice = match is_allowed {
             Some(true) => return Ok(()),
             Some(false) => ALLOW_INPUT,
@@ -249,7 +244,7 @@ impl Account {
     }
 
     /// What the user should know of files that are another form of the model.
-    pub(crate) fn note(&self) -> Option<String> {
+    pub fn note(&self) -> Option<String> {
         let names = self.sample(EntryClass::Superseded);
         let quoted = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
         let more = self.count(EntryClass::Superseded).saturating_sub(names.len() as u64);
@@ -259,7 +254,7 @@ impl Account {
 }
 
 /// The list of the files of a data set that `datasets` has saved.
-pub(crate) const STATE: &str = "state.json";
+pub const STATE: &str = "state.json";
 
 /// The entries of a folder that belong together by their names.
 pub(crate) trait EntrySet: Debug + Send + Sync {
@@ -298,7 +293,7 @@ enum Reach {
 impl InputScope {
     /// The scope of a source as the user named it; `files` is the option of that name. A named file has none, nor have
     /// files that were listed one by one.
-    pub(crate) fn of(source: &FileSource, files: Option<&str>, registry: &Registry) -> Result<Option<Self>> {
+    pub fn of(source: &FileSource, files: Option<&str>, registry: &Formats) -> Result<Option<Self>> {
         let reach = match (files, source.pattern(), source.entry()) {
             (Some(glob), ..) | (None, Some(glob), _) => Reach::Glob(glob.to_owned()),
             _ if source.is_listed() => return Ok(None),
@@ -311,12 +306,12 @@ impl InputScope {
     }
 
     /// The scope of a set that the user chose among those of a folder.
-    pub(crate) fn of_set(set: Arc<dyn EntrySet>, registry: &Registry) -> Result<Self> {
+    pub(crate) fn of_set(set: Arc<dyn EntrySet>, registry: &Formats) -> Result<Self> {
         Ok(Self { reach: Reach::Set(set), names: registry.data_names()?, sniffed: BTreeMap::new() })
     }
 
     /// Looks into files whose names say nothing.
-    pub(crate) fn sniff(&mut self, source: &FileSource, registry: &Registry, session: &Session) {
+    pub(crate) fn sniff(&mut self, source: &FileSource, registry: &Formats, session: &Session) {
         if !source.is_local() || !matches!(self.reach, Reach::Folder) {
             return;
         }
@@ -350,7 +345,7 @@ impl InputScope {
 
     /// The account of an input that was read as one format, without the files of folders that models are made of.
     /// `is_read` says which files were read.
-    pub(crate) fn account(
+    pub fn account(
         &self,
         source: &FileSource,
         read_as: &str,
@@ -507,7 +502,7 @@ fn base(name: &str) -> &str {
 }
 
 /// Why an entry cannot be looked at, if that is so.
-pub(crate) fn unreadable(folder: &FileSource, entry: &FolderEntry) -> Option<String> {
+pub fn unreadable(folder: &FileSource, entry: &FolderEntry) -> Option<String> {
     match entry.kind {
         EntryKind::Unnameable => return Some("has a name that is not UTF-8".to_owned()),
         EntryKind::File | EntryKind::Folder => return None,
@@ -549,7 +544,7 @@ mod tests {
         let source =
             FileSource::open_local(folder, crate::context::session::LinkRules::default(), &Limits::default())
                 .unwrap();
-        let scope = InputScope::of(&source, files, &Registry::new().with(Box::new(Lines))).unwrap().unwrap();
+        let scope = InputScope::of(&source, files, &Formats::new().with(Box::new(Lines))).unwrap().unwrap();
         scope.account(&source, "lines", true, &|name| read.contains(&name)).unwrap()
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_sdk::{Entry, Error, FileId, FileRange, Limits, Result, Source};
 
 /// A source that others read for as long as a session is not cancelled.
-pub(crate) struct CancellableSource {
+pub struct CancellableSource {
     source: Arc<FileSource>,
     cancelled: Arc<AtomicBool>,
 }

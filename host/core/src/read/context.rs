@@ -3,7 +3,6 @@
 use crate::context::session::Session;
 use crate::formats::registry::holds_records;
 use crate::read::account::{Account, EntryClass, InputScope};
-#[cfg(feature = "records")]
 use crate::read::cancellable::CancellableSource;
 use crate::read::folder::LEADS_OUT;
 use crate::read::identity::FileIdentity;
@@ -49,19 +48,19 @@ impl<'a> ReadContext<'a> {
 
     /// The same, where the output is a folder that does not exist yet.
     #[must_use]
-    pub(crate) fn with_new_output(self, output_is_new: bool) -> Self {
+    pub fn with_new_output(self, output_is_new: bool) -> Self {
         Self { output_is_new, ..self }
     }
 
     /// The same, of a model that is a folder.
     #[must_use]
-    pub(crate) fn with_folder(self, folder: Option<FileSource>) -> Self {
+    pub fn with_folder(self, folder: Option<FileSource>) -> Self {
         Self { folder, ..self }
     }
 
     /// The same, of an input whose entries are accounted for.
     #[must_use]
-    pub(crate) fn with_scope(self, scope: Option<Arc<InputScope>>) -> Self {
+    pub fn with_scope(self, scope: Option<Arc<InputScope>>) -> Self {
         Self { scope, ..self }
     }
 
@@ -73,7 +72,7 @@ impl<'a> ReadContext<'a> {
     }
 
     /// Takes the account of an input whose scope is known, now that its reader has opened its files.
-    pub(crate) fn take_account(
+    pub fn take_account(
         &self,
         source: &FileSource,
         format: &Description,
@@ -87,7 +86,7 @@ impl<'a> ReadContext<'a> {
 
     /// The files of an input, and of the others that plugins have opened, that were asked for and not read, since links in
     /// their places lead elsewhere; but for those in the account.
-    pub(crate) fn unfollowed(&self, source: &FileSource) -> Vec<Loss> {
+    pub fn unfollowed(&self, source: &FileSource) -> Vec<Loss> {
         let told =
             |name: &String| self.account().is_some_and(|it| it.sample(EntryClass::LeftOut).contains(name));
         let own = source.unfollowed().into_iter().filter(|name| !told(name));
@@ -104,8 +103,7 @@ impl<'a> ReadContext<'a> {
     }
 
     /// Keeps an account that was taken while companions were looked for.
-    #[cfg(feature = "records")]
-    pub(crate) fn keep_account(&self, account: Account) {
+    pub fn keep_account(&self, account: Account) {
         self.account.get_or_init(|| account);
     }
 
@@ -116,14 +114,13 @@ impl<'a> ReadContext<'a> {
     }
 
     /// A source that ends with the session.
-    #[cfg(feature = "records")]
-    pub(crate) fn cancellable(&self, source: Arc<FileSource>) -> Arc<CancellableSource> {
+    pub fn cancellable(&self, source: Arc<FileSource>) -> Arc<CancellableSource> {
         CancellableSource::new(source, self.session)
     }
 
     /// Whether a plugin has opened a file of the model's folder beside what its reader has.
     #[must_use]
-    pub(crate) fn has_read(&self, name: &str) -> bool {
+    pub fn has_read(&self, name: &str) -> bool {
         let folder = self.folder.as_ref().map(FileSource::folder);
         let is_folder = |source: &&Arc<FileSource>| Some(source.folder()) == folder;
         self.additional_inputs().iter().filter(is_folder).any(|source| source.is_open(name))
@@ -172,13 +169,14 @@ const MOST_EXPANSION: u64 = 60 << 30;
 const SHARING: u64 = 4;
 
 /// The context in which one source is opened: what it may expand to grows with its bytes.
-pub(crate) struct SourceContext<'a> {
+pub struct SourceContext<'a> {
     context: &'a ReadContext<'a>,
     limits: Limits,
 }
 
 impl<'a> SourceContext<'a> {
-    pub(crate) fn new(context: &'a ReadContext<'a>, source: &FileSource) -> Self {
+    /// The context of a reader of this source, whose limits grow with the source's bytes.
+    pub fn new(context: &'a ReadContext<'a>, source: &FileSource) -> Self {
         let mut limits = context.limits().clone();
         let paid = source.bytes().saturating_mul(EXPANSION).min(MOST_EXPANSION);
         limits.expanded_bytes = limits.expanded_bytes.saturating_add(paid);

@@ -21,7 +21,7 @@ use tensorferry_sdk::{Entry, OptionKind, Options, Result, Side};
 pub const SCHEMA: &str = "schema";
 const INFER: &str = "infer";
 /// The option that takes a glob.
-pub(crate) const FILES: &str = "files";
+pub const FILES: &str = "files";
 const EVERY_FILE: &str = "**";
 
 /// Files of a data set that are converted together.

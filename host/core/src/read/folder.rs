@@ -5,7 +5,8 @@ mod links;
 mod remote_tree;
 
 pub use file_url::local_path;
-pub(crate) use links::{ADVICE, LEADS_OUT, is_companion, is_repository, leads_out};
+pub(crate) use links::{ADVICE, is_companion, leads_out};
+pub use links::{LEADS_OUT, is_repository};
 
 use crate::context::regular_file;
 use crate::context::remote::{RemoteFile, RemotePlace};

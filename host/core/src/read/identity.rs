@@ -30,7 +30,7 @@ impl FileIdentity {
     }
 
     /// That of an object on its way: what tells it from others it gets when it becomes visible.
-    pub(crate) fn of_len(len: u64) -> Self {
+    pub fn of_len(len: u64) -> Self {
         Self { inode: 0, len, modified: (0, 0) }
     }
 

@@ -63,13 +63,12 @@ pub fn read(
 
 impl Input {
     /// Tensors that were made of the records of a source.
-    #[cfg(feature = "records")]
-    pub(crate) fn of_records(source: Arc<FileSource>, format: &RegisteredFormat, catalog: Catalog) -> Self {
+    pub fn of_records(source: Arc<FileSource>, format: &RegisteredFormat, catalog: Catalog) -> Self {
         Self { source, format: format.clone(), catalog, codes_are_numbers: true, decoder: None }
     }
 
     /// Tensors whose bytes the catalog holds.
-    pub(crate) fn in_memory(source: FileSource, catalog: Catalog) -> Self {
+    pub fn in_memory(source: FileSource, catalog: Catalog) -> Self {
         let format = RegisteredFormat::linked(Box::new(InMemory));
         let decoder: Option<Box<dyn TensorDecoder>> = Some(Box::new(NothingEncoded));
         Self { source: Arc::new(source), format, catalog, codes_are_numbers: false, decoder }
@@ -77,17 +76,17 @@ impl Input {
 
     /// Whether they were made of records.
     #[must_use]
-    pub(crate) fn is_of_records(&self) -> bool {
+    pub fn is_of_records(&self) -> bool {
         self.decoder.is_none()
     }
 
     /// The same with a decoder.
-    pub(crate) fn decoded_by(self, decoder: impl TensorDecoder + 'static) -> Self {
+    pub fn decoded_by(self, decoder: impl TensorDecoder + 'static) -> Self {
         Self { decoder: Some(Box::new(decoder)), ..self }
     }
 
     /// Decodes an encoded storage.
-    pub(crate) fn decode(&self, handle: u64, output: &mut dyn ByteSink, session: &Session) -> Result<()> {
+    pub fn decode(&self, handle: u64, output: &mut dyn ByteSink, session: &Session) -> Result<()> {
         let decoder = self.decoder.as_ref().ok_or_else(|| Error::plugin("tensors that nobody encoded"))?;
         let decoded = decoder.decode(&*self.source, handle, output, session);
         decoded.map_err(|e| e.file(self.source.entry_path().display().to_string()))

@@ -22,7 +22,7 @@ const OF_MODELS: [&str; 9] =
     ["model", "models", "module", "modules", "net", "network", "ema", "params", "weights"];
 
 /// Whether a key says that it has what only training needs, a random state and its arguments among it.
-pub(crate) fn names_training_state(key: &str) -> bool {
+pub fn names_training_state(key: &str) -> bool {
     let words = words(key);
     words.iter().any(|word| OF_TRAINING.contains(&&**word))
         || has_run(&words, ["opt", "state"])
@@ -31,7 +31,7 @@ pub(crate) fn names_training_state(key: &str) -> bool {
 }
 
 /// Whether a folder has what only training needs, by its name: `optimizer_0`, as Accelerate writes it.
-pub(crate) fn is_training_folder(name: &str) -> bool {
+pub fn is_training_folder(name: &str) -> bool {
     let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '_');
     ["optimizer", "optimizers", "optim", "scheduler"].contains(&stem)
 }

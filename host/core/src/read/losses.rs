@@ -38,7 +38,7 @@ pub fn of_values(catalog: &Catalog, folded: bool) -> Vec<Loss> {
 
 /// What the tree says of tensors, for a target that has none: attributes or a wrapper around a tensor.
 #[must_use]
-pub(crate) fn of_marks(catalog: &Catalog) -> Vec<Loss> {
+pub fn of_marks(catalog: &Catalog) -> Vec<Loss> {
     let (mut attributes, mut composed, mut marked) = (Vec::new(), Vec::new(), 0_u64);
     walk_values(catalog, |walk, path, id| {
         if !walk.is_leaf(id) {
@@ -92,14 +92,14 @@ fn listed(kind: LossKind, what: &[String], rest: &str, why: &str) -> Vec<Loss> {
 
 /// Metadata, for a target that has none.
 #[must_use]
-pub(crate) fn of_metadata(catalog: &Catalog) -> Vec<Loss> {
+pub fn of_metadata(catalog: &Catalog) -> Vec<Loss> {
     let lose = |key: &String| Loss::new(LossKind::Metadata, key, "the target has no place for metadata");
     catalog.metadata().keys().take(MOST_LISTED).map(lose).collect()
 }
 
 /// Tied tensors that a layout writes more than once.
 #[must_use]
-pub(crate) fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabilities) -> Vec<Loss> {
+pub fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabilities) -> Vec<Loss> {
     if capabilities.has(Capabilities::TIES) {
         return Vec::new();
     }

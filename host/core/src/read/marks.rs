@@ -6,7 +6,7 @@ use tensorferry_sdk::{NodeId, NodeKind};
 
 /// What the marks of a tensor come to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Marks {
+pub(super) enum Marks {
     /// There are none.
     None,
     /// That it is a parameter or requires a gradient.
@@ -22,7 +22,7 @@ const OF_TRAINING: &str = "requires_grad";
 
 impl Marks {
     /// Those of a tensor of a tree.
-    pub(crate) fn of(walk: &TreeWalk<'_>, mut id: NodeId) -> Self {
+    pub(super) fn of(walk: &TreeWalk<'_>, mut id: NodeId) -> Self {
         let (mut is_marked, mut keys) = (false, Vec::new());
         loop {
             let node = walk.node(id);

@@ -50,7 +50,7 @@ impl InputModel<'_> {
 
     /// Whether its reader, or the writer of its output, has opened the file of this name of the input.
     #[must_use]
-    pub(crate) fn has_read(&self, name: &str) -> bool {
+    pub fn has_read(&self, name: &str) -> bool {
         let own = if self.folder.is_empty() {
             Some(name)
         } else {

@@ -12,7 +12,7 @@ pub const RECEIPT: &str = ".ferry.json";
 const JOURNAL_BEGINS: &[u8] = b"{\"event\":\"begin\",\"at\":\"";
 
 /// Whether a file of a folder is one.
-pub(crate) fn is_own(folder: &Path, name: &str) -> bool {
+pub fn is_own(folder: &Path, name: &str) -> bool {
     name.ends_with(RECEIPT) || is_journal(folder, name)
 }
 

@@ -421,7 +421,8 @@ fn is_generator(tensor: &Tensor) -> bool {
     tensor.dtype == Dtype::U8 && matches!(*tensor.shape, [5056 | 16])
 }
 
-pub(crate) fn join(path: &str, key: &str) -> String {
+/// The path of an entry of a mapping.
+pub fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 

@@ -13,7 +13,7 @@ const GLOB_SIGNS: [char; 3] = ['*', '?', '['];
 
 /// A pattern, or several that braces stand for.
 #[derive(Debug)]
-pub(crate) struct FilePattern {
+pub(super) struct FilePattern {
     globs: GlobSet,
     /// The names that are spelt out, in their order.
     names: Vec<String>,
@@ -21,11 +21,11 @@ pub(crate) struct FilePattern {
 
 impl FilePattern {
     /// Whether a text is a pattern at all.
-    pub(crate) fn is_one(text: &str) -> bool {
+    pub(super) fn is_one(text: &str) -> bool {
         text.contains(GLOB_SIGNS) || first_braces(text).is_some()
     }
 
-    pub(crate) fn parse(text: &str, most: u64) -> Result<Self> {
+    pub(super) fn parse(text: &str, most: u64) -> Result<Self> {
         let (mut globs, mut names) = (GlobSetBuilder::new(), Vec::new());
         for text in expand(text, most)? {
             if !text.contains(GLOB_SIGNS) {
@@ -43,17 +43,17 @@ impl FilePattern {
     }
 
     /// Whether files in folders may be meant.
-    pub(crate) fn has_folders(text: &str) -> bool {
+    pub(super) fn has_folders(text: &str) -> bool {
         text.contains('/') || text.contains("**")
     }
 
     /// Whether a name is meant.
-    pub(crate) fn is_match(&self, name: &str) -> bool {
+    pub(super) fn is_match(&self, name: &str) -> bool {
         self.globs.is_match(name) || self.names.iter().any(|known| known == name)
     }
 
     /// The names that are meant, in the order of the names; none if a glob finds nothing.
-    pub(crate) fn matching(&self, mut there: Vec<String>) -> Result<Vec<String>> {
+    pub(super) fn matching(&self, mut there: Vec<String>) -> Result<Vec<String>> {
         let known: HashSet<&str> = there.iter().map(String::as_str).collect();
         if let Some(missing) = self.names.iter().find(|name| !known.contains(name.as_str())) {
             let found = self.names.iter().filter(|name| known.contains(name.as_str())).count();

@@ -11,12 +11,12 @@ const ALONE: (&str, &str) = ("shard", "alone");
 
 /// Whether the options of a reader say that a part is meant.
 #[must_use]
-pub(crate) fn is_alone(options: &[(String, String)]) -> bool {
+pub fn is_alone(options: &[(String, String)]) -> bool {
     options.iter().any(|(key, value)| (key.as_str(), value.as_str()) == ALONE)
 }
 
 /// The folder that is next to a source's and holds a different rank of the same set.
-pub(crate) fn sibling(source: &FileSource, session: &Session) -> Result<Option<String>> {
+pub fn sibling(source: &FileSource, session: &Session) -> Result<Option<String>> {
     let is_one = matches!(source.entry(), Entry::Folder | Entry::File(_)) && !source.is_listed()
         || source.pattern().is_some();
     let Ok(path) = absolute(source.folder()) else { return Ok(None) };
@@ -32,7 +32,7 @@ pub(crate) fn sibling(source: &FileSource, session: &Session) -> Result<Option<S
 }
 
 /// As [`sibling`], of a folder among these. Ranks count from 0: other numbers may be anything.
-pub(crate) fn sibling_among<'n>(name: &str, folders: impl Iterator<Item = &'n str>) -> Option<String> {
+pub fn sibling_among<'n>(name: &str, folders: impl Iterator<Item = &'n str>) -> Option<String> {
     let (set, is_first) = set_of(name)?;
     let others = folders.filter(|other| *other != name);
     let mut of_set = others.filter_map(|other| Some((other, set_of(other)?))).filter(|(_, of)| of.0 == set);
@@ -40,7 +40,7 @@ pub(crate) fn sibling_among<'n>(name: &str, folders: impl Iterator<Item = &'n st
 }
 
 /// The error for a folder of one rank.
-pub(crate) fn refusal(folder: &str, sibling: &str) -> Error {
+pub fn refusal(folder: &str, sibling: &str) -> Error {
     Error::usage("the folder holds one rank's part of a model, and not the whole model")
         .file(folder)
         .expected("the whole model, or -i shard=alone to read this part by itself")

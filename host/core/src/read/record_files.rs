@@ -16,7 +16,7 @@ mod unknown;
 
 use crate::context::session::Session;
 use crate::formats::probe::probe;
-use crate::formats::registry::{RegisteredFormat, Registry, holds_records};
+use crate::formats::registry::{Formats, RegisteredFormat, holds_records};
 use crate::read::account::InputScope;
 use crate::read::context::ReadContext;
 use crate::read::file_group::{FILES, files_alone};
@@ -80,17 +80,17 @@ pub struct FoundInput<'r> {
 pub fn find<'r>(
     path: &Path,
     choice: InputChoice<'_>,
-    registry: &'r Registry,
+    registry: &'r Formats,
     session: &Session,
 ) -> Result<FoundInput<'r>> {
     find_from(FileSource::open(path, session)?, choice, registry, session)
 }
 
 /// As [`find`], of a source that has been opened.
-pub(crate) fn find_from<'r>(
+pub fn find_from<'r>(
     source: FileSource,
     choice: InputChoice<'_>,
-    registry: &'r Registry,
+    registry: &'r Formats,
     session: &Session,
 ) -> Result<FoundInput<'r>> {
     let found = find_in(source, choice, registry, session)?;
@@ -107,10 +107,10 @@ pub(crate) fn find_from<'r>(
 }
 
 /// As [`find_from`], without a note on other ranks' parts.
-pub(crate) fn find_in<'r>(
+pub fn find_in<'r>(
     source: FileSource,
     choice: InputChoice<'_>,
-    registry: &'r Registry,
+    registry: &'r Formats,
     session: &Session,
 ) -> Result<FoundInput<'r>> {
     let allows_unreadable = choice.losses.map(|losses| losses.allows(LossKind::Input));
@@ -182,7 +182,7 @@ fn choose<'r>(
 fn below<'r>(
     source: &FileSource,
     part: &Part,
-    registry: &'r Registry,
+    registry: &'r Formats,
     session: &Session,
 ) -> Result<Option<(FileSource, &'r RegisteredFormat)>> {
     if *source.entry() != Entry::Folder || source.is_listed() {

@@ -200,7 +200,7 @@ impl FileSource {
     }
 
     /// A source of the files in the folder at a path or a URL.
-    pub(crate) fn below_path(folder: &Path, entry: Entry, session: &Session) -> Result<Self> {
+    pub fn below_path(folder: &Path, entry: Entry, session: &Session) -> Result<Self> {
         Ok(Self::of(InputFolder::at(folder, session)?, entry, &session.limits))
     }
 
@@ -230,7 +230,7 @@ impl FileSource {
 
     /// A source of these files alone of the same folder, as [`of_files`](Self::of_files) gives it.
     #[must_use]
-    pub(crate) fn with_files(&self, names: Vec<String>) -> Self {
+    pub fn with_files(&self, names: Vec<String>) -> Self {
         let entry = match &*names {
             [one] => Entry::File(one.clone()),
             _ => Entry::Folder,
@@ -250,7 +250,7 @@ impl FileSource {
 
     /// The same files for what goes into an output as it is: none is taken from where a link leads.
     #[must_use]
-    pub(crate) fn of_companions(&self) -> Self {
+    pub fn of_companions(&self) -> Self {
         let (entry, only) = (self.entry.clone(), self.only.clone());
         let of = Self::of(self.folder.clone().of_companions(), entry, &Limits::default());
         Self { only, most_listed: self.most_listed, ..of }
@@ -271,19 +271,19 @@ impl FileSource {
 
     /// The same files to be checked alone: links are followed.
     #[must_use]
-    pub(crate) fn for_checks(&self) -> Self {
+    pub fn for_checks(&self) -> Self {
         let (entry, only) = (self.entry.clone(), self.only.clone());
         let of = Self::of(self.folder.clone().for_checks(), entry, &Limits::default());
         Self { only, most_listed: self.most_listed, ..of }
     }
 
     /// The files that were asked for and not read, since links in their places lead out of the folder.
-    pub(crate) fn unfollowed(&self) -> Vec<String> {
+    pub fn unfollowed(&self) -> Vec<String> {
         self.unfollowed_names().iter().cloned().collect()
     }
 
     /// Checks that every part of the weights or records that was asked for is in the folder.
-    pub(crate) fn check_links(&self) -> Result<()> {
+    pub fn check_links(&self) -> Result<()> {
         let names = self.unfollowed_names();
         names.iter().find(|name| !is_companion(Path::new(name))).map_or(Ok(()), |name| Err(leads_out(name)))
     }
@@ -337,7 +337,7 @@ impl FileSource {
     }
 
     /// Why a file or a folder of this machine may not be read, if that is so.
-    pub(crate) fn why_unreadable(&self, name: &str) -> Option<std::io::Error> {
+    pub fn why_unreadable(&self, name: &str) -> Option<std::io::Error> {
         let path = self.is_local().then(|| self.path(name))?;
         // Files of a folder can be opened only if it may be searched.
         let reads = if path.is_dir() { Access::READ_OK | Access::EXEC_OK } else { Access::READ_OK };
@@ -420,7 +420,7 @@ impl FileSource {
 
     /// Whether a path is that of a file that has been opened, under whatever name.
     #[must_use]
-    pub(crate) fn has_opened(&self, path: &Path) -> bool {
+    pub fn has_opened(&self, path: &Path) -> bool {
         let metadata = std::fs::metadata(path).ok();
         let is_it = |file: &SourceFile| match (&file.place, &metadata) {
             (FilePlace::Path(_, stamp), Some(found)) => {
@@ -442,7 +442,7 @@ impl FileSource {
     }
 
     /// The SHA-256 that the place of a remote file says of its content, in hexadecimal digits.
-    pub(crate) fn stated_sha256(&self, id: FileId) -> Option<&str> {
+    pub fn stated_sha256(&self, id: FileId) -> Option<&str> {
         match &self.get(id).ok()?.place {
             FilePlace::Remote(_, remote) => remote.stamp().tag.strip_prefix("sha256:"),
             FilePlace::Path(..) | FilePlace::Unnamed(_) => None,
@@ -473,7 +473,7 @@ impl FileSource {
 
     /// Whether the files that are open have the content that they had at first. One whose name another file has taken
     /// is still itself.
-    pub(crate) fn check_content(&self) -> Result<()> {
+    pub fn check_content(&self) -> Result<()> {
         let open: Vec<_> = self.state().open.iter().map(|(&id, open)| (id, open.file.clone())).collect();
         for (id, open) in open {
             let file = self.get(FileId(id))?;
@@ -571,7 +571,7 @@ impl FileSource {
     }
 
     /// Those of the names that a pattern means.
-    pub(crate) fn matching(&self, pattern: &str, names: Vec<String>) -> Result<Vec<String>> {
+    pub fn matching(&self, pattern: &str, names: Vec<String>) -> Result<Vec<String>> {
         FilePattern::parse(pattern, self.most_listed)?.matching(names)
     }
 

@@ -106,7 +106,7 @@ pub fn is_of(format: &RegisteredFormat) -> bool {
 
 /// Checks that the files of a source are not those of a table with a log, which is in their folder or above their partitions.
 /// A file that is named is that file.
-pub(crate) fn check(
+pub fn check(
     source: &FileSource,
     format: &RegisteredFormat,
     options: &[(String, String)],

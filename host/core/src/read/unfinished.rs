@@ -19,7 +19,7 @@ pub fn is_unfinished(name: &str) -> bool {
 }
 
 /// Checks that no folder of a path is of a checkpoint that was never finished.
-pub(crate) fn check(path: &Path) -> Result<()> {
+pub fn check(path: &Path) -> Result<()> {
     let whole = absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut names = whole.iter().filter_map(|name| name.to_str());
     match names.find(|name| is_unfinished(name)) {

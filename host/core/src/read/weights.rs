@@ -1,7 +1,7 @@
 //! Which files of a folder are weights: those whose names some tensor format declares as its own.
 
 use crate::formats::data_names::bare_names;
-use crate::formats::registry::{Registry, holds_records};
+use crate::formats::registry::{Formats, holds_records};
 use crate::read::folder::{EntryKind, FolderEntry};
 use crate::read::key_words::{is_training_folder, names_training_state};
 use crate::read::own_files::RECEIPT;
@@ -10,10 +10,10 @@ use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use tensorferry_sdk::{Description, Error, Result};
 
 /// How deep sub-folders are entered.
-pub(crate) const MOST_FOLDERS: usize = 32;
+pub const MOST_FOLDERS: usize = 32;
 
 /// The names under which formats know their own files.
-pub(crate) struct Weights(Vec<Known>);
+pub struct Weights(Vec<Known>);
 
 /// Files that name a step of a run.
 const POINTERS: [&str; 3] = ["latest", "latest_universal", "latest_checkpointed_iteration.txt"];
@@ -27,7 +27,7 @@ struct Known {
 
 impl Weights {
     /// Those of all plugins.
-    pub(crate) fn of(registry: &Registry) -> Result<Self> {
+    pub fn of(registry: &Formats) -> Result<Self> {
         // Records beside a model are no weights of it.
         let formats = registry.formats().iter().filter(|format| !holds_records(&format.description));
         let known = formats.map(|format| {
@@ -40,13 +40,13 @@ impl Weights {
     }
 
     /// Whether some format knows a file by its name.
-    pub(crate) fn is_match(&self, file: &str) -> bool {
+    pub fn is_match(&self, file: &str) -> bool {
         self.0.iter().any(|known| known.names.is_match(file))
     }
 
     /// Whether a file beside a model's weights is weights itself, and not what training keeps beside them (`optimizer.pt`,
     /// `training_args.bin`, the folder `optimizer_0`, DeepSpeed's `latest`).
-    pub(crate) fn is_match_beside(&self, name: &str) -> bool {
+    pub fn is_match_beside(&self, name: &str) -> bool {
         let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
         let is_training = || names_training_state(file) || folders.split('/').any(is_training_folder);
         let is_weights = self.is_match(file) || bare_names(file).any(|name| self.is_match(name));
@@ -54,7 +54,7 @@ impl Weights {
     }
 
     /// Whether a folder has nothing but files that some format knows by their names, and receipts.
-    pub(crate) fn are_alone_in(&self, folder: &FileSource) -> bool {
+    pub fn are_alone_in(&self, folder: &FileSource) -> bool {
         let is_one = |entry: &FolderEntry| {
             entry.kind == EntryKind::File && (self.is_match(&entry.name) || entry.name.ends_with(RECEIPT))
         };
@@ -62,12 +62,12 @@ impl Weights {
     }
 
     /// Whether this format knows it.
-    pub(crate) fn is_of(&self, file: &str, format: &Description) -> bool {
+    pub fn is_of(&self, file: &str, format: &Description) -> bool {
         self.0.iter().any(|known| known.id == format.id && known.names.is_match(file))
     }
 
     /// The built-in formats that know it.
-    pub(crate) fn built_in<'a>(&'a self, file: &str) -> impl Iterator<Item = &'a str> {
+    pub fn built_in<'a>(&'a self, file: &str) -> impl Iterator<Item = &'a str> {
         let known = self.0.iter().filter(move |known| known.is_built_in && known.names.is_match(file));
         known.map(|known| &*known.id)
     }

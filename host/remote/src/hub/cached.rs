@@ -7,7 +7,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use tensorferry::engine::context::remote::{RemoteEntry, RemoteFile, RemoteStamp};
+use tensorferry_core::context::remote::{RemoteEntry, RemoteFile, RemoteStamp};
 use tensorferry_sdk::{Error, Result};
 
 /// The folder of a snapshot, which need not be there.

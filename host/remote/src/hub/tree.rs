@@ -1,7 +1,7 @@
 //! A tree is what is known of a repository at a commit, which does not change.
 
 use std::collections::{BTreeMap, BTreeSet};
-use tensorferry::engine::context::remote::{RemoteEntry, RemoteStamp};
+use tensorferry_core::context::remote::{RemoteEntry, RemoteStamp};
 
 /// Something in a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]

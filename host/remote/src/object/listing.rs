@@ -4,7 +4,7 @@ use super::Store;
 use object_store::list::PaginatedListOptions;
 use object_store::path::Path;
 use std::borrow::Cow;
-use tensorferry::engine::context::remote::RemoteEntry;
+use tensorferry_core::context::remote::RemoteEntry;
 
 /// Pages without an entry that may follow one another: Azure's have some, and a server could go on for ever.
 const MOST_EMPTY: u32 = 1_000;

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tensorferry::engine::context::remote::{Condition, NewObject, RemoteUpload};
+use tensorferry_core::context::remote::{Condition, NewObject, RemoteUpload};
 use tensorferry_sdk::{Error, Result};
 use tokio::task::AbortHandle;
 

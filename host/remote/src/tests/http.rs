@@ -3,7 +3,7 @@
 use super::{open, place, read, read_whole, remotes, remotes_with};
 use crate::testing::server::{Reply, Server, pattern};
 use std::time::Duration;
-use tensorferry::engine::context::remote::Remote;
+use tensorferry_core::context::remote::Remote;
 use tensorferry_sdk::ErrorKind;
 
 #[test]

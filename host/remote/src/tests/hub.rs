@@ -5,7 +5,7 @@ use crate::Remotes;
 use crate::testing::hub::{COMMIT, Files, Hub, TOKEN};
 use crate::testing::server::pattern;
 use std::path::Path;
-use tensorferry::engine::context::remote::{Remote, RemoteEntry};
+use tensorferry_core::context::remote::{Remote, RemoteEntry};
 use tensorferry_sdk::ErrorKind;
 
 fn files() -> Files {

@@ -6,7 +6,7 @@ use crate::testing::store::{Objects, answer, start};
 use crate::{Remotes, Settings};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tensorferry::engine::context::remote::{Remote, RemoteEntry};
+use tensorferry_core::context::remote::{Remote, RemoteEntry};
 use tensorferry_sdk::ErrorKind;
 
 const KEYS: [&str; 2] = ["access-key=AKIAHUSH5150", "secret-key=hush5150/secret"];

@@ -42,7 +42,7 @@ fn nothing_that_is_shown_holds_a_secret() {
     for url in
         [format!("http://me:{WORD}@:x/a"), format!("http:///a?sig={WORD}"), format!("http://h/?a={WORD}")]
     {
-        use tensorferry::engine::context::remote::Remote;
+        use tensorferry_core::context::remote::Remote;
         shown.push(remotes.place(&url).err().unwrap().to_string());
     }
     assert!(shown.len() > 15);

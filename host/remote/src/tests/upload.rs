@@ -7,7 +7,7 @@ use crate::testing::server::{Manner, Reply, Request, Server, pattern};
 use crate::testing::store::query;
 use std::sync::Arc;
 use std::time::Duration;
-use tensorferry::engine::context::remote::{Condition, NewObject, RemotePlace, RemoteUpload};
+use tensorferry_core::context::remote::{Condition, NewObject, RemotePlace, RemoteUpload};
 use tensorferry_sdk::{ErrorKind, Result};
 
 const MIB: usize = 1 << 20;

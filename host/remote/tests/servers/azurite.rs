@@ -5,7 +5,7 @@ use super::writing::objects_are_written;
 use crate::support::server::pattern;
 use std::path::Path;
 use std::process::Command;
-use tensorferry::engine::context::remote::{Remote, RemoteEntry};
+use tensorferry_core::context::remote::{Remote, RemoteEntry};
 
 /// The account that Azurite knows, and its key, which its documentation names.
 const ACCOUNT: &str = "devstoreaccount1";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use tensorferry::engine::context::remote::{Remote, RemoteFile};
+use tensorferry_core::context::remote::{Remote, RemoteFile};
 use tensorferry_remote::{Remotes, Settings};
 
 /// A folder of tests that is kept.

@@ -5,7 +5,7 @@ use super::writing::{objects_are_written, sent};
 use crate::support::server::pattern;
 use std::process::Command;
 use std::time::Duration;
-use tensorferry::engine::context::remote::{Remote, RemoteEntry};
+use tensorferry_core::context::remote::{Remote, RemoteEntry};
 
 /// Puts what stands in a folder into the bucket, and a thousand small objects if it is told to.
 const SCRIPT: &str = r#"

@@ -3,7 +3,7 @@
 use super::install::read_whole;
 use crate::support::server::pattern;
 use std::sync::Arc;
-use tensorferry::engine::context::remote::{Condition, NewObject, Remote, RemotePlace, RemoteUpload};
+use tensorferry_core::context::remote::{Condition, NewObject, Remote, RemotePlace, RemoteUpload};
 use tensorferry_remote::Remotes;
 use tensorferry_sdk::{ErrorKind, Result};
 

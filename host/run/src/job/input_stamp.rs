@@ -2,9 +2,11 @@
 //! digest of what its files are told from others by.
 
 use std::path::Path;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::read::file_group::FileGroup;
-use tensorferry::engine::read::folder::{self, EntryKind, FolderEntry, InputFolder};
+use tensorferry::Session;
+use tensorferry::places::InputFolder;
+use tensorferry::request::FileGroup;
+use tensorferry_core::read::folder;
+use tensorferry_core::read::folder::{EntryKind, FolderEntry};
 use tensorferry_sdk::Result;
 
 /// An index is smaller than this, and the files that it names are not.

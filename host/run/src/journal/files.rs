@@ -3,13 +3,15 @@
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::publish::disk;
-use tensorferry::engine::read::folder::{self, EntryKind, FolderEntry, InputFolder, is_url};
-use tensorferry::engine::read::identity::FileIdentity;
+use tensorferry::Session;
+use tensorferry::places::{InputFolder, is_url};
+use tensorferry_core::read::folder;
+use tensorferry_core::read::folder::{EntryKind, FolderEntry};
+use tensorferry_core::read::identity::FileIdentity;
+use tensorferry_publish::disk;
 use tensorferry_sdk::ErrorKind;
 
-/// How the names of ferry's own temporary folders start; see [`tensorferry::engine::publish::stage`].
+/// How the names of ferry's own temporary folders start; see [`tensorferry_publish::stage`].
 const HIDDEN: char = '.';
 
 /// In place of an inode that is not known here: the number of no file.

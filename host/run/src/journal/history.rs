@@ -6,8 +6,8 @@ use super::scan::GroupScan;
 use crate::job::Conversion;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::read::identity::FileIdentity;
+use tensorferry::Session;
+use tensorferry_core::read::identity::FileIdentity;
 
 /// What the journals of a manifest know.
 #[derive(Debug, Default)]

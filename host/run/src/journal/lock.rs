@@ -6,7 +6,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tensorferry::engine::publish::stage::lacks_locks;
+use tensorferry_publish::stage::lacks_locks;
 use tensorferry_sdk::{Error, Result};
 
 /// How long a run waits for the processes of a run that was killed: a slow disk may delay their end.

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use tensorferry::engine::publish::disk;
+use tensorferry_publish::disk;
 use tensorferry_sdk::Result;
 
 /// The end of the names of journals.

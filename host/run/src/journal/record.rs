@@ -6,8 +6,8 @@ use crate::job::Conversion;
 use crate::report::JobSummary;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use tensorferry::engine::formats::used::UsedFormat;
-use tensorferry::engine::publish::stage::{Destination, DestinationKind};
+use tensorferry::UsedFormat;
+use tensorferry::places::{Destination, DestinationKind};
 use tensorferry_sdk::{Error, Result};
 
 const SUM: &str = ",\"sum\":\"";

@@ -4,8 +4,8 @@ use super::files::StampedFile;
 use crate::job::Job;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::formats::used::UsedFormat;
+use tensorferry::Registry;
+use tensorferry::UsedFormat;
 
 /// What was found in the files of a group.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -109,7 +109,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::manifest::search::ClosedFolders;
-    use tensorferry::engine::read::folder::InputFolder;
+    use tensorferry::places::InputFolder;
 
     fn of(paths: &[&str]) -> Vec<InputPath> {
         paths.iter().map(|path| InputPath::file((*path).to_owned(), (*path).to_owned())).collect()

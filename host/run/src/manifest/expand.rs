@@ -17,8 +17,9 @@ use outputs::Outputs;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::read::folder::{InputFolder, is_url, local_path};
+use tensorferry::Registry;
+use tensorferry::places::{InputFolder, is_url};
+use tensorferry_core::read::folder::local_path;
 use tensorferry_sdk::{OptionKind, OptionSpec, Side};
 use zoos::FoundZoo;
 

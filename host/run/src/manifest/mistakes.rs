@@ -68,7 +68,7 @@ impl fmt::Display for Mistake {
 pub(super) fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     const MOST_LISTED: usize = 24;
     let known: Vec<&str> = known.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
-    match tensorferry::engine::context::suggest::suggest(word, known.iter().copied()) {
+    match tensorferry::suggest(word, known.iter().copied()) {
         Some(near) => Some(format!("did you mean {near:?}?")),
         None if (1..=MOST_LISTED).contains(&known.len()) => Some(format!("known are {}", known.join(", "))),
         None => None,

@@ -4,8 +4,8 @@
 use super::input_path::{InputPath, join};
 use globset::GlobSet;
 use std::collections::BTreeSet;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::read::weights::globs;
+use tensorferry::Registry;
+use tensorferry::formats::globs;
 use tensorferry_sdk::{Capabilities, Description, Result, ShardName};
 
 /// The option of readers that says what a shard is that is named.

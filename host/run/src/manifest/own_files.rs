@@ -2,9 +2,9 @@
 //! are not looked at anyway.
 
 use super::folder_names::FolderNames;
-use tensorferry::engine::read::folder::InputFolder;
-use tensorferry::engine::read::own_files::is_journal;
-use tensorferry::engine::receipt;
+use tensorferry::places::InputFolder;
+use tensorferry_convert::receipt;
+use tensorferry_core::read::own_files::is_journal;
 
 /// Takes the receipts out of a folder's names, and gives those that they are named after.
 pub(super) fn take_receipts(names: &mut FolderNames) -> impl Iterator<Item = String> {

@@ -6,8 +6,9 @@ use super::input_path::join;
 use super::own_files;
 use globset::GlobSet;
 use std::collections::{BTreeMap, HashSet};
-use tensorferry::engine::read::folder::{EntryKind, FolderEntry, InputFolder};
-use tensorferry::engine::read::table_log::TableLog;
+use tensorferry::places::InputFolder;
+use tensorferry_core::read::folder::{EntryKind, FolderEntry};
+use tensorferry_core::read::table_log::TableLog;
 use tensorferry_sdk::Result;
 
 /// How deep folders are entered.

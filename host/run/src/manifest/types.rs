@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
-use tensorferry::engine::tensors::content::Algorithm;
+use tensorferry::values::Algorithm;
 use toml::Spanned;
 
 /// Conversions to run. Relative paths are relative to the manifest's folder. `${NAME}` in a text is the

@@ -14,7 +14,8 @@ use super::name_patterns::{IndexName, NamePatterns};
 use super::search::{DEEPEST, Search, Why};
 use super::types::ModelDetection;
 use std::collections::{BTreeMap, BTreeSet};
-use tensorferry::engine::read::folder::{EntryKind, FolderEntry, InputFolder};
+use tensorferry::places::InputFolder;
+use tensorferry_core::read::folder::{EntryKind, FolderEntry};
 use tensorferry_sdk::{Result, ShardName, ShardTag};
 
 /// The files that libraries load a model by: beside weights, they make the folder a model.
@@ -200,7 +201,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::manifest::search::{ClosedFolders, PassedOver};
-    use tensorferry::engine::read::weights::globs;
+    use tensorferry::formats::globs;
 
     fn names() -> NamePatterns {
         NamePatterns::for_tests(

@@ -12,8 +12,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::receipt::now;
+use tensorferry::Registry;
+use tensorferry_convert::receipt::now;
 use tensorferry_sdk::{Error, Result, Side};
 
 pub(super) const FOLDER: &str = "pieces";

@@ -17,7 +17,7 @@ use markup::{close_table, escape, open_section, open_table, plural};
 use sha2::Digest as _;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use tensorferry::engine::context::loss::LossRecord;
+use tensorferry::LossRecord;
 
 const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");

@@ -7,8 +7,8 @@ use crate::exit::{ENVIRONMENT, REFUSED, TRANSIENT, exit_code};
 use crate::hint::hint;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use tensorferry::engine::context::loss::LossRecord;
-use tensorferry::engine::read::account::AccountRecord;
+use tensorferry::LossRecord;
+use tensorferry::inspect::AccountRecord;
 use tensorferry_sdk::{Error, ErrorKind};
 
 /// The layout of the document.

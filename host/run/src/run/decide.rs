@@ -4,10 +4,10 @@ use crate::job::Job;
 use crate::journal::{Commit, History, OutputHistory, OutputRecord, StampedFile, list_names};
 use std::collections::HashSet;
 use std::path::Path;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::formats::used::UsedFormat;
-use tensorferry::engine::publish::commit::recover;
-use tensorferry::engine::receipt;
+use tensorferry::Registry;
+use tensorferry::UsedFormat;
+use tensorferry::places::recover;
+use tensorferry_convert::receipt;
 
 /// Whether a job must run, and why.
 #[derive(Debug, Clone)]

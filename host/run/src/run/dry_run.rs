@@ -16,13 +16,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
-use tensorferry::engine::context::loss::LossRecord;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::read::account::AccountRecord;
-use tensorferry::engine::read::folder::is_url;
-use tensorferry::engine::read::identity::FileIdentity;
-use tensorferry::engine::receipt;
+use tensorferry::LossRecord;
+use tensorferry::Registry;
+use tensorferry::Session;
+use tensorferry::inspect::AccountRecord;
+use tensorferry::places::is_url;
+use tensorferry_convert::receipt;
+use tensorferry_core::read::identity::FileIdentity;
 
 /// What a run would do.
 #[derive(Debug, Default, Serialize)]

@@ -11,8 +11,8 @@ use crate::plan::{PieceWriter, PlanHeader, PlannedJob};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::receipt::now;
+use tensorferry::Registry;
+use tensorferry_convert::receipt::now;
 use tensorferry_sdk::{Error, Result};
 
 /// What a plan is made with.

@@ -1,7 +1,7 @@
 //! `--only`: the jobs that are asked for by name.
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use tensorferry::engine::context::suggest::suggest;
+use tensorferry::suggest;
 use tensorferry_sdk::{Error, Result};
 
 /// Names that an error suggests are looked for among so many.

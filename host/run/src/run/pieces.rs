@@ -17,8 +17,8 @@ use crate::report::{Failure, JobState, JobSummary, Totals};
 use crate::worker::{IdleWorkers, JobOutcome};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::receipt::now;
+use tensorferry::Registry;
+use tensorferry_convert::receipt::now;
 use tensorferry_sdk::{Error, Result};
 
 /// Jobs that a report holds: of a million, those that failed and as many of the others as a browser shows.

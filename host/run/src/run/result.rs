@@ -10,7 +10,7 @@ use crate::journal::Record;
 use crate::pool::FinishedJob;
 use crate::report::{Failure, JobState, JobSummary};
 use crate::worker::JobOutcome;
-use tensorferry::engine::receipt::now;
+use tensorferry_convert::receipt::now;
 
 /// The result of a job before it runs, which is final if it does not.
 pub(super) fn before(job: &Job, decision: Option<&Decision<'_>>) -> JobSummary {

@@ -20,8 +20,9 @@ use crate::journal::{GroupScan, History, StampedFile};
 use crate::report::Failure;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::read::file_group::{FileGroup, first_difference};
+use tensorferry::Registry;
+use tensorferry::request::FileGroup;
+use tensorferry_core::read::file_group::first_difference;
 use tensorferry_sdk::{Error, Result};
 
 /// What a scan of a file group found, or why it found nothing.

@@ -11,43 +11,39 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::convert;
-use tensorferry::engine::convert::watch::{Ready, Watch};
-use tensorferry::engine::formats::probe::probe;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::formats::registry::holds_records;
-use tensorferry::engine::publish::disk::USE_FORCE;
-use tensorferry::engine::publish::stage::DestinationKind;
-use tensorferry::engine::read::account::Account;
-use tensorferry::engine::read::context::ReadContext;
-use tensorferry::engine::read::file_group::{FileGroup, files_alone, takes_schema};
-use tensorferry::engine::read::folder::{absolute, is_url};
-use tensorferry::engine::read::identity::FileIdentity;
-use tensorferry::engine::records::rows;
-use tensorferry::engine::records::schema_file::schema_file;
-use tensorferry::engine::{context::loss::LossRecord, convert::report::Report, formats::used::UsedFormat};
+use tensorferry::Session;
+
+use tensorferry::Registry;
+use tensorferry::formats::holds_records;
+use tensorferry::inspect::Account;
+use tensorferry::places::DestinationKind;
+use tensorferry::places::{absolute, is_url};
+use tensorferry::request::FileGroup;
+use tensorferry::request::{Ready, Watch};
+use tensorferry::rows;
+use tensorferry::rows::schema_file;
+use tensorferry::{LossRecord, Report, UsedFormat};
+use tensorferry_core::formats::probe::probe;
+use tensorferry_core::read::context::ReadContext;
+use tensorferry_core::read::file_group::{files_alone, takes_schema};
+use tensorferry_core::read::identity::FileIdentity;
+use tensorferry_publish::disk::USE_FORCE;
 use tensorferry_sdk::{Error, ErrorKind, Purpose, Result};
 
 /// How often a job reports how many bytes it has copied.
 const TICK: Duration = Duration::from_millis(200);
 
-pub(super) fn perform(
-    task: &WorkerTask,
-    registry: &Registry,
-    session: &Session,
-    pipe: &RunnerPipe,
-) -> Result<WorkerEvent> {
+pub(super) fn perform(task: &WorkerTask, registry: &Registry, pipe: &RunnerPipe) -> Result<WorkerEvent> {
     if let Some(group) = task.job.conversion.file_group.as_ref().filter(|_| task.scan_only) {
-        let scan = Box::new(scan_group(task, group, registry, session)?);
+        let scan = Box::new(scan_group(task, group, registry)?);
         return Ok(WorkerEvent::Scanned { scan });
     }
-    match standing::of(task, registry, session)? {
-        Standing::Unknown => convert_input(task, registry, session, pipe),
+    match standing::of(task, registry, registry.session())? {
+        Standing::Unknown => convert_input(task, registry, pipe),
         Standing::Own(files) => {
             let owned = files.iter().map(|file| file.path.clone()).collect();
             let task = WorkerTask { owned, seen: files.clone(), earlier: files, ..task.clone() };
-            convert_input(&task, registry, session, pipe)
+            convert_input(&task, registry, pipe)
         }
         Standing::Made(made) => {
             let summary = Box::new(made.summary.clone());
@@ -57,12 +53,8 @@ pub(super) fn perform(
     }
 }
 
-fn convert_input(
-    task: &WorkerTask,
-    registry: &Registry,
-    session: &Session,
-    pipe: &RunnerPipe,
-) -> Result<WorkerEvent> {
+fn convert_input(task: &WorkerTask, registry: &Registry, pipe: &RunnerPipe) -> Result<WorkerEvent> {
+    let session = registry.session();
     let force = !task.owned.is_empty() || task.job.policy.force == Force::Always;
     let mut request = task.job.request(force, task.dry_run);
     request.output.earlier = if force { earlier(task, session) } else { Vec::new() };
@@ -77,7 +69,7 @@ fn convert_input(
     let is_over = AtomicBool::new(false);
     let report = std::thread::scope(|scope| {
         let reporter = scope.spawn(|| watch.report_bytes(session, &is_over));
-        let report = convert(&request, registry, session, &watch);
+        let report = registry.convert_as(&request, &watch);
         is_over.store(true, Ordering::Relaxed);
         reporter.thread().unpark();
         report
@@ -136,15 +128,11 @@ fn in_the_way(force: Force) -> &'static str {
     }
 }
 
-fn scan_group(
-    task: &WorkerTask,
-    group: &FileGroup,
-    registry: &Registry,
-    session: &Session,
-) -> Result<GroupScan> {
+fn scan_group(task: &WorkerTask, group: &FileGroup, registry: &Registry) -> Result<GroupScan> {
+    let session = registry.session();
     let conversion = &task.job.conversion;
     let source = group.source(session)?;
-    let format = probe(registry, &source, conversion.from.as_deref(), session)?;
+    let format = probe(registry.as_ref(), &source, conversion.from.as_deref(), &**session)?;
     if !holds_records(&format.description) {
         let error = Error::unsupported("a data set is made of records, and this is none");
         return Err(error.file(&group.files[0]).found(&format.description.id));

@@ -19,8 +19,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tensorferry::engine::context::fault;
-use tensorferry::engine::receipt::now;
+use tensorferry_convert::receipt::now;
+use tensorferry_core::context::fault;
 use tensorferry_sdk::{Error, Result};
 
 /// Jobs that one process does: what a plugin leaks ends with it.

@@ -7,8 +7,8 @@ use crate::report::Failure;
 use rustix::process::{
     Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
 };
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::formats::registry::Registry;
+use tensorferry::Registry;
+use tensorferry::Session;
 use tensorferry_sdk::{Error, Result};
 
 /// Does the jobs that come over the standard input, until it ends. `runner` is the process that started
@@ -31,7 +31,8 @@ pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> 
         limit_memory(task.limit);
         let mut session = threads.below(share.threads, share.memory, share.rate);
         session.links = task.job.links();
-        let done = session.install(|| perform(&task, registry, &session, &pipe));
+        let registry = registry.clone().with_session(session);
+        let done = registry.session().install(|| perform(&task, &registry, &pipe));
         let failed = |error| WorkerEvent::Failed { failure: within_limit(&error, task.limit) };
         pipe.send(&done.unwrap_or_else(failed))?;
     }

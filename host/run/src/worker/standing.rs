@@ -9,12 +9,15 @@ use crate::journal::{OutputRecord, StampedFile, list_names, names_below, output_
 use crate::report::{JobState, JobSummary};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::formats::used::UsedFormat;
-use tensorferry::engine::read::folder::{self, is_url};
-use tensorferry::engine::read::part::Part;
-use tensorferry::engine::receipt::{self, FileRecord, Files, FormatRecord, Receipt};
+use tensorferry::Registry;
+use tensorferry::Session;
+use tensorferry::UsedFormat;
+use tensorferry::places::is_url;
+use tensorferry::receipts::Receipt;
+use tensorferry::request::Part;
+use tensorferry_convert::receipt;
+use tensorferry_convert::receipt::{FileRecord, Files, FormatRecord};
+use tensorferry_core::read::folder;
 use tensorferry_sdk::{Context, Result, Side, check_name};
 
 /// What an output is to a job.

@@ -11,10 +11,10 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use tensorferry::RegisteredFormat;
 use tensorferry::Registry;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::formats::probe::probe;
-use tensorferry::engine::formats::registry::RegisteredFormat;
+use tensorferry::Session;
+use tensorferry_core::formats::probe::probe;
 use tensorferry_sdk::conformance::{self, Examination, Observer, Sample};
 use tensorferry_sdk::{Entry, Error, MemorySource, Result, Side};
 
@@ -122,7 +122,7 @@ fn format_of<'a>(
     let input = format!("{}, as it is probed", given.path.display());
     say(answers, &Line::Before { format: String::new(), input });
     let source = MemorySource::new(given.sample.entry().clone(), given.sample.files().clone());
-    probe(registry, &source, None, &Session::new(1, 1 << 20))
+    probe(registry.as_ref(), &source, None, &Session::new(1, 1 << 20))
 }
 
 /// Tells what is done next.

@@ -108,12 +108,12 @@ pub(super) fn is_file_without_data(file: &str) -> bool {
 }
 
 /// Whether a folder of this name is known to hold no data.
-pub(crate) fn is_folder_without_data(folder: &str) -> bool {
+pub fn is_folder_without_data(folder: &str) -> bool {
     NO_DATA[1].is_match(folder)
 }
 
 /// Why an entry that no format reads may hold data, by its name.
-pub(crate) fn other_data(file: &str) -> Option<&'static str> {
+pub fn other_data(file: &str) -> Option<&'static str> {
     let by_suffix = |file: &str| {
         let mut known = OTHER_DATA.iter();
         let known = known.find(|(suffixes, _)| suffixes.iter().any(|suffix| has_suffix(file, suffix)));

@@ -36,7 +36,7 @@ const EXPORT_PACKAGES: [&str; 2] = [".mlpackage", ".mlmodelc"];
 
 /// The files of a folder that its model was read from.
 #[derive(Debug, Default)]
-pub(crate) struct ReadFiles {
+pub struct ReadFiles {
     stems: Vec<FileStem>,
 }
 
@@ -82,12 +82,12 @@ impl FileStem {
 
 impl ReadFiles {
     /// Of a folder from which these were opened.
-    pub(crate) fn of<'n>(opened: impl IntoIterator<Item = &'n str>, names: &DataNames) -> Self {
+    pub fn of<'n>(opened: impl IntoIterator<Item = &'n str>, names: &DataNames) -> Self {
         Self { stems: opened.into_iter().filter_map(|file| FileStem::of(file, names)).collect() }
     }
 
     /// Whether a file next to them, which was not read, is another form of their model.
-    pub(crate) fn supersede(&self, file: &str, names: &DataNames) -> bool {
+    pub fn supersede(&self, file: &str, names: &DataNames) -> bool {
         if self.stems.is_empty() {
             return false;
         }
@@ -113,23 +113,23 @@ impl ReadFiles {
     }
 
     /// Whether a file in the vendor's folder next to them is another form of their model.
-    pub(crate) fn supersede_vendor(&self, file: &str, names: &DataNames) -> bool {
+    pub fn supersede_vendor(&self, file: &str, names: &DataNames) -> bool {
         FileStem::of(file, names).is_some_and(|stem| stem.is_of_vendor()) && self.supersede(file, names)
     }
 }
 
 /// Whether a folder next to a model is one in which a vendor publishes its own layout.
-pub(crate) fn is_vendor_folder(folder: &str) -> bool {
+pub fn is_vendor_folder(folder: &str) -> bool {
     folder.rsplit('/').next() == Some(VENDOR_FOLDER)
 }
 
 /// Whether a file is an export of a model, by its name.
-pub(crate) fn is_export(file: &str) -> bool {
+pub fn is_export(file: &str) -> bool {
     EXPORTED.contains(&file) || has_any_suffix(file, EXPORTS)
 }
 
 /// Whether a folder holds an export of the model around it, by its name.
-pub(crate) fn is_export_folder(folder: &str) -> bool {
+pub fn is_export_folder(folder: &str) -> bool {
     let name = folder.rsplit('/').next().unwrap_or(folder);
     EXPORT_FOLDERS.contains(&name) || has_any_suffix(name, EXPORT_PACKAGES)
 }
@@ -139,7 +139,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::formats::registry::Registry;
+    use crate::formats::registry::Formats;
     use tensorferry_sdk::{Capabilities, Description, Format};
 
     /// Formats of models with the suffixes that the real ones have.
@@ -164,7 +164,7 @@ mod tests {
             Of("flax", &[".msgpack"]),
             Of("tf", &[".index", ".data-00000-of-00001"]),
         ];
-        let registry = registry.into_iter().fold(Registry::new(), |all, one| all.with(Box::new(one)));
+        let registry = registry.into_iter().fold(Formats::new(), |all, one| all.with(Box::new(one)));
         let names = registry.data_names().unwrap();
         let (whole, set) = (
             &["config.json", "model.safetensors"][..],

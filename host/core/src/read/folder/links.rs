@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use tensorferry_sdk::Error;
 
 /// Why an entry is not read.
-pub(crate) const LEADS_OUT: &str = "is a link that leads out of the folder";
+pub const LEADS_OUT: &str = "is a link that leads out of the folder";
 /// What a user does about it.
 pub(crate) const ADVICE: &str =
     "a file in the folder, or --follow-links (in a manifest: follow_links = true)";
@@ -148,7 +148,7 @@ fn blobs_of(file: &Path) -> Option<&Path> {
 }
 
 /// Whether a folder is a repository in huggingface_hub's cache, by its name.
-pub(crate) fn is_repository(folder: &Path) -> bool {
+pub fn is_repository(folder: &Path) -> bool {
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     ["models--", "datasets--", "spaces--"].iter().any(|start| name.starts_with(start))
 }

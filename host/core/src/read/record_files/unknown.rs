@@ -3,7 +3,7 @@
 
 use crate::context::session::Session;
 use crate::formats::probe::probe;
-use crate::formats::registry::{Registry, holds_records};
+use crate::formats::registry::{Formats, holds_records};
 use crate::read::own_files::is_own;
 use crate::read::source::FileSource;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ const MOST_LOOKED_AT: usize = 64;
 const MOST_LISTED: usize = 8;
 
 /// The error of a folder that nobody knows, with what can be named instead.
-pub(super) fn explain(error: Error, source: &FileSource, registry: &Registry, session: &Session) -> Error {
+pub(super) fn explain(error: Error, source: &FileSource, registry: &Formats, session: &Session) -> Error {
     if *source.entry() != Entry::Folder || source.is_listed() {
         return error;
     }
@@ -41,7 +41,7 @@ pub(super) fn explain(error: Error, source: &FileSource, registry: &Registry, se
 }
 
 /// The folders below that hold records, the upper ones alone.
-fn data_sets_below(source: &FileSource, registry: &Registry, session: &Session) -> Result<Vec<String>> {
+fn data_sets_below(source: &FileSource, registry: &Formats, session: &Session) -> Result<Vec<String>> {
     let visible = |folders: Vec<String>, depth: usize| {
         let is_visible = |name: &String| !name.rsplit('/').next().unwrap_or(name).starts_with(['.', '_']);
         folders.into_iter().filter(is_visible).map(move |folder| (folder, depth))
@@ -62,7 +62,7 @@ fn data_sets_below(source: &FileSource, registry: &Registry, session: &Session) 
 }
 
 /// The files that are records by themselves, all of one format, and which.
-fn files_alone(source: &FileSource, registry: &Registry, session: &Session) -> Result<Vec<(String, String)>> {
+fn files_alone(source: &FileSource, registry: &Formats, session: &Session) -> Result<Vec<(String, String)>> {
     let mut found: Vec<(String, String)> = Vec::new();
     let is_data = |name: &String| !is_own(source.folder(), name);
     for name in source.list("")?.into_iter().filter(is_data).take(MOST_LOOKED_AT) {

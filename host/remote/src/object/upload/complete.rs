@@ -14,7 +14,7 @@ use object_store::multipart::PartId;
 use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
 use reqwest::header::{HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use std::sync::PoisonError;
-use tensorferry::engine::context::remote::Condition;
+use tensorferry_core::context::remote::Condition;
 use tensorferry_sdk::{Error, Result, hex};
 
 /// What remains to be done of an object that is sent.

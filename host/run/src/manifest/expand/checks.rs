@@ -6,10 +6,11 @@ use crate::manifest::mistakes::suggest;
 use crate::manifest::types::{OptionTexts, Placed, Settings};
 use std::ops::Range;
 use std::path::Path;
-use tensorferry::engine::convert::steps;
-use tensorferry::engine::formats::registry::RegisteredFormat;
-use tensorferry::engine::read::folder::{EntryKind, InputFolder, shown};
-use tensorferry::engine::write::target;
+use tensorferry::RegisteredFormat;
+use tensorferry::places::{InputFolder, shown};
+use tensorferry::steps;
+use tensorferry_convert::write::target;
+use tensorferry_core::read::folder::EntryKind;
 use tensorferry_sdk::{Entry, LossKind, OptionSpec, Options, Side};
 
 impl Expansion<'_> {
@@ -76,7 +77,7 @@ impl Expansion<'_> {
             id.as_ref().is_none_or(|id| registry.format(id.get_ref(), side).is_ok())
         };
         if is_known(&settings.to, Side::Writer) {
-            match target::resolve(registry, Path::new(&conversion.output), to, &UnreadInput(input)) {
+            match target::resolve(registry.as_ref(), Path::new(&conversion.output), to, &UnreadInput(input)) {
                 Ok(resolved) => self.options(settings.writer.as_ref(), &[resolved.format], Side::Writer),
                 Err(error) => {
                     let expected = error.details().find(|(name, _)| *name == "expected");

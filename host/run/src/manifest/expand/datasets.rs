@@ -10,10 +10,12 @@ use crate::manifest::search::Search;
 use crate::manifest::template::of_group;
 use crate::manifest::types::{DatasetKeys, Entry, Placed, Settings};
 use std::collections::{HashMap, HashSet};
-use tensorferry::engine::convert::steps::{check_row_wise, parse};
-use tensorferry::engine::read::file_group::FileGroup;
-use tensorferry::engine::read::folder::{InputFolder, shown};
-use tensorferry::engine::read::table_log::{self, TableLog};
+use tensorferry::places::{InputFolder, shown};
+use tensorferry::request::FileGroup;
+use tensorferry::rows::check_row_wise;
+use tensorferry::steps::parse;
+use tensorferry_core::read::table_log;
+use tensorferry_core::read::table_log::TableLog;
 use tensorferry_sdk::{Capabilities, Description, Side};
 
 /// A data set whose files were found.
@@ -210,8 +212,11 @@ impl Expansion<'_> {
             }
         }
         for step in settings.steps.iter().flatten() {
-            let Ok(parsed) = parse(std::slice::from_ref(&step.get_ref().0)) else { continue };
-            if let Some(Err(error)) = parsed.iter().map(check_row_wise).find(Result::is_err) {
+            let text = &step.get_ref().0;
+            if parse(std::slice::from_ref(text)).is_err() {
+                continue;
+            }
+            if let Err(error) = check_row_wise(text) {
                 let message = error.message();
                 let message = message.strip_prefix("step ").unwrap_or(message);
                 let suggestion =

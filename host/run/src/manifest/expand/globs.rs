@@ -7,8 +7,8 @@ use crate::manifest::search::{ClosedFolders, PassedOver, Why, notes};
 use crate::manifest::types::Placed;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use std::ops::Range;
-use tensorferry::engine::context::suggest::suggest as nearest;
-use tensorferry::engine::read::folder::{InputFolder, shown};
+use tensorferry::places::{InputFolder, shown};
+use tensorferry::suggest as nearest;
 
 impl Expansion<'_> {
     /// The inputs that are included and not excluded. A glob of `include` that matches none is a mistake.

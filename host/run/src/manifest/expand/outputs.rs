@@ -10,8 +10,8 @@ use crate::manifest::input_path::InputPath;
 use crate::manifest::types::{Manifest, Placed};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use tensorferry::engine::context::session::Session;
-use tensorferry::engine::read::folder::{InputFolder, is_url};
+use tensorferry::Session;
+use tensorferry::places::{InputFolder, is_url};
 
 /// Where the outputs of a template lie, or that of a job.
 struct OutputPlace {

@@ -2,7 +2,7 @@
 
 use crate::job::{JobPolicy, Timeout};
 use crate::manifest::types::{OptionTexts, ReceiptSetting, Settings, Timespan};
-use tensorferry::engine::read::folder::InputFolder;
+use tensorferry::places::InputFolder;
 
 impl Settings {
     /// These settings over others, key by key; for `in` and `out`, option by option.

@@ -11,7 +11,7 @@ use crate::manifest::types::{Entry, Placed, Settings, ZooKeys};
 use crate::manifest::zoo_files::find;
 use globset::GlobSet;
 use std::collections::HashSet;
-use tensorferry::engine::read::folder::InputFolder;
+use tensorferry::places::InputFolder;
 use tensorferry_sdk::Side;
 
 /// A zoo whose models were found.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::report::Totals;
-use tensorferry::engine::read::account::AccountRecord;
+use tensorferry::inspect::AccountRecord;
 
 const HOSTILE: &str =
     "</script><script>alert(1)</script><img src=x onerror=alert(1)> \" onload=\"x' & \u{202e}gnp\n\0";

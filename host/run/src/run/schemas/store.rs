@@ -4,7 +4,7 @@ use crate::journal;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use tensorferry::engine::context::fault;
+use tensorferry_core::context::fault;
 use tensorferry_sdk::{Error, Result};
 
 /// The folder of a journal, as a store of schemas.

@@ -1,0 +1,163 @@
+//! Comparing tells whether two inputs hold the same tensors, or the same records.
+
+use crate::comparison::{Compared, Differences, Found};
+use crate::inspect::{Inspected, Look, inspect_found, temporary};
+use crate::models;
+use crate::record_support::RecordSupport;
+use crate::sides::{options_of, with_dequantize};
+use crate::steps;
+use std::collections::HashMap;
+use std::mem::take;
+use std::path::Path;
+use tensorferry_core::context::session::Session;
+use tensorferry_core::formats::registry::{Formats, holds_records};
+use tensorferry_core::read::folder::shown;
+use tensorferry_core::read::input::Input;
+use tensorferry_core::read::part::{self, Part};
+use tensorferry_core::read::record_files::{self, FoundInput, InputChoice};
+use tensorferry_core::read::source::FileSource;
+use tensorferry_sdk::{Capabilities, Catalog, Dtype, Error, Purpose, Result, Tensor};
+use tensorferry_tensors::diff::{diff, diff_attributes, diff_metadata, worst_first};
+use tensorferry_tensors::logical::Logical;
+use tensorferry_tensors::steps::dequantize::{StoredCodes, asked};
+use tensorferry_tensors::steps::model_config::ModelConfig;
+use tensorferry_tensors::steps::{ModelFacts, apply_to};
+use tensorferry_tensors::stored::Stored;
+
+/// What is said of a folder that holds no model itself, if its sub-folders do.
+fn of_several(path: &Path, registry: &Formats, session: &Session) -> Option<Error> {
+    let root = path.is_dir().then(|| FileSource::open(path, session))?.ok()?;
+    let folders = models::folders(&root, registry, session).ok()?;
+    let error = Error::usage("a folder of several models: compare them one by one").file(shown(path));
+    (!folders.is_empty()).then(|| error.found(folders.join(", ")))
+}
+
+/// Compares two inputs.
+///
+/// # Errors
+/// Usage, for options, parts or steps that neither input can have; whatever is wrong with either.
+pub fn compare(
+    request: &Compared<'_>,
+    registry: &Formats,
+    session: &Session,
+    records: &dyn RecordSupport,
+) -> Result<Found> {
+    let choice = InputChoice {
+        from: None,
+        options: request.options,
+        part: request.part,
+        losses: Some(request.losses),
+    };
+    let found = |path: &Path| {
+        record_files::find(path, choice, registry, session)
+            .map_err(|error| of_several(path, registry, session).unwrap_or(error))
+    };
+    let found = [found(request.a)?, found(request.b)?];
+    // Beside tensors, and where a part or a tolerance is asked for, records are the tensors that they become.
+    let has_part = *request.part != Part::Whole && !found.iter().any(|found| found.is_split);
+    let as_tensors = has_part || request.tolerance.is_some() || request.fail_over.is_some();
+    if !as_tensors && found.iter().all(|found| holds_records(&found.format.description)) {
+        return records.compare(request, found, session);
+    }
+    let steps = steps::parse(request.steps, records)?;
+    let dequantize = asked(steps.iter().map(|step| &step.spec))?;
+    let steps = steps::on_tensors(steps)?;
+    let [a, b] = &found;
+    let (mut a, a_has_part) = open(a, request, dequantize, session, records)?;
+    let (mut b, b_has_part) = open(b, request, None, session, records)?;
+    if !a_has_part && !b_has_part {
+        // What it says of a part that is not there.
+        part::take(a.input.catalog.clone(), request.part, true)?;
+    }
+    // A format without a dtype has it packed, which is no difference.
+    b.catalog = b.catalog.unpacked().0;
+    let facts = facts(&a.input, session);
+    let (catalog, effects) = apply_to(a.catalog.unpacked().0, &facts, &steps)?;
+    let of_b = StoredCodes::of(&self::facts(&b.input, session));
+    check_codes(request, [(&catalog, &StoredCodes::of(&facts)), (&b.catalog, &of_b)])?;
+    drop(facts);
+    a.catalog = catalog;
+    let losses = [take(&mut a.losses), take(&mut b.losses), effects.losses].concat();
+    request.losses.check(&losses)?;
+    check_options(request.options, &[&a, &b])?;
+    let (of_a, of_b) = (
+        Logical::new(Stored::new(&a.input, &a.catalog, session, temporary())),
+        Logical::new(Stored::new(&b.input, &b.catalog, session, temporary())),
+    );
+    let mut differences = diff(&of_a, &of_b, request.tolerance)?;
+    // Between other formats values are changed or lost on the way, and the conversion said so.
+    let keep =
+        |capability| [&a, &b].iter().all(|seen| seen.input.format.description.capabilities.has(capability));
+    if keep(Capabilities::ATTRIBUTES) {
+        differences.extend(diff_attributes(&a.catalog, &b.catalog));
+    }
+    if keep(Capabilities::METADATA | Capabilities::VALUES) {
+        differences.extend(diff_metadata(&a.catalog, &b.catalog));
+    }
+    worst_first(&mut differences, request.fail_over.is_some_and(|limit| limit.is_relative));
+    let tensors = a.catalog.tensors().len();
+    drop((of_a, of_b));
+    a.input.close()?;
+    b.input.close()?;
+    let differences = Differences::Tensors(differences, tensors);
+    Ok(Found { differences, losses, notes: effects.notes })
+}
+
+/// What is known of an input beside its tensors; a configuration that is none says nothing.
+fn facts<'a>(input: &'a Input, session: &'a Session) -> ModelFacts<'a> {
+    ModelFacts { config: ModelConfig::read(&input.source).unwrap_or_default(), input, session }
+}
+
+/// Refuses to compare codes of quantized weights with other numbers, or by how far they are apart.
+fn check_codes(request: &Compared<'_>, sides: [(&Catalog, &StoredCodes); 2]) -> Result<()> {
+    const STEPS: [&str; 2] = ["--step dequantize", "this input as the first one, with --step dequantize"];
+    let [a, b] = sides;
+    let compares_numbers = request.tolerance.is_some() || request.fail_over.is_some();
+    for (((catalog, codes), (other, other_codes)), step) in [(a, b), (b, a)].into_iter().zip(STEPS) {
+        let by_name: HashMap<&str, &Tensor> = match codes.is_empty() {
+            true => continue,
+            false => other.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor)).collect(),
+        };
+        for tensor in catalog.tensors().iter().filter(|tensor| codes.has(tensor)) {
+            let Some(other) = by_name.get(tensor.name.as_str()) else { continue };
+            if compares_numbers || !other_codes.has(other) {
+                return Err(codes.error(tensor, step));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A part is taken where there is one, and whether there is: what was converted from a part has only that.
+fn open(
+    found: &FoundInput<'_>,
+    request: &Compared<'_>,
+    dequantize: Option<Option<Dtype>>,
+    session: &Session,
+    records: &dyn RecordSupport,
+) -> Result<(Inspected, bool)> {
+    let look = |part| Look { from: None, options: &[], part, purpose: Purpose::COMPARE };
+    if found.is_split {
+        return Ok((inspect_found(found, look(request.part), session, records)?, true));
+    }
+    let description = &found.format.description;
+    let options = options_of(description, &found.options);
+    let found = &found.with_options(with_dequantize(dequantize, &found.source, description, &options)?);
+    let whole = inspect_found(found, look(&Part::Whole), session, records)?;
+    match request.part {
+        Part::Path(path) if !part::has(&whole.input.catalog, path) => Ok((whole, false)),
+        Part::Whole => Ok((whole, true)),
+        part => Ok((inspect_found(found, look(part), session, records)?, true)),
+    }
+}
+
+/// An option that neither input has is a mistake.
+fn check_options(options: &[(String, String)], inputs: &[&Inspected]) -> Result<()> {
+    for option in options {
+        let one = std::slice::from_ref(option);
+        if inputs.iter().all(|seen| options_of(&seen.input.format.description, one).is_empty()) {
+            return Err(Error::usage(format!("neither input has an option -i {}", option.0)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! Inspecting opens an input and selects a part of it, for the commands that only look.
+
+use crate::record_support::RecordSupport;
+use crate::{models, steps};
+use std::path::Path;
+use tensorferry_core::context::session::Session;
+use tensorferry_core::formats::registry::Formats;
+use tensorferry_core::formats::registry::holds_records;
+use tensorferry_core::read::input::{self, Input};
+use tensorferry_core::read::part::{self, Part};
+use tensorferry_core::read::record_files::{self, FoundInput, InputChoice};
+use tensorferry_core::read::source::FileSource;
+use tensorferry_sdk::{Catalog, Error, Loss, Purpose, Result};
+use tensorferry_tensors::steps::apply;
+use tensorferry_tensors::stored::Spill;
+
+/// An input, and the part of it that is looked at.
+pub struct Inspected {
+    /// The input.
+    pub input: Input,
+    /// The part of its catalog.
+    pub catalog: Catalog,
+    /// What the reader cannot say in a catalog, and what `--part auto` left out.
+    pub losses: Vec<Loss>,
+}
+
+/// How an input is looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    /// `--from`.
+    pub from: Option<&'a str>,
+    /// `-i`.
+    pub options: &'a [(String, String)],
+    /// `--part`.
+    pub part: &'a Part,
+    /// What for.
+    pub purpose: Purpose,
+}
+
+impl<'a> Look<'a> {
+    /// What is said of the input.
+    #[must_use]
+    pub fn choice(&self) -> InputChoice<'a> {
+        let Self { from, options, part, .. } = *self;
+        InputChoice { from, options, part, losses: None }
+    }
+}
+
+/// Opens and reads an input; records as the tensors that they become.
+///
+/// # Errors
+/// Whatever is wrong with it, or with the part.
+pub fn inspect(
+    path: &Path,
+    look: Look<'_>,
+    registry: &Formats,
+    session: &Session,
+    records: &dyn RecordSupport,
+) -> Result<Inspected> {
+    inspect_found(&record_files::find(path, look.choice(), registry, session)?, look, session, records)
+}
+
+/// Reads an input whose format and files are known, as [`inspect`] does. It goes through the steps that its reader asks
+/// for, as in a conversion.
+///
+/// # Errors
+/// As of [`inspect`]; whatever such a step says.
+pub fn inspect_found(
+    found: &FoundInput<'_>,
+    look: Look<'_>,
+    session: &Session,
+    records: &dyn RecordSupport,
+) -> Result<Inspected> {
+    let FoundInput { source, format, options, is_split, .. } = found;
+    let context = found.reading(session, look.purpose);
+    let input = if holds_records(&format.description) {
+        records.as_tensors(source, format, options, &context, session)?
+    } else {
+        input::read(source, format, options, &context)?
+    };
+    let part = if *is_split { &Part::Whole } else { look.part };
+    let (mut catalog, left_out) = part::take(input.catalog.clone(), part, true)?;
+    let mut losses: Vec<Loss> = input.catalog.losses().iter().cloned().chain(left_out).collect();
+    if !holds_records(&format.description) {
+        let is_read = |name: &str| input.source.is_open(name);
+        losses.extend_from_slice(context.take_account(source, &format.description, &is_read)?);
+        losses.extend(context.unfollowed(&input.source));
+    }
+    let of_reader = steps::of_format(input.catalog.steps())?;
+    if !of_reader.is_empty() {
+        let (stepped, effects) = apply(catalog.unpacked().0, &of_reader)?;
+        catalog = stepped;
+        losses.extend(effects.losses);
+    }
+    Ok(Inspected { input, catalog, losses })
+}
+
+/// Opens and reads the models below a folder that holds none itself, each under its folder's name.
+///
+/// # Errors
+/// Whatever is wrong with one of them.
+pub fn inspect_below(
+    root: &Path,
+    look: Look<'_>,
+    registry: &Formats,
+    session: &Session,
+    records: &dyn RecordSupport,
+) -> Result<Vec<(String, Inspected)>> {
+    let root = FileSource::open(root, session)?;
+    let looked_at = |folder: String| {
+        let found = record_files::find_from(root.below(&folder), look.choice(), registry, session)?;
+        Ok((folder, inspect_found(&found, look, session, records)?))
+    };
+    models::folders(&root, registry, session)?.into_iter().map(looked_at).collect()
+}
+
+/// Temporary files where the system keeps them: commands that only look have no output to be beside.
+#[must_use]
+pub fn temporary() -> Spill {
+    Box::new(|| tempfile::tempfile().map_err(Error::from))
+}

@@ -1,0 +1,142 @@
+//! A layer of `tensorferry`, which uses it; its API promises nothing.
+//!
+//! Conversions, from what the user asked for to a report.
+//!
+//! [`convert`] is the way of the data, one call for each step:
+//!
+//! ```text
+//! request --open--> source, target --probe--> format --read--> models --select--> catalogs
+//!         --plan--> layouts --stage--> written, verified, with a receipt --commit--> report
+//! ```
+//!
+//! Most inputs are one model; of a folder with several, each goes the same way, into one commit.
+
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod comparison;
+pub mod context;
+pub mod earlier;
+pub mod inspect;
+pub mod models;
+pub mod publication;
+pub mod receipt;
+pub mod receipts;
+pub mod record_support;
+pub mod report;
+pub mod request;
+pub mod sidecars;
+pub mod sides;
+pub mod statistics;
+pub mod steps;
+pub mod tensor_output;
+pub mod tensors;
+pub mod watch;
+pub mod write;
+
+pub use request::{InputRequest, OutputRequest, Request};
+
+use context::ConversionContext;
+use record_support::RecordSupport;
+use report::Report;
+use std::time::Instant;
+use tensor_output::TensorOutput;
+use tensorferry_core::context::session::Session;
+use tensorferry_core::formats::registry::Formats;
+use tensorferry_core::formats::registry::holds_records;
+use tensorferry_core::read::input::Input;
+use tensorferry_core::read::model::InputModel;
+use tensorferry_core::read::source::FileSource;
+use tensorferry_sdk::{Catalog, Error, Result, TensorDecoder};
+use tensorferry_tensors::steps::dequantize::asked;
+use tensorferry_tensors::steps::{Step, TensorAction};
+use watch::Watch;
+
+/// Converts. `watch` is told how many bytes there will be, before the first one moves, and asked before the
+/// output becomes visible. `records` converts records.
+///
+/// # Errors
+/// Whatever is wrong; nothing of the output is left then.
+pub fn convert(
+    request: &Request,
+    registry: &Formats,
+    session: &Session,
+    watch: &dyn Watch,
+    records: &dyn RecordSupport,
+) -> Result<Report> {
+    let started = Instant::now();
+    let steps = steps::parse(&request.steps, records)?;
+    let dequantize = asked(steps.iter().map(|step| &step.spec))?;
+    let mut context = ConversionContext::open(request, registry, session, watch, started)?;
+    context.dequantize = dequantize;
+    let format = context.find_format();
+    let writes_records = holds_records(&context.target.format.description);
+    match format {
+        Ok(format) if holds_records(&format.description) && writes_records => {
+            records.convert(&context, format, steps)
+        }
+        Ok(format) if holds_records(&format.description) => {
+            let (model, steps) = records.as_model(&context, format, steps)?;
+            write_tensors(&context, vec![model], &steps)
+        }
+        probed if writes_records => records.of_tensors(&context, probed, steps),
+        probed => {
+            let models = models::read(&context, probed)?;
+            write_tensors(&context, models, &steps::on_tensors(steps)?)
+        }
+    }
+}
+
+/// Writes tensors that a program has, described by `catalog` as the input's reader would; `decoder` gives those that are
+/// not in memory.
+pub fn save(
+    request: &Request,
+    catalog: Catalog,
+    decoder: impl TensorDecoder + 'static,
+    registry: &Formats,
+    session: &Session,
+) -> Result<Report> {
+    let started = Instant::now();
+    let watch = |_| ();
+    // No file: nothing is opened, and nothing goes along.
+    let source = FileSource::of_files(request.output.path.clone(), vec![String::new()]);
+    let context = ConversionContext::of(request, source.afresh(), registry, session, &watch, started)?;
+    let target = &context.target.format.description;
+    if holds_records(target) {
+        let problem = Error::usage(format!("{} holds records, and these are tensors", target.id));
+        return Err(problem.file(request.output.path.display().to_string()));
+    }
+    let input = Input::in_memory(source, catalog).decoded_by(decoder);
+    let reading = context.reading(context.purpose(&input.format));
+    write_tensors(&context, vec![InputModel { folder: String::new(), input, context: reading }], &[])
+}
+
+/// The way of tensors, once they have been read.
+fn write_tensors(
+    context: &ConversionContext<'_>,
+    models: Vec<InputModel<'_>>,
+    steps: &[Step<TensorAction>],
+) -> Result<Report> {
+    let sources: Vec<_> = models.iter().map(|model| model.input.source.clone()).collect();
+    let written = write_models(context, models, steps);
+    // What was read of a file that changes meanwhile may be anything.
+    written.map_err(|error| sources.iter().fold(error, |error, source| source.blame(error)))
+}
+
+fn write_models(
+    context: &ConversionContext<'_>,
+    models: Vec<InputModel<'_>>,
+    steps: &[Step<TensorAction>],
+) -> Result<Report> {
+    let selected = tensors::select(context, &models, steps)?;
+    let planned = tensors::plan(context, &selected)?;
+    let mut output = TensorOutput::new(context, planned)?;
+    let report = output.report()?;
+    if context.request.dry_run {
+        return output.foresee(report);
+    }
+    let staged = publication::stage(context, &mut output, report)?;
+    let inputs = output.close()?;
+    models.into_iter().try_for_each(InputModel::close)?;
+    staged.commit(inputs)
+}

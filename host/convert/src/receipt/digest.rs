@@ -1,0 +1,190 @@
+//! The digests of files: of all their bytes, by the algorithm that was asked for.
+
+use crate::write::copy::InputTrees;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use tensorferry_core::context::regular_file;
+use tensorferry_core::context::session::Session;
+use tensorferry_core::context::windows::{WINDOW_BYTES, size, windows};
+use tensorferry_core::read::source::FileSource;
+use tensorferry_sdk::hex;
+use tensorferry_sdk::{Context, Error, FileId, Result, Source};
+use tensorferry_tensors::content::Algorithm;
+use tensorferry_tensors::hash_tree::HashTree;
+
+/// A file, as a receipt has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// Its name, with `/` between the parts.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Of its bytes, under the algorithm's name.
+    #[serde(flatten)]
+    pub digest: FileDigest,
+}
+
+/// A digest of a file, in hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileDigest {
+    /// SHA-256.
+    Sha256(String),
+    /// BLAKE3.
+    Blake3(String),
+}
+
+impl FileDigest {
+    /// What it was computed by.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        match self {
+            Self::Sha256(_) => Algorithm::Sha256,
+            Self::Blake3(_) => Algorithm::Blake3,
+        }
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Sha256(text) | Self::Blake3(text) => text,
+        }
+    }
+}
+
+/// Files that are to be hashed: each is a task, so that they are hashed in parallel, the longest first.
+#[derive(Default)]
+pub struct Files<'a> {
+    files: Vec<HashTask<'a>>,
+}
+
+struct HashTask<'a> {
+    place: usize,
+    name: String,
+    bytes: u64,
+    from: BytesFrom<'a>,
+    /// What has been seen of it.
+    tree: Option<&'a HashTree>,
+}
+
+enum BytesFrom<'a> {
+    Source(&'a FileSource, FileId),
+    Path(PathBuf),
+}
+
+impl<'a> Files<'a> {
+    /// Adds a file of a source, to be recorded as `name`. `seen`: what has passed of the source's files.
+    pub(crate) fn add_source(
+        &mut self,
+        source: &'a FileSource,
+        file: &str,
+        name: String,
+        seen: Option<&'a InputTrees>,
+    ) -> Result<()> {
+        let id = source.open(file)?;
+        let tree = seen.and_then(|seen| seen.get(&id));
+        self.add(name, source.len(id), BytesFrom::Source(source, id), tree);
+        Ok(())
+    }
+
+    /// Adds the file at a path. `seen`: what has passed of it.
+    ///
+    /// # Errors
+    /// I/o.
+    pub fn add_path(&mut self, path: PathBuf, name: String, seen: Option<&'a HashTree>) -> Result<()> {
+        let metadata = std::fs::metadata(&path).map_err(|e| Error::from(e).file(&name))?;
+        self.add(name, metadata.len(), BytesFrom::Path(path), seen);
+        Ok(())
+    }
+
+    /// As [`add_path`](Self::add_path), of a file of a source.
+    pub(crate) fn add_written(
+        &mut self,
+        source: &'a FileSource,
+        name: &str,
+        seen: Option<&'a HashTree>,
+    ) -> Result<()> {
+        let id = source.open(name)?;
+        self.add(name.to_owned(), source.len(id), BytesFrom::Source(source, id), seen);
+        Ok(())
+    }
+
+    fn add(&mut self, name: String, bytes: u64, from: BytesFrom<'a>, tree: Option<&'a HashTree>) {
+        self.files.push(HashTask { place: self.files.len(), name, bytes, from, tree });
+    }
+
+    /// Hashes them; gives the records in the order in which the files were added.
+    ///
+    /// # Errors
+    /// Transient, where a source changed; malformed, where a remote one has not the digest that its place says; else i/o.
+    pub fn digest(mut self, algorithm: Algorithm, session: &Session) -> Result<Vec<FileRecord>> {
+        self.files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
+        let hash = |task: HashTask<'_>| {
+            let nothing = HashTree::new(task.bytes);
+            let tree = task.tree.unwrap_or(&nothing);
+            let digest = match &task.from {
+                BytesFrom::Source(source, id) => {
+                    hash(tree, algorithm, session, |offset, buffer| source.read_at(*id, offset, buffer))
+                }
+                BytesFrom::Path(path) => hash_file(path, tree, algorithm, session),
+            };
+            let digest = digest.map_err(|error| error.file(&task.name))?;
+            if let (BytesFrom::Source(source, id), FileDigest::Sha256(found)) = (&task.from, &digest)
+                && let Some(stated) = source.stated_sha256(*id).filter(|stated| stated != found)
+            {
+                return Err(Error::malformed("what was read has another SHA-256 than its place says")
+                    .file(&task.name)
+                    .expected(stated)
+                    .found(found));
+            }
+            Ok((task.place, FileRecord { name: task.name, bytes: task.bytes, digest }))
+        };
+        let mut records = self.files.into_par_iter().with_max_len(1).map(hash).collect::<Result<Vec<_>>>()?;
+        records.sort_by_key(|(place, _)| *place);
+        Ok(records.into_iter().map(|(_, record)| record).collect())
+    }
+}
+
+/// The digest of the first `len` bytes of a file.
+pub(crate) fn hash_path(
+    path: &Path,
+    len: u64,
+    algorithm: Algorithm,
+    session: &Session,
+) -> Result<FileDigest> {
+    hash_file(path, &HashTree::new(len), algorithm, session)
+}
+
+fn hash_file(path: &Path, tree: &HashTree, algorithm: Algorithm, session: &Session) -> Result<FileDigest> {
+    let file = regular_file::open(path)?;
+    let read = |offset, buffer: &mut [u8]| file.read_exact_at(buffer, offset).map_err(Error::from);
+    hash(tree, algorithm, session, read)
+}
+
+/// The digest of the bytes that a tree is of, which may have seen some of them.
+fn hash(
+    tree: &HashTree,
+    algorithm: Algorithm,
+    session: &Session,
+    read: impl Fn(u64, &mut [u8]) -> Result<()> + Sync,
+) -> Result<FileDigest> {
+    let read = |offset, buffer: &mut [u8]| read(offset, buffer).map_err(|error| error.offset(offset));
+    if algorithm == Algorithm::Blake3 {
+        return Ok(FileDigest::Blake3(hex(&tree.finish(session, read)?)));
+    }
+    let mut buffer = vec![0; size(tree.bytes()).min(WINDOW_BYTES)];
+    let mut hasher = Sha256::new();
+    session.will_check(tree.bytes());
+    for (offset, len) in windows(0..tree.bytes()) {
+        session.check_cancelled()?;
+        session.checked(len as u64);
+        let part = &mut buffer[..len];
+        read(offset, part)?;
+        hasher.update(part);
+    }
+    Ok(FileDigest::Sha256(hex(&hasher.finalize())))
+}

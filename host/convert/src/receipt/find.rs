@@ -1,0 +1,171 @@
+//! Finding the receipts of what a person points at: an output, a file of its set, a receipt, or a
+//! folder with any number of outputs below it.
+
+use super::{IN_FOLDER, Receipt, beside, is_name};
+use std::collections::btree_map::Entry as Slot;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use tensorferry_core::context::session::Session;
+use tensorferry_core::read::folder::{EntryKind, InputFolder, is_url, shown};
+use tensorferry_sdk::{Error, Result};
+
+/// How deep folders are entered.
+const MOST_FOLDERS: usize = 64;
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FoundReceipts {
+    /// The receipts, each once, sorted by path.
+    pub receipts: Vec<PathBuf>,
+    /// What was named and has none.
+    pub without: Vec<PathBuf>,
+}
+
+/// Finds the receipts of these paths.
+///
+/// # Errors
+/// Usage, for a path where there is neither a file nor a receipt; i/o.
+pub fn find(paths: &[PathBuf], session: &Session) -> Result<FoundReceipts> {
+    let mut receipts = BTreeSet::new();
+    let mut without = Vec::new();
+    let mut folders = Folders { session, known: BTreeMap::new() };
+    for path in paths {
+        let is_url = path.to_str().is_some_and(is_url);
+        let found = if is_url { of_url(path, session)? } else { of_path(path, &mut folders)? };
+        if found.is_empty() {
+            without.push(path.clone());
+        }
+        receipts.extend(found);
+    }
+    Ok(FoundReceipts { receipts: receipts.into_iter().collect(), without })
+}
+
+fn of_path(path: &Path, folders: &mut Folders<'_>) -> Result<Vec<PathBuf>> {
+    let own = beside(&without_slash(path));
+    let own = own.is_file().then_some(own);
+    if path.is_dir() {
+        let mut found = Vec::from_iter(own);
+        below(&InputFolder::local(path.to_owned()), "", 0, &mut found)?;
+        return Ok(found);
+    }
+    if path.is_file() && is_name(&path.to_string_lossy()) {
+        return Ok(vec![path.to_owned()]);
+    }
+    if let Some(own) = own {
+        return Ok(vec![own]);
+    }
+    if !path.exists() {
+        return Err(
+            Error::usage("no such file or folder, and no receipt of one").file(path.display().to_string())
+        );
+    }
+    Ok(folders.owner(path)?.into_iter().collect())
+}
+
+/// As [`of_path`], of what lies in a store.
+fn of_url(url: &Path, session: &Session) -> Result<Vec<PathBuf>> {
+    let whole = InputFolder::at(url, session)?;
+    let kind = whole.kind("")?;
+    let bare = PathBuf::from(url.to_string_lossy().trim_end_matches('/'));
+    let own = beside(&bare);
+    let has_own = InputFolder::at(&own, session)?.kind("")? == Some(EntryKind::File);
+    let mut found = Vec::from_iter(has_own.then_some(own));
+    match kind {
+        Some(EntryKind::Folder) => below(&whole, "", 0, &mut found)?,
+        Some(_) if is_name(&bare.to_string_lossy()) => found = vec![bare],
+        Some(_) if found.is_empty() => {
+            let folder = bare.parent().unwrap_or(&bare);
+            let inside = InputFolder::at(folder, session)?;
+            for entry in inside.entries("", "", session.limits.entries)? {
+                let path = inside.path_of(&entry.name);
+                let names = |receipt: Receipt| {
+                    let mut files = receipt.output.files.iter();
+                    files.any(|file| inside.path_of(&file.name) == whole.path())
+                };
+                if is_name(&entry.name) && Receipt::read(&path, session).is_ok_and(names) {
+                    found.push(path);
+                }
+            }
+        }
+        Some(_) => {}
+        None if found.is_empty() => {
+            return Err(Error::usage("no such file or folder, and no receipt of one").file(shown(url)));
+        }
+        None => {}
+    }
+    Ok(found)
+}
+
+/// Every receipt in a folder and its sub-folders, but hidden ones and those behind links.
+fn below(top: &InputFolder, folder: &str, depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
+    if depth > MOST_FOLDERS {
+        return Ok(());
+    }
+    for entry in top.entries(folder, "", u64::MAX)? {
+        let own = entry.name.rsplit('/').next().unwrap_or_default();
+        if entry.kind == EntryKind::Folder && !entry.is_link && !own.starts_with('.') {
+            below(top, &entry.name, depth + 1, found)?;
+        } else if (entry.kind != EntryKind::Folder || entry.is_link) && is_name(own) {
+            found.push(top.path_of(&entry.name));
+        }
+    }
+    Ok(())
+}
+
+/// `model/` is beside `model.ferry.json` as `model` is.
+fn without_slash(path: &Path) -> PathBuf {
+    path.components().collect()
+}
+
+fn entries(folder: &Path) -> Result<Vec<std::fs::DirEntry>> {
+    let failed = |e: std::io::Error| Error::from(e).file(folder.display().to_string());
+    std::fs::read_dir(folder).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
+}
+
+/// Which receipts of a folder name which of its files; looked up once for each folder, however many
+/// of its files a shell's `*` names.
+struct Folders<'a> {
+    session: &'a Session,
+    known: BTreeMap<PathBuf, BTreeMap<PathBuf, PathBuf>>,
+}
+
+impl Folders<'_> {
+    /// The receipt that names a file among its output's, in the file's folder or in one around it.
+    fn owner(&mut self, file: &Path) -> Result<Option<PathBuf>> {
+        let absolute =
+            std::path::absolute(file).map_err(|e| Error::from(e).file(file.display().to_string()))?;
+        let folder = absolute.parent().unwrap_or(Path::new("/")).to_owned();
+        // Beside it lies the receipt of a set; around it that of a folder, whose files may lie deeper.
+        let around = folder.ancestors().find(|folder| folder.join(IN_FOLDER).is_file());
+        let around = around.map(Path::to_owned);
+        let candidates = [Some(folder.clone()), around.filter(|around| *around != folder)];
+        for candidate in candidates.into_iter().flatten() {
+            let files = match self.known.entry(candidate) {
+                Slot::Occupied(known) => known.into_mut(),
+                Slot::Vacant(slot) => {
+                    let files = named_in(slot.key(), self.session)?;
+                    slot.insert(files)
+                }
+            };
+            if let Some(receipt) = files.get(&absolute) {
+                return Ok(Some(receipt.clone()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The files that the receipts of a folder name, each with its receipt. Receipts that cannot be read
+/// name nothing: who wants to know of them points at them or at the folder.
+fn named_in(folder: &Path, session: &Session) -> Result<BTreeMap<PathBuf, PathBuf>> {
+    let mut named = BTreeMap::new();
+    for entry in entries(folder)? {
+        if !is_name(&entry.file_name().to_string_lossy()) {
+            continue;
+        }
+        if let Ok(receipt) = Receipt::read(&entry.path(), session) {
+            named.extend(receipt.output.files.iter().map(|file| (folder.join(&file.name), entry.path())));
+        }
+    }
+    Ok(named)
+}

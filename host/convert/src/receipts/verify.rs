@@ -1,0 +1,338 @@
+//! Verifying an output holds it against its receipt: its files by length and digest, then each tensor
+//! as ferry's own reader reads it, and if that is asked for the files that it was made from.
+//!
+//! A receipt is a file like any other and may say anything: names that leave its folder make it
+//! unreadable, and what it claims is compared with what is there, never allocated.
+
+use crate::inspect::temporary;
+use crate::receipt::digest::hash_path;
+use crate::receipt::verdict::MISSING;
+use crate::receipt::{
+    Checked, FileDigest, FileRecord, Files, ModelRecord, Problem, Receipt, RecordsRecord, Subject,
+    TensorRecord, Verdict, from_hex,
+};
+use crate::record_support::RecordSupport;
+use rayon::prelude::*;
+use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind as Os;
+use std::path::{Path, PathBuf};
+use tensorferry_core::context::loss::LossRecord;
+use tensorferry_core::context::session::Session;
+use tensorferry_core::formats::options;
+use tensorferry_core::formats::registry::{Formats, RegisteredFormat};
+use tensorferry_core::read::context::ReadContext;
+use tensorferry_core::read::folder::{is_url, shown};
+use tensorferry_core::read::input;
+use tensorferry_core::read::source::FileSource;
+use tensorferry_sdk::hex;
+use tensorferry_sdk::{
+    CatalogView, Context, Entry, Error, ErrorKind, LossKind, Purpose, Result, Side, Source, TensorId,
+    check_name,
+};
+use tensorferry_tensors::content::{self, Algorithm, digests};
+use tensorferry_tensors::logical::Logical;
+use tensorferry_tensors::stored::Stored;
+
+/// How thoroughly to look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// The output's files only, and not what a reader makes of them.
+    pub quick: bool,
+    /// Also the files that it was made from.
+    pub source: bool,
+}
+
+/// Holds outputs against their receipts, in parallel; `each` is told of every one, in order. So many are
+/// under way at once as there are threads, and the budget of memory is divided among them.
+pub fn verify_all(
+    receipts: &[PathBuf],
+    depth: Depth,
+    registry: &Formats,
+    session: &Session,
+    records: &dyn RecordSupport,
+    mut each: impl FnMut(Checked) -> Result<()>,
+) -> Result<()> {
+    let share = session.share(session.threads as u64);
+    for together in receipts.chunks(session.threads) {
+        session.check_cancelled()?;
+        let checked: Vec<Checked> =
+            together.par_iter().map(|path| verify(path, depth, registry, &share, records)).collect();
+        session.check_cancelled()?;
+        checked.into_iter().try_for_each(&mut each)?;
+    }
+    Ok(())
+}
+
+/// Holds an output against the receipt at this path.
+#[must_use]
+pub fn verify(
+    path: &Path,
+    depth: Depth,
+    registry: &Formats,
+    session: &Session,
+    records: &dyn RecordSupport,
+) -> Checked {
+    let mut checked = Checked {
+        receipt: path.to_owned(),
+        verdict: Verdict::Ok,
+        problems: Vec::new(),
+        error: None,
+        files: 0,
+        tensors: 0,
+        rows: 0,
+        left_out: Vec::new(),
+        bytes: 0,
+    };
+    let looked = checked.look(path, depth, registry, session, records);
+    let is_gone = |problem: &Problem| problem.subject != Subject::Tensor && problem.what == MISSING;
+    checked.verdict = match &looked {
+        _ if checked.problems.iter().any(|problem| !is_gone(problem)) => Verdict::Changed,
+        _ if !checked.problems.is_empty() => Verdict::Missing,
+        Err(_) => Verdict::Unreadable,
+        Ok(()) => Verdict::Ok,
+    };
+    checked.error = looked.err();
+    checked
+}
+
+impl Checked {
+    /// Finds problems until there are none left to find; an error is why there may be more.
+    fn look(
+        &mut self,
+        path: &Path,
+        depth: Depth,
+        registry: &Formats,
+        session: &Session,
+        support: &dyn RecordSupport,
+    ) -> Result<()> {
+        let receipt = Receipt::read(path, session)?;
+        self.bytes = receipt.bytes();
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let is_whole = self.files(folder, &receipt.output.files, Subject::File, session)?;
+        if depth.source {
+            self.files(Path::new(&receipt.input.folder), &receipt.input.files, Subject::Source, session)?;
+            for input in &receipt.input.additional_inputs {
+                self.files(Path::new(&input.folder), &input.files, Subject::Source, session)?;
+            }
+        }
+        if depth.quick {
+            return Ok(());
+        }
+        for model in &receipt.models {
+            self.receipt_agrees(model);
+            if is_whole {
+                let format = reader(registry, &receipt.output.format.id)?;
+                self.tensors(folder, format, (model, &receipt.losses), session)?;
+            }
+        }
+        if let Some(records) = &receipt.records {
+            let names = receipt.output.files.iter().map(|file| file.name.clone()).collect();
+            self.rows_agree(records);
+            if is_whole {
+                let format = reader(registry, &receipt.output.format.id)?;
+                let source = FileSource::below_path(folder, Entry::Folder, session)?.for_checks();
+                let source = source.with_files(names);
+                let told = options::of_text(&format.description, &receipt.output.options);
+                support.verify(self, &source, (records, &receipt.losses), format, &told, session)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The content digest of all records is made of those of their files.
+    fn rows_agree(&mut self, records: &RecordsRecord) {
+        let of_files =
+            records.content_of_files().map_or_else(|| "no digests".to_owned(), |digest| hex(&digest));
+        let rows = records.files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.rows));
+        if of_files != records.content {
+            let problem = Problem::new(Subject::Receipt, "", "its content digest is not that of its records");
+            self.problems.push(problem.differs(&records.content, of_files));
+        }
+        if rows != records.rows {
+            let problem = Problem::new(Subject::Receipt, "", "its files have another number of records");
+            self.problems.push(problem.differs(records.rows, rows));
+        }
+    }
+
+    /// Compares files; whether all are there.
+    fn files(
+        &mut self,
+        folder: &Path,
+        files: &[FileRecord],
+        subject: Subject,
+        session: &Session,
+    ) -> Result<bool> {
+        let compare = |file: &FileRecord| compare_file(folder, file, subject, session);
+        let problems = files.par_iter().map(compare).collect::<Result<Vec<_>>>()?;
+        self.files += files.len() as u64;
+        let problems: Vec<Problem> = problems.into_iter().flatten().collect();
+        let is_whole = problems.iter().all(|problem| problem.what != MISSING);
+        self.problems.extend(problems);
+        Ok(is_whole)
+    }
+
+    /// The model's digest is made of those of its tensors.
+    fn receipt_agrees(&mut self, model: &ModelRecord) {
+        let digests = model.tensors.iter().map(|t| Some((t.name.as_str(), from_hex(&t.content)?)));
+        let of_tensors = digests.collect::<Option<Vec<_>>>().map(content::catalog);
+        let of_tensors = of_tensors.map_or_else(|| "no digests".to_owned(), |digest| hex(&digest));
+        if of_tensors != model.content {
+            let problem = Problem::new(
+                Subject::Receipt,
+                model.folder.as_str(),
+                "its content digest is not that of its tensors",
+            );
+            self.problems.push(problem.differs(&model.content, of_tensors));
+        }
+    }
+
+    fn tensors(
+        &mut self,
+        folder: &Path,
+        format: &RegisteredFormat,
+        (model, losses): (&ModelRecord, &[LossRecord<'_>]),
+        session: &Session,
+    ) -> Result<()> {
+        if !model.folder.is_empty() {
+            check_name(&model.folder)?;
+        }
+        let entry = match &model.entry {
+            Some(name) => Entry::File(name.clone()),
+            None => Entry::Folder,
+        };
+        let source = FileSource::below_path(&folder.join(&model.folder), entry, session)?.for_checks();
+        let found = input::read(&source, format, &[], &ReadContext::new(session, Purpose::SHOW))?;
+        {
+            let logical = Logical::new(Stored::new(&found, &found.catalog, session, temporary()));
+            self.compare_tensors(&logical, model, losses)?;
+        }
+        found.close()
+    }
+
+    fn compare_tensors(
+        &mut self,
+        logical: &Logical<'_>,
+        model: &ModelRecord,
+        losses: &[LossRecord<'_>],
+    ) -> Result<()> {
+        let losses_of = |kind: LossKind| -> HashMap<&str, &LossRecord<'_>> {
+            let of_kind = losses.iter().filter(|loss| loss.kind == kind.word());
+            of_kind.filter_map(|loss| Some((in_folder(&model.folder, &loss.what)?, loss))).collect()
+        };
+        let changed = losses_of(LossKind::Attribute);
+        // What a reader or a step rounded is rounded in the digests too: only a writer changes the dtype afterwards.
+        let mut rounded = losses_of(LossKind::Precision);
+        rounded.retain(|_, loss| loss.asked);
+        let mut not_compared: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let digests = digests(logical, Algorithm::Blake3)?;
+        let mut there: HashMap<&str, TensorId> =
+            logical.tensor_ids().map(|id| (logical.tensor(id).name, id)).collect();
+        // A format without names gives its one tensor another.
+        let is_only = there.len() == 1 && model.tensors.len() == 1;
+        for expected in &model.tensors {
+            let named = there.remove(expected.name.as_str());
+            let Some(id) = named.or_else(|| is_only.then(|| there.drain().next())?.map(|(_, id)| id)) else {
+                self.problems.push(Problem::new(Subject::Tensor, &expected.name, MISSING));
+                continue;
+            };
+            let mut found = TensorRecord::of(logical, id, &expected.name, &digests[id.0 as usize])?;
+            if found.shape != expected.shape && changed.contains_key(&*expected.name) {
+                found.content = hex(&content::reshaped(logical, id, &expected.shape)?);
+                found.shape.clone_from(&expected.shape);
+            }
+            let problem = compare_tensor(expected, &found);
+            match rounded.get(&*expected.name).filter(|_| found.dtype != expected.dtype) {
+                Some(loss) => not_compared.entry(&loss.why).or_default().push(&expected.name),
+                None => {
+                    self.problems.extend(problem);
+                    self.tensors += 1;
+                }
+            }
+        }
+        self.left_out.extend(not_compared.into_iter().map(|(why, names)| match &*names {
+            [name] => format!("tensor {name:?}: {why}"),
+            names => format!("{} tensors, the first is {:?}: {why}", names.len(), names[0]),
+        }));
+        let mut unexpected: Vec<&str> = there.into_keys().collect();
+        unexpected.sort_unstable();
+        let problem = |name| Problem::new(Subject::Tensor, name, "is not in the receipt");
+        self.problems.extend(unexpected.into_iter().map(problem));
+        Ok(())
+    }
+}
+
+/// The name within a model's folder of what a loss names.
+fn in_folder<'a>(folder: &str, what: &'a str) -> Option<&'a str> {
+    if folder.is_empty() { Some(what) } else { what.strip_prefix(folder)?.strip_prefix('/') }
+}
+
+fn reader<'a>(registry: &'a Formats, format: &str) -> Result<&'a RegisteredFormat> {
+    registry.format(format, Side::Reader).map_err(|error| {
+        // Not the user's mistake: it is the receipt that names it.
+        Error::new(ErrorKind::Plugin, error.message()).context("the output cannot be read here")
+    })
+}
+
+fn compare_file(
+    folder: &Path,
+    file: &FileRecord,
+    subject: Subject,
+    session: &Session,
+) -> Result<Option<Problem>> {
+    check_name(&file.name).map_err(|error| error.context("the receipt names a file elsewhere"))?;
+    let problem = |what| Problem::new(subject, &file.name, what);
+    let path = folder.join(&file.name);
+    let failed = |e: Error| e.file(shown(&path));
+    let differs = |found: &FileDigest| match subject {
+        // A receipt names sources by any path: the digest of a file that is none of ours is told to nobody.
+        Subject::Source => problem("has another digest"),
+        _ => problem("has another digest").differs(file.digest.text(), found.text()),
+    };
+    if path.to_str().is_some_and(is_url) {
+        let source = match FileSource::open(&path, session) {
+            Ok(source) if matches!(source.entry(), Entry::File(_)) => source,
+            Err(error) if error.kind() != ErrorKind::Usage => return Err(failed(error)),
+            _ => return Ok(Some(problem(MISSING))),
+        };
+        let mut files = Files::default();
+        files.add_source(&source, source.entry().name(), file.name.clone(), None)?;
+        let found = files.digest(file.digest.algorithm(), session).map_err(failed)?;
+        let [found] = &*found else { return Ok(Some(problem(MISSING))) };
+        if found.bytes != file.bytes {
+            return Ok(Some(problem("has another length").differs(file.bytes, found.bytes)));
+        }
+        return Ok((found.digest != file.digest).then(|| differs(&found.digest)));
+    }
+    let metadata = match std::fs::metadata(&path) {
+        Ok(metadata) => metadata,
+        Err(error) if matches!(error.kind(), Os::NotFound | Os::NotADirectory) => {
+            return Ok(Some(problem(MISSING)));
+        }
+        Err(error) => return Err(failed(error.into())),
+    };
+    // Not opened: a pipe would wait for a writer for ever.
+    if !metadata.is_file() {
+        return Ok(Some(problem("is not a regular file")));
+    }
+    if metadata.len() != file.bytes {
+        return Ok(Some(problem("has another length").differs(file.bytes, metadata.len())));
+    }
+    let found = hash_path(&path, metadata.len(), file.digest.algorithm(), session).map_err(failed)?;
+    Ok((found != file.digest).then(|| differs(&found)))
+}
+
+/// The first thing in which a tensor is not what the receipt says.
+fn compare_tensor(expected: &TensorRecord, found: &TensorRecord) -> Option<Problem> {
+    let problem = |what| Problem::new(Subject::Tensor, &expected.name, what);
+    Some(if found.dtype != expected.dtype {
+        problem("has another dtype").differs(&expected.dtype, &found.dtype)
+    } else if found.shape != expected.shape {
+        problem("has another shape").differs(format!("{:?}", expected.shape), format!("{:?}", found.shape))
+    } else if found.bytes != expected.bytes {
+        problem("has another length").differs(expected.bytes, found.bytes)
+    } else if found.content != expected.content {
+        problem("has another content").differs(&expected.content, &found.content)
+    } else {
+        return None;
+    })
+}

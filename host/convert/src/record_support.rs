@@ -1,0 +1,162 @@
+//! What conversions need of records. The crate `tensorferry-records` implements it, so that a program of tensors
+//! alone links no Arrow.
+
+use crate::comparison::{Compared, Found};
+use crate::context::ConversionContext;
+use crate::receipt::{Checked, RecordsRecord};
+use crate::report::Report;
+use crate::steps::{AnyStep, OtherSide, OtherSteps};
+use tensorferry_core::context::loss::LossRecord;
+use tensorferry_core::context::session::Session;
+use tensorferry_core::formats::registry::RegisteredFormat;
+use tensorferry_core::read::context::ReadContext;
+use tensorferry_core::read::input::Input;
+use tensorferry_core::read::model::InputModel;
+use tensorferry_core::read::record_files::FoundInput;
+use tensorferry_core::read::source::FileSource;
+use tensorferry_sdk::{Error, Result};
+use tensorferry_tensors::steps::signature::Signature;
+use tensorferry_tensors::steps::spec::Spec;
+use tensorferry_tensors::steps::{Step, TensorAction};
+
+/// The half of conversions that reads or writes records.
+pub trait RecordSupport: OtherSteps + Sync {
+    /// Converts the records of the input, read as this format, into an output of records.
+    ///
+    /// # Errors
+    /// Whatever is wrong; nothing of the output is left then.
+    fn convert(
+        &self,
+        context: &ConversionContext<'_>,
+        format: &RegisteredFormat,
+        steps: Vec<AnyStep>,
+    ) -> Result<Report>;
+
+    /// Reads an input of records as a model of the tensors that become of them; gives the steps on these too.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the input or the steps.
+    fn as_model<'a>(
+        &self,
+        context: &ConversionContext<'a>,
+        format: &RegisteredFormat,
+        steps: Vec<AnyStep>,
+    ) -> Result<(InputModel<'a>, Vec<Step<TensorAction>>)>;
+
+    /// Converts the tensors of the input into an output of records. `probed`: its format, or why there is none.
+    ///
+    /// # Errors
+    /// Whatever is wrong; nothing of the output is left then.
+    fn of_tensors(
+        &self,
+        context: &ConversionContext<'_>,
+        probed: Result<&RegisteredFormat>,
+        steps: Vec<AnyStep>,
+    ) -> Result<Report>;
+
+    /// Reads an input of records as tensors, to look at them.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the input.
+    fn as_tensors(
+        &self,
+        source: &FileSource,
+        format: &RegisteredFormat,
+        options: &[(String, String)],
+        context: &ReadContext<'_>,
+        session: &Session,
+    ) -> Result<Input>;
+
+    /// Compares two inputs of records.
+    ///
+    /// # Errors
+    /// Usage, for steps and options that they cannot have; whatever is wrong with either.
+    fn compare(&self, request: &Compared<'_>, found: [FoundInput<'_>; 2], session: &Session)
+    -> Result<Found>;
+
+    /// Reads the records of an output back, file by file, and adds to `checked` what is not as the receipt says. `told` are
+    /// the options that they were written with.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the output.
+    fn verify(
+        &self,
+        checked: &mut Checked,
+        source: &FileSource,
+        receipt: (&RecordsRecord, &[LossRecord<'_>]),
+        format: &RegisteredFormat,
+        told: &[(String, String)],
+        session: &Session,
+    ) -> Result<()>;
+}
+
+/// Refuses all records: for a program of tensors alone.
+#[derive(Debug, Clone, Copy)]
+pub struct NoRecords;
+
+impl NoRecords {
+    fn error() -> Error {
+        Error::unsupported("records: this program was built without the feature that carries them")
+    }
+}
+
+impl OtherSteps for NoRecords {
+    fn signatures(&self) -> Vec<&'static Signature> {
+        Vec::new()
+    }
+
+    fn side(&self, _: &Spec) -> Option<Result<OtherSide>> {
+        None
+    }
+}
+
+impl RecordSupport for NoRecords {
+    fn convert(&self, _: &ConversionContext<'_>, _: &RegisteredFormat, _: Vec<AnyStep>) -> Result<Report> {
+        Err(Self::error())
+    }
+
+    fn as_model<'a>(
+        &self,
+        _: &ConversionContext<'a>,
+        _: &RegisteredFormat,
+        _: Vec<AnyStep>,
+    ) -> Result<(InputModel<'a>, Vec<Step<TensorAction>>)> {
+        Err(Self::error())
+    }
+
+    fn of_tensors(
+        &self,
+        _: &ConversionContext<'_>,
+        probed: Result<&RegisteredFormat>,
+        _: Vec<AnyStep>,
+    ) -> Result<Report> {
+        probed.and_then(|_| Err(Self::error()))
+    }
+
+    fn as_tensors(
+        &self,
+        _: &FileSource,
+        _: &RegisteredFormat,
+        _: &[(String, String)],
+        _: &ReadContext<'_>,
+        _: &Session,
+    ) -> Result<Input> {
+        Err(Self::error())
+    }
+
+    fn compare(&self, _: &Compared<'_>, _: [FoundInput<'_>; 2], _: &Session) -> Result<Found> {
+        Err(Self::error())
+    }
+
+    fn verify(
+        &self,
+        _: &mut Checked,
+        _: &FileSource,
+        _: (&RecordsRecord, &[LossRecord<'_>]),
+        _: &RegisteredFormat,
+        _: &[(String, String)],
+        _: &Session,
+    ) -> Result<()> {
+        Err(Self::error())
+    }
+}

@@ -1,0 +1,447 @@
+//! Sidecars are what lies beside the weights of a model folder: configuration, tokenizers, a model
+//! card, sub-folders. A folder's sidecars go along to a folder; where they cannot, each is a loss.
+
+use crate::context::ConversionContext;
+use crate::models::{is_entered, is_export, is_other_step};
+use crate::receipt;
+use crate::write::config_dtype::{self, Edit};
+use crate::write::config_quantization;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use tensorferry_core::context::session::Session;
+use tensorferry_core::context::windows::{WINDOW_BYTES, windows};
+use tensorferry_core::formats::probe::is_beside;
+use tensorferry_core::read::account::{
+    Account, EntryClass, ReadFiles, is_export as is_export_file, is_export_folder, is_vendor_folder,
+    other_data, unreadable,
+};
+use tensorferry_core::read::folder::{EntryKind, FolderEntry, LEADS_OUT, is_repository};
+use tensorferry_core::read::identity::FileIdentity;
+use tensorferry_core::read::key_words::names_training_state;
+use tensorferry_core::read::model::InputModel;
+use tensorferry_core::read::source::FileSource;
+use tensorferry_core::read::unfinished::is_unfinished;
+use tensorferry_core::read::weights::{MOST_FOLDERS, Weights, globs};
+use tensorferry_publish::output_bytes::FileShape;
+use tensorferry_publish::staging::Staging;
+use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, LossKind, Result, Severity, Source, Target};
+use tensorferry_tensors::steps::adapt::Selected;
+use tensorferry_tensors::steps::model_config::OF_QUANTIZATION;
+
+/// The files that go along, and those that do not.
+#[derive(Default)]
+pub struct Sidecars {
+    names: Vec<String>,
+    losses: Vec<Loss>,
+    notes: Vec<String>,
+    account: Option<Account>,
+    /// Those that the models' readers have made.
+    made: BTreeMap<String, Vec<u8>>,
+    /// Those whose text changes, and the files that they were read from.
+    edited: BTreeMap<String, (Vec<u8>, FileSource)>,
+}
+
+/// What becomes of the files of an input folder that no reader of its models has read, and whose names are none
+/// of the output's (`is_output`). Of an input that is a file or a glob, those beside it go along whose names match
+/// `--carry`.
+pub fn find(
+    context: &ConversionContext<'_>,
+    models: &[&InputModel<'_>],
+    is_output: &dyn Fn(&str) -> bool,
+) -> Result<Sidecars> {
+    let (input, carried, target) = (&context.input_folder(), context.carried_folder(), &context.target);
+    let mut sidecars = Sidecars::default();
+    sidecars.add_made(models, &target.target, is_output);
+    let is_folder = |source: &FileSource| *source.entry() == Entry::Folder && !source.is_listed();
+    if !models.iter().all(|model| is_folder(&model.input.source)) {
+        if let [model] = models {
+            sidecars.take_account(context, model)?;
+        }
+        sidecars.add_beside(&carried, models, &context.request.input.carry)?;
+        sidecars.names.retain(|name| !sidecars.made.contains_key(name));
+        return Ok(sidecars);
+    }
+    let (weights, names) = (Weights::of(context.registry)?, context.registry.data_names()?);
+    let mut account = Account::of_models(models.len() as u64);
+    let mut open = vec![String::new()];
+    let mut read_around: HashMap<String, ReadFiles> = HashMap::new();
+    let is_repository = std::fs::canonicalize(input.folder()).is_ok_and(|folder| is_repository(&folder));
+    while let Some(folder) = open.pop() {
+        let of_folder = models.iter().find(|model| model.folder == folder);
+        let mut companions = Companions::of(context, &weights, input, &folder);
+        let entries = match input.entries(&folder) {
+            Ok(entries) => entries,
+            Err(error) if folder.is_empty() || !is_lasting(&error) => return Err(error),
+            Err(error) => {
+                account.leave_out(&folder, format!("the folder cannot be listed: {error}"));
+                continue;
+            }
+        };
+        let read = entries.iter().filter(|entry| models.iter().any(|model| model.has_read(&entry.name)));
+        let read: Vec<&str> = read.map(|entry| file_of(&entry.name)).collect();
+        let read_files = ReadFiles::of(of_folder.iter().flat_map(|_| read.iter().copied()), &names);
+        let around = folder.rsplit_once('/').map_or("", |(around, _)| around);
+        let of_vendor = read_around.get(around).filter(|_| is_vendor_folder(&folder));
+        for entry in &entries {
+            let FolderEntry { name, kind, .. } = entry;
+            let (name, kind, file) = (name.clone(), *kind, file_of(name));
+            let is_weights = weights.is_match_beside(&name);
+            let is_around = |model: &&InputModel<'_>| {
+                model.folder.is_empty()
+                    || name.strip_prefix(&*model.folder).is_some_and(|rest| rest.starts_with('/'))
+            };
+            if kind == EntryKind::File && models.iter().any(|model| model.has_read(&name)) {
+                account.add(EntryClass::Read, &name);
+                continue;
+            } else if receipt::is_name(file) && kind == EntryKind::File {
+                sidecars.notes.push(format!("{name:?} is left out: it is the receipt of the input"));
+                account.add(EntryClass::NoData, &name);
+                continue;
+            } else if is_repository && OF_CACHE.contains(&&*name) {
+                let why = "it is what huggingface_hub keeps its snapshots by";
+                sidecars.notes.push(format!("{name:?} is left out: {why}"));
+                account.add(EntryClass::NoData, &name);
+                continue;
+            } else if account.add_special(input, entry, &names) {
+                continue;
+            }
+            let is_superseded = match kind {
+                _ if entry.is_link && is_link_to_a_model(input, &name, models) => true,
+                EntryKind::Folder => {
+                    is_export_folder(file) && models.iter().copied().any(|model| is_around(&model))
+                }
+                _ if read_files.supersede(file, &names) => true,
+                _ if of_vendor.is_some_and(|read| read.supersede_vendor(file, &names)) => true,
+                _ => is_export_file(file) && models.iter().copied().any(|model| is_around(&model)),
+            };
+            if is_superseded {
+                account.add(EntryClass::Superseded, &name);
+                continue;
+            }
+            if kind == EntryKind::Folder {
+                if is_other_step(models.iter().copied(), &name) {
+                    account.leave_out(
+                        &name,
+                        "another step of the run than the one that was read: convert it on its own",
+                    );
+                } else if is_unfinished(file) {
+                    account.leave_out(&name, "a checkpoint that was never finished");
+                } else if is_entered(entry) && name.split('/').count() <= MOST_FOLDERS {
+                    open.push(name);
+                } else {
+                    account.leave_out(&name, "a folder that is hidden, a link, or too deep is not carried");
+                }
+                continue;
+            }
+            let is_beside = of_folder
+                .is_some_and(|model| !weights.is_of(file, &model.input.format.description))
+                && target.target == Target::Folder
+                && !is_output(&name)
+                && companions.is_one(file);
+            let is_left_out = is_weights
+                && !is_beside
+                && !is_export(context, input, models.iter().map(|model| &*model.folder), &folder);
+            if is_left_out {
+                account
+                    .leave_out(&name, "these are weights too, and were not read: convert them on their own");
+                continue;
+            }
+            if let Some(why) = not_carried(input, &carried, entry) {
+                account.leave_out(&name, why);
+                continue;
+            }
+            account.add(EntryClass::Companion, &name);
+            let lost = if is_beside {
+                sidecars.names.push(name);
+                continue;
+            } else if target.target != Target::Folder {
+                let loss = Loss::new(LossKind::Sidecar, &name, "the output is not a folder");
+                // Configuration and training state have no place in a file of weights, and are no part of them.
+                let is_data = names.format_of(file).is_some() || other_data(file).is_some();
+                let holds_data = is_data && !names_training_state(file);
+                if holds_data { loss } else { loss.severity(Severity::Note) }
+            } else if is_output(&name) || sidecars.made.contains_key(&name) {
+                Loss::new(LossKind::Sidecar, &name, "the output has a file of this name")
+            } else {
+                sidecars.names.push(name);
+                continue;
+            };
+            sidecars.losses.push(lost);
+        }
+        sidecars.notes.extend(companions.note());
+        if of_folder.is_some() {
+            read_around.insert(folder, read_files);
+        }
+    }
+    account.check(Some(context.allows_unreadable()))?;
+    sidecars.losses.extend_from_slice(account.losses());
+    sidecars.notes.extend(account.note());
+    sidecars.account = Some(account);
+    sidecars.names.sort();
+    sidecars.losses.sort();
+    Ok(sidecars)
+}
+
+/// Whether a link leads to a file that was read, or to the folder of a model that was.
+fn is_link_to_a_model(input: &FileSource, name: &str, models: &[&InputModel<'_>]) -> bool {
+    let canonical = |path| std::fs::canonicalize(path).ok();
+    let (Some(root), Some(target)) = (canonical(input.path("")), canonical(input.path(name))) else {
+        return false;
+    };
+    let target = target.strip_prefix(&root).ok().and_then(|target| target.to_str());
+    target.is_some_and(|target| models.iter().any(|model| model.has_read(target) || model.folder == target))
+}
+
+/// Whether an error is about the folder itself, and trying again would not help.
+fn is_lasting(error: &Error) -> bool {
+    error.kind() == ErrorKind::Io
+}
+
+/// Why a file of this machine is not carried, if that is so. It may be a link that is followed among weights only.
+fn not_carried(input: &FileSource, carried: &FileSource, entry: &FolderEntry) -> Option<String> {
+    if entry.is_link && carried.is_local() && !carried.contains(&entry.name).unwrap_or(false) {
+        return Some(format!("the entry {LEADS_OUT}"));
+    }
+    input.why_unreadable(&entry.name).map(|why| format!("the entry cannot be read: {why}"))
+}
+
+/// What lies beside the model of a folder in another format: exports of it (GGUF, ONNX), its arrays. They go along as
+/// other files do, unless they would be taken for the output's.
+struct Companions<'a> {
+    context: &'a ConversionContext<'a>,
+    weights: &'a Weights,
+    source: FileSource,
+    /// Of formats that were asked for: whether their files lie beside a model.
+    asked: BTreeMap<String, bool>,
+    carried: usize,
+}
+
+impl<'a> Companions<'a> {
+    fn of(context: &'a ConversionContext<'a>, weights: &'a Weights, root: &FileSource, folder: &str) -> Self {
+        let source = root.below(folder);
+        Self { context, weights, source, asked: BTreeMap::new(), carried: 0 }
+    }
+
+    /// Whether a file is one: formats know it by its name, none of them as the folder's model, and the output's is
+    /// not among them.
+    fn is_one(&mut self, file: &str) -> bool {
+        let target = &self.context.target.format.description;
+        let ids: Vec<&str> = self.weights.built_in(file).collect();
+        let is_one = !ids.is_empty()
+            && !self.weights.is_of(file, target)
+            && ids.into_iter().all(|id| {
+                *self.asked.entry(id.to_owned()).or_insert_with(|| {
+                    is_beside(self.context.registry, id, &self.source, self.context.session)
+                })
+            });
+        self.carried += usize::from(is_one);
+        is_one
+    }
+
+    fn note(&self) -> Option<String> {
+        let ids: Vec<&str> = self.asked.iter().filter(|(_, is)| **is).map(|(id, _)| &**id).collect();
+        let files = if self.carried == 1 { "1 file".to_owned() } else { format!("{} files", self.carried) };
+        (self.carried > 0).then(|| {
+            format!("{files} beside the model go along unread ({}): name one to convert it", ids.join(", "))
+        })
+    }
+}
+
+fn file_of(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or_default()
+}
+
+/// What a repository in huggingface_hub's cache has beside its snapshots: the files that these link to, and their names.
+const OF_CACHE: [&str; 3] = ["blobs", "refs", ".no_exist"];
+
+impl Sidecars {
+    /// Adds the files of a folder that match a pattern and were not read.
+    fn add_beside(
+        &mut self,
+        folder: &FileSource,
+        models: &[&InputModel<'_>],
+        carry: &[String],
+    ) -> Result<()> {
+        if carry.is_empty() {
+            return Ok(());
+        }
+        let wanted = globs(carry)?;
+        let is_wanted = |entry: &FolderEntry| {
+            wanted.is_match(&entry.name) && !models.iter().any(|model| model.has_read(&entry.name))
+        };
+        for entry in folder.entries("")?.into_iter().filter(is_wanted) {
+            match entry.kind {
+                EntryKind::File => self.names.push(entry.name),
+                EntryKind::Folder => {}
+                _ => {
+                    let why = unreadable(folder, &entry).unwrap_or_default();
+                    self.losses.push(Loss::new(LossKind::Input, entry.name, format!("the entry {why}")));
+                }
+            }
+        }
+        self.names.sort();
+        Ok(())
+    }
+
+    /// Takes the account of a model that is not a folder: of files that a glob matches, or that begin alike.
+    fn take_account(&mut self, context: &ConversionContext<'_>, model: &InputModel<'_>) -> Result<()> {
+        let is_read = |name: &str| model.has_read(name);
+        if !model.input.is_of_records() {
+            let format = &model.input.format.description;
+            self.losses.extend_from_slice(model.context.take_account(&context.source, format, &is_read)?);
+        }
+        self.account = model.context.account().cloned();
+        Ok(())
+    }
+
+    /// What became of each entry of the input, where that is more than a file.
+    #[must_use]
+    pub fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
+    }
+
+    /// The names of the files of the input that go along, relative to the folder.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// The names of the files beside them that readers have made.
+    pub(crate) fn made(&self) -> impl Iterator<Item = &str> {
+        self.made.keys().map(String::as_str)
+    }
+
+    fn add_made(&mut self, models: &[&InputModel<'_>], target: &Target, is_output: &dyn Fn(&str) -> bool) {
+        for model in models {
+            for (name, bytes) in model.input.catalog.sidecars() {
+                let name = model.path_of(name);
+                let lost = if *target != Target::Folder {
+                    "the output is not a folder"
+                } else if is_output(&name) {
+                    "the output has a file of this name"
+                } else {
+                    self.made.insert(name, bytes.clone());
+                    continue;
+                };
+                self.losses.push(Loss::new(LossKind::Sidecar, name, lost));
+            }
+        }
+    }
+
+    /// Where they come from, and what they are now.
+    pub(crate) fn files(&self, input: &FileSource) -> Result<Vec<(PathBuf, FileIdentity)>> {
+        for name in &self.names {
+            input.open(name).map_err(|error| {
+                Error::transient("the source changed while it was read").file(name).found(error)
+            })?;
+        }
+        Ok(input.stamped().map(|(path, identity)| (path.to_owned(), identity)).collect())
+    }
+
+    /// What is left out because the same model is there in a format that is preferred.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// What does not go along.
+    #[must_use]
+    pub fn losses(&self) -> &[Loss] {
+        &self.losses
+    }
+
+    /// Has the configuration of a model whose weights are cast, or are no longer quantised, say so. `selected` is what is
+    /// written of it.
+    pub(crate) fn follow_casts(
+        &mut self,
+        input: &FileSource,
+        model: &InputModel<'_>,
+        selected: &Selected,
+    ) -> Result<()> {
+        if selected.dequantized.is_some() {
+            self.leave_out_quantization(model);
+        }
+        let name = model.path_of(config_dtype::NAME);
+        if let Some(made) = self.made.get_mut(&name) {
+            if let Edit::Text(edited, _) =
+                config_dtype::edit(std::str::from_utf8(made).unwrap_or_default(), &selected.catalog)
+            {
+                *made = edited.into_bytes();
+            }
+            return Ok(());
+        }
+        if !self.names.contains(&name) {
+            return Ok(());
+        }
+        let source = input.afresh();
+        let file = source.open(&name)?;
+        let mut text = vec![0; usize::try_from(source.len(file).min(config_dtype::MOST_BYTES)).unwrap_or(0)];
+        source.read_at(file, 0, &mut text)?;
+        // Cut off, or no text: no JSON either.
+        let text = std::str::from_utf8(&text).unwrap_or_default();
+        let mut change = None;
+        let mut edited = None;
+        if let Some((text, says)) = selected.dequantized.and_then(|to| config_quantization::edit(text, to)) {
+            (edited, change) = (Some(text), Some(says));
+        }
+        let text = edited.as_deref().unwrap_or(text);
+        match config_dtype::edit(text, &selected.catalog) {
+            Edit::None | Edit::Untrue(_) if change.is_some() => {
+                self.notes.extend(change.map(|change| format!("{name}: {change}")));
+                self.edited.insert(name, (text.as_bytes().to_vec(), source));
+            }
+            Edit::None => {}
+            Edit::Text(edited, change) => {
+                self.notes.push(format!("{name}: {change}"));
+                self.edited.insert(name, (edited.into_bytes(), source));
+            }
+            Edit::Untrue(says) => {
+                self.notes.push(format!("{name}: {says}, though the weights are of other dtypes now"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves out the files that say how a model's weights were quantised, and nothing else.
+    fn leave_out_quantization(&mut self, model: &InputModel<'_>) {
+        for name in OF_QUANTIZATION.map(|name| model.path_of(name)) {
+            let count = self.names.len();
+            self.names.retain(|known| *known != name);
+            if self.names.len() < count {
+                self.notes.push(format!("{name:?} is left out: the weights are no longer quantised"));
+            }
+        }
+    }
+
+    /// Copies them into the stage; gives their lengths.
+    pub(crate) fn copy(&self, source: &FileSource, stage: &Staging, session: &Session) -> Result<Vec<u64>> {
+        let mut buffer = Vec::new();
+        let mut lens = Vec::with_capacity(self.names.len());
+        for name in &self.names {
+            if let Some((text, source)) = self.edited.get(name) {
+                let len = text.len() as u64;
+                let output = stage.create(name, FileShape::of_len(len))?;
+                output.write_all_at(text, 0).map_err(|e| e.file(name))?;
+                source.check_unchanged()?;
+                lens.push(len);
+                continue;
+            }
+            let file = source.open(name)?;
+            let len = source.len(file);
+            let output = stage.create(name, FileShape::of_len(len))?;
+            buffer.resize(WINDOW_BYTES, 0);
+            for (offset, part) in windows(0..len) {
+                session.check_cancelled()?;
+                source.read_at(file, offset, &mut buffer[..part])?;
+                output.write_all_at(&buffer[..part], offset).map_err(|e| e.file(name))?;
+            }
+            lens.push(len);
+        }
+        for (name, bytes) in &self.made {
+            let output = stage.create(name, FileShape::of_len(bytes.len() as u64))?;
+            output.write_all_at(bytes, 0).map_err(|e| e.file(name))?;
+            lens.push(bytes.len() as u64);
+        }
+        source.check_unchanged()?;
+        Ok(lens)
+    }
+}

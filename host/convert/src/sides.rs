@@ -1,0 +1,74 @@
+//! The two sides of a conversion have options of their own; one that is given to the wrong side is
+//! named with the right flag, also where the two formats differ.
+
+use crate::request::Request;
+use tensorferry_core::formats::options::is_of_host;
+use tensorferry_core::read::source::FileSource;
+use tensorferry_sdk::{Description, Dtype, Error, OptionSpec, Result, Side};
+use tensorferry_tensors::steps::dequantize::READER_OPTION;
+use tensorferry_tensors::steps::model_config::ModelConfig;
+
+/// Looks for options of the writer under `-i`, and of the reader under `-o`.
+///
+/// # Errors
+/// Usage, naming the right flag.
+pub fn check_sides(request: &Request, input: &Description, output: &Description) -> Result<()> {
+    let declares = |description: &Description, side: Side, key: &str| {
+        description.options.iter().any(|option| option.side == side && option.key == key)
+    };
+    for (key, _) in &request.input.options {
+        if !declares(input, Side::Reader, key) && declares(output, Side::Writer, key) {
+            return Err(Error::usage(format!(
+                "{key} is an option of {}'s writer: use -o {key}=...",
+                output.id
+            )));
+        }
+    }
+    for (key, _) in &request.output.options {
+        if !declares(output, Side::Writer, key) && declares(input, Side::Reader, key) {
+            return Err(Error::usage(format!(
+                "{key} is an option of {}'s reader: use -i {key}=...",
+                input.id
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Those of the options that a format's reader has: what a user says of the input is for each of its
+/// models that knows it.
+#[must_use]
+pub fn options_of(format: &Description, given: &[(String, String)]) -> Vec<(String, String)> {
+    let has = |key: &str| {
+        is_of_host(format, key) || format.options.iter().any(|o| o.side == Side::Reader && o.key == key)
+    };
+    given.iter().filter(|(key, _)| has(key)).cloned().collect()
+}
+
+/// The options of a reader: those that were given, and with a step that dequantizes (`asked`), the one that has the reader
+/// decode quantized types of its own.
+pub(crate) fn with_dequantize(
+    asked: Option<Option<Dtype>>,
+    source: &FileSource,
+    format: &Description,
+    given: &[(String, String)],
+) -> Result<Vec<(String, String)>> {
+    let mut options = given.to_vec();
+    let option = |spec: &&OptionSpec| spec.side == Side::Reader && spec.key == READER_OPTION;
+    let (Some(to), Some(_)) = (asked, format.options.iter().find(option)) else { return Ok(options) };
+    let to = match to {
+        Some(to) => Some(to),
+        None => ModelConfig::read(source)?.dtype(),
+    };
+    let word = to.unwrap_or(Dtype::F32).info().map_or("f32".to_owned(), |info| info.name().to_lowercase());
+    match given.iter().find(|(key, _)| key == READER_OPTION) {
+        Some((_, said)) if *said != word => {
+            return Err(Error::usage(format!(
+                "-i {READER_OPTION}={said} and the step dequantize, which means {word}: one of them is enough"
+            )));
+        }
+        Some(_) => {}
+        None => options.push((READER_OPTION.to_owned(), word)),
+    }
+    Ok(options)
+}

@@ -1,0 +1,246 @@
+//! Findings: what the statistics of a model say is wrong with it, or worth a look.
+
+use super::TensorStatistics;
+use rayon::prelude::*;
+use std::collections::{BTreeMap, HashMap};
+use tensorferry_sdk::{CatalogView, Dtype, Result, TensorId};
+use tensorferry_tensors::content::{self, Algorithm, ContentDigest};
+use tensorferry_tensors::logical::Logical;
+use tensorferry_tensors::statistics::{Kind, Number, Numbers, Statistics, rows_of_zeros};
+
+/// One of a hundred rows is dead: fewer may be padding, of a vocabulary say.
+const MOST_DEAD_ROWS: f64 = 0.01;
+/// Of F8, so many may be the largest number: scales are chosen so that the largest weight is it.
+const MOST_SATURATED_F8: f64 = 0.001;
+/// So many subnormals are there by chance, of weights around zero; F16, whose least normal number is 6e-5, has more.
+const MOST_SUBNORMAL: f64 = 0.01;
+const MOST_SUBNORMAL_F16: f64 = 0.05;
+/// F16 beside whose infinities there are numbers as large as this went over its limit of 65504.
+const NEAR_LIMIT_F16: f64 = 32752.0;
+/// Smaller tensors are often the same: counters, frequencies.
+const LEAST_EQUAL: u64 = 64;
+
+/// What is wrong, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FindingKind {
+    /// Values that are not a number.
+    Nan,
+    /// Infinities.
+    Infinite,
+    /// Values at the limit of their dtype, or beyond it.
+    Clipped,
+    /// Every value is zero.
+    AllZero,
+    /// A weight all of whose values are the same, or many of whose rows are zero.
+    Dead,
+    /// Tensors that are equal, and not one that is stored once.
+    Equal,
+    /// Many numbers that are so small that they lost digits.
+    Subnormal,
+}
+
+impl FindingKind {
+    /// The kind's word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Nan => "nan",
+            Self::Infinite => "infinite",
+            Self::Clipped => "clipped",
+            Self::AllZero => "all_zero",
+            Self::Dead => "dead",
+            Self::Equal => "equal",
+            Self::Subnormal => "subnormal",
+        }
+    }
+
+    /// The kind for people.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Nan => "NaN",
+            Self::Infinite => "infinite",
+            Self::Clipped => "clipped",
+            Self::AllZero => "all zero",
+            Self::Dead => "dead",
+            Self::Equal => "equal, not tied",
+            Self::Subnormal => "subnormal",
+        }
+    }
+}
+
+/// Something that is wrong with a tensor, or with several together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// What.
+    pub kind: FindingKind,
+    /// With which tensors.
+    pub tensors: Vec<String>,
+    /// In words.
+    pub what: String,
+}
+
+impl Finding {
+    /// The numbers of the layers that the tensors are of, as far as names say.
+    #[must_use]
+    pub fn layers(&self) -> Vec<u64> {
+        let mut layers: Vec<u64> = self.tensors.iter().filter_map(|name| layer(name)).collect();
+        layers.sort_unstable();
+        layers.dedup();
+        layers
+    }
+}
+
+/// The first number between dots or slashes in a name.
+fn layer(name: &str) -> Option<u64> {
+    name.split(['.', '/']).find_map(|part| part.parse().ok())
+}
+
+/// Counts rows of zeros, where there are enough zeros for one.
+pub(super) fn count_rows(
+    logical: &Logical<'_>,
+    wanted: &[(TensorId, Kind)],
+    found: &mut [Statistics],
+) -> Result<()> {
+    let rows = wanted.par_iter().zip(&*found).map(|((id, _), found)| {
+        let tensor = logical.tensor(*id);
+        let Some(numbers) = found.numbers() else { return Ok(None) };
+        let row: u64 = tensor.shape.iter().skip(1).fold(1, |product, len| product.saturating_mul(*len));
+        let may_have = tensor.shape.len() > 1 && Kind::is_float(tensor.dtype);
+        if !may_have || numbers.zeros < row.max(1) || numbers.zeros == numbers.count {
+            return Ok(None);
+        }
+        rows_of_zeros(logical, *id)
+    });
+    let rows: Vec<Option<u64>> = rows.collect::<Result<_>>()?;
+    for (found, rows) in found.iter_mut().zip(rows) {
+        if let Statistics::Numbers(numbers) = found {
+            numbers.zero_rows = rows;
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with these tensors; kind by kind, in the input's order.
+pub(super) fn of(
+    logical: &Logical<'_>,
+    ids: &[TensorId],
+    tensors: &[TensorStatistics],
+) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for (&id, tensor) in ids.iter().zip(tensors) {
+        // A tensor under a second name has been told under its first.
+        if logical.tied_to(id) == id
+            && let Ok(Statistics::Numbers(numbers)) = &tensor.found
+        {
+            let found = of_tensor(logical.tensor(id).dtype, &tensor.shape, numbers);
+            let tensors = || vec![tensor.name.clone()];
+            findings.extend(found.into_iter().map(|(kind, what)| Finding { kind, tensors: tensors(), what }));
+        }
+    }
+    findings.extend(equal(logical, ids, tensors)?);
+    findings.sort_by_key(|finding| finding.kind);
+    Ok(findings)
+}
+
+fn of_tensor(dtype: Dtype, shape: &[u64], numbers: &Numbers) -> Vec<(FindingKind, String)> {
+    let Numbers { count, finite, zeros, .. } = *numbers;
+    let mut found = Vec::new();
+    if numbers.nan > 0 {
+        found.push((FindingKind::Nan, format!("{} of {count} values are not a number", numbers.nan)));
+    }
+    let infinities = numbers.infinities();
+    if infinities > 0 {
+        found.push((FindingKind::Infinite, format!("{infinities} of {count} values are infinite")));
+    }
+    if finite == 0 {
+        return found;
+    }
+    let share = |part: u64| part as f64 / finite as f64;
+    let largest =
+        [numbers.min, numbers.max].into_iter().flatten().map(|n| n.as_f64().abs()).fold(0.0, f64::max);
+    let may_be_saturated = match dtype {
+        Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::BF16 => 0.0,
+        Dtype::F8_E4M3 | Dtype::F8_E5M2 | Dtype::F8_E4M3FNUZ | Dtype::F8_E5M2FNUZ | Dtype::F8_E4M3B11FNUZ => {
+            MOST_SATURATED_F8
+        }
+        // Smaller ones have their largest number everywhere.
+        _ => 1.0,
+    };
+    if share(numbers.saturated) > may_be_saturated {
+        let what = format!("{} of {count} values are the largest of the dtype", numbers.saturated);
+        found.push((FindingKind::Clipped, what));
+    } else if dtype == Dtype::F16 && infinities > 0 && largest >= NEAR_LIMIT_F16 {
+        let what = format!("{infinities} infinities beside values up to {largest}: F16 ends at 65504");
+        found.push((FindingKind::Clipped, what));
+    }
+    if !Kind::is_float(dtype) {
+        return found;
+    }
+    if zeros == count {
+        found.push((FindingKind::AllZero, format!("all of {count} values are zero")));
+    } else if shape.len() > 1 && finite == count && count > 1 && numbers.min == numbers.max {
+        let value = numbers.min.map_or(0.0, Number::as_f64);
+        found.push((FindingKind::Dead, format!("all of {count} values are {value}")));
+    } else if let (Some(of_zeros @ 2..), [rows, ..]) = (numbers.zero_rows, shape)
+        && of_zeros as f64 > *rows as f64 * MOST_DEAD_ROWS
+    {
+        found.push((FindingKind::Dead, format!("{of_zeros} of {rows} rows are zero")));
+    }
+    let may_be_subnormal = match dtype {
+        Dtype::F64 | Dtype::F32 | Dtype::BF16 => MOST_SUBNORMAL,
+        Dtype::F16 => MOST_SUBNORMAL_F16,
+        _ => 1.0,
+    };
+    let others = finite - zeros;
+    if others > 0 && numbers.subnormals as f64 > others as f64 * may_be_subnormal {
+        let what = format!("{} of {others} values that are not zero are subnormal", numbers.subnormals);
+        found.push((FindingKind::Subnormal, what));
+    }
+    found
+}
+
+/// What equal tensors have in common.
+#[derive(PartialEq, Eq, Hash)]
+struct Alike<'a> {
+    dtype: Dtype,
+    shape: &'a [u64],
+    numbers: [u64; 6],
+}
+
+/// Groups of weights that are equal and lie in several places. Those whose statistics are the same are hashed.
+fn equal(logical: &Logical<'_>, ids: &[TensorId], tensors: &[TensorStatistics]) -> Result<Vec<Finding>> {
+    let mut alike: HashMap<Alike<'_>, Vec<TensorId>> = HashMap::new();
+    for (&id, tensor) in ids.iter().zip(tensors) {
+        let Ok(Statistics::Numbers(numbers)) = &tensor.found else { continue };
+        let dtype = logical.tensor(id).dtype;
+        let is_plain = numbers.min == numbers.max || numbers.count < LEAST_EQUAL || tensor.shape.len() < 2;
+        if is_plain || !Kind::is_float(dtype) || logical.tied_to(id) != id {
+            continue;
+        }
+        let bits = |number: Option<f64>| number.unwrap_or(0.0).to_bits();
+        let [min, max] = [numbers.min, numbers.max].map(|number| bits(number.map(Number::as_f64)));
+        let numbers = [min, max, bits(numbers.mean), bits(numbers.deviation), numbers.zeros, numbers.nan];
+        alike.entry(Alike { dtype, shape: &tensor.shape, numbers }).or_default().push(id);
+    }
+    let candidates: Vec<TensorId> = alike.into_values().filter(|ids| ids.len() > 1).flatten().collect();
+    let session = logical.stored().session();
+    session.will_check(candidates.iter().map(|id| logical.tensor(*id).bytes).sum());
+    let digests: Vec<(ContentDigest, TensorId)> = candidates
+        .into_par_iter()
+        .map(|id| Ok((content::tensor(logical, id, Algorithm::Blake3)?, id)))
+        .collect::<Result<_>>()?;
+    let mut groups: BTreeMap<ContentDigest, Vec<TensorId>> = BTreeMap::new();
+    for (digest, id) in digests {
+        groups.entry(digest).or_default().push(id);
+    }
+    let mut groups: Vec<Vec<TensorId>> = groups.into_values().filter(|ids| ids.len() > 1).collect();
+    groups.iter_mut().for_each(|ids| ids.sort_unstable());
+    groups.sort_unstable();
+    let finding = |ids: Vec<TensorId>| {
+        let tensors: Vec<String> = ids.iter().map(|id| logical.tensor(*id).name.to_owned()).collect();
+        let what = format!("{} tensors have the same {} bytes each", ids.len(), logical.tensor(ids[0]).bytes);
+        Finding { kind: FindingKind::Equal, tensors, what }
+    };
+    Ok(groups.into_iter().map(finding).collect())
+}

@@ -1,0 +1,177 @@
+//! An output of tensors: all models, laid out, with the files of the input that go along.
+
+use crate::context::ConversionContext;
+use crate::publication::PlannedOutput;
+use crate::receipt::Receipt;
+use crate::receipts::draft_tensors::draft_tensors;
+use crate::report::Report;
+use crate::sidecars::{self, Sidecars};
+use crate::tensors::PlannedModel;
+use crate::write::verify::{entry, verify};
+use std::path::{Path, PathBuf};
+use tensorferry_core::formats::used::UsedFormat;
+use tensorferry_core::read::identity::FileIdentity;
+use tensorferry_core::read::model::InputModel;
+use tensorferry_publish::stage::{FileKind, StagedFile};
+use tensorferry_publish::staging::Staging;
+use tensorferry_sdk::{Capabilities, Error, Layout, LossKind, OutputFile, OutputId, Result, Role};
+use tensorferry_tensors::tally;
+
+/// What a person should know where a target has taken no strings that were columns.
+const STRINGS_ADVICE: &str =
+    "--step tensors:column,strings=bytes carries strings as their bytes and where each ends";
+
+/// All models, laid out, with the files that go along.
+pub(crate) struct TensorOutput<'a> {
+    context: &'a ConversionContext<'a>,
+    models: Vec<PlannedModel<'a>>,
+    sidecars: Sidecars,
+}
+
+impl<'a> TensorOutput<'a> {
+    /// Finds the files that go along with these models.
+    pub(crate) fn new(context: &'a ConversionContext<'a>, models: Vec<PlannedModel<'a>>) -> Result<Self> {
+        let inputs: Vec<&InputModel<'_>> = models.iter().map(|model| model.model).collect();
+        let is_output = |name: &str| models.iter().any(|model| model.has_file(name));
+        let mut sidecars = sidecars::find(context, &inputs, &is_output)?;
+        for model in &models {
+            sidecars.follow_casts(&context.carried_folder(), model.model, model.selected)?;
+        }
+        Ok(Self { context, models, sidecars })
+    }
+
+    /// What is known before anything is written.
+    pub(crate) fn report(&self) -> Result<Report> {
+        let lost = self.models.iter().flat_map(PlannedModel::losses);
+        let told = self.sidecars.losses();
+        let unfollowed = self.models.iter().flat_map(|planned| {
+            let losses = planned.model.context.unfollowed(&planned.model.input.source);
+            losses.into_iter().map(|loss| planned.model.place(&loss))
+        });
+        let unfollowed = unfollowed.filter(|loss| told.iter().all(|other| other.what != loss.what));
+        let lost = lost.chain(told.iter().cloned()).chain(unfollowed).collect();
+        let mut report = Report::new(self.context.request, &self.context.target, lost);
+        report.tensors = self.models.iter().map(PlannedModel::tensors).sum();
+        report.notes.extend(self.models.iter().flat_map(|model| model.selected.notes.iter().cloned()));
+        report.notes.extend_from_slice(self.sidecars.notes());
+        report.account = self.sidecars.account().cloned();
+        if self.models.iter().any(PlannedModel::lacks_strings) {
+            report.notes.push(STRINGS_ADVICE.to_owned());
+        }
+        report.readers = UsedFormat::all(self.models.iter().map(|model| &model.model.input.format));
+        report.files_read = self.models.iter().map(|model| model.model.input.source.opened().len()).sum();
+        self.context.request.losses.check(&report.losses)?;
+        self.check_carried(&report)?;
+        Ok(report)
+    }
+
+    /// An output without a tensor, made of an input that has some, is hardly what was meant, unless it has the state that is no
+    /// tensor.
+    fn check_carried(&self, report: &Report) -> Result<()> {
+        let keeps_tree = self.context.target.format.description.capabilities.has(Capabilities::TREE);
+        let has_tree = |model: &PlannedModel<'_>| model.selected.catalog.tree().root().is_some();
+        let has_tensors = |model: &PlannedModel<'_>| !model.model.input.catalog.tensors().is_empty();
+        let is_carried = report.tensors > 0 || (keeps_tree && self.models.iter().any(has_tree));
+        let request = &self.context.request.input;
+        if is_carried || request.may_be_empty() || !self.models.iter().any(has_tensors) {
+            return Ok(());
+        }
+        let error = Error::unsupported("no tensor of the input would be in the output")
+            .file(self.context.source.entry_path().display().to_string())
+            .expected("at least one, or --allow-empty");
+        let of_tensor = report.losses.iter().find(|loss| loss.kind == LossKind::Tensor);
+        Err(match of_tensor.or(report.losses.first()) {
+            Some(loss) => error.found(loss),
+            None => error,
+        })
+    }
+
+    /// The end of a dry run.
+    pub(crate) fn foresee(&self, mut report: Report) -> Result<Report> {
+        report.notes.extend(tally::foresee(self.models.iter().map(|model| &model.logical))?);
+        let mut files = Vec::new();
+        for layout in self.layouts() {
+            // As of streamed files, nothing is said of lengths that nobody knows yet.
+            let unsettled = layout.unsettled();
+            for (id, file) in (0..).map(OutputId).zip(layout.files()) {
+                files.push((file.path.clone(), if unsettled.contains(&id) { 0 } else { file.len }));
+            }
+        }
+        let report = Report { bytes: self.bytes(), ..report };
+        Ok(report.planned(files, &self.context.target, self.context.started, self.context.session))
+    }
+
+    /// Lets the writer's plans and the opened storages go; gives every file that was read, and what it was then.
+    pub(crate) fn close(self) -> Result<Vec<(PathBuf, FileIdentity)>> {
+        let Self { context, models, sidecars } = self;
+        let mut inputs: Vec<_> = models.iter().flat_map(|model| model.model.files()).collect();
+        drop(models);
+        context.target.format.check_faults()?;
+        inputs.extend(sidecars.files(&context.carried_folder())?);
+        Ok(inputs)
+    }
+
+    fn layouts(&self) -> impl Iterator<Item = &Layout> {
+        self.models.iter().map(|model| &model.planned.layout)
+    }
+}
+
+impl PlannedOutput for TensorOutput<'_> {
+    fn files(&self) -> Vec<StagedFile> {
+        let output = |file: &OutputFile| {
+            let kind = if file.role == Role::Index { FileKind::Index } else { FileKind::Data };
+            StagedFile::new(&*file.path, kind)
+        };
+        let sidecar = |name: &str| StagedFile::new(name, FileKind::Sidecar);
+        let files = self.layouts().flat_map(|layout| layout.files()).map(output);
+        files.chain(self.sidecars.names().chain(self.sidecars.made()).map(sidecar)).collect()
+    }
+
+    fn superseded(&self) -> Vec<(&str, Role)> {
+        let patterns = self.layouts().flat_map(|layout| layout.superseded());
+        patterns.map(|(pattern, role)| (pattern.as_str(), *role)).collect()
+    }
+
+    fn reads_from(&self, path: &Path) -> bool {
+        self.models.iter().any(|model| model.model.input.source.has_opened(path))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.layouts().map(Layout::copied_bytes).sum()
+    }
+
+    fn known_len(&self) -> Option<u64> {
+        Some(self.bytes())
+    }
+
+    fn write(&mut self, stage: &Staging, report: &mut Report) -> Result<Vec<u64>> {
+        let mut lens = Vec::new();
+        for model in &mut self.models {
+            lens.extend(model.write(self.context, stage, report)?);
+        }
+        lens.extend(self.sidecars.copy(&self.context.carried_folder(), stage, self.context.session)?);
+        Ok(lens)
+    }
+
+    fn digest(&mut self) -> Result<()> {
+        for model in &mut self.models {
+            model.digests = model.passing.as_ref().map(|seen| seen.contents(&model.logical)).transpose()?;
+        }
+        Ok(())
+    }
+
+    fn verify(&self, stage: &Staging, report: &mut Report) -> Result<()> {
+        for PlannedModel { model, logical, planned, digests, .. } in &self.models {
+            let known = digests.as_deref();
+            let entry = entry(&self.context.target.target, &planned.layout);
+            let written = stage.written(&model.folder, entry, self.context.session)?;
+            let verified = verify(&written, &self.context.target, logical, &planned.layout, known)?;
+            report.verified = Some(report.verified.unwrap_or(0) + verified);
+        }
+        Ok(())
+    }
+
+    fn receipt(&self, stage: &Staging, report: &Report) -> Result<Receipt> {
+        draft_tensors(self.context, &self.models, &self.sidecars, stage, report)
+    }
+}

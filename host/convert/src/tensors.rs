@@ -1,0 +1,191 @@
+//! The stages that a model goes through when its tensors are converted: selected, planned, written. Each stage adds to
+//! what the one before it returned.
+
+use crate::context::ConversionContext;
+use crate::report::Report;
+use crate::steps;
+use crate::write::copy::{Passing, copy, read_again};
+use crate::write::encode::encode;
+use crate::write::plan::{self, Planned};
+use crate::write::seal::seal;
+use crate::write::shard_tag::with_tag;
+use std::collections::BTreeSet;
+use tensorferry_core::context::fault;
+use tensorferry_core::read::model::InputModel;
+use tensorferry_publish::output_bytes::{FileShape, OutputBytes};
+use tensorferry_publish::staging::Staging;
+use tensorferry_sdk::{
+    Capabilities, CatalogView, Content, Description, Dtype, Layout, Loss, LossKind, OutputFile, OutputId,
+    Result, TensorId,
+};
+use tensorferry_tensors::content::ContentDigest;
+use tensorferry_tensors::logical::Logical;
+use tensorferry_tensors::steps::adapt::{self, Selected};
+use tensorferry_tensors::steps::{Step, TensorAction, apply};
+use tensorferry_tensors::stored::Stored;
+
+/// A model, and what of it is converted.
+pub struct SelectedModel<'a> {
+    /// The model.
+    pub model: &'a InputModel<'a>,
+    /// Its tensors, metadata and tree, as the steps have changed them.
+    pub selected: Selected,
+}
+
+/// A model whose output is laid out.
+pub struct PlannedModel<'a> {
+    /// The model.
+    pub model: &'a InputModel<'a>,
+    /// What the steps made of it.
+    pub selected: &'a Selected,
+    /// The bytes of its tensors.
+    pub logical: Logical<'a>,
+    /// Where they go.
+    pub planned: Planned,
+    /// What the copy has seen for a receipt's digests.
+    pub passing: Option<Passing>,
+    /// The digests of its tensors, once they have been taken.
+    pub digests: Option<Vec<ContentDigest>>,
+}
+
+/// Takes of each model the part that is asked for, and has the steps change it.
+pub fn select<'a>(
+    context: &ConversionContext<'_>,
+    models: &'a [InputModel<'a>],
+    steps: &[Step<TensorAction>],
+) -> Result<Vec<SelectedModel<'a>>> {
+    let (part, target) = (&context.part, &context.target.format.description);
+    let select = |model: &'a InputModel<'a>| {
+        let catalog = &model.input.catalog;
+        let of_reader = steps::of_format(catalog.steps())?;
+        let mut selected = adapt::select(&context.facts(model, steps)?, part, &of_reader, steps, target)?;
+        let of_format = &model.input.format.description;
+        selected.notes.extend(catalog.steps().iter().map(|step| asked_by(of_format, step)));
+        apply_steps_of_writer(context, model, &mut selected)?;
+        Ok(SelectedModel { model, selected })
+    };
+    models.iter().map(select).collect()
+}
+
+/// Has the steps change a catalog that the target's writer asks for.
+fn apply_steps_of_writer(
+    context: &ConversionContext<'_>,
+    model: &InputModel<'_>,
+    selected: &mut Selected,
+) -> Result<()> {
+    let target = &context.target;
+    let writer = plan::writer(target, &context.request.output.options)?;
+    let stored = Stored::new(&model.input, &selected.catalog, context.session, target.spill());
+    let texts = writer.steps(&Logical::new(stored), &model.context)?;
+    if texts.is_empty() {
+        return Ok(());
+    }
+    let (catalog, effects) = apply(selected.catalog.clone(), &steps::of_format(&texts)?)?;
+    selected.catalog = catalog;
+    let has_tree = target.format.description.capabilities.has(Capabilities::TREE);
+    selected
+        .losses
+        .extend(effects.losses.into_iter().filter(|loss| has_tree || loss.kind != LossKind::State));
+    selected.notes.extend(effects.notes);
+    selected.notes.extend(texts.iter().map(|step| asked_by(&target.format.description, step)));
+    Ok(())
+}
+
+fn asked_by(format: &Description, step: &str) -> String {
+    format!("for {}: --step {step}", format.id)
+}
+
+/// Has the target's writer lay each model out.
+pub fn plan<'a>(
+    context: &'a ConversionContext<'_>,
+    selected: &'a [SelectedModel<'a>],
+) -> Result<Vec<PlannedModel<'a>>> {
+    let plan = |SelectedModel { model, selected }: &'a SelectedModel<'a>| {
+        let spill = context.target.spill();
+        let logical = Logical::new(Stored::new(&model.input, &selected.catalog, context.session, spill));
+        let (target, asked) = (&context.target, &context.request.output);
+        let options = with_tag(target, &asked.options, asked.commit.force, &model.folder, context.session)?;
+        let planned = plan::plan(target, &options, model, &logical)?;
+        check_codes(selected, &planned, target.format.description.capabilities)?;
+        Ok(PlannedModel { model, selected, logical, planned, passing: None, digests: None })
+    };
+    selected.iter().map(plan).collect()
+}
+
+/// Refuses an output that has no dtype for codes of quantized weights, since only their scales would be left, and one
+/// whose programs would take the codes for numbers.
+fn check_codes(selected: &Selected, planned: &Planned, target: Capabilities) -> Result<()> {
+    if selected.codes.is_empty() {
+        return Ok(());
+    }
+    let omitted = planned.layout.omitted();
+    let is_refused = |id: &TensorId| target.has(Capabilities::NUMBERS) || omitted.contains(id);
+    let tensors = (0..).map(TensorId).zip(selected.catalog.tensors());
+    match tensors.into_iter().find(|(id, tensor)| is_refused(id) && selected.codes.has(tensor)) {
+        Some((_, tensor)) => Err(selected.codes.error(tensor, "--step dequantize")),
+        None => Ok(()),
+    }
+}
+
+impl PlannedModel<'_> {
+    /// Whether a file of the output has this name.
+    pub(crate) fn has_file(&self, name: &str) -> bool {
+        self.planned.layout.files().iter().any(|file| file.path == name)
+    }
+
+    /// What it loses, as losses of the whole input.
+    pub fn losses(&self) -> impl Iterator<Item = Loss> {
+        self.selected.losses.iter().chain(&self.planned.losses).map(|loss| self.model.place(loss))
+    }
+
+    /// How many of its tensors the output has.
+    pub(crate) fn tensors(&self) -> u64 {
+        u64::from(self.logical.tensor_count()) - self.planned.layout.omitted().len() as u64
+    }
+
+    /// Copies its bytes into the stage; gives the lengths of its files.
+    pub(crate) fn write(
+        &mut self,
+        context: &ConversionContext<'_>,
+        stage: &Staging,
+        report: &mut Report,
+    ) -> Result<Vec<u64>> {
+        let Planned { layout, plan, .. } = &mut self.planned;
+        let files = create_files(stage, layout, &self.logical)?;
+        let notes =
+            encode(layout, &**plan, &self.logical, &self.model.context, context.target.format, &files)?;
+        let asked = &context.request.output;
+        let reading = &self.model.context;
+        let (receipt, sync) = (asked.receipt, asked.commit.sync);
+        let mut copied = copy(layout, &**plan, &self.logical, reading, &files, receipt, sync)?;
+        self.passing = copied.passing.take();
+        fault::reach("copied")?;
+        report.losses.extend(copied.losses.iter().map(|loss| self.model.place(loss)));
+        context.request.losses.check(&report.losses)?;
+        seal(layout, &**plan, &copied, &notes, reading, &files)
+    }
+
+    /// Whether columns of strings were made tensors that the target has not taken.
+    pub(crate) fn lacks_strings(&self) -> bool {
+        let is_text = |&id: &TensorId| self.logical.tensor(id).dtype == Dtype::STR;
+        self.model.input.is_of_records() && self.planned.layout.omitted().iter().any(is_text)
+    }
+}
+
+fn create_files(stage: &Staging, layout: &Layout, logical: &Logical<'_>) -> Result<Vec<OutputBytes>> {
+    let pool = stage.pool_for(layout.files().len());
+    let unsettled = layout.unsettled();
+    let read_again = if stage.is_remote() { read_again(layout, logical)? } else { BTreeSet::new() };
+    let create = |(index, file): (u32, &OutputFile)| {
+        let id = OutputId(index);
+        let is_known = matches!(file.content, Content::Copied(_)) && !unsettled.contains(&id);
+        let late = layout.deferred().iter().filter(|(of, _)| *of == id);
+        let shape = FileShape {
+            len: is_known.then_some(file.len),
+            late: late.map(|(_, range)| range.clone()).collect(),
+            is_kept: unsettled.contains(&id) || read_again.contains(&id),
+        };
+        stage.create_in(pool.as_ref(), index as usize, &file.path, shape)
+    };
+    (0..).zip(layout.files()).map(create).collect()
+}

@@ -1,0 +1,621 @@
+//! The copy moves bytes from storages to staged files: windows of all files in parallel, each filled,
+//! digested and written once.
+//!
+//! Encoded segments are there already ([`encode`](super::encode)).
+//!
+//! A window is [`WINDOW_BYTES`] of one output file. What is contiguous is read straight into its
+//! place in the window, so that many small tensors cost one write. What needs a gather is left out
+//! of the windows and written by tiles; digests that cover it are taken from the file afterwards.
+
+mod ahead;
+mod decoded;
+mod kernel;
+mod passing;
+mod ranges;
+mod read_again;
+mod tiled;
+mod writeback;
+
+pub use passing::{InputTrees, Passing};
+pub(crate) use read_again::read_again;
+
+use ahead::ReadAhead;
+use ranges::{RangeSums, covered};
+use rayon::prelude::*;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_core::context::session::Session;
+use tensorferry_core::context::windows::{WINDOW_BYTES, size};
+use tensorferry_publish::output_bytes::OutputBytes;
+use tensorferry_sdk::{
+    ByteSink, Content, Context, Digest, Error, FileId, Layout, Loss, OutputFile, OutputId, Result, Segment,
+    Source, SourceRange, StorageId, TensorId, TensorPlan,
+};
+use tensorferry_tensors::cast::{CastChain, ReadObserver};
+use tensorferry_tensors::content::Algorithm;
+use tensorferry_tensors::copy_plan::{PlannedCopy, plan_copies};
+use tensorferry_tensors::gather::{Scratch, StridedCopy, Tile, Tiles, swap};
+use tensorferry_tensors::logical::Logical;
+use tensorferry_tensors::slabs::{SlabBuffers, Slabs};
+use tensorferry_tensors::stored::Stored;
+use tensorferry_tensors::tally::CastTally;
+use tiled::TiledCopy;
+
+/// What is known once the bytes have moved.
+pub struct Copied {
+    /// The digests that the layout asked for, by their place.
+    pub digests: Vec<Digest>,
+    /// The length of each file, streamed ones included, by their place; 0 for late ones.
+    pub lens: Vec<u64>,
+    /// What casts have lost.
+    pub losses: Vec<Loss>,
+    /// What was seen for a receipt's digests, if there is to be one.
+    pub passing: Option<Passing>,
+}
+
+/// Moves everything that a layout names into `files`, which has a file for each of the layout's.
+/// `receipt`: by what the files are hashed, if there is to be one.
+/// `sync`: they are to be on the disk soon, so that writing them back begins at once.
+///
+/// # Errors
+/// Malformed, where a storage's digest is wrong; transient, where the source changed; i/o.
+pub fn copy(
+    layout: &Layout,
+    plan: &dyn TensorPlan,
+    logical: &Logical<'_>,
+    context: &dyn Context,
+    files: &[OutputBytes],
+    receipt: Option<Algorithm>,
+    sync: bool,
+) -> Result<Copied> {
+    let stored = logical.stored();
+    let session = stored.session();
+    let outputs = RangeSums::of_outputs(layout);
+    let seen = receipt.map(|algorithm| Passing::new(layout, logical, algorithm)).transpose()?;
+    let passing = seen.as_ref();
+    let tally = CastTally::of(logical)?;
+    let mut filled = FilePlacements::plan(layout, logical, context, &tally)?;
+    let sources = RangeSums::of_storages(logical, filled.tiled.iter().map(|tiled| &tiled.slabs));
+    let mut extents = Vec::new();
+    for (index, placements) in filled.files.iter_mut().enumerate() {
+        let Some(output) = files[index].local()? else { continue };
+        extents.extend(kernel::take(index, placements, &output, stored, &sources, &outputs));
+    }
+    // What a receipt's digests need again would be decoded a second time.
+    let decoded = if passing.is_none() { filled.take_decoded(logical) } else { Vec::new() };
+    let lens: Vec<Mutex<u64>> = layout.files().iter().map(|file| Mutex::new(file.len)).collect();
+    let tasks = CopyTasks::new(&filled, layout, &extents, session);
+    let ahead = ReadAhead::new(stored, &tasks, &filled);
+    let each = |buffers: &mut Buffers, number: usize| {
+        session.check_cancelled()?;
+        if let Some(ahead) = &ahead {
+            ahead.begin(number);
+        }
+        let task = tasks.get(number);
+        match &task {
+            CopyTask::Window { file, start, end } => {
+                let (sources, outputs, tally) = (&sources, &outputs, &tally);
+                let copy = WindowCopy { layout, logical, sources, outputs, passing, tally };
+                let placements = &filled.files[*file];
+                copy.window(*file, &files[*file], placements, *start, *end, &mut buffers.window)
+            }
+            CopyTask::Kernel(extent) => extent.copy(stored, files, session, &mut buffers.window),
+            CopyTask::Gather(gather) => gather.copy(stored, files, &tally, buffers),
+            CopyTask::Slab(tiled, number) => {
+                tiled.copy(*number, stored, &files[tiled.file], &tally, &mut buffers.slab)
+            }
+            CopyTask::Stream { file } => {
+                let len = stream(*file, plan, logical, context, &files[*file])?;
+                *lens[*file].lock().unwrap_or_else(PoisonError::into_inner) = len;
+                Ok(())
+            }
+        }
+        .map_err(|error| in_output(error, layout, &task))
+    };
+    let all = || {
+        decoded::copy_all(&decoded, stored, layout, files, &outputs)?;
+        in_order(tasks.count(), each)
+    };
+    if sync {
+        writeback::alongside(files, all)?;
+    } else {
+        all()?;
+    }
+    sources.check_storages(stored)?;
+    let digests = outputs.finish(files)?;
+    let lens = lens.into_iter().map(|len| len.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
+    Ok(Copied { digests, lens, losses: tally.finish(logical, layout)?, passing: seen })
+}
+
+/// Does tasks in the order of their numbers, on all threads, each with buffers of its own: what is read and what is written
+/// moves through the files from front to back.
+fn in_order(count: usize, each: impl Fn(&mut Buffers, usize) -> Result<()> + Sync) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    (0..rayon::current_num_threads().min(count)).into_par_iter().try_for_each(|_| {
+        let mut buffers = Buffers::default();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return Ok(());
+            }
+            each(&mut buffers, number).inspect_err(|_| next.store(count, Ordering::Relaxed))?;
+        }
+    })
+}
+
+/// Where bytes go in a file, and how they come to be.
+struct Placement<'a> {
+    to: u64,
+    len: u64,
+    fill: Fill<'a>,
+}
+
+enum Fill<'a> {
+    Bytes(&'a [u8]),
+    Zeros,
+    Read(StorageRead),
+    /// Bytes of another input.
+    Source {
+        source: Arc<dyn Source>,
+        file: FileId,
+        from: u64,
+    },
+}
+
+/// Bytes of a storage.
+#[derive(Clone, Copy)]
+struct StorageRead {
+    storage: StorageId,
+    from: u64,
+    swap_unit: u32,
+    /// The tensor that they are of, if a cast may change it.
+    tally: Option<TensorId>,
+}
+
+struct GatherTask {
+    file: usize,
+    base: u64,
+    /// Of elements as they lie, if they are cast.
+    copy: StridedCopy,
+    storage: StorageId,
+    swap_unit: u32,
+    tensor: TensorId,
+    cast: Option<CastChain>,
+}
+
+enum CopyTask<'a> {
+    Window {
+        file: usize,
+        start: u64,
+        end: u64,
+    },
+    Kernel(&'a kernel::Extent),
+    Gather(TileTask<'a>),
+    /// One of the slabs, by its number.
+    Slab(&'a TiledCopy<'a>, usize),
+    Stream {
+        file: usize,
+    },
+}
+
+struct TileTask<'a> {
+    gather: &'a GatherTask,
+    tile: Tile<'a>,
+}
+
+/// All tasks of a copy, by number. Each is made when it is its turn: what is held here grows with the files and
+/// the tensors, and not with their bytes.
+struct CopyTasks<'a> {
+    groups: Vec<TaskGroup<'a>>,
+    /// The number past the last task of each group.
+    ends: Vec<usize>,
+}
+
+enum TaskGroup<'a> {
+    /// The windows of a file of this length.
+    Windows {
+        file: usize,
+        len: u64,
+    },
+    Kernel(&'a kernel::Extent),
+    Gather {
+        gather: &'a GatherTask,
+        tiles: Tiles<'a>,
+    },
+    Tiled(&'a TiledCopy<'a>),
+    Stream {
+        file: usize,
+    },
+}
+
+impl<'a> CopyTasks<'a> {
+    fn new(
+        filled: &'a FilePlacements<'_>,
+        layout: &Layout,
+        extents: &'a [kernel::Extent],
+        session: &Session,
+    ) -> Self {
+        let mut tasks = Self { groups: Vec::new(), ends: Vec::new() };
+        for (file, output) in layout.files().iter().enumerate() {
+            match &output.content {
+                Content::Late => {}
+                Content::Streamed => tasks.push(TaskGroup::Stream { file }),
+                Content::Copied(_) => tasks.push(TaskGroup::Windows { file, len: output.len }),
+            }
+        }
+        for gather in &filled.gathers {
+            let tiles = gather.copy.tiles(session.gather_bytes());
+            tasks.push(TaskGroup::Gather { gather, tiles });
+        }
+        filled.tiled.iter().for_each(|tiled| tasks.push(TaskGroup::Tiled(tiled)));
+        extents.iter().for_each(|extent| tasks.push(TaskGroup::Kernel(extent)));
+        tasks
+    }
+
+    fn push(&mut self, group: TaskGroup<'a>) {
+        let count = match &group {
+            TaskGroup::Windows { len, .. } => size(len.div_ceil(WINDOW_BYTES as u64)),
+            TaskGroup::Gather { tiles, .. } => tiles.count(),
+            TaskGroup::Tiled(tiled) => tiled.slabs.count(),
+            TaskGroup::Kernel(_) | TaskGroup::Stream { .. } => 1,
+        };
+        self.ends.push(self.count() + count);
+        self.groups.push(group);
+    }
+
+    fn count(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The task of this number, which is less than their count.
+    fn get(&self, number: usize) -> CopyTask<'_> {
+        let place = self.ends.partition_point(|&end| end <= number);
+        let first = place.checked_sub(1).map_or(0, |before| self.ends[before]);
+        match &self.groups[place] {
+            TaskGroup::Windows { file, len } => {
+                let start = ((number - first) * WINDOW_BYTES) as u64;
+                let end = (*len).min(start + WINDOW_BYTES as u64);
+                CopyTask::Window { file: *file, start, end }
+            }
+            TaskGroup::Kernel(extent) => CopyTask::Kernel(extent),
+            TaskGroup::Gather { gather, tiles } => {
+                CopyTask::Gather(TileTask { gather, tile: tiles.get(number - first) })
+            }
+            TaskGroup::Tiled(tiled) => CopyTask::Slab(tiled, number - first),
+            TaskGroup::Stream { file } => CopyTask::Stream { file: *file },
+        }
+    }
+}
+
+#[derive(Default)]
+struct Buffers {
+    window: Vec<u8>,
+    scratch: Scratch,
+    slab: SlabBuffers,
+}
+
+/// What every copied file is filled with: placements in order, and what has to be gathered into them.
+struct FilePlacements<'a> {
+    files: Vec<Vec<Placement<'a>>>,
+    gathers: Vec<GatherTask>,
+    tiled: Vec<TiledCopy<'a>>,
+}
+
+impl<'a> FilePlacements<'a> {
+    /// Takes out what is decoded straight into its place.
+    fn take_decoded(&mut self, logical: &Logical<'_>) -> Vec<decoded::DecodedExtent> {
+        let gathered = self.gathers.iter().map(|gather| gather.storage);
+        let tiled = self.tiled.iter().flat_map(|tiled| logical.storages_of(tiled.tensor).unwrap_or_default());
+        decoded::take(&mut self.files, logical.stored(), gathered.chain(tiled))
+    }
+
+    fn plan(
+        layout: &'a Layout,
+        logical: &Logical<'a>,
+        context: &dyn Context,
+        tally: &CastTally,
+    ) -> Result<Self> {
+        let mut filled = Self { files: Vec::new(), gathers: Vec::new(), tiled: Vec::new() };
+        for (index, file) in layout.files().iter().enumerate() {
+            let placements = filled.file((index, file), logical, context, tally)?;
+            filled.files.push(placements);
+        }
+        Ok(filled)
+    }
+
+    fn file(
+        &mut self,
+        (index, file): (usize, &'a OutputFile),
+        logical: &Logical<'a>,
+        context: &dyn Context,
+        tally: &CastTally,
+    ) -> Result<Vec<Placement<'a>>> {
+        let Content::Copied(segments) = &file.content else { return Ok(Vec::new()) };
+        let mut placements = Vec::with_capacity(segments.len());
+        for placed in segments {
+            let base = placed.offset;
+            let fill = match &placed.segment {
+                Segment::Encoded(_) => continue,
+                Segment::Bytes(bytes) => Fill::Bytes(bytes),
+                Segment::Source(SourceRange { source, file, range }) => {
+                    let source = context.open(source)?;
+                    let file = source.open(file)?;
+                    Fill::Source { source, file, from: range.start }
+                }
+                Segment::Pad | Segment::Deferred(_) => Fill::Zeros,
+                Segment::Storage { storage, offset, swap_unit } => {
+                    let (storage, from, swap_unit) = (*storage, *offset, *swap_unit);
+                    Fill::Read(StorageRead { storage, from, swap_unit, tally: None })
+                }
+                Segment::Tensor(part) => {
+                    let first = placements.len();
+                    let tensor = part.tensor;
+                    let watched = tally.watches(tensor).then_some(tensor);
+                    let budget = logical.stored().session().slab_bytes();
+                    if let Some(slabs) = Slabs::of(logical.catalog(), part, budget)? {
+                        self.tiled.push(TiledCopy { file: index, base, tensor, slabs });
+                        continue;
+                    }
+                    for copy in plan_copies(logical.catalog(), part)? {
+                        match copy {
+                            PlannedCopy::Contiguous { to, len, storage, from, swap_unit } => {
+                                let read = StorageRead { storage, from, swap_unit, tally: watched };
+                                placements.push(Placement { to: base + to, len, fill: Fill::Read(read) });
+                            }
+                            PlannedCopy::Strided { copy, storage, swap_unit } => {
+                                let cast = logical.stored().chain(storage)?;
+                                let copy = cast.as_ref().map_or(copy.clone(), |cast| cast.rescaled(&copy));
+                                let file = index;
+                                let gather =
+                                    GatherTask { file, base, copy, storage, swap_unit, tensor, cast };
+                                self.gathers.push(gather);
+                            }
+                        }
+                    }
+                    placements[first..].sort_by_key(|placement| placement.to);
+                    continue;
+                }
+            };
+            placements.push(Placement { to: base, len: placed.len, fill });
+        }
+        placements.retain(|placement| placement.len > 0);
+        Ok(placements)
+    }
+}
+
+struct WindowCopy<'a> {
+    layout: &'a Layout,
+    logical: &'a Logical<'a>,
+    sources: &'a RangeSums,
+    outputs: &'a RangeSums,
+    passing: Option<&'a Passing>,
+    tally: &'a CastTally,
+}
+
+impl WindowCopy<'_> {
+    /// Fills the bytes `start..end` of a file, takes what digests need of them, and writes them.
+    fn window(
+        &self,
+        index: usize,
+        file: &OutputBytes,
+        placements: &[Placement<'_>],
+        start: u64,
+        end: u64,
+        buffer: &mut Vec<u8>,
+    ) -> Result<()> {
+        let len = size(end - start);
+        // Of a small file not a whole window: clearing it would take longer than the copy.
+        buffer.resize(len.max(buffer.len()), 0);
+        let buffer = &mut buffer[..len];
+        let first = placements.partition_point(|p| p.to + p.len <= start);
+        let inside = || placements[first..].iter().take_while(|p| p.to < end);
+        let mut pending: Option<PendingRead> = None;
+        for placement in inside() {
+            let from = placement.to.max(start);
+            let to = (placement.to + placement.len).min(end);
+            let skipped = from - placement.to;
+            let range = size(from - start)..size(to - start);
+            match &placement.fill {
+                Fill::Bytes(bytes) => {
+                    buffer[range].copy_from_slice(&bytes[size(skipped)..size(skipped + (to - from))]);
+                }
+                Fill::Zeros => buffer[range].fill(0),
+                Fill::Source { source, file, from } => {
+                    source.read_at(*file, from + skipped, &mut buffer[range])?;
+                }
+                Fill::Read(read) if read.swap_unit == 1 => {
+                    let read =
+                        PendingRead { read: StorageRead { from: read.from + skipped, ..*read }, range };
+                    match &mut pending {
+                        Some(before) if before.continues(&read) => before.range.end = read.range.end,
+                        before => {
+                            if let Some(before) = before.replace(read) {
+                                self.read(&before, buffer)?;
+                            }
+                        }
+                    }
+                }
+                Fill::Read(read) => {
+                    self.read_swapped(read, skipped, placement.len, &mut buffer[range])?;
+                }
+            }
+        }
+        if let Some(last) = pending {
+            self.read(&last, buffer)?;
+        }
+        let runs = covered(inside().map(|p| p.to.max(start)..(p.to + p.len).min(end)));
+        self.outputs.add_window(index, start, buffer, &runs)?;
+        if let (Some(passing), Content::Copied(segments)) =
+            (self.passing, &self.layout.files()[index].content)
+        {
+            passing.add_window(self.logical, (index, segments), start, buffer, &runs)?;
+        }
+        for run in &runs {
+            let bytes = &buffer[size(run.start - start)..size(run.end - start)];
+            file.write_all_at(bytes, run.start)?;
+            self.logical.stored().session().count(bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn read(&self, pending: &PendingRead, buffer: &mut [u8]) -> Result<()> {
+        let bytes = &mut buffer[pending.range.clone()];
+        let from = pending.read.from;
+        self.fetch(&pending.read, from, bytes, from..from + bytes.len() as u64)
+    }
+
+    /// A number that the window's edge cuts is read whole, by both windows.
+    fn read_swapped(&self, read: &StorageRead, skipped: u64, len: u64, out: &mut [u8]) -> Result<()> {
+        let wide = u64::from(read.swap_unit);
+        let end = skipped + out.len() as u64;
+        let start = skipped / wide * wide;
+        let mut bytes = vec![0; size(end.next_multiple_of(wide).min(len) - start)];
+        self.fetch(read, read.from + start, &mut bytes, read.from + skipped..read.from + end)?;
+        swap(&mut bytes, read.swap_unit);
+        let cut = size(skipped - start);
+        out.copy_from_slice(&bytes[cut..cut + out.len()]);
+        Ok(())
+    }
+
+    /// Reads, and counts of it what is `owned`: for the digests of the storages, and what a cast loses.
+    fn fetch(&self, read: &StorageRead, from: u64, bytes: &mut [u8], owned: Range<u64>) -> Result<()> {
+        let stored = self.logical.stored();
+        let see = &mut |storage, from, bytes: &[u8]| {
+            self.sources.add_read(storage, from, bytes)?;
+            self.passing.map_or(Ok(()), |passing| passing.add_read(stored, storage, from, bytes))
+        };
+        let lost = stored.read_observed(read.storage, from, bytes, &mut ReadObserver { owned, see })?;
+        if let Some(tensor) = read.tally {
+            self.tally.add(tensor, lost);
+        }
+        Ok(())
+    }
+}
+
+/// A read that the next placement may continue.
+struct PendingRead {
+    read: StorageRead,
+    range: Range<usize>,
+}
+
+impl PendingRead {
+    fn continues(&self, next: &Self) -> bool {
+        let (read, then) = (&self.read, &next.read);
+        read.storage == then.storage
+            && read.tally == then.tally
+            && self.range.end == next.range.start
+            && read.from + self.range.len() as u64 == then.from
+    }
+}
+
+impl TileTask<'_> {
+    fn copy(
+        &self,
+        stored: &Stored<'_>,
+        files: &[OutputBytes],
+        tally: &CastTally,
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        let GatherTask { file, base, storage, swap_unit, tensor, .. } = self.gather;
+        let write = |to: u64, bytes: &[u8]| {
+            stored.session().count(bytes.len() as u64);
+            files[*file].write_all_at(bytes, base + to)
+        };
+        let Buffers { window, scratch, .. } = buffers;
+        if let Some(cast) = &self.gather.cast {
+            let lost = cast.copy_tile(
+                &self.tile,
+                *swap_unit,
+                (scratch, window),
+                |from, lying: &mut [u8]| stored.read(cast.of, from, lying),
+                write,
+            )?;
+            tally.add(*tensor, lost);
+            return Ok(());
+        }
+        let read = |from: u64, buffer: &mut [u8]| stored.read(*storage, from, buffer);
+        self.tile.copy(scratch, *swap_unit, read, write)
+    }
+}
+
+fn stream(
+    file: usize,
+    plan: &dyn TensorPlan,
+    logical: &Logical<'_>,
+    context: &dyn Context,
+    output: &OutputBytes,
+) -> Result<u64> {
+    let mut sink = StreamSink {
+        output,
+        buffer: Vec::with_capacity(WINDOW_BYTES),
+        written: 0,
+        session: logical.stored().session(),
+    };
+    plan.stream(OutputId(u32::try_from(file).unwrap_or(u32::MAX)), logical, &mut sink, context)?;
+    sink.flush()?;
+    output.ends_at(sink.written)?;
+    Ok(sink.written)
+}
+
+struct StreamSink<'a> {
+    output: &'a OutputBytes,
+    buffer: Vec<u8>,
+    /// Bytes before those in the buffer.
+    written: u64,
+    session: &'a Session,
+}
+
+impl StreamSink<'_> {
+    fn flush(&mut self) -> Result<()> {
+        self.output.write_all_at(&self.buffer, self.written)?;
+        self.written += self.buffer.len() as u64;
+        self.session.count(self.buffer.len() as u64);
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl ByteSink for StreamSink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.session.check_cancelled()?;
+        if self.buffer.len() + bytes.len() > WINDOW_BYTES {
+            self.flush()?;
+        }
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= WINDOW_BYTES { self.flush() } else { Ok(()) }
+    }
+}
+
+fn in_output(error: Error, layout: &Layout, task: &CopyTask<'_>) -> Error {
+    let file = match task {
+        CopyTask::Window { file, .. } | CopyTask::Stream { file } => *file,
+        CopyTask::Kernel(extent) => extent.file,
+        CopyTask::Gather(tile) => tile.gather.file,
+        CopyTask::Slab(tiled, _) => tiled.file,
+    };
+    error.file(layout.files()[file].path.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_counted_and_not_listed() {
+        let mut tasks = CopyTasks { groups: Vec::new(), ends: Vec::new() };
+        let len = (10 << 40) + 1;
+        for (file, len) in [(0, 5), (1, 0), (2, len)] {
+            tasks.push(TaskGroup::Windows { file, len });
+        }
+        tasks.push(TaskGroup::Stream { file: 3 });
+        assert_eq!((tasks.groups.len(), tasks.count()), (4, 1 + (10 << 20) + 1 + 1));
+        let window = |number| match tasks.get(number) {
+            CopyTask::Window { file, start, end } => (file, start, end),
+            _ => (usize::MAX, 0, 0),
+        };
+        assert_eq!((window(0), window(1)), ((0, 0, 5), (2, 0, 1 << 20)));
+        assert_eq!(window(1 + (10 << 20)), (2, len - 1, len));
+        assert!(matches!(tasks.get(tasks.count() - 1), CopyTask::Stream { file: 3 }));
+    }
+}

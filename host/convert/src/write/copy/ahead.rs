@@ -1,0 +1,70 @@
+//! Of an input beyond a network the copy says what it will read well before it does, in the order of its tasks: what is asked
+//! for long before it is needed costs no waiting.
+
+use super::{CopyTask, CopyTasks, FilePlacements, Fill};
+use std::sync::{Mutex, PoisonError};
+use tensorferry_core::context::windows::WINDOW_BYTES;
+use tensorferry_sdk::{FileRange, Source};
+use tensorferry_tensors::stored::Stored;
+
+pub(super) struct ReadAhead<'a> {
+    stored: &'a Stored<'a>,
+    tasks: &'a CopyTasks<'a>,
+    filled: &'a FilePlacements<'a>,
+    /// How many tasks before its turn what a task reads is said.
+    distance: usize,
+    /// The first task of which it was not said.
+    next: Mutex<usize>,
+}
+
+impl<'a> ReadAhead<'a> {
+    /// `None`, where the kernel reads ahead.
+    pub(super) fn new(
+        stored: &'a Stored<'a>,
+        tasks: &'a CopyTasks<'a>,
+        filled: &'a FilePlacements<'a>,
+    ) -> Option<Self> {
+        if stored.source().is_local() {
+            return None;
+        }
+        let distance = usize::try_from(stored.session().memory).unwrap_or(usize::MAX) / WINDOW_BYTES + 1;
+        Some(Self { stored, tasks, filled, distance, next: Mutex::default() })
+    }
+
+    /// Says what the tasks up to some after this one will read.
+    pub(super) fn begin(&self, number: usize) {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = number.saturating_add(self.distance).min(self.tasks.count());
+        let mut ranges = Vec::new();
+        while *next < end {
+            self.add(&self.tasks.get(*next), &mut ranges);
+            *next += 1;
+        }
+        // What follows in the file is one range.
+        ranges.dedup_by(|then, range| {
+            let follows = then.file == range.file && range.offset + range.len == then.offset;
+            range.len += if follows { then.len } else { 0 };
+            follows
+        });
+        if !ranges.is_empty() {
+            self.stored.source().advise(&ranges);
+        }
+    }
+
+    fn add(&self, task: &CopyTask<'_>, ranges: &mut Vec<FileRange>) {
+        match task {
+            CopyTask::Window { file, start, end } => {
+                let placements = &self.filled.files[*file];
+                let first = placements.partition_point(|p| p.to + p.len <= *start);
+                for placement in placements[first..].iter().take_while(|p| p.to < *end) {
+                    let Fill::Read(read) = &placement.fill else { continue };
+                    let from = placement.to.max(*start);
+                    let len = (placement.to + placement.len).min(*end) - from;
+                    self.stored.add_file_ranges(read.storage, read.from + (from - placement.to), len, ranges);
+                }
+            }
+            // The kernel copies files of this machine alone; the others read in an order of their own.
+            CopyTask::Kernel(_) | CopyTask::Gather(_) | CopyTask::Slab(..) | CopyTask::Stream { .. } => {}
+        }
+    }
+}

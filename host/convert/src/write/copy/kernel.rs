@@ -1,0 +1,208 @@
+//! Extents that the kernel copies: on file systems that share blocks between files (and on network
+//! file systems, where the server copies), `copy_file_range` moves no bytes at all. Elsewhere it was
+//! measured slower than reading into a buffer and writing it, and is not used.
+
+use super::ranges::RangeSums;
+use super::{Fill, Placement, StorageRead};
+use rustix::fs::{copy_file_range, fstat, fstatfs};
+use std::fs::File;
+use tensorferry_core::context::session::Session;
+use tensorferry_core::context::windows::{WINDOW_BYTES, size, windows};
+use tensorferry_publish::output_bytes::OutputBytes;
+use tensorferry_sdk::{Context, Result, StorageId};
+use tensorferry_tensors::stored::Stored;
+
+/// Shorter extents are left to the windows: one call for each would cost more than it saves.
+const SHORTEST: u64 = 256 << 10;
+
+/// File systems (`statfs(2)`'s magic numbers) that share whole blocks: btrfs, xfs, bcachefs, ocfs2.
+const SHARING: [u64; 4] = [0x9123_683e, 0x5846_5342, 0xca45_1a4e, 0x7461_636f];
+
+/// Those whose server copies any bytes: nfs, cifs, smb2.
+const SERVING: [u64; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
+
+/// Blocks that are shared begin at multiples of this in both files.
+const BLOCK: u64 = 4096;
+
+/// Bytes of a storage that go to a file as they are.
+pub(super) struct Extent {
+    pub(super) file: usize,
+    to: u64,
+    len: u64,
+    storage: StorageId,
+    from: u64,
+}
+
+/// Takes out of a file's placements what the kernel can copy: bytes that go as they are, that no
+/// checksum needs, between files of one file system that shares blocks.
+pub(super) fn take(
+    file: usize,
+    placements: &mut Vec<Placement<'_>>,
+    output: &File,
+    stored: &Stored<'_>,
+    sources: &RangeSums,
+    outputs: &RangeSums,
+) -> Vec<Extent> {
+    let Some(block) = block_size(output) else { return Vec::new() };
+    let summed = |extent: &Extent| {
+        outputs.touches(file, &(extent.to..extent.to + extent.len))
+            || sources.touches(extent.storage.0 as usize, &(extent.from..extent.from + extent.len))
+    };
+    let mut extents = runs(file, placements);
+    extents.retain_mut(|extent| {
+        let source = stored.in_file(extent.storage).filter(|(source, _)| same_device(source, output));
+        !summed(extent)
+            && source.is_some_and(|(_, start)| extent.align(start, block))
+            && extent.len >= SHORTEST
+    });
+    leave_out(placements, &extents);
+    extents
+}
+
+/// Reads that continue each other in the storage and in the file, as one each.
+fn runs(file: usize, placements: &[Placement<'_>]) -> Vec<Extent> {
+    let mut runs: Vec<Extent> = Vec::new();
+    for placement in placements {
+        let Fill::Read(StorageRead { storage, from, swap_unit: 1, .. }) = placement.fill else { continue };
+        match runs.last_mut() {
+            Some(last)
+                if last.storage == storage
+                    && last.to + last.len == placement.to
+                    && last.from + last.len == from =>
+            {
+                last.len += placement.len;
+            }
+            _ => runs.push(Extent { file, to: placement.to, len: placement.len, storage, from }),
+        }
+    }
+    runs
+}
+
+/// Cuts from the reads what extents, which are in the same order, copy.
+fn leave_out(placements: &mut Vec<Placement<'_>>, extents: &[Extent]) {
+    let mut kept = Vec::with_capacity(placements.len());
+    for placement in placements.drain(..) {
+        let Fill::Read(read) = placement.fill else {
+            kept.push(placement);
+            continue;
+        };
+        let end = placement.to + placement.len;
+        let next = extents.partition_point(|extent| extent.to + extent.len <= placement.to);
+        let (start, stop) =
+            extents.get(next).map_or((end, end), |extent| (extent.to, extent.to + extent.len));
+        let mut keep = |to: u64, until: u64| {
+            if to < until {
+                let from = read.from + (to - placement.to);
+                kept.push(Placement { to, len: until - to, fill: Fill::Read(StorageRead { from, ..read }) });
+            }
+        };
+        keep(placement.to, start.clamp(placement.to, end));
+        keep(stop.clamp(placement.to, end), end);
+    }
+    *placements = kept;
+}
+
+/// What extents must be aligned to on this file's file system, if it is one on which they pay.
+fn block_size(file: &File) -> Option<u64> {
+    // The magic numbers are 32 bits, sign-extended on some platforms.
+    let magic = fstatfs(file).ok()?.f_type.cast_unsigned() & 0xffff_ffff;
+    let sharing = SHARING.contains(&magic).then_some(BLOCK);
+    sharing.or(SERVING.contains(&magic).then_some(1))
+}
+
+fn same_device(a: &File, b: &File) -> bool {
+    matches!((fstat(a), fstat(b)), (Ok(a), Ok(b)) if a.st_dev == b.st_dev)
+}
+
+impl Extent {
+    /// Shrinks it to whole blocks of both files; false if their blocks do not fall together. `start`
+    /// is where the storage lies in its file.
+    fn align(&mut self, start: u64, block: u64) -> bool {
+        let begin = self.to.next_multiple_of(block);
+        let end = (self.to + self.len) / block * block;
+        if (start + self.from) % block != self.to % block || begin >= end {
+            return false;
+        }
+        self.from += begin - self.to;
+        self.to = begin;
+        self.len = end - begin;
+        true
+    }
+
+    /// Has the kernel copy it; what it will not, goes through a buffer.
+    pub(super) fn copy(
+        &self,
+        stored: &Stored<'_>,
+        files: &[OutputBytes],
+        session: &Session,
+        buffer: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut done = 0;
+        if let (Some((source, start)), Some(output)) =
+            (stored.in_file(self.storage), files[self.file].local()?)
+        {
+            while done < self.len {
+                session.check_cancelled()?;
+                let (mut from, mut to) = (start + self.from + done, self.to + done);
+                let len = size(self.len - done).min(64 << 20);
+                match copy_file_range(&*source, Some(&mut from), &*output, Some(&mut to), len) {
+                    Ok(copied) if copied > 0 => {
+                        done += copied as u64;
+                        session.count(copied as u64);
+                    }
+                    _ => break,
+                }
+            }
+        }
+        buffer.resize(WINDOW_BYTES, 0);
+        windows(done..self.len).try_for_each(|(done, len)| {
+            session.check_cancelled()?;
+            let part = &mut buffer[..len];
+            stored.read(self.storage, self.from + done, part)?;
+            files[self.file].write_all_at(part, self.to + done)?;
+            session.count(len as u64);
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn read(to: u64, len: u64, from: u64) -> Placement<'static> {
+        let read = StorageRead { storage: StorageId(0), from, swap_unit: 1, tally: None };
+        Placement { to, len, fill: Fill::Read(read) }
+    }
+
+    fn facts(placements: &[Placement<'_>]) -> Vec<(u64, u64, u64)> {
+        let facts = |placement: &Placement<'_>| match placement.fill {
+            Fill::Read(read) => Some((placement.to, placement.len, read.from)),
+            _ => None,
+        };
+        placements.iter().filter_map(facts).collect()
+    }
+
+    #[test]
+    fn whole_blocks_are_left_out_and_the_rest_is_kept() {
+        // The storage begins at byte 1000 of its file, as in the output: blocks fall together.
+        let mut placements = vec![read(1000, 5000, 0), read(6000, 8000, 5000), read(20000, 100, 0)];
+        let mut extents = runs(0, &placements);
+        assert_eq!(extents.len(), 2);
+        assert!(extents[0].align(1000, BLOCK));
+        assert_eq!((extents[0].to, extents[0].len, extents[0].from), (4096, 8192, 3096));
+        assert!(!extents[1].align(1000, BLOCK));
+        extents.pop();
+        leave_out(&mut placements, &extents);
+        assert_eq!(facts(&placements), [(1000, 3096, 0), (12288, 1712, 11288), (20000, 100, 0)]);
+    }
+
+    #[test]
+    fn blocks_that_do_not_fall_together_are_not_shared() {
+        let mut extent = runs(0, &[read(8, 1 << 20, 0)]).pop().unwrap();
+        assert!(!extent.align(0, BLOCK));
+        assert!(extent.align(0, 1));
+        assert_eq!((extent.to, extent.len), (8, 1 << 20));
+    }
+}

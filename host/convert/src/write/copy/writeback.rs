@@ -1,0 +1,43 @@
+//! Writing back while the copy goes on: what is to be synced in the end is brought to the disk as it
+//! comes, so that disk and processor work at the same time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+use tensorferry_publish::output_bytes::OutputBytes;
+use tensorferry_sdk::Result;
+
+/// Between one round over the files and the next.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Runs the copy, and syncs the data of its files again and again meanwhile.
+pub(super) fn alongside(files: &[OutputBytes], copy: impl FnOnce() -> Result<()>) -> Result<()> {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let syncing = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                for file in files {
+                    if let Some(file) = file.local()? {
+                        file.sync_data()?;
+                    }
+                }
+                thread::park_timeout(PAUSE);
+            }
+            Ok(())
+        });
+        let end = EndOnDrop(&done);
+        let copied = copy();
+        drop(end);
+        let synced: Result<()> = syncing.join().unwrap_or(Ok(()));
+        copied.and(synced)
+    })
+}
+
+/// Also when the copy panics: the scope waits for the other thread.
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

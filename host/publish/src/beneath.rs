@@ -1,0 +1,176 @@
+//! Names below a folder. A link in the path that the user typed is the user's own word; below it a link may be
+//! anybody's, and may come at any moment: the kernel is asked to follow none on the way, and what is done to a name
+//! is done in the folder that was found.
+
+use crate::disk::{At, failed, in_the_way};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, mkdirat, open, openat, openat2, unlinkat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use tensorferry_core::read::identity::FileIdentity;
+use tensorferry_sdk::Result;
+
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// A folder that is open: what becomes of its path meanwhile does not matter.
+#[derive(Debug)]
+pub(crate) struct Top {
+    folder: OwnedFd,
+    /// As it was opened, for messages.
+    pub path: PathBuf,
+}
+
+impl Top {
+    /// Opens a folder, which is no link.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { folder: open(path, FOLDER | OFlags::NOFOLLOW, Mode::empty())?, path: path.to_owned() })
+    }
+
+    /// Opens the folder that a relative path leads to without a link.
+    pub(crate) fn below(&self, way: &Path) -> io::Result<OwnedFd> {
+        Ok(follow(self.folder.try_clone()?, way)?)
+    }
+
+    /// The folder's metadata.
+    pub(crate) fn metadata(&self) -> io::Result<Metadata> {
+        File::from(self.folder.try_clone()?).metadata()
+    }
+}
+
+/// A name below a folder, found without following a link.
+#[derive(Debug)]
+pub struct Place {
+    /// None, if there is no such folder.
+    folder: Option<OwnedFd>,
+    name: PathBuf,
+    /// The whole path, for messages.
+    pub path: PathBuf,
+}
+
+impl Place {
+    /// Finds `name`, which has no `..`, below `top`. It need not be there.
+    pub fn find(top: &Path, name: &Path) -> Result<Self> {
+        let way = name.parent().unwrap_or(Path::new(""));
+        let folder = match open(top, FOLDER, Mode::empty()).and_then(|top| follow(top, way)) {
+            Ok(folder) => Some(folder),
+            Err(Errno::NOENT) => None,
+            Err(Errno::LOOP) => return Err(in_the_way(&top.join(way), "below a symbolic link", "a folder")),
+            Err(Errno::NOTDIR) => return Err(in_the_way(&top.join(way), "not a folder", "one")),
+            Err(error) => return Err(failed("look at the output's folder", &top.join(way))(error.into())),
+        };
+        let last = name.file_name().unwrap_or(OsStr::new("."));
+        Ok(Self { folder, name: last.into(), path: top.join(name) })
+    }
+
+    /// The name, to do something with it.
+    pub fn at(&self) -> io::Result<At<'_>> {
+        let folder = self.folder.as_ref().ok_or(ErrorKind::NotFound)?;
+        Ok(At { folder: folder.as_fd(), name: &self.name })
+    }
+
+    /// The metadata of what stands there; none if nothing does.
+    pub fn stat(&self) -> io::Result<Option<Metadata>> {
+        self.at().map_or(Ok(None), At::stat)
+    }
+
+    /// The identity of what stands there; none if nothing does.
+    pub fn identity(&self) -> io::Result<Option<FileIdentity>> {
+        Ok(self.stat()?.as_ref().map(FileIdentity::of))
+    }
+
+    /// Makes a folder.
+    pub(crate) fn make_folder(&self) -> io::Result<()> {
+        let At { folder, name } = self.at()?;
+        Ok(mkdirat(folder, name, Mode::from_raw_mode(0o777))?)
+    }
+
+    /// Removes a file, or finds it gone.
+    pub fn remove(&self) -> io::Result<()> {
+        match self.at() {
+            Ok(at) => at.remove_if_there(),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes an empty folder.
+    pub(crate) fn remove_folder(&self) -> io::Result<()> {
+        let At { folder, name } = self.at()?;
+        Ok(unlinkat(folder, name, AtFlags::REMOVEDIR)?)
+    }
+}
+
+/// Opens the folder that relative names lead to.
+fn follow(top: OwnedFd, way: &Path) -> rustix::io::Result<OwnedFd> {
+    if way.as_os_str().is_empty() {
+        return Ok(top);
+    }
+    match openat2(&top, way, FOLDER, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS) {
+        // An older kernel, or a sandbox that does not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => walk(top, way),
+        found => found,
+    }
+}
+
+/// As [`follow`], one name after the other.
+fn walk(top: OwnedFd, way: &Path) -> rustix::io::Result<OwnedFd> {
+    way.iter().try_fold(top, |folder, name| openat(folder, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn no_link_is_followed_on_either_way() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path();
+        fs::create_dir_all(home.join("top/a/b")).unwrap();
+        fs::create_dir(home.join("elsewhere")).unwrap();
+        fs::write(home.join("top/a/file"), "").unwrap();
+        symlink("../../elsewhere", home.join("top/a/out")).unwrap();
+        symlink("b", home.join("top/a/in")).unwrap();
+        symlink("top", home.join("typed")).unwrap();
+        for follow in [follow, walk] {
+            let leads = |way: &str| {
+                let top = open(home.join("typed"), FOLDER, Mode::empty()).unwrap();
+                follow(top, Path::new(way)).map(|folder| File::from(folder).metadata().unwrap().is_dir())
+            };
+            assert_eq!(leads("a/b"), Ok(true));
+            assert_eq!(leads("a/none"), Err(Errno::NOENT));
+            for way in ["a/out", "a/in", "a/in/x", "a/file"] {
+                assert!(matches!(leads(way), Err(Errno::LOOP | Errno::NOTDIR)), "{way}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_place_is_used_where_it_was_found() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path();
+        let find = |name: &str| Place::find(home, Path::new(name)).unwrap();
+        assert!(find("a/x").stat().unwrap().is_none());
+        assert_eq!(find("a/x").make_folder().unwrap_err().kind(), ErrorKind::NotFound);
+        find("a").make_folder().unwrap();
+        fs::write(home.join("a/x"), "1").unwrap();
+        let found = find("a/x");
+        // Whoever puts a link in the folder's place gains nothing.
+        fs::create_dir(home.join("victim")).unwrap();
+        fs::write(home.join("victim/x"), "mine").unwrap();
+        fs::rename(home.join("a"), home.join("moved")).unwrap();
+        symlink("victim", home.join("a")).unwrap();
+        assert_eq!(found.stat().unwrap().unwrap().len(), 1);
+        found.remove().unwrap();
+        found.remove().unwrap();
+        assert!(!home.join("moved/x").exists() && home.join("victim/x").exists());
+        let refused = Place::find(home, Path::new("a/x")).unwrap_err().to_string();
+        assert!(refused.contains("link") || refused.contains("not a folder"), "{refused}");
+        find("moved").remove_folder().unwrap();
+    }
+}

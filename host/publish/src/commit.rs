@@ -1,0 +1,265 @@
+//! A commit makes a staged output visible, by renames alone, so that nobody ever sees a part of a file.
+//!
+//! - *One file*, or *a folder that is not there yet*: one rename.
+//! - *A folder that is replaced*: it is exchanged for the staged one; see `commit/folder.rs`.
+//! - *A set among other files*, or a folder that cannot be exchanged: file by file; see `commit/set.rs`.
+//!
+//! The last two take more than one step. Before the first that can be seen, a record of them is written
+//! into the stage, so that the next run can finish what a dead one has begun; see [`recover()`].
+//!
+//! Two runs that replace the same names at the same time are not kept apart: with `--force`, the last
+//! rename of each name stands. A dead run's commit is not finished over names that were written since.
+
+mod folder;
+mod record;
+mod recover;
+mod set;
+
+pub use recover::{Recovered, recover, recover_by_hand};
+
+use crate::beneath::{Place, Top};
+use crate::disk::{adopt, exists, failed, in_the_way, reports_late, stat, sync, sync_folders};
+use crate::stage::area::is_area;
+use crate::stage::{Destination, DestinationKind, Stage, StagedFile, check_relative};
+use folder::Carried;
+use record::{Action, Exchange, Record};
+use set::Move;
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use tensorferry_core::context::fault;
+use tensorferry_sdk::Result;
+
+/// How to commit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CommitOptions {
+    /// Replace what stands under the output's names.
+    pub force: bool,
+    /// Sync files and folders, so that what holds for a killed process holds for a power cut.
+    pub sync: bool,
+}
+
+/// What a commit came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// The output's files, in the order in which they were given.
+    pub files: Vec<PathBuf>,
+    /// What went another way than usual, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Whether an output of these files may be written, before anything is. Names are relative to the
+/// destination's folder. A folder of the output's own may exist if it is empty.
+///
+/// # Errors
+/// Usage: something exists and `force` is off; or it is nothing that ferry would have written, such as a
+/// folder in place of a file, and is not replaced in any case.
+pub fn check_free<'a>(
+    destination: &Destination,
+    names: impl IntoIterator<Item = &'a str>,
+    force: bool,
+) -> Result<()> {
+    let (folder, names): (_, Vec<&str>) = (&destination.folder, names.into_iter().collect());
+    names.iter().try_for_each(|name| check_relative(name))?;
+    if let Ok(meta) = fs::metadata(folder) {
+        if !meta.is_dir() {
+            return Err(in_the_way(folder, "not a folder", "one"));
+        }
+        let must_be_empty = destination.kind == DestinationKind::Folder && !force;
+        if must_be_empty && !is_empty(folder).map_err(failed("look into the output's folder", folder))? {
+            return Err(exists(folder));
+        }
+    }
+    set::check_free(folder, names.into_iter(), force)
+}
+
+impl Stage {
+    /// Makes the output visible, and removes the stage.
+    ///
+    /// # Errors
+    /// Usage, where a name is taken and `force` is off, also if it was taken a moment ago: then nothing of
+    /// the output stays. I/o: with `force`, a set of which a part has been replaced is kept in its stage, and
+    /// the next run beside it finishes it.
+    pub fn commit(mut self, files: &[StagedFile], options: CommitOptions) -> Result<Committed> {
+        files.iter().try_for_each(|file| check_relative(&file.path))?;
+        self.settle(files, options)?;
+        let notes = match self.site.whole.clone() {
+            Some(name) => self.commit_folder(&name, files, options)?,
+            None => {
+                self.commit_files(None, files, options)?;
+                Vec::new()
+            }
+        };
+        if options.sync {
+            for folder in self.site.made.0.iter().filter_map(|made| made.parent()) {
+                sync(folder).map_err(failed("sync the output's folder", folder))?;
+            }
+        }
+        fault::reach("committed")?;
+        Ok(Committed { files: files.iter().map(|file| self.site.shown.join(&file.path)).collect(), notes })
+    }
+
+    /// Brings the staged bytes to the disk, where that is asked for or their errors would come later.
+    fn settle(&self, files: &[StagedFile], options: CommitOptions) -> Result<()> {
+        if options.sync || reports_late(&self.root) {
+            for file in files {
+                let path = self.path(&file.path);
+                sync(&path).map_err(failed("sync the output", &self.site.shown.join(&file.path)))?;
+            }
+        }
+        if options.sync {
+            sync_folders(&self.root).map_err(failed("sync the staging folder", &self.root))?;
+        }
+        Ok(())
+    }
+
+    /// Renames the files one by one, into the parent or into a folder of it.
+    fn commit_files(
+        &mut self,
+        folder: Option<&OsStr>,
+        files: &[StagedFile],
+        options: CommitOptions,
+    ) -> Result<()> {
+        let (root, parent) = (&self.root, &self.site.parent);
+        let at = Move { root, parent, folder, disk: self.disk, sync: options.sync };
+        let set = set::plan(files, &self.stale, &at, options.force)?;
+        set::try_renames(&set, &at)?;
+        // One rename needs no record: it is done or it is not.
+        if files.len() > 1 || !set.missing_folders.is_empty() || !set.stale.is_empty() {
+            Record::new(Action::Set(set.clone()), options.sync).write(&self.root)?;
+        }
+        set::finish(&set, &at).map_err(|error| {
+            if set.force && set::is_begun(&set, &at) {
+                self.keep = true;
+                return error
+                    .context("the older output is replaced in part, and the next run there finishes it");
+            }
+            set::roll_back(&set, &at);
+            error
+        })
+    }
+
+    /// Renames or exchanges the staged folder as a whole where that can be done; returns notes.
+    fn commit_folder(
+        &mut self,
+        name: &OsStr,
+        files: &[StagedFile],
+        options: CommitOptions,
+    ) -> Result<Vec<String>> {
+        let target = self.site.parent.join(name);
+        let Some(old) = stat(&target).map_err(failed("look at the output's folder", &target))? else {
+            return self.rename_folder(&target, options);
+        };
+        if !old.is_dir() {
+            return Err(in_the_way(&target, "not a folder", "one"));
+        }
+        let empty = is_empty(&target).map_err(failed("look into the output's folder", &target))?;
+        if !empty && !options.force {
+            return Err(exists(&self.site.shown));
+        }
+        let adopted =
+            || Top::open(&self.new_folder()).and_then(|new| adopt(&new.below(Path::new(""))?, &old));
+        if empty && adopted().is_ok() {
+            return self.rename_folder(&target, options);
+        }
+        set::check_free(&target, files.iter().map(|file| file.path.as_str()), options.force)?;
+        match self.exchange_folder(name, old.ino(), files, options)? {
+            Exchanged::Done(notes) => Ok(notes),
+            Exchanged::Cannot(reason) => {
+                self.commit_files(Some(name), files, options)?;
+                Ok(vec![format!(
+                    "{} could not be exchanged as a whole ({reason}): its files were replaced one by one",
+                    self.site.shown.display()
+                )])
+            }
+        }
+    }
+
+    /// A plain rename is enough here: of a folder, it replaces nothing but an empty folder.
+    fn rename_folder(&self, target: &Path, options: CommitOptions) -> Result<Vec<String>> {
+        fs::rename(self.new_folder(), target).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory => {
+                exists(&self.site.shown)
+            }
+            _ => failed("rename the output into place", target)(error),
+        })?;
+        fault::reach("folder-renamed")?;
+        self.sync_parent(options)?;
+        Ok(Vec::new())
+    }
+
+    fn exchange_folder(
+        &mut self,
+        name: &OsStr,
+        old_inode: u64,
+        files: &[StagedFile],
+        options: CommitOptions,
+    ) -> Result<Exchanged> {
+        let (new, target) = (self.new_folder(), self.site.parent.join(name));
+        let replaced = || files.iter().chain(&self.stale).map(|file| file.path.clone());
+        let stale: HashSet<&Path> = self.stale.iter().map(|file| Path::new(&file.path)).collect();
+        if let Carried::Cannot(reason) = folder::carry(&target, &new, &stale, self.disk)? {
+            return Ok(Exchanged::Cannot(reason));
+        }
+        fault::reach("folder-carried")?;
+        if options.sync {
+            sync_folders(&new).map_err(failed("sync the staged folder", &new))?;
+        }
+        let new_inode = fs::symlink_metadata(&new).map_err(failed("look at the staged folder", &new))?.ino();
+        let exchange =
+            Exchange { folder: name.to_owned(), new_inode, old_inode, files: replaced().collect() };
+        Record::new(Action::Exchange(exchange.clone()), options.sync).write(&self.root)?;
+        let (staged, shown) = (place_of(&new)?, place_of(&target)?);
+        let exchanged = staged.at().and_then(|staged| self.disk.exchange(staged, shown.at()?));
+        if let Err(error) = exchanged {
+            return Ok(Exchanged::Cannot(error.to_string()));
+        }
+        // From here on the stage holds the only copy of what came in between: it stays until it is drained.
+        self.keep = true;
+        fault::reach("folder-exchanged")?;
+        self.sync_parent(options)?;
+        let drained = exchange.drain(&new, &target, self.disk, options.sync);
+        let notes = match drained {
+            Ok(()) => Vec::new(),
+            Err(error) => vec![format!("the replaced folder could not be removed whole: {error}")],
+        };
+        self.keep = !notes.is_empty();
+        Ok(Exchanged::Done(notes))
+    }
+
+    fn sync_parent(&self, options: CommitOptions) -> Result<()> {
+        if options.sync {
+            sync(&self.site.parent).map_err(failed("sync the output's folder", &self.site.parent))?;
+        }
+        Ok(())
+    }
+}
+
+/// A path's last name, in the folder that the path before it leads to.
+fn place_of(path: &Path) -> Result<Place> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    Place::find(folder, Path::new(path.file_name().unwrap_or_default()))
+}
+
+enum Exchanged {
+    Done(Vec<String>),
+    Cannot(String),
+}
+
+/// Whether a folder holds nothing but staging areas.
+fn is_empty(folder: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(folder)? {
+        if !is_area(&entry?.file_name()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! A folder is replaced by exchanging it, in one step, for the staged one.
+//!
+//! Before that, everything in it that the output does not bring itself is [carried](carry) into the staged
+//! folder: files by hard link, so that they are there in the moment of the exchange and cost nothing;
+//! folders made anew with the same owner and mode. After it, the old folder is [drained](drain): what came
+//! or changed in between is moved over, and what the new one has is removed.
+//!
+//! A reader that opens several files by path while this happens may get some of the old folder and some of
+//! the new one: only who opens the folder first and the files relative to it is safe from that.
+
+use crate::beneath::Top;
+use crate::disk::{At, Disk, adopt, exists, failed, in_the_way, listed, metadata, open_to_owner};
+use crate::stage::area::is_area;
+use rustix::fs::{AtFlags, Dir, Mode, mkdirat, unlinkat};
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use tensorferry_core::context::fault;
+use tensorferry_sdk::Result;
+
+/// What a carry came to.
+#[derive(Debug)]
+pub(super) enum Carried {
+    /// The new folder has everything that the old one has.
+    All,
+    /// Not possible here: no links, a mounted sub-folder, another owner's files. The reason, in words.
+    Cannot(String),
+}
+
+/// Gives `new` all of `old` that it does not have, but what is `stale`.
+pub(super) fn carry(old: &Path, new: &Path, stale: &HashSet<&Path>, disk: Disk) -> Result<Carried> {
+    let mut conflict = None;
+    let carried = Top::open(old).and_then(|old| Ok((old, Top::open(new)?)));
+    match carried.and_then(|(old, new)| carry_tree(&old, &new, stale, disk, &mut conflict)) {
+        Ok(()) => Ok(conflict.map_or(Ok(Carried::All), Err)?),
+        Err(error) => Ok(Carried::Cannot(error.to_string())),
+    }
+}
+
+fn carry_tree(
+    old: &Top,
+    new: &Top,
+    stale: &HashSet<&Path>,
+    disk: Disk,
+    conflict: &mut Option<tensorferry_sdk::Error>,
+) -> io::Result<()> {
+    let device = old.metadata()?.dev();
+    let mut folders = vec![PathBuf::new()];
+    let mut next = 0;
+    while let Some(folder) = folders.get(next).cloned() {
+        next += 1;
+        let (from, to) = (old.below(&folder)?, new.below(&folder)?);
+        for (name, meta) in entries(&from)? {
+            let (path, [from, to]) = (folder.join(&name), [&from, &to].map(|folder| at(folder, &name)));
+            let there = to.stat()?;
+            match (meta.is_dir(), there.map(|there| there.is_dir())) {
+                // Other runs': they find their stages under the same names again after the drain.
+                (true, None) if is_area(&name) => {}
+                (true, _) if meta.dev() != device => return Err(ErrorKind::CrossesDevices.into()),
+                (true, None) => {
+                    mkdirat(to.folder, to.name, Mode::from_raw_mode(0o777))?;
+                    folders.push(path);
+                }
+                (true, Some(true)) => folders.push(path),
+                (true, Some(false)) => {
+                    *conflict = Some(in_the_way(&old.path.join(path), "a folder", "a file"));
+                }
+                (false, Some(true)) => {
+                    *conflict = Some(in_the_way(&old.path.join(path), "not a folder", "one"));
+                }
+                (false, Some(false)) => {}
+                (false, None) if stale.contains(path.as_path()) => {}
+                (false, None) => match disk.link(from, to) {
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    linked => linked?,
+                },
+            }
+        }
+    }
+    // Last, and innermost first: a mode may forbid to make anything in the folder.
+    for folder in folders.iter().rev() {
+        adopt(&new.below(folder)?, &metadata(&old.below(folder)?)?)?;
+    }
+    Ok(())
+}
+
+/// Empties and removes `old`, the folder that `new` has taken the place of. Can be done again at any point.
+///
+/// What `new` does not have is moved there. What it has is removed: the same file under a second name, or one
+/// that a file of the `output` has replaced. If it is neither, it was changed between carry and exchange,
+/// and the younger one stays.
+pub(super) fn drain(old: &Top, new: &Top, output: &HashSet<&Path>, disk: Disk, durable: bool) -> Result<()> {
+    let failed = || failed("carry over what the old folder holds", &new.path);
+    let mut folders = vec![PathBuf::new()];
+    let mut next = 0;
+    while let Some(folder) = folders.get(next).cloned() {
+        next += 1;
+        let (from, into) = (old.below(&folder).map_err(failed())?, new.below(&folder).map_err(failed())?);
+        open_to_owner(&from).map_err(failed())?;
+        for (name, meta) in entries(&from).map_err(failed())? {
+            let (path, [from, to]) = (folder.join(&name), [&from, &into].map(|folder| at(folder, &name)));
+            match (meta.is_dir(), to.stat().map_err(failed())?) {
+                (false, _) if output.contains(path.as_path()) => from.remove().map_err(failed())?,
+                (true, None) => Disk::rename(from, to).map_err(failed())?,
+                (false, None) => match disk.rename_new(from, to) {
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                        return Err(exists(&new.path.join(path)));
+                    }
+                    moved => moved.map_err(failed())?,
+                },
+                (true, Some(there)) if there.is_dir() => {
+                    folders.push(path);
+                    continue;
+                }
+                (false, Some(there)) if !there.is_dir() => {
+                    if is_younger(&meta, &there) {
+                        Disk::rename(from, to).map_err(failed())?;
+                    }
+                    from.remove_if_there().map_err(failed())?;
+                    continue;
+                }
+                (is_folder, Some(_)) => {
+                    let found = if is_folder { "a folder" } else { "not a folder" };
+                    return Err(in_the_way(&old.path.join(path), found, "the other"));
+                }
+            }
+            if durable {
+                listed(&into).and_then(|folder| folder.sync_all()).map_err(failed())?;
+            }
+        }
+    }
+    for folder in folders.iter().rev() {
+        remove_folder(old, folder).map_err(failed())?;
+    }
+    fault::reach("old-removed")
+}
+
+/// Removes an empty folder below a top, or the top itself.
+fn remove_folder(top: &Top, folder: &Path) -> io::Result<()> {
+    match (folder.parent(), folder.file_name()) {
+        (Some(outer), Some(name)) => Ok(unlinkat(top.below(outer)?, name, AtFlags::REMOVEDIR)?),
+        // A link is not removed so.
+        _ => std::fs::remove_dir(&top.path),
+    }
+}
+
+fn at<'a>(folder: &'a OwnedFd, name: &'a OsStr) -> At<'a> {
+    At { folder: folder.as_fd(), name: Path::new(name) }
+}
+
+/// Whether `meta` is another file than `there`, changed later.
+fn is_younger(meta: &Metadata, there: &Metadata) -> bool {
+    meta.ino() != there.ino() && (meta.mtime(), meta.mtime_nsec()) > (there.mtime(), there.mtime_nsec())
+}
+
+/// What a folder holds, with metadata; what vanishes meanwhile is left out.
+fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, Metadata)>> {
+    let mut found = Vec::new();
+    for entry in Dir::read_from(listed(folder)?)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            found.extend(at(folder, name).stat()?.map(|meta| (name.to_owned(), meta)));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,190 @@
+//! A commit record says what a commit of several names is about to do, so that the next run can finish it.
+//!
+//! It is `commit.json` in the locked stage, written under another name and renamed, so that it is there
+//! whole or not at all. Its names are relative to the folder that holds the stage, and stay in it.
+
+use crate::disk::{failed, read_own, sync};
+use crate::stage::{RECORD, check_relative};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Component, Path};
+use tensorferry_core::context::fault;
+use tensorferry_core::read::identity::FileIdentity;
+use tensorferry_sdk::{Error, Result};
+
+const UNFINISHED_NAME: &str = "commit.json.part";
+const VERSION: u32 = 1;
+/// A file takes about 300 bytes of it.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// What is to be done, and whether each step is to survive a power cut.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Record {
+    version: u32,
+    pub(super) sync: bool,
+    pub(super) action: Action,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Action {
+    Set(Set),
+    Exchange(Exchange),
+}
+
+/// Files that are renamed one by one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Set {
+    /// The folder that they go to; none if it is the one that holds the stage.
+    pub(super) folder: Option<OsString>,
+    /// Whether names that are taken may be replaced.
+    pub(super) force: bool,
+    /// Whether the old index goes before the first file does.
+    pub(super) removes_index: bool,
+    /// The folders in it that have to be made, parents first.
+    pub(super) missing_folders: Vec<String>,
+    /// Data files first, indexes last: the order in which they are renamed.
+    pub(super) files: Vec<SetFile>,
+    /// Receipts of an older set. They are removed before the first new index is renamed into place.
+    #[serde(default)]
+    pub(super) old_receipts: Vec<StaleFile>,
+    /// Files of an older set, indexes first: they are removed when the new one is there.
+    #[serde(default)]
+    pub(super) stale: Vec<StaleFile>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StaleFile {
+    pub(super) name: String,
+    /// What stood under the name when the record was written.
+    pub(super) old: FileIdentity,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SetFile {
+    pub(super) name: String,
+    pub(super) index: bool,
+    /// What is staged.
+    pub(super) new: FileIdentity,
+    /// What stood under the name when the record was written.
+    pub(super) old: Option<FileIdentity>,
+}
+
+/// A folder that is exchanged for the staged one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Exchange {
+    pub(super) folder: OsString,
+    /// The staged folder's inode: under which name it is tells whether the exchange has happened.
+    pub(super) new_inode: u64,
+    pub(super) old_inode: u64,
+    /// The files of the output, and those of an older one: neither are carried over.
+    pub(super) files: Vec<String>,
+}
+
+impl Record {
+    pub(super) fn new(action: Action, sync: bool) -> Self {
+        Self { version: VERSION, sync, action }
+    }
+
+    /// Writes the record into the stage, in place of an earlier one.
+    pub(super) fn write(&self, root: &Path) -> Result<()> {
+        let (part, path) = (root.join(UNFINISHED_NAME), root.join(RECORD));
+        let failed = || failed("write the commit record", &path);
+        let json = serde_json::to_vec_pretty(self)
+            .map_err(|error| Error::io(format!("cannot write the commit record: {error}")))?;
+        fs::write(&part, json).map_err(failed())?;
+        if self.sync {
+            sync(&part).map_err(failed())?;
+        }
+        fault::reach("record-staged")?;
+        fs::rename(&part, &path).map_err(failed())?;
+        if self.sync {
+            sync(root).map_err(failed())?;
+            root.parent().map_or(Ok(()), sync).map_err(failed())?;
+        }
+        fault::reach("record-written")
+    }
+
+    /// The record of a stage, if it has come to have one.
+    pub(super) fn read(root: &Path) -> Result<Option<Self>> {
+        let path = root.join(RECORD);
+        let read = read_own(&path, MOST_BYTES).map_err(failed("read a commit record", &path))?;
+        let Some(bytes) = read else { return Ok(None) };
+        let record: Self = serde_json::from_slice(&bytes).map_err(|error| {
+            Error::io(format!("not a commit record that this version knows: {error}"))
+                .file(path.display().to_string())
+        })?;
+        record.check().map_err(|error| error.file(path.display().to_string()))?;
+        Ok(Some(record))
+    }
+
+    /// Whether every name stays in the folder that it is relative to.
+    fn check(&self) -> Result<()> {
+        if self.version != VERSION {
+            return Err(Error::io("a commit record of another version")
+                .expected(VERSION)
+                .found(self.version));
+        }
+        let (folder, names): (_, Vec<&String>) = match &self.action {
+            Action::Set(set) => (
+                set.folder.as_ref(),
+                (set.missing_folders.iter())
+                    .chain(set.files.iter().map(|file| &file.name))
+                    .chain(set.old_receipts.iter().chain(&set.stale).map(|file| &file.name))
+                    .collect(),
+            ),
+            Action::Exchange(exchange) => (Some(&exchange.folder), exchange.files.iter().collect()),
+        };
+        if let Some(folder) = folder {
+            let mut parts = Path::new(folder).components();
+            if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
+                return Err(
+                    Error::io("a commit record names a folder elsewhere").found(format!("{folder:?}"))
+                );
+            }
+        }
+        names.into_iter().try_for_each(|name| check_relative(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn exchange(folder: &str, file: &str) -> Record {
+        let exchange =
+            Exchange { folder: folder.into(), new_inode: 1, old_inode: 2, files: vec![file.to_owned()] };
+        Record::new(Action::Exchange(exchange), false)
+    }
+
+    #[test]
+    fn a_record_comes_back_as_it_was_written() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(Record::read(home.path()).unwrap(), None);
+        let record = exchange("out", "sub/a");
+        record.write(home.path()).unwrap();
+        assert_eq!(Record::read(home.path()).unwrap(), Some(record));
+        fs::remove_file(home.path().join(RECORD)).unwrap();
+        assert_eq!(Record::read(home.path()).unwrap(), None);
+    }
+
+    #[test]
+    fn a_record_that_leaves_its_folder_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        for (folder, file) in
+            [("..", "a"), ("a/b", "a"), ("/etc", "a"), ("out", "../a"), ("out", "/a"), ("", "a")]
+        {
+            exchange(folder, file).write(home.path()).unwrap();
+            assert!(Record::read(home.path()).is_err(), "{folder} {file}");
+        }
+        fs::write(home.path().join(RECORD), r#"{"version":9,"action":"#).unwrap();
+        assert!(Record::read(home.path()).is_err());
+    }
+}

@@ -1,0 +1,311 @@
+//! A set is committed file by file: data files first, indexes last.
+//!
+//! Where names of data files collide with an older set, the old index is removed before the first of them
+//! is replaced. So whoever opens the set by its index finds the old one, none, or the new one. All steps
+//! are in the commit record, and each can be done again: the run that recovers calls the same [`finish`].
+
+use super::record::{Set, SetFile, StaleFile};
+use crate::beneath::Place;
+use crate::disk::{Disk, exists, failed, in_the_way, stat, sync};
+use crate::stage::{FileKind, NEW, StagedFile, area};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use tensorferry_core::context::fault;
+use tensorferry_sdk::{Error, Result};
+
+/// Where a set comes from and goes to, and how.
+#[derive(Debug, Clone)]
+pub(super) struct Move<'a> {
+    /// The stage.
+    pub(super) root: &'a Path,
+    /// The folder that the stage is for.
+    pub(super) parent: &'a Path,
+    /// The folder in it that the files go to; none for itself.
+    pub(super) folder: Option<&'a OsStr>,
+    pub(super) disk: Disk,
+    pub(super) sync: bool,
+}
+
+/// Looks at what is staged and what stands under the names, and decides the steps.
+pub(super) fn plan(files: &[StagedFile], stale: &[StagedFile], at: &Move<'_>, force: bool) -> Result<Set> {
+    let names = files.iter().map(|file| file.path.as_str());
+    let folder = at.folder();
+    check_free(&folder, names.clone(), force)?;
+    let missing_folders = folders_of(names).filter(|name| !folder.join(name).is_dir()).collect();
+    let mut planned = Vec::with_capacity(files.len());
+    for file in files {
+        let (from, to) = (at.staged(&file.path)?, at.place(&file.path)?);
+        let new = from.identity().map_err(failed("look at a staged file", &from.path))?;
+        let new = new.ok_or_else(|| {
+            Error::plugin("a planned file has not been written").file(to.path.display().to_string())
+        })?;
+        let old = to.identity().map_err(failed("look at the output", &to.path))?;
+        planned.push(SetFile { name: file.path.clone(), index: file.is_index(), new, old });
+    }
+    planned.sort_by_key(|file| file.index);
+    let removes_index = planned.iter().any(|file| !file.index && file.old.is_some());
+    let receipts = files.iter().chain(stale).filter(|file| file.kind == FileKind::Receipt);
+    let old_receipts = plan_removal(receipts, at)?;
+    let (indexes, data): (Vec<_>, Vec<_>) = stale.iter().partition(|file| file.is_index());
+    let stale = plan_removal(indexes.into_iter().chain(data), at)?;
+    Ok(Set {
+        folder: at.folder.map(OsStr::to_owned),
+        force,
+        removes_index,
+        missing_folders,
+        files: planned,
+        old_receipts,
+        stale,
+    })
+}
+
+/// Finds the files that exist now, with their identities.
+fn plan_removal<'a>(files: impl Iterator<Item = &'a StagedFile>, at: &Move<'_>) -> Result<Vec<StaleFile>> {
+    let mut planned = Vec::new();
+    for file in files {
+        let place = at.place(&file.path)?;
+        let old = place.identity().map_err(failed("look at an older output's file", &place.path))?;
+        planned.extend(old.map(|old| StaleFile { name: file.path.clone(), old }));
+    }
+    Ok(planned)
+}
+
+/// Renames an empty file into each folder that files go to, as they will be, but for the one that the stage is in: a
+/// folder may be mounted from elsewhere, and then nothing of the older output may be gone.
+pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
+    let names = set.files.iter().map(|file| file.name.as_str());
+    let folders = folders_of(names).filter(|name| !set.missing_folders.contains(name));
+    let own = at.folder.map(|_| String::new());
+    for name in own.into_iter().chain(folders) {
+        let file = area::probe();
+        let created = File::create(at.root.join(&file));
+        created.map_err(failed("create a file in the staging folder", at.root))?;
+        let from = Place::find(at.root, Path::new(&file))?;
+        let to = at.place(Path::new(&name).join(&file))?;
+        let failed = || failed("rename files into the output's folder", &to.path);
+        let renamed = from.at().and_then(|from| Disk::rename(from, to.at()?));
+        renamed.map_err(|error| match error.kind() {
+            ErrorKind::CrossesDevices => failed()(io::Error::new(
+                error.kind(),
+                "it is mounted from elsewhere: name an output folder within it, or one outside",
+            )),
+            _ => failed()(error),
+        })?;
+        let reached = fault::reach("rename-tried");
+        to.remove().map_err(failed())?;
+        reached?;
+    }
+    Ok(())
+}
+
+/// Removes the probe files that a killed run left in its output's folder, and in the folders below that its stage has files for.
+pub(super) fn remove_probes(root: &Path, folder: &Path) {
+    let mut names = vec![PathBuf::new()];
+    while let Some(name) = names.pop() {
+        if let Ok(place) = Place::find(folder, &name.join(area::probe()))
+            && place.stat().is_ok_and(|there| there.is_some_and(|file| file.is_file() && file.len() == 0))
+        {
+            let _ = place.remove();
+        }
+        for entry in fs::read_dir(root.join(NEW).join(&name)).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                names.push(name.join(entry.file_name()));
+            }
+        }
+    }
+}
+
+/// Does the steps that are not done yet.
+pub(super) fn finish(set: &Set, at: &Move<'_>) -> Result<()> {
+    for name in &set.missing_folders {
+        let place = at.place(name)?;
+        let is_there = || place.stat().is_ok_and(|there| there.is_some_and(|meta| meta.is_dir()));
+        match place.make_folder() {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && is_there() => {}
+            made => made.map_err(failed("create the output's folder", &place.path))?,
+        }
+    }
+    if set.removes_index {
+        remove_indexes(set, at)?;
+    }
+    let (data, indexes) = set.files.split_at(set.files.partition_point(|file| !file.index));
+    rename_all(data, "file-renamed", set, at)?;
+    // `ferry verify` would compare the new files with the old receipt and call them damaged.
+    remove_old(&set.old_receipts, "old-receipt-removed", at)?;
+    rename_all(indexes, "index-renamed", set, at)?;
+    remove_old(&set.stale, "stale-removed", at)
+}
+
+/// Renames files into place.
+fn rename_all(files: &[SetFile], reached: &'static str, set: &Set, at: &Move<'_>) -> Result<()> {
+    for file in files {
+        if rename(file, set, at)? {
+            fault::reach(reached)?;
+        }
+    }
+    // Before an index is there again, what it points to has to last.
+    sync_folders(files.iter().map(|file| file.name.as_str()), at)
+}
+
+/// Removes files of an older set unless they have changed since the plan was made.
+fn remove_old(files: &[StaleFile], reached: &'static str, at: &Move<'_>) -> Result<()> {
+    for file in files {
+        let place = at.place(&file.name)?;
+        let there = place.identity().map_err(failed("look at an older output's file", &place.path))?;
+        if there == Some(file.old) {
+            place.remove().map_err(failed("remove an older output's file", &place.path))?;
+            fault::reach(reached)?;
+        }
+    }
+    sync_folders(files.iter().map(|file| file.name.as_str()), at)
+}
+
+/// Removes those old indexes whose new ones are still staged.
+fn remove_indexes(set: &Set, at: &Move<'_>) -> Result<()> {
+    let mut removed = Vec::new();
+    for file in set.files.iter().filter(|file| file.index && file.old.is_some()) {
+        let (from, to) = (at.staged(&file.name)?, at.place(&file.name)?);
+        let staged = from.stat().map_err(failed("look at a staged file", &from.path))?.is_some();
+        let there = to.identity().map_err(failed("look at the old index", &to.path))?;
+        if staged && there.is_some() && there != Some(file.new) {
+            to.remove().map_err(failed("remove the old index", &to.path))?;
+            removed.push(file.name.as_str());
+        }
+    }
+    if removed.is_empty() {
+        return Ok(());
+    }
+    sync_folders(removed.into_iter(), at)?;
+    fault::reach("old-index-removed")
+}
+
+/// Renames one file into place; whether there was something to do.
+fn rename(file: &SetFile, set: &Set, at: &Move<'_>) -> Result<bool> {
+    let (from, to) = (at.staged(&file.name)?, at.place(&file.name)?);
+    if from.stat().map_err(failed("look at a staged file", &from.path))?.is_none() {
+        return Ok(false);
+    }
+    let rename = || {
+        let (from, to) = (from.at()?, to.at()?);
+        if set.force { Disk::rename(from, to) } else { at.disk.rename_new(from, to) }
+    };
+    match rename() {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && !set.force => {
+            // A hard link that stood in for the rename may have been the last thing that a run did.
+            if to.identity().map_err(failed("look at the output", &to.path))? != Some(file.new) {
+                return Err(exists(&to.path));
+            }
+            from.remove().map_err(failed("remove a staged file", &from.path))?;
+        }
+        renamed => renamed.map_err(failed("rename the output into place", &to.path))?,
+    }
+    Ok(true)
+}
+
+/// Whether any name of the set has changed since the record was written.
+pub(super) fn is_begun(set: &Set, at: &Move<'_>) -> bool {
+    set.files.iter().any(|file| {
+        let there = at.place(&file.name).and_then(|to| to.identity().map_err(Error::from));
+        there.ok() != Some(file.old)
+    })
+}
+
+/// Whether something stands under one of the names that is neither the old file nor the new: somebody else
+/// has written there since, and to go on would destroy it.
+pub(super) fn is_superseded(set: &Set, at: &Move<'_>) -> Result<bool> {
+    for file in &set.files {
+        let to = at.place(&file.name)?;
+        let there = to.identity().map_err(failed("look at the output", &to.path))?;
+        if there.is_some() && there != Some(file.new) && there != file.old {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Takes back what was renamed. Only for a set that replaced nothing: it leaves the names free again.
+pub(super) fn roll_back(set: &Set, at: &Move<'_>) {
+    for file in set.files.iter().rev() {
+        let Ok(to) = at.place(&file.name) else { continue };
+        if matches!(to.identity(), Ok(Some(there)) if there == file.new) {
+            // The cause is being reported; what cannot be taken back stays as a whole file.
+            let _ = to.remove();
+        }
+    }
+    for name in set.missing_folders.iter().rev() {
+        let _ = at.place(name).map(|place| place.remove_folder());
+    }
+}
+
+/// Whether each name is free in `folder`, or may be replaced.
+pub(super) fn check_free<'a>(
+    folder: &Path,
+    names: impl Iterator<Item = &'a str> + Clone,
+    force: bool,
+) -> Result<()> {
+    for name in folders_of(names.clone()) {
+        let path = folder.join(name);
+        let there = stat(&path).map_err(failed("look at the output's folder", &path))?;
+        if there.is_some_and(|meta| !meta.is_dir()) {
+            return Err(in_the_way(&path, "not a folder", "one"));
+        }
+    }
+    for name in names {
+        let path = folder.join(name);
+        if stat(&path).map_err(failed("look at the output", &path))?.is_none() {
+            continue;
+        }
+        // A link is replaced, not followed. But not one to a device, such as /dev/stdout.
+        if fs::metadata(&path).is_ok_and(|meta| !meta.is_file()) {
+            return Err(in_the_way(&path, "not a regular file", "one"));
+        }
+        if !force {
+            return Err(exists(&path));
+        }
+    }
+    Ok(())
+}
+
+/// The folders of relative names, parents first.
+pub(super) fn folders_of<'a>(names: impl Iterator<Item = &'a str>) -> impl Iterator<Item = String> {
+    let folders: BTreeSet<&str> =
+        names.flat_map(|name| name.match_indices('/').map(move |(at, _)| &name[..at])).collect();
+    folders.into_iter().map(str::to_owned).collect::<Vec<_>>().into_iter()
+}
+
+/// Makes the names of files survive a power cut, and the folders that they lie in.
+fn sync_folders<'a>(names: impl Iterator<Item = &'a str>, at: &Move<'_>) -> Result<()> {
+    let names: Vec<&str> = names.collect();
+    if !at.sync || names.is_empty() {
+        return Ok(());
+    }
+    let folder = at.folder();
+    for name in folders_of(names.into_iter()) {
+        let path = folder.join(name);
+        sync(&path).map_err(failed("sync the output's folder", &path))?;
+    }
+    sync(&folder).map_err(failed("sync the output's folder", &folder))
+}
+
+impl Move<'_> {
+    /// The folder that the files go to.
+    pub(super) fn folder(&self) -> PathBuf {
+        self.folder.map_or_else(|| self.parent.to_owned(), |name| self.parent.join(name))
+    }
+
+    /// Where a name of the output goes. Only the links in the path to `parent` are the user's own words.
+    fn place(&self, name: impl AsRef<Path>) -> Result<Place> {
+        match self.folder {
+            Some(folder) => Place::find(self.parent, &Path::new(folder).join(name)),
+            None => Place::find(self.parent, name.as_ref()),
+        }
+    }
+
+    /// Where it is staged.
+    fn staged(&self, name: &str) -> Result<Place> {
+        Place::find(self.root, &Path::new(NEW).join(name))
+    }
+}

@@ -1,0 +1,340 @@
+//! The calls that a commit makes on the file system, with what stands in where one is not supported.
+
+use rustix::fs::{
+    AtFlags, CWD, Gid, Mode, OFlags, RawDir, RenameFlags, Uid, chownat, linkat, open, openat, renameat,
+    renameat_with, unlinkat,
+};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata, Permissions};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use tensorferry_core::read::identity::FileIdentity;
+use tensorferry_sdk::Error;
+
+/// What the file system is taken to be able to do. A call that turns out not to be supported is
+/// replaced by another; tests switch calls off to come to those others.
+#[derive(Debug, Clone, Copy)]
+pub struct Disk {
+    pub(crate) noreplace: bool,
+    /// `RENAME_EXCHANGE`.
+    pub exchange: bool,
+    /// Hard links.
+    pub links: bool,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self { noreplace: true, exchange: true, links: true }
+    }
+}
+
+impl Disk {
+    /// Renames a file to a name that must be free: `AlreadyExists` if it is not.
+    ///
+    /// Where the file system cannot refuse in the same call, a hard link can; `from` and `to` are then
+    /// the same file for a moment. Where it has no links either, the name is looked at first, and whoever
+    /// takes it in between loses: nothing better is to be had there.
+    pub(crate) fn rename_new(self, from: At<'_>, to: At<'_>) -> io::Result<()> {
+        if self.noreplace {
+            match renameat_with(from.folder, from.name, to.folder, to.name, RenameFlags::NOREPLACE) {
+                // Also of older kernels, and of sandboxes that refuse what they do not know.
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {}
+                done => return Ok(done?),
+            }
+        }
+        if self.links {
+            match linkat(from.folder, from.name, to.folder, to.name, AtFlags::empty()) {
+                Ok(()) => return from.remove(),
+                Err(Errno::EXIST) => return Err(ErrorKind::AlreadyExists.into()),
+                Err(_) => {}
+            }
+        }
+        match to.stat()? {
+            Some(_) => Err(ErrorKind::AlreadyExists.into()),
+            None => Self::rename(from, to),
+        }
+    }
+
+    /// Renames a file to a name that may be taken.
+    pub fn rename(from: At<'_>, to: At<'_>) -> io::Result<()> {
+        Ok(renameat(from.folder, from.name, to.folder, to.name)?)
+    }
+
+    /// Exchanges two folders in one step.
+    pub fn exchange(self, one: At<'_>, other: At<'_>) -> io::Result<()> {
+        if !self.exchange {
+            return Err(Errno::INVAL.into());
+        }
+        Ok(renameat_with(one.folder, one.name, other.folder, other.name, RenameFlags::EXCHANGE)?)
+    }
+
+    /// Gives a file a second name; of a symbolic link, the link itself.
+    pub fn link(self, from: At<'_>, to: At<'_>) -> io::Result<()> {
+        if !self.links {
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        Ok(linkat(from.folder, from.name, to.folder, to.name, AtFlags::empty())?)
+    }
+}
+
+/// A name in a folder that is open.
+#[derive(Debug, Clone, Copy)]
+pub struct At<'a> {
+    /// The folder.
+    pub folder: BorrowedFd<'a>,
+    /// The name in it.
+    pub name: &'a Path,
+}
+
+impl<'a> From<&'a Path> for At<'a> {
+    /// A path as any call resolves it.
+    fn from(path: &'a Path) -> Self {
+        Self { folder: CWD, name: path }
+    }
+}
+
+impl At<'_> {
+    /// The metadata of what stands there, a link not followed; none if nothing does.
+    pub(crate) fn stat(self) -> io::Result<Option<Metadata>> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(self.folder, self.name, flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            opened => Ok(Some(File::from(opened?).metadata()?)),
+        }
+    }
+
+    /// Removes a file.
+    pub(crate) fn remove(self) -> io::Result<()> {
+        Ok(unlinkat(self.folder, self.name, AtFlags::empty())?)
+    }
+
+    /// Removes a file, or finds it gone.
+    pub(crate) fn remove_if_there(self) -> io::Result<()> {
+        match self.remove() {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The identity of what stands at `path`, symbolic links not followed; none if nothing does.
+pub fn identity(path: &Path) -> io::Result<Option<FileIdentity>> {
+    Ok(stat(path)?.as_ref().map(FileIdentity::of))
+}
+
+/// The metadata of what stands at `path`, symbolic links not followed; none if nothing does.
+pub fn stat(path: &Path) -> io::Result<Option<Metadata>> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Tells every name in a folder, in no order. Other than `fs::read_dir` it allocates nothing for a name: an
+/// output may lie among a hundred thousand others.
+pub(crate) fn each_name(folder: &Path, mut tell: impl FnMut(&OsStr)) -> io::Result<()> {
+    const BUFFER: usize = 32 << 10;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = open(folder, flags, Mode::empty())?;
+    let mut buffer = Vec::with_capacity(BUFFER);
+    let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            tell(name);
+        }
+    }
+    Ok(())
+}
+
+/// The content of a small file that we wrote: none if there is no such file. What stands in its place, a link, a
+/// pipe, something larger, is an error, and is not waited for.
+pub(crate) fn read_own(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match open(path, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        opened => File::from(opened?),
+    };
+    let meta = file.metadata()?;
+    if !meta.is_file() || meta.len() > most {
+        let found = if meta.is_file() { "too long" } else { "not a regular file" };
+        return Err(io::Error::new(ErrorKind::InvalidData, found));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Removes a file, or finds it gone.
+pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
+    At::from(path).remove_if_there()
+}
+
+/// Gives a new folder the owner and the mode of the one that it takes the place of.
+pub fn adopt(folder: &OwnedFd, model: &Metadata) -> io::Result<()> {
+    let own = metadata(folder)?;
+    if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
+        let (owner, group) = (Uid::from_raw(model.uid()), Gid::from_raw(model.gid()));
+        chownat(folder, "", Some(owner), Some(group), AtFlags::EMPTY_PATH)?;
+    }
+    set_mode(folder, model.mode() & 0o7777)
+}
+
+/// The metadata of an open folder.
+pub fn metadata(folder: &OwnedFd) -> io::Result<Metadata> {
+    File::from(folder.try_clone()?).metadata()
+}
+
+/// Opens a folder, which is open to be gone through alone, to be listed and synced too.
+pub fn listed(folder: &OwnedFd) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(File::from(openat(folder, ".", flags, Mode::empty())?))
+}
+
+fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
+    let mode = Permissions::from_mode(mode);
+    match listed(folder) {
+        // It may not be read: by this name the kernel finds what is open, whatever has come into its place.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            fs::set_permissions(format!("/proc/self/fd/{}", folder.as_raw_fd()), mode)
+        }
+        folder => folder?.set_permissions(mode),
+    }
+}
+
+/// Makes a file's bytes, or a folder's names, survive a power cut.
+pub fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// [`sync`] of a folder and of every folder in it.
+pub(crate) fn sync_folders(top: &Path) -> io::Result<()> {
+    folders(top, |_| Ok(()))?.iter().try_for_each(|folder| sync(folder))
+}
+
+/// Removes a folder and all that is in it, also from sub-folders whose mode forbids it.
+pub(crate) fn remove_tree(top: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(top) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            folders(top, |folder| {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                open_to_owner(&open(folder, flags, Mode::empty())?)
+            })?;
+            fs::remove_dir_all(top)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// A folder and all folders in it, parents first, each visited before it is listed. Links are not followed.
+fn folders(top: &Path, visit: fn(&Path) -> io::Result<()>) -> io::Result<Vec<PathBuf>> {
+    let mut found = vec![top.to_owned()];
+    let mut next = 0;
+    while let Some(folder) = found.get(next).cloned() {
+        next += 1;
+        visit(&folder)?;
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                found.push(entry.path());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Lets the owner list and change a folder.
+pub(crate) fn open_to_owner(folder: &OwnedFd) -> io::Result<()> {
+    let mode = metadata(folder)?.mode() & 0o7777;
+    if mode & 0o700 == 0o700 {
+        return Ok(());
+    }
+    set_mode(folder, mode | 0o700)
+}
+
+/// Whether writes to files here may fail as late as when they are flushed. Network file systems buffer
+/// them, and report a full disk or a spent quota to fsync, or to a close that nobody can check.
+pub(crate) fn reports_late(folder: &Path) -> bool {
+    const NFS: u32 = 0x6969;
+    const CIFS: u32 = 0xff53_4d42;
+    const SMB2: u32 = 0xfe53_4d42;
+    const FUSE: u32 = 0x6573_5546;
+    let magic =
+        rustix::fs::statfs(folder).ok().and_then(|stat| u32::try_from(stat.f_type & 0xffff_ffff).ok());
+    magic.is_some_and(|magic| [NFS, CIFS, SMB2, FUSE].contains(&magic))
+}
+
+/// Turns an error of the operating system into one that says what could not be done, and where.
+pub fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    move |error| Error::from(error).context(format!("cannot {action}")).file(path.display().to_string())
+}
+
+/// What the refusal to write over what is there ends in: advice for who types commands.
+pub const USE_FORCE: &str = " exists; use --force to replace it";
+
+/// The refusal to write over what is there.
+pub fn exists(path: &Path) -> Error {
+    Error::usage(format!("{}{USE_FORCE}", path.display()))
+}
+
+/// The refusal to replace what is no file of an earlier output, whatever the flags.
+pub fn in_the_way(path: &Path, found: &str, needed: &str) -> Error {
+    Error::usage(format!("{} is {found}, where the output needs {needed}: move it away", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    const ALL: Disk = Disk { noreplace: true, exchange: true, links: true };
+
+    #[test]
+    fn a_name_that_is_taken_is_refused_in_each_way() {
+        for disk in [ALL, Disk { noreplace: false, ..ALL }, Disk { noreplace: false, links: false, ..ALL }] {
+            let home = tempfile::tempdir().unwrap();
+            let (from, to) = (home.path().join("from"), home.path().join("to"));
+            fs::write(&from, "new").unwrap();
+            fs::write(&to, "old").unwrap();
+            let rename = || disk.rename_new(At::from(&*from), At::from(&*to));
+            assert_eq!(rename().unwrap_err().kind(), ErrorKind::AlreadyExists, "{disk:?}");
+            assert_eq!(fs::read(&to).unwrap(), b"old");
+            fs::remove_file(&to).unwrap();
+            rename().unwrap();
+            assert_eq!(fs::read(&to).unwrap(), b"new");
+            assert!(stat(&from).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn a_folder_that_forbids_it_is_removed_all_the_same() {
+        let home = tempfile::tempdir().unwrap();
+        let top = home.path().join("top");
+        fs::create_dir_all(top.join("closed/inner")).unwrap();
+        fs::write(top.join("closed/inner/file"), "x").unwrap();
+        fs::set_permissions(top.join("closed"), Permissions::from_mode(0o500)).unwrap();
+        remove_tree(&top).unwrap();
+        assert!(stat(&top).unwrap().is_none());
+        remove_tree(&top).unwrap();
+    }
+
+    #[test]
+    fn an_identity_outlives_a_rename_and_not_a_rewrite() {
+        let home = tempfile::tempdir().unwrap();
+        let (one, two) = (home.path().join("one"), home.path().join("two"));
+        assert_eq!(identity(&one).unwrap(), None);
+        fs::write(&one, "x").unwrap();
+        let before = identity(&one).unwrap();
+        fs::rename(&one, &two).unwrap();
+        assert_eq!(identity(&two).unwrap(), before);
+        fs::write(&two, "longer").unwrap();
+        assert_ne!(identity(&two).unwrap(), before);
+    }
+}

@@ -1,0 +1,133 @@
+//! A pool of open files: an output may have more files than a process may have open.
+
+use crate::disk::{failed, reports_late};
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_sdk::Result;
+
+/// Files of one output that are open at once, besides those that threads are just using.
+pub(crate) const MAX_OPEN: usize = 64;
+
+/// The files of an output that are open, the one used last at the end.
+#[derive(Debug)]
+pub struct OpenFiles {
+    open: Mutex<VecDeque<(usize, Arc<File>)>>,
+    /// Whether an error of a write may first be reported by a close, which nobody checks.
+    syncs: bool,
+}
+
+impl OpenFiles {
+    /// An empty pool for files on the file system of `folder`.
+    pub fn new(folder: &Path) -> Arc<Self> {
+        Arc::new(Self { open: Mutex::default(), syncs: reports_late(folder) })
+    }
+
+    /// The open file of this number, opened if it is not.
+    fn get(&self, number: usize, open: impl FnOnce() -> io::Result<File>) -> io::Result<Arc<File>> {
+        let mut files = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = files.iter().position(|(of, _)| *of == number).and_then(|at| files.remove(at));
+        let file = match there {
+            Some((_, file)) => file,
+            None => {
+                if files.len() >= MAX_OPEN {
+                    self.close_one(&mut files)?;
+                }
+                Arc::new(open()?)
+            }
+        };
+        files.push_back((number, file.clone()));
+        Ok(file)
+    }
+
+    /// Closes the file whose last use is the longest ago, of those that no thread is using.
+    fn close_one(&self, files: &mut VecDeque<(usize, Arc<File>)>) -> io::Result<()> {
+        let is_idle = |(_, file): &(usize, Arc<File>)| Arc::strong_count(file) == 1;
+        match files.iter().position(is_idle).and_then(|at| files.remove(at)) {
+            Some((_, file)) if self.syncs => file.sync_data(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A file that is opened again when it is needed.
+#[derive(Debug)]
+pub struct PooledFile {
+    pool: Arc<OpenFiles>,
+    number: usize,
+    path: PathBuf,
+}
+
+impl PooledFile {
+    /// A new file, just created at `path`; `number` tells it from the others of the pool.
+    pub(crate) fn new(pool: &Arc<OpenFiles>, number: usize, path: PathBuf, file: File) -> Result<Self> {
+        let file = pool.get(number, || Ok(file)).map_err(failed("write the output", &path))?;
+        drop(file);
+        Ok(Self { pool: pool.clone(), number, path })
+    }
+
+    /// The open file.
+    ///
+    /// # Errors
+    /// I/o, if it cannot be opened, or another one not be flushed.
+    pub(crate) fn open(&self) -> Result<Handle<'_>> {
+        let open = || OpenOptions::new().read(true).write(true).open(&self.path);
+        let file = self.pool.get(self.number, open).map_err(failed("open the output again", &self.path))?;
+        Ok(Handle::Shared(file))
+    }
+}
+
+/// An open file. A pool does not close it while this is held.
+#[derive(Debug)]
+pub enum Handle<'a> {
+    /// One that stays open.
+    Own(&'a File),
+    /// One of a pool.
+    Shared(Arc<File>),
+}
+
+impl Deref for Handle<'_> {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        match self {
+            Self::Own(file) => file,
+            Self::Shared(file) => file,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn no_more_files_are_open_than_the_pool_holds_and_none_that_is_in_use_is_closed() {
+        let home = tempfile::tempdir().unwrap();
+        let pool = OpenFiles::new(home.path());
+        let create = |number: usize| {
+            let path = home.path().join(number.to_string());
+            let file = File::create_new(&path).unwrap();
+            PooledFile::new(&pool, number, path, file).unwrap()
+        };
+        let files: Vec<PooledFile> = (0..3 * MAX_OPEN).map(create).collect();
+        let first = files[0].open().unwrap();
+        for round in 0..2_u8 {
+            for file in &files {
+                file.open().unwrap().write_all_at(&[round], u64::from(round)).unwrap();
+            }
+            assert_eq!(pool.open.lock().unwrap().len(), MAX_OPEN);
+        }
+        let Handle::Shared(first) = first else { unreachable!() };
+        let Handle::Shared(again) = files[0].open().unwrap() else { unreachable!() };
+        assert!(Arc::ptr_eq(&first, &again));
+        for number in 0..files.len() {
+            assert_eq!(std::fs::read(home.path().join(number.to_string())).unwrap(), [0, 1]);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The folder of a store that an output goes to.
+
+use crate::disk::exists;
+use crate::stage::{Destination, DestinationKind, check_relative};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_core::context::remote::{RemoteEntry, RemotePlace};
+use tensorferry_core::context::session::Session;
+use tensorferry_core::read::folder::{place_of, shown};
+use tensorferry_sdk::{ErrorKind, Result};
+
+/// A prefix of names in a store.
+#[derive(Clone)]
+pub struct RemoteFolder {
+    pub(super) place: Arc<dyn RemotePlace>,
+    path: String,
+    /// Its URL, for people.
+    shown: PathBuf,
+    is_own: bool,
+    most_listed: u64,
+    listed: Arc<Mutex<BTreeMap<String, Arc<Vec<RemoteEntry>>>>>,
+}
+
+impl RemoteFolder {
+    /// The folder of a destination; `None`, if that is a folder of this machine.
+    pub fn of(destination: &Destination, session: &Session) -> Result<Option<Self>> {
+        // A place may know files alone: then it is asked for the one that will be written.
+        let url = match &destination.kind {
+            DestinationKind::Beside { name } => destination.folder.join(name),
+            DestinationKind::Folder => destination.folder.clone(),
+        };
+        let Some((place, path)) = place_of(&url, session)? else { return Ok(None) };
+        let path = match &destination.kind {
+            DestinationKind::Beside { .. } => {
+                path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned()
+            }
+            DestinationKind::Folder => path,
+        };
+        Ok(Some(Self {
+            place,
+            path,
+            shown: PathBuf::from(shown(&destination.folder)),
+            is_own: destination.kind == DestinationKind::Folder,
+            most_listed: session.limits.entries,
+            listed: Arc::default(),
+        }))
+    }
+
+    /// Where a name lies in the place.
+    pub(super) fn path_of(&self, name: &str) -> String {
+        match (&*self.path, name) {
+            ("", name) => name.to_owned(),
+            (path, "") => path.to_owned(),
+            (path, name) => format!("{path}/{name}"),
+        }
+    }
+
+    /// The URL of a name, for people.
+    pub fn url(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.shown.clone() } else { self.shown.join(name) }
+    }
+
+    /// Whether an output of these files may be written, as far as the store lets us see: what it does not show, the
+    /// condition of each object decides.
+    pub fn check_free<'a>(&self, names: impl IntoIterator<Item = &'a str>, force: bool) -> Result<()> {
+        let names: Vec<&str> = names.into_iter().collect();
+        names.iter().try_for_each(|name| check_relative(name))?;
+        if force {
+            return Ok(());
+        }
+        if self.is_own {
+            match self.is_empty() {
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err(exists(&self.shown)),
+                Err(error) if is_refusal(error.kind()) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        names.into_par_iter().try_for_each(|name| match self.place.stamp(&self.path_of(name)) {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) => Err(exists(&self.url(name))),
+            Err(error) if error.kind() == ErrorKind::Io => Ok(()),
+            Err(error) => Err(error),
+        })
+    }
+
+    /// Whether nothing lies in it.
+    pub fn is_empty(&self) -> Result<bool> {
+        match self.entries("") {
+            Err(error) if error.kind() == ErrorKind::Limit => Ok(false),
+            listed => Ok(listed?.is_empty()),
+        }
+    }
+
+    /// The names of the files in a folder below.
+    pub fn files(&self, folder: &str) -> Result<Vec<String>> {
+        let entries = self.entries(folder)?;
+        Ok(entries.iter().filter(|entry| entry.len.is_some()).map(|entry| entry.name.clone()).collect())
+    }
+
+    /// Whether there is a file of this name, by what was listed.
+    pub fn has_file(&self, name: &str) -> Result<bool> {
+        let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
+        Ok(self.entries(folder)?.iter().any(|entry| entry.name == file && entry.len.is_some()))
+    }
+
+    /// A file's bytes, if it is there and no longer than this.
+    pub fn read_small(&self, name: &str, most: u64) -> Option<Vec<u8>> {
+        let path = self.path_of(name);
+        self.place.stamp(&path).ok()??;
+        let file = self.place.open(&path).ok()?;
+        let len = usize::try_from(file.stamp().len).ok().filter(|_| file.stamp().len <= most)?;
+        let mut bytes = vec![0; len];
+        file.read_at(0, &mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    fn entries(&self, folder: &str) -> Result<Arc<Vec<RemoteEntry>>> {
+        let known = || self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listed) = known().get(folder) {
+            return Ok(listed.clone());
+        }
+        let listed = Arc::new(self.place.list(&self.path_of(folder), self.most_listed)?);
+        known().insert(folder.to_owned(), listed.clone());
+        Ok(listed)
+    }
+}
+
+/// Whether an error says that a store does not show what is asked for, and not that it fails.
+pub fn is_refusal(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Io | ErrorKind::Limit | ErrorKind::Unsupported)
+}

@@ -1,0 +1,350 @@
+//! The objects of an output that are on their way, and those that this run has made visible.
+
+use super::folder::RemoteFolder;
+use crate::commit::Committed;
+use crate::output_bytes::{FileShape, OutputBytes};
+use crate::stage::{FileKind, StagedFile, check_relative};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tensorferry_core::context::fault;
+use tensorferry_core::context::remote::{Condition, NewObject, RemoteUpload};
+use tensorferry_core::context::session::Session;
+use tensorferry_core::context::windows::{WINDOW_BYTES, windows};
+use tensorferry_sdk::{Context, Error, ErrorKind, Result};
+
+/// The longest older index that is held, to be put back if the new set has to go.
+const MOST_PUT_BACK: u64 = 64 << 20;
+
+/// Objects that are written. Dropping it without a commit ends the uploads, and removes what it has made visible; an older
+/// set of other names is found again then.
+pub struct RemoteStage {
+    folder: RemoteFolder,
+    force: bool,
+    objects: Mutex<BTreeMap<String, StagedObject>>,
+    /// Objects of an older output that go when this one comes.
+    stale: Vec<StagedFile>,
+    /// What an older set was found by, in the order in which it went.
+    held: Mutex<Vec<HeldObject>>,
+    notes: Mutex<Vec<String>>,
+    is_committed: bool,
+}
+
+/// What becomes of an older set when a new one becomes visible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Older {
+    /// There is none that anybody asked to replace, or it is dealt with.
+    NotReplaced,
+    /// Its objects are replaced one after the other.
+    Overwritten,
+    /// The new one's data has other names.
+    StandsBeside,
+}
+
+/// What an older set was found by.
+struct HeldObject {
+    name: String,
+    kind: FileKind,
+    bytes: Vec<u8>,
+    /// What may stand there when it is put back.
+    condition: Condition,
+}
+
+/// An upload, and what may stand under its name when it becomes visible.
+type Staged = (Arc<dyn RemoteUpload>, Condition);
+
+enum StagedObject {
+    /// Sent as it is written.
+    Upload(Arc<dyn RemoteUpload>, Condition),
+    /// In a file without a name, until it is whole.
+    Kept(File),
+    Visible {
+        len: u64,
+        /// It took the place of an older output's sidecar, and goes no more.
+        stays: bool,
+    },
+}
+
+impl RemoteStage {
+    pub(crate) fn begin(folder: RemoteFolder, force: bool) -> Self {
+        Self {
+            folder,
+            force,
+            objects: Mutex::default(),
+            stale: Vec::new(),
+            held: Mutex::default(),
+            notes: Mutex::default(),
+            is_committed: false,
+        }
+    }
+
+    fn objects(&self) -> MutexGuard<'_, BTreeMap<String, StagedObject>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins an object of the output.
+    pub(crate) fn create(&self, name: &str, shape: FileShape) -> Result<OutputBytes> {
+        check_relative(name)?;
+        let FileShape { len, late, is_kept } = shape;
+        let (staged, bytes) = if is_kept {
+            let file = tempfile::tempfile().map_err(|e| Error::from(e).context("cannot keep the output"))?;
+            if let Some(len) = len {
+                file.set_len(len)?;
+            }
+            (StagedObject::Kept(file.try_clone()?), OutputBytes::Local(file))
+        } else {
+            let (upload, condition) = self.upload(name, len, late)?;
+            (StagedObject::Upload(upload.clone(), condition), OutputBytes::Remote(upload))
+        };
+        match self.objects().insert(name.to_owned(), staged) {
+            None => Ok(bytes),
+            Some(_) => Err(Error::plugin("two files of one name").file(name)),
+        }
+    }
+
+    fn upload(&self, name: &str, len: Option<u64>, late: Vec<Range<u64>>) -> Result<Staged> {
+        let path = self.folder.path_of(name);
+        let condition = match self.force {
+            false => Condition::Absent,
+            true => match self.folder.place.stamp(&path) {
+                Ok(Some(stamp)) => Condition::Same(stamp),
+                Ok(None) => Condition::Absent,
+                // Who may write and not read replaces what he does not see.
+                Err(error) if error.kind() == ErrorKind::Io => Condition::Any,
+                Err(error) => return Err(error),
+            },
+        };
+        Ok((self.folder.place.create(&path, NewObject { len, late })?, condition))
+    }
+
+    /// Gives a kept object the name that it will have.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_relative(to)?;
+        let mut objects = self.objects();
+        if objects.contains_key(to) {
+            return Err(Error::plugin("two files of one name").file(to));
+        }
+        match objects.remove(from) {
+            Some(StagedObject::Kept(file)) => {
+                objects.insert(to.to_owned(), StagedObject::Kept(file));
+                Ok(())
+            }
+            _ => Err(Error::plugin("an object on its way cannot be renamed").file(from)),
+        }
+    }
+
+    pub(crate) fn supersede(&mut self, stale: Vec<StagedFile>) {
+        self.stale = stale;
+    }
+
+    pub(crate) fn spare(&mut self, name: &str) {
+        self.stale.retain(|file| file.path != name);
+    }
+
+    /// Sends what was kept, and waits until the store has all bytes.
+    pub(crate) fn finish(&self, session: &Session) -> Result<()> {
+        let kept: Vec<String> = {
+            let objects = self.objects();
+            let is_kept = |staged: &StagedObject| matches!(staged, StagedObject::Kept(_));
+            objects.iter().filter(|(_, staged)| is_kept(staged)).map(|(name, _)| name.clone()).collect()
+        };
+        for name in kept {
+            let Some(StagedObject::Kept(file)) = self.objects().remove(&name) else { continue };
+            let len = file.metadata()?.len();
+            let (upload, condition) = self.upload(&name, Some(len), Vec::new())?;
+            self.objects().insert(name, StagedObject::Upload(upload.clone(), condition));
+            let mut window = vec![0; WINDOW_BYTES];
+            for (offset, len) in windows(0..len) {
+                session.check_cancelled()?;
+                file.read_exact_at(&mut window[..len], offset)?;
+                upload.write_at(offset, &window[..len])?;
+            }
+        }
+        self.uploads().into_values().try_for_each(|(upload, _)| upload.finish())
+    }
+
+    fn uploads(&self) -> BTreeMap<String, Staged> {
+        let of = |(name, staged): (&String, &StagedObject)| match staged {
+            StagedObject::Upload(upload, condition) => {
+                Some((name.clone(), (upload.clone(), condition.clone())))
+            }
+            _ => None,
+        };
+        self.objects().iter().filter_map(of).collect()
+    }
+
+    /// Makes those of these objects visible that are written: data first, then, one after the other, what it is found by.
+    /// Where none of the data takes an older object's place, the older set is whole until its index is replaced; where one
+    /// does, what the older set is found by goes before all.
+    pub(crate) fn show(&self, files: &[StagedFile]) -> Result<()> {
+        let uploads = self.uploads();
+        let staged = files.iter().filter_map(|file| Some((file, uploads.get(&file.path)?)));
+        let (indexes, data): (Vec<_>, Vec<_>) = staged.partition(|(file, _)| file.is_index());
+        let mut older = Older::NotReplaced;
+        if self.force && files.len() > 1 && !data.is_empty() {
+            let takes_place = |(file, (_, condition)): &(&StagedFile, &Staged)| {
+                file.kind == FileKind::Data && *condition != Condition::Absent
+            };
+            older = if data.iter().any(takes_place) { Older::Overwritten } else { Older::StandsBeside };
+        }
+        if older == Older::Overwritten {
+            for file in self.older(files).filter(|file| file.is_index()) {
+                self.remove_older(&file.path)?;
+            }
+            fault::reach("old-index-removed")?;
+        }
+        data.into_par_iter().try_for_each(|(file, staged)| self.commit_one(file, staged))?;
+        fault::reach("file-renamed")?;
+        if older == Older::StandsBeside {
+            // A receipt of the older set would be wrong beside the new one.
+            for file in self.older(files).filter(|file| file.kind == FileKind::Receipt) {
+                self.take_away(file)?;
+            }
+            fault::reach("old-index-removed")?;
+        }
+        for (file, (upload, condition)) in indexes {
+            let done = match older {
+                Older::NotReplaced => self.commit_one(file, &(upload.clone(), condition.clone())),
+                Older::Overwritten => self.commit_one(file, &(upload.clone(), Condition::Absent)),
+                Older::StandsBeside => self.take_place(file, &(upload.clone(), condition.clone())),
+            };
+            if done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Usage) {
+                // The name was free when this began: somebody else has made the same output meanwhile, and what has these names is his.
+                self.leave_visible();
+            }
+            done?;
+        }
+        if older == Older::StandsBeside {
+            // Under another name than the new one's. What it names goes with the commit.
+            for file in self.stale.iter().filter(|file| file.kind == FileKind::Index) {
+                self.take_away(file)?;
+            }
+        }
+        fault::reach("index-renamed")
+    }
+
+    /// Objects that may stand there of an older output.
+    fn older<'a>(&'a self, files: &'a [StagedFile]) -> impl Iterator<Item = &'a StagedFile> {
+        let is_shown =
+            |file: &StagedFile| matches!(self.objects().get(&file.path), Some(StagedObject::Visible { .. }));
+        files.iter().filter(move |file| !is_shown(file)).chain(&self.stale)
+    }
+
+    fn commit_one(&self, file: &StagedFile, (upload, condition): &Staged) -> Result<()> {
+        let note = upload.commit(condition)?;
+        let stays = file.kind == FileKind::Sidecar && *condition != Condition::Absent;
+        self.objects().insert(file.path.clone(), StagedObject::Visible { len: upload.bytes(), stays });
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(note);
+        Ok(())
+    }
+
+    fn leave_visible(&self) {
+        for staged in self.objects().values_mut() {
+            if let StagedObject::Visible { stays, .. } = staged {
+                *stays = true;
+            }
+        }
+    }
+
+    /// Has an index take the place of an older one, which is held until the output is committed.
+    fn take_place(&self, file: &StagedFile, staged: &Staged) -> Result<()> {
+        let bytes = match staged.1 {
+            Condition::Absent => None,
+            _ => self.folder.read_small(&file.path, MOST_PUT_BACK),
+        };
+        self.commit_one(file, staged)?;
+        if let Some(bytes) = bytes {
+            let own = self.folder.place.stamp(&self.folder.path_of(&file.path)).ok().flatten();
+            self.hold(file, bytes, own.map_or(Condition::Any, Condition::Same));
+        }
+        Ok(())
+    }
+
+    /// Removes what an older set is found by, and holds it until the output is committed.
+    fn take_away(&self, file: &StagedFile) -> Result<()> {
+        let bytes = self.folder.read_small(&file.path, MOST_PUT_BACK);
+        self.remove_older(&file.path)?;
+        if let Some(bytes) = bytes {
+            self.hold(file, bytes, Condition::Absent);
+        }
+        Ok(())
+    }
+
+    fn hold(&self, file: &StagedFile, bytes: Vec<u8>, condition: Condition) {
+        let held = HeldObject { name: file.path.clone(), kind: file.kind, bytes, condition };
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
+    }
+
+    /// Bytes of an object, as far as they are known.
+    pub(crate) fn len(&self, name: &str) -> u64 {
+        match self.objects().get(name) {
+            Some(StagedObject::Upload(upload, _)) => upload.bytes(),
+            Some(StagedObject::Visible { len, .. }) => *len,
+            Some(StagedObject::Kept(file)) => file.metadata().map_or(0, |found| found.len()),
+            None => 0,
+        }
+    }
+
+    fn remove_older(&self, name: &str) -> Result<()> {
+        self.folder.place.remove(&self.folder.path_of(name))
+    }
+
+    /// Has an older object stand under its name again.
+    fn put_back(&self, HeldObject { name, bytes, condition, .. }: &HeldObject) -> Result<()> {
+        // Where there was nothing when it went, the new set's own may have come since.
+        let is_own = matches!(self.objects().get(name), Some(StagedObject::Visible { .. }));
+        let condition = match condition {
+            Condition::Absent if is_own => &Condition::Any,
+            condition => condition,
+        };
+        let object = NewObject { len: Some(bytes.len() as u64), late: Vec::new() };
+        let upload = self.folder.place.create(&self.folder.path_of(name), object)?;
+        upload.write_at(0, bytes)?;
+        upload.finish()?;
+        upload.commit(condition).map(drop)
+    }
+
+    /// Makes all objects visible, and removes those of the older output.
+    pub(crate) fn commit(mut self, files: &[StagedFile]) -> Result<Committed> {
+        self.show(files)?;
+        // What is new stands: an older file that cannot be removed does not undo it.
+        self.is_committed = true;
+        let mut notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
+        for file in &self.stale {
+            if let Err(error) = self.remove_older(&file.path) {
+                notes.push(format!("an older output's file could not be removed: {error}"));
+            }
+            fault::reach("stale-removed")?;
+        }
+        notes.sort();
+        notes.dedup();
+        fault::reach("committed")?;
+        Ok(Committed { files: files.iter().map(|file| self.folder.url(&file.path)).collect(), notes })
+    }
+}
+
+impl Drop for RemoteStage {
+    fn drop(&mut self) {
+        if self.is_committed {
+            return;
+        }
+        // Nobody is left to tell; what cannot be removed is whole. An older set is found again before the new one's data goes;
+        // its receipt went first, and comes last.
+        let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
+        for object in held.iter().rev() {
+            if self.put_back(object).is_err() && object.kind == FileKind::Index {
+                // One of the two sets has to be there.
+                return;
+            }
+        }
+        for (name, staged) in &*self.objects() {
+            let goes = matches!(staged, StagedObject::Visible { stays: false, .. });
+            if goes && !held.iter().any(|object| object.name == *name) {
+                let _ = self.remove_older(name);
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The proof that a stage was made where it stands, by a run that could write there: a stage is a folder with a
+//! record of renames in it, and one that came with an archive or a clone must not be obeyed.
+//!
+//! The file `proof` says what the file system made of the stage's lock: its inode, the time of its last change
+//! and of its birth, to the nanosecond. Whoever unpacks a folder can write any name and any content, but the
+//! inode and these times are the kernel's. They are the same on every node that mounts the file system, in any
+//! container and after a restart; nothing touches the lock after it was made. A copy of a stage is not proven,
+//! and neither is one on a file system whose inodes do not last (FAT).
+
+use super::LOCK;
+use crate::disk::{failed, read_own, stat};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+use tensorferry_sdk::Result;
+
+pub(super) const PROOF: &str = "proof";
+/// It has three numbers and their names.
+const MOST_BYTES: u64 = 1 << 10;
+
+/// What the kernel says of a lock.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Proof {
+    inode: u64,
+    changed: (i64, i64),
+    /// In nanoseconds after 1970, where the file system keeps it and the kernel reports it.
+    born: Option<u128>,
+}
+
+impl Proof {
+    fn of(lock: &Metadata) -> Self {
+        let born = lock.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        Self {
+            inode: lock.ino(),
+            changed: (lock.ctime(), lock.ctime_nsec()),
+            born: born.map(|since| since.as_nanos()),
+        }
+    }
+
+    /// Whether both are of one lock. Clients of different kernels share a folder: a birth that one of them does
+    /// not see tells nothing.
+    fn agrees(&self, other: &Self) -> bool {
+        let birth = self.born.zip(other.born).is_none_or(|(own, other)| own == other);
+        birth && (self.inode, self.changed) == (other.inode, other.changed)
+    }
+}
+
+/// Writes the proof of a stage whose lock has been made.
+pub fn write(root: &Path) -> Result<()> {
+    let failed = || failed("note in the staging folder that it is ours", root);
+    let lock = fs::symlink_metadata(root.join(LOCK)).map_err(failed())?;
+    let json = serde_json::to_vec(&Proof::of(&lock)).map_err(io::Error::from).map_err(failed())?;
+    fs::write(root.join(PROOF), json).map_err(failed())
+}
+
+/// Whether a stage was made where it stands.
+pub fn is_there(root: &Path) -> bool {
+    let proof = read_own(&root.join(PROOF), MOST_BYTES).ok().flatten();
+    let proof = proof.and_then(|bytes| serde_json::from_slice::<Proof>(&bytes).ok());
+    let lock = stat(&root.join(LOCK)).ok().flatten().filter(Metadata::is_file);
+    lock.zip(proof).is_some_and(|(lock, proof)| proof.agrees(&Proof::of(&lock)))
+}
+
+/// Whether a stage holds nothing of anybody's: its run died before it could prove anything, or while the stage
+/// was removed, or another run removes it now.
+pub(crate) fn is_not_needed(root: &Path) -> io::Result<bool> {
+    let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    let entries = match fs::read_dir(root) {
+        Err(error) if gone(&error) => return Ok(true),
+        entries => entries?,
+    };
+    for entry in entries {
+        let (entry, most) = (entry?, |name: &_| if name == LOCK { 0 } else { MOST_BYTES });
+        let (name, meta) = match entry.metadata() {
+            Err(error) if gone(&error) => continue,
+            meta => (entry.file_name(), meta?),
+        };
+        if !(name == LOCK || name == PROOF) || !meta.is_file() || meta.len() > most(&name) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_stage_proves_itself_where_it_was_made_and_nowhere_else() {
+        let home = tempfile::tempdir().unwrap();
+        let (made, moved, copied) =
+            (home.path().join("made"), home.path().join("moved"), home.path().join("copied"));
+        assert!(is_not_needed(&made).unwrap());
+        fs::create_dir(&made).unwrap();
+        assert!(!is_there(&made) && is_not_needed(&made).unwrap());
+        fs::write(made.join(LOCK), "").unwrap();
+        assert!(!is_there(&made) && is_not_needed(&made).unwrap());
+        write(&made).unwrap();
+        assert!(is_there(&made) && is_not_needed(&made).unwrap());
+        fs::create_dir(made.join("new")).unwrap();
+        assert!(!is_not_needed(&made).unwrap());
+        fs::rename(&made, &moved).unwrap();
+        assert!(is_there(&moved));
+        // All that tar, rsync or a clone can keep.
+        let copy = Command::new("cp").arg("-a").args([&moved, &copied]).status().unwrap();
+        assert!(copy.success() && !is_there(&copied));
+        fs::remove_file(moved.join(LOCK)).unwrap();
+        std::os::unix::fs::symlink(copied.join(LOCK), moved.join(LOCK)).unwrap();
+        assert!(!is_there(&moved));
+    }
+}

@@ -1,0 +1,174 @@
+//! The place of a stage: the folder that holds it, beside the output or within the output's own folder.
+
+use super::{ATTEMPTS, Destination, DestinationKind};
+use crate::disk::{failed, in_the_way, stat};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatxFlags, accessat, open, statx};
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::Result;
+
+/// Where a stage stands, and what of its parent the output will be.
+#[derive(Debug)]
+pub struct Site {
+    /// The folder that holds the stage.
+    pub parent: PathBuf,
+    /// The output folder's name in `parent`, to be renamed as a whole; none if the files go to `parent`.
+    pub whole: Option<OsString>,
+    /// The output's folder as the user named it, for messages.
+    pub shown: PathBuf,
+    /// The parent folders that were missing.
+    pub made: CreatedFolders,
+}
+
+impl Site {
+    pub(super) fn make(destination: &Destination) -> Result<Self> {
+        let (parent, whole) = locate(destination)?;
+        let made = make_folders(&parent)?;
+        Ok(Self { parent, whole, shown: destination.folder.clone(), made })
+    }
+}
+
+/// The folder for the stage, links resolved as far as it exists, and the name of an output folder in it.
+///
+/// An output folder gets its stage beside it, so that one rename commits it. It gets it inside, and its
+/// files are renamed one by one, where the folder cannot be renamed (another file system is mounted
+/// there; its parent is not ours to write to) or should not be: a shell that stands in a folder would be
+/// left in one that is gone.
+fn locate(destination: &Destination) -> Result<(PathBuf, Option<OsString>)> {
+    let given = &destination.folder;
+    // One that goes before it is looked at was not there.
+    let there = fs::canonicalize(given).and_then(|folder| Ok((fs::metadata(&folder)?.is_dir(), folder)));
+    let folder = match there {
+        Ok((true, folder)) => folder,
+        Ok((false, _)) => return Err(in_the_way(given, "not a folder", "one")),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let found = stat(given).map_err(failed("look at the output's folder", given))?;
+            // Anything but a link is a folder that another run has made meanwhile: it is met again below.
+            if found.is_some_and(|found| found.is_symlink()) {
+                return Err(in_the_way(given, "a symbolic link to nothing", "a folder"));
+            }
+            return match (&destination.kind, given.parent(), given.file_name()) {
+                (DestinationKind::Folder, Some(parent), Some(name)) => {
+                    Ok((resolved(parent), Some(name.to_owned())))
+                }
+                _ => Ok((given.clone(), None)),
+            };
+        }
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            return Err(in_the_way(given, "below a file", "a folder"));
+        }
+        Err(error) => return Err(failed("look at the output's folder", given)(error)),
+    };
+    let own = destination.kind == DestinationKind::Folder;
+    match (folder.parent(), folder.file_name()) {
+        (Some(parent), Some(name)) if own && can_be_renamed(&folder, parent) => {
+            Ok((parent.to_owned(), Some(name.to_owned())))
+        }
+        _ => Ok((folder, None)),
+    }
+}
+
+fn resolved(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn can_be_renamed(folder: &Path, parent: &Path) -> bool {
+    let stands_inside = std::env::current_dir().is_ok_and(|current| current.starts_with(folder));
+    let writable = accessat(CWD, parent, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok();
+    let is_on_its_mount = || mount(folder).is_some_and(|own| mount(parent) == Some(own));
+    !stands_inside && writable && is_on_its_mount()
+}
+
+/// The number of the mount that a path leads to, which a bind mount of the same device has to itself; none if
+/// the kernel does not report it.
+fn mount(path: &Path) -> Option<u64> {
+    let number = match statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID) {
+        Ok(found) if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 => Some(found.stx_mnt_id),
+        _ => mount_of_open(path),
+    };
+    // Sandboxes that know no mounts report 0 for each.
+    number.filter(|&number| number != 0)
+}
+
+/// As [`mount`], without a `statx` that reports it (before Linux 5.8).
+fn mount_of_open(path: &Path) -> Option<u64> {
+    let open = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", open.as_raw_fd())).ok()?;
+    info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
+}
+
+/// Creates a folder and its missing parents, the outermost first. Another run that ends without an output
+/// removes those that it made itself, at any moment: they are made again.
+fn make_folders(folder: &Path) -> Result<CreatedFolders> {
+    let (mut made, mut attempts) = (CreatedFolders::default(), 0);
+    while let Some(path) = folder.ancestors().take_while(|path| !path.is_dir()).last() {
+        let Err(error) = fs::create_dir(path) else {
+            made.0.push(path.to_owned());
+            continue;
+        };
+        attempts += 1;
+        let in_its_place = path.symlink_metadata().is_ok_and(|found| !found.is_dir());
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::AlreadyExists if !in_its_place && attempts < ATTEMPTS => {}
+            ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                return Err(in_the_way(path, "not a folder", "one"));
+            }
+            _ => return Err(failed("create the output's folder", path)(error)),
+        }
+    }
+    Ok(made)
+}
+
+/// The folders that may hold stages of earlier runs into the same destination.
+pub fn places(destination: &Destination) -> Result<Vec<PathBuf>> {
+    let (parent, whole) = locate(destination)?;
+    let inside = whole.map(|name| parent.join(name));
+    let outside = parent.parent().filter(|_| inside.is_none() && destination.kind == DestinationKind::Folder);
+    let outside = outside.map(Path::to_owned);
+    Ok([Some(parent), inside, outside].into_iter().flatten().filter(|path| path.is_dir()).collect())
+}
+
+/// Folders made on the way, outermost first. Dropping them removes those that stayed empty.
+#[derive(Debug, Default)]
+pub struct CreatedFolders(pub Vec<PathBuf>);
+
+impl Drop for CreatedFolders {
+    fn drop(&mut self) {
+        for folder in self.0.iter().rev() {
+            // Fails, as it should, where something has come to lie in it.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn site(folder: &Path, kind: DestinationKind) -> (PathBuf, Option<OsString>) {
+        locate(&Destination { folder: folder.to_owned(), kind }).unwrap()
+    }
+
+    #[test]
+    fn the_stage_is_beside_the_output_or_within_a_folder_that_cannot_be_renamed() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        let named = || DestinationKind::Beside { name: "model".to_owned() };
+        assert_eq!(site(&home, named()), (home.clone(), None));
+        assert_eq!(site(&home.join("a/b"), named()), (home.join("a/b"), None));
+        assert_eq!(site(&home.join("a/b"), DestinationKind::Folder), (home.join("a"), Some("b".into())));
+        fs::create_dir(home.join("here")).unwrap();
+        assert_eq!(site(&home.join("here"), DestinationKind::Folder), (home.clone(), Some("here".into())));
+        // A mount of its own, on every system that the tests run on.
+        assert_eq!(site(Path::new("/proc"), DestinationKind::Folder), ("/proc".into(), None));
+        assert_eq!(site(Path::new("/"), DestinationKind::Folder), ("/".into(), None));
+        for path in [&*home, Path::new("/proc"), Path::new("/")] {
+            assert!(mount(path).is_some());
+            assert_eq!(mount_of_open(path), mount(path));
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Stale files are those of an older output that the new one replaces under other names: shards of
+//! another number, the index of a model that is one file now. Writers give patterns of their names.
+
+use crate::disk::{each_name, exists, failed, stat};
+use crate::remote::folder::RemoteFolder;
+use crate::stage::{FileKind, StagedFile};
+use globset::{Glob, GlobBuilder, GlobMatcher};
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use tensorferry_core::context::folder_names::FolderNames;
+use tensorferry_sdk::{Error, Result, Role, listed};
+
+/// A search for the stale files in the output's folder, by patterns of their names.
+pub struct Search<'a> {
+    folder: SearchedFolder<'a>,
+    /// What the new output brings itself.
+    outputs: &'a [StagedFile],
+    patterns: Vec<Pattern<'a>>,
+}
+
+/// The folder that is searched.
+#[derive(Clone, Copy)]
+pub enum SearchedFolder<'a> {
+    /// One of this machine, and what was in folders when the run began, where that is known.
+    Local(&'a Path, Option<&'a FolderNames>),
+    /// One of a store.
+    Remote(&'a RemoteFolder),
+}
+
+impl SearchedFolder<'_> {
+    fn path(self, name: &str) -> PathBuf {
+        match self {
+            Self::Local(folder, _) => folder.join(name),
+            Self::Remote(folder) => folder.url(name),
+        }
+    }
+
+    fn is_file(self, name: &str) -> Result<bool> {
+        match self {
+            Self::Local(folder, _) => {
+                let full = folder.join(name);
+                let there = stat(&full).map_err(failed("look at an older output's file", &full))?;
+                Ok(there.is_some_and(|meta| !meta.is_dir()))
+            }
+            Self::Remote(folder) => folder.has_file(name),
+        }
+    }
+}
+
+/// A pattern of names in one folder.
+struct Pattern<'a> {
+    /// Relative to the output's folder.
+    parent: &'a str,
+    name: &'a str,
+    role: Role,
+    /// None, if it is the name of one file.
+    glob: Option<Glob>,
+    /// Compiled when a name begins as it does: most folders hold none.
+    matcher: OnceCell<GlobMatcher>,
+    found: BTreeSet<String>,
+}
+
+impl<'a> Search<'a> {
+    /// Searches `folder` for names that match one of the patterns and are none of the `outputs`.
+    ///
+    /// # Errors
+    /// A plugin error, for a pattern that is none.
+    pub fn new(
+        folder: SearchedFolder<'a>,
+        patterns: impl IntoIterator<Item = (&'a str, Role)>,
+        outputs: &'a [StagedFile],
+    ) -> Result<Self> {
+        let patterns = patterns.into_iter().map(|(pattern, role)| Pattern::parse(pattern, role));
+        Ok(Self { folder, outputs, patterns: patterns.collect::<Result<_>>()? })
+    }
+
+    /// The stale files: with `force` those that go. `more` is another stale file that is there. Without `force`,
+    /// and where `is_input` says that they are being read, they stay.
+    ///
+    /// # Errors
+    /// Usage, without `force`: a file has a name of the same pattern as the output's own, such as a shard of
+    /// another number of shards, and would be read as one set with them; i/o.
+    pub fn find(
+        self,
+        more: Option<StagedFile>,
+        force: bool,
+        is_input: impl Fn(&Path) -> bool,
+    ) -> Result<StaleFiles> {
+        let folder = self.folder;
+        let mut stale = StaleFiles::default();
+        let more = more.map(|file| (file, false));
+        for (file, is_like_output) in self.matching()?.into_iter().chain(more) {
+            let path = folder.path(&file.path);
+            match (is_input(&path), force) {
+                (false, true) => stale.gone.push(file),
+                (false, false) if is_like_output => return Err(exists(&path)),
+                _ => stale.kept.push(file.path),
+            }
+        }
+        Ok(stale)
+    }
+
+    /// The files, and whether their pattern is also that of an output's file.
+    fn matching(mut self) -> Result<Vec<(StagedFile, bool)>> {
+        self.list()?;
+        let is_output = |name: &str| self.outputs.iter().any(|file| file.path == name);
+        let mut found: Vec<(StagedFile, bool)> = Vec::new();
+        for pattern in &self.patterns {
+            let is_like_output = self.outputs.iter().any(|file| pattern.matches(&file.path));
+            for name in &pattern.found {
+                let path = match pattern.parent {
+                    "" => name.clone(),
+                    parent => format!("{parent}/{name}"),
+                };
+                let is_file = self.folder.is_file(&path)?;
+                if is_file && !is_output(&path) && !found.iter().any(|(file, _)| file.path == path) {
+                    let kind = if pattern.role == Role::Index { FileKind::Index } else { FileKind::Data };
+                    found.push((StagedFile::new(path, kind), is_like_output));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Lists the folders that patterns are of, each once.
+    fn list(&mut self) -> Result<()> {
+        let globs = self.patterns.iter().filter(|pattern| pattern.glob.is_some());
+        let parents: BTreeSet<&str> = globs.map(|pattern| pattern.parent).collect();
+        for parent in parents {
+            let (folder, known) = match self.folder {
+                SearchedFolder::Local(folder, known) => (folder, known),
+                SearchedFolder::Remote(folder) => {
+                    let files = folder.files(parent)?;
+                    let own = self.patterns.iter_mut().filter(|p| p.parent == parent);
+                    own.for_each(|pattern| files.iter().for_each(|name| pattern.see(OsStr::new(name))));
+                    continue;
+                }
+            };
+            let path = folder.join(parent);
+            let failed = || failed("look for an older output's files", &path);
+            let mut own: Vec<_> = self.patterns.iter_mut().filter(|p| p.parent == parent).collect();
+            if let Some(known) = known {
+                for pattern in own {
+                    let names = known.with_prefix(&path, pattern.start(), || names_in(&path));
+                    names.map_err(failed())?.iter().for_each(|name| pattern.see(OsStr::new(name)));
+                }
+                continue;
+            }
+            match each_name(&path, |name| own.iter_mut().for_each(|pattern| pattern.see(name))) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                listed => listed.map_err(failed())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Files of an older output.
+#[derive(Debug, Default)]
+pub struct StaleFiles {
+    /// Those that go.
+    pub gone: Vec<StagedFile>,
+    /// The paths of those that stay.
+    kept: Vec<String>,
+}
+
+impl StaleFiles {
+    /// Whether it is known of a file whether it goes.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.gone.iter().any(|file| file.path == name) || self.kept.iter().any(|kept| kept == name)
+    }
+
+    /// Adds a file that stays.
+    pub fn keep(&mut self, name: String) {
+        self.kept.push(name);
+    }
+
+    /// What is to be said of those that stay.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let kept = listed(self.kept.iter().map(|name| format!("{name:?}")), 1);
+        (!kept.is_empty()).then(|| format!("{kept} beside the output may be taken for a part of it"))
+    }
+}
+
+impl<'a> Pattern<'a> {
+    const SIGNS: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
+
+    fn parse(pattern: &'a str, role: Role) -> Result<Self> {
+        let (parent, name) = pattern.rsplit_once('/').unwrap_or(("", pattern));
+        let glob = GlobBuilder::new(name).literal_separator(true).build();
+        let glob = glob.map_err(|e| Error::plugin(format!("not a pattern: {e}")))?;
+        let is_glob = name.contains(Self::SIGNS);
+        let found = if is_glob { BTreeSet::new() } else { BTreeSet::from([name.to_owned()]) };
+        Ok(Self { parent, name, role, glob: is_glob.then_some(glob), matcher: OnceCell::new(), found })
+    }
+
+    /// What every name that matches begins with.
+    fn start(&self) -> &'a str {
+        &self.name[..self.name.find(Self::SIGNS).unwrap_or(self.name.len())]
+    }
+
+    /// Keeps a name that matches.
+    fn see(&mut self, name: &OsStr) {
+        if !name.as_encoded_bytes().starts_with(self.start().as_bytes()) {
+            return;
+        }
+        if let Some(name) = name.to_str().filter(|name| self.is_match(name)) {
+            self.found.insert(name.to_owned());
+        }
+    }
+
+    /// Whether it is a glob that this name matches.
+    fn is_match(&self, name: &str) -> bool {
+        let matcher = |glob: &Glob| self.matcher.get_or_init(|| glob.compile_matcher()).is_match(name);
+        self.glob.as_ref().is_some_and(matcher)
+    }
+
+    /// Whether it is a glob that this path in the output's folder matches.
+    fn matches(&self, path: &str) -> bool {
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        parent == self.parent && self.is_match(name)
+    }
+}
+
+/// The names in a folder; of one that is not there, none.
+fn names_in(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    match each_name(folder, |name| names.extend(name.to_str().map(str::to_owned))) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(names),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn patterns() -> Vec<Pattern<'static>> {
+        [
+            ("m.index.json", Role::Index),
+            ("m-[0-9][0-9]-of-[0-9][0-9].st", Role::Data),
+            ("sub/m.?", Role::Data),
+            ("sub/n", Role::Data),
+        ]
+        .into_iter()
+        .map(|(pattern, role)| Pattern::parse(pattern, role).unwrap())
+        .collect()
+    }
+
+    fn found(folder: &Path) -> Vec<String> {
+        let known = FolderNames::default();
+        let [found, again, of_known] = [None, Some(&known), Some(&known)].map(|known| {
+            let folder = SearchedFolder::Local(folder, known);
+            let search = Search { folder, outputs: &[], patterns: patterns() };
+            search.matching().unwrap().into_iter().map(|(file, _)| file.path).collect::<Vec<_>>()
+        });
+        assert_eq!((&again, &of_known), (&found, &found));
+        found
+    }
+
+    #[test]
+    fn names_are_found_in_the_output_s_folder_and_below() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path();
+        assert!(found(&folder.join("none")).is_empty());
+        for name in ["sub", "m-03-of-03.st"] {
+            std::fs::create_dir(folder.join(name)).unwrap();
+        }
+        for name in
+            ["m.index.json", "m-01-of-02.st", "m-1-of-2.st", "m-02-of-02.st", "sub/m.1", "sub/n", "m.1"]
+        {
+            std::fs::write(folder.join(name), "x").unwrap();
+        }
+        let expected = ["m.index.json", "m-01-of-02.st", "m-02-of-02.st", "sub/m.1", "sub/n"];
+        assert_eq!(found(folder), expected);
+        let link = home.path().join("link");
+        std::os::unix::fs::symlink(".", &link).unwrap();
+        assert_eq!(found(&link), expected);
+    }
+
+    #[test]
+    fn a_set_of_another_length_is_an_output_that_exists() {
+        let home = tempfile::tempdir().unwrap();
+        for name in ["m.index.json", "m-01-of-03.st"] {
+            std::fs::write(home.path().join(name), "x").unwrap();
+        }
+        let find = |output: &str, force, read: &str| {
+            let outputs = [StagedFile::new(output, FileKind::Data)];
+            let folder = SearchedFolder::Local(home.path(), None);
+            let search = Search { folder, outputs: &outputs, patterns: patterns() };
+            let found = search.find(None, force, |path| path.ends_with(read));
+            found.map(|stale| (stale.gone.into_iter().map(|file| file.path).collect(), stale.kept))
+        };
+        let [index, shard] = ["m.index.json", "m-01-of-03.st"].map(str::to_owned);
+        let (all, none) = (vec![index.clone(), shard.clone()], Vec::<String>::new());
+        assert_eq!(find("m.st", false, "no").unwrap(), (none.clone(), all.clone()));
+        assert_eq!(find("m.st", true, "no").unwrap(), (all.clone(), none));
+        let refused = find("m-01-of-02.st", false, "no").unwrap_err();
+        assert_eq!(refused.kind(), tensorferry_sdk::ErrorKind::Usage);
+        assert!(refused.to_string().contains("m-01-of-03.st exists; use --force"), "{refused}");
+        assert_eq!(find("m-01-of-02.st", false, "m-01-of-03.st").unwrap().1, all);
+        assert_eq!(find("m-01-of-02.st", true, "m-01-of-03.st").unwrap(), (vec![index], vec![shard]));
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_a_plugin_s_error() {
+        let error = Pattern::parse("m[", Role::Data).err().unwrap();
+        assert_eq!(error.kind(), tensorferry_sdk::ErrorKind::Plugin);
+    }
+}

@@ -1,0 +1,133 @@
+//! The metadata entry [`KEY`] keeps what tensors cannot say of the columns that they were: their order, types,
+//! lists, and the schema's own hints. It is JSON:
+//!
+//! ```json
+//! {"metadata": {"ferry.message": "example"},
+//!  "columns": [{"name": "at", "type": "Timestamp(µs)", "nullable": true, "shape": [null, 3]}]}
+//! ```
+//!
+//! A type is that of the values below all lists, as Arrow's Rust crates write and read it; a shape has a number
+//! for lists of a fixed length, and null for others.
+
+use arrow_schema::{DataType, Metadata};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use tensorferry_sdk::{Result, arrow_schema};
+
+/// The metadata key.
+pub const KEY: &str = "ferry.columns";
+
+/// Entries of a schema's metadata that are kept here: those of ferry's own readers. The others are entries of the
+/// tensors' metadata.
+const OWN: &str = "ferry.";
+/// Bytes of a type's name: a time zone's is the longest part of one.
+const MOST_TYPE_BYTES: usize = 128;
+
+/// What is kept of a schema.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ColumnsMetadata {
+    /// Its own hints.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+    /// Its columns, in order.
+    pub columns: Vec<ColumnMetadata>,
+}
+
+/// What is kept of a column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ColumnMetadata {
+    /// Its name.
+    pub name: String,
+    /// The type below its lists.
+    #[serde(rename = "type")]
+    pub data_type: String,
+    /// Whether it may have nulls.
+    #[serde(default)]
+    pub(crate) nullable: bool,
+    /// The lists, outermost first: their length, where it is fixed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shape: Vec<Option<u64>>,
+    /// Its own metadata.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl ColumnsMetadata {
+    /// The entry's text.
+    pub(crate) fn text(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(|e| tensorferry_sdk::Error::plugin(e.to_string()))
+    }
+
+    /// What a text says; nothing, if it is none of ours.
+    #[must_use]
+    pub(crate) fn parse(text: &str) -> Self {
+        serde_json::from_str(text).unwrap_or_default()
+    }
+
+    /// The columns by their names, each with its place.
+    #[must_use]
+    pub(crate) fn by_name(&self) -> HashMap<&str, (usize, &ColumnMetadata)> {
+        self.columns
+            .iter()
+            .enumerate()
+            .map(|(place, column)| (column.name.as_str(), (place, column)))
+            .collect()
+    }
+}
+
+impl ColumnMetadata {
+    /// The type below its lists, if Arrow knows it.
+    #[must_use]
+    pub(crate) fn leaf(&self) -> Option<DataType> {
+        // A file can say anything here, and Arrow's parser goes as deep as types are nested.
+        if self.data_type.len() > MOST_TYPE_BYTES { None } else { self.data_type.parse().ok() }
+    }
+}
+
+/// The hints among entries of metadata.
+#[must_use]
+pub fn hints(metadata: &Metadata) -> BTreeMap<String, String> {
+    let own = metadata.iter().filter(|(key, _)| key.starts_with(OWN));
+    own.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use arrow_schema::TimeUnit;
+
+    #[test]
+    fn what_is_kept_comes_back() {
+        let types = [
+            DataType::Timestamp(TimeUnit::Microsecond, Some("Europe/Berlin".into())),
+            DataType::Time32(TimeUnit::Second),
+            DataType::FixedSizeBinary(7),
+            DataType::Utf8,
+            DataType::Null,
+        ];
+        for data_type in types {
+            let column = ColumnMetadata {
+                name: "a\"b".to_owned(),
+                data_type: data_type.to_string(),
+                nullable: true,
+                shape: vec![None, Some(3)],
+                metadata: BTreeMap::new(),
+            };
+            let columns = ColumnsMetadata { metadata: BTreeMap::new(), columns: vec![column] };
+            let back = ColumnsMetadata::parse(&columns.text().unwrap());
+            assert_eq!(back, columns);
+            assert_eq!(back.by_name()["a\"b"].1.leaf(), Some(data_type));
+        }
+        assert_eq!(ColumnsMetadata::parse("[1, 2]"), ColumnsMetadata::default());
+        let deep = format!("{}Int8{}", "List(".repeat(1 << 20), ")".repeat(1 << 20));
+        let column = ColumnMetadata {
+            name: String::new(),
+            data_type: deep,
+            nullable: false,
+            shape: Vec::new(),
+            metadata: BTreeMap::new(),
+        };
+        assert_eq!(column.leaf(), None);
+    }
+}

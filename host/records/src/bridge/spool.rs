@@ -1,0 +1,228 @@
+//! A spool takes the bytes of a tensor as they come, a few at a time and in turns with other spools, and has
+//! them one after the other in a file without a name when it has ended.
+//!
+//! A table may have any number of columns, and a program may open only so many files. The first spools that
+//! outgrow their buffers get a file each. The others write their buffers, as they fill up, to one file, and
+//! copy them together into another at the end.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use tensorferry_core::context::session::Session;
+use tensorferry_sdk::{Dtype, Error, Result};
+use tensorferry_tensors::stored::Spill;
+
+/// Spools that get a file of their own.
+const MOST_OWN_FILES: usize = 128;
+
+/// Spools whose files are made and kept together.
+pub(super) struct Spools<'a> {
+    spill: &'a Spill,
+    /// Bytes of each spool's buffer.
+    buffer: usize,
+    files: RefCell<SpoolFiles>,
+}
+
+#[derive(Default)]
+struct SpoolFiles {
+    /// Those that bytes lie in when their spools have ended.
+    ended: Vec<File>,
+    /// Which of them is that of all spools without one of their own, and its length.
+    common: Option<(usize, u64)>,
+    /// The buffers of these as they filled up, each after the place of the spool's one before, and its length.
+    log: Option<(File, u64)>,
+}
+
+/// Bytes that are taken one after the other.
+pub(super) struct Spool<'a> {
+    spools: &'a Spools<'a>,
+    buffer: Vec<u8>,
+    place: SpoolPlace,
+    len: u64,
+}
+
+/// What of a spool is not in its buffer: so many times as much as that holds.
+enum SpoolPlace {
+    /// In a file of its own.
+    Own { file: usize, times: u64 },
+    /// In the log, where the last part begins here.
+    Logged { last: u64, times: u64 },
+}
+
+/// Where the bytes of a spool that has ended lie: in which of the files, and from where on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spooled {
+    pub(super) file: usize,
+    pub(super) offset: u64,
+    pub(super) len: u64,
+}
+
+/// A tensor whose bytes were spooled.
+#[derive(Debug)]
+pub(super) struct SpooledTensor {
+    pub(super) name: String,
+    pub(super) dtype: Dtype,
+    pub(super) shape: Vec<u64>,
+    pub(super) bytes: Spooled,
+}
+
+impl<'a> Spools<'a> {
+    /// For at most `count` spools, which share an eighth of the run's memory as buffers.
+    pub(super) fn new(spill: &'a Spill, count: usize, session: &Session) -> Self {
+        let share = session.memory / 8 / (count.max(1) as u64);
+        let buffer = usize::try_from(share).unwrap_or(usize::MAX).clamp(4 << 10, 1 << 20);
+        Self { spill, buffer, files: RefCell::default() }
+    }
+
+    /// An empty spool.
+    pub(super) fn open(&self) -> Spool<'_> {
+        Spool { spools: self, buffer: Vec::new(), place: SpoolPlace::Logged { last: 0, times: 0 }, len: 0 }
+    }
+
+    /// The files of all spools, when they have ended.
+    pub(super) fn into_files(self) -> Vec<File> {
+        self.files.into_inner().ended
+    }
+
+    fn create(&self) -> Result<File> {
+        (self.spill)().map_err(|error| error.context("a temporary file beside the output"))
+    }
+}
+
+impl Spool<'_> {
+    /// Takes bytes.
+    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.len += bytes.len() as u64;
+        let full = self.spools.buffer;
+        while self.buffer.len() + bytes.len() > full {
+            let (part, rest) = bytes.split_at(full - self.buffer.len());
+            bytes = rest;
+            if self.buffer.is_empty() {
+                self.write(part)?;
+            } else {
+                self.buffer.extend_from_slice(part);
+                let mut buffer = std::mem::take(&mut self.buffer);
+                self.write(&buffer)?;
+                buffer.clear();
+                self.buffer = buffer;
+            }
+        }
+        if self.buffer.capacity() < full {
+            self.buffer.reserve_exact(full);
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Takes the same bytes again and again.
+    pub(super) fn fill(&mut self, bytes: &[u8], times: u64) -> Result<()> {
+        (0..times).try_for_each(|_| self.push(bytes))
+    }
+
+    /// Bytes so far.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Writes as much as the buffer holds.
+    fn write(&mut self, part: &[u8]) -> Result<()> {
+        let mut files = self.spools.files.borrow_mut();
+        if matches!(self.place, SpoolPlace::Logged { times: 0, .. }) && files.ended.len() < MOST_OWN_FILES {
+            files.ended.push(self.spools.create()?);
+            self.place = SpoolPlace::Own { file: files.ended.len() - 1, times: 0 };
+        }
+        match &mut self.place {
+            SpoolPlace::Own { file, times } => {
+                files.ended[*file].write_all_at(part, *times * part.len() as u64).map_err(failed)?;
+                *times += 1;
+            }
+            SpoolPlace::Logged { last, times } => {
+                if files.log.is_none() {
+                    files.log = Some((self.spools.create()?, 0));
+                }
+                if let Some((log, end)) = &mut files.log {
+                    log.write_all_at(&last.to_le_bytes(), *end).map_err(failed)?;
+                    log.write_all_at(part, *end + 8).map_err(failed)?;
+                    (*last, *times) = (*end, *times + 1);
+                    *end += 8 + part.len() as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the spool.
+    pub(super) fn finish(self) -> Result<Spooled> {
+        let Self { spools, mut buffer, place, len } = self;
+        let mut files = spools.files.borrow_mut();
+        let tail = len - buffer.len() as u64;
+        let (mut last, times) = match place {
+            SpoolPlace::Own { file, .. } => {
+                files.ended[file].write_all_at(&buffer, tail).map_err(failed)?;
+                return Ok(Spooled { file, offset: 0, len });
+            }
+            SpoolPlace::Logged { last, times } => (last, times),
+        };
+        let (file, offset) = match files.common {
+            Some(common) => common,
+            None => {
+                files.ended.push(spools.create()?);
+                (files.ended.len() - 1, 0)
+            }
+        };
+        files.common = Some((file, offset + len));
+        let common = &files.ended[file];
+        common.write_all_at(&buffer, offset + tail).map_err(failed)?;
+        if let Some((log, _)) = &files.log {
+            buffer.resize(spools.buffer, 0);
+            for time in (0..times).rev() {
+                let mut before = [0; 8];
+                log.read_exact_at(&mut before, last).map_err(failed)?;
+                log.read_exact_at(&mut buffer, last + 8).map_err(failed)?;
+                common.write_all_at(&buffer, offset + time * buffer.len() as u64).map_err(failed)?;
+                last = u64::from_le_bytes(before);
+            }
+        }
+        Ok(Spooled { file, offset, len })
+    }
+}
+
+fn failed(error: std::io::Error) -> Error {
+    Error::from(error).context("a temporary file beside the output")
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn many_spools_take_few_files() {
+        let made = Arc::new(AtomicUsize::new(0));
+        let counted = made.clone();
+        let spill: Spill = Box::new(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok(tempfile::tempfile()?)
+        });
+        let spools = Spools::new(&spill, 1500, &Session::new(1, 1 << 20));
+        let mut open: Vec<Spool<'_>> = (0..1500).map(|_| spools.open()).collect();
+        // Some stay in their buffers, some end within one, some are as long as several.
+        let bytes = |spool: usize, round: usize| vec![(7 * spool + round).to_le_bytes()[0]; spool * 3 % 5000];
+        for round in 0..5 {
+            for (number, spool) in open.iter_mut().enumerate() {
+                spool.push(&bytes(number, round)).unwrap();
+            }
+        }
+        let ended: Vec<Spooled> = open.into_iter().map(|spool| spool.finish().unwrap()).collect();
+        let files = spools.into_files();
+        assert!(made.load(Ordering::Relaxed) <= MOST_OWN_FILES + 2 && files.len() <= MOST_OWN_FILES + 1);
+        for (number, Spooled { file, offset, len }) in ended.into_iter().enumerate() {
+            let mut found = vec![0; usize::try_from(len).unwrap()];
+            files[file].read_exact_at(&mut found, offset).unwrap();
+            let expected: Vec<u8> = (0..5).flat_map(|round| bytes(number, round)).collect();
+            assert!(found == expected, "spool {number}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Windows of tensors that are columns, read by position: bytes, what is missing, and where lists end.
+
+use crate::flow::BATCH_BYTES;
+use arrow_buffer::{BooleanBuffer, MutableBuffer, NullBuffer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use tensorferry_sdk::{CatalogView, Context, Data, Dtype, Error, Result, Tensor, TensorId};
+use tensorferry_tensors::logical::Logical;
+
+/// The tensors of a catalog, read by position.
+pub(super) struct TensorWindows<'a> {
+    logical: &'a Logical<'a>,
+    /// Tensors that lie in pieces, brought in order once: they are read in many windows. Where each begins in
+    /// the file, and where the last one ends.
+    held: BTreeMap<usize, u64>,
+    file: Option<File>,
+    end: u64,
+}
+
+impl<'a> TensorWindows<'a> {
+    /// The tensors of a catalog.
+    pub(super) fn new(logical: &'a Logical<'a>) -> Self {
+        Self { logical, held: BTreeMap::new(), file: None, end: 0 }
+    }
+
+    /// Checks that the user has not ended the run.
+    pub(super) fn check_cancelled(&self) -> Result<()> {
+        self.logical.stored().session().check_cancelled()
+    }
+
+    /// The facts of a tensor.
+    pub(super) fn tensor(&self, place: usize) -> &Tensor {
+        &self.logical.catalog().tensors()[place]
+    }
+
+    /// Bytes that a row, or a string, may have.
+    pub(super) fn most_held(&self) -> u64 {
+        self.logical.stored().session().held_bytes().max(BATCH_BYTES)
+    }
+
+    /// Checks that bytes of a tensor may be held.
+    pub(super) fn check_held(&self, place: usize, bytes: u64) -> Result<()> {
+        let most = self.most_held();
+        if bytes <= most {
+            return Ok(());
+        }
+        let error = Error::limit("strings are held in memory: raise --memory");
+        Err(error.tensor(&self.tensor(place).name).expected(format!("at most {most} bytes")).found(bytes))
+    }
+
+    /// Brings those of some tensors that lie in pieces in order.
+    pub(super) fn hold(&mut self, places: &BTreeSet<usize>) -> Result<()> {
+        for &place in places {
+            if !matches!(self.tensor(place).data, Data::Blocks(_) | Data::Grid(_))
+                || self.held.contains_key(&place)
+            {
+                continue;
+            }
+            if self.file.is_none() {
+                self.file = Some(self.logical.stored().spill()?);
+            }
+            let Some(file) = &self.file else { continue };
+            let begin = self.end;
+            self.logical.each_window(id(place), |bytes| {
+                file.write_all_at(bytes, self.end)?;
+                self.end += bytes.len() as u64;
+                Ok(())
+            })?;
+            self.held.insert(place, begin);
+        }
+        Ok(())
+    }
+
+    fn read(&self, place: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match (self.held.get(&place), &self.file) {
+            (Some(begin), Some(file)) => file.read_exact_at(buffer, begin + offset).map_err(Error::from),
+            _ => self.logical.read(id(place), offset, buffer),
+        }
+    }
+
+    /// Bytes of a tensor, aligned for Arrow.
+    pub(super) fn bytes(&self, place: usize, offset: u64, len: u64) -> Result<MutableBuffer> {
+        let len =
+            usize::try_from(len).map_err(|_| Error::limit("more bytes than this machine can address"))?;
+        let mut bytes = MutableBuffer::from_len_zeroed(len);
+        self.read(place, offset, bytes.as_slice_mut())?;
+        Ok(bytes)
+    }
+
+    /// What is missing from `begin` to `end`, if anything is.
+    pub(super) fn nulls(&self, place: usize, begin: u64, end: u64) -> Result<Option<NullBuffer>> {
+        let bytes = self.bytes(place, begin, end - begin)?;
+        let nulls = NullBuffer::new(BooleanBuffer::collect_bool(bytes.len(), |row| bytes[row] != 0));
+        Ok((nulls.null_count() > 0).then_some(nulls))
+    }
+
+    /// Where one list begins; `inner` values lie in all.
+    pub(super) fn split(&self, place: usize, list: u64, inner: u64) -> Result<u64> {
+        Ok(self.splits(place, list, list, inner)?[0])
+    }
+
+    /// Where the lists from `begin` to `end` begin, and where the last one ends; `inner` values lie in all.
+    pub(super) fn splits(&self, place: usize, begin: u64, end: u64, inner: u64) -> Result<Vec<u64>> {
+        let is_wide = self.tensor(place).dtype == Dtype::I64;
+        let width = if is_wide { 8 } else { 4 };
+        let bytes = self.bytes(place, begin * width, (end - begin + 1) * width)?;
+        let mut before = 0;
+        let check = |(list, bytes): (u64, &[u8])| {
+            let mut wide = [0; 8];
+            wide[..bytes.len()].copy_from_slice(bytes);
+            let at = match is_wide {
+                true => i64::from_le_bytes(wide),
+                false => i64::from(i32::from_le_bytes([wide[0], wide[1], wide[2], wide[3]])),
+            };
+            let split = u64::try_from(at).ok().filter(|split| (before..=inner).contains(split));
+            before = split.ok_or_else(|| {
+                Error::malformed("row splits that descend or reach past their values")
+                    .tensor(&self.tensor(place).name)
+                    .record(list)
+                    .expected(format!("{before} to {inner}"))
+                    .found(at)
+            })?;
+            Ok(before)
+        };
+        (begin..).zip(bytes.chunks_exact(usize::try_from(width).unwrap_or(8))).map(check).collect()
+    }
+
+    /// Checks that lists begin with the first of their `inner` values and end with the last.
+    pub(super) fn check_splits(&self, place: usize, inner: u64) -> Result<()> {
+        let last = self.tensor(place).shape[0] - 1;
+        let (begin, end) = (self.split(place, 0, inner)?, self.split(place, last, inner)?);
+        if (begin, end) == (0, inner) {
+            return Ok(());
+        }
+        Err(Error::malformed("row splits do not cover their values")
+            .tensor(&self.tensor(place).name)
+            .expected(format!("0 to {inner}"))
+            .found(format!("{begin} to {end}")))
+    }
+}
+
+fn id(place: usize) -> TensorId {
+    TensorId(u32::try_from(place).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,257 @@
+//! A checksum of what the rows of a flow hold: so that an output that was read back can be compared with what
+//! was sent, whatever batches and files the rows lie in.
+//!
+//! A row counts as its columns' values, taken [flat](super::encoding) and cast to the type that was read back;
+//! a null is as good as no column.
+
+use super::encoding::{RowEncoder, is_bytes, is_text};
+use super::flow::Flow;
+use super::lists::{depth, leaf_type};
+use super::plain::compared;
+use arrow_array::{ArrayRef, LargeBinaryArray, RecordBatch};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tensorferry_sdk::records::json::{NonNumbers, json_texts};
+use tensorferry_sdk::{Error, Loss, LossKind, Result, arrow_array, arrow_schema};
+
+/// What rows hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RowsChecksum {
+    /// How many.
+    pub rows: u64,
+    /// The sum of the rows' hashes.
+    sum: u128,
+}
+
+/// The types that values are compared as, by column; columns that are not here are not compared.
+pub(crate) type ComparedTypes = BTreeMap<String, DataType>;
+
+/// The columns of `sent` in a form in which they can be compared with those of `found`, and the names of
+/// those that cannot: they are read back as something else, or the `losses` say that they are written as
+/// something else. One that only `sent` has was null throughout, or is missing: it is compared.
+#[must_use]
+pub(crate) fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> (ComparedTypes, Vec<String>) {
+    let (mut compared, mut left_out) = (ComparedTypes::new(), Vec::new());
+    for field in sent.fields() {
+        let found = found.field_with_name(field.name()).ok().map(|found| found.data_type());
+        let found = found.unwrap_or(&DataType::Null);
+        let is_changed =
+            losses.iter().any(|loss| loss.what == *field.name() && changes(loss, field.data_type(), found));
+        match verified_type(field.data_type(), found).filter(|_| !is_changed) {
+            Some(to) => drop(compared.insert(field.name().clone(), to)),
+            None => left_out.push(field.name().clone()),
+        }
+    }
+    (compared, left_out)
+}
+
+/// Whether a loss says that a column's values are not written as they are: its rows are joined or left out, it
+/// has become several, it was a decimal, which is rounded more than once, or its lists are text now. What only
+/// forgets the type is none.
+fn changes(loss: &Loss, sent: &DataType, found: &DataType) -> bool {
+    let (sent, found) = (&compared(sent), &compared(found));
+    let is_float = leaf_type(sent).is_floating();
+    matches!(loss.kind, LossKind::Record | LossKind::Name)
+        || (loss.kind == LossKind::Precision && !is_float)
+        || (depth(sent) > depth(found) && is_text(leaf_type(found)))
+}
+
+/// The type as which what was sent is compared with what was read back: the latter's, but that
+/// - floats that are read back wider were written as text, whose digits tell those of their own width apart and no
+///   others;
+/// - numbers that are read back as text are what that says;
+/// - bytes that are read back as text were written in some encoding that the reader does not know of.
+fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
+    let (sent, found) = (compared(sent), compared(found));
+    let (from, to) = (leaf_type(&sent), leaf_type(&found));
+    let is_number = from.is_numeric() || *from == DataType::Boolean;
+    if from.is_floating() && to.is_floating() && from.primitive_width() < to.primitive_width()
+        || is_number && is_text(to) && can_be_cast(&DataType::LargeUtf8, from)
+    {
+        return Some(from.clone());
+    }
+    if is_bytes(from) && is_text(to) && !is_bytes(to) {
+        return None;
+    }
+    // Lists in which only nulls were read may have had lists in the place of the nulls.
+    if *to == DataType::Null && depth(&found) > 0 && depth(&found) != depth(&sent) {
+        return None;
+    }
+    let to = if *to == DataType::Null { from } else { to };
+    if let (DataType::Struct(sent), DataType::Struct(found)) = (from, to) {
+        if sent.len() != found.len() {
+            return None;
+        }
+        let field = |(sent, found): (&FieldRef, &FieldRef)| {
+            let compared = verified_field(sent.data_type(), found.data_type())?;
+            (sent.name() == found.name()).then(|| Field::new(sent.name(), compared, true))
+        };
+        return sent.iter().zip(found).map(field).collect::<Option<Fields>>().map(DataType::Struct);
+    }
+    can_be_cast(from, to).then(|| to.clone())
+}
+
+/// As [`verified_type`], with the lists of a field, which are not taken flat.
+fn verified_field(sent: &DataType, found: &DataType) -> Option<DataType> {
+    match (sent, found) {
+        (_, DataType::Null) => Some(sent.clone()),
+        _ if depth(sent) != depth(found) => None,
+        _ => {
+            let leaf = verified_type(sent, found)?;
+            Some((0..depth(sent)).fold(leaf, |item, _| DataType::new_list(item, true)))
+        }
+    }
+}
+
+/// Whether the values of a column are bytes that need not be text.
+pub(crate) fn is_of_bytes(data_type: &DataType) -> bool {
+    is_bytes(leaf_type(data_type))
+}
+
+/// Whether values of one type can be compared as those of another.
+pub(super) fn can_be_cast(from: &DataType, to: &DataType) -> bool {
+    from == to || *from == DataType::Null || arrow_cast::can_cast_types(from, to)
+}
+
+/// The rows of a batch with one column alone, as the texts of its values in JSON; `nulls`: those of nulls too.
+///
+/// # Errors
+/// Unsupported, for values without a text.
+pub fn as_json(batch: &RecordBatch, name: &str, nulls: bool) -> Result<RecordBatch> {
+    let Ok(place) = batch.schema_ref().index_of(name) else {
+        return Err(Error::plugin("a column is missing from the rows").column(name));
+    };
+    let (field, column) = (batch.schema_ref().fields()[place].clone(), batch.column(place));
+    let texts = json_texts(&field, column, NonNumbers::Python)?;
+    let missing = column.logical_nulls().filter(|_| !nulls);
+    let is_missing = |row: usize| missing.as_ref().is_some_and(|missing| missing.is_null(row));
+    let texts = texts.into_iter().enumerate().map(|(row, text)| (!is_missing(row)).then_some(text));
+    let texts: ArrayRef = Arc::new(texts.collect::<LargeBinaryArray>());
+    let fields = vec![Field::new(name, DataType::LargeBinary, true)];
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), vec![texts]).map_err(|e| Error::plugin(e.to_string()))
+}
+
+/// The checksum of all rows of a flow. `ordered`: their order counts.
+///
+/// # Errors
+/// Whatever the flow gives; unsupported, for values that cannot be hashed.
+pub fn checksum(flow: &mut dyn Flow, compared: &ComparedTypes, ordered: bool) -> Result<RowsChecksum> {
+    let mut checksum = RowsChecksum::default();
+    let mut bytes = Vec::new();
+    while let Some(batch) = flow.next()? {
+        let mut columns = Vec::with_capacity(compared.len());
+        for (name, data_type) in compared {
+            let Some(column) = batch.column_by_name(name) else { continue };
+            let encoder = RowEncoder::flat(column, data_type, false).map_err(|e| {
+                Error::unsupported(format!("values that cannot be compared: {e}")).column(name)
+            })?;
+            columns.push((name, encoder));
+        }
+        for row in 0..batch.num_rows() {
+            bytes.clear();
+            if ordered {
+                bytes.extend(checksum.rows.to_le_bytes());
+            }
+            for (name, encoder) in columns.iter().filter(|(_, encoder)| !encoder.is_missing(row)) {
+                bytes.extend((name.len() as u64).to_le_bytes());
+                bytes.extend(name.as_bytes());
+                encoder.append(row, &mut bytes);
+            }
+            if let Some(half) = blake3::hash(&bytes).as_bytes().first_chunk::<16>() {
+                checksum.sum = checksum.sum.wrapping_add(u128::from_le_bytes(*half));
+            }
+            checksum.rows += 1;
+        }
+    }
+    Ok(checksum)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::flow::from_fn;
+    use arrow_array::{
+        Array, Date32Array, Float32Array, Float64Array, Int64Array, LargeStringArray, ListArray, NullArray,
+        StringArray, StructArray, TimestampSecondArray, UnionArray, new_null_array,
+    };
+    use arrow_buffer::OffsetBuffer;
+
+    /// Whether what was sent is what was found; `None` if they are not compared.
+    fn is_same(sent: ArrayRef, found: ArrayRef) -> Option<bool> {
+        let batch =
+            |column: ArrayRef| RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap();
+        let (sent, found) = (batch(sent), batch(found));
+        let (compared, left_out) = compared_types(&sent.schema(), &found.schema(), &[]);
+        let sum = |batch: &RecordBatch| {
+            let mut batches = vec![batch.clone()];
+            let mut flow = from_fn(batch.schema(), move || Ok(batches.pop()));
+            checksum(&mut *flow, &compared, true).unwrap()
+        };
+        left_out.is_empty().then(|| sum(&sent) == sum(&found))
+    }
+
+    fn texts(values: &[&str]) -> ArrayRef {
+        Arc::new(StringArray::from(values.to_vec()))
+    }
+
+    fn structs(columns: Vec<ArrayRef>) -> ArrayRef {
+        let field = |(number, column): (usize, &ArrayRef)| {
+            Field::new(number.to_string(), column.data_type().clone(), true)
+        };
+        let fields: Fields = columns.iter().enumerate().map(field).collect();
+        Arc::new(StructArray::new(fields, columns, None))
+    }
+
+    fn list(items: ArrayRef) -> ArrayRef {
+        let item = Arc::new(Field::new_list_field(items.data_type().clone(), true));
+        Arc::new(ListArray::new(item, OffsetBuffer::from_lengths([items.len()]), items, None))
+    }
+
+    #[test]
+    fn what_formats_of_text_read_back_is_the_same() {
+        let times: ArrayRef = Arc::new(TimestampSecondArray::from(vec![0]).with_timezone("-08:00"));
+        let dates: ArrayRef = Arc::new(Date32Array::from(vec![i32::MAX]));
+        let floats: ArrayRef = list(Arc::new(Float32Array::from(vec![0.1])));
+        let wide: ArrayRef = list(Arc::new(Float64Array::from(vec![0.1])));
+        assert_eq!(is_same(times.clone(), texts(&["1970-01-01T00:00:00Z"])), Some(true));
+        assert_eq!(is_same(times.clone(), texts(&["1970-01-01T00:00:01Z"])), Some(false));
+        assert_eq!(is_same(dates.clone(), texts(&["+5881580-07-11"])), Some(true));
+        let sent = structs(vec![times, dates, floats]);
+        let found =
+            |date: &str| structs(vec![texts(&["1970-01-01T00:00:00Z"]), texts(&[date]), wide.clone()]);
+        assert_eq!(is_same(sent.clone(), found("+5881580-07-11")), Some(true));
+        assert_eq!(is_same(sent, found("+5881580-07-12")), Some(false));
+    }
+
+    #[test]
+    fn unions_are_compared_by_type_and_value() {
+        let union = |types: [i8; 2], text: &str| -> ArrayRef {
+            let fields = [(0, DataType::Int64), (1, DataType::Utf8), (2, DataType::LargeUtf8)];
+            let fields = fields.map(|(id, of)| (id, Arc::new(Field::new(id.to_string(), of, true))));
+            let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7, 8]));
+            let large: ArrayRef = Arc::new(LargeStringArray::from(vec!["x", text]));
+            let children = vec![numbers, texts(&["x", text]), large];
+            Arc::new(
+                UnionArray::try_new(fields.into_iter().collect(), types.to_vec().into(), None, children)
+                    .unwrap(),
+            )
+        };
+        let sent = union([0, 1], "a");
+        assert_eq!(is_same(sent.clone(), union([0, 1], "a")), Some(true));
+        for other in [union([0, 1], "b"), union([0, 2], "a"), union([0, 0], "a")] {
+            assert_eq!(is_same(sent.clone(), other), Some(false));
+        }
+        assert_eq!(is_same(sent.slice(1, 1), union([1, 1], "a").slice(1, 1)), Some(true));
+    }
+
+    #[test]
+    fn nulls_in_the_place_of_lists_are_not_compared() {
+        let sent = list(new_null_array(&DataType::new_list(DataType::Utf8, true), 1));
+        assert_eq!(is_same(sent.clone(), list(Arc::new(NullArray::new(1)))), None);
+        assert_eq!(is_same(sent.clone(), sent.clone()), Some(true));
+        assert_eq!(is_same(sent, Arc::new(NullArray::new(1))), Some(false));
+    }
+}

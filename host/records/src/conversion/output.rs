@@ -1,0 +1,440 @@
+//! An output of records: its planned files, and the records that are written to them.
+
+use crate::batch_bytes::{Measure, batch_bytes, repeated_bytes};
+use crate::checksum::{ComparedTypes, RowsChecksum, as_json, checksum, compared_types, is_of_bytes};
+use crate::conversion::draft::{WrittenRecords, draft_records};
+use crate::conversion::input::RecordInput;
+use crate::digest::{RowHasher, hashed};
+use crate::encoding::is_text;
+use crate::flow::from_fn;
+use crate::held::left_behind;
+use crate::rows;
+use crate::schema_file::schema_file;
+use crate::steps::Origin;
+use crate::write::write;
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tensorferry_convert::context::ConversionContext;
+use tensorferry_convert::publication::{self, PlannedOutput, StagedOutput};
+use tensorferry_convert::receipt::Receipt;
+use tensorferry_convert::report::Report;
+use tensorferry_convert::write::shard_tag::with_tag;
+use tensorferry_core::context::fault;
+use tensorferry_core::formats::options;
+use tensorferry_core::formats::used::UsedFormat;
+use tensorferry_core::read::context::ReadContext;
+use tensorferry_core::read::file_group::{SCHEMA, takes_schema};
+use tensorferry_core::read::identity::FileIdentity;
+use tensorferry_publish::stage::{FileKind, StagedFile};
+use tensorferry_publish::staging::Staging;
+use tensorferry_sdk::arrow_array::{Array, BooleanArray, RecordBatch};
+use tensorferry_sdk::records::{RecordPlan, RecordWriter};
+use tensorferry_sdk::{
+    Capabilities, Context, Entry, Error, ErrorKind, Loss, Purpose, Result, Role, Side, arrow_schema,
+};
+
+/// Converts records: plans their output and writes it into a stage. `bytes`: how long the input is.
+pub(crate) fn write_records<'a>(
+    context: &'a ConversionContext<'a>,
+    reading: &ReadContext<'_>,
+    input: &RecordInput<'_>,
+    bytes: u64,
+) -> Result<WrittenOutput<'a>> {
+    let mut output = RecordOutput::plan(context, reading, input, bytes)?;
+    let report = output.report()?;
+    if context.request.dry_run {
+        return Ok(WrittenOutput::Foreseen(output.foresee(report)));
+    }
+    let staged = publication::stage(context, &mut output, report)?;
+    Ok(WrittenOutput::Staged(staged, output.close()?))
+}
+
+/// Records that are written. Whoever reads the input closes it before the [commit](Self::commit): a reader whose
+/// destructor fails has nothing published.
+#[must_use]
+#[expect(clippy::large_enum_variant, reason = "there is one for each conversion")]
+pub(crate) enum WrittenOutput<'a> {
+    /// What a dry run finds.
+    Foreseen(Report),
+    /// What only has to become visible, and every file that was read.
+    Staged(StagedOutput<'a>, Vec<(PathBuf, FileIdentity)>),
+}
+
+impl WrittenOutput<'_> {
+    /// Makes the output visible.
+    pub(crate) fn commit(self) -> Result<Report> {
+        match self {
+            Self::Foreseen(report) => Ok(report),
+            Self::Staged(staged, inputs) => staged.commit(inputs),
+        }
+    }
+}
+
+/// Records whose files are planned.
+struct RecordOutput<'a> {
+    context: &'a ConversionContext<'a>,
+    /// What the plugins are told, and the inputs that they have opened meanwhile.
+    reading: &'a ReadContext<'a>,
+    input: &'a RecordInput<'a>,
+    bytes: u64,
+    schema: SchemaRef,
+    /// Dropped before the writer that made it.
+    plan: Box<dyn RecordPlan>,
+    /// The files of rows: those that roll have their names once they are written, and until then this is one of them.
+    names: Vec<String>,
+    /// What the schema already shows that the target cannot hold.
+    planned_losses: Vec<Loss>,
+    _writer: Box<dyn RecordWriter>,
+    /// The digests of what is written, where there is to be a receipt.
+    hasher: Option<RowHasher>,
+    /// How many rows of each file its writer reported as lost.
+    lost_rows: Vec<u64>,
+}
+
+impl<'a> RecordOutput<'a> {
+    /// Has the target's writer say which files there will be.
+    fn plan(
+        context: &'a ConversionContext<'a>,
+        reading: &'a ReadContext<'a>,
+        input: &'a RecordInput<'a>,
+        bytes: u64,
+    ) -> Result<Self> {
+        let (target, asked) = (&context.target, &context.request.output);
+        let given = with_tag(target, &asked.options, asked.commit.force, "", context.session)?;
+        let options = options::check(&target.format.description, Side::Writer, &given)?;
+        let writer = target.format.format.record_writer(&options)?;
+        target.format.tell(reading);
+        let refused = |error| rows::refusal(error, reading.purpose());
+        let schema = input.schema().map_err(refused)?;
+        let mut planned_losses = Vec::new();
+        let plan = writer
+            .plan(&schema, input.count(), &target.target, &mut planned_losses, reading)
+            .map_err(refused)?;
+        planned_losses.extend(left_behind(&schema, target.format.description.capabilities));
+        if reading.purpose().has(Purpose::ONCE) && input.count().is_none() && plan.files().len() > 1 {
+            return Err(Error::guess("rows that are not counted, where each file gets as many"));
+        }
+        let columns = hashed(&schema).into_iter().flatten().collect();
+        let hasher = asked.receipt.map(|_| RowHasher::new(columns, plan.files().len()));
+        let names = match plan.roll() {
+            Some(_) => vec![plan.name(0, 1)?],
+            None => plan.files().to_vec(),
+        };
+        Ok(Self {
+            context,
+            reading,
+            input,
+            bytes,
+            schema,
+            plan,
+            names,
+            planned_losses,
+            _writer: writer,
+            hasher,
+            lost_rows: Vec::new(),
+        })
+    }
+
+    /// What is known before anything is written.
+    fn report(&self) -> Result<Report> {
+        let mut report = Report::new(self.context.request, &self.context.target, self.losses()?);
+        report.holds_records = true;
+        report.records = Some(0);
+        report.readers = vec![UsedFormat::of(self.input.format)];
+        report.files_read = self.input.source.opened().len();
+        report.account = self.reading.account().cloned();
+        self.context.request.losses.check(&report.losses)?;
+        Ok(report)
+    }
+
+    /// The end of a dry run: how long files will be is not known, nor how many will follow one that rolls.
+    fn foresee(&self, mut report: Report) -> Report {
+        let mut names = &*self.names;
+        if self.is_named_late() {
+            let note =
+                "as many files as the rows fill: their number, which is in each name, is known at the end";
+            report.notes.push(note.to_owned());
+            names = &[];
+        }
+        let files = names.iter().chain(self.plan.sealed()).map(|name| (name.clone(), 0)).collect();
+        report.records = self.input.count();
+        report.planned(files, &self.context.target, self.context.started, self.context.session)
+    }
+
+    /// As [`compare_back`](Self::compare_back), but reads with the types of `schema`.
+    fn compare_by_schema(
+        &self,
+        stage: &Staging,
+        schema: &Schema,
+        told: &[(String, String)],
+        losses: &[Loss],
+    ) -> Result<Vec<String>> {
+        let scratch = stage.scratch()?;
+        let file = scratch.path().join("columns.json");
+        let text = schema_file(schema).to_string();
+        std::fs::write(&file, text).map_err(|e| Error::from(e).file(file.display().to_string()))?;
+        let options = [told, &[(SCHEMA.to_owned(), file.display().to_string())]].concat();
+        self.compare_back(stage, schema, &options, losses)
+    }
+
+    /// Reads what was written back, with these options, and compares the columns of `schema`; gives the names of
+    /// those that cannot be compared.
+    fn compare_back(
+        &self,
+        stage: &Staging,
+        schema: &Schema,
+        options: &[(String, String)],
+        losses: &[Loss],
+    ) -> Result<Vec<String>> {
+        let (target, session, files) = (&self.context.target, self.context.session, &self.names);
+        let entry = match &files[..] {
+            [one] => Entry::File(one.clone()),
+            _ => Entry::Folder,
+        };
+        let written = stage.written("", entry, session)?;
+        let reading = ReadContext::new(session, Purpose::COMPARE);
+        let written = rows::open(&written, target.format, options, &reading)?;
+        let (compared, mut left_out) = compared_types(schema, &written.set.schema(), losses);
+        // Rows that are dealt over several files come back in another order.
+        let ordered = files.len() == 1;
+        let back = RecordInput::of_rows(&written, &[], session);
+        let both = |compared: &ComparedTypes| -> Result<[RowsChecksum; 2]> {
+            let summed = |input: &RecordInput<'_>| input.flow(|flow| checksum(flow, compared, ordered));
+            Ok([summed(self.input)?, summed(&back)?])
+        };
+        // A struct may have a type that the library does not cast.
+        let is_uncast = |error: &Error| error.kind() == ErrorKind::Unsupported;
+        let (sent, found, is_compared) = match both(&compared) {
+            Ok([sent, found]) => (sent, found, true),
+            Err(error) if is_uncast(&error) => {
+                let [sent, found] = both(&ComparedTypes::new())?;
+                (sent, found, false)
+            }
+            Err(error) => return Err(error),
+        };
+        if sent.rows != found.rows {
+            if found.rows + self.lost_rows.iter().sum::<u64>() != sent.rows {
+                let error = Error::verification("what was written has another number of records");
+                return Err(error.expected(sent.rows).found(found.rows));
+            }
+            left_out.extend(self.compare_present(&back, compared, [sent.rows, found.rows], ordered)?);
+            written.close()?;
+            return Ok(left_out);
+        }
+        let sent_type = |name: &str| schema.field_with_name(name).ok().map(|field| field.data_type());
+        let back_schema = written.set.schema();
+        let is_read_as_text =
+            |name: &str| back_schema.field_with_name(name).is_ok_and(|field| is_text(field.data_type()));
+        // `None`: the values cannot be compared.
+        let is_same = |compared: &ComparedTypes| match both(compared) {
+            Ok([sent, found]) => Ok(Some(sent == found)),
+            Err(error) if is_uncast(&error) => Ok(None),
+            Err(error) => Err(error),
+        };
+        if !is_compared || sent != found {
+            let error = Error::verification("what was written are not the records that were read");
+            let mut same = ComparedTypes::new();
+            let count = compared.len();
+            for column in compared {
+                let alone = ComparedTypes::from([column.clone()]);
+                let compared = is_same(&alone)?;
+                if compared == Some(true) {
+                    same.extend(alone);
+                } else if !(is_read_as_text(&column.0) && self.is_its_json(&back, &column.0, ordered)) {
+                    let is_nested = sent_type(&column.0).is_some_and(DataType::is_nested);
+                    let is_explained = is_nested && losses.iter().any(|loss| loss.what == column.0);
+                    if compared.is_some() && !is_explained {
+                        return Err(error.column(column.0));
+                    }
+                    left_out.push(column.0);
+                }
+            }
+            if same.len() == count || is_same(&same)? != Some(true) {
+                return Err(error);
+            }
+        }
+        written.close()?;
+        Ok(left_out)
+    }
+
+    /// Compares the values of each column that are not null, where the writer left rows out and reported them. Returns the
+    /// columns without a null, which these rows have a value of: those cannot be compared.
+    fn compare_present(
+        &self,
+        back: &RecordInput<'_>,
+        compared: ComparedTypes,
+        rows: [u64; 2],
+        ordered: bool,
+    ) -> Result<Vec<String>> {
+        let mut left_out = Vec::new();
+        for column in compared {
+            let alone = ComparedTypes::from([column.clone()]);
+            let summed = |input: &RecordInput<'_>| {
+                input.flow(|flow| {
+                    let schema = flow.schema();
+                    let next = || flow.next()?.map(|batch| present(&batch, &column.0)).transpose();
+                    checksum(&mut *from_fn(schema, next), &alone, ordered)
+                })
+            };
+            let (sent, found) = (summed(self.input)?, summed(back)?);
+            if [sent.rows, found.rows] == rows {
+                left_out.push(column.0);
+            } else if sent != found {
+                let error = Error::verification("what was written are not the records that were read");
+                return Err(error.column(column.0));
+            }
+        }
+        Ok(left_out)
+    }
+
+    /// Whether a column was read back as the text of what its values are in JSON.
+    fn is_its_json(&self, back: &RecordInput<'_>, name: &str, ordered: bool) -> bool {
+        let compared = ComparedTypes::from([(name.to_owned(), DataType::LargeBinary)]);
+        let Ok(found) = back.flow(|flow| checksum(flow, &compared, ordered)) else { return false };
+        // Formats without nulls have their text, too.
+        [true, false].into_iter().any(|nulls| {
+            let sent = self.input.flow(|flow| {
+                let field = Field::new(name, DataType::LargeBinary, true);
+                let schema = Arc::new(Schema::new(vec![field]));
+                let next = || flow.next()?.map(|batch| as_json(&batch, name, nulls)).transpose();
+                checksum(&mut *from_fn(schema, next), &compared, ordered)
+            });
+            sent.is_ok_and(|sent| sent == found)
+        })
+    }
+
+    fn losses(&self) -> Result<Vec<Loss>> {
+        Ok([self.input.losses()?, self.planned_losses.clone()].concat())
+    }
+
+    /// Lets the writer go, and checks that the input is still what it was; gives every file that was read, and
+    /// what it was then.
+    fn close(self) -> Result<Vec<(PathBuf, FileIdentity)>> {
+        let Self { context, reading, input, .. } = self;
+        drop(self.plan);
+        drop(self._writer);
+        context.target.format.check_faults()?;
+        input.source.check_unchanged()?;
+        reading.check_additional_inputs()?;
+        let own = input.source.stamped().map(|(path, identity)| (path.to_owned(), identity));
+        Ok(own.chain(reading.additional_files()).collect())
+    }
+}
+
+impl PlannedOutput for RecordOutput<'_> {
+    fn files(&self) -> Vec<StagedFile> {
+        let file = |kind| move |path: &String| StagedFile::new(&**path, kind);
+        let sealed = self.plan.sealed().iter().map(file(FileKind::Index));
+        self.names.iter().map(file(FileKind::Data)).chain(sealed).collect()
+    }
+
+    fn is_named_late(&self) -> bool {
+        self.plan.roll().is_some()
+    }
+
+    fn superseded(&self) -> Vec<(&str, Role)> {
+        self.plan.supersedes().iter().map(|pattern| (pattern.as_str(), Role::Data)).collect()
+    }
+
+    fn reads_from(&self, path: &Path) -> bool {
+        self.input.source.has_opened(path)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn known_len(&self) -> Option<u64> {
+        None
+    }
+
+    fn write(&mut self, stage: &Staging, report: &mut Report) -> Result<Vec<u64>> {
+        let (plan, session, count) = (&*self.plan, self.context.session, self.input.count());
+        // What keeps the metadata of columns keeps their types, and so a dictionary as one.
+        let keeps_types = self.context.target.format.description.capabilities.has(Capabilities::METADATA);
+        let measure: Measure = if keeps_types { batch_bytes } else { repeated_bytes };
+        let hasher = self.hasher.as_mut();
+        let written = self.input.flow(|flow| write(flow, plan, count, measure, hasher, stage, session))?;
+        fault::reach("copied")?;
+        report.losses = [self.losses()?, written.losses].concat();
+        report.notes.extend(self.plan.notes());
+        report.records = Some(written.records);
+        if let (0, Origin::Rows(rows), false) =
+            (written.records, self.input.origin, self.context.request.input.may_be_empty())
+        {
+            rows.check_any()?;
+        }
+        self.context.request.losses.check(&report.losses)?;
+        self.lost_rows = written.lost_rows;
+        let lens = written.files.iter().map(|file| file.bytes).chain(written.sealed).collect();
+        self.names = written.files.into_iter().map(|file| file.name).collect();
+        Ok(lens)
+    }
+
+    fn digest(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn verify(&self, stage: &Staging, report: &mut Report) -> Result<()> {
+        let sent = self.input.schema()?;
+        // Those of the writer: what the input's reader could not say was never sent.
+        let losses = report.losses.get(self.input.losses()?.len()..).unwrap_or_default();
+        let description = &self.context.target.format.description;
+        let told = options::of_text(description, &self.context.request.output.options);
+        // Without a header the columns come back under other names, unless a schema names them.
+        let mut left_out = if options::has_header(&told) {
+            self.compare_back(stage, &sent, &told, losses)?
+        } else {
+            match self.compare_by_schema(stage, &sent, &told, losses) {
+                // A schema file has no words for some types.
+                Err(error) if matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported) => {
+                    sent.fields().iter().map(|field| field.name().clone()).collect()
+                }
+                found => found?,
+            }
+        };
+        // Bytes that are written as text are read as bytes where the reader is told so.
+        let is_bytes = |field: &&FieldRef| left_out.contains(field.name()) && is_of_bytes(field.data_type());
+        // Without what other formats note of a column.
+        let plain = |field: &FieldRef| Field::new(field.name(), field.data_type().clone(), true);
+        let bytes: Vec<Field> = sent.fields().iter().filter(is_bytes).map(plain).collect();
+        if !bytes.is_empty() && takes_schema(self.context.target.format, &[]) {
+            let schema = Schema::new(bytes);
+            match self.compare_by_schema(stage, &schema, &told, losses) {
+                Ok(still) => left_out.retain(|name| schema.index_of(name).is_err() || still.contains(name)),
+                Err(error) if error.kind() == ErrorKind::Verification => return Err(error),
+                // A schema file has no words for them.
+                Err(_) => {}
+            }
+        }
+        let not_compared =
+            |name| format!("column {name:?} was not verified: it is written, or read back, as another type");
+        report.notes.extend(left_out.iter().map(not_compared));
+        report.verified = report.records;
+        Ok(())
+    }
+
+    fn receipt(&self, stage: &Staging, report: &Report) -> Result<Receipt> {
+        let written = WrittenRecords {
+            format: self.input.format,
+            source: self.input.source,
+            additional: &self.reading.additional_inputs(),
+            files: &self.names,
+            lost_rows: &self.lost_rows,
+            sealed: self.plan.sealed(),
+            schema: &self.schema,
+            hasher: self.hasher.as_ref(),
+        };
+        draft_records(self.context, &written, stage, report)
+    }
+}
+
+/// The rows of a batch in which a column is not null.
+fn present(batch: &RecordBatch, name: &str) -> Result<RecordBatch> {
+    let Some(column) = batch.column_by_name(name) else { return Ok(batch.slice(0, 0)) };
+    let Some(nulls) = column.logical_nulls() else { return Ok(batch.clone()) };
+    let is_present = BooleanArray::new(nulls.inner().clone(), None);
+    let rows = arrow_select::filter::filter_record_batch(batch, &is_present);
+    rows.map_err(|error| Error::unsupported(error.to_string()).column(name))
+}

@@ -1,0 +1,148 @@
+//! Writing of records that a program has: a stream of batches, which is pulled once.
+
+use crate::conversion::input::RecordInput;
+use crate::conversion::output::write_records;
+use crate::flow::{BATCH_ROWS, Flow, from_fn};
+use crate::plain::plain_field;
+use crate::steps::{FlowSource, Origin};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{ArrowError, DataType, FieldRef, Schema, SchemaRef};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tensorferry_convert::OutputRequest;
+use tensorferry_convert::context::ConversionContext;
+use tensorferry_convert::report::Report;
+use tensorferry_convert::request::Request;
+use tensorferry_core::context::session::Session;
+use tensorferry_core::formats::registry::{Formats, holds_records};
+use tensorferry_core::read::input::Input;
+use tensorferry_core::read::source::FileSource;
+use tensorferry_sdk::records::{Batched, from_stream, nulls_in_keys};
+use tensorferry_sdk::{
+    CatalogBuilder, Context, Entry, Error, MemorySource, Result, arrow_array, arrow_schema,
+};
+
+/// Writes the batches of a stream to `request`'s output.
+pub fn save_records(
+    output: OutputRequest,
+    batches: Batched,
+    registry: &Formats,
+    session: &Session,
+) -> Result<Report> {
+    let started = Instant::now();
+    let watch = |_| ();
+    let source = FileSource::of_files(output.path.clone(), vec![String::new()]);
+    let request = Request { output, ..Request::default() };
+    let context = ConversionContext::of(&request, source.afresh(), registry, session, &watch, started)?;
+    let target = &context.target.format.description;
+    if !holds_records(target) {
+        let problem = Error::usage(format!("{} holds tensors, and these are records", target.id));
+        return Err(problem.file(request.output.path.display().to_string()));
+    }
+    let none = MemorySource::new(Entry::Folder, Default::default());
+    let catalog = CatalogBuilder::new("memory", &none, session.limits()).finish()?;
+    let input = Input::in_memory(source, catalog);
+    let reading = context.reading(context.purpose(&input.format));
+    let made = OneStream { schema: plain_schema(&batches.schema()), batches: Mutex::new(Some(batches)) };
+    let records = RecordInput {
+        origin: Origin::Other(&made),
+        records: None,
+        steps: &[],
+        format: &input.format,
+        source: &input.source,
+        losses: Vec::new(),
+        session,
+    };
+    write_records(&context, &reading, &records, 0)?.commit()
+}
+
+/// A stream that can be pulled once.
+struct OneStream {
+    schema: SchemaRef,
+    batches: Mutex<Option<Batched>>,
+}
+
+impl FlowSource for OneStream {
+    fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>> {
+        let mut pulled: Option<Batched> = None;
+        let mut rest: Option<RecordBatch> = None;
+        Ok(from_fn(self.schema.clone(), move || {
+            loop {
+                // A stream may be one batch of all there is.
+                if let Some(batch) = rest.take().filter(|batch| batch.num_rows() > 0) {
+                    let now = batch.num_rows().min(BATCH_ROWS);
+                    rest = Some(batch.slice(now, batch.num_rows() - now));
+                    return plain_batch(&batch.slice(0, now), &self.schema).map(Some);
+                }
+                let batches = match &mut pulled {
+                    Some(batches) => batches,
+                    none => none.insert(self.take()?),
+                };
+                match batches.next() {
+                    Some(batch) => rest = Some(batch.map_err(failed)?),
+                    None => return Ok(None),
+                }
+            }
+        }))
+    }
+}
+
+impl OneStream {
+    fn take(&self) -> Result<Batched> {
+        let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner).take();
+        batches.ok_or_else(|| {
+            Error::usage("a stream of records can be read only once, and this asks for it again")
+        })
+    }
+}
+
+/// The error of a stream that failed: of one that came through C's interface nothing but a text is known, and nobody has
+/// read a file that is malformed.
+fn failed(error: ArrowError) -> Error {
+    match error {
+        ArrowError::CDataInterface(text) => Error::usage(format!("the stream of records failed: {text}")),
+        other => from_stream(other),
+    }
+}
+
+/// The columns, each of the type that files have for it: views and runs are ways to hold a value in memory. A dictionary
+/// is one of the column's own: of categories, say.
+fn plain_schema(schema: &Schema) -> SchemaRef {
+    let fields: Vec<FieldRef> =
+        schema.fields().iter().map(|field| plain_field(field, &kept_dictionary)).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// Writers whose format has no dictionaries unfold these, and say what they cannot hold.
+fn kept_dictionary(keys: &DataType, values: DataType) -> DataType {
+    if is_scalar(&values) { DataType::Dictionary(wide_enough(keys), Box::new(values)) } else { values }
+}
+
+/// The type of a dictionary's keys, for values that many batches bring, each in a dictionary of its own.
+fn wide_enough(keys: &DataType) -> Box<DataType> {
+    let is_narrow = matches!(keys, DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16);
+    Box::new(if is_narrow { DataType::Int32 } else { keys.clone() })
+}
+
+fn is_scalar(data_type: &DataType) -> bool {
+    let is_of_bytes = matches!(
+        data_type,
+        DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::FixedSizeBinary(_)
+    );
+    is_of_bytes || data_type.is_primitive()
+}
+
+fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let cast = |(column, field): (&ArrayRef, &FieldRef)| {
+        arrow_cast::cast(&nulls_in_keys(column)?, field.data_type())
+    };
+    let columns = batch.columns().iter().zip(schema.fields()).map(cast).collect::<Result<Vec<_>, _>>();
+    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let batch =
+        columns.and_then(|columns| RecordBatch::try_new_with_options(schema.clone(), columns, &options));
+    batch.map_err(from_stream)
+}

@@ -1,0 +1,77 @@
+//! The steps of a conversion that are not on tensors alone.
+
+use crate::bridge::crossing::{CROSSING_KINDS, Crossing};
+use crate::steps::{RECORD_KINDS, RecordAction, check_end};
+use tensorferry_convert::steps::{AnyStep, OtherSide, OtherSteps, StepAction};
+use tensorferry_sdk::{Error, Result};
+use tensorferry_tensors::steps::signature::Signature;
+use tensorferry_tensors::steps::spec::Spec;
+use tensorferry_tensors::steps::{Step, StepKind};
+
+const ON_TENSORS: &str = "a step on tensors, and the input holds records: see `ferry steps`";
+const BOTH_RECORDS: &str = "both sides are records: nothing becomes tensors";
+
+/// Records, for conversions.
+#[derive(Debug, Clone, Copy)]
+pub struct Records;
+
+impl OtherSteps for Records {
+    fn signatures(&self) -> Vec<&'static Signature> {
+        let crossings = CROSSING_KINDS.iter().map(|kind| kind.signature);
+        RECORD_KINDS.iter().map(|kind| kind.signature).chain(crossings).collect()
+    }
+
+    fn side(&self, spec: &Spec) -> Option<Result<OtherSide>> {
+        let records = action(RECORD_KINDS, spec).map(|action| action.map(|_| OtherSide::Records));
+        records.or_else(|| Some(action(CROSSING_KINDS, spec)?.map(|_| OtherSide::Crossing)))
+    }
+}
+
+fn action<A>(kinds: &[StepKind<A>], spec: &Spec) -> Option<Result<A>> {
+    kinds.iter().find_map(|kind| kind.action(spec))
+}
+
+/// The step with what it does, which was known to be one of these kinds when its side was asked for.
+fn made<A>(kinds: &[StepKind<A>], step: AnyStep) -> Result<Step<A>> {
+    let none = || Err(Error::plugin(format!("no step {:?}", step.spec.name)));
+    let action = action(kinds, &step.spec).unwrap_or_else(none)?;
+    Ok(step.map(|_| action))
+}
+
+/// The crossing that a step is.
+pub(super) fn crossing(step: AnyStep) -> Result<Step<Crossing>> {
+    made(CROSSING_KINDS, step)
+}
+
+/// The steps of a conversion whose both sides are records; what they give has an end.
+///
+/// # Errors
+/// Usage: a step on tensors, one that leads there, or records without end.
+pub fn on_records(steps: Vec<AnyStep>) -> Result<Vec<Step<RecordAction>>> {
+    let steps = steps.into_iter().map(|step| record_step(step, ON_TENSORS, BOTH_RECORDS));
+    let steps: Vec<_> = steps.collect::<Result<_>>()?;
+    check_end(&steps)?;
+    Ok(steps)
+}
+
+/// Checks that a step means the same for each unit of a data set as for all of it.
+///
+/// # Errors
+/// Usage.
+pub fn check_row_wise(step: AnyStep) -> Result<()> {
+    let step = record_step(step, ON_TENSORS, BOTH_RECORDS)?;
+    if step.action.is_row_wise() {
+        return Ok(());
+    }
+    let why = "needs all records in one flow, and a data set is converted unit by unit";
+    Err(Error::usage(why).context(step))
+}
+
+/// A step that has to be one on records; else why one on tensors, or one that leads there, does not fit.
+pub(super) fn record_step(step: AnyStep, on_tensors: &str, crossing: &str) -> Result<Step<RecordAction>> {
+    match step.action {
+        StepAction::Other(OtherSide::Records) => made(RECORD_KINDS, step),
+        StepAction::Tensor(_) => Err(Error::usage(on_tensors).context(step)),
+        StepAction::Other(OtherSide::Crossing) => Err(Error::usage(crossing).context(step)),
+    }
+}

@@ -1,0 +1,244 @@
+//! A flow is a sequence of batches of one schema, pulled one after the other. What is upstream of it
+//! runs ahead on threads of its own, bounded by the memory's budget; steps are flows over flows.
+
+use super::progress::{self, SplitProgress};
+use super::rows::Rows;
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Scope;
+use tensorferry_core::context::session::Session;
+use tensorferry_sdk::records::{self, Comparison, FieldPath, Projection, Scan, from_stream};
+use tensorferry_sdk::{Context, Error, Result, arrow_array, arrow_schema};
+
+/// Rows of one batch, at most, and its bytes in memory, roughly. They do not depend on the budget: where
+/// batches end decides where an output's pieces end, and the same input shall give the same bytes.
+pub(crate) const BATCH_ROWS: usize = 8192;
+pub(crate) const BATCH_BYTES: u64 = 2 << 20;
+
+/// Batches of one schema, in order. After an error or the end nothing follows.
+pub trait Flow: Send {
+    /// The schema of every batch.
+    fn schema(&self) -> SchemaRef;
+
+    /// The next batch, which has at least one row; `None` at the end.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the input, or with the step.
+    fn next(&mut self) -> Result<Option<RecordBatch>>;
+}
+
+/// A flow of what `next` gives, until that is nothing.
+pub fn from_fn<'a>(
+    schema: SchemaRef,
+    next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'a,
+) -> Box<dyn Flow + 'a> {
+    Box::new(FlowFn { schema, next })
+}
+
+struct FlowFn<F> {
+    schema: SchemaRef,
+    next: F,
+}
+
+impl<F: FnMut() -> Result<Option<RecordBatch>> + Send> Flow for FlowFn<F> {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        (self.next)()
+    }
+}
+
+/// What starts threads that end before `'a` does.
+pub trait Threads<'a>: Sync {
+    /// Starts one.
+    fn spawn(&'a self, task: Box<dyn FnOnce() + Send + 'a>);
+}
+
+impl<'a> Threads<'a> for Scope<'a, '_> {
+    fn spawn(&'a self, task: Box<dyn FnOnce() + Send + 'a>) {
+        Scope::spawn(self, task);
+    }
+}
+
+/// How the host asks for batches.
+#[must_use]
+pub fn batches() -> records::Batches {
+    records::Batches { columns: None, rows: BATCH_ROWS, bytes: BATCH_BYTES }
+}
+
+/// What is wanted of every split.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// The fields, as in a [`Scan`]; `None`: all.
+    pub columns: Option<Vec<FieldPath>>,
+    /// What is true of every row that is used: others may be left out.
+    pub(crate) predicate: Vec<Comparison>,
+}
+
+/// A run of rows of a split.
+#[derive(Debug, Clone, Copy)]
+pub struct SplitRows {
+    /// The split.
+    pub split: usize,
+    /// The first row.
+    pub(crate) first_row: u64,
+    /// How many; `None`: all that follow.
+    pub limit: Option<u64>,
+}
+
+impl SplitRows {
+    /// All rows of a split.
+    #[must_use]
+    pub(crate) fn whole(split: usize) -> Self {
+        Self { split, first_row: 0, limit: None }
+    }
+}
+
+/// The rows of a flow from `skip` on, at most `take`.
+pub fn window<'a>(mut flow: Box<dyn Flow + 'a>, mut skip: u64, take: Option<u64>) -> Box<dyn Flow + 'a> {
+    let mut take = take.unwrap_or(u64::MAX);
+    from_fn(flow.schema(), move || {
+        while take > 0 {
+            let Some(batch) = flow.next()? else { break };
+            let rows = batch.num_rows() as u64;
+            let skipped = skip.min(rows);
+            skip -= skipped;
+            let taken = take.min(rows - skipped);
+            if taken > 0 {
+                take -= taken;
+                // Both are at most the batch's rows.
+                let (from, len) =
+                    (usize::try_from(skipped).unwrap_or(0), usize::try_from(taken).unwrap_or(0));
+                return Ok(Some(batch.slice(from, len)));
+            }
+        }
+        Ok(None)
+    })
+}
+
+type Batches = Receiver<Result<RecordBatch>>;
+
+/// The rows of some splits of an input, in this order; splits are read ahead on as many threads as the session
+/// has, from the first pull on.
+pub fn read<'a>(
+    threads: &'a dyn Threads<'a>,
+    rows: &'a Rows<'a>,
+    splits: Vec<SplitRows>,
+    wanted: Wanted,
+    session: &'a Session,
+) -> Box<dyn Flow + 'a> {
+    let schema = rows.set.schema();
+    // A path that leads nowhere is an error of the streams.
+    let projected = wanted.columns.as_ref().and_then(|paths| Projection::new(&schema, paths).ok());
+    let schema = projected.map_or(schema, |projection| projection.schema());
+    let mut waiting = Some((splits, wanted));
+    // One channel for each split that is being read, in order, and the first of them.
+    let (mut reading, mut current): (Option<Receiver<Batches>>, Option<Batches>) = (None, None);
+    from_fn(schema, move || {
+        if let Some((splits, wanted)) = waiting.take() {
+            reading = Some(start(threads, rows, splits, wanted, session));
+        }
+        while let Some(splits) = &reading {
+            match current.as_ref().map(Receiver::recv) {
+                Some(Ok(Ok(batch))) if batch.num_rows() == 0 => {}
+                Some(Ok(Ok(batch))) => return Ok(Some(batch)),
+                Some(Ok(Err(error))) => {
+                    (reading, current) = (None, None);
+                    return Err(error);
+                }
+                // The split has ended, or it is the first.
+                Some(Err(_)) | None => match splits.recv() {
+                    Ok(next) => current = Some(next),
+                    Err(_) => reading = None,
+                },
+            }
+        }
+        Ok(None)
+    })
+}
+
+/// Starts the readers. Each takes the next split and announces its channel in one step, so that the channels
+/// come in order; who is too far ahead waits for room.
+fn start<'a>(
+    threads: &'a dyn Threads<'a>,
+    rows: &'a Rows<'a>,
+    splits: Vec<SplitRows>,
+    wanted: Wanted,
+    session: &'a Session,
+) -> Receiver<Batches> {
+    progress::begin(rows, splits.iter().map(|range| range.split), session);
+    let wanted = Arc::new(wanted);
+    let (announce, announced) = sync_channel(session.threads);
+    let tasks = Arc::new(Mutex::new((splits.into_iter(), announce)));
+    for _ in 0..session.threads {
+        let (tasks, wanted) = (tasks.clone(), wanted.clone());
+        threads.spawn(Box::new(move || {
+            loop {
+                let mut task = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(split) = task.0.next() else { return };
+                let (send, receive) = sync_channel(ahead(session));
+                if task.1.send(receive).is_err() {
+                    return;
+                }
+                drop(task);
+                pull(rows, split, &wanted, session, &send);
+            }
+        }));
+    }
+    announced
+}
+
+/// Batches that one reader may be ahead: a sixteenth of the budget for all of them.
+fn ahead(session: &Session) -> usize {
+    let batches = session.memory / 16 / BATCH_BYTES / session.threads as u64;
+    usize::try_from(batches).unwrap_or(usize::MAX).clamp(1, 8)
+}
+
+fn pull(
+    rows: &Rows<'_>,
+    range: SplitRows,
+    wanted: &Wanted,
+    session: &Session,
+    send: &SyncSender<Result<RecordBatch>>,
+) {
+    let SplitRows { split, first_row, limit } = range;
+    let known = rows.set.splits().get(split).and_then(|split| split.records);
+    let Wanted { columns, predicate } = wanted.clone();
+    let expected = known.filter(|_| predicate.is_empty()).map(|known| {
+        let from = known.saturating_sub(first_row);
+        limit.map_or(from, |limit| limit.min(from))
+    });
+    let is_whole = first_row == 0 && limit.is_none_or(|limit| known == Some(limit));
+    let limit = limit.filter(|_| !is_whole);
+    let scan = Scan { columns, first_row, limit, predicate, rows: BATCH_ROWS, bytes: BATCH_BYTES };
+    let stream = match rows.set.scan(split, &scan) {
+        Ok(stream) => stream,
+        Err(error) => {
+            // Nobody listens any more where the receiver is gone.
+            let _ = send.send(Err(rows.place(error)));
+            return;
+        }
+    };
+    let mut progress = SplitProgress::new(rows, split, session);
+    let mut found = 0;
+    for batch in stream {
+        let batch = batch.map_err(|error| rows.place(from_stream(error)));
+        let batch = session.check_cancelled().and(batch);
+        found += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
+        progress.update();
+        let is_last = batch.is_err();
+        if send.send(batch).is_err() || is_last {
+            return;
+        }
+    }
+    progress.end();
+    // Rows before and behind these were left out by what the split says.
+    if let Some(expected) = expected.filter(|&expected| expected != found) {
+        let error = Error::plugin("a split has another number of rows than its reader says");
+        let _ = send.send(Err(rows.place(error.expected(expected).found(found))));
+    }
+}

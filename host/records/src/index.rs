@@ -1,0 +1,124 @@
+//! An index of records: its format checks every record's framing and says where each lies; the host puts
+//! that beside the input, whole or not at all.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use tensorferry_core::context::session::Session;
+use tensorferry_core::formats::registry::RegisteredFormat;
+use tensorferry_core::read::context::ReadContext;
+use tensorferry_core::read::source::FileSource;
+use tensorferry_publish::commit::{CommitOptions, check_free, recover};
+use tensorferry_publish::stage::{Destination, DestinationKind, FileKind, Stage, StagedFile};
+use tensorferry_sdk::records::Indexed;
+use tensorferry_sdk::{ByteSink, Capabilities, Entry, Error, FileId, Purpose, Result, Source};
+
+use super::rows;
+
+/// Indexes a source into the file `output`.
+///
+/// # Errors
+/// Unsupported, where the format has no index; whatever is wrong with the input; usage, if `output` is
+/// there already.
+pub fn index(
+    source: &FileSource,
+    format: &RegisteredFormat,
+    given: &[(String, String)],
+    output: &Path,
+    options: CommitOptions,
+    session: &Session,
+) -> Result<Indexed> {
+    if !format.description.capabilities.has(Capabilities::INDEX) {
+        let id = &format.description.id;
+        return Err(Error::unsupported(format!("format {id} has no index"))
+            .file(source.entry_path().display().to_string()));
+    }
+    let reader = rows::reader(format, given)?;
+    let destination = destination(output)?;
+    let DestinationKind::Beside { name } = &destination.kind else {
+        return Err(Error::usage("an index is a file"));
+    };
+    check_free(&destination, std::iter::once(name.as_str()), options.force)?;
+    recover(&destination)?;
+    let stage = Stage::begin(&destination)?;
+    let mut file = IndexFile(BufWriter::new(stage.create(name, None)?));
+    let indexed = reader
+        .index(&CountedSource::new(source, session), &mut file, &ReadContext::new(session, Purpose::SHOW))
+        .map_err(|e| e.file(source.entry_path().display().to_string()))?;
+    file.0.flush()?;
+    source.check_unchanged()?;
+    stage.commit(&[StagedFile::new(name, FileKind::Data)], options)?;
+    Ok(indexed)
+}
+
+/// Where the index of an input lies unless the user says otherwise: beside it.
+#[must_use]
+pub fn beside(input: &Path) -> PathBuf {
+    let mut name = input.file_name().unwrap_or_default().to_owned();
+    name.push(".idx");
+    input.with_file_name(name)
+}
+
+fn destination(output: &Path) -> Result<Destination> {
+    let shown = output.display().to_string();
+    let absolute = std::path::absolute(output).map_err(|e| Error::from(e).file(&shown))?;
+    let name = absolute.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| Error::usage("the index has no file name").file(&shown))?.to_owned();
+    let folder = absolute.parent().unwrap_or(Path::new("/")).to_owned();
+    Ok(Destination { folder, kind: DestinationKind::Beside { name } })
+}
+
+/// A source whose reading is shown: what is read in order is read once.
+struct CountedSource<'a> {
+    source: &'a FileSource,
+    session: &'a Session,
+}
+
+impl<'a> CountedSource<'a> {
+    fn new(source: &'a FileSource, session: &'a Session) -> Self {
+        session.will_check(source.bytes());
+        Self { source, session }
+    }
+}
+
+impl Source for CountedSource<'_> {
+    fn entry(&self) -> &Entry {
+        self.source.entry()
+    }
+
+    fn open(&self, name: &str) -> Result<FileId> {
+        self.source.open(name)
+    }
+
+    fn contains(&self, name: &str) -> Result<bool> {
+        self.source.contains(name)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<String>> {
+        self.source.list(prefix)
+    }
+
+    fn folders(&self, folder: &str) -> Result<Vec<String>> {
+        self.source.folders(folder)
+    }
+
+    fn name(&self, file: FileId) -> &str {
+        self.source.name(file)
+    }
+
+    fn len(&self, file: FileId) -> u64 {
+        self.source.len(file)
+    }
+
+    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.session.checked(buffer.len() as u64);
+        self.source.read_at(file, offset, buffer)
+    }
+}
+
+struct IndexFile(BufWriter<std::fs::File>);
+
+impl ByteSink for IndexFile {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        Ok(self.0.write_all(bytes)?)
+    }
+}

@@ -1,0 +1,62 @@
+//! `filter` keeps the records for which an expression is true.
+
+use super::by_number::kept_rows;
+use super::expression::Expression;
+use super::{Narrows, RecordAction, RecordStep, Upstream};
+use crate::flow::{self, Flow};
+use arrow_array::RecordBatch;
+use tensorferry_sdk::{Result, arrow_array};
+use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Signature};
+
+pub(super) static FILTER: Signature = Signature {
+    name: "filter",
+    summary: "the records for which an expression is true",
+    details: "Comparisons (= != < <= > >=) of a column with a number, a 'text', true or false, or another column;\n\
+              len(COLUMN), which is a list's values or a text's bytes; COLUMN is null, is not null; and, or, not,\n\
+              parentheses. A column whose name is no plain word stands in `backquotes`; a.b is the field b of a struct\n\
+              a. A comparison with a missing value is not true; NaN is unequal to everything. With a comma in it, the whole field stands in quotes.",
+    argument: Argument::Required("EXPRESSION", "what has to be true of a record"),
+    keys: &[],
+    selects: false,
+    examples: &["filter:label >= 0 and len(image) = 784", "filter:split = 'train' or caption is null"],
+};
+
+#[derive(Debug)]
+struct Filter {
+    expression: Expression,
+}
+
+pub(super) fn filter(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    let field = spec.required_argument()?;
+    let expression = Expression::parse(&field.text).map_err(|e| field.error(e.message()))?;
+    Ok(Box::new(Filter { expression }))
+}
+
+impl RecordStep for Filter {
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
+        let mut flow = upstream.flow()?;
+        // What cannot be compared is said before the first record.
+        self.expression.evaluate(&RecordBatch::new_empty(flow.schema()))?;
+        Ok(flow::from_fn(flow.schema(), move || {
+            while let Some(batch) = flow.next()? {
+                let kept = self.expression.evaluate(&batch)?;
+                if kept.true_count() > 0 {
+                    return kept_rows(&batch, &kept).map(Some);
+                }
+            }
+            Ok(None)
+        }))
+    }
+
+    fn is_row_wise(&self) -> bool {
+        true
+    }
+
+    fn narrows(&self) -> Narrows<'_> {
+        Narrows::Filter(&self.expression)
+    }
+
+    fn count(&self, rows: Option<u64>) -> Option<u64> {
+        rows.filter(|&rows| rows == 0)
+    }
+}

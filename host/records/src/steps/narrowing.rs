@@ -1,0 +1,215 @@
+//! Narrowing: what a reader can leave out, since no step needs it. Steps do what they do whatever the reader leaves out,
+//! but for windows at the beginning, which are left to the reader whole.
+
+use super::expression::Expression;
+use super::{RecordAction, Upstream};
+use crate::flow::{self, Flow, SplitRows, Wanted};
+use crate::nested;
+use crate::rows::Rows;
+use arrow_schema::Schema;
+use std::collections::BTreeSet;
+use tensorferry_sdk::arrow_schema;
+use tensorferry_sdk::records::{Comparison, FieldPath, Split};
+use tensorferry_tensors::steps::Step;
+
+/// What a reader may leave out before a step.
+pub enum Narrows<'a> {
+    /// All rows but these: the step takes no other, by their number.
+    Window {
+        /// So many at the beginning.
+        skip: u64,
+        /// And all but so many behind those.
+        take: Option<u64>,
+    },
+    /// Rows for which this is not true.
+    Filter(&'a Expression),
+    /// Columns that are not named here.
+    Select(&'a [String]),
+    /// Columns that are named here.
+    Drop(&'a [String]),
+    /// Nothing, but the step keeps all rows in their order: what later windows leave out can be left out before it.
+    KeepsRows,
+    /// Nothing.
+    All,
+}
+
+/// What is read of an input for some steps.
+#[derive(Debug, Default)]
+pub(super) struct Narrowing {
+    columns: Option<Vec<FieldPath>>,
+    predicate: Vec<Comparison>,
+    skip: u64,
+    take: Option<u64>,
+    /// So many of the first steps' windows are left to the reader.
+    windows: usize,
+    /// The step that drops columns, if that is left to the reader.
+    dropped: Option<usize>,
+}
+
+impl Narrowing {
+    /// What steps let a reader of rows of this schema leave out.
+    pub(super) fn of(schema: &Schema, steps: &[Step<RecordAction>]) -> Self {
+        let mut narrowing = Self::default();
+        let (mut has_all_rows, mut has_own_columns) = (true, true);
+        let mut filtered = BTreeSet::new();
+        let (mut kept, mut dropped) = (None, None);
+        for (place, step) in steps.iter().enumerate() {
+            match step.action.narrows() {
+                Narrows::Window { skip, take } if has_all_rows => {
+                    narrowing.skip = narrowing.skip.saturating_add(skip);
+                    let left = narrowing.take.map(|left| left.saturating_sub(skip));
+                    narrowing.take = left.into_iter().chain(take).min();
+                    narrowing.windows = place + 1;
+                }
+                Narrows::Window { .. } => {}
+                Narrows::KeepsRows => has_own_columns = false,
+                Narrows::Filter(expression) => {
+                    has_all_rows = false;
+                    if has_own_columns {
+                        let Some(columns) = paths(schema, expression.columns()) else { return narrowing };
+                        filtered.extend(columns);
+                        narrowing.predicate.extend(expression.comparisons(schema));
+                    }
+                }
+                Narrows::Select(names) if has_own_columns => {
+                    let names = names.iter().map(String::as_str);
+                    let Some(columns) = paths(schema, names) else { return narrowing };
+                    kept.get_or_insert(columns);
+                }
+                Narrows::Drop(names) if has_own_columns && kept.is_none() => {
+                    let named =
+                        |&column: &usize| names.iter().any(|name| name == schema.field(column).name());
+                    if names.iter().any(|name| schema.field_with_name(name).is_err()) {
+                        return narrowing;
+                    }
+                    let (gone, rest): (BTreeSet<usize>, BTreeSet<usize>) =
+                        (0..schema.fields().len()).partition(named);
+                    kept = Some(rest.into_iter().map(|column| vec![column]).collect());
+                    dropped = Some((place, gone));
+                }
+                Narrows::Select(_) | Narrows::Drop(_) => {}
+                Narrows::All => break,
+            }
+        }
+        if let Some((place, gone)) = dropped {
+            if filtered.iter().any(|path| path.first().is_some_and(|column| gone.contains(column))) {
+                // What is filtered has to be read, and dropped then.
+                return narrowing;
+            }
+            narrowing.dropped = Some(place);
+        }
+        // Of what is filtered nothing is left out: a field below a column that is kept whole goes with it.
+        narrowing.columns = kept.map(|kept| shortest(kept.into_iter().chain(filtered).collect()));
+        narrowing
+    }
+
+    /// Whether the step at this place is left to the reader.
+    pub(super) fn has_done(&self, place: usize, step: &Step<RecordAction>) -> bool {
+        self.dropped == Some(place)
+            || place < self.windows && matches!(step.action.narrows(), Narrows::Window { .. })
+    }
+
+    /// The rows that are left of an input.
+    pub(super) fn flow<'a>(self, upstream: &Upstream<'a>, rows: &'a Rows<'a>) -> Box<dyn Flow + 'a> {
+        let (splits, rest) = ranges(rows.set.splits(), self.skip, self.take);
+        // Rows that have to be counted are all read.
+        let predicate = if rest.is_some() { Vec::new() } else { self.predicate };
+        let wanted = Wanted { columns: self.columns, predicate };
+        let read = flow::read(upstream.threads, rows, splits, wanted, upstream.session);
+        match rest {
+            Some((skip, take)) => flow::window(read, skip, take),
+            None => read,
+        }
+    }
+}
+
+fn paths<'a>(schema: &Schema, names: impl Iterator<Item = &'a str>) -> Option<BTreeSet<FieldPath>> {
+    names.map(|name| nested::find(schema, name).ok()).collect()
+}
+
+/// The paths that no other one begins.
+fn shortest(paths: BTreeSet<FieldPath>) -> Vec<FieldPath> {
+    let mut shortest: Vec<FieldPath> = Vec::new();
+    for path in paths {
+        if !shortest.last().is_some_and(|last| path.starts_with(last)) {
+            shortest.push(path);
+        }
+    }
+    shortest
+}
+
+/// What is read of each split for a window of all rows; and what of the window is left to do, where it is not known how
+/// many rows a split has.
+fn ranges(
+    splits: &[Split],
+    mut skip: u64,
+    take: Option<u64>,
+) -> (Vec<SplitRows>, Option<(u64, Option<u64>)>) {
+    let mut left = take;
+    let mut ranges = Vec::new();
+    let mut splits = splits.iter().enumerate();
+    while left != Some(0)
+        && let Some((split, Split { records, .. })) = splits.next()
+    {
+        let Some(rows) = *records else {
+            if skip == 0 && left.is_none() {
+                ranges.push(SplitRows::whole(split));
+                continue;
+            }
+            let most = left.map(|left| skip.saturating_add(left));
+            let rest = std::iter::once(split).chain(splits.map(|(split, _)| split));
+            // Rows of the splits that are in place already pass the rest of the window unseen.
+            let before: u64 = ranges.iter().map(|range: &SplitRows| range.limit.unwrap_or(0)).sum();
+            ranges.extend(rest.map(|split| SplitRows { split, first_row: 0, limit: most }));
+            return (ranges, Some((skip, left.map(|left| left.saturating_add(before)))));
+        };
+        let first_row = skip.min(rows);
+        skip -= first_row;
+        let limit = left.unwrap_or(u64::MAX).min(rows - first_row);
+        left = left.map(|left| left - limit);
+        if limit > 0 || (rows == 0 && take.is_none()) {
+            ranges.push(SplitRows { split, first_row, limit: Some(limit) });
+        }
+    }
+    (ranges, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_dealt_over_splits() {
+        let of = |counts: &[Option<u64>], skip, take| {
+            let splits: Vec<Split> =
+                counts.iter().map(|&records| Split { records, ..Split::default() }).collect();
+            let (ranges, rest) = ranges(&splits, skip, take);
+            let ranges: Vec<_> =
+                ranges.iter().map(|range| (range.split, range.first_row, range.limit)).collect();
+            (ranges, rest)
+        };
+        let known = [Some(10), Some(0), Some(5), Some(10)];
+        assert_eq!(
+            of(&known, 0, None),
+            (vec![(0, 0, Some(10)), (1, 0, Some(0)), (2, 0, Some(5)), (3, 0, Some(10))], None)
+        );
+        assert_eq!(of(&known, 12, None).0.last(), Some(&(3, 0, Some(10))));
+        assert_eq!(of(&known, 12, Some(4)), (vec![(2, 2, Some(3)), (3, 0, Some(1))], None));
+        assert_eq!(of(&known, 3, Some(7)), (vec![(0, 3, Some(7))], None));
+        assert_eq!(of(&known, 99, Some(7)), (vec![], None));
+        assert_eq!(of(&known, 0, Some(0)), (vec![], None));
+        // What lies behind a split that nobody has counted has to be counted on the way.
+        let unknown = [Some(10), None, Some(5), None];
+        assert_eq!(of(&unknown, 0, None).1, None);
+        assert_eq!(of(&unknown, 0, Some(3)), (vec![(0, 0, Some(3))], None));
+        assert_eq!(
+            of(&unknown, 4, Some(10)),
+            (vec![(0, 4, Some(6)), (1, 0, Some(4)), (2, 0, Some(4)), (3, 0, Some(4))], Some((0, Some(10))))
+        );
+        assert_eq!(
+            of(&unknown, 12, Some(2)),
+            (vec![(1, 0, Some(4)), (2, 0, Some(4)), (3, 0, Some(4))], Some((2, Some(2))))
+        );
+        assert_eq!(of(&unknown, 12, None).1, Some((2, None)));
+    }
+}

@@ -1,0 +1,66 @@
+//! `repeat` goes through the records again and again.
+
+use super::{RecordAction, RecordStep, Upstream};
+use crate::flow::{self, Flow};
+use tensorferry_sdk::Result;
+use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Signature};
+
+pub(super) static REPEAT: Signature = Signature {
+    name: "repeat",
+    summary: "all records, COUNT times over",
+    details: "Without a count, or with -1, without end: a take has to follow. What a shuffle before it does,\n\
+              it does anew in each epoch.",
+    argument: Argument::Optional("COUNT", "how often; -1, without end, unless told"),
+    keys: &[],
+    selects: false,
+    examples: &["repeat:3"],
+};
+
+#[derive(Debug)]
+struct Repeat {
+    /// `None`: without end.
+    times: Option<u64>,
+}
+
+pub(super) fn repeat(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    let times = match spec.argument() {
+        None => None,
+        Some(field) if field.text == "-1" => None,
+        Some(field) => Some(field.number()?),
+    };
+    Ok(Box::new(Repeat { times }))
+}
+
+impl RecordStep for Repeat {
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
+        let mut flow = upstream.flow()?;
+        let (mut epoch, mut times, mut is_empty) = (0, self.times, true);
+        Ok(flow::from_fn(flow.schema(), move || {
+            while times.is_none_or(|times| epoch < times) {
+                if let Some(batch) = flow.next()? {
+                    is_empty = false;
+                    return Ok(Some(batch));
+                }
+                // Of nothing there is no more, however often one asks.
+                if is_empty {
+                    break;
+                }
+                epoch += 1;
+                is_empty = true;
+                if times.is_none_or(|times| epoch < times) {
+                    flow = Upstream { epoch, ..upstream }.flow()?;
+                }
+            }
+            times = Some(0);
+            Ok(None)
+        }))
+    }
+
+    fn count(&self, rows: Option<u64>) -> Option<u64> {
+        rows?.checked_mul(self.times?)
+    }
+
+    fn is_endless(&self, upstream: bool) -> bool {
+        upstream || self.times.is_none()
+    }
+}

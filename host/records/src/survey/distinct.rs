@@ -1,0 +1,159 @@
+//! How many different values there are, as HyperLogLog estimates it: of each value's hash the first bits choose a register,
+//! which keeps how many zeros the others began with at most. Up to [`EXACT`] values are counted exactly. Beyond, the
+//! standard error is 1.04 / sqrt(16384), 0.8 %, in 16 KiB.
+//!
+//! Source: Flajolet and others, 2007; the estimate is that of Ertl, arXiv 1702.01284, algorithm 6, which has no bias in
+//! between.
+
+use std::collections::HashSet;
+
+/// So many different values are counted exactly.
+pub(crate) const EXACT: usize = 1024;
+/// Bits of a hash that choose a register.
+const CHOOSING: u32 = 14;
+const REGISTERS: usize = 1 << CHOOSING;
+/// Bits of which the zeros are counted.
+const COUNTED: usize = (u64::BITS - CHOOSING) as usize;
+
+/// The values that have been seen.
+#[derive(Debug, Clone)]
+pub enum Distinct {
+    /// Few: their hashes.
+    Few(HashSet<u64>),
+    /// Many: the registers.
+    Many(Box<[u8]>),
+}
+
+impl Default for Distinct {
+    fn default() -> Self {
+        Self::Few(HashSet::new())
+    }
+}
+
+impl Distinct {
+    /// Adds a value by its hash, all of whose bits depend on all of the value.
+    pub(crate) fn add(&mut self, hash: u64) {
+        match self {
+            Self::Many(registers) => raise(registers, hash),
+            Self::Few(hashes) => {
+                hashes.insert(hash);
+                if hashes.len() > EXACT {
+                    let mut registers = vec![0; REGISTERS].into_boxed_slice();
+                    hashes.iter().for_each(|hash| raise(&mut registers, *hash));
+                    *self = Self::Many(registers);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (_, Self::Few(hashes)) => hashes.into_iter().for_each(|hash| self.add(hash)),
+            (Self::Many(mine), Self::Many(theirs)) => {
+                mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = (*mine).max(theirs));
+            }
+            (Self::Few(_), many) => {
+                let few = std::mem::replace(self, many);
+                self.merge(few);
+            }
+        }
+    }
+
+    /// Whether the count is no estimate.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        matches!(self, Self::Few(_))
+    }
+
+    /// How many different values there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        match self {
+            Self::Few(hashes) => hashes.len() as u64,
+            Self::Many(registers) => estimate(registers),
+        }
+    }
+}
+
+fn raise(registers: &mut [u8], hash: u64) {
+    #[expect(clippy::cast_possible_truncation, reason = "14 bits, and at most 51")]
+    let (register, zeros) =
+        ((hash >> COUNTED) as usize, (hash << CHOOSING | 1 << (CHOOSING - 1)).leading_zeros() as u8);
+    registers[register] = registers[register].max(zeros + 1);
+}
+
+fn estimate(registers: &[u8]) -> u64 {
+    let mut times = [0.0_f64; COUNTED + 2];
+    registers.iter().for_each(|&value| times[usize::from(value).min(COUNTED + 1)] += 1.0);
+    let all = REGISTERS as f64;
+    let mut sum = all * tau(1.0 - times[COUNTED + 1] / all);
+    for value in (1..=COUNTED).rev() {
+        sum = 0.5 * (sum + times[value]);
+    }
+    sum += all * sigma(times[0] / all);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an estimate, at most 2^64")]
+    let count = (all * all / (2.0 * std::f64::consts::LN_2 * sum)).round() as u64;
+    count
+}
+
+fn sigma(mut x: f64) -> f64 {
+    let (mut y, mut sum) = (1.0, x);
+    while x < 1.0 {
+        x *= x;
+        let before = sum;
+        sum += x * y;
+        y += y;
+        if sum == before {
+            return sum;
+        }
+    }
+    f64::INFINITY
+}
+
+fn tau(mut x: f64) -> f64 {
+    if x == 0.0 || x == 1.0 {
+        return 0.0;
+    }
+    let (mut y, mut sum) = (1.0, 1.0 - x);
+    loop {
+        x = x.sqrt();
+        let before = sum;
+        y *= 0.5;
+        sum -= (1.0 - x).powi(2) * y;
+        if sum == before {
+            return sum / 3.0;
+        }
+    }
+}
+
+/// Has every bit of a number depend on all of it: the last steps of MurmurHash3.
+pub fn mixed(number: u64) -> u64 {
+    let number = (number ^ number >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let number = (number ^ number >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    number ^ number >> 33
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_are_exact_and_many_are_near() {
+        for count in [0, 1, 1000, 1024, 1025, 5000, 40_000, 60_000, 100_000, 1_000_000] {
+            let mut all = Distinct::default();
+            let mut parts = [Distinct::default(), Distinct::default(), Distinct::default()];
+            for value in 0..count {
+                // Each twice, in two parts.
+                parts[(value % 3) as usize].add(mixed(value));
+                parts[(value % 2) as usize].add(mixed(value));
+            }
+            parts.into_iter().for_each(|part| all.merge(part));
+            let (found, expected) = (all.count() as f64, count as f64);
+            assert_eq!(all.is_exact(), count <= EXACT as u64);
+            // Three standard errors.
+            let near =
+                if all.is_exact() { found == expected } else { (found / expected - 1.0).abs() < 0.0244 };
+            assert!(near, "{count}: {found}");
+        }
+    }
+}

@@ -1,0 +1,642 @@
+//! Writing collects a flow's batches into pieces, has the writer encode them on many threads, and puts
+//! them into the staged files in order. What is encoded of a piece goes into its file at once where the pieces before
+//! it are whole, and waits in memory else.
+
+mod pieces;
+
+use super::batch_bytes::Measure;
+use super::digest::RowHasher;
+use super::flow::Flow;
+use arrow_array::RecordBatch;
+use pieces::{PieceCollector, RecordPiece, Run, divided};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use tensorferry_core::context::session::Session;
+use tensorferry_publish::open_files::OpenFiles;
+use tensorferry_publish::output_bytes::{FileShape, OutputBytes};
+use tensorferry_publish::staging::Staging;
+use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, Roll, WrittenFile};
+use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, Severity, arrow_array};
+
+/// How many reasons for lost records are reported on their own.
+const MAX_LOST_REASONS: usize = 16;
+
+/// How many lost records are named for each reason.
+const MAX_LOST_NAMED: usize = 5;
+
+/// From so many bytes on, what there is of a piece is written: it is still in the cache then, and the file is
+/// asked for seldom enough.
+const WORTH_WRITING: usize = 128 << 10;
+
+/// Bytes of an encoder's stack: libraries follow types by recursion, and what may nest 60 levels deep takes more than the 2 MiB
+/// that are usual where Parquet's is not optimized. What is not used takes no memory.
+const ENCODER_STACK: usize = 16 << 20;
+
+/// The start of the names of files that are named at the end.
+const ROLLING: &str = ".rolling-";
+
+/// What was written.
+#[derive(Debug, Default)]
+pub struct RecordsWritten {
+    /// Rows.
+    pub records: u64,
+    /// The files of rows, under the names that they have in the stage now.
+    pub files: Vec<WrittenFile>,
+    /// The length of each file over them.
+    pub sealed: Vec<u64>,
+    /// What values lost.
+    pub losses: Vec<Loss>,
+    /// How many of its rows each file lacks, by the writer's losses.
+    pub(crate) lost_rows: Vec<u64>,
+}
+
+/// Writes all of a flow. `rows`: how many there are, where that is known: files that are named in advance then get runs
+/// of equal length, else pieces by turns. `measure` says how long rows are for the writer. `hasher` is shown every row, with its file.
+pub fn write(
+    flow: &mut dyn Flow,
+    plan: &dyn RecordPlan,
+    rows: Option<u64>,
+    measure: Measure,
+    hasher: Option<&mut RowHasher>,
+    stage: &Staging,
+    session: &Session,
+) -> Result<RecordsWritten> {
+    let (paths, roll) = (plan.files(), plan.roll());
+    if paths.is_empty() == roll.is_none() {
+        return Err(Error::plugin("a plan of no files, or one that rolls and names them"));
+    }
+    let output = PieceWriter {
+        plan,
+        session,
+        stage,
+        roll,
+        most_of_piece: most_of_piece(plan, session)?,
+        hasher: Mutex::new(hasher),
+        state: Mutex::default(),
+        turn: Condvar::new(),
+        pool: stage.pool_for(paths.len()),
+    };
+    {
+        let mut state = output.state();
+        for path in paths {
+            output.begin(&mut state, path.clone())?;
+        }
+    }
+    let piece = piece_bytes(plan.group(), session.memory);
+    let run = match roll {
+        None => Run::dealt(paths.len(), rows),
+        Some(Roll::Rows(rows)) => Run::Rolled(rows.max(1)),
+        Some(Roll::Bytes(_)) => Run::Rolled(u64::MAX),
+    };
+    let is_exact = matches!(roll, Some(Roll::Bytes(_)));
+    let mut collector = PieceCollector::new(run, Group { bytes: piece, ..plan.group() }, is_exact, measure);
+    let (send, receive) = sync_channel::<RecordPiece>(0);
+    let receive = &Mutex::new(receive);
+    let read = std::thread::scope(|scope| {
+        let started = (0..encoders(piece, session)).try_for_each(|_| {
+            let thread = std::thread::Builder::new().stack_size(ENCODER_STACK);
+            thread.spawn_scoped(scope, || output.encode_all(receive)).map(drop)
+        });
+        // Dropping the sender ends the encoders.
+        let sent = match started {
+            Ok(()) => collect_all(flow, &mut collector, &output, &send),
+            Err(error) => Err(Error::from(error).context("a thread that encodes")),
+        };
+        drop(send);
+        if sent.is_err() {
+            output.stop();
+        }
+        sent
+    });
+    if let Some(error) = output.state().error.take() {
+        return Err(error);
+    }
+    let records = read?;
+    let files = output.finish_all()?;
+    let lost_rows = std::mem::take(&mut output.state().lost_rows);
+    let sealed = seal(plan, &files, stage, session)?;
+    let state = output.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let losses = state.losses.into_values().map(merged);
+    let losses = losses.chain(state.lost_records.into_iter().filter_map(lost_records)).collect();
+    Ok(RecordsWritten { records, files, sealed, losses, lost_rows })
+}
+
+/// Writes the files over all others; gives their lengths.
+fn seal(
+    plan: &dyn RecordPlan,
+    files: &[WrittenFile],
+    stage: &Staging,
+    session: &Session,
+) -> Result<Vec<u64>> {
+    let write = |(number, path): (usize, &String)| {
+        let bytes = collected(session, |output| plan.seal(number, files, output))?;
+        let file = stage.create(path, FileShape::of_len(bytes.len() as u64))?;
+        file.write_all_at(&bytes, 0).map_err(|e| e.file(path))?;
+        Ok(bytes.len() as u64)
+    };
+    plan.sealed().iter().enumerate().map(write).collect()
+}
+
+/// What a plan pushes, until the session is cancelled.
+fn collected(session: &Session, push: impl FnOnce(&mut dyn ByteSink) -> Result<()>) -> Result<Vec<u8>> {
+    struct Pushed<'a>(Vec<u8>, &'a Session);
+
+    impl ByteSink for Pushed<'_> {
+        fn write(&mut self, bytes: &[u8]) -> Result<()> {
+            self.1.check_cancelled()?;
+            self.0.extend_from_slice(bytes);
+            Ok(())
+        }
+    }
+
+    let mut pushed = Pushed(Vec::new(), session);
+    push(&mut pushed)?;
+    Ok(pushed.0)
+}
+
+/// Bytes of the rows of one piece: it depends on the budget, and not on the number of threads, since it
+/// decides where the pieces of the output end.
+fn piece_bytes(asked: Group, memory: u64) -> u64 {
+    asked.bytes.clamp(1, (memory / 16).max(64 << 10))
+}
+
+/// How long an encoded piece may be for a file with it not to be too long. `None`, if files are not bounded by bytes, or
+/// the writer asks for pieces that are longer than a file: each has one for itself then.
+fn most_of_piece(plan: &dyn RecordPlan, session: &Session) -> Result<Option<u64>> {
+    let Some(Roll::Bytes(most)) = plan.roll().filter(|_| plan.files().is_empty()) else { return Ok(None) };
+    if plan.group().bytes > most {
+        return Ok(None);
+    }
+    let head = collected(session, |output| plan.begin(0, output))?;
+    Ok(Some(most.saturating_sub(head.len() as u64).max(1)))
+}
+
+/// How many pieces are encoded at once. Each is there as rows and as bytes, and one more is being
+/// collected; half of the budget is for what reads.
+fn encoders(piece: u64, session: &Session) -> usize {
+    let fit = (session.memory / 2 / piece).saturating_sub(1) / 2;
+    usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, session.threads)
+}
+
+fn collect_all(
+    flow: &mut dyn Flow,
+    collector: &mut PieceCollector,
+    output: &PieceWriter<'_>,
+    send: &SyncSender<RecordPiece>,
+) -> Result<u64> {
+    let mut records = 0;
+    let push = |piece: Option<RecordPiece>| {
+        let Some(piece) = piece else { return Ok(()) };
+        // An encoder that failed has left its error.
+        if output.has_failed() || send.send(piece).is_err() {
+            return Err(Error::cancelled("an encoder failed"));
+        }
+        Ok(())
+    };
+    while let Some(batch) = flow.next()? {
+        output.session.check_cancelled()?;
+        records += batch.num_rows() as u64;
+        let mut rest = batch;
+        while rest.num_rows() > 0 {
+            let (taken, bytes) = collector.room(&rest);
+            if taken == 0 {
+                push(collector.end())?;
+                continue;
+            }
+            let first = rest.slice(0, taken);
+            rest = rest.slice(taken, rest.num_rows() - taken);
+            if output.roll.is_none() {
+                output.hash(collector.file, std::slice::from_ref(&first))?;
+            }
+            push(collector.add(first, bytes))?;
+        }
+    }
+    push(collector.end())?;
+    Ok(records)
+}
+
+struct PieceWriter<'a> {
+    plan: &'a dyn RecordPlan,
+    session: &'a Session,
+    stage: &'a Staging,
+    roll: Option<Roll>,
+    /// A piece that is encoded to more bytes is divided.
+    most_of_piece: Option<u64>,
+    hasher: Mutex<Option<&'a mut RowHasher>>,
+    state: Mutex<WriterState>,
+    turn: Condvar,
+    /// For files that are named in advance, where there are many.
+    pool: Option<Arc<OpenFiles>>,
+}
+
+#[derive(Default)]
+struct WriterState {
+    next: u64,
+    files: Vec<FileState>,
+    /// The first of each kind in each column, and how many pieces spoke of it.
+    losses: BTreeMap<(LossKind, String), (u64, Loss)>,
+    /// Of each file.
+    lost_rows: Vec<u64>,
+    /// The rows that are not in the output, by the reason, and how many there are.
+    lost_records: BTreeMap<String, (u64, Vec<Loss>)>,
+    error: Option<Error>,
+    is_stopped: bool,
+}
+
+/// A staged file.
+struct FileState {
+    path: String,
+    /// Closed when it is finished: of those that roll, there may be many.
+    file: Option<Arc<OutputBytes>>,
+    end: u64,
+    pieces: Vec<PlacedPiece>,
+}
+
+impl FileState {
+    /// Whether another piece is one too many.
+    fn is_full_for(&self, len: u64, roll: Roll) -> bool {
+        match roll {
+            _ if self.pieces.is_empty() => false,
+            Roll::Rows(rows) => self.pieces.iter().map(|piece| piece.rows).sum::<u64>() >= rows,
+            Roll::Bytes(bytes) => self.end.saturating_add(len) > bytes,
+        }
+    }
+}
+
+/// Losses of one kind in one column, of which so many pieces spoke, in the words of the first.
+fn merged((pieces, mut first): (u64, Loss)) -> Loss {
+    if pieces > 1 {
+        first.why += &format!(" (and in {} more pieces)", pieces - 1);
+    }
+    first
+}
+
+/// One loss for all rows that are not there for one reason.
+fn lost_records((why, (count, mut first)): (String, (u64, Vec<Loss>))) -> Option<Loss> {
+    if count <= 1 {
+        return first.pop();
+    }
+    let names: Vec<&str> = first.iter().map(|loss| loss.what.as_str()).collect();
+    let first = if count > names.len() as u64 { "the first are " } else { "" };
+    let why = format!("{why}: {first}{}", names.join(", "));
+    Some(Loss::new(LossKind::Record, format!("{count} records"), why))
+}
+
+impl WriterState {
+    /// Keeps the first names of each of the first reasons: there may be as many as there are rows.
+    fn add_lost_record(&mut self, loss: Loss) {
+        let is_kept = self.lost_records.len() < MAX_LOST_REASONS || self.lost_records.contains_key(&loss.why);
+        let why = if is_kept { &*loss.why } else { "for other reasons" };
+        let (count, first) = self.lost_records.entry(why.to_owned()).or_default();
+        *count += 1;
+        if first.len() < MAX_LOST_NAMED {
+            first.push(loss);
+        }
+    }
+}
+
+/// Where a piece begins.
+#[derive(Clone)]
+struct Begin {
+    path: String,
+    file: Arc<OutputBytes>,
+    offset: u64,
+}
+
+impl Begin {
+    fn put(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_all_at(bytes, at).map_err(|e| e.file(&self.path))
+    }
+}
+
+impl<'a> PieceWriter<'a> {
+    fn state(&self) -> MutexGuard<'_, WriterState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.state().error.is_some()
+    }
+
+    fn stop(&self) {
+        self.state().is_stopped = true;
+        self.turn.notify_all();
+    }
+
+    fn hash(&self, file: usize, batches: &[RecordBatch]) -> Result<()> {
+        let mut hasher = self.hasher.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(hasher) = hasher.as_deref_mut() else { return Ok(()) };
+        batches.iter().try_for_each(|batch| hasher.add(file, batch))
+    }
+
+    /// Creates a file, and writes its head.
+    fn begin(&self, state: &mut WriterState, path: String) -> Result<()> {
+        let head = collected(self.session, |output| self.plan.begin(state.files.len(), output))?;
+        let shape = FileShape { is_kept: path.starts_with(ROLLING), ..FileShape::default() };
+        let file = Arc::new(self.stage.create_in(self.pool.as_ref(), state.files.len(), &path, shape)?);
+        let begin = Begin { file, path: path.clone(), offset: 0 };
+        begin.put(0, &head)?;
+        let end = head.len() as u64;
+        state.files.push(FileState { path, file: Some(begin.file), end, pieces: Vec::new() });
+        Ok(())
+    }
+
+    /// Writes the tail of a file, and closes it. Its pieces may still be being written.
+    fn finish(&self, state: &mut WriterState, number: usize) -> Result<()> {
+        let Some(of) = state.files.get_mut(number) else { return Ok(()) };
+        let Some(file) = of.file.take() else { return Ok(()) };
+        let tail = collected(self.session, |output| self.plan.finish(number, &of.pieces, output))?;
+        file.write_all_at(&tail, of.end).map_err(|e| e.file(&of.path))?;
+        of.end += tail.len() as u64;
+        file.ends_at(of.end).map_err(|e| e.file(&of.path))
+    }
+
+    /// Finishes all files, and gives those that rolled their names.
+    fn finish_all(&self) -> Result<Vec<WrittenFile>> {
+        let mut state = self.state();
+        if state.files.is_empty() {
+            // An output without a row is one file.
+            self.roll_on(&mut state)?;
+        }
+        for number in 0..state.files.len() {
+            self.finish(&mut state, number)?;
+        }
+        let count = state.files.len();
+        let mut written = Vec::with_capacity(count);
+        for (number, file) in std::mem::take(&mut state.files).into_iter().enumerate() {
+            let name = match self.roll {
+                None => file.path,
+                Some(_) => {
+                    let name = self.plan.name(number, count)?;
+                    if file.path != name {
+                        self.stage.rename(&file.path, &name)?;
+                    }
+                    name
+                }
+            };
+            written.push(WrittenFile { name, bytes: file.end, pieces: file.pieces });
+        }
+        Ok(written)
+    }
+
+    /// Finishes the last file, and begins another one, which is named when all are there.
+    fn roll_on(&self, state: &mut WriterState) -> Result<()> {
+        let number = state.files.len();
+        if let Some(last) = number.checked_sub(1) {
+            self.finish(state, last)?;
+        }
+        if let Some(hasher) = self.hasher.lock().unwrap_or_else(PoisonError::into_inner).as_deref_mut() {
+            hasher.begin_file();
+        }
+        self.begin(state, self.rolling_name(number))
+    }
+
+    /// What a file that rolls is called until its name is known. An object cannot be renamed: where its name does not
+    /// depend on how many there will be, it has it from the start.
+    fn rolling_name(&self, number: usize) -> String {
+        if self.stage.is_remote()
+            && let [Ok(one), Ok(other)] = [1, 2].map(|more| self.plan.name(number, number + more))
+            && one == other
+        {
+            return one;
+        }
+        format!("{ROLLING}{number}")
+    }
+
+    fn encode_all(&self, pieces: &Mutex<Receiver<RecordPiece>>) {
+        let mut waiting = Vec::new();
+        loop {
+            let piece = pieces.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(piece) = piece else { return };
+            waiting.clear();
+            if let Err(error) = self.encode(piece, &mut waiting) {
+                self.state().error.get_or_insert(error);
+                self.stop();
+            }
+        }
+    }
+
+    fn encode(&self, piece: RecordPiece, waiting: &mut Vec<u8>) -> Result<()> {
+        let RecordPiece { place, file, batches } = piece;
+        let mut output = PieceOutput { writer: self, place, file, begin: None, written: 0, waiting };
+        let encoded = self.encode_to(&mut output, batches);
+        if let (Ok(piece), Some(most)) = (&encoded, self.most_of_piece)
+            && piece.is_divisible(most)
+        {
+            let parts = self.encode_parts(&output, piece, most);
+            return self.put_parts(place, file, parts);
+        }
+        let Some(begins) = self.placed(place, file, encoded.map(|piece| vec![piece]))? else { return Ok(()) };
+        output.begin = begins.into_iter().next();
+        output.flush().map(drop)
+    }
+
+    fn encode_to(&self, output: &mut PieceOutput<'_, '_>, batches: Vec<RecordBatch>) -> Result<EncodedPiece> {
+        let mut losses = Vec::new();
+        let note = self.plan.encode(&batches, output, &mut losses)?;
+        Ok(EncodedPiece { batches, len: output.len(), note, losses })
+    }
+
+    /// The rows of a piece that is too long, encoded anew in parts that are not, unless they are one row. How much longer
+    /// rows become in a file than they are in memory is not known before.
+    fn encode_parts(
+        &self,
+        of: &PieceOutput<'_, '_>,
+        piece: &EncodedPiece,
+        most: u64,
+    ) -> Result<Vec<(EncodedPiece, Vec<u8>)>> {
+        let mut parts = Vec::new();
+        for batches in divided(&piece.batches, piece.rows_of_part(most)) {
+            let mut bytes = Vec::new();
+            let mut output = PieceOutput {
+                writer: self,
+                place: of.place,
+                file: of.file,
+                begin: None,
+                written: 0,
+                waiting: &mut bytes,
+            };
+            let part = self.encode_to(&mut output, batches)?;
+            if part.is_divisible(most) {
+                parts.extend(self.encode_parts(of, &part, most)?);
+            } else {
+                parts.push((part, bytes));
+            }
+        }
+        Ok(parts)
+    }
+
+    fn put_parts(&self, place: u64, file: usize, parts: Result<Vec<(EncodedPiece, Vec<u8>)>>) -> Result<()> {
+        let (pieces, bytes) = match parts {
+            Ok(parts) => {
+                let (pieces, bytes): (_, Vec<_>) = parts.into_iter().unzip();
+                (Ok(pieces), bytes)
+            }
+            Err(error) => (Err(error), Vec::new()),
+        };
+        let Some(begins) = self.placed(place, file, pieces)? else { return Ok(()) };
+        for (begin, mut bytes) in begins.into_iter().zip(bytes) {
+            let begin = Some(begin);
+            let mut output =
+                PieceOutput { writer: self, place, file, begin, written: 0, waiting: &mut bytes };
+            output.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Where a piece begins in its file, if those before it are whole. Where files roll, that depends on its length.
+    fn begin_of(&self, place: u64, file: usize) -> Option<Begin> {
+        let state = self.state();
+        if state.next != place || self.roll.is_some() {
+            return None;
+        }
+        let of = state.files.get(file)?;
+        Some(Begin { path: of.path.clone(), file: of.file.clone()?, offset: of.end })
+    }
+
+    /// Waits for the pieces before this one, and takes its place after them, or of all that it was divided into.
+    fn placed(
+        &self,
+        place: u64,
+        file: usize,
+        encoded: Result<Vec<EncodedPiece>>,
+    ) -> Result<Option<Vec<Begin>>> {
+        let mut state = self.state();
+        while state.next != place && !state.is_stopped {
+            state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.is_stopped {
+            return Ok(None);
+        }
+        let mut begins = Vec::new();
+        for piece in encoded? {
+            begins.extend(self.place(&mut state, file, piece)?);
+        }
+        state.next += 1;
+        self.turn.notify_all();
+        Ok(Some(begins))
+    }
+
+    /// Gives a piece its place behind those before it.
+    fn place(&self, state: &mut WriterState, file: usize, piece: EncodedPiece) -> Result<Option<Begin>> {
+        let EncodedPiece { batches, len, note, losses } = piece;
+        let file = match self.roll {
+            None => file,
+            Some(roll) => {
+                if state.files.last().is_none_or(|last| last.is_full_for(len, roll)) {
+                    self.roll_on(state)?;
+                }
+                let last = state.files.len() - 1;
+                // Rows of files that roll are hashed once it is known which file they are in.
+                self.hash(last, &batches)?;
+                last
+            }
+        };
+        let rows = rows_of(&batches);
+        let of = &mut state.files[file];
+        let offset = of.end;
+        of.end += len;
+        of.pieces.push(PlacedPiece { offset, len, rows, note });
+        let begin = of.file.clone().map(|file| Begin { path: of.path.clone(), file, offset });
+        state.lost_rows.resize(state.files.len(), 0);
+        for loss in losses {
+            if is_of_row(&loss, &batches) {
+                state.lost_rows[file] += 1;
+                state.add_lost_record(loss);
+                continue;
+            }
+            state.losses.entry((loss.kind, loss.what.clone())).or_insert((0, loss)).0 += 1;
+        }
+        Ok(begin)
+    }
+}
+
+/// A piece whose bytes are there.
+struct EncodedPiece {
+    batches: Vec<RecordBatch>,
+    len: u64,
+    note: Vec<u8>,
+    losses: Vec<Loss>,
+}
+
+impl EncodedPiece {
+    fn is_divisible(&self, most: u64) -> bool {
+        self.len > most && rows_of(&self.batches) > 1
+    }
+
+    /// Rows of a part that comes to about a quarter of so many bytes, so that files come out nearly as long as that.
+    fn rows_of_part(&self, most: u64) -> usize {
+        let rows = rows_of(&self.batches);
+        let parts = (u128::from(self.len) * 4).div_ceil(u128::from(most)).clamp(2, u128::from(rows.max(2)));
+        usize::try_from(u128::from(rows).div_ceil(parts)).unwrap_or(usize::MAX)
+    }
+}
+
+/// Whether a writer's loss is a row that is not in the output: one that names none of the columns.
+fn is_of_row(loss: &Loss, batches: &[RecordBatch]) -> bool {
+    let is_column = |batch: &RecordBatch| batch.schema_ref().column_with_name(&loss.what).is_some();
+    loss.kind == LossKind::Record && loss.severity == Severity::Lost && !batches.iter().any(is_column)
+}
+
+fn rows_of(batches: &[RecordBatch]) -> u64 {
+    batches.iter().map(|batch| batch.num_rows() as u64).sum()
+}
+
+/// What is encoded of one piece.
+struct PieceOutput<'a, 'w> {
+    writer: &'a PieceWriter<'w>,
+    place: u64,
+    file: usize,
+    /// Where the piece begins, once it is known.
+    begin: Option<Begin>,
+    /// How many of its bytes lie there.
+    written: u64,
+    /// Those that follow.
+    waiting: &'a mut Vec<u8>,
+}
+
+impl PieceOutput<'_, '_> {
+    fn len(&self) -> u64 {
+        self.written + self.waiting.len() as u64
+    }
+
+    /// Writes bytes behind those that are written, if it is known where; whether it is.
+    fn put(&mut self, bytes: &[u8]) -> Result<bool> {
+        let Some(begin) = &self.begin else { return Ok(false) };
+        begin.put(begin.offset + self.written, bytes)?;
+        self.written += bytes.len() as u64;
+        self.writer.session.count(bytes.len() as u64);
+        Ok(true)
+    }
+
+    /// Writes what waits, if it is known where; whether it is.
+    fn flush(&mut self) -> Result<bool> {
+        let waiting = std::mem::take(self.waiting);
+        let put = self.put(&waiting);
+        *self.waiting = waiting;
+        if let Ok(true) = put {
+            self.waiting.clear();
+        }
+        put
+    }
+}
+
+impl ByteSink for PieceOutput<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.writer.session.check_cancelled()?;
+        if self.waiting.len() + bytes.len() >= WORTH_WRITING {
+            if self.begin.is_none() {
+                self.begin = self.writer.begin_of(self.place, self.file);
+            }
+            if self.flush()? && self.put(bytes)? {
+                return Ok(());
+            }
+        }
+        self.waiting.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

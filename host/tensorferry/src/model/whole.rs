@@ -1,0 +1,106 @@
+//! Whole tensors, compared with the checksums that the format keeps of the storages that they lie in.
+
+use super::{CHUNK, Model, read_side_by_side};
+use rayon::prelude::*;
+use std::sync::PoisonError;
+use tensorferry_core::context::windows::WINDOW_BYTES;
+use tensorferry_sdk::{
+    ByteOrder, CatalogView, Checksum, Context, Data, DigestAlgorithm, Place, Result, StorageId, TensorId,
+    TensorPart,
+};
+use tensorferry_tensors::logical::Logical;
+
+impl Model {
+    /// Fills `buffer` with all of a tensor's bytes.
+    pub(super) fn read_whole(&self, logical: &Logical<'_>, id: TensorId, buffer: &mut [u8]) -> Result<()> {
+        let stored = logical.stored();
+        let mut to_compare = self.not_compared(logical, id)?;
+        match self.opened.catalog.tensors()[id.0 as usize].data {
+            Data::Blocks(_) | Data::Grid(_) => logical.read_part(&TensorPart::whole(id), buffer)?,
+            Data::Whole { storage, offset: 0 } if self.fills_as_it_lies(storage, buffer, id) => {
+                match stored.storage(storage)?.digest.as_ref().filter(|_| to_compare == [storage]) {
+                    None => read_side_by_side(logical, id, 0, buffer)?,
+                    Some(expected) => {
+                        let found = read_summed(logical, id, expected.algorithm, buffer)?.digest();
+                        if found != *expected {
+                            return Err(stored.mismatch(storage, expected, &found));
+                        }
+                        self.has_compared(std::mem::take(&mut to_compare));
+                    }
+                }
+            }
+            _ => read_side_by_side(logical, id, 0, buffer)?,
+        }
+        // Those of which the tensor is a part only, or that it shows in another order, are read again.
+        if !to_compare.is_empty() {
+            stored.check_digests(&to_compare)?;
+            self.has_compared(to_compare);
+        }
+        Ok(())
+    }
+
+    /// Compares the storages behind a tensor with their checksums, unless that was done before: in this thread.
+    pub(super) fn compare(&self, logical: &Logical<'_>, id: TensorId) -> Result<()> {
+        for storage in self.not_compared(logical, id)? {
+            logical.stored().check_digests(&[storage])?;
+            self.has_compared(vec![storage]);
+        }
+        Ok(())
+    }
+
+    /// The storages behind a tensor that have a checksum, as far as they have not been compared. Those that are decoded
+    /// are compared then.
+    fn not_compared(&self, logical: &Logical<'_>, id: TensorId) -> Result<Vec<StorageId>> {
+        let Some(compared) = &self.opened.compared else { return Ok(Vec::new()) };
+        let has_digest = |id: &StorageId| {
+            let storage = self.opened.catalog.storage(*id);
+            storage.is_some_and(|s| s.digest.is_some() && !matches!(s.place, Place::Encoded { .. }))
+        };
+        let mut storages: Vec<_> = logical.storages_of(id)?.into_iter().filter(has_digest).collect();
+        if !storages.is_empty() {
+            storages.sort_unstable();
+            storages.dedup();
+            let compared = compared.lock().unwrap_or_else(PoisonError::into_inner);
+            storages.retain(|storage| !compared.contains(storage));
+        }
+        Ok(storages)
+    }
+
+    fn has_compared(&self, storages: Vec<StorageId>) {
+        if let Some(compared) = &self.opened.compared {
+            compared.lock().unwrap_or_else(PoisonError::into_inner).extend(storages);
+        }
+    }
+
+    /// Whether a tensor's bytes are all of its storage's, in the storage's order.
+    fn fills_as_it_lies(&self, storage: StorageId, buffer: &[u8], id: TensorId) -> bool {
+        let catalog = &self.opened.catalog;
+        let info = catalog.dtype_info(catalog.tensors()[id.0 as usize].dtype);
+        catalog.storage(storage).is_some_and(|storage| {
+            let is_little = storage.byte_order == ByteOrder::Little;
+            storage.len == buffer.len() as u64
+                && (is_little || info.is_some_and(|info| info.swap_unit() == 1))
+        })
+    }
+}
+
+/// Reads a tensor that lies side by side, with the checksum of its bytes, taken while the cache has them.
+fn read_summed(
+    logical: &Logical<'_>,
+    id: TensorId,
+    algorithm: DigestAlgorithm,
+    buffer: &mut [u8],
+) -> Result<Checksum> {
+    let none = algorithm.start()?;
+    let chunks = buffer.par_chunks_mut(CHUNK).enumerate();
+    let sums = chunks.map(|(index, chunk)| {
+        logical.stored().session().check_cancelled()?;
+        let mut sum = none;
+        for window in chunk.chunks_mut(WINDOW_BYTES) {
+            logical.read(id, (index * CHUNK) as u64 + sum.len(), window)?;
+            sum.update(window);
+        }
+        Ok(sum)
+    });
+    sums.try_reduce(|| none, |sum, next| Ok(sum.join(next)))
+}

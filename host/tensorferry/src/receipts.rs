@@ -1,0 +1,23 @@
+//! Receipts: what an output was made from and how, and whether it is still that.
+
+use crate::{RECORDS, Registry};
+use std::path::PathBuf;
+pub use tensorferry_convert::receipt::{Checked, Receipt, Verdict, find, is_name, output_of, path_for};
+pub use tensorferry_convert::receipts::verify::Depth;
+use tensorferry_convert::receipts::verify::verify_all;
+use tensorferry_sdk::Result;
+
+impl Registry {
+    /// Compares outputs with their receipts, several at once; `each` gets the verdicts in the order of the receipts.
+    ///
+    /// # Errors
+    /// Cancelled; what `each` returns. What is wrong with an output is in its verdict.
+    pub fn verify(
+        &self,
+        receipts: &[PathBuf],
+        depth: Depth,
+        each: impl FnMut(Checked) -> Result<()>,
+    ) -> Result<()> {
+        verify_all(receipts, depth, self.as_ref(), self.session(), RECORDS, each)
+    }
+}

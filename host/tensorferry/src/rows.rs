@@ -1,0 +1,34 @@
+//! Records: opened, read in batches, shown as cells or JSON lines, surveyed and indexed.
+
+use crate::steps;
+pub use tensorferry_records::cells::{CellColumn, cells};
+pub use tensorferry_records::flow::Flow;
+pub use tensorferry_records::index::{beside, index};
+pub use tensorferry_records::lines::{write_flow, write_lines};
+pub use tensorferry_records::rows::{Rows, open, read_once, refusal};
+pub use tensorferry_records::schema_file::{column, schema_file, type_and_shape};
+pub use tensorferry_records::shown::shown;
+use tensorferry_records::steps::RecordAction;
+pub use tensorferry_records::steps::{Origin, make};
+pub use tensorferry_records::survey::close::CloseLook;
+pub use tensorferry_records::survey::{ColumnSurvey, Spread, Survey, survey};
+use tensorferry_sdk::Result;
+use tensorferry_tensors::steps::Step;
+
+/// Parses steps on records.
+///
+/// # Errors
+/// As of [`steps::parse`](crate::steps::parse); usage, for a step on tensors, or records without end.
+pub fn steps_on_records(texts: &[String]) -> Result<Vec<Step<RecordAction>>> {
+    tensorferry_records::conversion::on_records(steps::parse(texts)?)
+}
+
+/// Checks that a step does the same to each file of a data set as to all of it.
+///
+/// # Errors
+/// As of [`steps::parse`](crate::steps::parse); usage, for a step that does not.
+pub fn check_row_wise(text: &str) -> Result<()> {
+    steps::parse(&[text.to_owned()])?
+        .into_iter()
+        .try_for_each(tensorferry_records::conversion::check_row_wise)
+}

@@ -1,0 +1,224 @@
+//! A cast converts numbers while they are read from a storage: the step that asks for it changes a
+//! catalog ([`Catalog::cast`](tensorferry_sdk::Catalog::cast)), and every reader of the tensor, the copy first of all, gets
+//! the new dtype.
+//!
+//! - *To a float*: to the nearest number, ties to even, in one step. What is too large becomes
+//!   infinite; where the dtype has no infinity, the largest number (F8_E4M3), or NaN (the FNUZ dtypes,
+//!   E8M0). NaN stays NaN, with its sign and as much of its payload as 16 bits hold.
+//! - *To an integer*: a float loses its fraction; beyond the range, it becomes the nearest end, and NaN
+//!   zero. An integer keeps its low bits.
+//! - *To BOOL*: whether it is not zero.
+//! - *To F8_E8M0*: the nearest power of two of the size; there is no sign, and no zero.
+//!
+//! These are torch's values, where torch defines them, with two exceptions: torch goes from F64 and
+//! from wide integers to the smaller floats through F32, and may so be off by one in the last place;
+//! and it rounds up to E8M0 most of what lies just above 2^-127.
+//!
+//! Values that are not what they were are counted ([`CastLosses`]): each element of the output once, in the
+//! copy ([`tally`](super::tally)); a cast that can lose none does not count.
+
+mod double;
+mod float;
+mod gather;
+mod integer;
+mod loops;
+mod losses;
+mod number;
+mod read;
+mod single;
+mod table;
+
+pub use losses::CastLosses;
+pub use read::{CastChain, ReadObserver};
+
+pub use loops::{Load, Store};
+use number::NumberSet;
+use std::sync::OnceLock;
+use table::Table;
+use tensorferry_sdk::{Dtype, Error, Result};
+
+/// Values that are worked on at once: they stay in the L1 cache.
+const BLOCK: usize = 1024;
+
+/// A cast from one dtype to another.
+pub struct Cast {
+    from_width: usize,
+    to_width: usize,
+    exact: bool,
+    kernel: Kernel,
+}
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one for each cast of a catalog, and a table is read for each element"
+)]
+enum Kernel {
+    Table(Table),
+    Single(Load<f32>, Store<f32>),
+    Double(Load<f64>, Store<f64>),
+    Integer(Load<i128>, Store<i128>),
+}
+
+/// Whether a dtype's values can be cast.
+#[must_use]
+pub fn is_castable(dtype: Dtype) -> bool {
+    NumberSet::of(dtype).is_some()
+}
+
+/// Whether a dtype is a float, as torch's `is_floating_point` has it.
+#[must_use]
+pub fn is_float(dtype: Dtype) -> bool {
+    matches!(NumberSet::of(dtype), Some(NumberSet::Float(_)))
+}
+
+/// The dtype of this name, if it can be cast: as `ferry inspect` shows it, in any case, or as torch
+/// calls it.
+#[must_use]
+pub fn dtype_called(name: &str) -> Option<Dtype> {
+    let is = |dtype: &Dtype| {
+        dtype.info().is_some_and(|info| info.name().eq_ignore_ascii_case(name))
+            || torch_name(*dtype) == Some(name)
+    };
+    dtypes().find(is)
+}
+
+/// What torch calls a dtype that can be cast, if it has it.
+#[must_use]
+pub fn torch_name(dtype: Dtype) -> Option<&'static str> {
+    Some(match dtype {
+        Dtype::BOOL => "bool",
+        Dtype::U8 => "uint8",
+        Dtype::I8 => "int8",
+        Dtype::U16 => "uint16",
+        Dtype::I16 => "int16",
+        Dtype::U32 => "uint32",
+        Dtype::I32 => "int32",
+        Dtype::U64 => "uint64",
+        Dtype::I64 => "int64",
+        Dtype::F64 => "float64",
+        Dtype::F32 => "float32",
+        Dtype::BF16 => "bfloat16",
+        Dtype::F16 => "float16",
+        Dtype::F8_E4M3 => "float8_e4m3fn",
+        Dtype::F8_E5M2 => "float8_e5m2",
+        Dtype::F8_E4M3FNUZ => "float8_e4m3fnuz",
+        Dtype::F8_E5M2FNUZ => "float8_e5m2fnuz",
+        Dtype::F8_E8M0 => "float8_e8m0fnu",
+        _ => return None,
+    })
+}
+
+/// The dtypes that can be cast, and cast to.
+pub fn dtypes() -> impl Iterator<Item = Dtype> {
+    number::NUMBERS.iter().map(|(dtype, _)| *dtype)
+}
+
+impl Cast {
+    /// The cast from one dtype to another.
+    ///
+    /// # Errors
+    /// Unsupported, if one of them has no numbers.
+    pub fn between(from: Dtype, to: Dtype) -> Result<&'static Self> {
+        const COUNT: usize = number::NUMBERS.len();
+        static KNOWN: [OnceLock<Cast>; COUNT * COUNT] = [const { OnceLock::new() }; COUNT * COUNT];
+        let place = |dtype| dtypes().position(|known| known == dtype).ok_or_else(|| no_numbers(dtype));
+        let known = &KNOWN[place(from)? * COUNT + place(to)?];
+        if let Some(found) = known.get() {
+            return Ok(found);
+        }
+        let made = Self::new(from, to).ok_or_else(|| no_numbers(from))?;
+        Ok(known.get_or_init(|| made))
+    }
+
+    fn new(from: Dtype, to: Dtype) -> Option<Self> {
+        let direct = Self::direct(from, to)?;
+        if direct.from_width > 1 {
+            return Some(direct);
+        }
+        let table = Table::new(|value| {
+            let mut bytes = vec![0; direct.to_width];
+            let lost = direct.run(&[value], &mut bytes);
+            (bytes, lost)
+        });
+        Some(Self { kernel: Kernel::Table(table), ..direct })
+    }
+
+    /// The cast number by number.
+    fn direct(from: Dtype, to: Dtype) -> Option<Self> {
+        let width = |dtype: Dtype| dtype.info()?.element_bytes().map(|bytes| bytes as usize);
+        let (numbers, to_numbers) = (NumberSet::of(from)?, NumberSet::of(to)?);
+        let is_wide = matches!(from, Dtype::U64 | Dtype::I64);
+        let kernel = if !is_float(from) && (!is_float(to) || (is_wide && to == Dtype::F64)) {
+            Kernel::Integer(integer::load(from)?, integer::store(to)?)
+        } else if let (Some(load), Some(store)) = (single::load(from), single::store(to)) {
+            Kernel::Single(load, store)
+        } else {
+            Kernel::Double(double::load(from)?, double::store(to)?)
+        };
+        Some(Self { from_width: width(from)?, to_width: width(to)?, exact: numbers.fits(to_numbers), kernel })
+    }
+
+    /// Whether no value can be lost.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.exact
+    }
+
+    /// Casts values that lie side by side, little-endian; says what they lost.
+    pub fn run(&self, from: &[u8], to: &mut [u8]) -> CastLosses {
+        debug_assert_eq!(from.len() / self.from_width, to.len() / self.to_width);
+        let mut lost = CastLosses::default();
+        match &self.kernel {
+            Kernel::Table(table) => lost = table.cast(from, to, !self.exact),
+            Kernel::Single(load, store) => self.blocks(from, to, 0_f32, *load, *store, &mut lost),
+            Kernel::Double(load, store) => self.blocks(from, to, 0_f64, *load, *store, &mut lost),
+            Kernel::Integer(load, store) => self.blocks(from, to, 0_i128, *load, *store, &mut lost),
+        }
+        if self.exact { CastLosses::default() } else { lost }
+    }
+
+    fn blocks<V: Copy>(
+        &self,
+        from: &[u8],
+        to: &mut [u8],
+        zero: V,
+        load: Load<V>,
+        store: Store<V>,
+        lost: &mut CastLosses,
+    ) {
+        let mut values = [zero; BLOCK];
+        let from = from.chunks(BLOCK * self.from_width);
+        for (from, to) in from.zip(to.chunks_mut(BLOCK * self.to_width)) {
+            let values = &mut values[..from.len() / self.from_width];
+            load(from, values);
+            store(values, to, lost);
+        }
+    }
+}
+
+/// Reads numbers of F32, F16 or BF16 that lie side by side, little-endian, as many as there is room for.
+#[must_use]
+pub(crate) fn load_singles(from: Dtype) -> Option<Load<f32>> {
+    single::load(from)
+}
+
+/// Reads numbers of a dtype that can be cast as F64; integers of 64 bits are rounded.
+#[must_use]
+pub(crate) fn load_doubles(from: Dtype) -> Option<Load<f64>> {
+    double::load(from)
+}
+
+/// Writes numbers as F32, F16 or BF16, little-endian; counts what they lose.
+#[must_use]
+pub(crate) fn store_singles(to: Dtype) -> Option<Store<f32>> {
+    single::store(to)
+}
+
+fn no_numbers(dtype: Dtype) -> Error {
+    let name = dtype.info().map_or("an extension dtype", |info| info.name());
+    let names: Vec<&str> = dtypes().filter_map(|dtype| Some(dtype.info()?.name())).collect();
+    Error::unsupported(format!("{name} cannot be cast")).expected(format!("one of {}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! A copy plan says from where in its storages the bytes of a tensor's part are copied: runs of bytes that lie
+//! side by side where both sides allow it, strided copies elsewhere.
+
+use crate::gather::StridedCopy;
+use std::borrow::Cow;
+use tensorferry_sdk::{
+    Block, ByteOrder, Catalog, Data, Error, Order, Region, Result, StorageId, Tensor, TensorId, TensorPart,
+};
+
+/// A run at least this long is worth a read of its own.
+pub(super) const LONG_RUN: u64 = 16 << 10;
+
+/// Runs of one block that become reads of their own, at most.
+const MOST_RUNS: u64 = 1 << 16;
+
+/// So many blocks of one storage are worth a look for a pattern; fewer are read as they are.
+const MANY_BLOCKS: usize = 16;
+
+/// The copy of some bytes of a tensor's part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlannedCopy {
+    /// Of bytes that lie side by side in a storage.
+    Contiguous {
+        /// The first byte in the part.
+        to: u64,
+        /// How many.
+        len: u64,
+        /// Where they are.
+        storage: StorageId,
+        /// The first byte in the storage.
+        from: u64,
+        /// Bytes to reverse together; 1: none.
+        swap_unit: u32,
+    },
+    /// Of elements that lie with strides.
+    Strided {
+        /// The strides.
+        copy: StridedCopy,
+        /// Where they are.
+        storage: StorageId,
+        /// Bytes to reverse together; 1: none.
+        swap_unit: u32,
+    },
+}
+
+/// The tensor of a part.
+pub fn tensor_of(catalog: &Catalog, id: TensorId) -> Result<&Tensor> {
+    catalog.tensor(id).ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))
+}
+
+/// The copies that make up a part, in no order; together they are all its bytes.
+pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCopy>> {
+    let tensor = tensor_of(catalog, part.tensor)?;
+    let info = catalog
+        .dtype_info(tensor.dtype)
+        .ok_or_else(|| Error::plugin("no such dtype").tensor(&tensor.name))?;
+    let swap_unit = |storage: StorageId| {
+        let order = catalog.storage(storage).map_or(ByteOrder::Little, |s| s.byte_order);
+        if order == part.byte_order { 1 } else { info.swap_unit() }
+    };
+    let whole = part.region.as_ref().is_none_or(|region| region.is_whole(&tensor.shape));
+    let row_major = part.order == Order::C || tensor.shape.len() < 2;
+    if let (Data::Whole { storage, offset }, true, true) = (&tensor.data, whole, row_major) {
+        let swap_unit = swap_unit(*storage);
+        return Ok(vec![PlannedCopy::Contiguous {
+            to: 0,
+            len: tensor.bytes,
+            storage: *storage,
+            from: *offset,
+            swap_unit,
+        }]);
+    }
+    let region = match &part.region {
+        Some(region) => Cow::Borrowed(region),
+        None => Cow::Owned(Region::whole(&tensor.shape)),
+    };
+    let mut planned = Vec::new();
+    let mut copies: Vec<(StorageId, StridedCopy)> = Vec::new();
+    for block in tensor.blocks_of(&region) {
+        let (storage, swap_unit) = (block.storage, swap_unit(block.storage));
+        let Some(width) = info.element_bytes() else {
+            // The layout's check lets packed elements through only whole and row-major.
+            let (to, len) = packed_run(&block, &tensor.shape, |elements| info.bytes_of(elements))?;
+            planned.push(PlannedCopy::Contiguous { to, len, storage, from: block.offset, swap_unit });
+            continue;
+        };
+        if let Some(copy) = StridedCopy::new(&block, &region, part.order, width) {
+            copies.push((storage, copy));
+        }
+    }
+    copies.sort_by_key(|(storage, _)| *storage);
+    let mut copies = copies.into_iter().peekable();
+    while let Some((storage, first)) = copies.next() {
+        let mut of_storage = vec![first];
+        while let Some((_, next)) = copies.next_if(|(other, _)| *other == storage) {
+            of_storage.push(next);
+        }
+        let copies = of_storage;
+        let swap_unit = swap_unit(storage);
+        let copies = if copies.len() < MANY_BLOCKS { copies } else { StridedCopy::joined(copies) };
+        for copy in copies {
+            planned.extend(copies_of(copy, storage, swap_unit));
+        }
+    }
+    Ok(planned)
+}
+
+/// The copies that a strided one is done as: one of each run, where these are long.
+pub(super) fn copies_of(
+    copy: StridedCopy,
+    storage: StorageId,
+    swap_unit: u32,
+) -> impl Iterator<Item = PlannedCopy> {
+    let is_in_runs = copy.runs() == 1 || (copy.run >= LONG_RUN && copy.runs() <= MOST_RUNS);
+    let len = copy.run;
+    let runs: Vec<_> = if is_in_runs { copy.each_run().collect() } else { Vec::new() };
+    let strided = (!is_in_runs).then_some(PlannedCopy::Strided { copy, storage, swap_unit });
+    let read = move |(from, to)| PlannedCopy::Contiguous { to, len, storage, from, swap_unit };
+    runs.into_iter().map(read).chain(strided)
+}
+
+fn packed_run(block: &Block, shape: &[u64], bytes_of: impl Fn(u64) -> Result<u64>) -> Result<(u64, u64)> {
+    let run = block.region.row_major_run(shape);
+    let (first, count) =
+        run.ok_or_else(|| Error::plugin("packed elements in a block that is not contiguous"))?;
+    Ok((bytes_of(first)?, bytes_of(count)?))
+}

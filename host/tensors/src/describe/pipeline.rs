@@ -1,0 +1,59 @@
+//! A pipeline of diffusers is a folder with several models, each in a folder of its own, and a list of them.
+
+use super::folder::{self, text};
+use serde::Serialize;
+use serde_json::Value;
+use tensorferry_core::read::source::FileSource;
+use tensorferry_sdk::Source;
+
+/// The list of its parts.
+const INDEX: &str = "model_index.json";
+
+/// A pipeline of several models.
+#[derive(Debug, Serialize)]
+pub struct Pipeline {
+    /// Its class.
+    pub class: String,
+    /// The library, with its version.
+    pub library: String,
+    /// What it is made of, by name.
+    pub components: Vec<Component>,
+}
+
+/// A part of a pipeline.
+#[derive(Debug, Serialize)]
+pub struct Component {
+    /// Its name, which is that of its folder.
+    pub name: String,
+    /// Its class.
+    pub class: String,
+    /// The library of the class.
+    pub library: String,
+    /// Whether its folder is there.
+    pub is_there: bool,
+}
+
+impl Pipeline {
+    /// The pipeline that a folder's list of models says it is.
+    #[must_use]
+    pub fn of(source: &FileSource) -> Option<Self> {
+        let json = folder::json(source, INDEX)?;
+        let class = text(&json, "_class_name")?.to_owned();
+        let version = text(&json, "_diffusers_version");
+        let folders = source.below("").folders("").unwrap_or_default();
+        let component = |(name, said): (&String, &Value)| {
+            let [library, class] = said.as_array()?.as_slice() else { return None };
+            Some(Component {
+                name: name.clone(),
+                class: class.as_str()?.to_owned(),
+                library: library.as_str()?.to_owned(),
+                is_there: folders.contains(name),
+            })
+        };
+        Some(Self {
+            class,
+            library: version.map_or("diffusers".to_owned(), |version| format!("diffusers {version}")),
+            components: json.as_object()?.iter().filter_map(component).collect(),
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! A tokenizer without a model, as folders of the Hub have them; and the one that a file holds in its metadata.
+
+use super::folder::text;
+use super::metadata::Metadata;
+use crate::steps::model_config::read_json;
+use serde::Serialize;
+use serde_json::Value;
+use tensorferry_core::read::source::FileSource;
+use tensorferry_sdk::{NodeKind, Source};
+
+/// Files that only a tokenizer has.
+const FILES: [&str; 9] = [
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "special_tokens_map.json",
+];
+/// The largest vocabularies take 40 MiB.
+const MOST_BYTES: u64 = 128 << 20;
+
+/// What splits text into the numbers that a model takes.
+#[derive(Debug, Serialize)]
+pub struct Tokenizer {
+    /// How it splits: `BPE`, `Unigram`, `WordPiece`, or as a metadata calls it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Its class in a library.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// How many tokens it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Its files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+}
+
+impl Tokenizer {
+    /// The tokenizer of a folder, if it has the files of one.
+    #[must_use]
+    pub fn of_folder(source: &FileSource) -> Option<Self> {
+        let names = source.list("").ok()?;
+        let files: Vec<String> = names.into_iter().filter(|name| FILES.contains(&name.as_str())).collect();
+        if files.is_empty() {
+            return None;
+        }
+        let read = |name| read_json(source, name, MOST_BYTES).ok().flatten();
+        let whole = read(FILES[0]);
+        let config = read(FILES[1]);
+        let model = whole.as_ref().and_then(|json| json.get("model"));
+        let tokens = match &whole {
+            Some(json) => tokens(json),
+            None => read("vocab.json").and_then(|json| Some(json.as_object()?.len() as u64)),
+        };
+        Some(Self {
+            model: model.and_then(|model| text(model, "type")).map(str::to_owned),
+            class: config.and_then(|config| text(&config, "tokenizer_class").map(str::to_owned)),
+            tokens,
+            files,
+        })
+    }
+
+    /// The tokenizer that a metadata holds, as llama.cpp has it.
+    pub(super) fn of_metadata(metadata: &Metadata<'_>) -> Option<Self> {
+        let model = metadata.text("tokenizer.ggml.model")?;
+        let listed = metadata.value("tokenizer.ggml.tokens").map(tensorferry_sdk::Value::root);
+        let tokens = listed.filter(|list| list.kind == NodeKind::LIST).map(|list| list.children.len() as u64);
+        Some(Self { model: Some(model), class: None, tokens, files: Vec::new() })
+    }
+}
+
+/// How many tokens a `tokenizer.json` has: those of its model, and those that were added beside.
+fn tokens(json: &Value) -> Option<u64> {
+    let vocabulary = json.get("model")?.get("vocab")?;
+    let own = match vocabulary {
+        Value::Object(tokens) => tokens.len(),
+        Value::Array(pieces) => pieces.len(),
+        _ => return None,
+    };
+    let added = json.get("added_tokens").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let is_beside = |token: &&Value| match (vocabulary, text(token, "content")) {
+        (Value::Object(tokens), Some(content)) => !tokens.contains_key(content),
+        (_, _) => token.get("id").and_then(Value::as_u64).is_some_and(|id| id >= own as u64),
+    };
+    Some((own + added.iter().filter(is_beside).count()) as u64)
+}

@@ -1,0 +1,358 @@
+//! Differences between two catalogs: names, dtypes, shapes and content, whatever the formats.
+
+use crate::content::check_storages;
+pub use crate::distance::Tolerance;
+use crate::distance::{Comparison, Distance, Tally};
+use crate::logical::Logical;
+use rayon::prelude::*;
+use serde_json::json;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use tensorferry_core::context::windows::{size, windows};
+use tensorferry_sdk::{
+    Catalog, CatalogBytes, CatalogView, Context, Data, DtypeInfo, Error, Result, Tensor, TensorId, Value,
+};
+
+/// Characters of a value that are shown.
+const MOST_SHOWN: usize = 60;
+
+/// Elements that one thread reads of both sides at a time.
+const WINDOW: u64 = 1 << 16;
+/// Windows that one thread takes of a large tensor at a time.
+const WINDOWS: u64 = 32;
+
+/// One difference.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Difference {
+    /// The tensor.
+    pub name: String,
+    /// What differs.
+    pub kind: DifferenceKind,
+    /// How far its numbers are apart, where both sides have numbers and the same shape.
+    pub distance: Option<Box<Distance>>,
+}
+
+/// How far tensors may be apart before that counts as a failure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FailOver {
+    /// The largest difference that does not.
+    pub limit: f64,
+    /// Whether that is of relative differences.
+    pub is_relative: bool,
+}
+
+/// What differs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DifferenceKind {
+    /// B does not have it.
+    Missing,
+    /// A does not have it.
+    Unexpected,
+    /// Its dtype in A and in B.
+    Dtype(String, String),
+    /// Its shape in A and in B.
+    Shape(Vec<u64>, Vec<u64>),
+    /// Its bytes; with a tolerance, numbers that are further apart.
+    Content,
+    /// An attribute of it, by its key: what it is in A and in B, as JSON; nothing where it is not there.
+    Attribute(String, Option<String>, Option<String>),
+    /// No tensor but the entry of the metadata that has this name, in A and in B.
+    Metadata(Option<String>, Option<String>),
+}
+
+impl DifferenceKind {
+    /// The kind's word.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Unexpected => "unexpected",
+            Self::Dtype(..) => "dtype",
+            Self::Shape(..) => "shape",
+            Self::Content => "content",
+            Self::Attribute(..) => "attribute",
+            Self::Metadata(..) => "metadata",
+        }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {:?}", self.kind.word(), self.name)?;
+        match &self.kind {
+            DifferenceKind::Missing | DifferenceKind::Unexpected | DifferenceKind::Content => {}
+            DifferenceKind::Dtype(a, b) => write!(f, ": {a} in A, {b} in B")?,
+            DifferenceKind::Shape(a, b) => write!(f, ": {a:?} in A, {b:?} in B")?,
+            DifferenceKind::Attribute(key, a, b) => {
+                write!(f, ": {key:?} is {} in A, {} in B", said(a.as_ref()), said(b.as_ref()))?;
+            }
+            DifferenceKind::Metadata(a, b) => {
+                write!(f, ": {} in A, {} in B", said(a.as_ref()), said(b.as_ref()))?;
+            }
+        }
+        match &self.distance {
+            Some(distance) => write!(f, ": {distance}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Difference {
+    /// As `--json` has it.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        let mut record = json!({ "kind": self.kind.word(), "name": self.name });
+        match &self.kind {
+            DifferenceKind::Missing | DifferenceKind::Unexpected | DifferenceKind::Content => {}
+            DifferenceKind::Dtype(a, b) => (record["a"], record["b"]) = (json!(a), json!(b)),
+            DifferenceKind::Shape(a, b) => (record["a"], record["b"]) = (json!(a), json!(b)),
+            DifferenceKind::Attribute(key, a, b) => {
+                record["attribute"] = json!(key);
+                (record["a"], record["b"]) = (json!(a), json!(b));
+            }
+            DifferenceKind::Metadata(a, b) => (record["a"], record["b"]) = (json!(a), json!(b)),
+        }
+        if let Some(distance) = &self.distance {
+            distance.add_to(&mut record);
+        }
+        record
+    }
+
+    /// A difference without a distance.
+    pub fn new(name: &str, kind: DifferenceKind) -> Self {
+        Self { name: name.to_owned(), kind, distance: None }
+    }
+
+    /// Whether it counts as a failure: names on one side, other shapes, what has no numbers to compare, NaN beside a
+    /// number, and a largest difference over the limit.
+    #[must_use]
+    pub fn is_over(&self, limit: FailOver) -> bool {
+        match (&self.kind, &self.distance) {
+            (DifferenceKind::Attribute(..) | DifferenceKind::Metadata(_, _), _) => false,
+            (_, None) => true,
+            (_, Some(distance)) => distance.nan > 0 || distance.worst(limit.is_relative) > limit.limit,
+        }
+    }
+
+    /// Sorts the worst first: what has no distance, then NaN beside numbers, then by the largest difference.
+    fn badness(&self, is_relative: bool) -> (Reverse<u8>, Reverse<bool>, Reverse<u64>) {
+        let rank = match (&self.kind, &self.distance) {
+            (DifferenceKind::Missing, _) => 6,
+            (DifferenceKind::Unexpected, _) => 5,
+            (DifferenceKind::Shape(..), _) => 4,
+            (DifferenceKind::Dtype(..) | DifferenceKind::Content, None) => 3,
+            (DifferenceKind::Dtype(..) | DifferenceKind::Content, Some(_)) => 2,
+            (DifferenceKind::Attribute(..), _) => 1,
+            (DifferenceKind::Metadata(..), _) => 0,
+        };
+        let distance = self.distance.as_ref();
+        let has_nan = distance.is_some_and(|distance| distance.nan > 0);
+        // Of numbers that are not negative, the bits are in their order.
+        let worst = distance.map_or(0, |distance| distance.worst(is_relative).to_bits());
+        (Reverse(rank), Reverse(has_nan), Reverse(worst))
+    }
+}
+
+/// A value in a line of text.
+fn said(json: Option<&String>) -> String {
+    match json.map(|json| (json, json.char_indices().nth(MOST_SHOWN))) {
+        None => "nothing".to_owned(),
+        Some((json, None)) => json.clone(),
+        Some((json, Some((end, _)))) => format!("{}... ({} bytes)", &json[..end], json.len()),
+    }
+}
+
+/// Differences of attributes, sorted by name, for two inputs whose formats keep these. What is said of a tensor
+/// that one of them does not have is no difference of its own.
+#[must_use]
+pub fn diff_attributes(a: &Catalog, b: &Catalog) -> Vec<Difference> {
+    let in_b: BTreeMap<&str, &Tensor> = b.tensors().iter().map(|t| (t.name.as_str(), t)).collect();
+    let mut differences = Vec::new();
+    for tensor in a.tensors() {
+        let Some(other) = in_b.get(tensor.name.as_str()) else { continue };
+        for (key, of_a, of_b) in differing(&tensor.attributes, &other.attributes) {
+            let kind = DifferenceKind::Attribute(key, of_a, of_b);
+            differences.push(Difference::new(&tensor.name, kind));
+        }
+    }
+    differences.sort_by(|x, y| x.name.cmp(&y.name));
+    differences
+}
+
+/// Differences of metadata, sorted by key, for two inputs whose formats keep values as they are.
+#[must_use]
+pub fn diff_metadata(a: &Catalog, b: &Catalog) -> Vec<Difference> {
+    let metadata = differing(a.metadata(), b.metadata()).into_iter();
+    metadata.map(|(name, of_a, of_b)| Difference::new(&name, DifferenceKind::Metadata(of_a, of_b))).collect()
+}
+
+/// The entries that are not the same, with both values as JSON. Values of two types may look the same.
+fn differing(
+    a: &BTreeMap<String, Value>,
+    b: &BTreeMap<String, Value>,
+) -> Vec<(String, Option<String>, Option<String>)> {
+    let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    let differ = keys.into_iter().filter(|key| a.get(*key) != b.get(*key));
+    differ.map(|key| (key.clone(), a.get(key).map(Value::json), b.get(key).map(Value::json))).collect()
+}
+
+/// Sorts differences, the worst first, by absolute or by relative distances; those that are alike by name.
+pub fn worst_first(differences: &mut [Difference], is_relative: bool) {
+    differences.sort_by(|x, y| {
+        x.badness(is_relative).cmp(&y.badness(is_relative)).then_with(|| x.name.cmp(&y.name))
+    });
+}
+
+/// Compares two catalogs; gives the differences sorted by name.
+///
+/// # Errors
+/// Whatever reading either gives; malformed, where a checksum of a format is wrong.
+pub fn diff(a: &Logical<'_>, b: &Logical<'_>, tolerance: Option<Tolerance>) -> Result<Vec<Difference>> {
+    let (in_a, in_b) = (by_name(a), by_name(b));
+    let mut differences = Vec::new();
+    let mut pairs = Vec::new();
+    for (&name, &id) in &in_a {
+        let Some(&other) = in_b.get(name) else {
+            differences.push(Difference::new(name, DifferenceKind::Missing));
+            continue;
+        };
+        let (x, y) = (a.tensor(id), b.tensor(other));
+        let (of_x, of_y) = (a.dtype_info(x.dtype)?, b.dtype_info(y.dtype)?);
+        if x.shape != y.shape {
+            // That of the dtype alone is told, as it is where the shape is another one too.
+            let kind = match of_x == of_y {
+                true => DifferenceKind::Shape(x.shape.to_vec(), y.shape.to_vec()),
+                false => DifferenceKind::Dtype(of_x.name().to_owned(), of_y.name().to_owned()),
+            };
+            differences.push(Difference::new(name, kind));
+        } else {
+            pairs.push((name, Pair { x: a.tied_to(id), y: b.tied_to(other) }));
+        }
+    }
+    for &name in in_b.keys().filter(|name| !in_a.contains_key(**name)) {
+        differences.push(Difference::new(name, DifferenceKind::Unexpected));
+    }
+    check_storages(a)?;
+    check_storages(b)?;
+    // Tied tensors are read once.
+    let mut each: Vec<Pair> = pairs.iter().map(|(_, pair)| *pair).collect();
+    each.sort_unstable();
+    each.dedup();
+    let session = a.stored().session();
+    session.will_check(each.iter().map(|pair| a.tensor(pair.x).bytes + b.tensor(pair.y).bytes).sum());
+    let found = each.par_iter().map(|pair| pair.compare(a, b, tolerance)).collect::<Result<Vec<_>>>()?;
+    for (name, pair) in pairs {
+        let Ok(place) = each.binary_search(&pair) else { continue };
+        if let Some((kind, distance)) = &found[place] {
+            let (kind, distance) = (kind.clone(), distance.clone().map(Box::new));
+            differences.push(Difference { name: name.to_owned(), kind, distance });
+        }
+    }
+    differences.sort_by(|x, y| x.name.cmp(&y.name));
+    Ok(differences)
+}
+
+fn by_name<'a>(view: &'a Logical<'_>) -> BTreeMap<&'a str, TensorId> {
+    view.tensor_ids().map(|id| (view.tensor(id).name, id)).collect()
+}
+
+/// A tensor of each side, of one shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Pair {
+    x: TensorId,
+    y: TensorId,
+}
+
+impl Pair {
+    /// How they differ, if they do.
+    fn compare(
+        self,
+        a: &Logical<'_>,
+        b: &Logical<'_>,
+        tolerance: Option<Tolerance>,
+    ) -> Result<Option<(DifferenceKind, Option<Distance>)>> {
+        let (of_x, of_y) = (a.tensor(self.x), b.tensor(self.y));
+        let (info_x, info_y) = (a.dtype_info(of_x.dtype)?, b.dtype_info(of_y.dtype)?);
+        let is_same_dtype = info_x == info_y;
+        let other_dtype = || DifferenceKind::Dtype(info_x.name().to_owned(), info_y.name().to_owned());
+        let Some(comparison) = Comparison::of(of_x.dtype, of_y.dtype, tolerance) else {
+            let is_same = is_same_dtype && self.has_same_bytes(a, b)?;
+            let kind = if is_same_dtype { DifferenceKind::Content } else { other_dtype() };
+            return Ok((!is_same).then_some((kind, None)));
+        };
+        let elements: u64 = of_x.shape.iter().product();
+        let chunk = WINDOW * WINDOWS;
+        let add = |number: u64| {
+            let range = number * chunk..((number + 1) * chunk).min(elements);
+            self.tally(a, b, &comparison, range)
+        };
+        let chunks = elements.div_ceil(chunk);
+        // What has to be gathered is gathered once, for one thread.
+        let is_gathered = |logical: &Logical<'_>, id| {
+            let data = logical.catalog().tensor(id).map(|tensor| &tensor.data);
+            matches!(data, Some(Data::Blocks(_) | Data::Grid(_)))
+        };
+        let tallies = if is_gathered(a, self.x) || is_gathered(b, self.y) {
+            (0..chunks).map(add).collect::<Result<Vec<_>>>()?
+        } else {
+            (0..chunks).into_par_iter().map(add).collect::<Result<Vec<_>>>()?
+        };
+        let tally = tallies.iter().fold(Tally::default(), Tally::join);
+        let differs = match tolerance {
+            _ if !is_same_dtype => true,
+            Some(_) => tally.elements > 0,
+            None => tally.has_other_bits,
+        };
+        let kind = if is_same_dtype { DifferenceKind::Content } else { other_dtype() };
+        Ok(differs.then(|| (kind, Some(tally.finish(of_x.shape, &comparison)))))
+    }
+
+    /// Compares some elements, window by window.
+    fn tally(
+        self,
+        a: &Logical<'_>,
+        b: &Logical<'_>,
+        comparison: &Comparison,
+        range: std::ops::Range<u64>,
+    ) -> Result<Tally> {
+        let side = |logical: &Logical<'_>, id| {
+            Ok::<_, Error>((logical.dtype_info(logical.tensor(id).dtype)?, Vec::new()))
+        };
+        let mut sides: [(DtypeInfo, Vec<u8>); 2] = [side(a, self.x)?, side(b, self.y)?];
+        let mut tally = Tally::default();
+        for first in range.clone().step_by(size(WINDOW)) {
+            a.stored().session().check_cancelled()?;
+            let count = WINDOW.min(range.end - first);
+            for ((info, bytes), (logical, id)) in sides.iter_mut().zip([(a, self.x), (b, self.y)]) {
+                bytes.resize(size(info.bytes_of(count)?), 0);
+                logical.read_tensor(id, info.bytes_of(first)?, bytes)?;
+                logical.stored().session().checked(bytes.len() as u64);
+            }
+            let [(_, x), (_, y)] = &sides;
+            comparison.add(&mut tally, first, size(count), x, y);
+        }
+        Ok(tally)
+    }
+
+    /// Whether two tensors without numbers are the same.
+    fn has_same_bytes(self, a: &Logical<'_>, b: &Logical<'_>) -> Result<bool> {
+        let len = a.tensor(self.x).bytes;
+        if len != b.tensor(self.y).bytes {
+            return Ok(false);
+        }
+        let mut sides = [Vec::new(), Vec::new()];
+        for (offset, len) in windows(0..len) {
+            a.stored().session().check_cancelled()?;
+            for (bytes, (logical, id)) in sides.iter_mut().zip([(a, self.x), (b, self.y)]) {
+                bytes.resize(len, 0);
+                logical.read_tensor(id, offset, bytes)?;
+                logical.stored().session().checked(len as u64);
+            }
+            if sides[0] != sides[1] {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

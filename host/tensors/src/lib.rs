@@ -1,0 +1,23 @@
+//! A layer of `tensorferry`, which uses it; its API promises nothing.
+//!
+//! Bytes of tensors, wherever they lie: read, gathered, cast, hashed and compared.
+
+#![forbid(unsafe_code)]
+
+pub mod cast;
+pub mod content;
+pub mod copy_plan;
+pub mod describe;
+pub mod diff;
+pub mod distance;
+pub mod elements;
+pub mod expected;
+pub mod gather;
+pub mod hash_tree;
+pub mod logical;
+pub mod slabs;
+pub mod slice;
+pub mod statistics;
+pub mod steps;
+pub mod stored;
+pub mod tally;

@@ -1,0 +1,320 @@
+//! Slabs are the boxes in which a tensor of many tiles is copied: as many whole tiles as fit the budget, along the
+//! fastest axes of the destination first, so that what is written are long runs. So is one whose rows lie in pieces side by
+//! side (a model's weights that are split by columns): rows are put together, and written at once. Each is made when it is its turn:
+//! nothing here grows with the number of tiles.
+//!
+//! Tiles that are larger than the budget are cut along the slowest axes.
+
+use crate::cast::CastLosses;
+use crate::copy_plan::{LONG_RUN, tensor_of};
+use crate::gather::{Scratch, StridedCopy, swap};
+use crate::stored::Stored;
+use tensorferry_core::context::windows::{WINDOW_BYTES, size};
+use tensorferry_sdk::{
+    Block, ByteOrder, Catalog, Context, Data, Error, Order, Place, Region, Result, StorageId, Tensor,
+    TensorPart,
+};
+
+/// A part of fewer tiles is planned tile by tile: its bytes fill the windows that small tensors share.
+const MANY_TILES: u64 = 64;
+
+/// Each slab looks at all blocks of a tensor that is no grid.
+const MOST_BLOCKS: u64 = 256;
+
+/// The slabs of a part of a tensor.
+pub struct Slabs<'a> {
+    tensor: &'a Tensor,
+    /// What is copied of the tensor.
+    region: Region,
+    order: Order,
+    byte_order: ByteOrder,
+    /// The bytes of an element, and those of it that are reversed together.
+    width: u32,
+    swap_unit: u32,
+    /// The shape of a slab: slabs begin at its multiples.
+    lens: Vec<u64>,
+    /// The place of the region's first slab among them, along each dimension, and how many there are.
+    first: Vec<u64>,
+    counts: Vec<u64>,
+}
+
+/// Buffers that slabs of one thread use again.
+#[derive(Debug, Default)]
+pub struct SlabBuffers {
+    scratch: Scratch,
+    cast: Vec<u8>,
+    slab: Vec<u8>,
+}
+
+/// Whether the digests of the checked storages are compared while they are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Digests {
+    /// They are.
+    Checked,
+    /// Somebody else does, or did.
+    Ignored,
+}
+
+impl<'a> Slabs<'a> {
+    /// The slabs of `part`, if it is one of many tiles; of about so many `bytes` each.
+    pub fn of(catalog: &'a Catalog, part: &TensorPart, bytes: usize) -> Result<Option<Self>> {
+        Self::of_at_least(MANY_TILES, catalog, part, bytes)
+    }
+
+    fn of_at_least(many: u64, catalog: &'a Catalog, part: &TensorPart, bytes: usize) -> Result<Option<Self>> {
+        let tensor = tensor_of(catalog, part.tensor)?;
+        if matches!(tensor.data, Data::Empty | Data::Whole { .. }) {
+            return Ok(None);
+        }
+        let info = catalog
+            .dtype_info(tensor.dtype)
+            .ok_or_else(|| Error::plugin("no such dtype").tensor(&tensor.name))?;
+        let Some(width) = info.element_bytes() else { return Ok(None) };
+        let region = part.region.clone().unwrap_or_else(|| Region::whole(&tensor.shape));
+        let most = |bytes: usize| (bytes as u64 / u64::from(width)).max(1);
+        let tiles = match &tensor.data {
+            Data::Grid(grid) => Some(&grid.tile)
+                .filter(|tile| places(&region, tile).map(|(_, count)| count).product::<u64>() >= many),
+            _ => None,
+        };
+        let lens = if let Some(tile) = tiles {
+            let tile = tile.iter().zip(&region.shape).map(|(&tile, &len)| tile.min(len)).collect();
+            slab_lens(tile, &region, part.order, most(bytes))
+        } else if is_in_short_runs(tensor, &region, part.order, width) {
+            // What is put together stays in the cache until it is written.
+            let end = region.origin.iter().zip(&region.shape).map(|(start, len)| start + len).collect();
+            slab_lens(end, &region, part.order, most(bytes.min(WINDOW_BYTES)))
+        } else {
+            return Ok(None);
+        };
+        let (first, counts) = places(&region, &lens).unzip();
+        let (order, byte_order, swap_unit) = (part.order, part.byte_order, info.swap_unit());
+        Ok(Some(Self { tensor, region, order, byte_order, width, swap_unit, lens, first, counts }))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        size(self.counts.iter().product())
+    }
+
+    /// Reads the slab of this number, which is less than their count, and gives it to `write(offset, bytes)` in runs
+    /// that lie side by side in the part. Says what casts lost of it.
+    pub fn copy(
+        &self,
+        number: usize,
+        stored: &Stored<'_>,
+        digests: Digests,
+        buffers: &mut SlabBuffers,
+        write: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<CastLosses> {
+        let slab = self.slab(number);
+        let mut lost = CastLosses::default();
+        let bytes = slab.shape.iter().product::<u64>() * u64::from(self.width);
+        // Every byte of it is in a tile.
+        buffers.slab.resize(size(bytes), 0);
+        for block in self.tensor.blocks_of(&slab) {
+            stored.session().check_cancelled()?;
+            let own = if digests == Digests::Checked { self.own_digest(&block, stored) } else { None };
+            lost += self.tile(&block, &slab, stored, own, buffers)?;
+        }
+        self.each_run(&slab, |to, from, len| write(to, &buffers.slab[from..from + len]))?;
+        Ok(lost)
+    }
+
+    /// Brings what a slab has of a tile to its place in the slab's buffer. `own`: a storage whose digest is compared with
+    /// what is read of it.
+    fn tile(
+        &self,
+        block: &Block,
+        slab: &Region,
+        stored: &Stored<'_>,
+        own: Option<StorageId>,
+        buffers: &mut SlabBuffers,
+    ) -> Result<CastLosses> {
+        let Some(copy) = StridedCopy::new(block, slab, self.order, self.width) else {
+            return Ok(CastLosses::default());
+        };
+        let SlabBuffers { scratch, cast, slab } = buffers;
+        let mut write = |to: u64, bytes: &[u8]| {
+            let to = size(to);
+            slab[to..to + bytes.len()].copy_from_slice(bytes);
+            Ok(())
+        };
+        let mut unchecked = own;
+        let mut read = |id: StorageId, from: u64, buffer: &mut [u8]| {
+            stored.read(id, from, buffer)?;
+            if unchecked == Some(id) && buffer.len() as u64 == stored.storage(id)?.len {
+                check(stored, id, buffer)?;
+                unchecked = None;
+            }
+            Ok::<_, Error>(())
+        };
+        let is_same_order = stored.storage(block.storage)?.byte_order == self.byte_order;
+        let swap_unit = if is_same_order { 1 } else { self.swap_unit };
+        let most = stored.session().gather_bytes();
+        let mut lost = CastLosses::default();
+        match stored.chain(block.storage)? {
+            Some(chain) => {
+                for tile in chain.rescaled(&copy).tiles(most).iter() {
+                    let lying = |from, lying: &mut [u8]| read(chain.of, from, lying);
+                    lost +=
+                        chain.copy_tile(&tile, swap_unit, (&mut *scratch, &mut *cast), lying, &mut write)?;
+                }
+            }
+            None if copy.runs() == 1 => {
+                let (to, run) = (size(copy.to), size(copy.run));
+                read(block.storage, copy.from, &mut slab[to..to + run])?;
+                swap(&mut slab[to..to + run], swap_unit);
+            }
+            None => {
+                for tile in copy.tiles(most).iter() {
+                    let read = |from, buffer: &mut [u8]| read(block.storage, from, buffer);
+                    tile.copy(scratch, swap_unit, read, &mut write)?;
+                }
+            }
+        }
+        // It was not read in one piece.
+        stored.check_digests(&unchecked.into_iter().collect::<Vec<_>>())?;
+        Ok(lost)
+    }
+
+    /// The storages whose digests are compared while the slabs are copied: those that one slab reads whole.
+    pub fn checked<'s>(&'s self, stored: &'s Stored<'_>) -> impl Iterator<Item = StorageId> + 's {
+        self.tensor.blocks_of(&self.region).filter_map(|block| self.own_digest(&block, stored))
+    }
+
+    /// The storage of a tile that is as long as the tile and has a digest, where the whole tile is in one slab. One
+    /// that is longer may be many tiles', each of which would read it whole for its digest.
+    fn own_digest(&self, block: &Block, stored: &Stored<'_>) -> Option<StorageId> {
+        let is_in_one_slab = (0..self.lens.len()).all(|d| {
+            let (start, end) = (block.region.origin[d], block.region.origin[d] + block.region.shape[d]);
+            let (from, to) = (self.region.origin[d], self.region.origin[d] + self.region.shape[d]);
+            start >= from && end <= to && start / self.lens[d] == (end - 1) / self.lens[d]
+        });
+        let elements = block.region.shape.iter().product::<u64>();
+        let bytes = elements * u64::from(self.width);
+        let (id, bytes) = match &stored.storage(block.storage).ok()?.place {
+            Place::Cast(cast) if cast.start == 0 => (cast.of, elements * cast.widths().0),
+            Place::Cast(_) => return None,
+            _ => (block.storage, bytes),
+        };
+        let storage = stored.storage(id).ok()?;
+        // Encoded ones are compared where they are decoded, joined ones have parts that others may have too.
+        let is_plain = matches!(storage.place, Place::File { .. } | Place::Inline(_));
+        let is_own = is_in_one_slab && is_plain && storage.len == bytes && storage.digest.is_some();
+        is_own.then_some(id)
+    }
+
+    /// The place of a slab in the tensor.
+    fn slab(&self, number: usize) -> Region {
+        let mut index = number as u64;
+        let rank = self.lens.len();
+        let mut slab = Region { origin: vec![0; rank], shape: vec![0; rank] };
+        for d in (0..rank).rev() {
+            let place = self.first[d] + index % self.counts[d];
+            index /= self.counts[d];
+            let (start, end) = (self.region.origin[d], self.region.origin[d] + self.region.shape[d]);
+            slab.origin[d] = (place * self.lens[d]).max(start);
+            slab.shape[d] = place.saturating_add(1).saturating_mul(self.lens[d]).min(end) - slab.origin[d];
+        }
+        slab
+    }
+
+    /// Gives each run of a slab that lies side by side in the part: where it goes there, where it lies in the slab, and
+    /// its length, in bytes.
+    fn each_run(&self, slab: &Region, mut each: impl FnMut(u64, usize, usize) -> Result<()>) -> Result<()> {
+        let width = u64::from(self.width);
+        let (mut run, mut to, mut stride) = (width, 0, width);
+        let mut is_open = true;
+        // The dimensions behind the run, from the fastest: how long they are, and how far apart in the part.
+        let mut outer = Vec::new();
+        for d in fastest_first(slab.shape.len(), self.order) {
+            to += (slab.origin[d] - self.region.origin[d]) * stride;
+            if is_open {
+                run *= slab.shape[d];
+            } else {
+                outer.push((slab.shape[d], stride));
+            }
+            is_open &= slab.shape[d] == self.region.shape[d];
+            stride *= self.region.shape[d];
+        }
+        let count = outer.iter().map(|(len, _)| len).product::<u64>();
+        (0..count).try_for_each(|number| {
+            let (mut index, mut to) = (number, to);
+            for &(len, stride) in &outer {
+                to += index % len * stride;
+                index /= len;
+            }
+            each(to, size(number * run), size(run))
+        })
+    }
+}
+
+/// Whether what is copied of a tensor are several blocks whose runs are too short to be written one by one, and which lie
+/// in the order of the destination: others are turned in tiles.
+fn is_in_short_runs(tensor: &Tensor, region: &Region, order: Order, width: u32) -> bool {
+    let bytes = region.shape.iter().product::<u64>() * u64::from(width);
+    if bytes < WINDOW_BYTES as u64 || !(2..=MOST_BLOCKS).contains(&tensor.block_count()) {
+        return false;
+    }
+    let Some(fastest) = fastest_first(region.shape.len(), order).next() else { return false };
+    let copies = tensor.blocks_of(region).filter_map(|block| {
+        let copy = StridedCopy::new(&block, region, order, width)?;
+        let is_in_order = block.region.shape[fastest] == 1 || block.strides[fastest] == 1;
+        Some((copy.runs() > 1 && copy.run < LONG_RUN, is_in_order))
+    });
+    let (mut any_short, mut all_in_order) = (false, true);
+    for (is_short, is_in_order) in copies {
+        any_short |= is_short;
+        all_in_order &= is_in_order;
+    }
+    any_short && all_in_order
+}
+
+/// Where the first of boxes of this shape lies that touch a region, and how many do, along each dimension.
+fn places<'a>(region: &'a Region, lens: &'a [u64]) -> impl Iterator<Item = (u64, u64)> + 'a {
+    region.origin.iter().zip(&region.shape).zip(lens).map(|((&start, &len), &of)| {
+        let first = start / of;
+        (first, if len == 0 { 0 } else { (start + len - 1) / of + 1 - first })
+    })
+}
+
+/// A slab's shape: a tile, cut along the slowest axes until it has `most` elements at most, or grown along the fastest.
+fn slab_lens(tile: Vec<u64>, region: &Region, order: Order, most: u64) -> Vec<u64> {
+    let mut lens = tile;
+    let elements = |lens: &[u64]| lens.iter().product::<u64>();
+    let fastest: Vec<usize> = fastest_first(lens.len(), order).collect();
+    for &d in fastest.iter().rev() {
+        let others = elements(&lens) / lens[d];
+        lens[d] = lens[d].min((most / others).max(1));
+    }
+    for &d in &fastest {
+        let times = (most / elements(&lens)).max(1);
+        let grown = lens[d].saturating_mul(times);
+        // One that reaches over the whole axis, and beyond it if the region does not begin with a tile.
+        let end = region.origin[d] + region.shape[d];
+        lens[d] = if grown >= end { end } else { grown };
+        if lens[d] < end {
+            break;
+        }
+    }
+    lens
+}
+
+/// The dimensions of an order.
+fn fastest_first(rank: usize, order: Order) -> impl Iterator<Item = usize> {
+    (0..rank).map(move |d| if order == Order::C { rank - 1 - d } else { d })
+}
+
+/// Compares all bytes of a storage with its digest.
+fn check(stored: &Stored<'_>, id: StorageId, bytes: &[u8]) -> Result<()> {
+    let Some(expected) = &stored.storage(id)?.digest else { return Ok(()) };
+    let mut sum = expected.algorithm.start()?;
+    sum.update(bytes);
+    let found = sum.digest();
+    if found == *expected { Ok(()) } else { Err(stored.mismatch(id, expected, &found)) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! Dtypes of up to eight bits: how often each code occurs says everything, and counting is the same for all of them.
+
+use super::moments::Moments;
+use super::partial::{Number, Partial};
+use crate::cast::{Cast, is_float};
+use std::sync::OnceLock;
+use tensorferry_sdk::Dtype;
+
+/// How codes lie in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    /// One in each byte.
+    Byte,
+    /// Two or four in each byte, of so many bits, the first in the lowest.
+    InByte(u32),
+    /// Four in three bytes, the first in the lowest bits.
+    Six,
+}
+
+/// What each code of a dtype stands for.
+#[derive(Debug)]
+pub(super) struct Codes {
+    packing: Packing,
+    /// NaN where a code stands for none.
+    values: [f64; 256],
+    is_integer: bool,
+    least_normal: f64,
+    largest: f64,
+}
+
+/// A dtype, what a code of it stands for, and for floats the least number with all its digits.
+type Row = (Dtype, Packing, fn(u8) -> f64, Option<f64>);
+
+/// The dtypes that casts do not know, or whose codes share bytes.
+const OTHERS: [Row; 12] = [
+    (Dtype::F6_E2M3, Packing::Six, |code| small(code, 6, 3, 1), Some(1.0)),
+    (Dtype::F6_E3M2, Packing::Six, |code| small(code, 6, 2, 3), Some(0.25)),
+    (Dtype::F4, Packing::InByte(4), |code| small(code, 4, 1, 1), Some(1.0)),
+    (Dtype::F4_UNPACKED, Packing::Byte, |code| small(code, 4, 1, 1), Some(1.0)),
+    (Dtype::I4, Packing::InByte(4), |code| signed(code, 4), None),
+    (Dtype::U4, Packing::InByte(4), |code| f64::from(code & 0xf), None),
+    (Dtype::I2, Packing::InByte(2), |code| signed(code, 2), None),
+    (Dtype::U2, Packing::InByte(2), |code| f64::from(code & 3), None),
+    (Dtype::I4_UNPACKED, Packing::Byte, |code| signed(code, 4), None),
+    (Dtype::U4_UNPACKED, Packing::Byte, |code| f64::from(code & 0xf), None),
+    (Dtype::I2_UNPACKED, Packing::Byte, |code| signed(code, 2), None),
+    (Dtype::U2_UNPACKED, Packing::Byte, |code| f64::from(code & 3), None),
+];
+
+/// The dtypes of one byte that are cast, and for floats the least number with all its digits. E8M0 has nothing else.
+const BYTES: [(Dtype, Option<f64>); 9] = [
+    (Dtype::BOOL, None),
+    (Dtype::U8, None),
+    (Dtype::I8, None),
+    (Dtype::F8_E4M3, Some(1.0 / 64.0)),
+    (Dtype::F8_E5M2, Some(1.0 / 16384.0)),
+    (Dtype::F8_E4M3FNUZ, Some(1.0 / 128.0)),
+    (Dtype::F8_E5M2FNUZ, Some(1.0 / 32768.0)),
+    (Dtype::F8_E4M3B11FNUZ, Some(1.0 / 1024.0)),
+    (Dtype::F8_E8M0, Some(0.0)),
+];
+
+/// An integer of so many bits, the sign's among them.
+fn signed(code: u8, bits: u32) -> f64 {
+    let unused = 8 - bits;
+    f64::from((code << unused).cast_signed() >> unused)
+}
+
+/// A float of so many bits that has neither infinities nor NaN.
+fn small(code: u8, bits: u32, mantissa: u32, bias: i32) -> f64 {
+    let fraction = f64::from(code & ((1 << mantissa) - 1)) / f64::from(1 << mantissa);
+    let exponent = i32::from((code & ((1 << (bits - 1)) - 1)) >> mantissa);
+    let size = if exponent == 0 {
+        fraction * 2_f64.powi(1 - bias)
+    } else {
+        (1.0 + fraction) * 2_f64.powi(exponent - bias)
+    };
+    if code >> (bits - 1) & 1 == 1 { -size } else { size }
+}
+
+impl Codes {
+    /// The codes of a dtype, if they have at most eight bits.
+    pub(super) fn of(dtype: Dtype) -> Option<&'static Self> {
+        const COUNT: usize = OTHERS.len() + BYTES.len();
+        static TABLES: [OnceLock<Codes>; COUNT] = [const { OnceLock::new() }; COUNT];
+        if let Some(place) = OTHERS.iter().position(|row| row.0 == dtype) {
+            let (_, packing, value, least_normal) = OTHERS[place];
+            let is_used = move |code: u8| match packing {
+                Packing::Byte => true,
+                Packing::InByte(bits) => u32::from(code) < 1 << bits,
+                Packing::Six => code < 64,
+            };
+            let value = move |code| if is_used(code) { value(code) } else { f64::NAN };
+            return Some(TABLES[place].get_or_init(|| Self::new(packing, least_normal, value)));
+        }
+        let place = BYTES.iter().position(|row| row.0 == dtype)?;
+        let least_normal = BYTES[place].1.filter(|_| is_float(dtype));
+        let cast = Cast::between(dtype, Dtype::F64).ok()?;
+        let value = |code| {
+            let mut bytes = [0; 8];
+            cast.run(&[code], &mut bytes);
+            f64::from_le_bytes(bytes)
+        };
+        Some(TABLES[OTHERS.len() + place].get_or_init(|| Self::new(Packing::Byte, least_normal, value)))
+    }
+
+    fn new(packing: Packing, least_normal: Option<f64>, value: impl Fn(u8) -> f64) -> Self {
+        let mut values = [0.0; 256];
+        (0..=u8::MAX).zip(&mut values).for_each(|(code, place)| *place = value(code));
+        let sizes = values.iter().map(|value| value.abs()).filter(|size| size.is_finite());
+        let largest = sizes.fold(0.0, f64::max);
+        let is_integer = least_normal.is_none();
+        Self { packing, values, is_integer, least_normal: least_normal.unwrap_or(0.0), largest }
+    }
+
+    /// How often each code occurs.
+    fn counts(&self, bytes: &[u8]) -> [u64; 256] {
+        match self.packing {
+            Packing::Byte => count(bytes),
+            Packing::InByte(bits) => {
+                let mut counts = [0; 256];
+                for (byte, times) in (0..=u8::MAX).zip(count(bytes)) {
+                    for place in (0..8).step_by(bits as usize) {
+                        counts[usize::from(byte >> place & ((1 << bits) - 1))] += times;
+                    }
+                }
+                counts
+            }
+            Packing::Six => {
+                let mut counts = [0; 256];
+                for [a, b, c] in bytes.as_chunks::<3>().0 {
+                    let four = u32::from_le_bytes([*a, *b, *c, 0]);
+                    (0..4).for_each(|place| counts[(four >> (6 * place) & 0x3f) as usize] += 1);
+                }
+                counts
+            }
+        }
+    }
+
+    /// Adds numbers that lie side by side.
+    pub(super) fn add(&self, bytes: &[u8], into: &mut Partial) {
+        let counts = self.counts(bytes);
+        let numbers = self.values.iter().copied().zip(counts).filter(|(_, times)| *times > 0);
+        for (value, times) in numbers.clone() {
+            if !value.is_finite() {
+                into.nan += if value.is_nan() { times } else { 0 };
+                into.positive_infinities += if value == f64::INFINITY { times } else { 0 };
+                into.negative_infinities += if value == f64::NEG_INFINITY { times } else { 0 };
+                continue;
+            }
+            let number = self.number(value);
+            into.reach(number, number);
+            into.zeros += if value == 0.0 { times } else { 0 };
+            if !self.is_integer {
+                into.subnormals += if value != 0.0 && value.abs() < self.least_normal { times } else { 0 };
+                into.saturated += if value.abs() >= self.largest { times } else { 0 };
+            }
+        }
+        into.moments.merge(&Moments::of_counted(numbers.filter(|(value, _)| value.is_finite())));
+    }
+
+    /// Gives each number that occurs, and how often.
+    pub(super) fn each(&self, bytes: &[u8], mut see: impl FnMut(f64, u64)) {
+        let counts = self.counts(bytes);
+        self.values
+            .iter()
+            .zip(counts)
+            .filter(|(_, times)| *times > 0)
+            .for_each(|(value, times)| see(*value, times));
+    }
+
+    fn number(&self, value: f64) -> Number {
+        #[expect(clippy::cast_possible_truncation, reason = "an integer of eight bits")]
+        let integer = value as i128;
+        if self.is_integer { Number::Integer(integer) } else { Number::Float(value) }
+    }
+}
+
+/// How often each byte occurs. Four counts of each: equal neighbours would wait for one another.
+fn count(bytes: &[u8]) -> [u64; 256] {
+    let mut counts = [[0_u64; 256]; 4];
+    let (groups, rest) = bytes.as_chunks::<4>();
+    for group in groups {
+        for (counts, byte) in counts.iter_mut().zip(group) {
+            counts[usize::from(*byte)] += 1;
+        }
+    }
+    rest.iter().for_each(|byte| counts[0][usize::from(*byte)] += 1);
+    let [mut all, others @ ..] = counts;
+    for counts in others {
+        all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
+    }
+    all
+}

@@ -1,0 +1,120 @@
+//! How a dtype's numbers are read, or why it has none.
+
+use super::codes::Codes;
+use super::complex;
+use super::floats::{BLOCK, FloatFacts, doubles, singles};
+use super::integers;
+use super::partial::Partial;
+use crate::cast::{Load, load_singles};
+use half::{bf16, f16};
+use tensorferry_sdk::{Dtype, DtypeInfo};
+
+/// How a dtype's elements are looked at.
+#[derive(Clone, Copy)]
+pub struct Kind(pub(super) Loop);
+
+/// The loop over them.
+#[derive(Clone, Copy)]
+pub(super) enum Loop {
+    /// F32, F16 or BF16.
+    Singles(Load<f32>, usize, FloatFacts),
+    Doubles,
+    Integers(fn(&[u8], &mut Partial), Dtype),
+    /// Bytes of an element, and how a part is read.
+    Complex(usize, fn(&[u8]) -> f64, FloatFacts),
+    Codes(&'static Codes),
+    Texts,
+}
+
+const HALF: FloatFacts = FloatFacts { least_normal: 6.103_515_625e-5, largest: 65504.0 };
+/// The upper half of `f32::MAX` as a number.
+const BRAIN: FloatFacts =
+    FloatFacts { least_normal: SINGLE.least_normal, largest: f32::from_bits(0x7f7f_0000) as f64 };
+const SINGLE: FloatFacts = FloatFacts { least_normal: f32::MIN_POSITIVE as f64, largest: f32::MAX as f64 };
+pub(super) const DOUBLE: FloatFacts = FloatFacts { least_normal: f64::MIN_POSITIVE, largest: f64::MAX };
+
+/// A part of a complex number, whose bytes are as many as its dtype has.
+fn number<const N: usize>(part: &[u8], convert: fn([u8; N]) -> f64) -> f64 {
+    part.try_into().map_or(f64::NAN, convert)
+}
+
+impl Kind {
+    /// How elements of a dtype are looked at.
+    ///
+    /// # Errors
+    /// Why a dtype has no numbers of its own.
+    pub fn of(dtype: Dtype, info: &DtypeInfo) -> Result<Self, String> {
+        let singles = |width, facts| load_singles(dtype).map(|load| Loop::Singles(load, width, facts));
+        let complex = |width, read, facts| Some(Loop::Complex(width, read, facts));
+        let found = match dtype {
+            Dtype::F32 => singles(4, SINGLE),
+            Dtype::F16 => singles(2, HALF),
+            Dtype::BF16 => singles(2, BRAIN),
+            Dtype::F64 => Some(Loop::Doubles),
+            Dtype::I16 => Some(Loop::Integers(integers::of_i16, dtype)),
+            Dtype::U16 => Some(Loop::Integers(integers::of_u16, dtype)),
+            Dtype::I32 => Some(Loop::Integers(integers::of_i32, dtype)),
+            Dtype::U32 => Some(Loop::Integers(integers::of_u32, dtype)),
+            Dtype::I64 => Some(Loop::Integers(integers::of_i64, dtype)),
+            Dtype::U64 => Some(Loop::Integers(integers::of_u64, dtype)),
+            Dtype::C32 => complex(4, |part| number(part, |bytes| f16::from_le_bytes(bytes).into()), HALF),
+            Dtype::BC32 => complex(4, |part| number(part, |bytes| bf16::from_le_bytes(bytes).into()), BRAIN),
+            Dtype::C64 => complex(8, |part| number(part, |bytes| f32::from_le_bytes(bytes).into()), SINGLE),
+            Dtype::C128 => complex(16, |part| number(part, f64::from_le_bytes), DOUBLE),
+            Dtype::STR => Some(Loop::Texts),
+            dtype => Codes::of(dtype).map(Loop::Codes),
+        };
+        found.map(Self).ok_or_else(|| without_numbers(dtype, info))
+    }
+
+    /// Whether elements are floats, in whatever number of bits.
+    #[must_use]
+    pub fn is_float(dtype: Dtype) -> bool {
+        let is_small = [Dtype::F6_E2M3, Dtype::F6_E3M2, Dtype::F4, Dtype::F4_UNPACKED].contains(&dtype);
+        is_small || crate::cast::is_float(dtype)
+    }
+}
+
+fn without_numbers(dtype: Dtype, info: &DtypeInfo) -> String {
+    let name = info.name();
+    match dtype {
+        Dtype::QI8 | Dtype::QU8 | Dtype::QI16 | Dtype::QU16 | Dtype::QI32 | Dtype::QU4X2 | Dtype::QU2X4 => {
+            format!("{name} has codes, and nothing says what they stand for")
+        }
+        _ if dtype.info().is_some() => format!("{name} has bits without a meaning"),
+        _ => format!(
+            "{name} is a type of its format, whose reader does not give the numbers that it stands for"
+        ),
+    }
+}
+
+impl Loop {
+    /// Adds elements that lie side by side; strings are not added like this.
+    pub(super) fn add(self, bytes: &[u8], into: &mut Partial) {
+        match self {
+            Self::Singles(load, width, facts) => {
+                let mut values = [0_f32; BLOCK];
+                for bytes in bytes.chunks(BLOCK * width) {
+                    let values = &mut values[..bytes.len() / width];
+                    load(bytes, values);
+                    singles(values, facts, into);
+                }
+            }
+            Self::Doubles => {
+                let mut values = [0_f64; BLOCK];
+                for bytes in bytes.as_chunks::<8>().0.chunks(BLOCK) {
+                    let values = &mut values[..bytes.len()];
+                    values
+                        .iter_mut()
+                        .zip(bytes)
+                        .for_each(|(value, bytes)| *value = f64::from_le_bytes(*bytes));
+                    doubles(values, DOUBLE, into);
+                }
+            }
+            Self::Integers(add, _) => add(bytes, into),
+            Self::Complex(width, read, facts) => complex::add(bytes, width, read, facts, into),
+            Self::Codes(codes) => codes.add(bytes, into),
+            Self::Texts => {}
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Moments: how many numbers there are, their mean, and the sum of the squared differences from it.
+
+/// Of a stretch of finite numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Moments {
+    count: u64,
+    /// One of the numbers, or one near to them. The mean is kept as what it is more than this: two means that are
+    /// large and near to each other differ by what a single F64 would round away.
+    base: f64,
+    beyond: f64,
+    squares: f64,
+}
+
+impl Moments {
+    /// Of `count` numbers whose differences from `base` have this sum, and their squares that one. `base` is one of
+    /// the numbers, so that the subtraction below leaves at least one part in `count` of what it is of.
+    pub fn of_differences(count: u64, base: f64, sum: f64, squares: f64) -> Self {
+        if count == 0 {
+            return Self::default();
+        }
+        let beyond = sum / count as f64;
+        Self { count, base, beyond, squares: (squares - sum * beyond).max(0.0) }
+    }
+
+    /// Of numbers that occur so often, each.
+    pub(crate) fn of_counted(numbers: impl Iterator<Item = (f64, u64)> + Clone) -> Self {
+        let count: u64 = numbers.clone().map(|(_, times)| times).sum();
+        if count == 0 {
+            return Self::default();
+        }
+        let beyond = numbers.clone().map(|(number, times)| number * times as f64).sum::<f64>() / count as f64;
+        let square = |(number, times): (f64, u64)| (number - beyond) * (number - beyond) * times as f64;
+        Self { count, base: 0.0, beyond, squares: numbers.map(square).sum() }
+    }
+
+    /// Of numbers whose differences are beyond F64.
+    pub(crate) fn of_wide(numbers: &[f64]) -> Self {
+        let count = numbers.len() as f64;
+        let mean: f64 = numbers.iter().map(|number| number / count).sum();
+        let squares = numbers.iter().map(|number| (number - mean) * (number - mean)).sum();
+        Self { count: numbers.len() as u64, base: mean, beyond: 0.0, squares }
+    }
+
+    /// Adds the numbers of another part.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        if self.count == 0 {
+            *self = *other;
+            return;
+        }
+        let (mine, theirs) = (self.count as f64, other.count as f64);
+        let all = mine + theirs;
+        let apart = (other.base - self.base) + (other.beyond - self.beyond);
+        let squares = self.squares + other.squares + apart * apart * (mine * (theirs / all));
+        if apart.is_finite() {
+            self.beyond += apart * (theirs / all);
+        } else {
+            let mean = self.mean() * (mine / all) + other.mean() * (theirs / all);
+            (self.base, self.beyond) = (mean, 0.0);
+        }
+        self.squares = squares;
+        self.count += other.count;
+    }
+
+    /// How many numbers there were.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Their mean.
+    pub fn mean(&self) -> f64 {
+        self.base + self.beyond
+    }
+
+    /// The population's standard deviation.
+    pub fn deviation(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { (self.squares / self.count as f64).sqrt() }
+    }
+}

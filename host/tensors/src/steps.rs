@@ -1,0 +1,60 @@
+//! A step makes a catalog of a catalog: it selects, renames, turns, cuts or joins tensors.
+//!
+//! Nothing moves. A tensor is blocks over storages, so a step only changes where its elements are read from,
+//! and a chain of ten steps costs one pass over the data. A [`Spec`](spec::Spec) is how a step is
+//! written, a [`Signature`](signature::Signature) what may be written; each step has a file of its own here.
+//!
+//! Steps are functions of the catalog alone. What happens to a tensor happens to its place in the tree of
+//! non-tensor state too: see [`tree`].
+
+pub mod adapt;
+pub mod cast;
+pub mod concat;
+pub mod dequantize;
+pub mod metadata;
+pub mod model_config;
+mod model_facts;
+pub mod pattern;
+pub mod permute;
+pub mod rebuild;
+mod regexes;
+mod regroup;
+pub mod rename;
+pub mod reshape;
+pub mod select;
+mod selector;
+pub mod signature;
+pub mod spec;
+pub mod split;
+pub mod step;
+mod tensor_step;
+pub mod tie;
+pub mod tree;
+pub mod view;
+
+pub use model_facts::ModelFacts;
+pub use step::{Step, StepKind};
+pub use tensor_step::{Effects, TensorAction, apply, apply_to};
+
+/// Every kind of step on tensors.
+pub static TENSOR_KINDS: &[StepKind<TensorAction>] = &[
+    StepKind { signature: &select::SELECT, make: |spec| select::make(spec, true) },
+    StepKind { signature: &select::DROP, make: |spec| select::make(spec, false) },
+    StepKind { signature: &rename::RENAME, make: rename::rename },
+    StepKind { signature: &dequantize::DEQUANTIZE, make: dequantize::dequantize },
+    StepKind { signature: &cast::CAST, make: cast::cast },
+    StepKind { signature: &permute::TRANSPOSE, make: permute::transpose },
+    StepKind { signature: &permute::PERMUTE, make: permute::permute },
+    StepKind { signature: &reshape::RESHAPE, make: reshape::reshape },
+    StepKind { signature: &split::SPLIT, make: |spec| split::make(spec, false) },
+    StepKind { signature: &concat::CONCAT, make: |spec| concat::make(spec, false) },
+    StepKind { signature: &split::UNSTACK, make: |spec| split::make(spec, true) },
+    StepKind { signature: &concat::STACK, make: |spec| concat::make(spec, true) },
+    StepKind { signature: &tie::TIE, make: tie::tie },
+    StepKind { signature: &tie::UNTIE, make: tie::untie },
+    StepKind { signature: &metadata::SET_METADATA, make: metadata::set },
+    StepKind { signature: &metadata::DROP_METADATA, make: metadata::drop },
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! `cast` gives tensors another dtype. The numbers are converted where they are read, in the copy: see
+//! [`crate::cast`].
+
+use super::dequantize::StoredCodes;
+use super::model_facts::ModelFacts;
+use super::selector::Selector;
+use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::spec::Field;
+use super::tensor_step::{Effects, TensorAction, TensorStep};
+use crate::cast::{dtype_called, dtypes, is_castable, is_float};
+use tensorferry_core::context::suggest::or_which;
+use tensorferry_sdk::{Catalog, Dtype, Loss, LossKind, Result, Tensor, TensorId};
+
+/// What the step `cast` takes.
+pub static CAST: Signature = Signature {
+    name: "cast",
+    summary: "give tensors another dtype",
+    details: "\
+To a float: the nearest number, ties to even. What is too large becomes infinite; in F8_E4M3 the\n\
+largest number, in the FNUZ dtypes NaN. A float that becomes an integer loses its fraction; beyond\n\
+the range it becomes the nearest end, and NaN zero. An integer keeps its low bits. How many values\n\
+are not what they were is a loss of kind `precision`, for each tensor.\n\
+Unless only= says otherwise, a cast to a float is about floats, and one to an integer about integers\n\
+and BOOL: cast:bf16 leaves counters and masks as they are. Codes of quantized weights are\n\
+refused, since they are not numbers without their scales: dequantize gives the floats, and\n\
+-i codes=numbers casts the codes themselves.",
+    argument: Argument::Required("DTYPE", "such as bf16, F8_E4M3 or float16"),
+    keys: &[Key::optional(
+        "only",
+        "floats|integers|any",
+        "which dtypes are cast, among the tensors that are selected",
+    )],
+    selects: true,
+    examples: &["cast:bf16", "cast:f8_e4m3,where=*.weight,rank=2", "cast:f32,where=mask,only=any"],
+};
+
+/// Dtypes that a cast is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Only {
+    Floats,
+    Integers,
+    Any,
+}
+
+#[derive(Debug)]
+struct Cast {
+    to: Dtype,
+    only: Only,
+    selector: Selector,
+}
+
+pub(super) fn cast(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    let to = dtype(spec.required_argument()?)?;
+    let only = match spec.one("only") {
+        Some(field) => match field.text.as_str() {
+            "floats" => Only::Floats,
+            "integers" => Only::Integers,
+            "any" => Only::Any,
+            other => {
+                return Err(field.error(format!("expected floats, integers or any, found {other:?}")));
+            }
+        },
+        None if is_float(to) => Only::Floats,
+        None => Only::Integers,
+    };
+    Ok(Box::new(Cast { to, only, selector: Selector::of(spec, None)? }))
+}
+
+fn dtype(field: &Field) -> Result<Dtype> {
+    let names = || dtypes().filter_map(Dtype::info).map(|info| info.name());
+    dtype_called(&field.text).ok_or_else(|| {
+        let which = or_which(&field.text, names().collect::<Vec<_>>());
+        field.error(format!("there is no cast to {:?}{which}", field.text))
+    })
+}
+
+impl Cast {
+    fn is_about(&self, dtype: Dtype) -> bool {
+        is_castable(dtype)
+            && match self.only {
+                Only::Floats => is_float(dtype),
+                Only::Integers => !is_float(dtype),
+                Only::Any => true,
+            }
+    }
+}
+
+impl TensorStep for Cast {
+    fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
+        let selected = self.selector.on(&catalog)?;
+        let (mut casts, mut left, mut are_there) = (Vec::new(), Vec::new(), 0);
+        for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
+            if !selected.has(tensor) {
+                continue;
+            }
+            if tensor.dtype == self.to {
+                are_there += 1;
+            } else if self.is_about(tensor.dtype) {
+                casts.push((id, self.to));
+            } else {
+                left.push(tensor);
+            }
+        }
+        effects.touched += casts.len() + are_there;
+        // Without keys it is about floats, whatever else there is; but that there are none is worth a word.
+        if let Some(first) = left.first().filter(|_| casts.is_empty() || !self.selector.is_all()) {
+            let count = left.len();
+            let why = self.why(&catalog, first);
+            effects.notes.push(format!("cast leaves {count} tensors as they are: {why}"));
+            effects.touched += count;
+        } else if let Some(first) = left.iter().find(|tensor| tensor.dtype.info().is_none()) {
+            let count = left.iter().filter(|tensor| tensor.dtype.info().is_none()).count();
+            let why = self.why(&catalog, first);
+            effects.notes.push(format!("cast leaves {count} quantised tensors as they are: {why}"));
+        }
+        let cast = catalog.cast(&casts)?;
+        effects.losses.extend(untied(&catalog, &cast));
+        Ok(cast)
+    }
+
+    fn apply_to(&self, catalog: Catalog, model: &ModelFacts<'_>, effects: &mut Effects) -> Result<Catalog> {
+        self.check_codes(&catalog, &StoredCodes::of(model), effects)?;
+        self.apply(catalog, effects)
+    }
+}
+
+impl Cast {
+    /// Refuses to cast codes, which are no numbers without their scales, and says that scales are cast.
+    fn check_codes(&self, catalog: &Catalog, codes: &StoredCodes, effects: &mut Effects) -> Result<()> {
+        let selected = self.selector.on(catalog)?;
+        let is_cast =
+            |tensor: &&Tensor| selected.has(tensor) && tensor.dtype != self.to && self.is_about(tensor.dtype);
+        let step = self.dequantize();
+        if let Some(tensor) = catalog.tensors().iter().filter(is_cast).find(|tensor| codes.has(tensor)) {
+            return Err(codes.error(tensor, &format!("--step {step}")));
+        }
+        let scales =
+            catalog.tensors().iter().filter(is_cast).filter(|tensor| codes.has_scale(tensor)).count();
+        if scales > 0 {
+            effects.notes.push(format!(
+                "cast changes {scales} scales of weights of {}, whose codes stay: --step {step} gives the weights",
+                codes.method()
+            ));
+        }
+        Ok(())
+    }
+
+    /// The step that gives floats of what is quantised.
+    fn dequantize(&self) -> String {
+        let name = |dtype: Dtype| dtype.info().map_or(String::new(), |info| info.name().to_lowercase());
+        match self.to {
+            Dtype::F32 | Dtype::F16 | Dtype::BF16 => format!("dequantize:{}", name(self.to)),
+            _ => "dequantize".to_owned(),
+        }
+    }
+
+    /// Why a tensor that is selected is not cast.
+    fn why(&self, catalog: &Catalog, tensor: &Tensor) -> String {
+        let dtype = catalog.dtype_info(tensor.dtype).map_or("of its own dtype", |info| info.name());
+        let step = format!("cannot be cast; --step {} gives numbers", self.dequantize());
+        let why = match self.only {
+            _ if tensor.dtype.info().is_none() => &*step,
+            _ if !is_castable(tensor.dtype) => "cannot be cast",
+            Only::Floats => "is no float, and only=any casts others too",
+            _ => "is no integer, and only=any casts others too",
+        };
+        format!("{:?} is {dtype}, which {why}", tensor.name)
+    }
+}
+
+/// Tensors that were tied, and are not cast alike.
+fn untied(before: &Catalog, after: &Catalog) -> Vec<Loss> {
+    let (ties, still) = (before.ties(), after.ties());
+    let mut losses = Vec::new();
+    for ((tensor, &first), &now) in before.tensors().iter().zip(&ties).zip(&still) {
+        let Some(other) = before.tensor(first).filter(|_| still[first.0 as usize] != now) else { continue };
+        let why = format!("tied to {:?}, and only one of them is cast", other.name);
+        losses.push(Loss::new(LossKind::Alias, &tensor.name, why));
+    }
+    losses
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::steps::tests::run;
+    use tensorferry_sdk::{CatalogBuilder, CatalogSink, FileId, Limits, MemorySource, Storage};
+
+    fn catalog() -> Catalog {
+        let source = MemorySource::file("x", vec![0; 96]);
+        let limits = Limits::default();
+        let mut b = CatalogBuilder::new("test", &source, &limits);
+        let s = b.storage(Storage::file(FileId(0), 0, 96)).unwrap();
+        b.tensor("a.weight", Dtype::F32, &[4], s, 0).unwrap();
+        b.tensor("tied.weight", Dtype::F32, &[4], s, 0).unwrap();
+        b.tensor("steps", Dtype::I64, &[], s, 16).unwrap();
+        b.tensor("packed.weight", Dtype::F4, &[8], s, 32).unwrap();
+        b.finish().unwrap()
+    }
+
+    fn cast(spec: &str) -> Result<(Catalog, Effects)> {
+        run(catalog(), &[spec])
+    }
+
+    fn dtypes_of((catalog, _): &(Catalog, Effects)) -> Vec<&str> {
+        catalog.tensors().iter().map(|tensor| tensor.dtype.info().unwrap().name()).collect()
+    }
+
+    #[test]
+    fn a_cast_to_a_float_is_about_floats() {
+        let stepped = cast("cast:bf16").unwrap();
+        assert_eq!(dtypes_of(&stepped), ["BF16", "BF16", "I64", "F4"]);
+        assert_eq!(stepped.0.ties()[1], TensorId(0));
+        let Effects { losses, notes, .. } = &stepped.1;
+        assert!(losses.is_empty() && notes.is_empty(), "{:?}", stepped.1);
+        assert_eq!(dtypes_of(&cast("cast:i32").unwrap()), ["F32", "F32", "I32", "F4"]);
+        assert_eq!(dtypes_of(&cast("cast:float16,only=any").unwrap()), ["F16", "F16", "F16", "F4"]);
+        assert_eq!(dtypes_of(&cast("cast:f32").unwrap()), ["F32", "F32", "I64", "F4"]);
+    }
+
+    #[test]
+    fn what_is_selected_and_not_cast_is_said() {
+        for (spec, says) in [
+            ("cast:bf16,where=*.weight", "1 tensors as they are: \"packed.weight\" is F4"),
+            ("cast:bf16,where=steps", "only=any"),
+            ("cast:bf16,where=packed*", "cannot be cast"),
+            ("cast:bf16,where=nothing", "no such tensor"),
+        ] {
+            let notes = cast(spec).unwrap().1.notes;
+            assert!(notes.len() == 1 && notes[0].contains(says), "{spec}: {notes:?}");
+        }
+        for (spec, says) in [
+            ("cast:f4", "no cast to \"f4\""),
+            ("cast:bf61", "BF16"),
+            ("cast:bf16,only=ints", "expected floats, integers or any"),
+            ("cast", "cast:DTYPE"),
+        ] {
+            let error = cast(spec).unwrap_err();
+            assert_eq!(error.kind(), tensorferry_sdk::ErrorKind::Usage, "{spec}: {error}");
+            assert!(error.to_string().contains(says), "{spec}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_tie_that_is_cast_in_part_is_a_loss() {
+        let losses = cast("cast:f16,where=a.*").unwrap().1.losses;
+        assert_eq!(losses.len(), 1);
+        assert_eq!((losses[0].kind, &*losses[0].what), (LossKind::Alias, "tied.weight"));
+    }
+}

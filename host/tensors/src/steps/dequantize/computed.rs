@@ -1,0 +1,194 @@
+//! The storage of a dequantised weight: rows and columns of floats that a [`Method`] computes, a rectangle at a time, in
+//! F32, and that are then rounded once.
+
+use super::layers::{Layer, Lying};
+use crate::cast::{Cast, CastLosses, Load, Store, load_singles, store_singles};
+use std::fmt;
+use std::ops::Range;
+use std::sync::OnceLock;
+use tensorferry_core::context::windows::size;
+use tensorferry_sdk::{Compute, Dtype, Error, ReadStorage, Result, StorageId};
+
+/// Numbers that are computed at once, at most: as F32 they stay in the L2 cache, more or less, and a method that reads
+/// columns reads them in stretches that are long enough.
+const AT_ONCE: u64 = 256 << 10;
+
+/// How a weight's values come of its parts.
+pub(super) trait Method: fmt::Debug + Send + Sync {
+    /// Fills the values of some rows and columns, row after row. Of several rows they are whole ones.
+    fn fill(
+        &self,
+        read: &ReadStorage<'_>,
+        rows: Range<u64>,
+        columns: Range<u64>,
+        values: &mut [f32],
+    ) -> Result<()>;
+
+    /// How many columns a row has.
+    fn columns(&self) -> u64;
+
+    /// The parts that it reads.
+    fn parts(&self) -> Vec<Lying>;
+}
+
+/// A weight that is dequantised.
+pub(super) struct Weight<'a> {
+    pub(super) layer: Layer<'a>,
+    /// Its dimensions, as the values are computed.
+    pub(super) shape: Vec<u64>,
+    /// Whether the last two dimensions of the model's parameter are the other way round.
+    pub(super) is_turned: bool,
+    pub(super) method: Box<dyn Method>,
+}
+
+/// A weight as what computes it.
+#[derive(Debug)]
+pub(super) struct Dequantized {
+    name: String,
+    columns: u64,
+    width: u64,
+    store: Store<f32>,
+    method: Box<dyn Method>,
+    inputs: Vec<StorageId>,
+}
+
+impl Dequantized {
+    /// A weight in this dtype.
+    pub(super) fn new(name: &str, to: Dtype, method: Box<dyn Method>) -> Result<Self> {
+        let columns = method.columns();
+        let width = if to == Dtype::F32 { 4 } else { 2 };
+        let store = store_singles(to).ok_or_else(|| Error::usage("expected f32, f16 or bf16"))?;
+        let mut inputs: Vec<StorageId> = method.parts().iter().map(|part| part.storage).collect();
+        inputs.sort_unstable();
+        inputs.dedup();
+        Ok(Self { name: name.to_owned(), columns, width, store, method, inputs })
+    }
+
+    /// Computes values from one on, which may begin within a row.
+    fn fill(&self, read: &ReadStorage<'_>, values: Range<u64>, bytes: &mut [u8]) -> Result<()> {
+        let mut floats = vec![0_f32; size(AT_ONCE.min(values.end - values.start))];
+        let mut at = values.start;
+        while at < values.end {
+            let (row, column) = (at / self.columns, at % self.columns);
+            let left = (values.end - at).min(AT_ONCE);
+            let (rows, columns) = if column == 0 && left >= self.columns {
+                (row..row + left / self.columns, 0..self.columns)
+            } else {
+                (row..row + 1, column..self.columns.min(column + left))
+            };
+            let count = (rows.end - rows.start) * (columns.end - columns.start);
+            let floats = &mut floats[..size(count)];
+            self.method.fill(read, rows, columns, floats)?;
+            let to = size((at - values.start) * self.width);
+            let mut lost = CastLosses::default();
+            (self.store)(floats, &mut bytes[to..to + size(count * self.width)], &mut lost);
+            if lost.is_out_of_range() {
+                return Err(Error::unsupported("a dequantised number is beyond the dtype")
+                    .expected("a number that it holds; BF16 and F32 hold larger ones")
+                    .found(lost.describe()));
+            }
+            at += count;
+        }
+        Ok(())
+    }
+}
+
+impl Compute for Dequantized {
+    fn inputs(&self) -> &[StorageId] {
+        &self.inputs
+    }
+
+    fn compute(&self, read: &ReadStorage<'_>, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = offset + buffer.len() as u64;
+        let values = offset / self.width..end.div_ceil(self.width);
+        let filled = if offset.is_multiple_of(self.width) && end.is_multiple_of(self.width) {
+            self.fill(read, values, buffer)
+        } else {
+            // The range cuts a number, which is computed whole.
+            let mut bytes = vec![0; size((values.end - values.start) * self.width)];
+            let start = size(offset - values.start * self.width);
+            let filled = self.fill(read, values, &mut bytes);
+            buffer.copy_from_slice(&bytes[start..start + buffer.len()]);
+            filled
+        };
+        filled.map_err(|error| error.tensor(&self.name))
+    }
+}
+
+impl Lying {
+    /// Bytes of it, from an offset in it on.
+    pub(super) fn read(self, read: &ReadStorage<'_>, offset: u64, len: u64) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; size(len)];
+        read(self.storage, self.offset + offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The numbers at some places of it, as F32.
+    pub(super) fn floats(self, read: &ReadStorage<'_>, numbers: Range<u64>) -> Result<Vec<f32>> {
+        let load = Floats::of(self.dtype);
+        let load = load.ok_or_else(|| Error::unsupported("numbers of a dtype that is no scale's"))?;
+        let width = load.width();
+        let count = numbers.end - numbers.start;
+        let bytes = self.read(read, numbers.start * width, count * width)?;
+        let mut values = vec![0.0; size(count)];
+        load.load(&bytes, &mut values);
+        Ok(values)
+    }
+}
+
+/// How numbers that lie side by side become F32.
+pub(super) enum Floats {
+    Wide(Load<f32>, u64),
+    /// Of one byte each: a table of all.
+    Bytes(&'static [f32; 256]),
+}
+
+impl Floats {
+    /// Those of a dtype of scales, integers of 8 bits, or floats of 8.
+    pub(super) fn of(dtype: Dtype) -> Option<Self> {
+        match dtype {
+            Dtype::F32 => load_singles(dtype).map(|load| Self::Wide(load, 4)),
+            Dtype::F16 | Dtype::BF16 => load_singles(dtype).map(|load| Self::Wide(load, 2)),
+            _ => table(dtype).map(Self::Bytes),
+        }
+    }
+
+    fn width(&self) -> u64 {
+        match self {
+            Self::Wide(_, width) => *width,
+            Self::Bytes(_) => 1,
+        }
+    }
+
+    fn load(&self, bytes: &[u8], values: &mut [f32]) {
+        match self {
+            Self::Wide(load, _) => load(bytes, values),
+            Self::Bytes(table) => look_up(table, bytes, values),
+        }
+    }
+}
+
+/// The values of bytes.
+pub(super) fn look_up(table: &[f32; 256], bytes: &[u8], values: &mut [f32]) {
+    for (value, byte) in values.iter_mut().zip(bytes) {
+        *value = table[usize::from(*byte)];
+    }
+}
+
+/// What each byte stands for in a dtype of one byte.
+pub(super) fn table(dtype: Dtype) -> Option<&'static [f32; 256]> {
+    const KNOWN: [Dtype; 5] = [Dtype::I8, Dtype::F8_E4M3, Dtype::F8_E5M2, Dtype::F8_E4M3FNUZ, Dtype::F8_E8M0];
+    static TABLES: [OnceLock<[f32; 256]>; 5] = [const { OnceLock::new() }; 5];
+    let place = KNOWN.iter().position(|known| *known == dtype)?;
+    let cast = Cast::between(dtype, Dtype::F32).ok()?;
+    Some(TABLES[place].get_or_init(|| {
+        let bytes: Vec<u8> = (0..=u8::MAX).collect();
+        let mut wide = [0; 4 * 256];
+        cast.run(&bytes, &mut wide);
+        let mut values = [0.0; 256];
+        for (value, bytes) in values.iter_mut().zip(wide.as_chunks().0) {
+            *value = f32::from_le_bytes(*bytes);
+        }
+        values
+    }))
+}

@@ -1,0 +1,131 @@
+//! What a model folder's JSON files say of its weights: their dtype, and how they were quantised.
+
+use crate::cast::dtype_called;
+use serde_json::Value;
+use std::collections::HashSet;
+use tensorferry_core::read::source::FileSource;
+use tensorferry_sdk::{Dtype, Entry, Error, Result, ShardName, ShardTag, Source};
+
+/// The model's configuration.
+pub(crate) const CONFIG: &str = "config.json";
+/// Files that some libraries write beside it, or wrote once, with nothing but the quantisation; they are left out once the
+/// weights are dequantised: AutoGPTQ's, AutoAWQ's, ModelOpt's.
+pub const OF_QUANTIZATION: [&str; 3] = ["quantize_config.json", "quant_config.json", "hf_quant_config.json"];
+/// The keys of a configuration under which it says how weights were quantised; MLX's is the second, and the third is that of
+/// older releases of compressed-tensors.
+pub const KEYS: [&str; 3] = ["quantization_config", "quantization", "compression_config"];
+
+/// Longer files are no configuration.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// What the files beside a model's weights say.
+#[derive(Debug, Clone, Default)]
+pub struct ModelConfig {
+    config: Option<Value>,
+    /// A file of [`OF_QUANTIZATION`], by its name.
+    beside: Option<(&'static str, Value)>,
+    /// Of one shard of a model, the tensors that the index next to it names.
+    indexed: HashSet<String>,
+}
+
+/// How weights were quantised, as a file says it.
+#[derive(Debug, Clone, Copy)]
+pub struct Quantization<'a> {
+    /// The file.
+    pub file: &'static str,
+    /// The object.
+    pub facts: &'a Value,
+}
+
+impl ModelConfig {
+    /// Reads the files of an input's folder; those that are not there say nothing.
+    ///
+    /// # Errors
+    /// Malformed, for one that is no JSON; i/o.
+    pub fn read(input: &FileSource) -> Result<Self> {
+        let source = input.below("");
+        let config = read_json(&source, CONFIG, MOST_BYTES)?;
+        let mut beside = None;
+        for name in OF_QUANTIZATION {
+            if beside.is_none() {
+                beside = read_json(&source, name, MOST_BYTES)?.map(|value| (name, value));
+            }
+        }
+        let indexed = match input.entry() {
+            Entry::File(name) => indexed(&source, name)?,
+            _ => HashSet::new(),
+        };
+        source.check_unchanged()?;
+        Ok(Self { config, beside, indexed })
+    }
+
+    /// Whether the index next to a shard names a tensor, which may lie in another shard.
+    #[must_use]
+    pub(crate) fn is_indexed(&self, tensor: &str) -> bool {
+        self.indexed.contains(tensor)
+    }
+
+    /// How the weights were quantised, if a file says so.
+    #[must_use]
+    pub fn quantization(&self) -> Option<Quantization<'_>> {
+        let config = self.config.as_ref();
+        let of_key = |key: &str| config?.get(key).or_else(|| config?.get("text_config")?.get(key));
+        let object = |key: &str| of_key(key).filter(|facts| facts.is_object());
+        // MLX writes both, and the other libraries name their method.
+        let named = object(KEYS[0]).filter(|facts| facts.get("quant_method").is_some());
+        named
+            .or_else(|| object(KEYS[1]))
+            .or_else(|| object(KEYS[0]))
+            .or_else(|| object(KEYS[2]))
+            .map(|facts| Quantization { file: CONFIG, facts })
+            .or_else(|| self.beside.as_ref().map(|(file, facts)| Quantization { file, facts }))
+    }
+
+    /// The model's configuration.
+    #[must_use]
+    pub fn json(&self) -> Option<&Value> {
+        self.config.as_ref()
+    }
+
+    /// The dtype that the configuration names for the weights, if it is one that weights are dequantised to.
+    #[must_use]
+    pub fn dtype(&self) -> Option<Dtype> {
+        let config = self.config.as_ref()?;
+        let said = |object: &Value| {
+            let name = object.get("dtype").or_else(|| object.get("torch_dtype"))?.as_str()?;
+            dtype_called(name.strip_prefix("torch.").unwrap_or(name))
+        };
+        let dtype = said(config).or_else(|| said(config.get("text_config")?));
+        dtype.filter(|dtype| matches!(*dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16))
+    }
+}
+
+/// The tensors that the index of a shard's set names, if the file is a shard and has one next to it.
+fn indexed(source: &FileSource, name: &str) -> Result<HashSet<String>> {
+    let Some(shard) = ShardName::parse(name).filter(|shard| shard.count > 1) else {
+        return Ok(HashSet::new());
+    };
+    let index = format!("{}{}.index.json", ShardTag::stem_without(shard.stem), shard.ending);
+    let index = read_json(source, &index, MOST_BYTES)?;
+    let named = index.as_ref().and_then(|index| index.get("weight_map")?.as_object());
+    Ok(named.into_iter().flat_map(|named| named.keys().cloned()).collect())
+}
+
+/// A JSON file of a folder, if it is there.
+pub(crate) fn read_json(source: &FileSource, name: &str, most: u64) -> Result<Option<Value>> {
+    if !source.contains(name)? {
+        return Ok(None);
+    }
+    let file = source.open(name)?;
+    let len = source.len(file);
+    if len > most {
+        return Err(Error::limit("a configuration is too long")
+            .file(name)
+            .expected(format!("at most {most} bytes"))
+            .found(len));
+    }
+    let mut text = vec![0; usize::try_from(len).unwrap_or(0)];
+    source.read_at(file, 0, &mut text)?;
+    let value = serde_json::from_slice(&text);
+    value.map(Some).map_err(|error| Error::malformed(format!("no JSON: {error}")).file(name))
+}

@@ -1,0 +1,504 @@
+//! The tree of non-tensor state after a step: it follows what the step makes of the tensors that it names.
+//!
+//! A tensor's name is its path in the tree, keys joined with dots. So that a format which writes the tree
+//! writes the tensors under their new names:
+//!
+//! - a tensor that is left out leaves its mapping; in a list or a tuple `None` takes its place, so that the
+//!   others keep theirs;
+//! - one that gets another name goes to the deepest mapping whose path the new name begins with; where that is the mapping
+//!   that it is in, it keeps its place there under another key;
+//! - so does what a step adds;
+//! - a mapping whose tensors have all moved to others, and that holds nothing else, leaves its own mapping;
+//! - what marks a tensor alone (that it is a parameter, attributes that were set on it) goes where it goes;
+//! - an object that is made of several tensors (a sparse one, say) and loses one, or has one renamed,
+//!   leaves its mapping, and its other tensors go where their names lead.
+//!
+//! What that loses is a loss of the conversion. A tree that names no tensors stays as it is.
+
+mod homes;
+
+use homes::{Homes, key_of};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use tensorferry_core::read::part::join;
+use tensorferry_sdk::{
+    Error, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity, TensorId, Tree,
+};
+
+/// What becomes of a tensor of the old catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// It is left out.
+    Removed,
+    /// It is there under its name, at this place.
+    Kept(TensorId),
+    /// It is there under another name.
+    Renamed(TensorId, &'a str),
+}
+
+/// The tree after a step: `changes` are those of the old tensors by their place, `names` the old names;
+/// `added` are the tensors that are new.
+///
+/// # Errors
+/// Usage, where a tensor would take the key of other state; a limit on nodes.
+pub fn follow(
+    tree: &Tree,
+    changes: &[Change<'_>],
+    names: &[&str],
+    added: &[(TensorId, &str)],
+    limits: &Limits,
+) -> Result<(Tree, Vec<Loss>)> {
+    let Some(root) = tree.root() else { return Ok((Tree::default(), Vec::new())) };
+    let Some(homes) = Homes::of(tree, root) else {
+        let why =
+            "it is no mapping, so that other names have no place in it: the tensors are a flat list now";
+        let loss = Loss::new(LossKind::State, "the tree of non-tensor state", why);
+        return Ok((Tree::default(), vec![loss]));
+    };
+    let mut old = OldTree::of(tree, root, changes, names, homes);
+    old.leave_empty(root, added);
+    old.keep(root);
+    let losses = old.losses();
+    Ok((old.build(root, added, limits)?, losses))
+}
+
+/// The old tree, and what is to be kept of it.
+struct OldTree<'a> {
+    tree: &'a Tree,
+    changes: &'a [Change<'a>],
+    names: &'a [&'a str],
+    homes: Homes,
+    /// The first path of each node that holds others and is reached.
+    paths: HashMap<NodeId, String>,
+    /// How many tensors are below each node.
+    below: Vec<u64>,
+    /// Whether a tensor left a node, or has another name, so that the node is not what it was.
+    broken: Vec<bool>,
+    /// Whether a node is a mapping whose tensors have all moved to others.
+    empty: Vec<bool>,
+    kept: Vec<bool>,
+    /// Whether a kept node is one that marks a tensor, or a part of such a mark that has the tensor in it.
+    marks: Vec<bool>,
+}
+
+impl<'a> OldTree<'a> {
+    fn of(
+        tree: &'a Tree,
+        root: NodeId,
+        changes: &'a [Change<'a>],
+        names: &'a [&'a str],
+        homes: Homes,
+    ) -> Self {
+        let (below, broken) = (Vec::with_capacity(tree.len()), Vec::with_capacity(tree.len()));
+        let no_node = || vec![false; tree.len()];
+        let (empty, kept, marks) = (no_node(), no_node(), no_node());
+        let paths = HashMap::new();
+        let mut old = Self { tree, changes, names, homes, paths, below, broken, empty, kept, marks };
+        for node in tree.nodes() {
+            let own = u64::from(node.kind == NodeKind::TENSOR);
+            let add = |sum: u64, child: &NodeId| sum.saturating_add(old.below[child.0 as usize]);
+            let below = node.children.iter().fold(own, add);
+            let broken = match node.kind {
+                NodeKind::TENSOR => !matches!(old.change(node), Some(Change::Kept(_))),
+                NodeKind::MAP | NodeKind::LIST | NodeKind::TUPLE => false,
+                NodeKind::ATTRIBUTED => old.is_broken(node.children[0]),
+                _ => node.children.iter().any(|child| old.is_broken(*child)),
+            };
+            old.below.push(below);
+            old.broken.push(broken);
+        }
+        old.walk(root);
+        for (tensor, value) in old.marked() {
+            let change = changes.get(tensor.0 as usize);
+            old.broken[value.0 as usize] |= !matches!(change, Some(Change::Kept(_)));
+        }
+        old
+    }
+
+    fn node(&self, id: NodeId) -> &'a Node {
+        &self.tree.nodes()[id.0 as usize]
+    }
+
+    fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
+        (0..u32::try_from(self.tree.len()).unwrap_or(u32::MAX)).map(NodeId)
+    }
+
+    fn is_broken(&self, id: NodeId) -> bool {
+        self.broken[id.0 as usize]
+    }
+
+    fn is_container(&self, id: NodeId) -> bool {
+        matches!(self.node(id).kind, NodeKind::MAP | NodeKind::LIST | NodeKind::TUPLE)
+    }
+
+    /// Whether there is one tensor in a node.
+    fn holds_one(&self, id: NodeId) -> bool {
+        self.below[id.0 as usize] == 1
+    }
+
+    fn change(&self, node: &Node) -> Option<Change<'a>> {
+        self.changes.get(node.as_tensor()?.0 as usize).copied()
+    }
+
+    /// Finds the paths of all that is reached.
+    fn walk(&mut self, root: NodeId) {
+        let mut open = vec![(root, String::new())];
+        while let Some((id, path)) = open.pop() {
+            let node = self.node(id);
+            if node.children.is_empty() || self.paths.contains_key(&id) {
+                continue;
+            }
+            let holds = |child: &NodeId| !self.node(*child).children.is_empty();
+            match node.kind {
+                NodeKind::MAP => open.extend(
+                    node.entries()
+                        .filter(|(_, value)| holds(value))
+                        .map(|(key, value)| (value, join(&path, &self.key(key)))),
+                ),
+                NodeKind::LIST | NodeKind::TUPLE => {
+                    let children = node.children.iter().enumerate().filter(|(_, child)| holds(child));
+                    open.extend(children.map(|(index, child)| (*child, join(&path, &index.to_string()))));
+                }
+                _ => open.extend(node.children.iter().map(|child| (*child, path.clone()))),
+            }
+            self.paths.insert(id, path);
+        }
+    }
+
+    fn key(&self, id: NodeId) -> String {
+        key_of(self.node(id))
+    }
+
+    /// The one tensor that a value is, with whatever marks it. A tensor among the arguments of an object is
+    /// what the object is if it has the object's name, which is the value's `place`.
+    fn leaf(&self, value: NodeId, place: impl FnOnce() -> String) -> Option<&'a Node> {
+        if !self.holds_one(value) || self.is_container(value) {
+            return None;
+        }
+        let (mut id, mut is_argument) = (value, false);
+        while self.node(id).kind != NodeKind::TENSOR {
+            is_argument |= self.is_container(id);
+            id = *self.node(id).children.iter().find(|child| self.holds_one(**child))?;
+        }
+        let node = self.node(id);
+        let name = || self.names.get(node.as_tensor()?.0 as usize).copied();
+        (!is_argument || name() == Some(place().as_str())).then_some(node)
+    }
+
+    /// The values of a mapping or a list, and the keys by which they are found there.
+    fn values(&self, node: &'a Node) -> impl Iterator<Item = (Slot, NodeId)> {
+        let step = match node.kind {
+            NodeKind::MAP => 2,
+            NodeKind::LIST | NodeKind::TUPLE => 1,
+            // More than any node has.
+            _ => usize::MAX,
+        };
+        let entries = node.children.chunks_exact(step).enumerate();
+        entries.map(|(index, entry)| match *entry {
+            [key, value] => (Slot::Key(key), value),
+            _ => (Slot::Index(index), entry[0]),
+        })
+    }
+
+    fn place(&self, path: &str, slot: Slot) -> String {
+        match slot {
+            Slot::Key(key) => join(path, &self.key(key)),
+            Slot::Index(index) => join(path, &index.to_string()),
+        }
+    }
+
+    /// The key of a mapping's value after the step; `None` if it leaves.
+    fn new_key(&self, mapping: NodeId, key: NodeId, value: NodeId) -> Option<NewKey<'a>> {
+        match self.leaf_change(mapping, key, value) {
+            _ if self.is_broken(key) || self.empty[value.0 as usize] => None,
+            Some(Change::Renamed(_, name)) => {
+                let (home, key) = self.homes.of_name(name);
+                (home == mapping).then_some(NewKey::New(key))
+            }
+            _ if self.is_broken(value) => None,
+            _ => Some(NewKey::Old(key)),
+        }
+    }
+
+    /// What becomes of the tensor that a mapping's value is, if it is one.
+    fn leaf_change(&self, mapping: NodeId, key: NodeId, value: NodeId) -> Option<Change<'a>> {
+        self.leaf(value, || self.place(self.path(mapping), Slot::Key(key))).and_then(|leaf| self.change(leaf))
+    }
+
+    fn path(&self, id: NodeId) -> &str {
+        self.paths.get(&id).map_or("", String::as_str)
+    }
+
+    /// The tensors that move from a mapping to another, each with the name that it has there.
+    fn moved(&self, mapping: NodeId) -> impl Iterator<Item = (NodeId, &'a str)> {
+        self.node(mapping).entries().filter_map(move |(key, value)| {
+            match self.leaf_change(mapping, key, value) {
+                Some(Change::Renamed(_, name)) if self.homes.of_name(name).0 != mapping => {
+                    Some((value, name))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// Finds the mappings that are left without anything, since their tensors move to others.
+    fn leave_empty(&mut self, root: NodeId, added: &[(TensorId, &str)]) {
+        let named = self.changes.iter().zip(self.names).filter_map(|(change, old)| match change {
+            Change::Removed => None,
+            Change::Kept(_) => Some(*old),
+            Change::Renamed(_, name) => Some(*name),
+        });
+        let names = named.chain(added.iter().map(|(_, name)| *name));
+        let homes: HashSet<NodeId> = names.map(|name| self.homes.of_name(name).0).collect();
+        for id in self.ids().filter(|id| *id != root && self.homes.are(*id) && !homes.contains(id)) {
+            let moved: HashSet<NodeId> = self.moved(id).map(|(value, _)| value).collect();
+            let goes = |value: NodeId| moved.contains(&value) || self.empty[value.0 as usize];
+            self.empty[id.0 as usize] =
+                self.below[id.0 as usize] > 0 && self.node(id).entries().all(|(_, value)| goes(value));
+        }
+    }
+
+    /// Marks what is kept below the root; children stand before their parents.
+    fn keep(&mut self, root: NodeId) {
+        self.kept[root.0 as usize] = true;
+        for id in self.ids().rev().filter(|id| id.0 <= root.0) {
+            if !self.kept[id.0 as usize] {
+                continue;
+            }
+            let node = self.node(id);
+            let is_mark = self.marks[id.0 as usize];
+            let children: Vec<NodeId> = match node.kind {
+                _ if is_mark => node.children.to_vec(),
+                NodeKind::MAP => {
+                    let keys = node.entries().map(|(key, value)| (self.new_key(id, key, value), value));
+                    keys.flat_map(|(key, value)| match key {
+                        Some(NewKey::Old(key)) => [Some(key), Some(value)],
+                        Some(NewKey::New(_)) => [None, Some(value)],
+                        None => [None, None],
+                    })
+                    .flatten()
+                    .collect()
+                }
+                NodeKind::LIST | NodeKind::TUPLE => {
+                    node.children.iter().copied().filter(|child| !self.is_broken(*child)).collect()
+                }
+                _ => node.children.to_vec(),
+            };
+            for child in children {
+                self.kept[child.0 as usize] = true;
+                // What is kept of a mapping with its tensor renamed is a mark; see `leaf`.
+                let begins = self.is_container(id) && !self.is_container(child) && self.is_broken(child);
+                self.marks[child.0 as usize] |= self.holds_one(child) && (is_mark || begins);
+            }
+        }
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        for id in self.ids() {
+            let (node, Some(path)) = (self.node(id), self.paths.get(&id)) else { continue };
+            if self.homes.are(id) {
+                losses.extend(self.moves(id));
+            }
+            let is_kept = self.kept[id.0 as usize] && !self.marks[id.0 as usize];
+            let why = match node.kind {
+                NodeKind::LIST | NodeKind::TUPLE
+                    if is_kept && node.children.iter().any(|child| self.is_broken(*child)) =>
+                {
+                    let why = "a tensor in it was left out or renamed: None has its place";
+                    let hole = Loss::new(LossKind::State, path, why);
+                    losses.push(hole.severity(Severity::Changed).asked_for());
+                    continue;
+                }
+                NodeKind::MAP | NodeKind::LIST | NodeKind::TUPLE => continue,
+                _ if self.is_broken(id) && self.below[id.0 as usize] > 1 => {
+                    "it is made of several tensors, one of which was left out or renamed"
+                }
+                _ => continue,
+            };
+            losses.push(Loss::new(LossKind::State, path, why));
+        }
+        losses
+    }
+
+    /// What moves from a mapping to others, as one loss for each of these.
+    fn moves(&self, from: NodeId) -> impl Iterator<Item = Loss> {
+        let mut by_home: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        for (value, name) in self.moved(from) {
+            by_home.entry(self.homes.of_name(name).0).or_default().push(value);
+        }
+        by_home.into_iter().map(move |(home, values)| {
+            let name_of = |value: &NodeId| {
+                let keys = self.node(from).entries();
+                let key = keys.filter(|(_, other)| other == value).map(|(key, _)| self.key(key)).next();
+                join(self.path(from), &key.unwrap_or_default())
+            };
+            let what = tensorferry_sdk::listed(values.iter().map(name_of), 1);
+            let home = match self.path(home) {
+                "" => "the outermost mapping".to_owned(),
+                path => format!("{path:?}"),
+            };
+            let loss = Loss::new(LossKind::State, what, format!("its new name puts it into {home}"));
+            loss.severity(Severity::Changed).asked_for()
+        })
+    }
+
+    /// The new tree.
+    fn build(&self, root: NodeId, added: &[(TensorId, &'a str)], limits: &Limits) -> Result<Tree> {
+        let mut coming = self.coming(added);
+        let mut tree = Tree::default();
+        let mut at = vec![NodeId(0); self.tree.len()];
+        let mut marks = HashMap::new();
+        for id in self.ids().filter(|id| self.kept[id.0 as usize]) {
+            let node = self.node(id);
+            let new = match (node.kind, self.change(node)) {
+                (NodeKind::MAP, _) => {
+                    let path = self.path(id);
+                    let mut entries = Vec::with_capacity(node.children.len() / 2);
+                    for (key, value) in node.entries() {
+                        let key = match self.new_key(id, key, value) {
+                            Some(NewKey::Old(key)) => at[key.0 as usize],
+                            Some(NewKey::New(key)) => tree.push(Node::text(key), limits)?,
+                            None => continue,
+                        };
+                        entries.push((key, at[value.0 as usize]));
+                    }
+                    let coming = coming.remove(&id).unwrap_or_default();
+                    for (key, arrival) in coming {
+                        let key = tree.push(Node::text(key), limits)?;
+                        let value = match arrival {
+                            Arrival::Plain(tensor) => tree.push(Node::tensor(tensor), limits)?,
+                            Arrival::Marked(mark) => self.add_mark(mark, &mut marks, &mut tree, limits)?,
+                        };
+                        entries.push((key, value));
+                    }
+                    check_keys(&tree, &entries, path)?;
+                    Node::map(&node.class, &entries)
+                }
+                (_, Some(Change::Kept(tensor) | Change::Renamed(tensor, _))) => Node::tensor(tensor),
+                _ => {
+                    let mut node = node.clone();
+                    let leaves_holes =
+                        matches!(node.kind, NodeKind::LIST | NodeKind::TUPLE) && !self.marks[id.0 as usize];
+                    for child in &mut node.children {
+                        let is_hole = leaves_holes && self.is_broken(*child);
+                        *child =
+                            if is_hole { tree.push(Node::none(), limits)? } else { at[child.0 as usize] };
+                    }
+                    node
+                }
+            };
+            at[id.0 as usize] = tree.push(new, limits)?;
+        }
+        tree.set_root(at[root.0 as usize])?;
+        Ok(tree)
+    }
+
+    /// Adds a tensor with its marks, for a mapping that may stand before them. `done` are the nodes that were
+    /// added so: marks that have parts in common cost these once.
+    fn add_mark(
+        &self,
+        mark: NodeId,
+        done: &mut HashMap<NodeId, NodeId>,
+        tree: &mut Tree,
+        limits: &Limits,
+    ) -> Result<NodeId> {
+        let (mut open, mut parts) = (vec![mark], BTreeSet::new());
+        while let Some(id) = open.pop() {
+            if !done.contains_key(&id) && parts.insert(id.0) {
+                open.extend_from_slice(&self.node(id).children);
+            }
+        }
+        // Children stand before their parents.
+        for id in parts.into_iter().map(NodeId) {
+            let mut node = match self.change(self.node(id)) {
+                Some(Change::Kept(tensor) | Change::Renamed(tensor, _)) => Node::tensor(tensor),
+                _ => self.node(id).clone(),
+            };
+            node.children.iter_mut().for_each(|child| *child = done[&*child]);
+            done.insert(id, tree.push(node, limits)?);
+        }
+        Ok(done[&mark])
+    }
+
+    /// The tensors that are marked, each with the value that it is of its mapping or list.
+    fn marked(&self) -> HashMap<TensorId, NodeId> {
+        let mut values = HashMap::new();
+        for id in self.ids() {
+            let Some(path) = self.paths.get(&id) else { continue };
+            for (place, value) in self.values(self.node(id)) {
+                let is_marked = !self.node(value).children.is_empty();
+                let leaf = is_marked.then(|| self.leaf(value, || self.place(path, place))).flatten();
+                if let Some(tensor) = leaf.and_then(Node::as_tensor) {
+                    values.entry(tensor).or_insert(value);
+                }
+            }
+        }
+        values
+    }
+
+    /// The tensors that come into each mapping: those that are new, and those that the old tree names and
+    /// whose place in it is not kept.
+    fn coming(&self, added: &[(TensorId, &'a str)]) -> HashMap<NodeId, Vec<(&'a str, Arrival)>> {
+        let marked = self.marked();
+        let mut has_place: HashSet<TensorId> = HashSet::new();
+        let mut without_place: Vec<TensorId> = Vec::new();
+        for id in self.ids() {
+            let (node, is_kept) = (self.node(id), self.kept[id.0 as usize]);
+            match node.as_tensor() {
+                Some(tensor) if is_kept => drop(has_place.insert(tensor)),
+                Some(tensor) => without_place.push(tensor),
+                None => {}
+            }
+        }
+        let mut coming: HashMap<NodeId, Vec<(&'a str, Arrival)>> = HashMap::new();
+        let mut put = |name: &'a str, arrival: Arrival| {
+            let (mapping, key) = self.homes.of_name(name);
+            coming.entry(mapping).or_default().push((key, arrival));
+        };
+        for tensor in without_place {
+            if !has_place.insert(tensor) {
+                continue;
+            }
+            let arrival =
+                |place| marked.get(&tensor).map_or(Arrival::Plain(place), |mark| Arrival::Marked(*mark));
+            match self.changes.get(tensor.0 as usize) {
+                Some(&Change::Kept(place)) => put(self.names[tensor.0 as usize], arrival(place)),
+                Some(&Change::Renamed(place, name)) => put(name, arrival(place)),
+                _ => {}
+            }
+        }
+        added.iter().for_each(|&(tensor, name)| put(name, Arrival::Plain(tensor)));
+        coming
+    }
+}
+
+/// What is added to a mapping: a tensor, as its place in the new catalog, or the old node that marks it.
+enum Arrival {
+    Plain(TensorId),
+    Marked(NodeId),
+}
+
+/// Where a value is found in the mapping or the list that it is in.
+#[derive(Clone, Copy)]
+enum Slot {
+    Key(NodeId),
+    Index(usize),
+}
+
+/// The key of a mapping's value after a step.
+enum NewKey<'a> {
+    Old(NodeId),
+    New(&'a str),
+}
+
+fn check_keys(tree: &Tree, entries: &[(NodeId, NodeId)], path: &str) -> Result<()> {
+    let mut seen = HashSet::with_capacity(entries.len());
+    for key in entries.iter().filter_map(|(key, _)| tree.get(*key)?.as_text()) {
+        if !seen.insert(key) {
+            return Err(
+                Error::usage("other state of the checkpoint has this name already").tensor(join(path, key))
+            );
+        }
+    }
+    Ok(())
+}

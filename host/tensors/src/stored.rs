@@ -1,0 +1,541 @@
+//! Stored bytes: the storages of a catalog, read by position wherever they live, and checked
+//! against the digests that their format gives.
+
+use crate::cast::{CastChain, CastLosses, ReadObserver};
+use rayon::prelude::*;
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io::Write;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_core::context::session::Session;
+use tensorferry_core::context::windows::{WINDOW_BYTES, size, windows};
+use tensorferry_core::read::input::Input;
+use tensorferry_core::read::source::FileSource;
+use tensorferry_sdk::{
+    ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, ErrorKind, FileId, FileRange,
+    JoinedRanges, Place, Result, Source, Storage, StorageId, StorageRange, Tensor, check_range, hex,
+};
+
+/// Makes a temporary file that has no name: beside the output, or where temporary files go.
+pub type Spill = Box<dyn Fn() -> Result<File> + Send + Sync>;
+
+/// The storages of an input's catalog, or of a part of it.
+pub struct Stored<'a> {
+    input: &'a Input,
+    session: &'a Session,
+    catalog: &'a Catalog,
+    decoded: Arc<DecodedStorages>,
+    spill: Spill,
+}
+
+/// What the encoded storages of one catalog have been decoded to so far. It may outlive the [`Stored`] that
+/// filled it, so that a model that stays open decodes each of them once.
+pub struct DecodedStorages {
+    by_storage: HashMap<StorageId, Once<Decoded>>,
+    /// Bytes of them that are in memory.
+    held: AtomicU64,
+    /// Short ones that joined storages are read through.
+    pieces: RecentPieces,
+}
+
+/// Encoded storages of at most so many bytes, of which joined ones are made, are decoded when they are read.
+pub const LONGEST_PIECE: u64 = 4 << 20;
+
+/// What is made once, by whoever needs it first, or why it cannot be. That it was cancelled is not kept: another call
+/// makes it.
+struct Once<T>(Mutex<Option<Result<Arc<T>>>>);
+
+impl<T> Default for Once<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<T> Once<T> {
+    fn get_or_make(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*known {
+            return known.clone();
+        }
+        let made = make().map(Arc::new);
+        if !made.as_ref().is_err_and(|error| error.kind() == ErrorKind::Cancelled) {
+            *known = Some(made.clone());
+        }
+        made
+    }
+}
+
+/// A piece, decoded by whoever needs it first.
+type Piece = Arc<Once<Vec<u8>>>;
+
+/// Pieces that were decoded lately: what is copied at a time ends within a piece, and goes on in it soon after.
+#[derive(Default)]
+struct RecentPieces(Mutex<VecDeque<(StorageId, Piece)>>);
+
+impl RecentPieces {
+    /// The piece that a storage is; the oldest of more than `most` goes.
+    fn get(&self, id: StorageId, most: usize) -> Piece {
+        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, piece)) = recent.iter().find(|(known, _)| *known == id) {
+            return piece.clone();
+        }
+        if recent.len() >= most {
+            recent.pop_front();
+        }
+        let piece = Piece::default();
+        recent.push_back((id, piece.clone()));
+        piece
+    }
+}
+
+impl DecodedStorages {
+    /// Nothing is decoded yet.
+    #[must_use]
+    pub fn new(catalog: &Catalog) -> Self {
+        let is_encoded = |storage: &Storage| matches!(storage.place, Place::Encoded { .. });
+        let encoded = (0..).zip(catalog.storages()).filter(|(_, storage)| is_encoded(storage));
+        let by_storage = encoded.map(|(id, _)| (StorageId(id), Once::default())).collect();
+        Self { by_storage, held: AtomicU64::new(0), pieces: RecentPieces::default() }
+    }
+}
+
+enum Decoded {
+    Memory(Vec<u8>),
+    Spilled(File),
+}
+
+impl Decoded {
+    /// The caller has checked the range.
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Memory(bytes) => copy_from(bytes, offset, buffer),
+            Self::Spilled(file) => file.read_exact_at(buffer, offset)?,
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Stored<'a> {
+    /// The storages of `catalog`, which is the input's or a part of it.
+    #[must_use]
+    pub fn new(input: &'a Input, catalog: &'a Catalog, session: &'a Session, spill: Spill) -> Self {
+        Self { input, session, catalog, decoded: Arc::new(DecodedStorages::new(catalog)), spill }
+    }
+
+    /// The same storages, of which some were decoded before.
+    #[must_use]
+    pub fn with_decoded(self, decoded: Arc<DecodedStorages>) -> Self {
+        Self { decoded, ..self }
+    }
+
+    /// The catalog that they are of.
+    #[must_use]
+    pub fn catalog(&self) -> &'a Catalog {
+        self.catalog
+    }
+
+    /// The run that this belongs to.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        self.session
+    }
+
+    /// A temporary file without a name.
+    ///
+    /// # Errors
+    /// I/o.
+    pub fn spill(&self) -> Result<File> {
+        (self.spill)()
+    }
+
+    /// The storage's facts.
+    ///
+    /// # Errors
+    /// A plugin error, if there is none of this id.
+    pub fn storage(&self, id: StorageId) -> Result<&Storage> {
+        self.catalog.storage(id).ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))
+    }
+
+    /// Fills `buffer` from `offset` bytes into a storage.
+    ///
+    /// # Errors
+    /// As reading or decoding gives.
+    pub fn read(&self, id: StorageId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let storage = self.storage(id)?;
+        check_range("", storage.len, offset, buffer.len() as u64)?;
+        match &storage.place {
+            Place::Cast(_) => {
+                let mut observer = ReadObserver { owned: 0..0, see: &mut |_, _, _| Ok(()) };
+                self.read_observed(id, offset, buffer, &mut observer).map(drop)
+            }
+            Place::Joined(joined) => {
+                each_range(joined, offset, buffer, |range, part| self.read_range(range, part))
+            }
+            Place::File { file, offset: start } => self.input.source.read_at(*file, start + offset, buffer),
+            Place::Inline(bytes) => {
+                copy_from(bytes, offset, buffer);
+                Ok(())
+            }
+            Place::Encoded { handle } => self.decoded(id, *handle, storage)?.read(offset, buffer),
+            Place::Computed(computed) => {
+                computed.0.compute(&|input, from, part| self.read(input, from, part), offset, buffer)
+            }
+        }
+    }
+
+    /// Fills `buffer` from a range of a joined storage. A short piece that has to be decoded is let go of soon.
+    fn read_range(&self, range: StorageRange, buffer: &mut [u8]) -> Result<()> {
+        let storage = self.storage(range.storage)?;
+        match storage.place {
+            Place::Encoded { handle } if storage.len <= LONGEST_PIECE && storage.digest.is_none() => {
+                if range.offset == 0 && range.len == storage.len {
+                    let mut sink = SliceSink { buffer, taken: 0, expected: storage.len };
+                    self.input.decode(handle, &mut sink, self.session)?;
+                    return self.check_decoded(sink.taken, storage.len);
+                }
+                let pieces = &self.decoded.pieces;
+                let piece = pieces.get(range.storage, 2 * self.session.threads + 2);
+                let decoded = piece.get_or_make(|| {
+                    let mut bytes = vec![0; size(storage.len)];
+                    let mut sink = SliceSink { buffer: &mut bytes, taken: 0, expected: storage.len };
+                    self.input.decode(handle, &mut sink, self.session)?;
+                    self.check_decoded(sink.taken, storage.len)?;
+                    Ok(bytes)
+                })?;
+                copy_from(&decoded, range.offset, buffer);
+                Ok(())
+            }
+            _ => self.read(range.storage, range.offset, buffer),
+        }
+    }
+
+    /// The same, for a reader that wants to know what comes by; says what a cast loses of it.
+    pub fn read_observed(
+        &self,
+        id: StorageId,
+        offset: u64,
+        buffer: &mut [u8],
+        observer: &mut ReadObserver<'_>,
+    ) -> Result<CastLosses> {
+        if let Some(chain) = self.chain(id)? {
+            check_range("", self.storage(id)?.len, offset, buffer.len() as u64)?;
+            return chain.read(|from, lying| self.read(chain.of, from, lying), offset, buffer, observer);
+        }
+        let inside = |byte: u64| byte.saturating_sub(offset).min(buffer.len() as u64);
+        let owned = inside(observer.owned.start)..inside(observer.owned.end);
+        if let Place::Joined(joined) = &self.storage(id)?.place {
+            check_range("", self.storage(id)?.len, offset, buffer.len() as u64)?;
+            let mut at = 0;
+            each_range(joined, offset, buffer, |range, part| {
+                let there = |byte: u64| range.offset + byte.saturating_sub(at).min(range.len);
+                let owned = there(owned.start)..there(owned.end);
+                at += range.len;
+                if matches!(self.storage(range.storage)?.place, Place::Encoded { .. }) {
+                    return self.read_range(range, part);
+                }
+                let mut observer = ReadObserver { owned, see: &mut *observer.see };
+                self.read_observed(range.storage, range.offset, part, &mut observer).map(drop)
+            })?;
+        } else {
+            self.read(id, offset, buffer)?;
+        }
+        (observer.see)(id, offset + owned.start, &buffer[size(owned.start)..size(owned.end)])?;
+        Ok(CastLosses::default())
+    }
+
+    /// The way to a storage that casts; `None` for the others.
+    ///
+    /// # Errors
+    /// Unsupported, if a dtype on it has no numbers.
+    pub fn chain(&self, id: StorageId) -> Result<Option<CastChain>> {
+        match &self.storage(id)?.place {
+            Place::Cast(cast) => CastChain::of(cast, self.storage(cast.of)?.byte_order).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The files that the storages lie in.
+    #[must_use]
+    pub fn source(&self) -> &'a FileSource {
+        &self.input.source
+    }
+
+    /// The file and the offset at which a storage's bytes lie as they are, if they do.
+    #[must_use]
+    pub fn place_in_file(&self, id: StorageId) -> Option<(FileId, u64)> {
+        match &self.catalog.storage(id)?.place {
+            Place::File { file, offset } => Some((*file, *offset)),
+            _ => None,
+        }
+    }
+
+    /// The same, with that file's descriptor.
+    #[must_use]
+    pub fn in_file(&self, id: StorageId) -> Option<(Arc<File>, u64)> {
+        let (file, offset) = self.place_in_file(id)?;
+        Some((self.input.source.descriptor(file).ok()?, offset))
+    }
+
+    /// Adds the ranges of files that `len` bytes from `offset` on of a storage are read from, as far as they lie in files
+    /// without being decoded or computed.
+    pub fn add_file_ranges(&self, id: StorageId, offset: u64, len: u64, ranges: &mut Vec<FileRange>) {
+        let Some(storage) = self.catalog.storage(id) else { return };
+        match &storage.place {
+            Place::File { file, offset: start } => {
+                ranges.push(FileRange { file: *file, offset: start + offset, len });
+            }
+            Place::Joined(joined) => {
+                for range in joined.within(offset, len) {
+                    self.add_file_ranges(range.storage, range.offset, range.len, ranges);
+                }
+            }
+            Place::Cast(cast) => {
+                let (lying, read) = cast.widths();
+                let first = cast.start + offset / read * lying;
+                let past = cast.start + (offset + len).div_ceil(read) * lying;
+                self.add_file_ranges(cast.of, first, past - first, ranges);
+            }
+            Place::Encoded { .. } | Place::Inline(_) | Place::Computed(_) => {}
+        }
+    }
+
+    /// The error for a storage whose bytes do not have their digest.
+    #[must_use]
+    pub fn mismatch(&self, id: StorageId, expected: &Digest, found: &Digest) -> Error {
+        let error =
+            Error::malformed(format!("the {} of the stored bytes is wrong", expected.algorithm.name()))
+                .expected(hex(&expected.value))
+                .found(hex(&found.value));
+        let error = match self.tensor_in(id) {
+            Some(name) => error.tensor(name),
+            None => error,
+        };
+        match self.catalog.storage(id).map(|storage| &storage.place) {
+            Some(Place::File { file, offset }) => error.file(self.input.source.name(*file)).offset(*offset),
+            _ => error,
+        }
+    }
+
+    /// The first tensor that has bytes in a storage.
+    fn tensor_in(&self, id: StorageId) -> Option<&str> {
+        let lies_in = |tensor: &&Tensor| {
+            tensor.storages().flat_map(|storage| behind(self.catalog, storage)).any(|storage| storage == id)
+        };
+        self.catalog.tensors().iter().find(lies_in).map(|tensor| tensor.name.as_str())
+    }
+
+    /// Reads storages and compares them with the digests that their format gives.
+    ///
+    /// # Errors
+    /// Malformed, naming file, offset, and both values.
+    pub fn check_digests(&self, ids: &[StorageId]) -> Result<()> {
+        ids.par_iter().try_for_each(|&id| {
+            let storage = self.storage(id)?;
+            let Some(expected) = &storage.digest else { return Ok(()) };
+            self.session.will_check(storage.len);
+            let read = |offset, buffer: &mut [u8]| {
+                self.session.check_cancelled()?;
+                self.session.checked(buffer.len() as u64);
+                self.read(id, offset, buffer)
+            };
+            let found = checksum(0..storage.len, expected.algorithm, read)?.digest();
+            if found == *expected { Ok(()) } else { Err(self.mismatch(id, expected, &found)) }
+        })
+    }
+
+    fn decoded(&self, id: StorageId, handle: u64, storage: &Storage) -> Result<Arc<Decoded>> {
+        let slot = self.decoded.by_storage.get(&id);
+        let slot = slot.ok_or_else(|| Error::plugin(format!("storage {} is not encoded", id.0)))?;
+        slot.get_or_make(|| {
+            let decoded = self.decode(handle, storage)?;
+            if let Some(expected) = &storage.digest {
+                let read = |offset, buffer: &mut [u8]| decoded.read(offset, buffer);
+                let found = checksum(0..storage.len, expected.algorithm, read)?.digest();
+                if found != *expected {
+                    return Err(self.mismatch(id, expected, &found));
+                }
+            }
+            Ok(decoded)
+        })
+    }
+
+    fn decode(&self, handle: u64, storage: &Storage) -> Result<Decoded> {
+        let before = self.decoded.held.fetch_add(storage.len, Ordering::Relaxed);
+        let mut sink = DecodeSink { expected: storage.len, taken: 0, memory: Vec::new(), file: None };
+        if before.saturating_add(storage.len) > self.session.held_bytes() {
+            self.decoded.held.fetch_sub(storage.len, Ordering::Relaxed);
+            sink.file = Some(self.spill()?);
+        }
+        self.input.decode(handle, &mut sink, self.session)?;
+        self.check_decoded(sink.taken, storage.len)?;
+        Ok(match sink.file {
+            Some(file) => Decoded::Spilled(file),
+            None => Decoded::Memory(sink.memory),
+        })
+    }
+
+    /// Decodes a storage into `output` as it comes, and holds nothing of it. Its digest, if it has one, is not looked at.
+    pub fn decode_into(&self, id: StorageId, output: &mut dyn ByteSink) -> Result<()> {
+        let storage = self.storage(id)?;
+        let Place::Encoded { handle } = storage.place else {
+            return Err(Error::plugin(format!("storage {} is not encoded", id.0)));
+        };
+        let mut sink = CountedSink { output, taken: 0, expected: storage.len };
+        self.input.decode(handle, &mut sink, self.session)?;
+        self.check_decoded(sink.taken, storage.len)
+    }
+
+    fn check_decoded(&self, taken: u64, expected: u64) -> Result<()> {
+        if taken == expected {
+            return Ok(());
+        }
+        let error = self.input.format.blame(wrong_length(taken, expected));
+        Err(error.file(self.input.source.entry_path().display().to_string()))
+    }
+}
+
+/// Gives each range of a joined storage with its part of a buffer, which is to hold the bytes from `offset` on.
+fn each_range(
+    joined: &JoinedRanges,
+    offset: u64,
+    mut buffer: &mut [u8],
+    mut each: impl FnMut(StorageRange, &mut [u8]) -> Result<()>,
+) -> Result<()> {
+    for range in joined.within(offset, buffer.len() as u64) {
+        let (part, rest) = buffer.split_at_mut(size(range.len));
+        each(range, part)?;
+        buffer = rest;
+    }
+    Ok(())
+}
+
+/// All storages that have bytes of a storage: it, the one that it casts, and those that this is joined or computed of.
+pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageId> + '_ {
+    let lying = lying(catalog, id);
+    let joined = match catalog.storage(lying).map(|storage| &storage.place) {
+        Some(Place::Joined(joined)) => joined.ranges(),
+        _ => &[],
+    };
+    let inputs = match catalog.storage(lying).map(|storage| &storage.place) {
+        Some(Place::Computed(computed)) => computed.0.inputs(),
+        _ => &[],
+    };
+    std::iter::once(lying).chain(joined.iter().map(|range| range.storage)).chain(inputs.iter().copied())
+}
+
+/// The storage where the bytes behind a storage lie: itself, unless it casts another one's.
+#[must_use]
+fn lying(catalog: &Catalog, id: StorageId) -> StorageId {
+    match catalog.storage(id).map(|storage| &storage.place) {
+        Some(Place::Cast(cast)) => cast.of,
+        _ => id,
+    }
+}
+
+struct DecodeSink {
+    expected: u64,
+    taken: u64,
+    memory: Vec<u8>,
+    file: Option<File>,
+}
+
+fn wrong_length(taken: u64, expected: u64) -> Error {
+    Error::plugin("decode gave another number of bytes than the reader declared")
+        .expected(expected)
+        .found(format!("{taken}{}", if taken > expected { " or more" } else { "" }))
+}
+
+/// Gives on as many bytes as were declared, and no more.
+struct CountedSink<'a> {
+    output: &'a mut dyn ByteSink,
+    taken: u64,
+    expected: u64,
+}
+
+impl ByteSink for CountedSink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.taken = self.taken.saturating_add(bytes.len() as u64);
+        if self.taken > self.expected {
+            return Err(wrong_length(self.taken, self.expected));
+        }
+        self.output.write(bytes)
+    }
+}
+
+/// Takes what is decoded straight to where it is wanted.
+struct SliceSink<'a> {
+    buffer: &'a mut [u8],
+    taken: u64,
+    expected: u64,
+}
+
+impl ByteSink for SliceSink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let start = size(self.taken);
+        self.taken = self.taken.saturating_add(bytes.len() as u64);
+        let room = self.buffer.get_mut(start..).and_then(|rest| rest.get_mut(..bytes.len()));
+        room.ok_or_else(|| wrong_length(self.taken, self.expected))?.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl ByteSink for DecodeSink {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.taken = self.taken.saturating_add(bytes.len() as u64);
+        if self.taken > self.expected {
+            return Err(wrong_length(self.taken, self.expected));
+        }
+        match &mut self.file {
+            Some(file) => file.write_all(bytes).map_err(Error::from),
+            None => {
+                self.memory.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The checksum of a range of bytes, read window by window.
+///
+/// # Errors
+/// Unsupported, for an algorithm that is not known; what `read` gives.
+pub fn checksum(
+    range: Range<u64>,
+    algorithm: DigestAlgorithm,
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<()>,
+) -> Result<Checksum> {
+    let mut sum = algorithm.start()?;
+    let mut buffer = vec![0; size(range.end - range.start).min(WINDOW_BYTES)];
+    for (offset, len) in windows(range) {
+        read(offset, &mut buffer[..len])?;
+        sum.update(&buffer[..len]);
+    }
+    Ok(sum)
+}
+
+/// The caller has checked the range.
+fn copy_from(bytes: &[u8], offset: u64, buffer: &mut [u8]) {
+    let start = size(offset);
+    buffer.copy_from_slice(&bytes[start..start + buffer.len()]);
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn what_was_cancelled_is_made_again_and_nothing_else() {
+        let (once, error) = (Once::<u8>::default(), |kind| Error::new(kind, "ended"));
+        assert!(once.get_or_make(|| Err(error(ErrorKind::Cancelled))).is_err());
+        assert_eq!(*once.get_or_make(|| Ok(1)).unwrap(), 1);
+        assert_eq!(*once.get_or_make(|| Ok(2)).unwrap(), 1);
+        let wrong = Once::<u8>::default();
+        assert!(wrong.get_or_make(|| Err(error(ErrorKind::Malformed))).is_err());
+        assert!(wrong.get_or_make(|| Ok(1)).is_err());
+    }
+}
