@@ -429,6 +429,15 @@ fn an_error_keeps_its_kind_its_message_and_every_detail() {
 }
 
 #[test]
+fn an_error_names_its_format_if_the_library_has_several() {
+    let (source, context, format) = (source(), MemoryContext::default(), remote());
+    format.faults().name_format("mirror");
+    let error = MemoryView::read(&format, &mode("panic in read"), &source, &context).err().unwrap();
+    let start = "plugin lender, format mirror: panicked in TensorReader.read";
+    assert!(error.message().starts_with(start), "{error}");
+}
+
+#[test]
 fn what_the_host_refuses_comes_back_as_it_was_said() {
     let twice = read_error("twice");
     assert_eq!((twice.kind(), twice.message()), (ErrorKind::Malformed, "two tensors have this name"));

@@ -36,7 +36,7 @@ pub(crate) fn beside_cp(folder: &Path, rounds: usize, program: &Path) {
     let text = "[[zoo]]\nroot = \"in\"\noutput = \"run/{name}\"\nto = \"safetensors\"\n";
     std::fs::write(&manifest, text).unwrap();
 
-    let ferry = Ferry::with_plugins(&workspace().plugins);
+    let ferry = Ferry::with_plugins(&[&workspace().formats]);
     let mut cp = Command::new("sh");
     let lines = "mkdir \"$2\" && for file in \"$1\"/*; do cp --reflink=never \"$file\" \"$2\"; done";
     cp.args(["-c", lines, "sh"]).args([&models, &folder.path("copies")]);

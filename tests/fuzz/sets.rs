@@ -1,6 +1,6 @@
 //! The sets that the target `sets` changes as a whole.
 
-#[path = "../../plugins/all/formats.rs"]
+#[path = "../../plugins/all/src/formats.rs"]
 mod formats;
 
 use std::sync::{Arc, LazyLock};

@@ -1,9 +1,11 @@
 //! The workspace is what `cargo build --workspace` makes, in the profile that the tests run in.
 //!
-//! `cargo test` leaves the plugin libraries beside the program as they were at the last `cargo
-//! build`, so the build is run once more here, and the paths are taken from its messages.
+//! `cargo test` leaves the library of the formats as it was at the last `cargo build`, so the build is run
+//! again here, and the paths are taken from its messages.
 
 use serde_json::Value;
+use std::collections::HashMap;
+use std::env::consts::DLL_EXTENSION;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -14,10 +16,12 @@ use tempfile::TempDir;
 pub struct Workspace {
     /// The `ferry` program.
     pub program: PathBuf,
-    /// The plugins' libraries.
-    pub plugins: Vec<PathBuf>,
+    /// The library of ferry's own formats.
+    pub formats: PathBuf,
     /// Cargo's target folder.
     pub target: PathBuf,
+    /// Everything that was built, by the names of cargo's targets.
+    files: HashMap<String, PathBuf>,
 }
 
 impl Workspace {
@@ -26,6 +30,11 @@ impl Workspace {
         let parent = self.target.join("tmp");
         std::fs::create_dir_all(&parent).unwrap();
         tempfile::Builder::new().prefix(prefix).tempdir_in(parent).unwrap()
+    }
+
+    /// The Rust library of a crate here.
+    pub fn rlib(&self, name: &str) -> &Path {
+        self.files.get(name).unwrap_or_else(|| panic!("the workspace has no {name}"))
     }
 }
 
@@ -42,17 +51,10 @@ pub fn workspace() -> &'static Workspace {
 
 fn whole() -> Workspace {
     let (target, profile) = target_and_profile();
-    let products = build(root(), &target, &["--workspace", "--profile", &profile]);
-    let (plugins, programs): (Vec<_>, Vec<_>) = products
-        .into_iter()
-        .partition(|file| file.extension().is_some_and(|suffix| suffix == std::env::consts::DLL_EXTENSION));
-    // Python's extension module is a library too, and no plugin.
-    let is_plugin =
-        |file: &PathBuf| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libferry_"));
-    let plugins: Vec<_> = plugins.into_iter().filter(is_plugin).collect();
-    assert!(plugins.len() >= 2, "found only these plugin libraries: {plugins:?}");
-    let program = programs.into_iter().find(|file| file.ends_with("ferry"));
-    Workspace { program: program.expect("the workspace has a program called ferry"), plugins, target }
+    let files = files_of(root(), &target, "build", &["--workspace", "--profile", &profile]);
+    let files: HashMap<_, _> = files.into_iter().collect();
+    let file = |name: &str| files.get(name).unwrap_or_else(|| panic!("the workspace has no {name}")).clone();
+    Workspace { program: file("ferry"), formats: file("ferry_formats"), target, files }
 }
 
 /// Cargo, in the repository's root.
@@ -78,8 +80,14 @@ pub fn forget_package(command: &mut Command) {
 
 /// The programs and the plugin libraries that `cargo build` makes of the crates below a folder.
 pub fn build(folder: &Path, target: &Path, options: &[&str]) -> Vec<PathBuf> {
+    let files = files_of(folder, target, "build", options).into_iter().map(|(_, file)| file);
+    files.filter(|file| !file.extension().is_some_and(|suffix| suffix == "rlib")).collect()
+}
+
+/// The programs and libraries that a command of cargo makes of the crates below a folder, each with its target's name.
+pub fn files_of(folder: &Path, target: &Path, command: &str, options: &[&str]) -> Vec<(String, PathBuf)> {
     let output = cargo()
-        .args(["build", "--quiet", "--message-format=json", "--target-dir"])
+        .args([command, "--quiet", "--message-format=json", "--target-dir"])
         .arg(target)
         .args(options)
         .current_dir(folder)
@@ -90,22 +98,26 @@ pub fn build(folder: &Path, target: &Path, options: &[&str]) -> Vec<PathBuf> {
     let lines = output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     let messages =
         lines.map(|line| serde_json::from_slice::<Value>(line).expect("cargo prints a JSON document a line"));
-    messages.filter_map(|message| product(&message, folder)).collect()
+    messages.filter_map(|message| files_in(&message, folder)).flatten().collect()
 }
 
-/// The file that an artifact of a crate below `folder` is used by.
-fn product(message: &Value, folder: &Path) -> Option<PathBuf> {
+/// The files of an artifact of a crate below `folder`, each with the target's name.
+fn files_in(message: &Value, folder: &Path) -> Option<Vec<(String, PathBuf)>> {
     if !Path::new(message["manifest_path"].as_str()?).starts_with(folder) {
         return None;
     }
-    if let Some(program) = message["executable"].as_str() {
-        return Some(PathBuf::from(program));
-    }
-    let is_library = message["target"]["kind"].as_array()?.contains(&"cdylib".into());
-    let files = message["filenames"].as_array()?.iter().filter_map(Value::as_str).map(PathBuf::from);
-    let mut libraries =
-        files.filter(|file| file.extension().is_some_and(|suffix| suffix == std::env::consts::DLL_EXTENSION));
-    libraries.next().filter(|_| is_library)
+    let files: Vec<&str> = match message["executable"].as_str() {
+        Some(program) => vec![program],
+        None => message["filenames"].as_array()?.iter().filter_map(Value::as_str).collect(),
+    };
+    let files = files.into_iter().map(PathBuf::from);
+    let name = message["target"]["name"].as_str()?;
+    Some(files.filter(is_product).map(|file| (name.to_owned(), file)).collect())
+}
+
+/// Whether a file is a program or a library, and not what the compiler keeps for itself.
+fn is_product(file: &PathBuf) -> bool {
+    file.extension().is_none_or(|suffix| suffix == DLL_EXTENSION || suffix == "rlib")
 }
 
 /// A test runs from `TARGET/PROFILE/deps`, a program from `TARGET/PROFILE`.

@@ -2,6 +2,7 @@
 
 use super::args::Arguments;
 use super::{allow_list, terminal, user_folders};
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
 use tensorferry::{PluginFolder, PluginSearch, Refusal, Registry};
 use tensorferry_sdk::{Error, Result};
@@ -64,8 +65,9 @@ pub(crate) fn folders(given: &[PathBuf]) -> Vec<PluginFolder> {
     if let Some(beside) = beside.as_deref().and_then(Path::parent) {
         let own = |path: PathBuf| PluginFolder::new(path).built_in();
         folders.push(own(beside.join("plugins")));
-        // Whoever writes beside the program can exchange it.
-        folders.push(own(beside.to_owned()).only_named().trusted());
+        // As `cargo build` leaves it, among libraries of other kinds. Whoever writes there can exchange the program.
+        let formats = format!("{DLL_PREFIX}ferry_formats{DLL_SUFFIX}");
+        folders.push(own(beside.to_owned()).only(formats).trusted());
         if let Some(prefix) = beside.parent() {
             folders.push(own(prefix.join("lib/ferry/plugins")));
         }

@@ -80,8 +80,11 @@ impl Format for Mds {
     }
 }
 
-/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+/// The formats of this crate, for a program that links it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Mds)]
 }
+
+#[cfg(feature = "plugin")]
+tensorferry_sdk::export_plugin!(try || Ok(formats()));

@@ -67,8 +67,11 @@ impl Format for Onnx {
     }
 }
 
-/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+/// The formats of this crate, for a program that links it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Onnx)]
 }
+
+#[cfg(feature = "plugin")]
+tensorferry_sdk::export_plugin!(try || Ok(formats()));

@@ -123,8 +123,11 @@ impl Format for TfGraph {
     }
 }
 
-/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+/// The formats of this crate, for a program that links it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(TfBundle), Box::new(SavedModel), Box::new(TfGraph)]
 }
+
+#[cfg(feature = "plugin")]
+tensorferry_sdk::export_plugin!(try || Ok(formats()));

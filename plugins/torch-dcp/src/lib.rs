@@ -76,8 +76,11 @@ impl Format for TorchDcp {
     }
 }
 
-/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+/// The formats of this crate, for a program that links it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(TorchDcp)]
 }
+
+#[cfg(feature = "plugin")]
+tensorferry_sdk::export_plugin!(try || Ok(formats()));

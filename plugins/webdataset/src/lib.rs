@@ -79,8 +79,11 @@ impl Format for WebDataset {
     }
 }
 
-/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+/// The formats of this crate, for a program that links it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(WebDataset)]
 }
+
+#[cfg(feature = "plugin")]
+tensorferry_sdk::export_plugin!(try || Ok(formats()));

@@ -2,29 +2,36 @@
 
 use crate::{Error, ErrorKind, Result};
 use std::any::Any;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tensorferry_abi::{Failure, Handle, Owned, Table};
 
 /// Who is called, and what went wrong where no call could say it: destructors.
 #[derive(Debug)]
 pub struct Faults {
     plugin: String,
+    format: OnceLock<String>,
     found: Mutex<Vec<Error>>,
 }
 
 impl Faults {
     pub(super) fn of(plugin: &str) -> Self {
-        Self { plugin: plugin.to_owned(), found: Mutex::default() }
+        Self { plugin: plugin.to_owned(), format: OnceLock::new(), found: Mutex::default() }
+    }
+
+    /// From now on, errors name this format next to the plugin: its library has several.
+    pub fn name_format(&self, id: &str) {
+        let _ = self.format.set(format!(", format {id}"));
     }
 
     /// Names the plugin in an error that is its own fault.
     #[must_use]
     pub fn blame(&self, error: Error) -> Error {
-        if error.kind() == ErrorKind::Plugin {
-            error.context(format_args!("plugin {}", self.plugin))
-        } else {
-            error
-        }
+        if error.kind() == ErrorKind::Plugin { self.name_plugin(error) } else { error }
+    }
+
+    fn name_plugin(&self, error: Error) -> Error {
+        let format = self.format.get().map_or("", String::as_str);
+        error.context(format_args!("plugin {}{format}", self.plugin))
     }
 
     pub(super) fn keep(&self, fault: Error) {
@@ -70,7 +77,7 @@ impl<T: Table> Plugged<T> {
     pub(super) fn answer<A>(&self, answer: Result<A, Failure>) -> Result<A> {
         answer.map_err(|failure| {
             if failure.is_missing() {
-                return Error::from(failure).context(format_args!("plugin {}", self.faults.plugin));
+                return self.faults.name_plugin(failure.into());
             }
             self.blame(failure)
         })

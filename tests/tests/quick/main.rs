@@ -46,6 +46,8 @@ mod fixtures {
     mod tfrecord;
     mod torch;
 }
+#[path = "../../../plugins/all/src/formats.rs"]
+mod formats;
 mod guide;
 mod library;
 mod llama;

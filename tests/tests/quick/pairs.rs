@@ -11,26 +11,7 @@ use tensorferry_tests::fixtures::{Facts, case, good_and_bad};
 use tensorferry_tests::workspace;
 
 fn registry() -> Registry {
-    Registry::new()
-        .with_all(tensorferry_safetensors::formats())
-        .with_all(tensorferry_torch::formats())
-        .with_all(tensorferry_torch_dcp::formats())
-        .with_all(tensorferry_deepspeed::formats())
-        .with_all(tensorferry_megatron::formats())
-        .with_all(tensorferry_tf_bundle::formats())
-        .with_all(tensorferry_flax::formats())
-        .with_all(tensorferry_gguf::formats())
-        .with_all(tensorferry_onnx::formats())
-        .with_all(tensorferry_keras::formats())
-        .with_all(tensorferry_numpy::formats())
-        .with_all(tensorferry_orbax::formats())
-        .with_all(tensorferry_tfrecord::formats())
-        .with_all(tensorferry_parquet::formats())
-        .with_all(tensorferry_jsonl::formats())
-        .with_all(tensorferry_arrow::formats())
-        .with_all(tensorferry_csv::formats())
-        .with_all(tensorferry_webdataset::formats())
-        .with_all(tensorferry_mds::formats())
+    Registry::new().with_all(crate::formats::formats())
 }
 
 /// A format: its id, what a file of it is called, and whether it is written: by itself, after another file, or never.

@@ -92,7 +92,7 @@ fn a_receipt_says_what_was_made_from_what() {
     assert_eq!(receipt["ferry"], env!("CARGO_PKG_VERSION"));
     assert_eq!(receipt["input"]["path"], case.input().to_str().unwrap());
     assert_eq!(receipt["models"][0]["from"]["id"], "torch");
-    assert_eq!(receipt["models"][0]["from"]["plugin"], "tensorferry-torch");
+    assert_eq!(receipt["models"][0]["from"]["plugin"], "tensorferry");
     assert_eq!(receipt["output"]["format"]["id"], "safetensors");
     assert!(receipt["output"]["format"]["output_revision"].is_u64(), "{receipt}");
     assert_eq!(receipt["output"]["options"], json!([["tied", "keep"]]));

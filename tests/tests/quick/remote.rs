@@ -1,6 +1,7 @@
 //! Inputs beyond a network, of which a folder here takes the place: every fixture is found, read and compared through the
 //! interface that stores are reached by, and asked for no oftener than it need be.
 
+use crate::formats::formats;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
@@ -117,25 +118,7 @@ impl RemoteFile for StoredFile {
 }
 
 fn registry() -> Registry {
-    Registry::new()
-        .with_all(tensorferry_arrow::formats())
-        .with_all(tensorferry_deepspeed::formats())
-        .with_all(tensorferry_flax::formats())
-        .with_all(tensorferry_gguf::formats())
-        .with_all(tensorferry_jsonl::formats())
-        .with_all(tensorferry_keras::formats())
-        .with_all(tensorferry_mds::formats())
-        .with_all(tensorferry_megatron::formats())
-        .with_all(tensorferry_numpy::formats())
-        .with_all(tensorferry_onnx::formats())
-        .with_all(tensorferry_orbax::formats())
-        .with_all(tensorferry_parquet::formats())
-        .with_all(tensorferry_safetensors::formats())
-        .with_all(tensorferry_tf_bundle::formats())
-        .with_all(tensorferry_tfrecord::formats())
-        .with_all(tensorferry_torch::formats())
-        .with_all(tensorferry_torch_dcp::formats())
-        .with_all(tensorferry_webdataset::formats())
+    Registry::new().with_all(formats())
 }
 
 /// A session in which a folder is a store, and what it is asked.

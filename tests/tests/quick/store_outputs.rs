@@ -1,6 +1,7 @@
 //! Outputs beyond a network, of which a map takes the place: each format's files are written through the interface that
 //! stores are reached by, byte for byte as on this machine, each byte once and none read again before it is visible.
 
+use crate::formats::formats;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -211,22 +212,7 @@ impl RemoteUpload for Upload {
 fn registry(store: &Store) -> Registry {
     let mut session = Session::new(2, 64 << 20);
     session.remote = Some(Arc::new(store.clone()));
-    Registry::new()
-        .with_all(tensorferry_flax::formats())
-        .with_all(tensorferry_gguf::formats())
-        .with_all(tensorferry_jsonl::formats())
-        .with_all(tensorferry_keras::formats())
-        .with_all(tensorferry_mds::formats())
-        .with_all(tensorferry_numpy::formats())
-        .with_all(tensorferry_orbax::formats())
-        .with_all(tensorferry_parquet::formats())
-        .with_all(tensorferry_safetensors::formats())
-        .with_all(tensorferry_tf_bundle::formats())
-        .with_all(tensorferry_tfrecord::formats())
-        .with_all(tensorferry_torch::formats())
-        .with_all(tensorferry_torch_dcp::formats())
-        .with_all(tensorferry_webdataset::formats())
-        .with_session(session)
+    Registry::new().with_all(formats()).with_session(session)
 }
 
 fn here(folder: &Path) -> BTreeMap<String, Vec<u8>> {

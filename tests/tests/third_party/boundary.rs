@@ -266,9 +266,7 @@ fn older_and_newer_plugins_work_in_newer_and_older_hosts() {
         (&newer_program, &newer_plugin, "trial of the plugin interface (format 7)", Some("catalog 9")),
     ];
     for (program, plugin, title, note) in pairs {
-        let mut libraries = workspace().plugins.clone();
-        libraries.push(plugin.to_owned());
-        let ferry = Ferry::with_plugins(&libraries);
+        let ferry = Ferry::with_plugins(&[workspace().formats.as_path(), plugin]);
         let start = |arguments: &[&OsStr]| {
             let mut command = Command::new(program);
             command.arg("--plugin-dir").arg(ferry.plugin_folder()).args(arguments);

@@ -1,13 +1,16 @@
 //! Formats that the workspace knows nothing of: built with the SDK alone, put into a plugin folder,
-//! and converting to and from the built-in ones.
+//! and converting to and from the built-in ones. And some of ferry's own, each as a library of its own.
 
 use crate::outside;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use tensorferry_tests::files::names_in;
-use tensorferry_tests::fixtures::Facts;
-use tensorferry_tests::fixtures::cases;
+use std::process::Command;
+use tensorferry_tests::ferry::run;
+use tensorferry_tests::files::{files_below, names_in};
+use tensorferry_tests::fixtures::{Facts, case, cases};
+use tensorferry_tests::workspace::workspace;
 use tensorferry_tests::{Ferry, Outcome, args, seen};
 
 type Tensors = BTreeMap<String, Facts>;
@@ -212,4 +215,48 @@ fn records_go_through_an_outside_format_and_back() {
     let output = ferry.at("cut.tfrecord");
     ferry.run(args!["convert", cut, output]).expect(3).says(&["cut.rows", "ends too early"]);
     assert!(!output.exists());
+}
+
+#[test]
+#[ignore = "builds crates again"]
+fn a_format_of_ferrys_own_ships_as_a_library_of_its_own() {
+    let crates = ["safetensors", "tf-bundle", "tfrecord", "torch"];
+    let ferry = Ferry::with_plugins(&crates.map(outside::of_format));
+    // Without the library of all formats next to it.
+    let program = ferry.write("program/ferry", std::fs::read(&workspace().program).unwrap());
+    std::fs::set_permissions(&program, workspace().program.metadata().unwrap().permissions()).unwrap();
+    let alone = |arguments: &[&OsStr]| {
+        let mut command = Command::new(&program);
+        command.arg("--plugin-dir").arg(ferry.plugin_folder()).env("HOME", ferry.home());
+        for variable in ["FERRY_PLUGIN_PATH", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
+            command.env_remove(variable);
+        }
+        run(command.args(arguments)).expect(0)
+    };
+    let names = crates.map(|name| format!("tensorferry-{name} "));
+    alone(&args!["plugin", "list"]).prints(&names.each_ref().map(String::as_str));
+    let formats = alone(&args!["formats", "--json"]).json();
+    let ids: BTreeSet<&str> =
+        formats["formats"].as_array().unwrap().iter().map(|format| format["id"].as_str().unwrap()).collect();
+    let expected = ["safetensors", "saved-model", "tf-bundle", "tf-graph", "tfrecord", "torch"];
+    assert_eq!(ids, BTreeSet::from(expected));
+
+    let [torch, records] =
+        [case("torch", "zip_views").input(), cases("tfrecord", "sharded").remove(0).input()];
+    let way = |folder: &Path, convert: &dyn Fn(&[&OsStr])| {
+        std::fs::create_dir(folder).unwrap();
+        let [weights, bundle, back, rows, columns] =
+            ["a.safetensors", "bundle", "back.pt", "rows.tfrecord", "columns.safetensors"]
+                .map(|name| folder.join(name));
+        convert(&args!["convert", torch, weights]);
+        convert(&args!["convert", weights, bundle, "--to", "tf-bundle"]);
+        convert(&args!["convert", bundle, back]);
+        convert(&args!["convert", records, rows]);
+        convert(&args!["convert", rows, columns, "--step", "tensors:column,strings=bytes"]);
+        let read = |file: PathBuf| (std::fs::read(folder.join(&file)).unwrap(), file);
+        files_below(folder).into_iter().map(read).collect::<Vec<_>>()
+    };
+    let apart = way(&ferry.at("apart"), &|arguments| drop(alone(arguments)));
+    let together = way(&ferry.at("together"), &|arguments| drop(ferry.run(arguments).expect(0)));
+    assert!(apart.len() >= 6 && apart == together);
 }

@@ -27,6 +27,18 @@ pub(crate) fn target() -> PathBuf {
 /// for debuggers, which nobody looks at here, takes a third of the time.
 pub(crate) const PROFILE: (&str, &str) = ("CARGO_PROFILE_DEV_DEBUG", "0");
 
+/// The library of one of ferry's own formats alone, as CONTRIBUTING.md has it: `torch`, say.
+pub(crate) fn of_format(format: &str) -> PathBuf {
+    let package = format!("tensorferry-{format}");
+    // It converts some kilobytes.
+    let cheap = ["--config", "profile.dev.opt-level=0", "--config", "profile.dev.debug=false"];
+    let options = ["--package", &*package, "--features", "plugin", "--crate-type", "cdylib"];
+    let options = [cheap.as_slice(), &options].concat();
+    let files = workspace::files_of(root(), &workspace().target, "rustc", &options);
+    let library = files.into_iter().find(|(name, _)| *name == package.replace('-', "_"));
+    library.unwrap_or_else(|| panic!("{package} has no library")).1
+}
+
 /// Everything that is built of the crate in `folder`.
 pub(crate) fn products(folder: &Path, options: &[&str]) -> Vec<PathBuf> {
     let profile = format!("profile.dev.debug={}", PROFILE.1);

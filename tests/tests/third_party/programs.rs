@@ -14,7 +14,7 @@ fn a_program_links_formats_or_loads_them() {
     let programs = outside::products(&folder, &["--locked"]);
     let program = |name: &str| programs.iter().find(|path| path.ends_with(name)).unwrap();
     let (linked, loaded) = (program("linked"), program("loaded"));
-    let ferry = Ferry::with_plugins(&workspace::workspace().plugins);
+    let ferry = Ferry::with_plugins(&[&workspace::workspace().formats]);
     let input = case("torch", "zip_views").input();
     let [ours, by_linked, by_loaded] = ferry.paths(["ours.safetensors", "a.safetensors", "b.safetensors"]);
     ferry.convert(&input, &ours, &[]);

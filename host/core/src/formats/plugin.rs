@@ -67,8 +67,11 @@ mod dynamic {
             revision: manifest.revision(),
         };
         let remote = |object| RemoteFormat::new(&identity.name, object);
-        let formats = library.formats.into_iter().map(remote).collect::<Result<_, _>>();
+        let formats = library.formats.into_iter().map(remote).collect::<Result<Vec<_>, _>>();
         let formats = formats.map_err(|error| Refusal::by_init(&error))?;
+        if formats.len() > 1 {
+            formats.iter().for_each(|format| format.faults().name_format(&format.describe().id));
+        }
         Ok(OpenPlugin { identity, formats, lines: library.lines })
     }
 

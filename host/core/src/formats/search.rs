@@ -10,9 +10,8 @@ use tensorferry_sdk::{Error, Result};
 pub struct PluginFolder {
     /// Where it is.
     pub path: PathBuf,
-    /// Whether only names that start with `libferry_` are plugins: the build's own folder also holds
-    /// libraries of another kind.
-    pub only_named: bool,
+    /// The name of the only library that is used, if others there may be of another kind: a build's folder has many.
+    pub only: Option<String>,
     /// Whether it is used whoever may write to it: one beside the program, say, since whoever writes there can
     /// exchange the program.
     pub trusted: bool,
@@ -25,13 +24,13 @@ impl PluginFolder {
     /// A folder in which every library is taken for a plugin.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), only_named: false, trusted: false, built_in: false }
+        Self { path: path.into(), only: None, trusted: false, built_in: false }
     }
 
-    /// The same folder, where only libraries whose names start with `libferry_` are plugins.
+    /// The same folder, of which only the library with this name is used.
     #[must_use]
-    pub fn only_named(self) -> Self {
-        Self { only_named: true, ..self }
+    pub fn only(self, library: impl Into<String>) -> Self {
+        Self { only: Some(library.into()), ..self }
     }
 
     /// The same folder, used whoever may write to it.
@@ -62,7 +61,7 @@ pub(super) fn libraries(folder: &PluginFolder, trust: &Trust) -> Result<Vec<Path
     };
     let mut paths: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| is_library(path) && (!folder.only_named || is_named(path)))
+        .filter(|path| is_library(path) && folder.only.as_ref().is_none_or(|only| path.ends_with(only)))
         .collect();
     paths.sort();
     if !paths.is_empty() {
@@ -78,8 +77,4 @@ pub(super) fn libraries(folder: &PluginFolder, trust: &Trust) -> Result<Vec<Path
 #[must_use]
 pub fn is_library(path: &Path) -> bool {
     path.extension().is_some_and(|suffix| suffix == std::env::consts::DLL_EXTENSION)
-}
-
-fn is_named(path: &Path) -> bool {
-    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("libferry_"))
 }

@@ -1,4 +1,5 @@
-//! The formats of all plugins here. `tests/fuzz` has this file too: a library for it would be built next to the wheel's.
+//! The formats of all plugins here. Tests that link the formats include this file: a Rust library of it would be linked
+//! each time next to the plugin.
 
 use tensorferry_sdk::Format;
 
@@ -10,9 +11,9 @@ pub(crate) fn formats() -> Vec<Box<dyn Format>> {
         tensorferry_flax::formats(),
         tensorferry_gguf::formats(),
         tensorferry_jsonl::formats(),
+        tensorferry_keras::formats(),
         tensorferry_mds::formats(),
         tensorferry_megatron::formats(),
-        tensorferry_keras::formats(),
         tensorferry_numpy::formats(),
         tensorferry_onnx::formats(),
         tensorferry_orbax::formats(),
@@ -20,8 +21,8 @@ pub(crate) fn formats() -> Vec<Box<dyn Format>> {
         tensorferry_safetensors::formats(),
         tensorferry_tf_bundle::formats(),
         tensorferry_tfrecord::formats(),
-        tensorferry_torch_dcp::formats(),
         tensorferry_torch::formats(),
+        tensorferry_torch_dcp::formats(),
         tensorferry_webdataset::formats(),
     ];
     all.into_iter().flatten().collect()

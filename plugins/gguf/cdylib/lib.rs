@@ -1,3 +1,0 @@
-//! `tensorferry-gguf` as a library that `ferry` loads.
-
-tensorferry_sdk::export_plugin!(named "tensorferry-gguf", from tensorferry_gguf::formats);

@@ -1,3 +1,0 @@
-//! `tensorferry-mds` as a library that `ferry` loads.
-
-tensorferry_sdk::export_plugin!(named "tensorferry-mds", from tensorferry_mds::formats);

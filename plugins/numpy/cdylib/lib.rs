@@ -1,3 +1,0 @@
-//! `tensorferry-numpy` as a library that `ferry` loads.
-
-tensorferry_sdk::export_plugin!(named "tensorferry-numpy", from tensorferry_numpy::formats);

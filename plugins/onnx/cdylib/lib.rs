@@ -1,3 +1,0 @@
-//! `tensorferry-onnx` as a library that `ferry` loads.
-
-tensorferry_sdk::export_plugin!(named "tensorferry-onnx", from tensorferry_onnx::formats);

@@ -1,3 +1,0 @@
-//! `tensorferry-parquet` as a library that `ferry` loads.
-
-tensorferry_sdk::export_plugin!(named "tensorferry-parquet", from tensorferry_parquet::formats);
