@@ -7,7 +7,7 @@ use tensorferry_torch_file::rebuild::{self, Rebuilt};
 use tensorferry_torch_file::{Extent, Located, ObjectFile, Storages};
 
 fn fixture(case: &str) -> Vec<u8> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/torch");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/fixtures/torch");
     std::fs::read(format!("{folder}/{case}/model.pt")).unwrap()
 }
 
