@@ -71,7 +71,7 @@ pub fn run_program() -> u8 {
     if arguments.losses {
         losses::show_all();
     }
-    let remote = tensorferry_run::remote::remote(&arguments.store, &session);
+    let remote = tensorferry::remote::connect(&arguments.store, &session);
     let prepared = remote.map(|remote| session.remote = Some(remote)).and_then(|()| set_fault());
     let session = Arc::new(session);
     let answered = prepared.and_then(|()| process::prepare(&session)).and_then(|()| {

@@ -43,7 +43,7 @@ impl Engine {
         let usual = Session::default();
         let mut session = Session::new(threads.unwrap_or(usual.threads), memory.unwrap_or(usual.memory));
         session.limits = limits_of(&limits, session.memory).or_raise(py)?;
-        session.remote = Some(tensorferry_run::remote::remote(&stores, &session).or_raise(py)?);
+        session.remote = Some(tensorferry::remote::connect(&stores, &session).or_raise(py)?);
         let registry = py.detach(|| {
             let others = folders.iter().map(PluginFolder::new);
             let own = PluginFolder::new(own).built_in().trusted();

@@ -23,7 +23,6 @@ pub mod hint;
 pub mod human;
 pub mod losses;
 pub mod manifest;
-pub mod remote;
 pub mod report;
 pub mod template;
 

@@ -33,7 +33,8 @@
 //! # What it does not do
 //!
 //! Nothing is searched for or loaded unless the program says so. The library reads no environment variable
-//! but where the system keeps temporary files, and changes no signal, limit, allocator or global thread pool
+//! but where the system keeps temporary files (and, when a URL is opened, those of
+//! [its place](remote)), and changes no signal, limit, allocator or global thread pool
 //! of the process: a [`Session`] owns the threads, the memory budget, the limits for hostile input and the
 //! cancel token of what is done through a registry. What is opened is owned, `Send`, `Sync` and `'static`.
 //!
@@ -45,6 +46,7 @@
 //! | `records` (default) | `Registry::scan`, and conversions of records; without it no Arrow crate is built |
 //! | `arrow-60` | batches of `arrow-array` 60, beside the C data stream |
 //! | `mmap` | `Tensor::map`, `Tensor::map_private` |
+//! | `remote` (default) | inputs and outputs that are URLs: `hf://`, `s3://`, `gs://`, `az://`, `https://` |
 //!
 //! # Stability
 //!
@@ -58,6 +60,7 @@ pub mod formats;
 pub mod inspect;
 pub mod places;
 pub mod receipts;
+pub mod remote;
 pub mod request;
 #[cfg(feature = "records")]
 pub mod rows;

@@ -1,5 +1,6 @@
 //! A registry is the formats that a program can use, and the session that their use is part of.
 
+use crate::remote::opening_urls;
 use crate::{RegisteredFormat, Session};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use tensorferry_sdk::{Format, Result, Side};
 
 /// The formats that a program can use: those that it links, and those of the plugin libraries that it asked to load. Nothing
 /// is searched for or opened unless the program says so. Clones share the libraries.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Registry {
     formats: Formats,
     session: Arc<Session>,
@@ -19,7 +20,7 @@ impl Registry {
     /// A registry without formats, with a session of its own.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self { formats: Formats::new(), session: opening_urls(Arc::default()) }
     }
 
     /// Adds a format that is linked into the program. Of two formats with one id, the first one stays.
@@ -59,7 +60,7 @@ impl Registry {
     #[cfg(feature = "dynamic")]
     #[must_use]
     pub fn search(search: &crate::PluginSearch) -> Self {
-        Self { formats: search.load(), session: Arc::default() }
+        Self { formats: search.load(), ..Self::new() }
     }
 
     /// Loads every plugin library of these folders, as [`search`](Self::search) does for more: of two formats with one id, the
@@ -77,10 +78,11 @@ impl Registry {
         Self::search(&crate::PluginSearch::default().file(path))
     }
 
-    /// The same registry with other threads, memory, limits and cancel token.
+    /// The same registry with other threads, memory, limits and cancel token. With the feature `remote`, a session that
+    /// opens no URLs by itself opens those of HTTP servers, object stores and the Hugging Face Hub.
     #[must_use]
     pub fn with_session(self, session: impl Into<Arc<Session>>) -> Self {
-        Self { session: session.into(), ..self }
+        Self { session: opening_urls(session.into()), ..self }
     }
 
     /// The threads, memory, limits and cancel token of everything that is done through this registry.
@@ -127,6 +129,12 @@ impl Registry {
     /// I/o, if there is no format at all; usage, naming the ids that there are.
     pub fn format(&self, id: &str, side: Side) -> Result<&RegisteredFormat> {
         self.formats.format(id, side)
+    }
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

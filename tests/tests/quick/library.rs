@@ -10,7 +10,7 @@ use tensorferry_test_kit::fixtures::sha256;
 use tensorferry_tests::Ferry;
 use tensorferry_tests::fixtures::{Facts, case};
 
-fn registry() -> Registry {
+pub(crate) fn registry() -> Registry {
     Registry::new()
         .with_all(tensorferry_safetensors::formats())
         .with_all(tensorferry_torch::formats())

@@ -1,5 +1,6 @@
 //! Inputs that are URLs, as a person types them: of a server on this machine that gives ranges and lists nothing.
 
+use crate::library::registry;
 use crate::stores::bucket::start;
 use crate::stores::server::{Reply, Server};
 use std::fs;
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+use tensorferry::Session;
 use tensorferry_test_kit::fixtures::sha256;
 use tensorferry_tests::Ferry;
 use tensorferry_tests::ferry::run;
@@ -89,6 +91,21 @@ fn a_url_is_an_input_as_a_path_is() {
     let _ = refused.expect(3).says(&["outputs go to folders of this machine"]);
     let _ = ferry.on("inspect", "ftp://host/x.pt", &[]).expect(2).says(&["nothing is known that opens"]);
     let _ = ferry.on("inspect", &input, &["--store", "paralel=4"]).expect(2).says(&["parallel"]);
+}
+
+#[test]
+fn the_library_opens_urls_without_being_told_how() {
+    let case = case("torch", "zip_module_state_dict");
+    let input = case.input();
+    let url = at(&serve(&case.folder), input.file_name().unwrap().to_str().unwrap());
+    let registry = registry();
+    for registry in [registry.clone(), registry.with_session(Session::new(1, 64 << 20))] {
+        let (there, here) = (registry.open(&url).unwrap(), registry.open(&input).unwrap());
+        assert!(here.tensors().len() > 0);
+        for (there, here) in there.tensors().zip(here.tensors()) {
+            assert_eq!((there.name(), there.read().unwrap()), (here.name(), here.read().unwrap()));
+        }
+    }
 }
 
 #[test]

@@ -1,12 +1,15 @@
-//! What opens inputs that are URLs, for all programs: the stores' crate, where they were built with it.
+//! Inputs and outputs that are URLs: of HTTP servers, object stores and the Hugging Face Hub.
+//!
+//! With the feature `remote`, a registry opens them by itself; [`connect`] gives it settings of your own. Without it, a
+//! session opens what its [`Session::remote`] opens.
 
 #[cfg(feature = "remote")]
 use std::path::PathBuf;
 use std::sync::Arc;
 #[cfg(feature = "remote")]
-use std::sync::atomic::Ordering;
-use tensorferry::Session;
-use tensorferry_core::context::remote::Remote;
+use std::sync::atomic::{AtomicBool, Ordering};
+pub use tensorferry_core::context::remote::Remote;
+use tensorferry_core::context::session::Session;
 use tensorferry_sdk::Result;
 
 /// Settings for every program that is started from here on, each `KEY=VALUE` on a line of its own. They come before those
@@ -23,12 +26,26 @@ const FILE: &str = "ferry/stores";
 /// # Errors
 /// Usage, for a setting that there is not; i/o, for a file of settings that cannot be read.
 #[cfg(feature = "remote")]
-pub fn remote(settings: &[String], session: &Session) -> Result<Arc<dyn Remote>> {
+pub fn connect(settings: &[String], session: &Session) -> Result<Arc<dyn Remote>> {
+    open(settings, session.memory, session.cancel_flag())
+}
+
+#[cfg(feature = "remote")]
+fn open(settings: &[String], memory: u64, cancelled: Arc<AtomicBool>) -> Result<Arc<dyn Remote>> {
     let settings = [of_file()?, with_variable(settings)].concat();
     let settings = tensorferry_remote::Settings::new(&settings)?;
-    let cancelled = session.cancel_flag();
     let is_cancelled = move || cancelled.load(Ordering::Relaxed);
-    Ok(Arc::new(tensorferry_remote::Remotes::cancelled_by(settings, session.memory / 2, is_cancelled)))
+    Ok(Arc::new(tensorferry_remote::Remotes::cancelled_by(settings, memory / 2, is_cancelled)))
+}
+
+/// Has a session that opens no URLs yet, and that nobody else has, open those of servers, stores and the Hub.
+#[cfg_attr(not(feature = "remote"), expect(unused_mut, reason = "it stays as it is"))]
+pub(crate) fn opening_urls(mut session: Arc<Session>) -> Arc<Session> {
+    #[cfg(feature = "remote")]
+    if let Some(session) = Arc::get_mut(&mut session).filter(|session| session.remote.is_none()) {
+        session.remote = Some(Arc::new(later::Later::new(session)));
+    }
+    session
 }
 
 /// What says of every URL that the program was built without stores.
@@ -36,7 +53,7 @@ pub fn remote(settings: &[String], session: &Session) -> Result<Arc<dyn Remote>>
 /// # Errors
 /// Usage, where there are settings for them.
 #[cfg(not(feature = "remote"))]
-pub fn remote(settings: &[String], _: &Session) -> Result<Arc<dyn Remote>> {
+pub fn connect(settings: &[String], _: &Session) -> Result<Arc<dyn Remote>> {
     match settings {
         [] => Ok(Arc::new(without::NoStores)),
         _ => Err(without::error()),
@@ -66,16 +83,52 @@ fn with_variable(settings: &[String]) -> Vec<String> {
 }
 
 /// The variable by which a process that is started is told these settings, beside those that this one was told so.
-pub(crate) fn variable(settings: &[String]) -> (&'static str, String) {
+#[must_use]
+pub fn variable(settings: &[String]) -> (&'static str, String) {
     (VARIABLE, with_variable(settings).join("\n"))
+}
+
+/// A program that opens no URL reads no settings.
+#[cfg(feature = "remote")]
+mod later {
+    use super::*;
+    use std::sync::OnceLock;
+    use tensorferry_core::context::remote::RemotePlace;
+
+    /// Connects when the first URL is opened.
+    #[derive(Debug)]
+    pub(super) struct Later {
+        memory: u64,
+        cancelled: Arc<AtomicBool>,
+        remote: OnceLock<Result<Arc<dyn Remote>>>,
+    }
+
+    impl Later {
+        pub(super) fn new(session: &Session) -> Self {
+            let (memory, cancelled) = (session.memory, session.cancel_flag());
+            Self { memory, cancelled, remote: OnceLock::new() }
+        }
+    }
+
+    impl Remote for Later {
+        fn place(&self, url: &str) -> Result<Option<(Arc<dyn RemotePlace>, String)>> {
+            let connect = || open(&[], self.memory, self.cancelled.clone());
+            self.remote.get_or_init(connect).clone()?.place(url)
+        }
+
+        fn take_notes(&self) -> Vec<String> {
+            let remote = self.remote.get().and_then(|remote| remote.as_ref().ok());
+            remote.map(|remote| remote.take_notes()).unwrap_or_default()
+        }
+    }
 }
 
 #[cfg(not(feature = "remote"))]
 mod without {
     use super::*;
     use std::path::Path;
-    use tensorferry::places::shown;
     use tensorferry_core::context::remote::RemotePlace;
+    use tensorferry_core::read::folder::shown;
     use tensorferry_sdk::Error;
 
     /// Opens nothing, and says how to get a program that does.
@@ -90,6 +143,6 @@ mod without {
 
     pub(super) fn error() -> Error {
         Error::usage("this ferry was built without stores")
-            .expected("one that was built with --features tensorferry-cli/remote")
+            .expected("one that was built with the feature `remote`, which is on by default")
     }
 }
