@@ -473,7 +473,7 @@ fn owners(registry: &Registry, kind: &Kind) -> BTreeMap<String, BTreeSet<String>
         MemorySource::folder(kind.files.iter().map(|(name, bytes)| (name.clone(), Vec::clone(bytes))));
     let context = MemoryContext::default();
     let found = registry.formats().iter().filter_map(|format| {
-        let view = MemoryView::read(&*format.format, &[], &source, &context).ok()?;
+        let view = MemoryView::read(format.unchecked(), &[], &source, &context).ok()?;
         let catalog = view.catalog();
         let owners = catalog.tensors().iter().filter_map(|tensor| {
             let mut owners = BTreeSet::new();

@@ -16,7 +16,7 @@ use tensorferry_publish::output_bytes::{FileShape, OutputBytes};
 use tensorferry_publish::staging::Staging;
 use tensorferry_sdk::{
     Capabilities, CatalogView, Content, Description, Dtype, Layout, Loss, LossKind, OutputFile, OutputId,
-    Result, TensorId,
+    Result, TensorId, TensorWriter,
 };
 use tensorferry_tensors::content::ContentDigest;
 use tensorferry_tensors::logical::Logical;
@@ -30,6 +30,8 @@ pub struct SelectedModel<'a> {
     pub model: &'a InputModel<'a>,
     /// Its tensors, metadata and tree, as the steps have changed them.
     pub selected: Selected,
+    /// What asks for steps, and plans the output.
+    writer: Box<dyn TensorWriter>,
 }
 
 /// A model whose output is laid out.
@@ -61,8 +63,11 @@ pub fn select<'a>(
         let mut selected = adapt::select(&context.facts(model, steps)?, part, &of_reader, steps, target)?;
         let of_format = &model.input.format.description;
         selected.notes.extend(catalog.steps().iter().map(|step| asked_by(of_format, step)));
-        apply_steps_of_writer(context, model, &mut selected)?;
-        Ok(SelectedModel { model, selected })
+        let (output, asked) = (&context.target, &context.request.output);
+        let options = with_tag(output, &asked.options, asked.commit.force, &model.folder, context.session)?;
+        let writer = output.format.writer(&options, &model.context)?;
+        apply_steps_of_writer(context, model, &*writer, &mut selected)?;
+        Ok(SelectedModel { model, selected, writer })
     };
     models.iter().map(select).collect()
 }
@@ -71,10 +76,10 @@ pub fn select<'a>(
 fn apply_steps_of_writer(
     context: &ConversionContext<'_>,
     model: &InputModel<'_>,
+    writer: &dyn TensorWriter,
     selected: &mut Selected,
 ) -> Result<()> {
     let target = &context.target;
-    let writer = plan::writer(target, &context.request.output.options)?;
     let stored = Stored::new(&model.input, &selected.catalog, context.session, target.spill());
     let texts = writer.steps(&Logical::new(stored), &model.context)?;
     if texts.is_empty() {
@@ -100,12 +105,11 @@ pub fn plan<'a>(
     context: &'a ConversionContext<'_>,
     selected: &'a [SelectedModel<'a>],
 ) -> Result<Vec<PlannedModel<'a>>> {
-    let plan = |SelectedModel { model, selected }: &'a SelectedModel<'a>| {
+    let plan = |SelectedModel { model, selected, writer }: &'a SelectedModel<'a>| {
         let spill = context.target.spill();
         let logical = Logical::new(Stored::new(&model.input, &selected.catalog, context.session, spill));
-        let (target, asked) = (&context.target, &context.request.output);
-        let options = with_tag(target, &asked.options, asked.commit.force, &model.folder, context.session)?;
-        let planned = plan::plan(target, &options, model, &logical)?;
+        let target = &context.target;
+        let planned = plan::plan(target, &**writer, model, &logical)?;
         check_codes(selected, &planned, target.format.description.capabilities)?;
         Ok(PlannedModel { model, selected, logical, planned, passing: None, digests: None })
     };

@@ -12,7 +12,6 @@ use tensorferry_publish::stage::{Destination, DestinationKind, FileKind, Stage, 
 use tensorferry_sdk::records::Indexed;
 use tensorferry_sdk::{ByteSink, Capabilities, Entry, Error, FileId, Purpose, Result, Source};
 
-use super::rows;
 
 /// Indexes a source into the file `output`.
 ///
@@ -32,7 +31,8 @@ pub fn index(
         return Err(Error::unsupported(format!("format {id} has no index"))
             .file(source.entry_path().display().to_string()));
     }
-    let reader = rows::reader(format, given)?;
+    let context = ReadContext::new(session, Purpose::SHOW);
+    let reader = format.record_reader(given, &context)?;
     let destination = destination(output)?;
     let DestinationKind::Beside { name } = &destination.kind else {
         return Err(Error::usage("an index is a file"));
@@ -42,8 +42,10 @@ pub fn index(
     let stage = Stage::begin(&destination)?;
     let mut file = IndexFile(BufWriter::new(stage.create(name, None)?));
     let indexed = reader
-        .index(&CountedSource::new(source, session), &mut file, &ReadContext::new(session, Purpose::SHOW))
-        .map_err(|e| e.file(source.entry_path().display().to_string()))?;
+        .index(&CountedSource::new(source, session), &mut file, &context)
+        .map_err(|e| format.blame(e).file(source.entry_path().display().to_string()))?;
+    drop(reader);
+    format.check_faults()?;
     file.0.flush()?;
     source.check_unchanged()?;
     stage.commit(&[StagedFile::new(name, FileKind::Data)], options)?;

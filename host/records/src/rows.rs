@@ -25,15 +25,6 @@ pub struct Rows<'a> {
     pub reader: Option<Box<dyn RecordReader>>,
 }
 
-/// A format's reader of records, with the options that the user gave.
-///
-/// # Errors
-/// Usage, for options that the reader does not have.
-pub fn reader(format: &RegisteredFormat, given: &[(String, String)]) -> Result<Box<dyn RecordReader>> {
-    let options = options::check(&format.description, Side::Reader, given)?;
-    format.format.record_reader(&options)
-}
-
 /// Opens a source whose format is known.
 ///
 /// # Errors
@@ -44,8 +35,7 @@ pub fn open<'a>(
     given: &[(String, String)],
     context: &ReadContext<'_>,
 ) -> Result<Rows<'a>> {
-    let reader = reader(format, given)?;
-    format.tell(context);
+    let reader = format.record_reader(given, context)?;
     let source = Arc::new(source.afresh());
     let mut opened = Vec::new();
     let cancellable = context.cancellable(source.clone());

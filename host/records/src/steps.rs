@@ -18,11 +18,12 @@ mod shuffle;
 
 use super::flow::{Flow, Threads};
 use super::rows::Rows;
+use arrow_schema::SchemaRef;
 use narrowing::Narrowing;
 pub use narrowing::Narrows;
 use std::fmt;
 use tensorferry_core::context::session::Session;
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::{Error, Result, arrow_schema};
 use tensorferry_tensors::steps::{Step, StepKind};
 
 /// Every kind of step on records.
@@ -46,6 +47,19 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
     /// # Errors
     /// Usage, where what the user asked for cannot be done with these columns.
     fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>>;
+
+    /// The columns that come out where these go in.
+    ///
+    /// # Errors
+    /// Usage, where what the user asked for cannot be done with these columns.
+    fn schema(&self, upstream: &SchemaRef) -> Result<SchemaRef> {
+        Ok(upstream.clone())
+    }
+
+    /// Whether it reads the files of an input itself, so that nothing is before it.
+    fn is_first(&self) -> bool {
+        false
+    }
 
     /// How many rows come out where `rows` go in, as many unless the step says otherwise; `None`: not known
     /// before.
@@ -97,8 +111,38 @@ pub enum Origin<'a> {
 
 /// What makes a flow without being an input of records.
 pub trait FlowSource: Sync {
+    /// Its columns.
+    fn schema(&self) -> SchemaRef;
+
     /// Its flow, from the beginning.
     fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>>;
+}
+
+impl Origin<'_> {
+    /// The columns of its rows.
+    #[must_use]
+    pub fn schema(self) -> SchemaRef {
+        match self {
+            Self::Rows(rows) => rows.set.schema(),
+            Self::Other(source) => source.schema(),
+        }
+    }
+
+    /// Checks that these steps can be made on it.
+    ///
+    /// # Errors
+    /// Usage, naming the step.
+    pub fn check(self, steps: &[Step<RecordAction>]) -> Result<()> {
+        let Some((place, step)) = steps.iter().enumerate().rfind(|(_, step)| step.action.is_first()) else {
+            return Ok(());
+        };
+        let why = match self {
+            _ if place > 0 => "it takes files in turns, so that it has to be the first step",
+            Self::Other(_) => "it takes files in turns, and these records come of tensors",
+            Self::Rows(_) => return Ok(()),
+        };
+        Err(Error::usage(why).context(step))
+    }
 }
 
 impl<'a> Upstream<'a> {
@@ -134,7 +178,18 @@ pub fn make<'a>(
     steps: &'a [Step<RecordAction>],
     session: &'a Session,
 ) -> Result<Box<dyn Flow + 'a>> {
+    origin.check(steps)?;
     Upstream { threads, origin, before: steps, all: steps, epoch: 0, session }.flow()
+}
+
+/// The columns of rows after steps, from those before.
+///
+/// # Errors
+/// Usage, naming the step.
+pub fn schema(before: SchemaRef, steps: &[Step<RecordAction>]) -> Result<SchemaRef> {
+    steps.iter().try_fold(before, |schema, step| {
+        step.action.schema(&schema).map_err(|error| error.context(step))
+    })
 }
 
 /// Checks that what steps give has an end.

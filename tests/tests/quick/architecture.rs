@@ -154,6 +154,35 @@ fn no_item_of_a_layer_is_public_without_a_user() {
 }
 
 #[test]
+fn no_python_files_import_each_other_in_circles() {
+    let package = root().join("host/python/python/tensorferry");
+    let names = paths_below(&package);
+    let modules: BTreeSet<&str> = names.iter().filter_map(|name| name.strip_suffix(".py")).collect();
+    let mut imports: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for &module in &modules {
+        let folder = module.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let text = std::fs::read_to_string(package.join(module).with_extension("py")).unwrap();
+        let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("from ."));
+        let found = lines.filter_map(|line| line.split_once(" import ")).flat_map(|(from, names)| {
+            // One dot more is the folder around this one, and there are no others.
+            let (folder, from) = from.strip_prefix('.').map_or((folder, from), |from| ("", from));
+            let names = if from.is_empty() { names.split(", ").collect() } else { vec![from] };
+            let at = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+            names.into_iter().map(at).collect::<Vec<_>>()
+        });
+        imports.insert(module, found.filter(|name| modules.contains(name.as_str())).collect());
+    }
+    assert!(imports.values().map(BTreeSet::len).sum::<usize>() > 20, "{imports:?}");
+    for &module in &modules {
+        let (mut open, mut reached) = (vec![module], BTreeSet::new());
+        while let Some(next) = open.pop() {
+            open.extend(imports[next].iter().map(String::as_str).filter(|name| reached.insert(*name)));
+        }
+        assert!(!reached.contains(module), "{module}.py imports itself through {reached:?}");
+    }
+}
+
+#[test]
 fn the_host_names_no_format() {
     let formats = Ferry::new().run(["formats", "--json"]).expect(0).json();
     let ids: Vec<&str> =

@@ -2,10 +2,9 @@
 
 use crate::write::naming;
 use crate::write::target::OutputTarget;
-use tensorferry_core::formats::options;
 use tensorferry_core::read::losses;
 use tensorferry_core::read::model::InputModel;
-use tensorferry_sdk::{Layout, LayoutBuilder, Loss, Result, Side, TensorPlan, TensorWriter};
+use tensorferry_sdk::{Layout, LayoutBuilder, Loss, Result, TensorPlan, TensorWriter};
 use tensorferry_tensors::logical::Logical;
 
 /// What a writer promised, and what it still has to say.
@@ -18,28 +17,17 @@ pub struct Planned {
     pub losses: Vec<Loss>,
 }
 
-/// The target's writer with the options that were given.
-///
-/// # Errors
-/// Usage, for options that the writer does not have.
-pub fn writer(target: &OutputTarget<'_>, given: &[(String, String)]) -> Result<Box<dyn TensorWriter>> {
-    let options = options::check(&target.format.description, Side::Writer, given)?;
-    target.format.format.writer(&options)
-}
-
 /// Plans the output of a model, `logical`, in the folder where it lies in the input.
 ///
 /// # Errors
-/// Usage, for options that the writer does not have; whatever the writer or the layout's checks say.
+/// Whatever the writer or the layout's checks say.
 pub fn plan(
     target: &OutputTarget<'_>,
-    given: &[(String, String)],
+    writer: &dyn TensorWriter,
     model: &InputModel<'_>,
     logical: &Logical<'_>,
 ) -> Result<Planned> {
     let description = &target.format.description;
-    let writer = writer(target, given)?;
-    target.format.tell(&model.context);
     let mut builder = LayoutBuilder::new(logical, &model.context);
     let plan = writer.plan(logical, &naming::target_of(model, target), &mut builder, &model.context)?;
     let layout = builder.finish().map_err(|e| target.format.blame(e))?;

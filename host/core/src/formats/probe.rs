@@ -87,7 +87,7 @@ pub fn surest<'a>(
 #[must_use]
 pub fn is_beside(registry: &Formats, id: &str, folder: &dyn Source, context: &dyn Context) -> bool {
     let Ok(format) = registry.format(id, Side::Reader) else { return false };
-    let score = format.format.probe(folder, context);
+    let score = format.probe(folder, context);
     score.is_ok_and(|score| score.is_some_and(|score| score > Score::NO && score <= BESIDE_A_MODEL))
 }
 
@@ -110,7 +110,7 @@ impl<'a> Candidate<'a> {
     }
 
     fn score(&self, source: &dyn Source, context: &dyn Context) -> Result<u32> {
-        Ok(match self.format.format.probe(source, context)? {
+        Ok(match self.format.probe(source, context)? {
             // A suffix decides between formats that are equally sure of the bytes.
             Some(Score(0)) => 0,
             Some(Score(asked)) => asked.min(Score::CERTAIN.0) + self.suffix,

@@ -5,16 +5,18 @@ use crate::context::suggest::suggest;
 use crate::formats::data_names::DataNames;
 #[cfg(feature = "dynamic")]
 use crate::formats::lazy::LazyFormat;
+use crate::formats::options;
 use crate::formats::plugin::{PluginIdentity, PluginLibrary};
 use std::sync::{Arc, OnceLock};
-use tensorferry_sdk::{Capabilities, Context, Description, Error, Format, Result, Side};
+use tensorferry_sdk::{
+    Capabilities, Context, Description, Error, Format, Options, Result, Score, Side, Source, TensorReader, TensorWriter,
+};
 
 /// A format of a registry. Clones are cheap, and mean the same format.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RegisteredFormat {
-    /// The format itself.
-    pub format: Arc<dyn Format>,
+    format: Arc<dyn Format>,
     /// What it says of itself.
     pub description: Arc<Description>,
     built_in: bool,
@@ -56,6 +58,85 @@ impl RegisteredFormat {
         self.built_in
     }
 
+    /// The score that the format gives a source, if it looks at its bytes at all.
+    pub(crate) fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
+        self.format.probe(source, context)
+    }
+
+    /// A reader of tensors with these options.
+    ///
+    /// # Errors
+    /// Usage, for options that the reader does not have; what the plugin answers.
+    pub fn reader(&self, given: &[(String, String)], context: &dyn Context) -> Result<Box<dyn TensorReader>> {
+        self.made(Side::Reader, given, context, |format, options| format.reader(options))
+    }
+
+    /// A writer of tensors with these options.
+    ///
+    /// # Errors
+    /// As of [`reader`](Self::reader).
+    pub fn writer(&self, given: &[(String, String)], context: &dyn Context) -> Result<Box<dyn TensorWriter>> {
+        self.made(Side::Writer, given, context, |format, options| format.writer(options))
+    }
+
+    /// A reader of records with these options.
+    ///
+    /// # Errors
+    /// As of [`reader`](Self::reader).
+    #[cfg(feature = "records")]
+    pub fn record_reader(
+        &self,
+        given: &[(String, String)],
+        context: &dyn Context,
+    ) -> Result<Box<dyn tensorferry_sdk::records::RecordReader>> {
+        self.made(Side::Reader, given, context, |format, options| format.record_reader(options))
+    }
+
+    /// A writer of records with these options.
+    ///
+    /// # Errors
+    /// As of [`reader`](Self::reader).
+    #[cfg(feature = "records")]
+    pub fn record_writer(
+        &self,
+        given: &[(String, String)],
+        context: &dyn Context,
+    ) -> Result<Box<dyn tensorferry_sdk::records::RecordWriter>> {
+        self.made(Side::Writer, given, context, |format, options| format.record_writer(options))
+    }
+
+    /// What the format makes with these options: checked before, and with what is the plugin's fault laid to it.
+    fn made<T>(
+        &self,
+        side: Side,
+        given: &[(String, String)],
+        context: &dyn Context,
+        make: impl FnOnce(&dyn Format, &Options) -> Result<T>,
+    ) -> Result<T> {
+        let options = options::check(&self.description, side, given)?;
+        let made = make(&*self.format, &options).map_err(|error| self.blame(error))?;
+        self.tell(context);
+        self.check_faults()?;
+        Ok(made)
+    }
+
+    /// Whether a reader or writer of records takes these options.
+    pub(crate) fn takes(&self, side: Side, given: &[(String, String)]) -> bool {
+        let options = Options::check(&self.description.options, side, given);
+        #[cfg(feature = "records")]
+        let options = options.and_then(|options| match side {
+            Side::Reader => self.format.record_reader(&options).map(drop),
+            Side::Writer => self.format.record_writer(&options).map(drop),
+        });
+        options.is_ok()
+    }
+
+    /// The format itself, for the suite that examines plugins.
+    #[must_use]
+    pub fn unchecked(&self) -> &dyn Format {
+        &*self.format
+    }
+
     /// Reports what a destructor of the plugin has done wrong since the last call.
     ///
     /// # Errors
@@ -76,7 +157,7 @@ impl RegisteredFormat {
     }
 
     /// Tells what the plugin had to say when its library was opened, once: a format that the user names is never probed.
-    pub fn tell(&self, context: &dyn Context) {
+    fn tell(&self, context: &dyn Context) {
         #[cfg(feature = "dynamic")]
         if let Some(library) = &self.library {
             library.format.tell(context);

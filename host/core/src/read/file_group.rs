@@ -109,10 +109,7 @@ pub fn takes_schema(format: &RegisteredFormat, given: &[(String, String)]) -> bo
     let mut options: Vec<(String, String)> = given.iter().filter(|(key, _)| key != INFER).cloned().collect();
     options.push((SCHEMA.to_owned(), String::new()));
     // Where the user says what contradicts any schema: raw records.
-    let options = Options::check(&format.description.options, Side::Reader, &options);
-    #[cfg(feature = "records")]
-    let options = options.and_then(|options| format.format.record_reader(&options));
-    options.is_ok()
+    format.takes(Side::Reader, &options)
 }
 
 fn declares(format: &RegisteredFormat, key: &str, kind: &OptionKind) -> bool {

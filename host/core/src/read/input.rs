@@ -9,7 +9,7 @@ use crate::read::source::FileSource;
 use std::sync::Arc;
 use tensorferry_sdk::{
     ByteSink, Capabilities, Catalog, CatalogBuilder, Context, Description, Error, Format, NothingEncoded,
-    Result, Side, TensorDecoder,
+    Result, TensorDecoder,
 };
 
 /// The format of tensors that no file holds.
@@ -47,12 +47,10 @@ pub fn read(
 ) -> Result<Input> {
     let description = &format.description;
     let (given, codes_are_numbers) = options::of_host(description, given)?;
-    let options = options::check(description, Side::Reader, &given)?;
-    let reader = format.format.reader(&options)?;
+    let reader = format.reader(&given, context)?;
     let is_external = description.capabilities.has(Capabilities::EXTERNAL);
     let source = Arc::new(if is_external { source.named_by_first() } else { source.afresh() });
     let context = SourceContext::new(context, &source);
-    format.tell(&context);
     let mut builder = CatalogBuilder::new(&description.id, &*source, context.limits());
     let decoder = reader.read(&*source, &mut builder, &context).map_err(|e| explain(&*source, e));
     let decoder = decoder.map_err(|e| source.blame(e).file(source.entry_path().display().to_string()))?;

@@ -43,7 +43,7 @@ def open(path, part=None, *, format=None, mmap=False, checksums=True, **options)
     """
     with _Place(path) as place:
         opened = engine().open(_input(place.path, format, part, options), bool(checksums))
-    return Model(opened, (place.path, part, format, mmap, checksums, options), bool(mmap))
+    return Model(opened, (_reopen, (place.path, part, format, mmap, checksums, options)), bool(mmap))
 
 
 def _reopen(path, part, format, mmap, checksums, options):  # type: ignore[no-untyped-def]
@@ -69,7 +69,7 @@ def scan(  # type: ignore[no-untyped-def]
         asked, texts, columns = _records(place.path, steps, columns, part, format, options)
         policy = _losses(strict, allow)
         opened = engine().scan(asked, texts, columns, policy)
-    return Scan(opened, (place.path, tuple(steps), columns, part, format, policy, options))
+    return Scan(opened, (_rescan, (place.path, tuple(steps), columns, part, format, policy, options)))
 
 
 def _rescan(path, steps, columns, part, format, policy, options):  # type: ignore[no-untyped-def]

@@ -10,6 +10,8 @@ from ._tensor import Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from . import _native
     from ._results import Loss, Statistics
 
@@ -20,9 +22,9 @@ class Model(Mapping):  # type: ignore[type-arg]
     cannot be read.
     """
 
-    def __init__(self, raw: _native.Model, again: tuple[object, ...], mapped: bool) -> None:
+    def __init__(self, raw: _native.Model, again: tuple[Callable[..., Model], tuple[object, ...]], mapped: bool) -> None:
         self._raw = raw
-        # What opens it again, in another process say.
+        # What opens it again, in another process say: a function and its arguments.
         self._again = again
         self._mapped = mapped
         self._tensors = {tensor.name: tensor for tensor in raw.tensors()}
@@ -60,14 +62,12 @@ class Model(Mapping):  # type: ignore[type-arg]
     __hash__ = object.__hash__
 
     def __reduce__(self):  # type: ignore[no-untyped-def]
-        from ._api import _reopen
-
-        return _reopen, self._again
+        return self._again
 
     @property
     def path(self) -> str:
         """Where it was opened."""
-        return str(self._again[0])
+        return str(self._again[1][0])
 
     @property
     def format(self) -> str:

@@ -6,6 +6,8 @@ from ._results import losses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from . import _native
     from ._errors import Error
     from ._results import Loss
@@ -16,7 +18,7 @@ class Scan:
     new stream. Nothing is read before the first batch is asked for, and then so far ahead as memory allows.
     """
 
-    def __init__(self, raw: _native.Scan, again: tuple[object, ...]) -> None:
+    def __init__(self, raw: _native.Scan, again: tuple[Callable[..., Scan], tuple[object, ...]]) -> None:
         self._raw = raw
         self._again = again
 
@@ -31,14 +33,12 @@ class Scan:
         return f"<tensorferry.Scan {self.path!r}: {', '.join(self.schema)}>"
 
     def __reduce__(self):  # type: ignore[no-untyped-def]
-        from ._api import _rescan
-
-        return _rescan, self._again
+        return self._again
 
     @property
     def path(self) -> str:
         """Where it was opened."""
-        return str(self._again[0])
+        return str(self._again[1][0])
 
     @property
     def format(self) -> str:

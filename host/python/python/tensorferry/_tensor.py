@@ -7,8 +7,14 @@ from ._errors import UnsupportedError, unsupported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from . import _native
-    from ._model import Model
+
+    class Model(Protocol):
+        """The model that it is a tensor of."""
+
+        _mapped: bool
 
 _CPU = (1, 0)
 

@@ -137,6 +137,10 @@ fn check_empty(found: &[ColumnTensors], tensors: &[Tensor], rows: u64) -> Result
 }
 
 impl FlowSource for RowRecords<'_> {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
     fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>> {
         let Self { windows, columns, schema, rows } = self;
         let mut next = 0;

@@ -58,6 +58,10 @@ impl<'a> TensorRecords<'a> {
 }
 
 impl FlowSource for TensorRecords<'_> {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
     fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>> {
         let mut next = 0;
         Ok(from_fn(self.schema.clone(), move || self.batch(&mut next)))

@@ -49,7 +49,8 @@ impl<'a> RecordInput<'a> {
 
     /// The columns after the steps; no record is read for them.
     pub(crate) fn schema(&self) -> Result<SchemaRef> {
-        self.flow(|flow| Ok(flow.schema()))
+        self.origin.check(self.steps)?;
+        steps::schema(self.origin.schema(), self.steps)
     }
 
     /// How many records there are after the steps, where that is known.

@@ -102,9 +102,7 @@ impl<'a> RecordOutput<'a> {
     ) -> Result<Self> {
         let (target, asked) = (&context.target, &context.request.output);
         let given = with_tag(target, &asked.options, asked.commit.force, "", context.session)?;
-        let options = options::check(&target.format.description, Side::Writer, &given)?;
-        let writer = target.format.format.record_writer(&options)?;
-        target.format.tell(reading);
+        let writer = target.format.record_writer(&given, reading)?;
         let refused = |error| rows::refusal(error, reading.purpose());
         let schema = input.schema().map_err(refused)?;
         let mut planned_losses = Vec::new();

@@ -63,6 +63,10 @@ struct OneStream {
 }
 
 impl FlowSource for OneStream {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
     fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>> {
         let mut pulled: Option<Batched> = None;
         let mut rest: Option<RecordBatch> = None;

@@ -42,6 +42,11 @@ pub(super) fn batch(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
 impl RecordStep for Batch {
     fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
         let flow = upstream.flow()?;
+        let schema = self.schema(&flow.schema())?;
+        Ok(Box::new(Batched { schema, flow, step: self, waiting: Vec::new(), rows: 0, has_ended: false }))
+    }
+
+    fn schema(&self, upstream: &SchemaRef) -> Result<SchemaRef> {
         let list = |field: &Arc<Field>| {
             let item = Arc::new(Field::new("item", field.data_type().clone(), field.is_nullable()));
             let data_type = if self.drops_remainder {
@@ -52,9 +57,8 @@ impl RecordStep for Batch {
             };
             Field::new(field.name(), data_type, false).with_metadata(field.metadata().clone())
         };
-        let fields: Vec<Field> = flow.schema().fields().iter().map(list).collect();
-        let schema = Arc::new(Schema::new_with_metadata(fields, flow.schema().metadata().clone()));
-        Ok(Box::new(Batched { schema, flow, step: self, waiting: Vec::new(), rows: 0, has_ended: false }))
+        let fields: Vec<Field> = upstream.fields().iter().map(list).collect();
+        Ok(Arc::new(Schema::new_with_metadata(fields, upstream.metadata().clone())))
     }
 
     fn count(&self, rows: Option<u64>) -> Option<u64> {

@@ -5,7 +5,8 @@ use super::expression::Expression;
 use super::{Narrows, RecordAction, RecordStep, Upstream};
 use crate::flow::{self, Flow};
 use arrow_array::RecordBatch;
-use tensorferry_sdk::{Result, arrow_array};
+use arrow_schema::SchemaRef;
+use tensorferry_sdk::{Result, arrow_array, arrow_schema};
 use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Signature};
 
 pub(super) static FILTER: Signature = Signature {
@@ -35,9 +36,7 @@ pub(super) fn filter(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
 impl RecordStep for Filter {
     fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
         let mut flow = upstream.flow()?;
-        // What cannot be compared is said before the first record.
-        self.expression.evaluate(&RecordBatch::new_empty(flow.schema()))?;
-        Ok(flow::from_fn(flow.schema(), move || {
+        Ok(flow::from_fn(self.schema(&flow.schema())?, move || {
             while let Some(batch) = flow.next()? {
                 let kept = self.expression.evaluate(&batch)?;
                 if kept.true_count() > 0 {
@@ -46,6 +45,12 @@ impl RecordStep for Filter {
             }
             Ok(None)
         }))
+    }
+
+    fn schema(&self, upstream: &SchemaRef) -> Result<SchemaRef> {
+        // What cannot be compared is said before the first record.
+        self.expression.evaluate(&RecordBatch::new_empty(upstream.clone()))?;
+        Ok(upstream.clone())
     }
 
     fn is_row_wise(&self) -> bool {

@@ -42,12 +42,8 @@ pub(super) fn interleave(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
 
 impl RecordStep for Interleave {
     fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
-        if !upstream.before.is_empty() {
-            return Err(Error::usage("it takes files in turns, so that it has to be the first step"));
-        }
-        let Origin::Rows(rows) = upstream.origin else {
-            return Err(Error::usage("it takes files in turns, and these records come of tensors"));
-        };
+        // `Origin::check` has seen to it that it is the first step on an input.
+        let Origin::Rows(rows) = upstream.origin else { return upstream.flow() };
         let mut files: Vec<Vec<usize>> = Vec::new();
         let mut last = None;
         for (place, split) in rows.set.splits().iter().enumerate() {
@@ -65,6 +61,10 @@ impl RecordStep for Interleave {
             flow::read(upstream.threads, rows, splits, Wanted::default(), upstream.session)
         };
         Ok(Box::new(self.interleaved(rows.set.schema(), files, Box::new(read))))
+    }
+
+    fn is_first(&self) -> bool {
+        true
     }
 }
 

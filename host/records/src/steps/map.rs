@@ -111,10 +111,17 @@ impl RecordStep for Map {
                 flow.next()?.map(|batch| selection.batch(&batch)).transpose()
             }));
         }
-        let schema = Arc::new(self.schema(&flow.schema())?);
+        let schema = Arc::new(self.changed_schema(&flow.schema())?);
         Ok(flow::from_fn(schema.clone(), move || {
             flow.next()?.map(|batch| self.changed(&batch, &schema)).transpose()
         }))
+    }
+
+    fn schema(&self, upstream: &SchemaRef) -> Result<SchemaRef> {
+        match self.change {
+            ColumnChange::Select => Ok(self.selection(upstream)?.schema()),
+            _ => self.changed_schema(upstream).map(Arc::new),
+        }
     }
 
     fn is_row_wise(&self) -> bool {
@@ -144,7 +151,7 @@ impl Map {
         Ok(selection)
     }
 
-    fn schema(&self, before: &Schema) -> Result<Schema> {
+    fn changed_schema(&self, before: &Schema) -> Result<Schema> {
         if let Some(missing) = self.columns.iter().find(|name| before.field_with_name(name).is_err()) {
             let names: Vec<&str> = before.fields().iter().map(|field| field.name().as_str()).collect();
             return Err(Error::usage("no such column").column(missing).expected(names.join(", ")));

@@ -7,7 +7,7 @@ use arrow_schema::SchemaRef;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use tensorferry_records::flow::Flow;
 use tensorferry_records::rows;
-use tensorferry_records::steps::{Origin, RecordAction, make};
+use tensorferry_records::steps::{self, Origin, RecordAction, make};
 use tensorferry_sdk::records::Batched;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema, records};
 use tensorferry_tensors::steps::Step;
@@ -16,8 +16,10 @@ use tensorferry_tensors::steps::Step;
 const WAITING: usize = 2;
 
 /// The columns after the steps; no record is read for them.
-pub(super) fn schema(opened: &Opened, steps: &[Step<RecordAction>]) -> Result<SchemaRef> {
-    with_flow(opened, steps, |flow| Ok(flow.schema()))
+pub(super) fn schema(opened: &Opened, on_records: &[Step<RecordAction>]) -> Result<SchemaRef> {
+    let rows = rows::shared(opened.source.clone(), &opened.format, opened.set.clone());
+    Origin::Rows(&rows).check(on_records)?;
+    steps::schema(opened.set.schema(), on_records)
 }
 
 /// All records of a scan after its steps. Nothing is read before the first batch is asked for.
