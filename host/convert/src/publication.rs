@@ -41,22 +41,22 @@ pub trait PlannedOutput {
     fn known_len(&self) -> Option<u64>;
 
     /// Writes the files; gives their lengths, in the order of [`files`](Self::files).
-    fn write(&mut self, stage: &Staging, report: &mut Report) -> Result<Vec<u64>>;
+    fn write(&mut self, stage: &dyn Staging, report: &mut Report) -> Result<Vec<u64>>;
 
     /// Takes the digests of the content that was read, if that has not been done on the way.
     fn digest(&mut self) -> Result<()>;
 
     /// Reads what was written back and compares it with what was read.
-    fn verify(&self, stage: &Staging, report: &mut Report) -> Result<()>;
+    fn verify(&self, stage: &dyn Staging, report: &mut Report) -> Result<()>;
 
     /// The receipt of what was read and written.
-    fn receipt(&self, stage: &Staging, report: &Report) -> Result<Receipt>;
+    fn receipt(&self, stage: &dyn Staging, report: &Report) -> Result<Receipt>;
 }
 
 /// An output that is written and checked, and only has to become visible.
 pub struct StagedOutput<'a> {
     context: &'a ConversionContext<'a>,
-    stage: Staging,
+    stage: Box<dyn Staging>,
     files: Vec<StagedFile>,
     lens: Vec<u64>,
     report: Report,
@@ -95,17 +95,17 @@ pub fn stage<'a>(
     let mut stage = place.begin(asked.commit.force)?;
     if !output.is_named_late() {
         let stale = with_earlier(context, output, &place, &files, stale, &mut proven)?;
-        replace(context, &mut stage, stale)?;
+        replace(context, &mut *stage, stale)?;
     }
     context.watch.begun(output.bytes());
 
-    let lens = output.write(&stage, &mut report)?;
+    let lens = output.write(&*stage, &mut report)?;
     if output.is_named_late() {
         files = output.files();
         place.check_free(files.iter().map(|file| file.path.as_str()), asked.commit.force)?;
         let stale = stale_files(context, output, &place, &files, older)?;
         let stale = with_earlier(context, output, &place, &files, stale, &mut proven)?;
-        replace(context, &mut stage, stale)?;
+        replace(context, &mut *stage, stale)?;
     }
     stage.finish(context.session)?;
     fault::reach("sealed")?;
@@ -121,11 +121,11 @@ pub fn stage<'a>(
         stage.make_readable(&files.iter().cloned().chain(receipt_file.clone()).collect::<Vec<_>>())?;
     }
     if asked.verify {
-        output.verify(&stage, &mut report)?;
+        output.verify(&*stage, &mut report)?;
         fault::reach("verified")?;
     }
     if let Some(file) = receipt_file {
-        let text = output.receipt(&stage, &report)?.text()?;
+        let text = output.receipt(&*stage, &report)?.text()?;
         stage.create(&receipt, FileShape::of_len(text.len() as u64))?.write_all_at(&text, 0)?;
         stage.finish(context.session)?;
         // The last thing to become visible, and of an older output the first that goes.
@@ -199,7 +199,7 @@ fn refuse_to_replace_inputs(
 }
 
 /// Has those files of an older output go that do, when the new ones come, and says what stays.
-fn replace(context: &ConversionContext<'_>, stage: &mut Staging, stale: StaleFiles) -> Result<()> {
+fn replace(context: &ConversionContext<'_>, stage: &mut dyn Staging, stale: StaleFiles) -> Result<()> {
     stale.note().iter().for_each(|note| context.session.note(note));
     stage.supersede(stale.gone)
 }

@@ -413,7 +413,12 @@ impl Sidecars {
     }
 
     /// Copies them into the stage; gives their lengths.
-    pub(crate) fn copy(&self, source: &FileSource, stage: &Staging, session: &Session) -> Result<Vec<u64>> {
+    pub(crate) fn copy(
+        &self,
+        source: &FileSource,
+        stage: &dyn Staging,
+        session: &Session,
+    ) -> Result<Vec<u64>> {
         let mut buffer = Vec::new();
         let mut lens = Vec::with_capacity(self.names.len());
         for name in &self.names {

@@ -144,7 +144,7 @@ impl PlannedOutput for TensorOutput<'_> {
         Some(self.bytes())
     }
 
-    fn write(&mut self, stage: &Staging, report: &mut Report) -> Result<Vec<u64>> {
+    fn write(&mut self, stage: &dyn Staging, report: &mut Report) -> Result<Vec<u64>> {
         let mut lens = Vec::new();
         for model in &mut self.models {
             lens.extend(model.write(self.context, stage, report)?);
@@ -160,7 +160,7 @@ impl PlannedOutput for TensorOutput<'_> {
         Ok(())
     }
 
-    fn verify(&self, stage: &Staging, report: &mut Report) -> Result<()> {
+    fn verify(&self, stage: &dyn Staging, report: &mut Report) -> Result<()> {
         for PlannedModel { model, logical, planned, digests, .. } in &self.models {
             let known = digests.as_deref();
             let entry = entry(&self.context.target.target, &planned.layout);
@@ -171,7 +171,7 @@ impl PlannedOutput for TensorOutput<'_> {
         Ok(())
     }
 
-    fn receipt(&self, stage: &Staging, report: &Report) -> Result<Receipt> {
+    fn receipt(&self, stage: &dyn Staging, report: &Report) -> Result<Receipt> {
         draft_tensors(self.context, &self.models, &self.sidecars, stage, report)
     }
 }

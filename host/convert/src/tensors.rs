@@ -151,7 +151,7 @@ impl PlannedModel<'_> {
     pub(crate) fn write(
         &mut self,
         context: &ConversionContext<'_>,
-        stage: &Staging,
+        stage: &dyn Staging,
         report: &mut Report,
     ) -> Result<Vec<u64>> {
         let Planned { layout, plan, .. } = &mut self.planned;
@@ -176,7 +176,7 @@ impl PlannedModel<'_> {
     }
 }
 
-fn create_files(stage: &Staging, layout: &Layout, logical: &Logical<'_>) -> Result<Vec<OutputBytes>> {
+fn create_files(stage: &dyn Staging, layout: &Layout, logical: &Logical<'_>) -> Result<Vec<OutputBytes>> {
     let pool = stage.pool_for(layout.files().len());
     let unsettled = layout.unsettled();
     let read_again = if stage.is_remote() { read_again(layout, logical)? } else { BTreeSet::new() };

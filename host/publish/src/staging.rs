@@ -9,6 +9,7 @@ use crate::remote::stage::RemoteStage;
 use crate::stage::{Destination, Stage, StagedFile};
 use std::path::PathBuf;
 use std::sync::Arc;
+use tempfile::TempDir;
 use tensorferry_core::context::session::Session;
 use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_core::read::source::FileSource;
@@ -23,11 +24,174 @@ pub enum OutputPlace<'a> {
 }
 
 /// An output that is being written. Dropping it without a commit leaves nothing of it.
-pub enum Staging {
-    /// On a file system.
-    Local(Stage),
-    /// In a store.
-    Remote(RemoteStage, RemoteFolder),
+pub trait Staging: Send + Sync {
+    /// Whether it goes to a store.
+    fn is_remote(&self) -> bool;
+
+    /// Begins a file of the output.
+    fn create(&self, name: &str, shape: FileShape) -> Result<OutputBytes>;
+
+    /// Begins a file of the output, which is in the pool under its number, if there is one.
+    fn create_in(
+        &self,
+        pool: Option<&Arc<OpenFiles>>,
+        number: usize,
+        name: &str,
+        shape: FileShape,
+    ) -> Result<OutputBytes> {
+        match (pool, self.create(name, shape)?, self.local_path(name)) {
+            (Some(pool), OutputBytes::Local(open), Some(path)) => {
+                PooledFile::new(pool, number, path, open).map(OutputBytes::Pooled)
+            }
+            (_, created, _) => Ok(created),
+        }
+    }
+
+    /// A pool for files of this machine, if an output has more than should be open at once.
+    fn pool_for(&self, files: usize) -> Option<Arc<OpenFiles>>;
+
+    /// Gives a file that was begun another name.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Says which files belong to an older output: the commit removes them.
+    fn supersede(&mut self, stale: Vec<StagedFile>) -> Result<()>;
+
+    /// Has a file of an older output stay after all.
+    fn spare(&mut self, name: &str);
+
+    /// Waits until all bytes are where they go.
+    fn finish(&self, session: &Session) -> Result<()>;
+
+    /// Makes these files readable, to be compared or hashed. Staged ones are; a store gives nothing of an object before
+    /// it is visible, so that it becomes it now, and is removed if something is found.
+    fn make_readable(&self, files: &[StagedFile]) -> Result<()>;
+
+    /// The files of a folder of the output, to be read back.
+    fn written(&self, folder: &str, entry: Entry, session: &Session) -> Result<FileSource>;
+
+    /// The path of a staged file, where it lies on this machine.
+    fn local_path(&self, name: &str) -> Option<PathBuf>;
+
+    /// A folder for what is needed to read the output back.
+    fn scratch(&self) -> Result<TempDir>;
+
+    /// The files under the names that they will have, and what tells them from any others; of objects their lengths alone:
+    /// they are told by tags that they get when they are visible.
+    fn ready(&self, files: &[StagedFile]) -> Result<Vec<(PathBuf, FileIdentity)>>;
+
+    /// Makes the output visible.
+    fn commit(self: Box<Self>, files: &[StagedFile], options: CommitOptions) -> Result<Committed>;
+}
+
+impl Staging for Stage {
+    fn is_remote(&self) -> bool {
+        false
+    }
+
+    fn create(&self, name: &str, shape: FileShape) -> Result<OutputBytes> {
+        Self::create(self, name, shape.len).map(OutputBytes::Local)
+    }
+
+    fn pool_for(&self, files: usize) -> Option<Arc<OpenFiles>> {
+        (files > MAX_OPEN).then(|| OpenFiles::new(&self.root))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        Self::rename(self, from, to)
+    }
+
+    fn supersede(&mut self, stale: Vec<StagedFile>) -> Result<()> {
+        Self::supersede(self, stale)
+    }
+
+    fn spare(&mut self, name: &str) {
+        self.stale.retain(|file| file.path != name);
+    }
+
+    fn finish(&self, _: &Session) -> Result<()> {
+        Ok(())
+    }
+
+    fn make_readable(&self, _: &[StagedFile]) -> Result<()> {
+        Ok(())
+    }
+
+    fn written(&self, folder: &str, entry: Entry, session: &Session) -> Result<FileSource> {
+        Ok(FileSource::at(self.path(folder), entry, &session.limits))
+    }
+
+    fn local_path(&self, name: &str) -> Option<PathBuf> {
+        Some(self.path(name))
+    }
+
+    fn scratch(&self) -> Result<TempDir> {
+        tempfile::tempdir_in(&self.root).map_err(Into::into)
+    }
+
+    fn ready(&self, files: &[StagedFile]) -> Result<Vec<(PathBuf, FileIdentity)>> {
+        Self::ready(self, files)
+    }
+
+    fn commit(self: Box<Self>, files: &[StagedFile], options: CommitOptions) -> Result<Committed> {
+        Self::commit(*self, files, options)
+    }
+}
+
+impl Staging for RemoteStage {
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn create(&self, name: &str, shape: FileShape) -> Result<OutputBytes> {
+        Self::create(self, name, shape)
+    }
+
+    fn pool_for(&self, _: usize) -> Option<Arc<OpenFiles>> {
+        None
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        Self::rename(self, from, to)
+    }
+
+    fn supersede(&mut self, stale: Vec<StagedFile>) -> Result<()> {
+        Self::supersede(self, stale);
+        Ok(())
+    }
+
+    fn spare(&mut self, name: &str) {
+        Self::spare(self, name);
+    }
+
+    fn finish(&self, session: &Session) -> Result<()> {
+        Self::finish(self, session)
+    }
+
+    fn make_readable(&self, files: &[StagedFile]) -> Result<()> {
+        self.show(files)
+    }
+
+    fn written(&self, folder: &str, entry: Entry, session: &Session) -> Result<FileSource> {
+        FileSource::below_path(&self.folder.url(folder), entry, session)
+    }
+
+    fn local_path(&self, _: &str) -> Option<PathBuf> {
+        None
+    }
+
+    fn scratch(&self) -> Result<TempDir> {
+        tempfile::tempdir().map_err(Into::into)
+    }
+
+    fn ready(&self, files: &[StagedFile]) -> Result<Vec<(PathBuf, FileIdentity)>> {
+        let of =
+            |file: &StagedFile| (self.folder.url(&file.path), FileIdentity::of_len(self.len(&file.path)));
+        Ok(files.iter().map(of).collect())
+    }
+
+    fn commit(self: Box<Self>, files: &[StagedFile], _: CommitOptions) -> Result<Committed> {
+        Self::commit(*self, files)
+    }
 }
 
 impl<'a> OutputPlace<'a> {
@@ -63,141 +227,10 @@ impl<'a> OutputPlace<'a> {
     }
 
     /// Begins the output.
-    pub fn begin(&self, force: bool) -> Result<Staging> {
+    pub fn begin(&self, force: bool) -> Result<Box<dyn Staging>> {
         Ok(match self {
-            Self::Local(destination) => Staging::Local(Stage::begin(destination)?),
-            Self::Remote(folder) => {
-                Staging::Remote(RemoteStage::begin(folder.clone(), force), folder.clone())
-            }
+            Self::Local(destination) => Box::new(Stage::begin(destination)?),
+            Self::Remote(folder) => Box::new(RemoteStage::begin(folder.clone(), force)),
         })
-    }
-}
-
-impl Staging {
-    /// Whether it goes to a store.
-    pub fn is_remote(&self) -> bool {
-        matches!(self, Self::Remote(..))
-    }
-
-    /// Begins a file of the output.
-    pub fn create(&self, name: &str, shape: FileShape) -> Result<OutputBytes> {
-        match self {
-            Self::Local(stage) => stage.create(name, shape.len).map(OutputBytes::Local),
-            Self::Remote(stage, _) => stage.create(name, shape),
-        }
-    }
-
-    /// Begins a file of the output, which is in the pool under its number, if there is one.
-    pub fn create_in(
-        &self,
-        pool: Option<&Arc<OpenFiles>>,
-        number: usize,
-        name: &str,
-        shape: FileShape,
-    ) -> Result<OutputBytes> {
-        match (pool, self.create(name, shape)?, self.local_path(name)) {
-            (Some(pool), OutputBytes::Local(open), Some(path)) => {
-                PooledFile::new(pool, number, path, open).map(OutputBytes::Pooled)
-            }
-            (_, created, _) => Ok(created),
-        }
-    }
-
-    /// A pool for files of this machine, if an output has more than should be open at once.
-    pub fn pool_for(&self, files: usize) -> Option<Arc<OpenFiles>> {
-        match self {
-            Self::Local(stage) if files > MAX_OPEN => Some(OpenFiles::new(&stage.root)),
-            _ => None,
-        }
-    }
-
-    /// Gives a file that was begun another name.
-    pub fn rename(&self, from: &str, to: &str) -> Result<()> {
-        match self {
-            Self::Local(stage) => stage.rename(from, to),
-            Self::Remote(stage, _) => stage.rename(from, to),
-        }
-    }
-
-    /// Says which files belong to an older output: the commit removes them.
-    pub fn supersede(&mut self, stale: Vec<StagedFile>) -> Result<()> {
-        match self {
-            Self::Local(stage) => stage.supersede(stale),
-            Self::Remote(stage, _) => {
-                stage.supersede(stale);
-                Ok(())
-            }
-        }
-    }
-
-    /// Has a file of an older output stay after all.
-    pub fn spare(&mut self, name: &str) {
-        match self {
-            Self::Local(stage) => stage.stale.retain(|file| file.path != name),
-            Self::Remote(stage, _) => stage.spare(name),
-        }
-    }
-
-    /// Waits until all bytes are where they go.
-    pub fn finish(&self, session: &Session) -> Result<()> {
-        match self {
-            Self::Local(_) => Ok(()),
-            Self::Remote(stage, _) => stage.finish(session),
-        }
-    }
-
-    /// Makes these files readable, to be compared or hashed. Staged ones are; a store gives nothing of an object before
-    /// it is visible, so that it becomes it now, and is removed if something is found.
-    pub fn make_readable(&self, files: &[StagedFile]) -> Result<()> {
-        match self {
-            Self::Local(_) => Ok(()),
-            Self::Remote(stage, _) => stage.show(files),
-        }
-    }
-
-    /// The files of a folder of the output, to be read back.
-    pub fn written(&self, folder: &str, entry: Entry, session: &Session) -> Result<FileSource> {
-        match self {
-            Self::Local(stage) => Ok(FileSource::at(stage.path(folder), entry, &session.limits)),
-            Self::Remote(_, at) => FileSource::below_path(&at.url(folder), entry, session),
-        }
-    }
-
-    /// The path of a staged file, where it lies on this machine.
-    pub fn local_path(&self, name: &str) -> Option<PathBuf> {
-        match self {
-            Self::Local(stage) => Some(stage.path(name)),
-            Self::Remote(..) => None,
-        }
-    }
-
-    /// A folder for what is needed to read the output back.
-    pub fn scratch(&self) -> Result<tempfile::TempDir> {
-        match self {
-            Self::Local(stage) => tempfile::tempdir_in(&stage.root),
-            Self::Remote(..) => tempfile::tempdir(),
-        }
-        .map_err(Into::into)
-    }
-
-    /// The files under the names that they will have, and what tells them from any others; of objects their lengths alone:
-    /// they are told by tags that they get when they are visible.
-    pub fn ready(&self, files: &[StagedFile]) -> Result<Vec<(PathBuf, FileIdentity)>> {
-        match self {
-            Self::Local(stage) => stage.ready(files),
-            Self::Remote(stage, folder) => {
-                let of =
-                    |file: &StagedFile| (folder.url(&file.path), FileIdentity::of_len(stage.len(&file.path)));
-                Ok(files.iter().map(of).collect())
-            }
-        }
-    }
-
-    /// Makes the output visible.
-    pub fn commit(self, files: &[StagedFile], options: CommitOptions) -> Result<Committed> {
-        match self {
-            Self::Local(stage) => stage.commit(files, options),
-            Self::Remote(stage, _) => stage.commit(files),
-        }
     }
 }

@@ -12,7 +12,6 @@ use tensorferry_publish::stage::{Destination, DestinationKind, FileKind, Stage, 
 use tensorferry_sdk::records::Indexed;
 use tensorferry_sdk::{ByteSink, Capabilities, Entry, Error, FileId, Purpose, Result, Source};
 
-
 /// Indexes a source into the file `output`.
 ///
 /// # Errors

@@ -187,9 +187,9 @@ pub fn make<'a>(
 /// # Errors
 /// Usage, naming the step.
 pub fn schema(before: SchemaRef, steps: &[Step<RecordAction>]) -> Result<SchemaRef> {
-    steps.iter().try_fold(before, |schema, step| {
-        step.action.schema(&schema).map_err(|error| error.context(step))
-    })
+    steps
+        .iter()
+        .try_fold(before, |schema, step| step.action.schema(&schema).map_err(|error| error.context(step)))
 }
 
 /// Checks that what steps give has an end.

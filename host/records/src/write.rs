@@ -59,7 +59,7 @@ pub fn write(
     rows: Option<u64>,
     measure: Measure,
     hasher: Option<&mut RowHasher>,
-    stage: &Staging,
+    stage: &dyn Staging,
     session: &Session,
 ) -> Result<RecordsWritten> {
     let (paths, roll) = (plan.files(), plan.roll());
@@ -126,7 +126,7 @@ pub fn write(
 fn seal(
     plan: &dyn RecordPlan,
     files: &[WrittenFile],
-    stage: &Staging,
+    stage: &dyn Staging,
     session: &Session,
 ) -> Result<Vec<u64>> {
     let write = |(number, path): (usize, &String)| {
@@ -219,7 +219,7 @@ fn collect_all(
 struct PieceWriter<'a> {
     plan: &'a dyn RecordPlan,
     session: &'a Session,
-    stage: &'a Staging,
+    stage: &'a dyn Staging,
     roll: Option<Roll>,
     /// A piece that is encoded to more bytes is divided.
     most_of_piece: Option<u64>,

@@ -167,7 +167,8 @@ fn no_python_files_import_each_other_in_circles() {
             // One dot more is the folder around this one, and there are no others.
             let (folder, from) = from.strip_prefix('.').map_or((folder, from), |from| ("", from));
             let names = if from.is_empty() { names.split(", ").collect() } else { vec![from] };
-            let at = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+            let at =
+                |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
             names.into_iter().map(at).collect::<Vec<_>>()
         });
         imports.insert(module, found.filter(|name| modules.contains(name.as_str())).collect());

@@ -32,7 +32,7 @@ pub struct ReceiptFiles<'a> {
 pub fn draft(
     context: &ConversionContext<'_>,
     files: &ReceiptFiles<'_>,
-    stage: &Staging,
+    stage: &dyn Staging,
     report: &Report,
 ) -> Result<Receipt> {
     let (request, target) = (context.request, &context.target);
@@ -60,7 +60,7 @@ pub fn draft(
 fn hash(
     context: &ConversionContext<'_>,
     files: &ReceiptFiles<'_>,
-    stage: &Staging,
+    stage: &dyn Staging,
 ) -> Result<(InputRecord, Vec<FileRecord>)> {
     let written = stage.written("", Entry::Folder, context.session)?;
     let mut hashed = Files::default();

@@ -21,7 +21,7 @@ pub(crate) fn draft_tensors(
     context: &ConversionContext<'_>,
     models: &[PlannedModel<'_>],
     sidecars: &Sidecars,
-    stage: &Staging,
+    stage: &dyn Staging,
     report: &Report,
 ) -> Result<Receipt> {
     let carried = context.carried_folder();

@@ -9,7 +9,8 @@ use crate::formats::options;
 use crate::formats::plugin::{PluginIdentity, PluginLibrary};
 use std::sync::{Arc, OnceLock};
 use tensorferry_sdk::{
-    Capabilities, Context, Description, Error, Format, Options, Result, Score, Side, Source, TensorReader, TensorWriter,
+    Capabilities, Context, Description, Error, Format, Options, Result, Score, Side, Source, TensorReader,
+    TensorWriter,
 };
 
 /// A format of a registry. Clones are cheap, and mean the same format.

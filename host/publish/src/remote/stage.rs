@@ -22,7 +22,7 @@ const MOST_PUT_BACK: u64 = 64 << 20;
 /// Objects that are written. Dropping it without a commit ends the uploads, and removes what it has made visible; an older
 /// set of other names is found again then.
 pub struct RemoteStage {
-    folder: RemoteFolder,
+    pub(crate) folder: RemoteFolder,
     force: bool,
     objects: Mutex<BTreeMap<String, StagedObject>>,
     /// Objects of an older output that go when this one comes.

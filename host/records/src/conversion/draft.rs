@@ -40,7 +40,7 @@ pub(crate) struct WrittenRecords<'a> {
 pub(crate) fn draft_records(
     context: &ConversionContext<'_>,
     written: &WrittenRecords<'_>,
-    stage: &Staging,
+    stage: &dyn Staging,
     report: &Report,
 ) -> Result<Receipt> {
     let names = written.source.opened().into_iter();

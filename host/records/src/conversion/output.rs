@@ -163,7 +163,7 @@ impl<'a> RecordOutput<'a> {
     /// As [`compare_back`](Self::compare_back), but reads with the types of `schema`.
     fn compare_by_schema(
         &self,
-        stage: &Staging,
+        stage: &dyn Staging,
         schema: &Schema,
         told: &[(String, String)],
         losses: &[Loss],
@@ -180,7 +180,7 @@ impl<'a> RecordOutput<'a> {
     /// those that cannot be compared.
     fn compare_back(
         &self,
-        stage: &Staging,
+        stage: &dyn Staging,
         schema: &Schema,
         options: &[(String, String)],
         losses: &[Loss],
@@ -347,7 +347,7 @@ impl PlannedOutput for RecordOutput<'_> {
         None
     }
 
-    fn write(&mut self, stage: &Staging, report: &mut Report) -> Result<Vec<u64>> {
+    fn write(&mut self, stage: &dyn Staging, report: &mut Report) -> Result<Vec<u64>> {
         let (plan, session, count) = (&*self.plan, self.context.session, self.input.count());
         // What keeps the metadata of columns keeps their types, and so a dictionary as one.
         let keeps_types = self.context.target.format.description.capabilities.has(Capabilities::METADATA);
@@ -374,7 +374,7 @@ impl PlannedOutput for RecordOutput<'_> {
         Ok(())
     }
 
-    fn verify(&self, stage: &Staging, report: &mut Report) -> Result<()> {
+    fn verify(&self, stage: &dyn Staging, report: &mut Report) -> Result<()> {
         let sent = self.input.schema()?;
         // Those of the writer: what the input's reader could not say was never sent.
         let losses = report.losses.get(self.input.losses()?.len()..).unwrap_or_default();
@@ -413,7 +413,7 @@ impl PlannedOutput for RecordOutput<'_> {
         Ok(())
     }
 
-    fn receipt(&self, stage: &Staging, report: &Report) -> Result<Receipt> {
+    fn receipt(&self, stage: &dyn Staging, report: &Report) -> Result<Receipt> {
         let written = WrittenRecords {
             format: self.input.format,
             source: self.input.source,

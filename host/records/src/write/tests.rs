@@ -74,7 +74,7 @@ fn files_of(
 ) -> Result<BTreeMap<String, Vec<u8>>> {
     let folder = tempfile::tempdir().unwrap();
     let destination = Destination { folder: folder.path().join("out"), kind: DestinationKind::Folder };
-    let stage = Staging::Local(Stage::begin(&destination)?);
+    let stage = Stage::begin(&destination)?;
     let column = || Arc::new((0..numbers).collect::<Int32Array>()) as _;
     let batch = RecordBatch::try_from_iter([("number", column())]).unwrap();
     let mut batches = Some(batch.clone()).filter(|batch| batch.num_rows() > 0);
@@ -167,7 +167,7 @@ impl RecordPlan for Endless {
 fn a_piece_without_end_ends_with_its_session() {
     let folder = tempfile::tempdir().unwrap();
     let destination = Destination { folder: folder.path().join("out"), kind: DestinationKind::Folder };
-    let stage = Staging::Local(Stage::begin(&destination).unwrap());
+    let stage = Stage::begin(&destination).unwrap();
     let session = Session::new(2, 1 << 30);
     let plan = Endless(["a".to_owned()], session.cancel_flag());
     let column = Arc::new((0..10).collect::<Int32Array>()) as _;
