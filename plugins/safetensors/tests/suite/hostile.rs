@@ -60,7 +60,7 @@ fn a_flipped_bit_is_refused_or_read_as_the_library_reads_it() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn edits_are_refused_or_read_as_the_library_reads_them(

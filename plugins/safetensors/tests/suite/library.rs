@@ -94,7 +94,7 @@ fn shuffled(samples: &BTreeMap<String, Sample>, metadata: Option<&(String, Strin
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_written_is_what_the_library_writes(samples in samples(), metadata in one_entry(), seed in any::<u64>()) {
