@@ -183,6 +183,46 @@ fn no_python_files_import_each_other_in_circles() {
     }
 }
 
+/// Cargo starts rustdoc for each library whose examples are tests: those without any leave it out.
+#[test]
+fn examples_in_documentation_are_tests() {
+    let (mut left_out, mut tested) = (0, 0);
+    for (folder, package) in crates() {
+        let targets = package["targets"].as_array().unwrap();
+        let is_library = |target: &&Value| target["kind"].as_array().unwrap().contains(&"lib".into());
+        let Some(library) = targets.iter().find(is_library) else { continue };
+        let sources = root().join(&folder).join("src");
+        let texts = paths_below(&sources).into_iter().map(|name| (sources.join(&name), name));
+        let examples: Vec<String> = texts
+            .filter(|(_, name)| name.ends_with(".rs"))
+            .filter(|(path, _)| has_example(&std::fs::read_to_string(path).unwrap()))
+            .map(|(_, name)| name)
+            .collect();
+        let is_tested = library["doctest"] == true;
+        assert_eq!(
+            is_tested,
+            !examples.is_empty(),
+            "{}: doctest = {is_tested}: {examples:?}",
+            folder.display()
+        );
+        *if is_tested { &mut tested } else { &mut left_out } += 1;
+    }
+    assert!(left_out > 20 && tested >= 4, "{left_out}, {tested}");
+}
+
+/// Whether documentation holds code that rustdoc takes for Rust.
+fn has_example(text: &str) -> bool {
+    let doc =
+        |line: &str| ["//! ", "/// "].iter().find_map(|mark| line.strip_prefix(mark).map(str::to_owned));
+    let mut is_inside = false;
+    text.lines().filter_map(|line| doc(line.trim_start())).any(|line| {
+        let fence = line.trim_start().strip_prefix("```");
+        is_inside ^= fence.is_some();
+        let rust = ["", "rust", "no_run", "should_panic", "compile_fail", "ignore"];
+        is_inside && fence.is_some_and(|words| rust.contains(&words.split(',').next().unwrap().trim()))
+    })
+}
+
 #[test]
 fn the_host_names_no_format() {
     let formats = Ferry::new().run(["formats", "--json"]).expect(0).json();
