@@ -148,8 +148,7 @@ impl Ferry {
     /// input may cost. A program that takes more ends by a signal.
     #[must_use]
     pub fn run_bounded<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
-        let limits = format!("ulimit -v {MOST_KIBIBYTES}; ulimit -t {MOST_SECONDS}");
-        run(&mut after(&limits, &self.command(arguments)))
+        run(&mut bounded(&self.command(arguments)))
     }
 
     /// A command on an input, with these options.
@@ -247,6 +246,12 @@ pub fn run(command: &mut Command) -> Outcome {
     }
     let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     Outcome::new(format!("{command:?}"), &output)
+}
+
+/// The command with little address space and little of a processor's time.
+#[must_use]
+pub fn bounded(command: &Command) -> Command {
+    after(&format!("ulimit -v {MOST_KIBIBYTES}; ulimit -t {MOST_SECONDS}"), command)
 }
 
 /// The command in a shell that has run `script` before.

@@ -12,13 +12,13 @@ use tensorferry_tests::zoo::Zoo;
 
 /// `FERRY_TEST_GIB` sets the size of the big models.
 fn big() -> u64 {
-    std::env::var("FERRY_TEST_GIB").map_or(64 << 20, |text| text.parse::<u64>().unwrap() << 30)
+    std::env::var("FERRY_TEST_GIB").map_or(16 << 20, |text| text.parse::<u64>().unwrap() << 30)
 }
 
 #[test]
 fn a_zoo_of_every_format() {
     let zoo = Zoo::new();
-    let fixtures = zoo.add_fixtures(10);
+    let fixtures = zoo.add_fixtures(3);
     for number in 0..4 {
         zoo.add_model(&format!("big/{number}.safetensors"), big(), number);
     }
@@ -27,7 +27,7 @@ fn a_zoo_of_every_format() {
     assert_eq!(outcome.code, Some(0), "{:?} failed", zoo.jobs("failed"));
     let (done, seconds) = (zoo.total("done"), start.elapsed().as_secs_f64());
     println!("{done} models in {seconds:.1} s");
-    assert!(done >= 500, "{done}");
+    assert!(done >= 150, "{done}");
     let report = zoo.report();
     for job in report["jobs"].as_array().unwrap() {
         assert_eq!(job["verified"], job["tensors"], "{job}");
@@ -69,12 +69,12 @@ fn a_zoo_of_every_format() {
 
 /// One source changed, one output gone, one output damaged: these are done again, and no others.
 fn three_changes(zoo: &Zoo, all: u64) {
-    let changed = "torch/zip_views-3/model.pt";
+    let changed = "torch/zip_views-1/model.pt";
     let bytes = fs::read(zoo.path("in/torch/zip_many_small-0/model.pt")).unwrap();
     fs::write(zoo.path("in").join(changed), bytes).unwrap();
-    let gone = "tf/many_keys-5/ckpt.index";
+    let gone = "tf/many_keys-2/ckpt.index";
     fs::remove_file(zoo.path("out").join(format!("{gone}.safetensors"))).unwrap();
-    let damaged = "safetensors/special_values-7/model.safetensors";
+    let damaged = "safetensors/special_values-1/model.safetensors";
     let file =
         OpenOptions::new().write(true).open(zoo.path("out").join(format!("{damaged}.safetensors"))).unwrap();
     file.write_all_at(b"!", file.metadata().unwrap().len() - 1).unwrap();
@@ -82,7 +82,7 @@ fn three_changes(zoo: &Zoo, all: u64) {
 
     let before = zoo.outputs();
     let outcome = zoo.run(&["--explain"]).expect(0);
-    for said in ["zip_views-3/model.pt: ", " is gone", "is not what was written"] {
+    for said in ["zip_views-1/model.pt: ", " is gone", "is not what was written"] {
         assert!(outcome.stderr.contains(said), "no {said:?} in {}", outcome.stderr);
     }
     let expected: Vec<String> = [damaged, gone, changed].iter().map(|name| format!("in/{name}")).collect();

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 use tensorferry_test_kit::pickle::{call, dict, global, ints, pickle, storage, tensor, text, tuple};
+use tensorferry_tests::ferry::Outcome;
 use tensorferry_tests::wire::Wire;
 use tensorferry_tests::zip::stored;
 use tensorferry_tests::{Ferry, args, ferry};
@@ -67,12 +68,15 @@ fn pickled(path: &Path, count: usize, item: &[u8]) {
     checkpoint(path, &[("w".to_owned(), floats(0, 4, 0, &[4], &[1])), ("l".to_owned(), list)], &[16]);
 }
 
-/// The most memory that a command takes.
-fn peak(command: &Command) -> u64 {
-    let mut measured = Command::new(env!("CARGO_BIN_EXE_peak"));
+/// How a command ends within the bounds of hostile inputs, and the most memory that it takes.
+fn measured(command: &Command) -> (Outcome, u64) {
+    let mut measuring = Command::new(env!("CARGO_BIN_EXE_peak"));
     // What is refused is measured too.
-    measured.args(["sh", "-c", "\"$@\"; true", "sh"]).arg(command.get_program()).args(command.get_args());
-    ferry::run(&mut measured).expect(0).stdout.trim().parse().unwrap()
+    measuring.args(["sh", "-c", "\"$@\"; echo \"ended with $?\" >&2", "sh"]);
+    let mut outcome = ferry::run(&mut ferry::started_by(measuring, &ferry::bounded(command))).expect(0);
+    let peak = outcome.stdout.trim().parse().unwrap();
+    outcome.code = outcome.stderr.trim_end().rsplit(' ').next().and_then(|code| code.parse().ok());
+    (outcome, peak)
 }
 
 type Make = fn(&Ferry, &Path);
@@ -171,9 +175,9 @@ fn shared_bytes_and_trees_are_bounded() {
         make(&ferry, &path);
         let command = [OsStr::new("inspect"), path.as_os_str()];
         let words: Vec<&OsStr> = command.into_iter().chain(options.iter().map(OsStr::new)).collect();
-        let refused = ferry.run_bounded(&words).expect(3);
+        let (outcome, peak) = measured(&ferry.command(&words));
+        let refused = outcome.expect(3);
         assert!(refused.stderr.contains(word), "{name}: {refused}");
-        let peak = peak(&ferry.command(&words));
         println!("{name}: {} MiB", peak >> 20);
         assert!(peak <= MOST_BYTES, "{name}: {peak} bytes");
     }
@@ -193,8 +197,8 @@ fn trees_of_many_nodes_take_the_memory_that_they_may() {
         let path = ferry.at(format!("tree.{suffix}"));
         make(&ferry, &path);
         for way in [args!["inspect", &path, "--json"].to_vec(), args!["inspect", &path].to_vec()] {
-            ferry.run_bounded(&way).expect(0);
-            let peak = peak(&ferry.command(&way));
+            let (outcome, peak) = measured(&ferry.command(&way));
+            outcome.expect(0);
             println!("{name}, {way:?}: {} MiB", peak >> 20);
             // Builds for tests have larger libraries.
             assert!(peak <= (256 + 32 + 64) << 20, "{name}: {peak} bytes");
