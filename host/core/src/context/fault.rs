@@ -6,7 +6,7 @@
 //! of a stage.
 
 #[cfg(any(test, feature = "faults"))]
-pub use armed::{reach, set};
+pub use armed::{reach, reached, set};
 
 use tensorferry_sdk::Result;
 
@@ -71,12 +71,18 @@ mod armed {
     use super::{RUN_STAGES, Result, STAGES};
     use rustix::io::Errno;
     use rustix::process::{Signal, getpid, kill_process};
+    use std::cell::RefCell;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
     use tensorferry_sdk::Error;
 
     static FAULT: OnceLock<Fault> = OnceLock::new();
+
+    thread_local! {
+        /// The stages that this thread has reached, if a test asked for them.
+        static REACHED: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+    }
 
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     enum Kind {
@@ -102,12 +108,24 @@ mod armed {
         FAULT.set(parse(fault)?).map_err(|_| Error::usage("a fault has been asked for already"))
     }
 
+    /// Returns the stages that `work` reaches in this thread, in order, with its result.
+    pub fn reached<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
+        REACHED.set(Some(Vec::new()));
+        let result = work();
+        (result, REACHED.take().unwrap_or_default())
+    }
+
     /// Marks that a stage has been reached.
     ///
     /// # Errors
     /// What was asked for.
     pub fn reach(stage: &str) -> Result<()> {
         debug_assert!(is_known(stage), "{stage} is not in the lists");
+        REACHED.with_borrow_mut(|reached| {
+            if let Some(reached) = reached {
+                reached.push(stage.to_owned());
+            }
+        });
         let Some(fault) = FAULT.get().filter(|fault| fault.stage == stage) else { return Ok(()) };
         let passed = |left: u32| left.checked_sub(1);
         if fault.passes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, passed).is_ok() {

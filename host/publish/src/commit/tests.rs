@@ -29,7 +29,7 @@ pub(super) fn spawning() -> impl Drop {
     SPAWNING.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn nothing_spawns() -> impl Drop {
+pub(super) fn nothing_spawns() -> impl Drop {
     SPAWNING.read().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -401,7 +401,7 @@ fn text(numbers: impl IntoIterator<Item = impl ToString>) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn a_view_in_other_dimensions_keeps_its_elements((shape, axes, new) in shapes()) {
         let permute = format!("permute:{}", text(&axes));
