@@ -74,7 +74,7 @@ impl PluginSearch {
         arguments: impl IntoIterator<Item = impl Into<OsString>>,
     ) -> Self {
         let arguments = arguments.into_iter().map(Into::into).collect();
-        let scanner = Scanner { program: program.into(), arguments, time: scan::TIME, is_loud: false };
+        let scanner = Scanner { program: program.into(), arguments, time: scan::time(), is_loud: false };
         Self { scanner: Some(scanner), ..self }
     }
 

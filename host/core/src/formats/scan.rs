@@ -3,6 +3,7 @@
 //!
 //! The process is given the libraries' paths and says, a line each, `ready` once, then what it found.
 
+use crate::context::fault;
 use crate::formats::plugin::{Look, look, open};
 use crate::formats::refusal::Refusal;
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
@@ -22,11 +23,17 @@ const READY: &str = "ready";
 /// Libraries that one process is given, so that their paths fit its command line.
 const MOST_LIBRARIES: usize = 100;
 /// How long opening a library may take. Milliseconds are usual; a slow disk and a busy machine are not hostile.
-pub(super) const TIME: Duration = Duration::from_secs(10);
+const TIME: Duration = Duration::from_secs(10);
 /// How often an ended pipe's process is looked at.
 const TICK: Duration = Duration::from_millis(2);
 /// Signals by which people and systems end what is well.
 const ENDED_FROM_OUTSIDE: [i32; 4] = [1, 2, 3, 15];
+
+/// Returns how long opening a library may take: in builds for tests, the seconds that a test asks for.
+pub(super) fn time() -> Duration {
+    let asked = std::env::var("FERRY_FAULT_SCAN_SECONDS").ok().filter(|_| fault::ARE_KNOWN);
+    asked.and_then(|seconds| seconds.parse().ok()).map_or(TIME, Duration::from_secs)
+}
 
 /// How the process is started.
 #[derive(Debug, Clone)]
