@@ -120,14 +120,15 @@ impl Cast {
     /// Unsupported, if one of them has no numbers.
     pub fn between(from: Dtype, to: Dtype) -> Result<&'static Self> {
         const COUNT: usize = number::NUMBERS.len();
-        static KNOWN: [OnceLock<Cast>; COUNT * COUNT] = [const { OnceLock::new() }; COUNT * COUNT];
+        // In boxes: the tables of all pairs would be 3.7 MB of the program's file.
+        static KNOWN: [OnceLock<Box<Cast>>; COUNT * COUNT] = [const { OnceLock::new() }; COUNT * COUNT];
         let place = |dtype| dtypes().position(|known| known == dtype).ok_or_else(|| no_numbers(dtype));
         let known = &KNOWN[place(from)? * COUNT + place(to)?];
         if let Some(found) = known.get() {
             return Ok(found);
         }
         let made = Self::new(from, to).ok_or_else(|| no_numbers(from))?;
-        Ok(known.get_or_init(|| made))
+        Ok(known.get_or_init(|| Box::new(made)))
     }
 
     fn new(from: Dtype, to: Dtype) -> Option<Self> {
