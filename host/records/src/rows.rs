@@ -3,13 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use tensorferry_core::context::session::Session;
-use tensorferry_core::formats::options;
 use tensorferry_core::formats::placeholder::explain;
 use tensorferry_core::formats::registry::RegisteredFormat;
 use tensorferry_core::read::context::{ReadContext, SourceContext};
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::records::{Batches, RecordReader, RecordSet, Skipped, from_stream};
-use tensorferry_sdk::{Error, ErrorKind, Loss, LossKind, Purpose, Result, Side};
+use tensorferry_sdk::{Error, ErrorKind, Loss, LossKind, Purpose, Result};
 
 /// An opened input of records.
 pub struct Rows<'a> {

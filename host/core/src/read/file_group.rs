@@ -15,7 +15,7 @@ use crate::read::source::FileSource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Entry, OptionKind, Options, Result, Side};
+use tensorferry_sdk::{Entry, OptionKind, Result, Side};
 
 /// The option that takes a schema.
 pub const SCHEMA: &str = "schema";

@@ -31,7 +31,7 @@ use tensorferry_publish::staging::Staging;
 use tensorferry_sdk::arrow_array::{Array, BooleanArray, RecordBatch};
 use tensorferry_sdk::records::{RecordPlan, RecordWriter};
 use tensorferry_sdk::{
-    Capabilities, Context, Entry, Error, ErrorKind, Loss, Purpose, Result, Role, Side, arrow_schema,
+    Capabilities, Context, Entry, Error, ErrorKind, Loss, Purpose, Result, Role, arrow_schema,
 };
 
 /// Converts records: plans their output and writes it into a stage. `bytes`: how long the input is.
