@@ -81,7 +81,7 @@ pub fn forget_package(command: &mut Command) {
 /// The programs and the plugin libraries that `cargo build` makes of the crates below a folder.
 pub fn build(folder: &Path, target: &Path, options: &[&str]) -> Vec<PathBuf> {
     let files = files_of(folder, target, "build", options).into_iter().map(|(_, file)| file);
-    files.filter(|file| !file.extension().is_some_and(|suffix| suffix == "rlib")).collect()
+    files.filter(|file| file.extension().is_none_or(|suffix| suffix != "rlib")).collect()
 }
 
 /// The programs and libraries that a command of cargo makes of the crates below a folder, each with its target's name.
@@ -112,11 +112,11 @@ fn files_in(message: &Value, folder: &Path) -> Option<Vec<(String, PathBuf)>> {
     };
     let files = files.into_iter().map(PathBuf::from);
     let name = message["target"]["name"].as_str()?;
-    Some(files.filter(is_product).map(|file| (name.to_owned(), file)).collect())
+    Some(files.filter(|file| is_product(file)).map(|file| (name.to_owned(), file)).collect())
 }
 
 /// Whether a file is a program or a library, and not what the compiler keeps for itself.
-fn is_product(file: &PathBuf) -> bool {
+fn is_product(file: &Path) -> bool {
     file.extension().is_none_or(|suffix| suffix == DLL_EXTENSION || suffix == "rlib")
 }
 
