@@ -197,7 +197,7 @@ fn spawn_anew(job: Job, verb: &str, moment: &str) -> (TempDir, ExitStatus, Strin
     (home, status, stderr)
 }
 
-/// The moments that `job` comes to if nothing fails: each stage, and for the how-manieth time.
+/// The moments that `job` comes to if nothing fails: each stage, and how many times it came to that before.
 fn moments(job: Job, verb: &str) -> Vec<(&'static str, usize)> {
     let home = home();
     job.prepare(home.path());
