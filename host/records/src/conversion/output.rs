@@ -53,7 +53,6 @@ pub(crate) fn write_records<'a>(
 /// Records that are written. Whoever reads the input closes it before the [commit](Self::commit): a reader whose
 /// destructor fails has nothing published.
 #[must_use]
-#[expect(clippy::large_enum_variant, reason = "there is one for each conversion")]
 pub(crate) enum WrittenOutput<'a> {
     /// What a dry run finds.
     Foreseen(Report),
