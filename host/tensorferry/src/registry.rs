@@ -2,7 +2,6 @@
 
 use crate::remote::opening_urls;
 use crate::{RegisteredFormat, Session};
-use std::path::Path;
 use std::sync::Arc;
 use tensorferry_core::formats::plugin::{PluginIdentity, PluginLibrary};
 use tensorferry_core::formats::registry::Formats;
@@ -74,7 +73,7 @@ impl Registry {
     /// Loads one plugin library, wherever it is.
     #[cfg(feature = "dynamic")]
     #[must_use]
-    pub fn load_file(path: &Path) -> Self {
+    pub fn load_file(path: &std::path::Path) -> Self {
         Self::search(&crate::PluginSearch::default().file(path))
     }
 
