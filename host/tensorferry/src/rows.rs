@@ -18,7 +18,7 @@ use tensorferry_tensors::steps::Step;
 /// Parses steps on records.
 ///
 /// # Errors
-/// As of [`steps::parse`](crate::steps::parse); usage, for a step on tensors, or records without end.
+/// As of [`steps::parse`]; usage, for a step on tensors, or records without end.
 pub fn steps_on_records(texts: &[String]) -> Result<Vec<Step<RecordAction>>> {
     tensorferry_records::conversion::on_records(steps::parse(texts)?)
 }
@@ -26,7 +26,7 @@ pub fn steps_on_records(texts: &[String]) -> Result<Vec<Step<RecordAction>>> {
 /// Checks that a step does the same to each file of a data set as to all of it.
 ///
 /// # Errors
-/// As of [`steps::parse`](crate::steps::parse); usage, for a step that does not.
+/// As of [`steps::parse`]; usage, for a step that does not.
 pub fn check_row_wise(text: &str) -> Result<()> {
     steps::parse(&[text.to_owned()])?
         .into_iter()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from . import _native
 
-    class Model(Protocol):
+    class _Model(Protocol):
         """The model that it is a tensor of."""
 
         _mapped: bool
@@ -29,7 +29,7 @@ class Tensor:
 
     def __init__(
         self,
-        model: Model,
+        model: _Model,
         raw: _native.Tensor,
         axes: tuple[range, ...] | None = None,
         dims: tuple[int, ...] | None = None,
