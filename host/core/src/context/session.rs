@@ -172,7 +172,7 @@ impl Session {
         size(share).clamp(256 << 10, 8 << 20)
     }
 
-    /// Bytes of a [slab](tensorferry_tensors::slabs): beside it lies a tile, as it is stored and as it is cast.
+    /// Bytes of a slab: beside it lies a tile, as it is stored and as it is cast.
     #[must_use]
     pub fn slab_bytes(&self) -> usize {
         self.gather_bytes() / 2

@@ -66,7 +66,7 @@ impl PluginSearch {
     }
 
     /// Opens libraries that nothing is known of in a process of its own: `program` is started with these arguments
-    /// and the libraries' paths, and must give those to [`scan_plugins`](crate::scan_plugins).
+    /// and the libraries' paths, and must give those to [`scan_plugins`](crate::formats::scan::scan_plugins).
     #[must_use]
     pub fn scan_with(
         self,

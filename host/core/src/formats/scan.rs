@@ -32,7 +32,11 @@ const ENDED_FROM_OUTSIDE: [i32; 4] = [1, 2, 3, 15];
 /// Returns how long opening a library may take: in builds for tests, the seconds that a test asks for.
 pub(super) fn time() -> Duration {
     let asked = || std::env::var("FERRY_FAULT_SCAN_SECONDS").ok();
-    fault::ARE_KNOWN.then(asked).flatten().and_then(|seconds| seconds.parse().ok()).map_or(TIME, Duration::from_secs)
+    fault::ARE_KNOWN
+        .then(asked)
+        .flatten()
+        .and_then(|seconds| seconds.parse().ok())
+        .map_or(TIME, Duration::from_secs)
 }
 
 /// How the process is started.
@@ -162,7 +166,7 @@ fn ended(status: ExitStatus) -> Refusal {
 }
 
 /// Does what a scan's process has to do: opens these libraries and writes to the standard output what they are. A
-/// program that names itself to [`PluginSearch::scan_with`](crate::PluginSearch::scan_with) calls this when it is
+/// program that names itself to [`PluginSearch::scan_with`](crate::formats::load::PluginSearch::scan_with) calls this when it is
 /// started so, before it does anything else.
 ///
 /// # Errors

@@ -41,7 +41,7 @@ impl FileGroup {
     /// The group's files, as one input.
     ///
     /// # Errors
-    /// As of [`InputFolder::at`].
+    /// As of `InputFolder::at`.
     pub fn source(&self, session: &Session) -> Result<FileSource> {
         Ok(FileSource::below_path(&self.folder, Entry::Folder, session)?.with_files(self.files.clone()))
     }

@@ -1,5 +1,5 @@
 //! How many different values there are, as HyperLogLog estimates it: of each value's hash the first bits choose a register,
-//! which keeps how many zeros the others began with at most. Up to [`EXACT`] values are counted exactly. Beyond, the
+//! which keeps how many zeros the others began with at most. Up to `EXACT` values are counted exactly. Beyond, the
 //! standard error is 1.04 / sqrt(16384), 0.8 %, in 16 KiB.
 //!
 //! Source: Flajolet and others, 2007; the estimate is that of Ertl, arXiv 1702.01284, algorithm 6, which has no bias in
