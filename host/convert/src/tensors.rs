@@ -9,14 +9,15 @@ use crate::write::encode::encode;
 use crate::write::plan::{self, Planned};
 use crate::write::seal::seal;
 use crate::write::shard_tag::with_tag;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use tensorferry_core::context::fault;
 use tensorferry_core::read::model::InputModel;
 use tensorferry_publish::output_bytes::{FileShape, OutputBytes};
 use tensorferry_publish::staging::Staging;
 use tensorferry_sdk::{
-    Capabilities, CatalogView, Content, Description, Dtype, Layout, Loss, LossKind, OutputFile, OutputId,
-    Result, TensorId, TensorWriter,
+    Capabilities, CatalogView, Content, Description, Dtype, Error, Layout, Loss, LossKind, OutputFile,
+    OutputId, Result, TensorId, TensorWriter,
 };
 use tensorferry_tensors::content::ContentDigest;
 use tensorferry_tensors::logical::Logical;
@@ -31,7 +32,7 @@ pub struct SelectedModel<'a> {
     /// Its tensors, metadata and tree, as the steps have changed them.
     pub selected: Selected,
     /// What asks for steps, and plans the output.
-    writer: Box<dyn TensorWriter>,
+    writer: Cell<Option<Box<dyn TensorWriter>>>,
 }
 
 /// A model whose output is laid out.
@@ -67,7 +68,7 @@ pub fn select<'a>(
         let options = with_tag(output, &asked.options, asked.commit.force, &model.folder, context.session)?;
         let writer = output.format.writer(&options, &model.context)?;
         apply_steps_of_writer(context, model, &*writer, &mut selected)?;
-        Ok(SelectedModel { model, selected, writer })
+        Ok(SelectedModel { model, selected, writer: Cell::new(Some(writer)) })
     };
     models.iter().map(select).collect()
 }
@@ -109,7 +110,9 @@ pub fn plan<'a>(
         let spill = context.target.spill();
         let logical = Logical::new(Stored::new(&model.input, &selected.catalog, context.session, spill));
         let target = &context.target;
-        let planned = plan::plan(target, &**writer, model, &logical)?;
+        // It goes before the plugin's faults are looked for.
+        let writer = writer.take().ok_or_else(|| Error::plugin("a model is planned twice"))?;
+        let planned = plan::plan(target, &*writer, model, &logical)?;
         check_codes(selected, &planned, target.format.description.capabilities)?;
         Ok(PlannedModel { model, selected, logical, planned, passing: None, digests: None })
     };
