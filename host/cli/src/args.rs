@@ -6,8 +6,7 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use tensorferry::compare::FailOver;
 use tensorferry::inspect::Look;
-use tensorferry::request::LossPolicy;
-use tensorferry::request::Part;
+use tensorferry::request::{LossPolicy, Part};
 use tensorferry::values::Algorithm;
 use tensorferry_sdk::{Limits, LossKind, Purpose, parse_size};
 

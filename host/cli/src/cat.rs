@@ -1,17 +1,12 @@
 //! `ferry cat`: prints records, one JSON object a line.
 
 use super::args::Cat;
-use super::losses;
-use super::pipes;
-use super::terminal;
+use super::{losses, pipes, terminal};
 use std::io::{BufWriter, IsTerminal, Write};
-use tensorferry::Registry;
-use tensorferry::Session;
 use tensorferry::formats::holds_records;
 use tensorferry::inspect::{FoundInput, InputChoice};
-use tensorferry::places;
-use tensorferry::rows;
-use tensorferry::rows::write_lines;
+use tensorferry::rows::{self, write_lines};
+use tensorferry::{Registry, Session, places};
 use tensorferry_sdk::{Error, Purpose, Result};
 
 pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Result<()> {

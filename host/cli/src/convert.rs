@@ -3,19 +3,13 @@
 mod outputs;
 
 use super::args::{Convert, DigestName};
-use super::failure;
-use super::losses;
 use super::pipes::{self, is_pipe};
-use super::terminal;
+use super::{failure, losses, terminal};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use tensorferry::Registry;
-use tensorferry::Report;
-use tensorferry::Session;
 use tensorferry::inspect::{Account, AccountRecord};
-use tensorferry::places;
-use tensorferry::request::CommitOptions;
-use tensorferry::request::{InputRequest, OutputRequest, Request};
+use tensorferry::request::{CommitOptions, InputRequest, OutputRequest, Request};
+use tensorferry::{Registry, Report, Session, places};
 use tensorferry_run::exit::exit_code;
 use tensorferry_run::hint::hint;
 use tensorferry_sdk::{Error, ErrorKind, Result};

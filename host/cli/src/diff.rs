@@ -4,12 +4,11 @@ use super::args::Diff;
 use super::losses;
 use super::page::{PageFile, ShownDifferences, differences};
 use super::terminal::{self, counted};
-use tensorferry::Registry;
-use tensorferry::Session;
-use tensorferry::compare::RecordDiff;
-use tensorferry::compare::{Compared, Differences, Found, tensors_json};
-use tensorferry::compare::{Difference, DifferenceKind, FailOver, Tolerance};
+use tensorferry::compare::{
+    Compared, Difference, DifferenceKind, Differences, FailOver, Found, RecordDiff, Tolerance, tensors_json,
+};
 use tensorferry::request::Part;
+use tensorferry::{Registry, Session};
 use tensorferry_sdk::Result;
 
 /// Differences that the text tells one by one: about a screen.

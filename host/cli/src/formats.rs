@@ -4,8 +4,7 @@ use super::terminal::{self, printable};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use tensorferry::formats::options;
-use tensorferry::formats::{document as record, kind};
+use tensorferry::formats::{document as record, kind, options};
 use tensorferry::{RegisteredFormat, Registry};
 use tensorferry_sdk::{Capabilities, Limits, OptionKind, OptionSpec, Result, Side};
 

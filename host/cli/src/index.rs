@@ -1,16 +1,13 @@
 //! `ferry index`: checks the framing of every record, and writes an index of them.
 
 use super::args::{Index, ReaderArgs};
-use super::losses;
-use super::terminal;
+use super::{losses, terminal};
 use serde_json::json;
 use std::time::Instant;
-use tensorferry::Registry;
-use tensorferry::Session;
 use tensorferry::inspect::{FoundInput, InputChoice};
-use tensorferry::request::CommitOptions;
-use tensorferry::request::Part;
+use tensorferry::request::{CommitOptions, Part};
 use tensorferry::rows::{beside, index};
+use tensorferry::{Registry, Session};
 use tensorferry_sdk::Result;
 
 pub(super) fn run(command: &Index, registry: &Registry, session: &Session) -> Result<()> {

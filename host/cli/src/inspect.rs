@@ -6,40 +6,27 @@ mod records;
 mod statistics;
 
 use super::args::{DigestName, Inspect};
-use super::losses;
-use super::pipes;
 use super::terminal::{self, printable};
+use super::{losses, pipes};
 use globset::{Glob, GlobMatcher};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
 use std::path::Path;
-use tensorferry::LossRecord;
-use tensorferry::Registry;
-use tensorferry::Session;
-use tensorferry::describe::Composite;
-use tensorferry::describe::Pipeline;
-use tensorferry::describe::Tokenizer;
-use tensorferry::describe::{ModelDescription, describe};
+use tensorferry::describe::{Composite, ModelDescription, Pipeline, Tokenizer, describe};
 use tensorferry::formats::holds_records;
-use tensorferry::inspect::of_state;
-use tensorferry::inspect::outline;
-use tensorferry::inspect::part;
-use tensorferry::inspect::{Inspected, temporary};
+use tensorferry::inspect::{Inspected, of_state, outline, part, temporary};
 use tensorferry::request::Part;
 use tensorferry::statistics::{ModelStatistics, StatisticsRequest, model_statistics};
-use tensorferry::steps;
+use tensorferry::{LossRecord, Registry, Session, steps};
 
 use tensorferry::inspect::FileSource;
 use tensorferry::steps::apply;
-use tensorferry::values::Logical;
-use tensorferry::values::Stored;
-use tensorferry::values::{Algorithm, ContentDigest, catalog_digest, digests};
+use tensorferry::values::{Algorithm, ContentDigest, Logical, Stored, catalog_digest, digests};
 use tensorferry_run::human::short;
-use tensorferry_sdk::hex;
 use tensorferry_sdk::{
-    Catalog, Entry, Error, ErrorKind, Loss, Purpose, Result, Source, Tensor, TensorId, Value,
+    Catalog, Entry, Error, ErrorKind, Loss, Purpose, Result, Source, Tensor, TensorId, Value, hex,
 };
 
 /// Lines of a terminal: what the text shows without `--all`, with the losses that stand before it.

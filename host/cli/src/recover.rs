@@ -1,7 +1,6 @@
 //! `ferry recover`: finishes or removes a staging folder on its user's word.
 
-use super::losses;
-use super::terminal;
+use super::{losses, terminal};
 use std::fmt::Write;
 use std::path::Path;
 use tensorferry::places::recover_by_hand;

@@ -12,10 +12,8 @@ mod words;
 
 use super::args::Show;
 use super::pipes;
-use tensorferry::Registry;
-use tensorferry::Session;
 use tensorferry::formats::holds_records;
-use tensorferry::places;
+use tensorferry::{Registry, Session, places};
 
 use tensorferry_sdk::{Error, Purpose, Result};
 

@@ -5,10 +5,8 @@ use super::terminal;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use tensorferry::or_which;
-use tensorferry::steps::recipe;
-use tensorferry::steps::recipe::Recipe;
-use tensorferry::steps::signatures;
-use tensorferry::steps::{Argument, Count, Key, SELECTOR_KEYS, Signature};
+use tensorferry::steps::recipe::{self, Recipe};
+use tensorferry::steps::{Argument, Count, Key, SELECTOR_KEYS, Signature, signatures};
 use tensorferry_sdk::{Error, Result};
 
 pub(super) fn run(command: &Steps) -> Result<()> {

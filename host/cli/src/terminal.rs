@@ -9,8 +9,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use tensorferry::Session;
-use tensorferry::places;
+use tensorferry::{Session, places};
 pub(super) use tensorferry_run::human::{bytes, counted, quoted};
 use tensorferry_sdk::{Error, Result};
 

@@ -7,11 +7,9 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use tensorferry::Registry;
-use tensorferry::Session;
 use tensorferry::places::absolute;
-use tensorferry::receipts::Depth;
-use tensorferry::receipts::{Checked, Receipt, Verdict, find, is_name, output_of};
+use tensorferry::receipts::{Checked, Depth, Receipt, Verdict, find, is_name, output_of};
+use tensorferry::{Registry, Session};
 use tensorferry_sdk::{Error, Result, listed};
 
 /// Problems of one output that the text shows before it counts the rest; `--json` has all of them.

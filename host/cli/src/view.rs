@@ -3,16 +3,14 @@
 
 use super::args::{Inspect, View};
 use super::inspect::{Seen, paged, title};
-use super::losses;
 use super::page::{Heats, compact};
-use super::terminal;
+use super::{losses, terminal};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry::Registry;
-use tensorferry::Session;
 use tensorferry::statistics::{StatisticsRequest, model_statistics};
+use tensorferry::{Registry, Session};
 use tensorferry_page::{Answer, Reach, Request, Server, html};
 use tensorferry_sdk::{Error, Purpose, Result};
 

@@ -2,10 +2,9 @@
 
 use crate::comparison::{Compared, Differences, Found};
 use crate::inspect::{Inspected, Look, inspect_found, temporary};
-use crate::models;
 use crate::record_support::RecordSupport;
 use crate::sides::{options_of, with_dequantize};
-use crate::steps;
+use crate::{models, steps};
 use std::collections::HashMap;
 use std::mem::take;
 use std::path::Path;

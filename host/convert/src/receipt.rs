@@ -27,8 +27,7 @@ use tensorferry_core::read::account::AccountRecord;
 use tensorferry_core::read::folder::{is_url, shown};
 use tensorferry_core::read::source::FileSource;
 use tensorferry_publish::stage::{Destination, DestinationKind};
-use tensorferry_sdk::hex;
-use tensorferry_sdk::{CatalogView, Error, Limits, Result, Source, TensorId};
+use tensorferry_sdk::{CatalogView, Error, Limits, Result, Source, TensorId, hex};
 use tensorferry_tensors::content::ContentDigest;
 use tensorferry_tensors::logical::Logical;
 

@@ -20,8 +20,7 @@ mod lock;
 pub mod proof;
 mod site;
 
-pub use lock::lacks_locks;
-pub use lock::{WithoutLocks, lock, remove};
+pub use lock::{WithoutLocks, lacks_locks, lock, remove};
 pub use site::places;
 
 use crate::disk::{Disk, failed};

@@ -4,8 +4,7 @@ use crate::errors::OrRaise;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use tensorferry::request::LossPolicy;
-use tensorferry::request::Part;
+use tensorferry::request::{LossPolicy, Part};
 use tensorferry::{Error, LossKind, Result};
 
 /// Options: keys and their values as texts.

@@ -3,25 +3,20 @@
 use crate::arguments::{InputArguments, LossArguments, Options, OutputArguments};
 use crate::engine::Engine;
 use crate::errors::OrRaise;
-use crate::objects;
-use crate::work;
+use crate::{objects, work};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use tensorferry::LossRecord;
-use tensorferry::compare;
-use tensorferry::compare::Compared;
-use tensorferry::formats::document;
-use tensorferry::formats::holds_records;
+use tensorferry::compare::{self, Compared};
+use tensorferry::formats::{document, holds_records};
 use tensorferry::inspect::Look;
 use tensorferry::receipts::Depth;
 use tensorferry::request::Part;
 
-use tensorferry::compare::Tolerance;
-use tensorferry::compare::expected;
+use tensorferry::compare::{Tolerance, expected};
 use tensorferry::receipts::{Checked, find};
-use tensorferry::rows;
-use tensorferry::rows::column;
+use tensorferry::rows::{self, column};
 use tensorferry::{Registry, Result};
 use tensorferry_sdk::{Catalog, Loss, Purpose};
 

@@ -6,15 +6,13 @@ use crate::engine::Engine;
 use crate::errors::OrRaise;
 use crate::mapping::Mapping;
 use crate::memory::{Writable, new_bytes};
-use crate::objects;
-use crate::work;
+use crate::{objects, work};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
 use std::sync::{Arc, PoisonError, RwLock};
-use tensorferry::LossRecord;
 use tensorferry::values::AxisSlice;
-use tensorferry::{Error, Result};
+use tensorferry::{Error, LossRecord, Result};
 
 /// An opened input, until it is closed.
 #[pyclass(frozen, module = "tensorferry._native")]

@@ -1,17 +1,15 @@
 //! Runs of manifests: the jobs are done by processes of the program that comes with the package.
 
 use crate::engine::Engine;
-use crate::objects;
-use crate::work;
+use crate::{objects, work};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use tensorferry::{Error, Registry, Result};
 use tensorferry_run::manifest::{self, Mistake, Variables};
 use tensorferry_run::{Budget, Event, EventListener, RunOptions, WorkerCommand, dry_run, report, run};

@@ -1,13 +1,11 @@
 //! Writing of arrays and of Arrow's streams.
 
 use crate::arguments::OutputArguments;
-use crate::arrow;
 use crate::engine::Engine;
 use crate::errors::OrRaise;
 use crate::memory::Readable;
 use crate::model::{Model, Tensor};
-use crate::objects;
-use crate::work;
+use crate::{arrow, objects, work};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::collections::{BTreeMap, HashMap};

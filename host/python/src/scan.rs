@@ -1,18 +1,15 @@
 //! Records as Arrow's C streams.
 
 use crate::arguments::{InputArguments, LossArguments};
-use crate::arrow;
 use crate::engine::Engine;
 use crate::errors::{OrRaise, exception};
-use crate::objects;
-use crate::work;
+use crate::{arrow, objects, work};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry::Error;
-use tensorferry::LossRecord;
 use tensorferry::request::FileGroup;
+use tensorferry::{Error, LossRecord};
 use tensorferry_sdk::arrow_array::{RecordBatchIterator, RecordBatchReader};
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{from_stream, stream_error, type_text};

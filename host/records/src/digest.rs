@@ -13,8 +13,7 @@ use super::schema_file::type_and_shape;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Schema};
 use rayon::prelude::*;
-use tensorferry_sdk::records::type_named;
-use tensorferry_sdk::records::type_word;
+use tensorferry_sdk::records::{type_named, type_word};
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 use tensorferry_tensors::content::ContentDigest;
 

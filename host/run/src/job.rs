@@ -7,11 +7,9 @@ pub(crate) use input_stamp::InputStamp;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tensorferry::request::CommitOptions;
-use tensorferry::request::FileGroup;
-use tensorferry::request::LossPolicy;
-use tensorferry::request::Part;
-use tensorferry::request::{InputRequest, OutputRequest, Request};
+use tensorferry::request::{
+    CommitOptions, FileGroup, InputRequest, LossPolicy, OutputRequest, Part, Request,
+};
 use tensorferry::values::Algorithm;
 use tensorferry::{LinkRules, Session};
 use tensorferry_core::read::file_group::SCHEMA;

@@ -6,11 +6,10 @@ pub use tensorferry_convert::inspect::{Inspected, Look, temporary};
 use tensorferry_convert::inspect::{inspect, inspect_below, inspect_found};
 pub use tensorferry_core::read::account::{Account, AccountRecord};
 pub use tensorferry_core::read::losses::of_state;
-pub use tensorferry_core::read::outline;
-pub use tensorferry_core::read::part;
 use tensorferry_core::read::record_files;
 pub use tensorferry_core::read::record_files::{FoundInput, InputChoice};
 pub use tensorferry_core::read::source::FileSource;
+pub use tensorferry_core::read::{outline, part};
 use tensorferry_sdk::Result;
 
 impl Registry {

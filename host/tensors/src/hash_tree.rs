@@ -6,8 +6,10 @@
 
 use crate::content::ContentDigest;
 use blake3::Hasher;
-use blake3::hazmat::{ChainingValue, HasherExt, Mode};
-use blake3::hazmat::{left_subtree_len, max_subtree_len, merge_subtrees_non_root, merge_subtrees_root};
+use blake3::hazmat::{
+    ChainingValue, HasherExt, Mode, left_subtree_len, max_subtree_len, merge_subtrees_non_root,
+    merge_subtrees_root,
+};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};

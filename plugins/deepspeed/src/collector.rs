@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Catalog, CatalogBuilder, Context, Error, Limits, Result, Source};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
-use tensorferry_torch_file::rebuild;
-use tensorferry_torch_file::{Budget, Calls, Extent, Located, Location, ObjectFile, Storages};
+use tensorferry_torch_file::{Budget, Calls, Extent, Located, Location, ObjectFile, Storages, rebuild};
 
 /// torch's own bound; a shape of a million dimensions is made to be slow.
 const MOST_DIMENSIONS: usize = 64;

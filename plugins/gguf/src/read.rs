@@ -4,10 +4,9 @@
 use crate::big_endian::{self, BigEndianBlocks};
 use crate::dequantize::{self, BlocksAt, DequantizedBlocks, Float};
 use crate::header::Entry;
-use crate::names;
 use crate::set::{Member, Set};
 use crate::types::GgmlType;
-use crate::{FILE_TYPE_KEY, ORIGINAL_SHAPE, QUANTIZATION_VERSION_KEY};
+use crate::{FILE_TYPE_KEY, ORIGINAL_SHAPE, QUANTIZATION_VERSION_KEY, names};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{
     ByteOrder, ByteSink, CatalogSink, Context, Dtype, EncodedStorage, Error, Loss, LossKind, NodeKind,

@@ -1,8 +1,7 @@
 //! Which files an input is: an HDF5 file, one in an archive or a folder with the configuration beside it, or shards and
 //! their map.
 
-use crate::config;
-use crate::{ARCHIVE_SUFFIX, CONFIG, MAP_SUFFIX, METADATA, WEIGHTS, WEIGHTS_SUFFIX};
+use crate::{ARCHIVE_SUFFIX, CONFIG, MAP_SUFFIX, METADATA, WEIGHTS, WEIGHTS_SUFFIX, config};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use tensorferry_hub::only_file;

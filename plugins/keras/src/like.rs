@@ -1,12 +1,11 @@
 //! Another file (`-o like=`) written again with these tensors in the place of its own. All of its other bytes stay as they
 //! are: the structure of HDF5 around the weights, the configuration, the assets.
 
-use crate::config;
 use crate::hdf5::{Dataset, Element, File, Header, Held, Place};
 use crate::input::{Input, Weights};
 use crate::model::{Model, part};
 use crate::options::MissingValues;
-use crate::{ARCHIVE_SUFFIX, CONFIG, METADATA, WEIGHTS};
+use crate::{ARCHIVE_SUFFIX, CONFIG, METADATA, WEIGHTS, config};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tensorferry_hub::list;

@@ -5,8 +5,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
-use tensorferry_sdk::hex;
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::{Error, Result, hex};
 use twox_hash::{XxHash3_64, XxHash3_128, XxHash32, XxHash64};
 
 /// A hash that is being taken.

@@ -11,9 +11,8 @@ mod view;
 
 use crate::codec::Codec;
 use crate::files::SUFFIXES;
-use crate::frame;
 use crate::options::WriteOptions;
-use crate::schema_file;
+use crate::{frame, schema_file};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use compress::Compressor;

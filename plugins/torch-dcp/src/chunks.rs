@@ -5,8 +5,7 @@ use crate::megatron::Blocks;
 use crate::table::{ArchivePlace, Tensor};
 use std::collections::{BTreeSet, HashSet};
 use tensorferry_sdk::{Block, CatalogSink, Context, Dtype, Error, FileId, Result, Source};
-use tensorferry_torch_file::rebuild;
-use tensorferry_torch_file::{Calls, Extent, Located, Location, ObjectFile, Storages, TorchDtype};
+use tensorferry_torch_file::{Calls, Extent, Located, Location, ObjectFile, Storages, TorchDtype, rebuild};
 
 /// The files of a checkpoint, and what was found in them.
 pub(crate) struct Files<'s, 'l> {

@@ -1,10 +1,9 @@
 //! Checks a writer: the same files each time, and in them everything, or a loss.
 
 use super::compare::CatalogRoundTrip;
-use super::encoding;
 use super::made::{self, MadeCatalog};
 use super::rules::Rules;
-use super::{Part, Report, Sample};
+use super::{Part, Report, Sample, encoding};
 use crate::memory::{self, MemoryOutput, MemoryView};
 use crate::{
     Capabilities, Entry, ErrorKind, Limits, Loss, LossKind, MemoryContext, Result, Role, Target, TensorId,

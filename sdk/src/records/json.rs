@@ -11,14 +11,13 @@
 
 use super::value_text::OwnTexts;
 use crate::{Error, Result};
-use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use arrow_array::temporal_conversions::as_datetime;
 use arrow_array::types::{
     ArrowTimestampType, Float16Type, Float32Type, Float64Type, TimestampMicrosecondType,
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
-use arrow_array::{Array, RecordBatch, UnionArray};
+use arrow_array::{Array, ArrayRef, RecordBatch, UnionArray};
 use arrow_json::writer::{NullableEncoder, make_encoder};
 use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
 use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};

@@ -10,8 +10,7 @@ use tensorferry_tests::files::{STAGING, files_below, names_in};
 use tensorferry_tests::host::STAGES;
 use tensorferry_tests::model::Model;
 use tensorferry_tests::rows::numbered;
-use tensorferry_tests::settings::kills;
-use tensorferry_tests::settings::large;
+use tensorferry_tests::settings::{kills, large};
 use tensorferry_tests::shape::{Scene, Shape, State};
 use tensorferry_tests::{Ferry, args};
 

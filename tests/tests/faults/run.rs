@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use tensorferry_test_kit::fixtures::sha256;
 use tensorferry_test_kit::random::Random;
 use tensorferry_tests::host::{RUN_STAGES, STAGES};
-use tensorferry_tests::settings::kills;
-use tensorferry_tests::settings::large;
+use tensorferry_tests::settings::{kills, large};
 use tensorferry_tests::zoo::{Standing, Zoo, children, kill};
 
 /// A zoo of a few small models and big ones, and what its outputs must be.

@@ -5,8 +5,7 @@ use crate::{drive, drive_any};
 use std::path::Path;
 use tensorferry_tests::bundle::Bundle;
 use tensorferry_tests::fixtures::folder;
-use tensorferry_tests::table;
-use tensorferry_tests::table::{Style, contents};
+use tensorferry_tests::table::{self, Style, contents};
 
 fn fixture(path: &str) -> Vec<u8> {
     let path = folder().join("tf").join(Path::new(path));

@@ -6,10 +6,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tensorferry_tests::files::{names_in, staging_area};
 use tensorferry_tests::mutate::flip_middle;
-use tensorferry_tests::rows::ids;
-use tensorferry_tests::rows::{files_of, ids_through, numbered, through};
-use tensorferry_tests::tfrecords::{Feature, example};
-use tensorferry_tests::{Ferry, args, fixtures, tfrecords};
+use tensorferry_tests::rows::{files_of, ids, ids_through, numbered, through};
+use tensorferry_tests::tfrecords::{self, Feature, example};
+use tensorferry_tests::{Ferry, args, fixtures};
 
 /// Rows of the generated file.
 const ROWS: i64 = 10_000;

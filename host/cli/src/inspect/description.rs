@@ -1,9 +1,7 @@
 //! What a model is, in words: the lines that stand between the sizes and the list of tensors.
 
 use crate::terminal::bytes;
-use tensorferry::describe::ModelDescription;
-use tensorferry::describe::Pipeline;
-use tensorferry::describe::Tokenizer;
+use tensorferry::describe::{ModelDescription, Pipeline, Tokenizer};
 use tensorferry_run::human::short;
 
 /// The lines of a model; none, where nothing is known of it.

@@ -2,18 +2,14 @@
 
 use super::{Seen, description, each_seen, hex, is_folder, records};
 use crate::args::Inspect;
-use crate::losses;
 use crate::page::{Heats, PageFile, ShownModel, models};
-use crate::pipes;
-use crate::terminal;
+use crate::{losses, pipes, terminal};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
-use tensorferry::Registry;
-use tensorferry::Session;
 use tensorferry::formats::holds_records;
 use tensorferry::inspect::Inspected;
-use tensorferry::places;
+use tensorferry::{Registry, Session, places};
 
 use tensorferry_sdk::{ErrorKind, Purpose, Result};
 

@@ -8,17 +8,13 @@ use crate::terminal::{self, counted, printable};
 use globset::GlobSet;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use tensorferry::LossRecord;
-use tensorferry::Session;
 use tensorferry::formats::globs;
 use tensorferry::inspect::FoundInput;
 use tensorferry::request::Part;
-use tensorferry::rows;
-use tensorferry::rows::CloseLook;
-use tensorferry::rows::Rows;
-use tensorferry::rows::shown;
-use tensorferry::rows::{ColumnSurvey, Spread, Survey, survey};
-use tensorferry::rows::{column, schema_file, type_and_shape};
+use tensorferry::rows::{
+    self, CloseLook, ColumnSurvey, Rows, Spread, Survey, column, schema_file, shown, survey, type_and_shape,
+};
+use tensorferry::{LossRecord, Session};
 use tensorferry_sdk::arrow_schema::{DataType, Schema, TimeUnit};
 use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::{Error, Loss, Purpose, Result};

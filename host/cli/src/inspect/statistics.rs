@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use tensorferry::describe::ModelDescription;
-use tensorferry::statistics::{BINS, Histogram, Number, Numbers, Statistics};
-use tensorferry::statistics::{Finding, FindingKind, ModelStatistics, TensorStatistics};
+use tensorferry::statistics::{
+    BINS, Finding, FindingKind, Histogram, ModelStatistics, Number, Numbers, Statistics, TensorStatistics,
+};
 use tensorferry_sdk::listed;
 
 /// Characters of a name that are shown at least.

@@ -6,17 +6,14 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tensorferry::Session;
-use tensorferry::inspect::part;
-use tensorferry::inspect::{Inspected, Look, temporary};
+use tensorferry::inspect::{Inspected, Look, part, temporary};
 use tensorferry::statistics::ModelStatistics;
 use tensorferry::steps::READER_OPTION;
-use tensorferry::values::Logical;
-use tensorferry::values::Stored;
-use tensorferry::values::{AxisSlice, read_slice};
-use tensorferry::values::{Elements, bits, decode, has_values, unpacked};
+use tensorferry::values::{
+    AxisSlice, Elements, Logical, Stored, bits, decode, has_values, read_slice, unpacked,
+};
 use tensorferry_core::read::context::ReadContext;
-use tensorferry_core::read::input;
-use tensorferry_core::read::input::Input;
+use tensorferry_core::read::input::{self, Input};
 use tensorferry_sdk::{
     Catalog, CatalogBytes, CatalogView, Error, OptionSpec, Purpose, Result, Side, Tensor, TensorId,
 };

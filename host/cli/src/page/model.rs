@@ -5,12 +5,10 @@ use super::places::Places;
 use super::{cut, elsewhere, whole};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
-use tensorferry::LossRecord;
-use tensorferry::Registry;
 use tensorferry::describe::ModelDescription;
-use tensorferry::inspect::Inspected;
-use tensorferry::inspect::outline;
+use tensorferry::inspect::{Inspected, outline};
 use tensorferry::statistics::{Finding, ModelStatistics};
+use tensorferry::{LossRecord, Registry};
 use tensorferry_page::shared_beginnings;
 use tensorferry_sdk::Value as Said;
 

@@ -2,8 +2,7 @@
 
 use std::io::{Read, Write};
 use std::path::Path;
-use tensorferry::places::{Destination, DestinationKind, FileKind, Stage, StagedFile};
-use tensorferry::places::{check_free, recover};
+use tensorferry::places::{Destination, DestinationKind, FileKind, Stage, StagedFile, check_free, recover};
 use tensorferry::request::CommitOptions;
 use tensorferry_page::{Reach, html};
 use tensorferry_sdk::{Error, Result};

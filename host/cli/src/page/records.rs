@@ -4,14 +4,8 @@ use super::sample::{Sample, sample};
 use super::whole;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use tensorferry::LossRecord;
-use tensorferry::Session;
-use tensorferry::rows::Flow;
-use tensorferry::rows::Rows;
-use tensorferry::rows::cells;
-use tensorferry::rows::steps_on_records;
-use tensorferry::rows::{ColumnSurvey, Survey};
-use tensorferry::rows::{Origin, make};
+use tensorferry::rows::{ColumnSurvey, Flow, Origin, Rows, Survey, cells, make, steps_on_records};
+use tensorferry::{LossRecord, Session};
 use tensorferry_sdk::{Loss, Result};
 
 /// Rows of the table.

@@ -6,8 +6,7 @@ use std::fs::{DirBuilder, Permissions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use tensorferry::formats::is_library;
-use tensorferry::formats::{sha256, sum_file};
+use tensorferry::formats::{is_library, sha256, sum_file};
 use tensorferry_sdk::{Error, Result};
 
 /// Copies a library that can be used.

@@ -2,8 +2,7 @@
 
 use super::index::{is_index, split};
 use globset::Glob;
-use tensorferry::suggest;
-use tensorferry::{Model, Tensor};
+use tensorferry::{Model, Tensor, suggest};
 use tensorferry_sdk::{Error, Result};
 
 /// Tensors that one pattern may match.

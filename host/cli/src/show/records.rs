@@ -2,18 +2,13 @@
 
 use super::table;
 use crate::args::Show;
-use crate::losses;
-use crate::terminal;
+use crate::{losses, terminal};
 use std::io::{BufWriter, Seek, SeekFrom};
 use std::ops::Range;
-use tensorferry::Session;
 use tensorferry::inspect::FoundInput;
-use tensorferry::places;
 use tensorferry::request::Part;
-use tensorferry::rows::steps_on_records;
-use tensorferry::rows::write_flow;
-use tensorferry::rows::{self, Origin, Rows};
-use tensorferry::rows::{CellColumn, cells};
+use tensorferry::rows::{self, CellColumn, Origin, Rows, cells, steps_on_records, write_flow};
+use tensorferry::{Session, places};
 use tensorferry_sdk::{Error, Purpose, Result};
 
 /// Rows that are shown without `--rows`.

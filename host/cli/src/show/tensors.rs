@@ -13,16 +13,10 @@ use std::fmt::Write;
 use std::sync::Arc;
 use tensorferry::Registry;
 
-use tensorferry::RegisteredFormat;
 use tensorferry::inspect::FoundInput;
-use tensorferry::places;
-use tensorferry::steps;
-use tensorferry::steps::ModelConfig;
-use tensorferry::steps::{ModelFacts, apply_to};
-use tensorferry::steps::{READER_OPTION, asked};
-use tensorferry::values::AxisSlice;
-use tensorferry::values::{Elements, Precision, has_values};
-use tensorferry::{Model, OpenOptions, Tensor};
+use tensorferry::steps::{self, ModelConfig, ModelFacts, READER_OPTION, apply_to, asked};
+use tensorferry::values::{AxisSlice, Elements, Precision, has_values};
+use tensorferry::{Model, OpenOptions, RegisteredFormat, Tensor, places};
 use tensorferry_sdk::{Dtype, Error, Purpose, Result, Side};
 
 pub(super) fn run(command: &Show, found: &FoundInput<'_>, registry: &Registry) -> Result<()> {

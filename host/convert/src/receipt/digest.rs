@@ -10,8 +10,7 @@ use tensorferry_core::context::regular_file;
 use tensorferry_core::context::session::Session;
 use tensorferry_core::context::windows::{WINDOW_BYTES, size, windows};
 use tensorferry_core::read::source::FileSource;
-use tensorferry_sdk::hex;
-use tensorferry_sdk::{Context, Error, FileId, Result, Source};
+use tensorferry_sdk::{Context, Error, FileId, Result, Source, hex};
 use tensorferry_tensors::content::Algorithm;
 use tensorferry_tensors::hash_tree::HashTree;
 

@@ -12,8 +12,7 @@ use crate::tensors::PlannedModel;
 use crate::write::copy::Passing;
 use crate::write::verify::entry;
 use tensorferry_publish::staging::Staging;
-use tensorferry_sdk::hex;
-use tensorferry_sdk::{CatalogView, Entry, Error, Result};
+use tensorferry_sdk::{CatalogView, Entry, Error, Result, hex};
 use tensorferry_tensors::content;
 
 /// The receipt of tensors and of the files that went along with them.

@@ -24,10 +24,9 @@ use tensorferry_core::read::context::ReadContext;
 use tensorferry_core::read::folder::{is_url, shown};
 use tensorferry_core::read::input;
 use tensorferry_core::read::source::FileSource;
-use tensorferry_sdk::hex;
 use tensorferry_sdk::{
     CatalogView, Context, Entry, Error, ErrorKind, LossKind, Purpose, Result, Side, Source, TensorId,
-    check_name,
+    check_name, hex,
 };
 use tensorferry_tensors::content::{self, Algorithm, digests};
 use tensorferry_tensors::logical::Logical;

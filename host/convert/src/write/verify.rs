@@ -5,9 +5,8 @@ use std::collections::{HashMap, HashSet};
 use tensorferry_core::read::context::ReadContext;
 use tensorferry_core::read::input;
 use tensorferry_core::read::source::FileSource;
-use tensorferry_sdk::hex;
 use tensorferry_sdk::{
-    CatalogView, Content, Entry, Error, Layout, LossKind, Purpose, Result, Role, Target, TensorId,
+    CatalogView, Content, Entry, Error, Layout, LossKind, Purpose, Result, Role, Target, TensorId, hex,
 };
 use tensorferry_tensors::content::{self, Algorithm, ContentDigest, digests};
 use tensorferry_tensors::logical::Logical;

@@ -2,9 +2,9 @@
 
 use super::tensor_windows::TensorWindows;
 use crate::cast::cast;
-use arrow_array::types as arrow;
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, FixedSizeBinaryArray, NullArray, PrimitiveArray,
+    types as arrow,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;

@@ -13,8 +13,7 @@ use tensorferry_convert::report::Report;
 use tensorferry_core::formats::registry::RegisteredFormat;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_publish::staging::Staging;
-use tensorferry_sdk::hex;
-use tensorferry_sdk::{Result, Severity, arrow_schema};
+use tensorferry_sdk::{Result, Severity, arrow_schema, hex};
 
 /// Records that have been written.
 pub(crate) struct WrittenRecords<'a> {

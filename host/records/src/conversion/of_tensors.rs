@@ -9,11 +9,9 @@ use crate::conversion::input::RecordInput;
 use crate::conversion::output::write_records;
 use crate::steps::{FlowSource, Origin};
 use tensorferry_convert::context::ConversionContext;
-use tensorferry_convert::models;
 use tensorferry_convert::report::Report;
-use tensorferry_convert::sidecars;
-use tensorferry_convert::steps;
-use tensorferry_convert::steps::AnyStep;
+use tensorferry_convert::steps::{self, AnyStep};
+use tensorferry_convert::{models, sidecars};
 use tensorferry_core::formats::registry::RegisteredFormat;
 use tensorferry_core::read::model::InputModel;
 use tensorferry_sdk::{

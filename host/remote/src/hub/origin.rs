@@ -12,8 +12,7 @@ use crate::version::{Version, range_header, range_of, refusal};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use reqwest::Url;
-use reqwest::header;
+use reqwest::{Url, header};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 

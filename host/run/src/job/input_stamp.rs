@@ -5,8 +5,7 @@ use std::path::Path;
 use tensorferry::Session;
 use tensorferry::places::InputFolder;
 use tensorferry::request::FileGroup;
-use tensorferry_core::read::folder;
-use tensorferry_core::read::folder::{EntryKind, FolderEntry};
+use tensorferry_core::read::folder::{self, EntryKind, FolderEntry};
 use tensorferry_sdk::Result;
 
 /// An index is smaller than this, and the files that it names are not.

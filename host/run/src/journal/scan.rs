@@ -4,8 +4,7 @@ use super::files::StampedFile;
 use crate::job::Job;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tensorferry::Registry;
-use tensorferry::UsedFormat;
+use tensorferry::{Registry, UsedFormat};
 
 /// What was found in the files of a group.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -4,9 +4,8 @@ use crate::job::Job;
 use crate::journal::{Commit, History, OutputHistory, OutputRecord, StampedFile, list_names};
 use std::collections::HashSet;
 use std::path::Path;
-use tensorferry::Registry;
-use tensorferry::UsedFormat;
 use tensorferry::places::recover;
+use tensorferry::{Registry, UsedFormat};
 use tensorferry_convert::receipt;
 
 /// Whether a job must run, and why.

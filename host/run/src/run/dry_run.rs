@@ -16,11 +16,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
-use tensorferry::LossRecord;
-use tensorferry::Registry;
-use tensorferry::Session;
 use tensorferry::inspect::AccountRecord;
 use tensorferry::places::is_url;
+use tensorferry::{LossRecord, Registry, Session};
 use tensorferry_convert::receipt;
 use tensorferry_core::read::identity::FileIdentity;
 

@@ -7,8 +7,7 @@ use crate::report::Failure;
 use rustix::process::{
     Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
 };
-use tensorferry::Registry;
-use tensorferry::Session;
+use tensorferry::{Registry, Session};
 use tensorferry_sdk::{Error, Result};
 
 /// Does the jobs that come over the standard input, until it ends. `runner` is the process that started

@@ -9,14 +9,11 @@ use crate::journal::{OutputRecord, StampedFile, list_names, names_below, output_
 use crate::report::{JobState, JobSummary};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use tensorferry::Registry;
-use tensorferry::Session;
-use tensorferry::UsedFormat;
 use tensorferry::places::is_url;
 use tensorferry::receipts::Receipt;
 use tensorferry::request::Part;
-use tensorferry_convert::receipt;
-use tensorferry_convert::receipt::{FileRecord, Files, FormatRecord};
+use tensorferry::{Registry, Session, UsedFormat};
+use tensorferry_convert::receipt::{self, FileRecord, Files, FormatRecord};
 use tensorferry_core::read::folder;
 use tensorferry_sdk::{Context, Result, Side, check_name};
 

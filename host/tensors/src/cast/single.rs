@@ -1,9 +1,8 @@
 //! Casts through `f32`: between F32, F16 and BF16 and to all other floats, at the memory's speed.
 
-use super::BLOCK;
-use super::CastLosses;
 use super::float::{self, small_float, store_single};
 use super::loops::{Load, Store, load, store};
+use super::{BLOCK, CastLosses};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use tensorferry_sdk::Dtype;

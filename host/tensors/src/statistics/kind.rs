@@ -1,10 +1,9 @@
 //! How a dtype's numbers are read, or why it has none.
 
 use super::codes::Codes;
-use super::complex;
 use super::floats::{BLOCK, FloatFacts, doubles, singles};
-use super::integers;
 use super::partial::Partial;
+use super::{complex, integers};
 use crate::cast::{Load, load_singles};
 use half::{bf16, f16};
 use tensorferry_sdk::{Dtype, DtypeInfo};

@@ -1,13 +1,11 @@
 //! Streams the rows of a run of batches.
 
-use super::OpenFile;
-use super::decode;
-use super::unify;
+use super::{OpenFile, decode, unify};
 use std::ops::Range;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
-use tensorferry_sdk::records::{Batched, Expanded, Scan, nulls_in_keys};
-use tensorferry_sdk::{Error, Limits, Result, records};
+use tensorferry_sdk::records::{self, Batched, Expanded, Scan, nulls_in_keys};
+use tensorferry_sdk::{Error, Limits, Result};
 
 /// Is told what rows stood for, and may end that.
 pub(super) type CountBytes = Box<dyn Fn(Expanded) -> Result<()> + Send>;

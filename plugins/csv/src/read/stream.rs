@@ -11,8 +11,9 @@ use tensorferry_row_text::{SeenLosses, exact};
 use tensorferry_sdk::arrow_array::builder::{BinaryBuilder, StringBuilder};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::Float64Type;
-use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use tensorferry_sdk::arrow_array::{NullArray, StringArray};
+use tensorferry_sdk::arrow_array::{
+    Array, ArrayRef, NullArray, RecordBatch, RecordBatchOptions, StringArray,
+};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, SchemaRef};
 use tensorferry_sdk::records::{Batched, Scan, batches, type_text};
 use tensorferry_sdk::{Error, LossKind, Result};

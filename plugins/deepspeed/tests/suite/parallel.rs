@@ -5,8 +5,7 @@ use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{LossKind, MemoryContext, MemorySource, Result};
 use tensorferry_test_kit::Files;
-use tensorferry_test_kit::pickle::int;
-use tensorferry_test_kit::pickle::list;
+use tensorferry_test_kit::pickle::{int, list};
 
 /// Tensors of F32 by their names.
 type Tensors<'t> = [(&'t str, &'t [i64], &'t [f32])];

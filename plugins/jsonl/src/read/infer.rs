@@ -1,10 +1,9 @@
 //! Finds the schema by scanning every line, with a thread for each range.
 
 use super::blocks::Blocks;
-use super::fault;
 use super::line_range::LineRange;
-use super::number_text;
 use super::value_type::{Conflict, LineNotes, Objects, TypeSeed, ValueType};
+use super::{fault, number_text};
 use crate::MOST_LEVELS;
 use serde::de::DeserializeSeed;
 use serde_json::Deserializer;

@@ -4,8 +4,7 @@ use crate::aggregate;
 use tensorferry_orbax::Orbax;
 use tensorferry_sdk::Entry;
 use tensorferry_sdk::conformance::{Sample, check};
-use tensorferry_test_kit::fixtures::cases;
-use tensorferry_test_kit::fixtures::files_below;
+use tensorferry_test_kit::fixtures::{cases, files_below};
 
 #[test]
 fn orbax_conforms() {

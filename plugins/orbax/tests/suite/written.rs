@@ -1,9 +1,8 @@
 //! What the writer makes.
 
 use tensorferry_orbax::Orbax;
-use tensorferry_sdk::MemorySource;
 use tensorferry_sdk::{
-    CatalogSink, Dtype, ErrorKind, Node, NodeId, NodeKind, Result, Severity, Storage, Target,
+    CatalogSink, Dtype, ErrorKind, MemorySource, Node, NodeId, NodeKind, Result, Severity, Storage, Target,
 };
 use tensorferry_test_kit::tensors::{one, with_view, write};
 

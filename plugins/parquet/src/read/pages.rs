@@ -1,11 +1,10 @@
 //! Checks the pages of one column of one row group after the library has decompressed them, and before it
 //! decodes them.
 
-use super::OpenFile;
 use super::column::ColumnChunk;
 use super::int96::Int96Units;
 use super::old_writer::OldWriter;
-use super::{delta, file::SourceFile};
+use super::{OpenFile, delta, file::SourceFile};
 use crate::fault::FirstError;
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::RowGroups;

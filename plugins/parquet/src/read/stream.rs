@@ -1,11 +1,8 @@
 //! Streams the rows of one row group in batches.
 
-use super::OpenFile;
 use super::dictionary::{self, Lengths};
-use super::interval;
-use super::leaves;
 use super::pages::RowGroupPages;
-use super::text;
+use super::{OpenFile, interval, leaves, text};
 use crate::fault::{decoded, of_library, one_line, panicked};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};

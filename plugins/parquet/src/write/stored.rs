@@ -2,9 +2,8 @@
 
 use super::as_stored::as_stored;
 use crate::fault::{one_line, refused};
-use crate::logical;
 use crate::nested::{parts, with_parts};
-use crate::{MOST_DEPTH, MOST_FIELDS, MOST_LISTS};
+use crate::{MOST_DEPTH, MOST_FIELDS, MOST_LISTS, logical};
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::errors::ParquetError;
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};

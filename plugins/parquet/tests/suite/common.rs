@@ -4,10 +4,9 @@ use std::sync::Arc;
 use tensorferry_parquet::Parquet;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
-use tensorferry_sdk::memory;
 use tensorferry_sdk::memory::records::{self, Opened, RecordOutput};
 use tensorferry_sdk::records::Batches;
-use tensorferry_sdk::{Limits, MemoryContext, MemorySource, Result, Source, Target};
+use tensorferry_sdk::{Limits, MemoryContext, MemorySource, Result, Source, Target, memory};
 use tensorferry_test_kit::rows::{self, batches};
 
 /// Writes pieces, dealt over the files in turn.

@@ -17,8 +17,7 @@ use tensorferry_sdk::arrow_array::{
 use tensorferry_sdk::arrow_schema::{DataType, Field, Schema};
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{ErrorKind, Format, Limits, MemoryContext, MemorySource, Options, Side};
-use tensorferry_test_kit::rows::batches;
-use tensorferry_test_kit::rows::rows;
+use tensorferry_test_kit::rows::{batches, rows};
 
 fn floats(lists: &[Option<&[f32]>]) -> ArrayRef {
     let item = Field::new("element", DataType::Float32, true);

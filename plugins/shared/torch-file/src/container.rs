@@ -11,8 +11,7 @@
 //!
 //! Source of the facts: `torch/serialization.py`, `caffe2/serialize/inline_container.cc`.
 
-use crate::Extent;
-use crate::{archive, tar};
+use crate::{Extent, archive, tar};
 use tensorferry_sdk::{Error, Result, Source};
 
 /// The first pickle of a stream, from behind its protocol: the number 0x1950a86a20f9469cfc6c, and STOP.

@@ -1,11 +1,10 @@
 //! What one `torch.save` wrote: the saved object as a graph, and the storages that its persistent ids name by
 //! their keys.
 
-use crate::Extent;
 use crate::archive::{Archive, Record};
-use crate::calls;
 use crate::described::{self, DescribedTensor};
 use crate::pickle::{self, Evaluated, Global, Graph, Value, ValueId};
+use crate::{Extent, calls};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use tensorferry_sdk::{ByteOrder, Error, Limits, Result, Source};

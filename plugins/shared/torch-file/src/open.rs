@@ -1,10 +1,8 @@
 //! Opens a file of `torch.save`, whatever its container.
 
-use crate::Extent;
-use crate::archive;
 use crate::container::Container;
 use crate::object_file::ObjectFile;
-use crate::{legacy, tar};
+use crate::{Extent, archive, legacy, tar};
 use std::sync::Arc;
 use tensorferry_sdk::{Context, Error, Result, Source};
 

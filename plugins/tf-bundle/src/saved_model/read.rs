@@ -1,10 +1,9 @@
 //! Reads a SavedModel: its variables become tensors; the rest is shown, or listed as what another
 //! format cannot hold.
 
-use super::VARIABLES;
 use super::meta_graph::{Graphs, MetaGraph};
 use super::open::open;
-use super::{fingerprint, outline, saved_variables, tags};
+use super::{VARIABLES, fingerprint, outline, saved_variables, tags};
 use crate::bundle::INDEX_SUFFIX;
 use crate::bundle_tensors::read_bundle;
 use crate::document::Document;

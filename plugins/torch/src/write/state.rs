@@ -5,18 +5,16 @@
 //! lose a tensor that way, or that does not name them all, is given up for the flat state dict.
 
 use super::composed::Composed;
-use super::forms;
 use super::losses::Losses;
 use super::object::{Object, latin1_bytes};
-use super::rebuild;
 use super::storages::Storages;
 use super::tree::{Form, StateTree, Step};
 use super::unpacked::{self, MemberKey};
+use super::{forms, rebuild};
 use tensorferry_sdk::{
     CatalogView, Context, Error, LayoutSink, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, TensorId,
 };
-use tensorferry_torch_file::PickleWriter;
-use tensorferry_torch_file::TorchDtype;
+use tensorferry_torch_file::{PickleWriter, TorchDtype};
 
 /// The pickle of a catalog whose tensors have these places.
 pub(super) fn pickle(

@@ -1,7 +1,6 @@
 //! `diff` and `check` find each kind of difference, and say so on stdout.
 
-use tensorferry_tests::fixtures::case;
-use tensorferry_tests::fixtures::cases;
+use tensorferry_tests::fixtures::{case, cases};
 use tensorferry_tests::model::Tensors;
 use tensorferry_tests::{Ferry, args};
 

@@ -3,14 +3,13 @@
 use crate::library::registry;
 use crate::stores::bucket::start;
 use crate::stores::server::{Reply, Server};
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 use tensorferry::Session;
 use tensorferry_test_kit::fixtures::sha256;
 use tensorferry_tests::Ferry;

@@ -8,8 +8,7 @@ use tensorferry_tests::dataset::{
     FILES, FOLDERS, MANIFEST, ROWS, UNITS, check_rows, dataset, ids, name, read_all, rows,
 };
 use tensorferry_tests::mutate::flip_middle;
-use tensorferry_tests::tfrecords::file;
-use tensorferry_tests::tfrecords::{Feature, example};
+use tensorferry_tests::tfrecords::{Feature, example, file};
 use tensorferry_tests::zoo::Zoo;
 use tensorferry_tests::{Outcome, args, json};
 

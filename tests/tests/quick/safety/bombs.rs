@@ -7,10 +7,9 @@ use tempfile::tempdir;
 use tensorferry_test_kit::pickle::{
     call, dict, global, int, ints, list, pickle, storage, tensor, text, tuple,
 };
-use tensorferry_tests::Ferry;
-use tensorferry_tests::args;
 use tensorferry_tests::ferry::Outcome;
 use tensorferry_tests::wire::Wire;
+use tensorferry_tests::{Ferry, args};
 
 /// How deep, how many, how long.
 const MANY: usize = 1_000_000;

@@ -3,10 +3,9 @@
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use tensorferry_tests::Ferry;
 use tensorferry_tests::ferry::Outcome;
 use tensorferry_tests::files::{copy_below, files_below};
-use tensorferry_tests::fixtures;
+use tensorferry_tests::{Ferry, fixtures};
 
 /// Sixteen bytes, which are four numbers too.
 const CANARY: &str = "TOPSECRETCANARY!";

@@ -14,8 +14,7 @@ use tensorferry::places::{InputFolder, shown};
 use tensorferry::request::FileGroup;
 use tensorferry::rows::check_row_wise;
 use tensorferry::steps::parse;
-use tensorferry_core::read::table_log;
-use tensorferry_core::read::table_log::TableLog;
+use tensorferry_core::read::table_log::{self, TableLog};
 use tensorferry_sdk::{Capabilities, Description, Side};
 
 /// A data set whose files were found.

@@ -6,12 +6,11 @@
 
 use super::bitsandbytes::{self, STATE};
 use super::codes::Codes;
-use super::compressed_tensors;
 use super::computed::Weight;
 use super::float8::{self, lacks_scale};
 use super::layers::{Layer, Layers, shaped};
-use super::mxfp4;
 use super::scaled::{Formula, ScaleGrid, Scaled, Scales, row_bytes};
+use super::{compressed_tensors, mxfp4};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{CODES_OF, Catalog, Dtype, Error, Result, Tensor, TensorId, element_count};

@@ -1,7 +1,6 @@
 //! `tokenizer.json` of byte-level BPE: every byte is a character of its own, and merges are by their order.
 
-use super::splits;
-use super::{NORMAL, added, empty, malformed, merges, refused, vocab};
+use super::{NORMAL, added, empty, malformed, merges, refused, splits, vocab};
 use crate::entries::Entries;
 use serde_json::Value as Json;
 use tensorferry_sdk::Result;

@@ -8,14 +8,12 @@
 //! from a module in another way is a loss with its path. The classes' versions stand in their code: a
 //! state dict without them is loaded all the same.
 
-use super::NamedEntry;
-use super::Walk;
 use super::module_classes::{self, Added};
+use super::{NamedEntry, Walk};
 use crate::numpy;
 use crate::persistent_id::PersistentId;
 use crate::pickle::{Global, Graph, Value, ValueId};
-use crate::rebuild;
-use crate::rebuild::Rebuilt;
+use crate::rebuild::{self, Rebuilt};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{Error, Loss, LossKind, Result};
 

@@ -3,10 +3,9 @@
 
 use super::{Children, Form, ObjectPart, Visit, Walk};
 use crate::calls::UnknownCall;
-use crate::known;
 use crate::names::PathMark;
 use crate::pickle::{Call, CallKind, Global, Value, ValueId};
-use crate::rebuild;
+use crate::{known, rebuild};
 use std::collections::{BTreeSet, HashSet};
 use tensorferry_sdk::{LossKind, Node, NodeId, NodeKind, Result};
 
