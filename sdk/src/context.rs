@@ -27,7 +27,7 @@ impl Purpose {
     pub const LINES: Self = Self(32);
     /// To be read once, every split to its end. A reader of records may guess their schema and where splits
     /// begin, as long as its streams prove the guess or fail with
-    /// [`ErrorKind::Guess`](crate::ErrorKind::Guess): the host drops what it made of them then, and opens the input
+    /// [`Error::wrong_guess`](crate::Error::wrong_guess): the host drops what it made of them then, and opens the input
     /// again for another purpose. Any other error of a stream is the input's, and final.
     pub const ONCE: Self = Self(64);
 

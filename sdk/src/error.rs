@@ -31,9 +31,6 @@ pub enum ErrorKind {
     Verification,
     /// The user ended the run.
     Cancelled,
-    /// A reader's guess for [`Purpose::ONCE`](crate::Purpose::ONCE) was wrong, or may be: the host reads the input
-    /// again, and no user sees this.
-    Guess,
 }
 
 impl ErrorKind {
@@ -50,7 +47,6 @@ impl ErrorKind {
             Self::Usage => "usage",
             Self::Verification => "verification failed",
             Self::Cancelled => "interrupted",
-            Self::Guess => "wrong guess",
         }
     }
 }
@@ -76,6 +72,7 @@ pub struct Error(Box<Parts>);
 #[derive(Clone, PartialEq, Eq)]
 struct Parts {
     kind: ErrorKind,
+    is_wrong_guess: bool,
     message: String,
     file: Option<String>,
     tensor: Option<String>,
@@ -102,6 +99,7 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Parts {
             kind,
+            is_wrong_guess: false,
             message: message.into(),
             file: None,
             tensor: None,
@@ -123,7 +121,21 @@ impl Error {
         usage => Usage,
         verification => Verification,
         cancelled => Cancelled,
-        guess => Guess,
+    }
+
+    /// The answer of a reader whose guess for [`Purpose::ONCE`](crate::Purpose::ONCE) was wrong, or may be: the host reads the
+    /// input again, and no user sees this. A reader that was not allowed to guess breaks its contract.
+    #[must_use]
+    pub fn wrong_guess(message: impl Into<String>) -> Self {
+        let mut error = Self::plugin(message);
+        error.0.is_wrong_guess = true;
+        error
+    }
+
+    /// Whether it is a [`wrong_guess`](Self::wrong_guess).
+    #[must_use]
+    pub fn is_wrong_guess(&self) -> bool {
+        self.0.is_wrong_guess
     }
 
     /// Names the file. The first name given stays: it is the closest to the cause.

@@ -31,7 +31,6 @@ mod cursor;
 mod dictionary_nulls;
 mod expansion;
 #[cfg(feature = "arrow-json-60")]
-#[doc(hidden)]
 pub mod json;
 mod predicate;
 mod projection;
@@ -42,7 +41,6 @@ mod sharding;
 mod stream_set;
 mod types;
 #[cfg(feature = "arrow-json-60")]
-#[doc(hidden)]
 pub mod value_text;
 
 pub use columns::difference;

@@ -67,7 +67,7 @@ pub fn shared<'a>(
 pub fn read_once<T>(otherwise: Purpose, session: &Session, read: impl Fn(Purpose) -> Result<T>) -> Result<T> {
     let noted = session.noted();
     match read(Purpose::ONCE) {
-        Err(error) if matches!(error.kind(), ErrorKind::Guess | ErrorKind::Unsupported) => {
+        Err(error) if error.is_wrong_guess() || error.kind() == ErrorKind::Unsupported => {
             session.start_over(noted);
             read(otherwise)
         }
@@ -79,7 +79,7 @@ pub fn read_once<T>(otherwise: Purpose, session: &Session, read: impl Fn(Purpose
 #[must_use]
 pub fn refusal(error: Error, purpose: Purpose) -> Error {
     if purpose.has(Purpose::ONCE) && error.kind() == ErrorKind::Usage {
-        return Error::guess(error.to_string());
+        return Error::wrong_guess(error.to_string());
     }
     error
 }
@@ -165,7 +165,7 @@ mod tests {
     fn only_what_a_guess_may_be_to_blame_for_is_tried_again() {
         let session = Session::new(1, 1 << 20);
         for (error, times) in [
-            (Error::guess("another kind"), 2),
+            (Error::wrong_guess("another kind"), 2),
             (refusal(Error::usage("no such column"), Purpose::ONCE), 2),
             (refusal(Error::usage("no such column"), Purpose::FLAT), 1),
             (Error::usage("the output is there already"), 1),

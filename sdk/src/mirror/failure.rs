@@ -4,7 +4,7 @@ use crate::{Error, ErrorKind};
 use tensorferry_abi::{Failure, Sender, class};
 
 /// The classes of [`ErrorKind`] at the boundary: append, never renumber.
-const KINDS: [(i32, ErrorKind); 10] = [
+const KINDS: [(i32, ErrorKind); 9] = [
     (class::MALFORMED, ErrorKind::Malformed),
     (class::UNSUPPORTED, ErrorKind::Unsupported),
     (class::LIMIT, ErrorKind::Limit),
@@ -14,13 +14,16 @@ const KINDS: [(i32, ErrorKind); 10] = [
     (class::USAGE, ErrorKind::Usage),
     (class::VERIFICATION, ErrorKind::Verification),
     (class::CANCELLED, ErrorKind::Cancelled),
-    (class::GUESS, ErrorKind::Guess),
 ];
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let class =
-            KINDS.iter().find(|(_, kind)| *kind == error.kind()).map_or(class::PLUGIN, |(class, _)| *class);
+        let of_kind = KINDS.iter().find(|(_, kind)| *kind == error.kind());
+        let class = match of_kind {
+            _ if error.is_wrong_guess() => class::GUESS,
+            Some((class, _)) => *class,
+            None => class::PLUGIN,
+        };
         let details = error.details().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Self { details, ..Self::new(class, error.message()) }
     }
@@ -34,7 +37,10 @@ impl From<Failure> for Error {
             Some(Sender::Host) => ErrorKind::Malformed,
             Some(Sender::Plugin) | None => ErrorKind::Plugin,
         });
-        let error = Self::new(kind, failure.message);
+        let error = match failure.class() {
+            class::GUESS => Self::wrong_guess(failure.message),
+            _ => Self::new(kind, failure.message),
+        };
         failure.details.iter().fold(error, |error, (name, value)| error.with_detail(name, value))
     }
 }

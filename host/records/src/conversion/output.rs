@@ -110,7 +110,7 @@ impl<'a> RecordOutput<'a> {
             .map_err(refused)?;
         planned_losses.extend(left_behind(&schema, target.format.description.capabilities));
         if reading.purpose().has(Purpose::ONCE) && input.count().is_none() && plan.files().len() > 1 {
-            return Err(Error::guess("rows that are not counted, where each file gets as many"));
+            return Err(Error::wrong_guess("rows that are not counted, where each file gets as many"));
         }
         let columns = hashed(&schema).into_iter().flatten().collect();
         let hasher = asked.receipt.map(|_| RowHasher::new(columns, plan.files().len()));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_array::builder::{BinaryBuilder, ListBuilder, StringBuilder, UInt64Builder};
 use tensorferry_sdk::arrow_array::{ArrayRef, FixedSizeListArray, ListArray, StructArray};
 use tensorferry_sdk::arrow_schema::{DataType, Field};
-use tensorferry_sdk::{Error, ErrorKind, Result};
+use tensorferry_sdk::{Error, Result};
 
 /// Values of a column that are being collected.
 pub(super) struct Values {
@@ -77,9 +77,9 @@ impl Values {
             Kind::Array(of) => {
                 let (source, values) = &mut **of;
                 let value = ArrayValue::parse(bytes, source.number, source.shape.as_deref())?;
-                values.push(&value).map_err(|error| match error.kind() {
-                    ErrorKind::Guess if !source.is_guessed => Error::plugin(error.message()),
-                    _ => error,
+                values.push(&value).map_err(|error| match error.is_wrong_guess() && !source.is_guessed {
+                    true => Error::plugin(error.message()),
+                    false => error,
                 })?;
             }
         }
@@ -112,7 +112,7 @@ impl ArrayValues {
     }
 
     fn push(&mut self, value: &ArrayValue<'_>) -> Result<()> {
-        let other = || Error::guess("an array of another type or depth than the first ones");
+        let other = || Error::wrong_guess("an array of another type or depth than the first ones");
         match self {
             Self::Fixed(numbers, _) => numbers.extend(value.values),
             Self::Lists(number, numbers, levels) => {

@@ -1,6 +1,6 @@
 //! Guesses the schema and the splits from a few records here and there, for an input that is read only once.
 //!
-//! What contradicts the guess is [`ErrorKind::Guess`](tensorferry_sdk::ErrorKind::Guess) of a stream: a feature that
+//! What contradicts the guess is [`Error::wrong_guess`](tensorferry_sdk::Error::wrong_guess) of a stream: a feature that
 //! it does not have, one of another kind, one with another number of values than the one that all had; and a split
 //! that does not end where the next one was taken to begin. The host reads the input again then, without a guess.
 //! A fault past the start of a file, where a split may have begun in the wrong place, is told once the records before it

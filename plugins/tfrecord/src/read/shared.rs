@@ -49,7 +49,7 @@ impl Shared {
 
     /// An error that a wrong guess may be the cause of, where there is one.
     pub(super) fn doubted(&self, error: Error) -> Error {
-        if self.is_guess() { Error::guess(error.to_string()) } else { error }
+        if self.is_guess() { Error::wrong_guess(error.to_string()) } else { error }
     }
 
     fn is_guess(&self) -> bool {

@@ -65,7 +65,7 @@ fn what_contradicts_the_guess_is_an_error_of_a_stream() {
     ] {
         let set = guessed(MemorySource::file("f", alike_and(last)));
         let (before, error) = rows(&*set, &Batches::default());
-        assert!(error.is_some_and(|error| error.kind() == ErrorKind::Guess));
+        assert!(error.is_some_and(|error| error.is_wrong_guess()));
         assert_eq!(count_rows(&before), 200);
     }
 }
@@ -134,7 +134,7 @@ fn a_split_that_does_not_begin_where_it_seems_to_is_found_out() {
     let set = guessed(MemorySource::file("f", bytes.clone()));
     assert!(set.splits().len() > 3);
     let (_, error) = rows(&*set, &Batches::default());
-    assert_eq!(error.unwrap().kind(), ErrorKind::Guess);
+    assert!(error.unwrap().is_wrong_guess());
     // Without that record splits are what they seem to be.
     records.retain(|record| record.len() < 1_000_000);
     let set = guessed(MemorySource::file("f", frames(&records)));
