@@ -1,57 +1,83 @@
-//! An error is one cause, by whose fault it is, with everything known about where it lies.
+//! The error type: one cause, the kind that maps to an exit code, where it occurred, and how to go on.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Characters of a text that an error shows.
-const MOST_SHOWN: usize = 2_000;
+/// Maximum characters of a text in a displayed error.
+const MAX_SHOWN: usize = 2_000;
 
-/// What every fallible call of this crate returns.
+/// The result of a fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Whose fault an error is. The host maps each kind to one exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The input breaks its own format's rules.
+    /// The input breaks the rules of its format.
     Malformed,
-    /// The input is well formed, and this program cannot read or carry it.
+    /// The input is valid, but this program cannot read or convert it.
     Unsupported,
-    /// The input is over one of the [`Limits`](crate::Limits).
+    /// The input exceeds one of the [`Limits`](crate::Limits).
     Limit,
-    /// The operating system failed, for good: no space, no permission, read-only.
+    /// The operating system refused, and a retry does not help: no space, no permission, read-only.
     Io,
-    /// A passing fault, worth a retry: the source changed underneath, an I/O error of the device.
+    /// A temporary failure: the source changed while it was read, or a device or server failed. A retry may succeed.
     Transient,
     /// A plugin broke its contract, panicked, or could not be loaded.
     Plugin,
-    /// The user gave options or names that cannot work.
+    /// The user passed options or names that cannot work.
     Usage,
-    /// What was written is not what was read.
+    /// The output differs from the input, or from its receipt.
     Verification,
-    /// The user ended the run.
+    /// The user interrupted the operation.
     Cancelled,
 }
 
 impl ErrorKind {
-    /// The kind's word, as it stands before a message.
+    /// Every kind.
+    pub const ALL: [Self; 9] = [
+        Self::Malformed,
+        Self::Unsupported,
+        Self::Limit,
+        Self::Io,
+        Self::Transient,
+        Self::Plugin,
+        Self::Usage,
+        Self::Verification,
+        Self::Cancelled,
+    ];
+
+    /// Returns the identifier of this kind in JSON documents: `malformed`, `io`, `transient`, ….
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
             Self::Unsupported => "unsupported",
-            Self::Limit => "over a limit",
-            Self::Io => "i/o",
-            Self::Transient => "passing fault",
+            Self::Limit => "limit",
+            Self::Io => "io",
+            Self::Transient => "transient",
             Self::Plugin => "plugin",
             Self::Usage => "usage",
-            Self::Verification => "verification failed",
-            Self::Cancelled => "interrupted",
+            Self::Verification => "verification",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The words before a displayed message. The message of the other kinds needs none.
+    fn label(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed: ",
+            Self::Unsupported => "unsupported: ",
+            Self::Limit => "limit exceeded: ",
+            Self::Transient => "temporary failure: ",
+            Self::Plugin => "plugin error: ",
+            Self::Verification => "verification failed: ",
+            Self::Io | Self::Usage | Self::Cancelled => "",
         }
     }
 }
 
-/// One cause, and where it lies. Built like a sentence:
+/// One cause, where it occurred, and a hint. Built like a sentence:
 ///
 /// ```
 /// use tensorferry_sdk::Error;
@@ -62,8 +88,8 @@ impl ErrorKind {
 ///     .found(9_000_000_000_u64);
 /// assert_eq!(
 ///     error.to_string(),
-///     "malformed: the header is longer than the file: file \"model.safetensors\", offset 0, \
-///      expected at most 120 bytes, found 9000000000"
+///     "model.safetensors: malformed: the header is longer than the file \
+///      (offset 0, expected at most 120 bytes, found 9000000000)"
 /// );
 /// ```
 #[derive(Clone, PartialEq, Eq)]
@@ -81,6 +107,7 @@ struct Parts {
     offset: Option<u64>,
     expected: Option<String>,
     found: Option<String>,
+    hint: Option<String>,
 }
 
 macro_rules! constructors {
@@ -94,7 +121,8 @@ macro_rules! constructors {
 }
 
 impl Error {
-    /// `message`: lowercase, no full stop; what is wrong, and what to do if there is something to do.
+    /// Creates an error. `message` says what is wrong: lowercase, no full stop. How to go on belongs into the
+    /// [`hint`](Self::hint).
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Parts {
@@ -108,6 +136,7 @@ impl Error {
             offset: None,
             expected: None,
             found: None,
+            hint: None,
         }))
     }
 
@@ -123,8 +152,9 @@ impl Error {
         cancelled => Cancelled,
     }
 
-    /// The answer of a reader whose guess for [`Purpose::ONCE`](crate::Purpose::ONCE) was wrong, or may be: the host reads the
-    /// input again, and no user sees this. A reader that was not allowed to guess breaks its contract.
+    /// Creates the answer of a reader whose guess for [`Purpose::ONCE`](crate::Purpose::ONCE) was or may be wrong. The
+    /// host then reads the input again, and users do not see this error. A reader that was not allowed to guess breaks
+    /// its contract.
     #[must_use]
     pub fn wrong_guess(message: impl Into<String>) -> Self {
         let mut error = Self::plugin(message);
@@ -132,81 +162,90 @@ impl Error {
         error
     }
 
-    /// Whether it is a [`wrong_guess`](Self::wrong_guess).
+    /// Returns whether this is a [`wrong_guess`](Self::wrong_guess).
     #[must_use]
     pub fn is_wrong_guess(&self) -> bool {
         self.0.is_wrong_guess
     }
 
-    /// Names the file. The first name given stays: it is the closest to the cause.
+    /// Sets the file. The first name set stays: it is the closest to the cause.
     #[must_use]
     pub fn file(mut self, name: impl Into<String>) -> Self {
         self.0.file.get_or_insert_with(|| name.into());
         self
     }
 
-    /// Names the tensor; the first name given stays.
+    /// Sets the tensor. The first name set stays.
     #[must_use]
     pub fn tensor(mut self, name: impl Into<String>) -> Self {
         self.0.tensor.get_or_insert_with(|| name.into());
         self
     }
 
-    /// The record's number in its file, from 0; the first one given stays.
+    /// Sets the number of the record in its file, from 0. The first number set stays.
     #[must_use]
     pub fn record(mut self, number: u64) -> Self {
         self.0.record.get_or_insert(number);
         self
     }
 
-    /// Names the column of a record; the first name given stays.
+    /// Sets the column of a record. The first name set stays.
     #[must_use]
     pub fn column(mut self, name: impl Into<String>) -> Self {
         self.0.column.get_or_insert_with(|| name.into());
         self
     }
 
-    /// The byte offset in the file; the first one given stays.
+    /// Sets the byte offset in the file. The first offset set stays.
     #[must_use]
     pub fn offset(mut self, offset: u64) -> Self {
         self.0.offset.get_or_insert(offset);
         self
     }
 
-    /// What should have been there.
+    /// Sets the value that was expected.
     #[must_use]
     pub fn expected(mut self, what: impl fmt::Display) -> Self {
         self.0.expected = Some(what.to_string());
         self
     }
 
-    /// What was there.
+    /// Sets the value that was found.
     #[must_use]
     pub fn found(mut self, what: impl fmt::Display) -> Self {
         self.0.found = Some(what.to_string());
         self
     }
 
-    /// Puts `context` before the message: `context: message`.
+    /// Sets how to go on: an imperative that names the command or option, such as "pass -i shard=alone to convert only
+    /// this file". Programs show it on a line of its own. The first hint set stays.
+    #[must_use]
+    pub fn hint(mut self, text: impl Into<String>) -> Self {
+        self.0.hint.get_or_insert_with(|| text.into());
+        self
+    }
+
+    /// Prefixes the message: `context: message`.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
         self.0.message = format!("{context}: {}", self.0.message);
         self
     }
 
-    /// Whose fault it is.
+    /// Returns the kind.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The message alone, without the place.
+    /// Returns the message without file, values and hint.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The place and the values, as name and text, in the order in which they are shown.
+    /// Returns the details that are set, as name and text, in the order in which they are shown. The last is the `hint`,
+    /// which `Display` leaves out.
     pub fn details(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
         let p = &*self.0;
         [
@@ -217,12 +256,13 @@ impl Error {
             ("offset", p.offset.map(|o| o.to_string())),
             ("expected", p.expected.clone()),
             ("found", p.found.clone()),
+            ("hint", p.hint.clone()),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
     }
 
-    /// Sets one of the [`details`](Self::details) by its name; an unknown name joins the message.
+    /// Sets one of the [`details`](Self::details) by its name. An unknown name is appended to the message.
     pub(crate) fn with_detail(mut self, name: &str, value: &str) -> Self {
         match name {
             "file" => self.file(value),
@@ -231,6 +271,7 @@ impl Error {
             "record" if value.parse::<u64>().is_ok() => self.record(value.parse().unwrap_or(0)),
             "expected" => self.expected(value),
             "found" => self.found(value),
+            "hint" => self.hint(value),
             "offset" if value.parse::<u64>().is_ok() => self.offset(value.parse().unwrap_or(0)),
             _ => {
                 self.0.message = format!("{} ({name} {value})", self.0.message);
@@ -242,24 +283,34 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.0.kind.word(), cut(&self.0.message))?;
-        let mut separator = ": ";
+        let parts = &*self.0;
+        if let Some(file) = &parts.file {
+            write!(f, "{}: ", plain(&cut(file)))?;
+        }
+        write!(f, "{}{}", parts.kind.label(), cut(&parts.message))?;
+        let mut separator = " (";
         for (name, value) in self.details() {
             let value = cut(&value);
-            // Names come from hostile files: quoted, so that a newline cannot forge a line.
             match name {
-                "file" | "tensor" | "column" => write!(f, "{separator}{name} {value:?}")?,
+                "file" | "hint" => continue,
+                "tensor" | "column" => write!(f, "{separator}{name} {value:?}")?,
                 _ => write!(f, "{separator}{name} {value}")?,
             }
             separator = ", ";
         }
-        Ok(())
+        if separator == ", " { f.write_str(")") } else { Ok(()) }
     }
 }
 
-/// A text as far as a person reads it: what a file holds may be a megabyte.
+/// A file name, quoted only if it has characters that need it: a newline of a hostile name must not forge a line.
+fn plain(name: &str) -> Cow<'_, str> {
+    let quoted = format!("{name:?}");
+    if quoted.get(1..quoted.len() - 1) == Some(name) { Cow::Borrowed(name) } else { Cow::Owned(quoted) }
+}
+
+/// Shortens a text for display: values from files may be megabytes long.
 fn cut(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(MOST_SHOWN) {
+    match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => Cow::Owned(format!("{}... ({} bytes)", &text[..end], text.len())),
         None => Cow::Borrowed(text),
     }
@@ -274,15 +325,15 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {}
 
 impl From<std::io::Error> for Error {
-    /// The kind tells whether a retry may help; see [`ErrorKind::Transient`].
+    /// Maps errors for which a retry may help to [`ErrorKind::Transient`], and all others to [`ErrorKind::Io`].
     fn from(error: std::io::Error) -> Self {
         use std::io::ErrorKind as Os;
         const EIO: i32 = 5;
-        let passing = matches!(
+        let is_temporary = matches!(
             error.kind(),
             Os::TimedOut | Os::ConnectionReset | Os::ConnectionAborted | Os::StaleNetworkFileHandle
         ) || error.raw_os_error() == Some(EIO);
-        let kind = if passing { ErrorKind::Transient } else { ErrorKind::Io };
+        let kind = if is_temporary { ErrorKind::Transient } else { ErrorKind::Io };
         Self::new(kind, error.to_string())
     }
 }

@@ -230,6 +230,7 @@
 // Arrow's C structures are what needs unsafe code: `records/c_data.rs`, `c_shape.rs` and `c_import.rs` beside it.
 #![cfg_attr(not(feature = "arrow-60"), forbid(unsafe_code))]
 #![deny(unsafe_code)]
+#![warn(missing_docs)]
 
 /// The version of this SDK, which a plugin's manifest carries.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,11 +1,11 @@
 //! A session is what somebody types at a shell and what is printed, as pages show it:
 //!
 //! ```text
-//! $ ferry cat people.jsonl --limit 1
+//! $ ferry cat people.jsonl --rows :1
 //! {"name":"Ada","age":36}
 //!
 //! $ ferry cat people.json
-//! error: usage: no such file or folder; did you mean "./people.jsonl"?: file "people.json"
+//! error: people.json: no such file or folder; did you mean "./people.jsonl"?
 //! [exit code 2]
 //! ```
 //!

@@ -1,31 +1,29 @@
-//! The command line's arguments.
+//! Command-line arguments.
 
 use super::cluster::Cluster;
 use clap::{Args, Parser, Subcommand};
 use std::convert::Infallible;
 use std::path::PathBuf;
-use tensorferry::compare::FailOver;
+use tensorferry::compare::MaxDiff;
 use tensorferry::inspect::Look;
 use tensorferry::request::{LossPolicy, Part};
 use tensorferry::values::Algorithm;
 use tensorferry_sdk::{Limits, LossKind, Purpose, parse_size};
 
-/// How far the limit of nesting can be raised.
-const MOST_NESTING: u64 = 1_000;
+/// Maximum value of the limit `nesting`: nested values are followed by recursive calls.
+const MAX_NESTING: u64 = 1_000;
 
-/// The heading of what every command takes.
-const GLOBAL: &str = "Every command";
+const GLOBAL: &str = "Global options";
 
-/// Bytes of buffers, if the user does not say.
+/// Default buffer budget, in bytes.
 const MEMORY: u64 = 256 << 20;
-/// What the process needs anyway: less is taken for a wish.
-const LEAST_MEMORY: u64 = 128 << 20;
-/// Limits on what is held in memory whatever its bytes, and how much of it one takes at most. Measured, of what is
-/// inspected and of what is converted: a value of a pickle, a tensor of many that are small, an entry of an archive.
+/// Minimum memory of the process; smaller `--memory` values are treated as this when limits are derived.
+const MIN_MEMORY: u64 = 128 << 20;
+/// Limits that follow the memory, with the bytes that one item takes at most when it is inspected or converted (measured): a
+/// pickle value, one of many small tensors, an archive entry.
 const BYTES_OF_EACH: [(&str, u64); 3] = [("nodes", 320), ("tensors", 1536), ("entries", 256)];
 
-/// Converts files of tensors and of records from one format to another: at the disk's speed, in bounded memory, without
-/// running a pickle, and saying what could not be carried.
+/// Convert ML checkpoints and datasets between formats
 #[derive(Debug, Parser)]
 #[command(name = "ferry", version, propagate_version = true, max_term_width = 100)]
 #[command(after_help = "\
@@ -36,219 +34,272 @@ Examples:
   ferry show model.safetensors 'lm_head.weight[0:3]'
   ferry diff checkpoint.pt model.safetensors
 
-Exit codes: 0 done, 1 differences found, 2 usage, 3 the input is malformed, unsupported or over a
-limit, 4 verification failed, 5 environment, 75 a passing fault (worth a retry), 130 interrupted.")]
+Exit codes:
+    0  success
+    1  differences found
+    2  usage error
+    3  the input is malformed, unsupported, or exceeds a limit
+    4  verification failed
+    5  system or plugin error
+   75  temporary failure: run the command again
+  130  interrupted")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// Look for plugins in this folder first (also: FERRY_PLUGIN_PATH)
+    /// Search DIR for plugins first [env: FERRY_PLUGIN_PATH]
     #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL)]
     pub(crate) plugin_dir: Vec<PathBuf>,
 
-    /// Let a plugin of another folder take the place of this built-in format
+    /// Allow a plugin to override this built-in format
     #[arg(long, global = true, value_name = "FORMAT", help_heading = GLOBAL)]
     pub(crate) allow_shadow: Vec<String>,
 
-    /// Threads that copy and hash [default: one for each core]
+    /// Worker threads [default: number of cores]
     #[arg(long, global = true, value_name = "N", value_parser = threads, help_heading = GLOBAL)]
     pub(crate) threads: Option<usize>,
 
-    /// Memory for buffers; what does not fit goes through a temporary file beside the output. The process takes
-    /// 32 MiB more at most, and 160 MiB may be needed whatever is said here [default: 256MiB]
+    /// Buffer budget; larger data spills to a temporary file [default: 256MiB]
+    ///
+    /// Total memory use stays within 32 MiB of the budget. The process needs about 160 MiB in any case. Passing --memory also caps
+    /// object counts: one tensor per 1,536 bytes of the budget, one pickle value per 320, one archive entry per 256.
     #[arg(long, global = true, value_name = "SIZE", value_parser = size, help_heading = GLOBAL)]
     pub(crate) memory: Option<u64>,
 
-    /// Show every loss on a line of its own, and not the first names of each kind
+    /// List every loss instead of a summary per kind
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) losses: bool,
 
-    /// Colours in messages [default: on a terminal, unless NO_COLOR is set]
+    /// When to use color: auto, always or never [default: auto]
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true, help_heading = GLOBAL)]
     pub(crate) color: clap::ColorChoice,
 
-    /// How stores are reached, `endpoint=http://localhost:9000`; the guide's chapter on them lists the keys
+    /// Configure S3, GCS, Azure or HTTP access, e.g. region=eu-west-1
     #[arg(long, global = true, value_name = "KEY=VALUE", help_heading = GLOBAL)]
     pub(crate) store: Vec<String>,
 
-    /// Raise or lower a limit that an error names, `columns=50000`; `ferry formats` lists them
-    #[arg(long, global = true, value_name = "NAME=VALUE", value_parser = bound, help_heading = GLOBAL)]
-    pub(crate) bound: Vec<(String, u64)>,
+    /// Change a safety limit, e.g. columns=50000 (see `ferry formats`)
+    #[arg(long = "limit", global = true, value_name = "NAME=N", value_parser = limit, help_heading = GLOBAL)]
+    pub(crate) limits: Vec<(String, u64)>,
 }
 
 impl Arguments {
-    /// Bytes of buffers.
+    /// The buffer budget, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         self.memory.unwrap_or(MEMORY)
     }
 
-    /// What bounds hostile input: no header, page or record is larger than the memory that it should fit in.
+    /// The safety limits. A header, page or record may not be larger than the memory.
     pub(crate) fn limits(&self) -> Limits {
         let mut limits = Limits::default();
-        limits.header_bytes = limits.header_bytes.min(self.memory().max(LEAST_MEMORY));
-        for (name, value) in self.bounds(self.memory) {
+        limits.header_bytes = limits.header_bytes.min(self.memory().max(MIN_MEMORY));
+        for (name, value) in self.changed_limits(self.memory) {
             let _ = limits.set(&name, value);
         }
         limits
     }
 
-    /// The limits that are not as they are by default: as many values and tensors as there is memory for, if the user
-    /// says how much there is, and what is said by name.
-    pub(crate) fn bounds(&self, memory: Option<u64>) -> impl Iterator<Item = (String, u64)> {
+    /// The limits that differ from the defaults: those that follow `memory` if the user set it, then those set by name.
+    pub(crate) fn changed_limits(&self, memory: Option<u64>) -> impl Iterator<Item = (String, u64)> {
         let whole = memory.map(|memory| ("memory_bytes".to_owned(), memory));
-        let memory = memory.map(|memory| memory.max(LEAST_MEMORY));
-        // A few bytes of a file make a value: their number is always that for which there is memory.
+        let memory = memory.map(|memory| memory.max(MIN_MEMORY));
+        // A pickle value takes only a few bytes of a file, so `nodes` always follows the memory.
         let of = move |name: &str| if name == "nodes" { memory.or(Some(MEMORY)) } else { memory };
         let within =
             BYTES_OF_EACH.iter().filter_map(move |&(name, bytes)| Some((name.to_owned(), of(name)? / bytes)));
-        whole.into_iter().chain(within).chain(self.bound.iter().cloned())
+        whole.into_iter().chain(within).chain(self.limits.iter().cloned())
     }
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Convert a checkpoint or a data set to another format
+    /// Convert a checkpoint or dataset to another format
     Convert(Convert),
-    /// Show what a checkpoint or a data set holds
+    /// Show what a checkpoint or dataset contains
     Inspect(Inspect),
-    /// Print values of tensors as numpy does, or rows of records as a table
+    /// Print tensor values or table rows
     Show(Show),
-    /// Show an input as a page in the browser of this machine, until Ctrl-C
+    /// Browse an input in your web browser
     View(View),
-    /// Print records, one JSON object a line
+    /// Print records as JSON Lines
     Cat(Cat),
-    /// Check the framing of every record, and write an index of them
+    /// Verify record checksums and write an index
     Index(Index),
-    /// Tell whether two inputs hold the same tensors, or the same records, whatever their formats
+    /// Compare two inputs, whatever their formats
     Diff(Diff),
-    /// Compare names, dtypes and shapes with what is expected
+    /// Compare tensor names, dtypes and shapes with an expected list
     Check(Check),
-    /// Do the jobs of a manifest; again: what is left, and what has changed
+    /// Run the conversions in a manifest (rerun to continue)
     Run(Run),
-    /// Cut a manifest's jobs into pieces once, for many workers
+    /// Split a manifest into pieces for several machines
     Plan(Plan),
-    /// Do pieces of a plan until there are none left
+    /// Run pieces of a plan
     Work(Work),
-    /// Do jobs for a runner: not for people
+    /// Run jobs for a runner (internal)
     #[command(hide = true)]
     Job {
-        /// The process that started this one
+        /// Process ID of the runner
         #[arg(long)]
         runner: u32,
     },
-    /// Look what plugin libraries are, in a process of its own: not for people
+    /// Inspect plugin libraries in a child process (internal)
     #[command(hide = true)]
     ScanPlugins {
-        /// The libraries
+        /// Plugin libraries
         libraries: Vec<PathBuf>,
     },
-    /// Hold a plugin to the rules, in a process of its own: not for people
+    /// Run a plugin's conformance tests in a child process (internal)
     #[command(hide = true)]
     ExaminePlugin {
-        /// What is tested
         #[command(flatten)]
         test: TestPlugin,
-        /// Keep the files of this input, and end there
+        /// Keep the files of this input and stop there
         #[arg(long)]
         stop_at: Option<String>,
     },
-    /// Hold outputs against their receipts
+    /// Check outputs against their receipts
     Verify(Verify),
-    /// Finish or remove a staging folder that was not made where it stands, once you have looked at it
+    /// Resume or discard an interrupted conversion
+    ///
+    /// ferry recovers interrupted conversions on its own, except those in a folder that was copied or moved.
+    #[command(after_help = "\
+Examples:
+  ferry recover models/.ferry-stage-model.safetensors/7c1e")]
     Recover {
-        /// The folder, .ferry-stage-.../...
+        /// Staging folder, .ferry-stage-.../...
         stage: PathBuf,
     },
-    /// End uploads that killed runs have left in a store
+    /// Abort unfinished uploads in an object store
     Clean(Clean),
-    /// List the formats, or show one of them with its options
+    /// List formats, or show one format's options
+    #[command(after_help = "\
+Examples:
+  ferry formats
+  ferry formats gguf
+  ferry formats --json")]
     Formats {
-        /// A format's id
+        /// Format ID, e.g. safetensors
         id: Option<String>,
-        /// One JSON document
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// List the steps and recipes that `--step` takes, or show one of them
+    /// List conversion steps, or explain one
     Steps(Steps),
-    /// Look after plugins
+    /// Manage plugins
     #[command(subcommand)]
     Plugin(PluginCommand),
-    /// Print the manual page, with all commands: `ferry man | man -l -`
+    /// Print the manual page
+    #[command(after_help = "\
+Examples:
+  ferry man | man -l -")]
     Man,
-    /// Print a shell's completion script
+    /// Print shell completions
+    #[command(after_help = "\
+Examples:
+  ferry completions bash > ~/.local/share/bash-completion/completions/ferry
+  ferry completions zsh > ~/.zfunc/_ferry")]
     Completions {
-        /// The shell
+        /// Shell
         shell: clap_complete::Shell,
     },
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ferry clean s3://bucket/models/
+  ferry clean s3://bucket/models/ --older-than 2h")]
 pub(crate) struct Clean {
-    /// The start of the names whose uploads are ended: s3://bucket/prefix
+    /// Prefix of the object names, e.g. s3://bucket/prefix
     pub(crate) url: PathBuf,
 
-    /// End those that were begun longer ago than this: nothing tells an upload that is going on from one of a dead run
+    /// Only abort uploads older than this (active uploads look the same)
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = humantime::parse_duration)]
     pub(crate) older_than: std::time::Duration,
 
-    /// One JSON document
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PluginCommand {
-    /// Every library that was found, where, and why it was refused if it was
+    /// List plugin libraries, and why any were rejected
+    #[command(after_help = "\
+Examples:
+  ferry plugin list")]
     List {
-        /// One JSON document
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Open one library, or all of a folder, anew and say what it has or why it is refused; ends a quarantine
+    /// Load a library or a folder of them and report its formats or errors
+    ///
+    /// Lifts a quarantine if the library loads.
+    #[command(after_help = "\
+Examples:
+  ferry plugin check target/release/libmy_format.so")]
     Check {
-        /// A library, or a folder of them
+        /// Library, or a folder of libraries
         path: PathBuf,
-        /// One JSON document
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Copy a library into your own plugin folder, with its SHA-256 beside it
+    /// Install a library into your plugin folder
+    ///
+    /// ferry refuses an installed library whose SHA-256 changes.
+    #[command(after_help = "\
+Examples:
+  ferry plugin install target/release/libmy_format.so")]
     Install {
-        /// The library
+        /// Plugin library
         library: PathBuf,
-        /// Replace one of the same file name
-        #[arg(long)]
+        /// Replace an installed library with the same file name
+        #[arg(long, short)]
         force: bool,
     },
-    /// Remove a library from your own plugin folder
+    /// Remove a library from your plugin folder
+    #[command(after_help = "\
+Examples:
+  ferry plugin remove my-format")]
     Remove {
-        /// The plugin, one of its formats, or its file
+        /// Plugin name, format ID, or file name
         name: String,
     },
-    /// Write a small complete plugin into a new folder, to begin with: it builds, has tests, and converts a sample
+    /// Create a plugin project (Rust or C) with tests and a sample
     New(NewPlugin),
-    /// Hold a library to every rule of the boundary, whatever language it is written in
+    /// Run the conformance tests on a plugin library
     Test(TestPlugin),
-    /// Put libraries on the list of those that may be opened; without any, show the list. Once there is a list,
-    /// libraries that are not on it are refused, except ferry's own
+    /// Allow only listed libraries to load; without arguments, show the list
+    ///
+    /// Once the list exists, ferry refuses every library that is not on it, except its own.
+    #[command(after_help = "\
+Examples:
+  ferry plugin trust libmy_format.so
+  ferry plugin trust --remove libmy_format.so")]
     Trust {
-        /// The libraries
+        /// Plugin libraries
         libraries: Vec<PathBuf>,
-        /// Take them off the list
+        /// Remove them from the list
         #[arg(long, requires = "libraries")]
         remove: bool,
     },
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ferry plugin new my-format
+  ferry plugin new my-rows --kind records --lang c")]
 pub(crate) struct NewPlugin {
-    /// The format's id, which is the folder's name: lowercase letters, digits, dashes
+    /// Format ID and folder name: lowercase letters, digits and dashes
     pub(crate) name: String,
-    /// The language
+    /// Language
     #[arg(long, value_enum, value_name = "rust|c", default_value = "rust", hide_possible_values = true)]
     pub(crate) lang: PluginLanguage,
-    /// What the format holds
+    /// Content of the format
     #[arg(
         long,
         value_enum,
@@ -257,7 +308,7 @@ pub(crate) struct NewPlugin {
         hide_possible_values = true
     )]
     pub(crate) kind: PluginKind,
-    /// Build with the SDK in this folder, and not with the published one
+    /// Build with the SDK in this folder instead of the published one
     #[arg(long, value_name = "DIR")]
     pub(crate) sdk: Option<PathBuf>,
 }
@@ -275,24 +326,28 @@ pub(crate) enum PluginKind {
 }
 
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  ferry plugin test target/release/libmy_format.so samples/small.myf")]
 pub(crate) struct TestPlugin {
-    /// The library
+    /// Plugin library
     pub(crate) library: PathBuf,
-    /// Small inputs of its formats, of some kilobytes: files, each with those beside it whose names begin with its
-    /// own, or folders. Every byte of them is damaged once
+    /// Small samples of its formats, a few kilobytes each
+    ///
+    /// A sample is a file, with the files next to it whose names begin with its name, or a folder. The test damages each byte once.
     pub(crate) samples: Vec<PathBuf>,
-    /// The format of the samples [default: the one of the library that knows them]
+    /// Format of the samples [default: detected]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) from: Option<String>,
-    /// Keep the inputs that break a rule in this folder
+    /// Keep the inputs that fail a test in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,
-    /// One JSON document
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-// The commonest first; the rest under headings.
+// The most common options come first; the others have headings.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "ferry convert [OPTIONS] INPUT OUTPUT\n       ferry convert [OPTIONS] INPUT... -O TEMPLATE",
@@ -305,52 +360,55 @@ Examples:
   ferry convert train/ train.parquet --from tfrecord
   ferry convert *.pt -O 'out/{stem}.safetensors'
   cat rows.jsonl | ferry convert - rows.parquet --from jsonl",
-    after_help = "`ferry formats ID` shows the options of a format, `ferry steps` all steps."
+    after_help = "Run `ferry formats ID` for the options of a format, and `ferry steps` for all steps."
 )]
 pub(crate) struct Convert {
-    /// INPUT, then OUTPUT. INPUT is a file, a folder, an index, or the common start of a set of files. OUTPUT is a file, or
-    /// a folder if it ends in `/` or is one; its ending names the format. `-` is standard input or output
+    /// INPUT: file, folder, shard index, file-name prefix or URL. OUTPUT: file, or folder ending in `/`
+    ///
+    /// The extension of OUTPUT selects the format. `-` is standard input or output.
     #[arg(required = true, value_name = "INPUT OUTPUT")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// The output's format [default: told by its ending]
+    /// Output format [default: from the extension]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
 
-    /// An option of the writer; `ferry formats ID` lists them
-    #[arg(short = 'o', value_name = "KEY=VALUE", value_parser = key_value)]
-    pub(crate) writer_options: Vec<(String, String)>,
+    /// Output format option, repeatable (see `ferry formats ID`)
+    #[arg(short = 'o', long = "output-option", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) output_options: Vec<(String, String)>,
 
     #[command(flatten)]
     pub(crate) reader: ReaderArgs,
 
-    /// A step or a recipe, applied in order: `rename:^bert/(.*)$,to=$1`; `ferry steps` lists them
+    /// Transform on the way, repeatable, e.g. cast:bf16 (see `ferry steps`)
     #[arg(long, value_name = "SPEC")]
     pub(crate) step: Vec<String>,
 
-    /// Which part of a nested checkpoint: `auto` (the model), `.` (everything), or a path; or which split of a
-    /// folder of records: `train`
-    #[arg(long, value_name = "PATH", default_value = "auto", value_parser = part)]
+    /// Part of a checkpoint, or split of a dataset [default: auto]
+    ///
+    /// `auto` is the model, `.` is everything; otherwise a path such as model.encoder, or a split such as train.
+    #[arg(long, value_name = "PATH", default_value = "auto", hide_default_value = true, value_parser = part)]
     pub(crate) part: Part,
 
-    /// Replace an output that exists; files that ferry did not write are kept
-    #[arg(long)]
+    /// Overwrite an existing output (never deletes other files)
+    #[arg(long, short)]
     pub(crate) force: bool,
 
-    /// Plan and check everything, and write nothing
-    #[arg(long)]
+    /// Check everything without writing
+    #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
 
-    /// Read the output back, and compare the content of every tensor, before it becomes visible
+    /// Read the output back and compare every value before publishing it
     #[arg(long)]
     pub(crate) verify: bool,
 
-    /// Of several inputs, where the output of each goes: a path with {stem}, {name} or {parent} in it, or a folder
+    /// Output of each input: a folder, or a template with {stem}, {name}, {parent}
     #[arg(short = 'O', value_name = "TEMPLATE", help_heading = "Output")]
     pub(crate) output_template: Option<String>,
 
-    /// Write a receipt with the output: what it was made from and how, with the digests of all of it; those of
-    /// files by SHA-256, or by BLAKE3, which is faster
+    /// Write a receipt next to the output (`=blake3` is faster)
+    ///
+    /// A receipt lists the sources, the options and the digests of all files and tensors.
     #[arg(
         long,
         value_name = "ALGORITHM",
@@ -361,35 +419,37 @@ pub(crate) struct Convert {
     )]
     pub(crate) receipt: Option<DigestName>,
 
-    /// Sync files and folders to the disk before the output counts as written
+    /// Flush to disk before finishing, to survive power loss
     #[arg(long, help_heading = "Output")]
     pub(crate) sync: bool,
 
-    /// Convert an input without a tensor or a record too
+    /// Allow inputs without tensors or records
     #[arg(long, help_heading = "Output")]
     pub(crate) allow_empty: bool,
 
     #[command(flatten)]
     pub(crate) losses: LossArgs,
 
-    /// One JSON document on stdout
+    /// Print JSON
     #[arg(long, help_heading = "Messages")]
     pub(crate) json: bool,
 
-    /// Errors and what is lost, and nothing else
+    /// Print only errors and losses
     #[arg(long, short, help_heading = "Messages")]
     pub(crate) quiet: bool,
 }
 
-// Of commands that take the content of an input.
+// Options of commands that read the content of an input.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Losses")]
 pub(crate) struct LossArgs {
-    /// Fail if content is lost, or changed without having been asked for
+    /// Fail on any loss or change you did not ask for
     #[arg(long)]
     strict: bool,
 
-    /// Let losses of this kind pass: `input` also goes on without entries of a folder that cannot be read
+    /// Permit this kind of loss, repeatable
+    ///
+    /// `input` also skips entries of a folder that cannot be read.
     #[arg(long, value_name = "KIND", value_parser = loss_kind)]
     allow_loss: Vec<LossKind>,
 }
@@ -400,22 +460,21 @@ impl LossArgs {
     }
 }
 
-// Of commands that read an input. No doc comment: it would become the command's help.
+// Options of commands that read an input. A doc comment would become the command's help.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ReaderArgs {
-    /// The input's format [default: told by its content]
+    /// Input format [default: detected]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) from: Option<String>,
 
-    /// An option of the reader; `ferry formats` lists them
-    #[arg(short = 'i', value_name = "KEY=VALUE", value_parser = key_value)]
+    /// Input format option, repeatable (see `ferry formats ID`)
+    #[arg(short = 'i', long = "input-option", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) options: Vec<(String, String)>,
 
     #[command(flatten)]
     pub(crate) links: LinkArgs,
 }
 
-// Of commands that read an input.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LinkArgs {
     /// Follow links to weights and records outside the folder
@@ -423,20 +482,21 @@ pub(crate) struct LinkArgs {
     pub(crate) follow_links: bool,
 }
 
-// Of commands that only look.
+// Options of commands that only inspect an input.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LookArgs {
     #[command(flatten)]
     pub(crate) reader: ReaderArgs,
 
-    /// Which part of a nested checkpoint: `.` (everything), `auto` (the model), or a path; or which split of
-    /// a folder of records: `train`
-    #[arg(long, value_name = "PATH", default_value = ".", value_parser = part)]
+    /// Part of a checkpoint, or split of a dataset [default: .]
+    ///
+    /// `.` is everything, `auto` is the model; otherwise a path such as model.encoder, or a split such as train.
+    #[arg(long, value_name = "PATH", default_value = ".", hide_default_value = true, value_parser = part)]
     pub(crate) part: Part,
 }
 
 impl Command {
-    /// Whether weights and records outside an input's folder may be read.
+    /// Whether links to weights and records outside the input's folder are followed.
     pub(crate) fn follows_links(&self) -> bool {
         let links = match self {
             Self::Convert(command) => &command.reader.links,
@@ -462,52 +522,54 @@ impl LookArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// A file, a folder, an index, or the common start of a set of files; `-` is standard input
+    /// File, folder, shard index, file-name prefix or URL; `-` is standard input
     pub(crate) input: PathBuf,
 
-    /// Only tensors, or columns, with such names: 'encoder.*'
+    /// Show only tensors or columns whose names match, e.g. 'encoder.*'
     #[arg(value_name = "PATTERN")]
     pub(crate) patterns: Vec<String>,
 
     #[command(flatten)]
     pub(crate) reader: LookArgs,
 
-    /// Show every tensor, however many there are
+    /// Show all tensors and all metadata
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Hash every tensor: sha256 over its bytes, or blake3, ferry's content digest
+    /// Print a digest per tensor: sha256 of its bytes, or blake3
     #[arg(long, value_name = "ALGORITHM")]
     pub(crate) digest: Option<DigestName>,
 
-    /// Look at every value: the least, the greatest, mean, deviation, zeros, NaN and infinities of each tensor, or of those
-    /// whose names GLOB matches, and what is wrong with them; of records, also the distinct values of each column
+    /// Compute statistics per tensor or column, and report anomalies
+    ///
+    /// Reads every value: minimum, maximum, mean, standard deviation, zeros, NaN and infinities, and for records the number of distinct
+    /// values. With GLOB, only for matching names.
     #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, conflicts_with = "schema")]
     pub(crate) stats: Option<Option<String>>,
 
-    /// With --stats: how the values of each tensor are distributed, in 64 bins, which takes a second pass
+    /// With --stats, add 64-bin histograms (second pass)
     #[arg(long, requires = "stats")]
     pub(crate) histogram: bool,
 
-    /// Of records: print the schema that was found, as a file that schema=FILE takes
+    /// Print the dataset's schema, usable with -i schema=FILE
     #[arg(long)]
     pub(crate) schema: bool,
 
-    /// Write a page for a browser, one file that needs no network: a treemap, a tree to search, what else the input says;
-    /// with --stats histograms and heat maps too
+    /// Write a self-contained HTML report
+    ///
+    /// The report has a treemap, a searchable tree and the metadata; with --stats also histograms and heat maps.
     #[arg(long, value_name = "OUT.html", conflicts_with_all = ["json", "schema"])]
     pub(crate) html: Option<PathBuf>,
 
-    /// With --html: replace a page that exists
-    #[arg(long, requires = "html")]
+    /// With --html, overwrite an existing report
+    #[arg(long, short, requires = "html")]
     pub(crate) force: bool,
 
-    /// One JSON document on stdout
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-// No more than `inspect` has, where a page shows it.
 #[derive(Debug, Args)]
 #[command(
     help_template = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}",
@@ -517,21 +579,21 @@ Examples:
   ferry view checkpoint.pt 'encoder.*'
   ferry view train.parquet --port 8000",
     after_help = "\
-The address that is printed leads to the page, on this machine alone; who has it may see what the
-page shows. The values of a tensor are read when it is chosen. Ctrl-C ends it."
+ferry prints the address of the page, which only this machine can open. Anyone who has the address
+can see the page. Values of a tensor are read when you select it. Press Ctrl-C to stop."
 )]
 pub(crate) struct View {
-    /// A file, a folder, an index, or the common start of a set of files
+    /// File, folder, shard index, file-name prefix or URL
     pub(crate) input: PathBuf,
 
-    /// Only tensors, or columns, with such names: 'encoder.*'
+    /// Show only tensors or columns whose names match, e.g. 'encoder.*'
     #[arg(value_name = "PATTERN")]
     pub(crate) patterns: Vec<String>,
 
     #[command(flatten)]
     pub(crate) reader: LookArgs,
 
-    /// The port of 127.0.0.1 to listen on [default: one that is free]
+    /// Local port [default: any free port]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) port: u16,
 }
@@ -562,87 +624,94 @@ Examples:
   ferry show checkpoint.pt model.w --json
   ferry show train.parquet --rows 10:20 --columns id,text",
     after_help = "\
-NAME[INDEX] takes what numpy takes of an array: numbers, start:stop:step (negative ones too) and `...`. Only the bytes
-that are needed are read; --json says how many, and has numbers that are not finite as \"NaN\", \"inf\" and \"-inf\", complex
-ones as two parts. Weights in blocks of a format's own are shown as the floats that they
-stand for."
+INDEX follows NumPy: integers, start:stop:step (negative values too) and `...`. ferry reads only the bytes that it
+needs; --json reports how many. In JSON, numbers that are not finite are \"NaN\", \"inf\" and \"-inf\", and complex numbers are
+pairs. Quantized weights are shown as floats."
 )]
 pub(crate) struct Show {
-    /// A file, a folder, an index, or the common start of a set of files; `-` is standard input
+    /// File, folder, shard index, file-name prefix or URL; `-` is standard input
     pub(crate) input: PathBuf,
 
-    /// Tensors by name, or a few by a pattern, each with an index if not all of it is meant: 'w[0:3, ::2]'
+    /// Tensor names or patterns, with an optional NumPy slice: 'w[0:3, ::2]'
     #[arg(value_name = "NAME[INDEX]")]
     pub(crate) names: Vec<String>,
 
     #[command(flatten)]
     pub(crate) reader: LookArgs,
 
-    /// A step or a recipe, applied in order before values are shown; `ferry steps` lists them
+    /// Transform before showing, repeatable (see `ferry steps`)
     #[arg(long, value_name = "SPEC")]
     pub(crate) step: Vec<String>,
 
-    /// Of tensors: digits behind the point, at most
+    /// Maximum digits after the decimal point
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub(crate) precision: usize,
 
-    /// Of tensors: show the ends of those that have more values than this
+    /// Summarize tensors with more values than this
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) threshold: u64,
 
-    /// Show every value, or every row and column
+    /// Show all values, or all rows and columns
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Of records: which rows, from 0, as in Python; a number alone is one row [default: 0:10]
+    /// Row range, as in Python (5, 10:20, -5:) [default: 0:10]
     #[arg(long, value_name = "START:STOP", allow_hyphen_values = true)]
     pub(crate) rows: Option<String>,
 
-    /// Of records: these columns, with commas between
+    /// Columns to show, comma-separated
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) columns: Vec<String>,
 
-    /// Characters of a line [default: the terminal's; elsewhere 75 for tensors, 100 for records]
+    /// Line width [default: terminal width, or 75 for tensors and 100 for records]
     #[arg(long, value_name = "N")]
     pub(crate) width: Option<usize>,
 
-    /// One JSON document with all values on stdout; of records, one JSON object a line
+    /// Print JSON: one document with all values, or one object per record
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ferry cat train.parquet --rows :10 | jq .text
+  ferry cat shards/ --from tfrecord")]
 pub(crate) struct Cat {
-    /// A file of records, a folder of them, or the common start of a set of shards; `-` is standard input
+    /// Record file, folder, shard prefix or URL; `-` is standard input
     pub(crate) input: PathBuf,
 
     #[command(flatten)]
     pub(crate) reader: LookArgs,
 
-    /// Print the first N records
-    #[arg(long, value_name = "N")]
-    pub(crate) limit: Option<u64>,
+    /// Row range, as in Python (5, 10:20, :100) [default: all]
+    #[arg(long, value_name = "START:STOP", allow_hyphen_values = true)]
+    pub(crate) rows: Option<String>,
 
     #[command(flatten)]
     pub(crate) losses: LossArgs,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ferry index train.tfrecord
+  ferry index train.tfrecord train.idx --force")]
 pub(crate) struct Index {
-    /// A file of records
+    /// TFRecord file
     pub(crate) input: PathBuf,
 
-    /// The index [default: INPUT.idx]
+    /// Index file [default: INPUT.idx]
     pub(crate) output: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) reader: ReaderArgs,
 
-    /// Replace an index that exists
-    #[arg(long)]
+    /// Overwrite an existing index
+    #[arg(long, short)]
     pub(crate) force: bool,
 
-    /// One JSON document on stdout
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -653,58 +722,59 @@ pub(crate) struct Index {
     before_help = "\
 Examples:
   ferry diff checkpoint.pt model.safetensors
-  ferry diff model.safetensors model-bf16.safetensors --fail-over 1e-2,relative
+  ferry diff model.safetensors model-bf16.safetensors --max-diff 1e-2,relative
   ferry diff step-100.pt step-200.pt --part model --json
   ferry diff train.parquet train.jsonl",
     after_help = "\
-The worst comes first: names that one side alone has, other shapes, then by the largest absolute difference (with
---fail-over X,relative by the largest relative one, which is over the larger of both numbers). NaN is equal to NaN.
-The verdict is on stdout; the exit code is 0 or 1."
+Differences are sorted worst first: missing names, different shapes, then the largest absolute difference, or the largest
+relative difference with --max-diff X,relative. NaN equals NaN. The exit code is 0 if the inputs are equal, and 1
+if they differ."
 )]
 pub(crate) struct Diff {
-    /// One checkpoint, or one data set
+    /// First checkpoint or dataset
     pub(crate) a: PathBuf,
 
-    /// The other
+    /// Second checkpoint or dataset
     pub(crate) b: PathBuf,
 
-    /// An option of the reader: of A's, of B's, or of both, where both have it
-    #[arg(short = 'i', value_name = "KEY=VALUE", value_parser = key_value)]
+    /// Input format option for A, B or both, repeatable
+    #[arg(short = 'i', long = "input-option", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) options: Vec<(String, String)>,
 
     #[command(flatten)]
     pub(crate) links: LinkArgs,
 
-    /// Which part of a nested checkpoint: `.` (everything), `auto` (the model), or a path
-    #[arg(long, value_name = "PATH", default_value = ".", value_parser = part)]
+    /// Part of a checkpoint: `.` (everything), `auto` (the model), or a path [default: .]
+    #[arg(long, value_name = "PATH", default_value = ".", hide_default_value = true, value_parser = part)]
     pub(crate) part: Part,
 
-    /// A step or a recipe, applied to A in order; `ferry steps` lists them
+    /// Transform A before comparing, repeatable (see `ferry steps`)
     #[arg(long, value_name = "SPEC")]
     pub(crate) step: Vec<String>,
 
-    /// Numbers may differ by X ...
+    /// Absolute tolerance
     #[arg(long, value_name = "X", value_parser = tolerance)]
     pub(crate) atol: Option<f64>,
 
-    /// ... plus X times the number in B
+    /// Relative tolerance (times B's value)
     #[arg(long, value_name = "X", value_parser = tolerance)]
     pub(crate) rtol: Option<f64>,
 
-    /// Exit with 1 only if a number differs by more than X, a name is missing, or a shape is another one; `X,relative`
-    /// is of the difference over the larger of both numbers
-    #[arg(long, value_name = "X[,relative]", value_parser = fail_over)]
-    pub(crate) fail_over: Option<FailOver>,
+    /// Report all differences, but fail only on those above X
+    ///
+    /// `X,relative` compares the difference divided by the larger value. Missing names and different shapes always fail.
+    #[arg(long, value_name = "X[,relative]", value_parser = max_diff)]
+    pub(crate) max_diff: Option<MaxDiff>,
 
-    /// Write a page for a browser, one file that needs no network: all differences, to search, the worst first
+    /// Write a self-contained HTML report with all differences
     #[arg(long, value_name = "OUT.html", conflicts_with = "json")]
     pub(crate) html: Option<PathBuf>,
 
-    /// With --html: replace a page that exists
-    #[arg(long, requires = "html")]
+    /// With --html, overwrite an existing report
+    #[arg(long, short, requires = "html")]
     pub(crate) force: bool,
 
-    /// One JSON document on stdout
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -713,84 +783,101 @@ pub(crate) struct Diff {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ferry steps
+  ferry steps cast
+  ferry steps @recipe.toml")]
 pub(crate) struct Steps {
-    /// A step, a recipe, or `@` and the path of a file that holds a recipe
+    /// Step, recipe, or @FILE for a recipe in a file
     pub(crate) name: Option<String>,
 
-    /// One JSON document
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ferry inspect model.safetensors --json > expected.json
+  ferry check checkpoint.pt --against expected.json
+
+EXPECTED.json may also be {\"tensors\": {NAME: {\"dtype\": ..., \"shape\": [...]}}}.")]
 pub(crate) struct Check {
-    /// A checkpoint
+    /// Checkpoint
     pub(crate) input: PathBuf,
 
-    /// What `ferry inspect --json` printed of another, or {"tensors": {NAME: {"dtype": ..., "shape": [...]}}}
+    /// Expected tensors: JSON from `ferry inspect --json`
     #[arg(long, value_name = "EXPECTED.json")]
     pub(crate) against: PathBuf,
 
     #[command(flatten)]
     pub(crate) reader: LookArgs,
 
-    /// One JSON document on stdout
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ferry run zoo.toml
+  ferry run zoo.toml --dry-run
+  ferry run zoo.toml --only 'llama*' --jobs 4")]
 pub(crate) struct Run {
-    /// The manifest: TOML, see --schema; or a plan
+    /// Manifest (TOML) or plan folder
     #[arg(required_unless_present = "schema")]
     pub(crate) manifest: Option<PathBuf>,
 
-    /// Print the plan of every job, and write nothing
-    #[arg(long)]
+    /// Check every job without writing
+    #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
 
-    /// Say of every job why it runs or does not
+    /// Explain why each job runs or is skipped
     #[arg(long)]
     pub(crate) explain: bool,
 
-    /// Only jobs whose names match this glob
+    /// Select jobs whose names match this glob, repeatable
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Vec<String>,
 
-    /// Only the I-th of N parts of the jobs, or of a plan's pieces, from 1; `slurm` or `k8s/N` ask the scheduler for I
+    /// Run part I of N (`2/8`); `slurm` or `k8s/N` read I from the scheduler
     #[arg(long, value_name = "I/N")]
     pub(crate) shard: Option<String>,
 
-    /// Run the jobs on the nodes of a cluster: `ray` or `ray=ADDRESS`; needs Python with `tensorferry[ray]` (which:
-    /// FERRY_PYTHON)
+    /// Run on a Ray cluster: `ray` or `ray=ADDRESS` [env: FERRY_PYTHON]
+    ///
+    /// Needs Python with `tensorferry[ray]`.
     #[arg(long, value_name = "ENGINE", value_parser = Cluster::parse, conflicts_with_all = ["dry_run", "explain", "shard"])]
     pub(crate) on: Option<Cluster>,
 
-    /// With --on: the folder of the plan, which all nodes see [default: beside the manifest]
+    /// With --on, plan folder visible to all nodes [default: next to the manifest]
     #[arg(long, value_name = "DIR", requires = "on")]
     pub(crate) plan: Option<PathBuf>,
 
-    /// Jobs at the same time [default: one for each thread, more while they are small]
-    #[arg(long, value_name = "N", value_parser = threads)]
+    /// Concurrent jobs [default: one per thread, more for small jobs]
+    #[arg(long, short, value_name = "N", value_parser = threads)]
     pub(crate) jobs: Option<usize>,
 
-    /// End at the first job that fails for good
+    /// Stop at the first permanent failure
     #[arg(long)]
     pub(crate) fail_fast: bool,
 
-    /// Go on after a job that failed: the default, whatever the manifest says
+    /// Continue after failures (overrides the manifest)
     #[arg(long, conflicts_with = "fail_fast")]
     pub(crate) keep_going: bool,
 
-    /// The value of a variable of the manifest
+    /// Set a manifest variable, repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
     pub(crate) var: Vec<(String, String)>,
 
-    /// The journal [default: beside the manifest]
+    /// Journal file [default: next to the manifest]
     #[arg(long, value_name = "PATH")]
     pub(crate) journal: Option<PathBuf>,
 
-    /// The folder of the report [default: beside the journal]
+    /// Report folder [default: next to the journal]
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
 
@@ -798,103 +885,115 @@ pub(crate) struct Run {
     #[arg(long, exclusive = true)]
     pub(crate) schema: bool,
 
-    /// JSON lines on stdout: what happens, as it happens
+    /// Print events as JSON Lines
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Errors, failures and what is lost, and nothing else
+    /// Print only errors, failures and losses
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ferry plan zoo.toml /shared/zoo-plan
+  ferry work /shared/zoo-plan --pull")]
 pub(crate) struct Plan {
-    /// The manifest
+    /// Manifest (TOML)
     pub(crate) manifest: PathBuf,
 
-    /// The folder that the plan will be
+    /// Plan folder to create
     pub(crate) plan: PathBuf,
 
-    /// Only jobs whose names match this glob
+    /// Select jobs whose names match this glob, repeatable
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Vec<String>,
 
-    /// The value of a variable of the manifest
+    /// Set a manifest variable, repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
     pub(crate) var: Vec<(String, String)>,
 
-    /// Most jobs of a piece
+    /// Maximum jobs per piece
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) piece_jobs: usize,
 
-    /// Most bytes that the jobs of a piece read; a bigger model is a piece alone
+    /// Maximum input size per piece; a larger model gets its own piece
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1GiB")]
     pub(crate) piece_bytes: u64,
 
-    /// One JSON document
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ferry work /shared/zoo-plan --pull
+  echo '{\"piece\":17}' | ferry work /shared/zoo-plan")]
 pub(crate) struct Work {
-    /// The plan
+    /// Plan folder
     pub(crate) plan: PathBuf,
 
-    /// Claim pieces that no other worker does; without it, they come as lines `{"piece":17}` over the standard input, and
-    /// what becomes of them is told in JSON lines
+    /// Claim unclaimed pieces of the plan
+    ///
+    /// Without --pull, ferry reads `{"piece":17}` lines from standard input and reports the results as JSON Lines.
     #[arg(long)]
     pub(crate) pull: bool,
 
-    /// End with this process, which has started this one
+    /// Exit when the process with this ID exits
     #[arg(long, value_name = "PID")]
     pub(crate) runner: Option<u32>,
 
-    /// Jobs at the same time [default: one for each thread, more while they are small]
-    #[arg(long, value_name = "N", value_parser = threads)]
+    /// Concurrent jobs [default: one per thread, more for small jobs]
+    #[arg(long, short, value_name = "N", value_parser = threads)]
     pub(crate) jobs: Option<usize>,
 
-    /// End at the first piece with a job that fails for good
+    /// Stop at the first piece with a permanent failure
     #[arg(long, requires = "pull")]
     pub(crate) fail_fast: bool,
 
-    /// JSON lines on stdout: what happens, as it happens
+    /// Print events as JSON Lines
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Errors, failures and what is lost, and nothing else
+    /// Print only errors, failures and losses
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ferry verify model.safetensors
+  ferry verify models/ --quick")]
 pub(crate) struct Verify {
-    /// Outputs, their receipts, or folders with any number of them
+    /// Outputs, receipts, or folders of outputs
     #[arg(required = true, value_name = "OUTPUT")]
     pub(crate) outputs: Vec<PathBuf>,
 
-    /// Compare the digests of the files, and do not read the tensors
+    /// Check file digests only
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Also compare the files that the outputs were made from
+    /// Also check the source files
     #[arg(long)]
     pub(crate) source: bool,
 
-    /// One JSON document on stdout
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-fn bound(text: &str) -> Result<(String, u64), String> {
+fn limit(text: &str) -> Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("not NAME=VALUE")?;
     if !Limits::NAMES.contains(&name) {
-        return Err(format!("no limit {name:?}: there are {}", Limits::NAMES.join(", ")));
+        return Err(format!("unknown limit {name:?}; the limits are {}", Limits::NAMES.join(", ")));
     }
     let value = parse_size(value).ok_or("expected a number, or a size such as 64MiB")?;
-    // What nests is followed by calls, and a stack has an end.
-    if name == "nesting" && value > MOST_NESTING {
-        return Err(format!("nesting is at most {MOST_NESTING}"));
+    if name == "nesting" && value > MAX_NESTING {
+        return Err(format!("nesting is at most {MAX_NESTING}"));
     }
     Ok((name.to_owned(), value))
 }
@@ -928,14 +1027,14 @@ fn tolerance(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a number that is not negative".to_owned())
 }
 
-fn fail_over(text: &str) -> Result<FailOver, String> {
+fn max_diff(text: &str) -> Result<MaxDiff, String> {
     let (limit, kind) = text.split_once(',').unwrap_or((text, "absolute"));
     let is_relative = match kind.trim() {
         "relative" => true,
         "absolute" => false,
         other => return Err(format!("expected X, or X,relative, not {other:?}")),
     };
-    Ok(FailOver { limit: tolerance(limit)?, is_relative })
+    Ok(MaxDiff { limit: tolerance(limit)?, is_relative })
 }
 
 fn loss_kind(text: &str) -> Result<LossKind, String> {
@@ -962,7 +1061,7 @@ mod tests {
         assert_eq!((small.nodes, small.tensors, small.entries), (838_860, 174_762, 1 << 20));
         assert_eq!(limits(&["--memory", "1MiB"]).nodes, 419_430);
         assert_eq!(limits(&["--memory", "16GiB"]).nodes, 53_687_091);
-        assert_eq!(limits(&["--memory", "256MiB", "--bound", "nodes=9"]).nodes, 9);
+        assert_eq!(limits(&["--memory", "256MiB", "--limit", "nodes=9"]).nodes, 9);
         assert_eq!((default.memory_bytes, limits(&["--memory", "1MiB"]).memory_bytes), (256 << 20, 1 << 20));
     }
 }

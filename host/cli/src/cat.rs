@@ -1,11 +1,12 @@
-//! `ferry cat`: prints records, one JSON object a line.
+//! `ferry cat` prints records as JSON Lines.
 
 use super::args::Cat;
+use super::show::records::range;
 use super::{losses, pipes, terminal};
 use std::io::{BufWriter, IsTerminal, Write};
 use tensorferry::formats::holds_records;
 use tensorferry::inspect::{FoundInput, InputChoice};
-use tensorferry::rows::{self, write_lines};
+use tensorferry::rows::{self, Origin, Rows, steps_on_records, write_flow, write_lines};
 use tensorferry::{Registry, Session, places};
 use tensorferry_sdk::{Error, Purpose, Result};
 
@@ -17,11 +18,11 @@ pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Resu
     let FoundInput { source, format, options, .. } = &found;
     if !holds_records(&format.description) {
         let input = places::shown(&command.input);
-        return Err(Error::usage("cat is for records: `ferry inspect` shows tensors").file(input));
+        let error = Error::usage("the input contains tensors, and `ferry cat` prints records").file(input);
+        return Err(error.hint("run `ferry inspect` or `ferry show` to look at tensors"));
     }
     let rows = rows::open(source, format, options, &found.reading(session, Purpose::LINES))?;
     policy.check(&rows.losses()?)?;
-    // A file or another program gets the bytes that `convert` writes.
     let stdout = std::io::stdout();
     let to: Box<dyn Write> = if stdout.is_terminal() {
         Box::new(terminal::TerminalLines::default())
@@ -29,15 +30,28 @@ pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Resu
         Box::new(stdout.lock())
     };
     let mut output = BufWriter::with_capacity(1 << 16, to);
-    let written = write_lines(&rows, command.limit, &mut output, session);
-    // What was read before an error is shown.
+    let written = write_range(command.rows.as_deref(), &rows, &mut output, session);
+    // Records before an error are still printed.
     let flushed = output.flush().map_err(Error::from);
     let lost = rows.losses()?;
     losses::report(&lost, &session.take_notes(), false);
-    match written.map(|_| ()).and(flushed) {
-        // Whoever reads the lines has seen enough: `ferry cat ... | head`.
+    match written.and(flushed) {
+        // As in `ferry cat ... | head`.
         Err(error) if error.message().contains("Broken pipe") => Ok(()),
         Err(error) => Err(error),
         Ok(()) => policy.check(&lost).and_then(|()| rows.close()),
     }
+}
+
+fn write_range(text: Option<&str>, rows: &Rows<'_>, output: &mut dyn Write, session: &Session) -> Result<()> {
+    let range = text.map_or(Ok(0..u64::MAX), |text| range(text, rows.known_records()))?;
+    if range.start == 0 {
+        return write_lines(rows, Some(range.end), output, session).map(|_| ());
+    }
+    let count = range.end.saturating_sub(range.start);
+    let steps = steps_on_records(&[format!("skip:{}", range.start), format!("take:{count}")])?;
+    std::thread::scope(|scope| {
+        let mut flow = rows::make(scope, Origin::Rows(rows), &steps, session)?;
+        write_flow(&mut *flow, output, session).map(|_| ())
+    })
 }

@@ -41,7 +41,7 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
             Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
             Err(error) => {
                 terminal::message("error", &format!("{}: {error}", places::shown(input)));
-                let mut document = failure::document(&error, hint(error.kind()));
+                let mut document = failure::document(&error, hint(&error).as_deref());
                 document["input"] = places::shown(input).into();
                 documents.push(document);
                 code = if code == 0 { exit_code(error.kind()) } else { code };
@@ -101,7 +101,7 @@ fn one(command: &Convert, input: &Path, output: &Path, registry: &Registry) -> R
         output: OutputRequest {
             path: to.path.clone(),
             format: command.to.clone(),
-            options: command.writer_options.clone(),
+            options: command.output_options.clone(),
             verify: command.verify,
             receipt: command.receipt.map(DigestName::algorithm),
             commit: CommitOptions { force: command.force, sync: command.sync },

@@ -5,7 +5,7 @@ use super::losses;
 use super::page::{PageFile, ShownDifferences, differences};
 use super::terminal::{self, counted};
 use tensorferry::compare::{
-    Compared, Difference, DifferenceKind, Differences, FailOver, Found, RecordDiff, Tolerance, tensors_json,
+    Compared, Difference, DifferenceKind, Differences, Found, MaxDiff, RecordDiff, Tolerance, tensors_json,
 };
 use tensorferry::request::Part;
 use tensorferry::{Registry, Session};
@@ -24,7 +24,7 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
         steps: &command.step,
         tolerance: (command.atol.is_some() || command.rtol.is_some())
             .then(|| Tolerance { atol: command.atol.unwrap_or(0.0), rtol: command.rtol.unwrap_or(0.0) }),
-        fail_over: command.fail_over,
+        max_diff: command.max_diff,
         losses: &command.losses.policy(),
     };
     let page = command.html.as_ref().map(|path| PageFile::at(path, command.force)).transpose()?;
@@ -35,7 +35,7 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
     }
     match &found.differences {
         Differences::Tensors(differences, tensors) => {
-            let (as_json, limit) = (command.json, command.fail_over);
+            let (as_json, limit) = (command.json, command.max_diff);
             let document = || document(differences, *tensors, limit);
             terminal::answer(as_json, document, || of_tensors(differences, *tensors, limit))?;
         }
@@ -43,12 +43,12 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
             terminal::answer(command.json, || records.json(), || text(records))?;
         }
     }
-    Ok(found.is_within(command.fail_over))
+    Ok(found.is_within(command.max_diff))
 }
 
 /// Writes the page, and prints the verdict alone.
 fn write(command: &Diff, page: PageFile, found: &Found) -> Result<bool> {
-    let limit = command.fail_over;
+    let limit = command.max_diff;
     let verdict = match &found.differences {
         Differences::Tensors(differences, tensors) => verdict(differences, *tensors, limit),
         Differences::Records(records) => text(records).lines().next().unwrap_or_default().to_owned() + "\n",
@@ -75,7 +75,7 @@ pub(super) fn print_differences(differences: &[Difference], tensors: usize, as_j
 }
 
 /// The verdict, then each difference, the worst first.
-fn of_tensors(differences: &[Difference], tensors: usize, limit: Option<FailOver>) -> String {
+fn of_tensors(differences: &[Difference], tensors: usize, limit: Option<MaxDiff>) -> String {
     let line = |difference: &Difference| match difference.kind {
         DifferenceKind::Missing => format!("only in A: {:?}", difference.name),
         DifferenceKind::Unexpected => format!("only in B: {:?}", difference.name),
@@ -84,7 +84,7 @@ fn of_tensors(differences: &[Difference], tensors: usize, limit: Option<FailOver
     verdict(differences, tensors, limit) + &listed(differences, line)
 }
 
-fn verdict(differences: &[Difference], tensors: usize, limit: Option<FailOver>) -> String {
+fn verdict(differences: &[Difference], tensors: usize, limit: Option<MaxDiff>) -> String {
     let count = counted(differences.len() as u64, "difference");
     match limit {
         _ if differences.is_empty() => format!("equal: {}\n", counted(tensors as u64, "tensor")),
@@ -109,11 +109,11 @@ fn listed(differences: &[Difference], line: impl Fn(&Difference) -> String) -> S
     lines
 }
 
-fn document(differences: &[Difference], tensors: usize, limit: Option<FailOver>) -> serde_json::Value {
+fn document(differences: &[Difference], tensors: usize, limit: Option<MaxDiff>) -> serde_json::Value {
     let mut document = tensors_json(differences, tensors);
     if let Some(limit) = limit {
         let over = differences.iter().filter(|difference| difference.is_over(limit)).count();
-        document["fail_over"] =
+        document["max_diff"] =
             serde_json::json!({ "limit": limit.limit, "relative": limit.is_relative, "over": over });
     }
     document

@@ -48,12 +48,15 @@ pub(super) fn is_json(command: &Command) -> bool {
     }
 }
 
-/// Tells of a failure.
-pub(super) fn tell(error: &Error, is_json: bool) {
+pub(super) fn report(error: &Error, is_json: bool) {
     terminal::message("error", error);
-    // One document is one answer: `verify` has given its own.
+    let hint = hint(error);
+    if let Some(hint) = &hint {
+        terminal::message("  hint", hint);
+    }
+    // A command prints one document: `verify` has printed its own.
     if is_json && !terminal::has_answered() {
-        print(error, hint(error.kind()));
+        print(error, hint.as_deref());
     }
 }
 

@@ -67,7 +67,7 @@ fn named(limits: &Limits) -> impl Iterator<Item = (&'static str, u64)> {
 }
 
 fn bounds(limits: &Limits) -> String {
-    let mut text = "limits of what an input may claim (--bound NAME=VALUE)\n".to_owned();
+    let mut text = "limits of what an input may claim (--limit NAME=VALUE)\n".to_owned();
     for (name, value) in named(limits) {
         let _ = writeln!(text, "  {name}={value}");
     }

@@ -90,7 +90,7 @@ pub fn run_program() -> u8 {
     match answered {
         Ok(code) => code,
         Err(error) => {
-            failure::tell(&error, failure::is_json(&arguments.command));
+            failure::report(&error, failure::is_json(&arguments.command));
             exit_code(error.kind())
         }
     }

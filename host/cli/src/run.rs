@@ -231,8 +231,8 @@ pub(super) fn worker_command(arguments: &Arguments, memory: Option<u64>) -> Resu
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
         ["--plugin-dir".into(), folder.into_os_string()]
     });
-    let bounds = arguments.bounds(memory);
-    let bounds = bounds.flat_map(|(name, value)| ["--bound".into(), format!("{name}={value}").into()]);
+    let bounds = arguments.changed_limits(memory);
+    let bounds = bounds.flat_map(|(name, value)| ["--limit".into(), format!("{name}={value}").into()]);
     let shadows = arguments.allow_shadow.iter().flat_map(|id| ["--allow-shadow".into(), id.into()]);
     let stores = arguments.store.clone();
     Ok(WorkerCommand { program, arguments: folders.chain(bounds).chain(shadows).collect(), stores })

@@ -5,7 +5,7 @@ mod float_text;
 mod index;
 mod json;
 mod names;
-mod records;
+pub(crate) mod records;
 mod table;
 mod tensors;
 mod words;

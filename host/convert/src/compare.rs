@@ -54,7 +54,7 @@ pub fn compare(
     let found = [found(request.a)?, found(request.b)?];
     // Beside tensors, and where a part or a tolerance is asked for, records are the tensors that they become.
     let has_part = *request.part != Part::Whole && !found.iter().any(|found| found.is_split);
-    let as_tensors = has_part || request.tolerance.is_some() || request.fail_over.is_some();
+    let as_tensors = has_part || request.tolerance.is_some() || request.max_diff.is_some();
     if !as_tensors && found.iter().all(|found| holds_records(&found.format.description)) {
         return records.compare(request, found, session);
     }
@@ -93,7 +93,7 @@ pub fn compare(
     if keep(Capabilities::METADATA | Capabilities::VALUES) {
         differences.extend(diff_metadata(&a.catalog, &b.catalog));
     }
-    worst_first(&mut differences, request.fail_over.is_some_and(|limit| limit.is_relative));
+    worst_first(&mut differences, request.max_diff.is_some_and(|limit| limit.is_relative));
     let tensors = a.catalog.tensors().len();
     drop((of_a, of_b));
     a.input.close()?;
@@ -111,7 +111,7 @@ fn facts<'a>(input: &'a Input, session: &'a Session) -> ModelFacts<'a> {
 fn check_codes(request: &Compared<'_>, sides: [(&Catalog, &StoredCodes); 2]) -> Result<()> {
     const STEPS: [&str; 2] = ["--step dequantize", "this input as the first one, with --step dequantize"];
     let [a, b] = sides;
-    let compares_numbers = request.tolerance.is_some() || request.fail_over.is_some();
+    let compares_numbers = request.tolerance.is_some() || request.max_diff.is_some();
     for (((catalog, codes), (other, other_codes)), step) in [(a, b), (b, a)].into_iter().zip(STEPS) {
         let by_name: HashMap<&str, &Tensor> = match codes.is_empty() {
             true => continue,

@@ -6,7 +6,7 @@ use std::path::Path;
 use tensorferry_core::read::losses::LossPolicy;
 use tensorferry_core::read::part::Part;
 use tensorferry_sdk::Loss;
-use tensorferry_tensors::diff::{Difference, FailOver, Tolerance};
+use tensorferry_tensors::diff::{Difference, MaxDiff, Tolerance};
 
 /// What is compared, and how.
 #[derive(Debug, Clone, Copy)]
@@ -23,8 +23,8 @@ pub struct Compared<'a> {
     pub steps: &'a [String],
     /// How far numbers may be apart; none: they are the same, bit for bit.
     pub tolerance: Option<Tolerance>,
-    /// `--fail-over`: which differences count as a failure; none: all.
-    pub fail_over: Option<FailOver>,
+    /// `--max-diff`: which differences count as a failure; none: all.
+    pub max_diff: Option<MaxDiff>,
     /// Which losses of the inputs are errors.
     pub losses: &'a LossPolicy,
 }
@@ -61,7 +61,7 @@ impl Found {
 
     /// Whether there is no difference that counts as a failure.
     #[must_use]
-    pub fn is_within(&self, limit: Option<FailOver>) -> bool {
+    pub fn is_within(&self, limit: Option<MaxDiff>) -> bool {
         match (&self.differences, limit) {
             (Differences::Tensors(differences, _), Some(limit)) => {
                 !differences.iter().any(|difference| difference.is_over(limit))

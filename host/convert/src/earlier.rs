@@ -10,12 +10,12 @@ use crate::receipt::digest::hash_path;
 use crate::receipt::{self, FileRecord, Receipt};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use tensorferry_core::read::folder::{self, is_url};
+use tensorferry_core::read::folder::is_url;
 use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_core::read::weights::Weights;
 use tensorferry_publish::beneath;
 use tensorferry_publish::stage::{Destination, DestinationKind, FileKind, StagedFile};
-use tensorferry_publish::staging::OutputPlace;
+use tensorferry_publish::staging::OutputFolder;
 use tensorferry_sdk::{Context, Entry, Result, Source, check_name};
 
 /// What there is of an earlier output.
@@ -30,7 +30,7 @@ pub(super) struct EarlierFiles {
 /// Finds them. `is_settled`: whether it is known otherwise what becomes of a name.
 pub(super) fn find(
     context: &ConversionContext<'_>,
-    place: &OutputPlace<'_>,
+    place: &dyn OutputFolder,
     is_settled: &dyn Fn(&str) -> bool,
 ) -> Result<EarlierFiles> {
     let destination = &context.target.destination;
@@ -44,8 +44,7 @@ pub(super) fn find(
     for (path, identity) in &context.request.output.earlier {
         let name = path.strip_prefix(&destination.folder).ok().and_then(Path::to_str);
         let name = name.filter(|name| check_name(name).is_ok() && !seen.contains(*name) && !is_settled(name));
-        let Some((name, there)) = name.and_then(|name| Some((name, self::identity(context, place, name)?)))
-        else {
+        let Some((name, there)) = name.and_then(|name| Some((name, place.identity(name)?))) else {
             continue;
         };
         if there == *identity {
@@ -55,7 +54,7 @@ pub(super) fn find(
             changed.insert(name.to_owned());
         }
     }
-    if let OutputPlace::Local(destination) = place {
+    if let Some(destination) = place.local() {
         by_receipt(context, destination, is_settled, &mut seen, &mut found)?;
         changed.extend(other_weights(context, destination)?);
     }
@@ -63,30 +62,15 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// What stands under a name of the output's folder; none, if nothing does, or nobody may look.
-pub(super) fn identity(
-    context: &ConversionContext<'_>,
-    place: &OutputPlace<'_>,
-    name: &str,
-) -> Option<FileIdentity> {
-    match place {
-        OutputPlace::Local(destination) => {
-            beneath::Place::find(&destination.folder, Path::new(name)).ok()?.identity().ok()?
-        }
-        OutputPlace::Remote(folder) => folder::identity(&folder.url(name), context.session).ok(),
-    }
-}
-
 /// Whether the output comes to lie in the folder that is converted, or around it: what is an earlier output's there may be a part of the
 /// input.
-fn lies_in_input(context: &ConversionContext<'_>, place: &OutputPlace<'_>) -> bool {
+fn lies_in_input(context: &ConversionContext<'_>, place: &dyn OutputFolder) -> bool {
     let input = context.source.folder();
-    let folder = match place {
-        _ if *context.source.entry() != Entry::Folder => return false,
-        OutputPlace::Local(_) if input.to_str().is_some_and(is_url) => return false,
-        OutputPlace::Local(destination) => destination.folder.clone(),
-        OutputPlace::Remote(folder) => folder.url(""),
-    };
+    let is_remote = input.to_str().is_some_and(is_url);
+    if *context.source.entry() != Entry::Folder || is_remote && place.local().is_some() {
+        return false;
+    }
+    let folder = place.path_of("");
     let resolved = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let (input, folder): (PathBuf, PathBuf) = (resolved(input), resolved(&folder));
     input.starts_with(&folder) || folder.starts_with(&input)

@@ -14,8 +14,8 @@ use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_publish::output_bytes::FileShape;
 use tensorferry_publish::remote::folder::is_refusal;
 use tensorferry_publish::stage::{FileKind, StagedFile};
-use tensorferry_publish::staging::{OutputPlace, Staging};
-use tensorferry_publish::stale::{self, SearchedFolder, StaleFiles};
+use tensorferry_publish::staging::{OutputFolder, Staging, output_folder};
+use tensorferry_publish::stale::{self, StaleFiles};
 use tensorferry_sdk::{Context, Error, Result, Role};
 
 /// What has been planned and can be written: tensors with the files that go along, or records.
@@ -53,74 +53,71 @@ pub trait PlannedOutput {
     fn receipt(&self, stage: &dyn Staging, report: &Report) -> Result<Receipt>;
 }
 
-/// An output that is written and checked, and only has to become visible.
+/// An output that is written and checked, but not yet visible.
 pub struct StagedOutput<'a> {
     context: &'a ConversionContext<'a>,
+    folder: Box<dyn OutputFolder + 'a>,
     stage: Box<dyn Staging>,
     files: Vec<StagedFile>,
     lens: Vec<u64>,
     report: Report,
-    /// Files of an earlier output that are proven to be ours, and what they were then.
+    /// Files of an earlier output that ferry wrote, with their identities then.
     proven: Vec<(String, FileIdentity)>,
 }
 
-/// Writes an output into a stage beside its destination, with all that was asked for: verified, with a receipt.
+/// Writes an output into a stage next to its destination, verifies it and adds a receipt, as requested.
+///
+/// There are three passes: the files are named, written, and, if the writer names them as it writes, named again.
 pub fn stage<'a>(
     context: &'a ConversionContext<'a>,
     output: &mut dyn PlannedOutput,
     mut report: Report,
 ) -> Result<StagedOutput<'a>> {
-    let asked = &context.request.output;
+    let options = &context.request.output;
     let destination = &context.target.destination;
     let receipt = receipt::name_for(destination);
-    let mut files = output.files();
-    let place = OutputPlace::of(destination, context.session)?;
+    let folder = output_folder(destination, context.session)?;
 
     let mut recovered = context.recovered.borrow_mut();
-    recovered.append(place.recover()?);
+    recovered.append(folder.recover()?);
     report.recovered(recovered.clone());
     drop(recovered);
-    let names = files.iter().map(|file| file.path.as_str());
-    let names = names.chain(asked.receipt.map(|_| receipt.as_str()));
-    place.check_free(names, asked.commit.force)?;
-    if let (OutputPlace::Local(destination), Some(len)) = (&place, output.known_len()) {
+    if let (Some(destination), Some(len)) = (folder.local(), output.known_len()) {
         check_space(&destination.folder, len)?;
     }
-    let older = older_receipt(context, &place, &receipt);
-    let mut proven = Vec::new();
-    let stale = stale_files(context, output, &place, &files, older.clone())?;
-    if asked.verify || asked.receipt.is_some() {
-        refuse_to_replace_inputs(context, output, &place, &files)?;
+    let naming = Naming { context, folder: &*folder, older: older_receipt(context, &*folder, &receipt) };
+    let mut files = output.files();
+    let stale = naming.check(output, &files, options.receipt.map(|_| &*receipt))?;
+    if options.verify || options.receipt.is_some() {
+        refuse_to_replace_inputs(context, output, &*folder, &files)?;
     }
-    let mut stage = place.begin(asked.commit.force)?;
+    let mut stage = folder.begin(options.commit.force)?;
+    let mut proven = Vec::new();
     if !output.is_named_late() {
-        let stale = with_earlier(context, output, &place, &files, stale, &mut proven)?;
-        replace(context, &mut *stage, stale)?;
+        proven = naming.supersede(output, &files, stale, &mut *stage)?;
     }
     context.watch.begun(output.bytes());
 
     let lens = output.write(&*stage, &mut report)?;
     if output.is_named_late() {
         files = output.files();
-        place.check_free(files.iter().map(|file| file.path.as_str()), asked.commit.force)?;
-        let stale = stale_files(context, output, &place, &files, older)?;
-        let stale = with_earlier(context, output, &place, &files, stale, &mut proven)?;
-        replace(context, &mut *stage, stale)?;
+        let stale = naming.check(output, &files, None)?;
+        proven = naming.supersede(output, &files, stale, &mut *stage)?;
     }
     stage.finish(context.session)?;
     fault::reach("sealed")?;
-    if asked.receipt.is_some() {
+    if options.receipt.is_some() {
         output.digest()?;
     }
-    let receipt_file = asked.receipt.map(|_| StagedFile::new(&*receipt, FileKind::Receipt));
-    if asked.verify || asked.receipt.is_some() {
+    let receipt_file = options.receipt.map(|_| StagedFile::new(&*receipt, FileKind::Receipt));
+    if options.verify || options.receipt.is_some() {
         if stage.is_remote() {
             context.watch.before_visible(stage.ready(&files)?)?;
         }
-        // The receipt, too: that of an older output goes first.
+        // An older receipt is removed first, so it is among these files.
         stage.make_readable(&files.iter().cloned().chain(receipt_file.clone()).collect::<Vec<_>>())?;
     }
-    if asked.verify {
+    if options.verify {
         output.verify(&*stage, &mut report)?;
         fault::reach("verified")?;
     }
@@ -128,99 +125,100 @@ pub fn stage<'a>(
         let text = output.receipt(&*stage, &report)?.text()?;
         stage.create(&receipt, FileShape::of_len(text.len() as u64))?.write_all_at(&text, 0)?;
         stage.finish(context.session)?;
-        // The last thing to become visible, and of an older output the first that goes.
+        // The receipt becomes visible last, and the receipt of an older output is removed first.
         files.push(file);
     }
-    Ok(StagedOutput { context, stage, files, lens, report, proven })
+    Ok(StagedOutput { context, folder, stage, files, lens, report, proven })
 }
 
-/// Files of an older output, `older` among them.
-fn stale_files(
-    context: &ConversionContext<'_>,
-    output: &dyn PlannedOutput,
-    place: &OutputPlace<'_>,
-    files: &[StagedFile],
+/// Checks the names of an output against the files in its folder.
+struct Naming<'a> {
+    context: &'a ConversionContext<'a>,
+    folder: &'a dyn OutputFolder,
+    /// The receipt of an older output, if the new output gets none.
     older: Option<StagedFile>,
-) -> Result<StaleFiles> {
-    let folder = match place {
-        OutputPlace::Local(destination) => {
-            SearchedFolder::Local(&destination.folder, context.session.folders())
+}
+
+impl Naming<'_> {
+    /// Checks that the names are free, and returns the files of an older output that these replace.
+    fn check(
+        &self,
+        output: &dyn PlannedOutput,
+        files: &[StagedFile],
+        receipt: Option<&str>,
+    ) -> Result<StaleFiles> {
+        let force = self.context.request.output.commit.force;
+        let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).chain(receipt).collect();
+        self.folder.check_free(&names, force)?;
+        let search = stale::Search::new(self.folder, output.superseded(), files)?;
+        match search.find(self.older.clone(), force, |path| output.reads_from(path)) {
+            Err(error) if self.folder.local().is_none() && is_refusal(error.kind()) => {
+                self.context.session.note(&format!("cannot look for older files of this output: {error}"));
+                Ok(StaleFiles::default())
+            }
+            found => found,
         }
-        OutputPlace::Remote(folder) => SearchedFolder::Remote(folder),
-    };
-    let search = stale::Search::new(folder, output.superseded(), files)?;
-    let found = search.find(older, context.request.output.commit.force, |path| output.reads_from(path));
-    match (found, place) {
-        (Err(error), OutputPlace::Remote(_)) if is_refusal(error.kind()) => {
-            context.session.note(&format!("older files of such an output were not looked for: {error}"));
-            Ok(StaleFiles::default())
-        }
-        (found, _) => found,
+    }
+
+    /// Schedules superseded files for removal at commit and notes the ones that are kept. Returns the files of an earlier
+    /// output among them that ferry wrote, whatever their names.
+    fn supersede(
+        &self,
+        output: &dyn PlannedOutput,
+        files: &[StagedFile],
+        mut stale: StaleFiles,
+        stage: &mut dyn Staging,
+    ) -> Result<Vec<(String, FileIdentity)>> {
+        let is_settled = |name: &str| {
+            files.iter().any(|file| file.path == name)
+                || stale.has(name)
+                || output.reads_from(&self.folder.path_of(name))
+        };
+        let found = earlier::find(self.context, self.folder, &is_settled)?;
+        let proven = found.proven.iter().map(|(file, identity)| (file.path.clone(), *identity)).collect();
+        stale.gone.extend(found.proven.into_iter().map(|(file, _)| file));
+        found.unproven.into_iter().for_each(|name| stale.keep(name));
+        stale.note().iter().for_each(|note| self.context.session.note(note));
+        stage.supersede(stale.gone)?;
+        Ok(proven)
     }
 }
 
-/// The stale files with those of an earlier output that the new one does not bring, whatever their names; `proven`: what is known of these.
-fn with_earlier(
-    context: &ConversionContext<'_>,
-    output: &dyn PlannedOutput,
-    place: &OutputPlace<'_>,
-    files: &[StagedFile],
-    mut stale: StaleFiles,
-    proven: &mut Vec<(String, FileIdentity)>,
-) -> Result<StaleFiles> {
-    let is_settled = |name: &str| {
-        files.iter().any(|file| file.path == name)
-            || stale.has(name)
-            || output.reads_from(&place.path_of(name))
-    };
-    let found = earlier::find(context, place, &is_settled)?;
-    for (file, identity) in found.proven {
-        proven.push((file.path.clone(), identity));
-        stale.gone.push(file);
-    }
-    found.unproven.into_iter().for_each(|name| stale.keep(name));
-    Ok(stale)
-}
-
-/// An object that is read may be replaced when it has been read, and not before what replaces it was compared with it.
+/// Refuses to overwrite an input object before the output has been verified.
 fn refuse_to_replace_inputs(
     context: &ConversionContext<'_>,
     output: &dyn PlannedOutput,
-    place: &OutputPlace<'_>,
+    folder: &dyn OutputFolder,
     files: &[StagedFile],
 ) -> Result<()> {
-    let OutputPlace::Remote(folder) = place else { return Ok(()) };
-    let own = files.iter().map(|file| folder.url(&file.path)).find(|url| output.reads_from(url));
+    if folder.local().is_some() {
+        return Ok(());
+    }
+    let own = files.iter().map(|file| folder.path_of(&file.path)).find(|url| output.reads_from(url));
     own.map_or(Ok(()), |url| {
-        Err(Error::usage("the input would be replaced before the output is verified, or its receipt written")
+        Err(Error::usage("the output would replace the input before it is verified")
             .file(url.display().to_string())
-            .expected(format!("another name than {}", context.target.output.display())))
+            .hint(format!("write to a name other than {}", context.target.output.display())))
     })
 }
 
-/// Has those files of an older output go that do, when the new ones come, and says what stays.
-fn replace(context: &ConversionContext<'_>, stage: &mut dyn Staging, stale: StaleFiles) -> Result<()> {
-    stale.note().iter().for_each(|note| context.session.note(note));
-    stage.supersede(stale.gone)
-}
-
-/// The receipt of an older output, where the new one gets none. What is no receipt is somebody else's file.
-fn older_receipt(context: &ConversionContext<'_>, place: &OutputPlace<'_>, name: &str) -> Option<StagedFile> {
-    let limits = &context.session.limits;
-    let is_there = || match place {
-        OutputPlace::Local(destination) => Receipt::is_at(&destination.folder.join(name), limits),
-        OutputPlace::Remote(folder) => {
-            folder.read_small(name, limits.header_bytes).is_some_and(|text| Receipt::is_one(&text))
-        }
-    };
-    let is_stale = context.request.output.receipt.is_none() && is_there();
+/// The receipt of an older output, if the new output gets none. A file that is not a receipt belongs to the user.
+fn older_receipt(
+    context: &ConversionContext<'_>,
+    folder: &dyn OutputFolder,
+    name: &str,
+) -> Option<StagedFile> {
+    let is_stale = context.request.output.receipt.is_none()
+        && folder
+            .read_small(name, context.session.limits.header_bytes)
+            .is_some_and(|text| Receipt::is_one(&text));
     is_stale.then(|| StagedFile::new(name, FileKind::Receipt))
 }
 
 impl StagedOutput<'_> {
-    /// Makes the output visible. `inputs`: every file that was read, and what it was then.
+    /// Makes the output visible. `inputs` are the files that were read, with their identities then.
     pub fn commit(self, inputs: Vec<(PathBuf, FileIdentity)>) -> Result<Report> {
-        let Self { context, mut stage, files, lens, report, proven } = self;
+        let Self { context, folder, mut stage, files, lens, report, proven } = self;
         context.session.check_cancelled()?;
         context.watch.before_commit(&Ready {
             destination: &context.target.destination,
@@ -229,10 +227,9 @@ impl StagedOutput<'_> {
             inputs,
             outputs: stage.ready(&files)?,
         })?;
-        let place = OutputPlace::of(&context.target.destination, context.session)?;
         for (name, identity) in proven {
-            // Whoever wrote it since keeps it.
-            if earlier::identity(context, &place, &name) != Some(identity) {
+            // Someone changed this file after we looked: leave it.
+            if folder.identity(&name) != Some(identity) {
                 stage.spare(&name);
             }
         }

@@ -288,12 +288,6 @@ impl Receipt {
         Self::parse(&text).map_err(|error| error.file(path.display().to_string()))
     }
 
-    /// Whether there is a receipt, of whatever version.
-    #[must_use]
-    pub fn is_at(path: &Path, limits: &Limits) -> bool {
-        read_text(path, limits).is_ok_and(|text| Self::is_one(&text))
-    }
-
     /// Whether a text is a receipt, of whatever version.
     #[must_use]
     pub fn is_one(text: &[u8]) -> bool {

@@ -1,5 +1,8 @@
-//! What a conversion is asked to do, in the parts that its stages take.
+//! The request for a conversion: the one description that the library, manifests, worker processes and Python share.
+//!
+//! Requests are serializable. A path that is not UTF-8 cannot be serialized.
 
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use tensorferry_core::context::session::Session;
 use tensorferry_core::read::file_group::FileGroup;
@@ -11,25 +14,24 @@ use tensorferry_publish::commit::CommitOptions;
 use tensorferry_sdk::{Entry, Result, Source};
 use tensorferry_tensors::content::Algorithm;
 
-/// What a conversion is asked to do.
-#[derive(Debug, Clone, Default)]
+/// A conversion: the input, the steps, the output, and the losses that it may have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Request {
-    /// What is read, and how.
     pub input: InputRequest,
     /// `--step`, in order.
     pub steps: Vec<String>,
-    /// What is written, and how.
     pub output: OutputRequest,
-    /// Which losses end it.
     pub losses: LossPolicy,
     /// `--dry-run`.
     pub dry_run: bool,
 }
 
-/// What is read, and how.
-#[derive(Debug, Clone, Default)]
+/// The input of a conversion.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct InputRequest {
-    /// INPUT.
+    /// The path or URL.
     pub path: PathBuf,
     /// `--from`.
     pub format: Option<String>,
@@ -37,18 +39,19 @@ pub struct InputRequest {
     pub options: Vec<(String, String)>,
     /// `--part`.
     pub part: Part,
-    /// Of a data set, the files that are the input.
+    /// The files of a dataset that are converted together. `path` is the first of them.
     pub file_group: Option<FileGroup>,
-    /// Names beside an input file that go along with it: globs.
+    /// Globs of files next to an input file that are copied along with it.
     pub carry: Vec<String>,
-    /// `--allow-empty`: an input without a tensor or a record is converted too.
+    /// `--allow-empty`: convert an input without tensors or records.
     pub allow_empty: bool,
 }
 
-/// What is written, and how.
-#[derive(Debug, Clone, Default)]
+/// The output of a conversion.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct OutputRequest {
-    /// OUTPUT.
+    /// The path or URL. It ends in `/` if the output shall be a folder.
     pub path: PathBuf,
     /// `--to`.
     pub format: Option<String>,
@@ -56,32 +59,29 @@ pub struct OutputRequest {
     pub options: Vec<(String, String)>,
     /// `--verify`.
     pub verify: bool,
-    /// `--receipt`: by what its files are hashed; none for no receipt.
+    /// `--receipt`: the algorithm for the digests of files; `None` for no receipt.
     pub receipt: Option<Algorithm>,
     /// `--force`, `--sync`.
     pub commit: CommitOptions,
-    /// Files that earlier runs have written for this output, and what they were then: those that the new one does not bring
-    /// go with the commit.
+    /// Files that earlier runs wrote for this output, with their identities then. The commit removes those that the new output
+    /// does not replace.
     pub earlier: Vec<(PathBuf, FileIdentity)>,
 }
 
 impl InputRequest {
-    /// Whether it may hold nothing; of a data set, a file may.
+    /// Whether the input may be empty. A file of a dataset may.
     pub fn may_be_empty(&self) -> bool {
         self.allow_empty || self.file_group.is_some()
     }
 
     /// Opens the input's files.
-    ///
-    /// # Errors
-    /// Usage, if there is nothing of that name; i/o.
     pub fn open(&self, session: &Session) -> Result<FileSource> {
         let open = || FileSource::open(&self.path, session);
         self.file_group.as_ref().map_or_else(open, |group| group.source(session))
     }
 
-    /// What the output goes by where its name leaves open whether it is a folder. A data set's template says
-    /// it, however many files a group has.
+    /// The entry that decides whether the output is a folder if its name does not. For a dataset, the template decides,
+    /// so it counts as a file.
     #[must_use]
     pub fn entry<'a>(&self, source: &'a FileSource) -> &'a Entry {
         static FILE: Entry = Entry::File(String::new());

@@ -23,6 +23,7 @@ use crate::stage::area::is_area;
 use crate::stage::{Destination, DestinationKind, Stage, StagedFile, check_relative};
 use folder::Carried;
 use record::{Action, Exchange, Record};
+use serde::{Deserialize, Serialize};
 use set::Move;
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -34,7 +35,8 @@ use tensorferry_core::context::fault;
 use tensorferry_sdk::Result;
 
 /// How to commit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CommitOptions {
     /// Replace what stands under the output's names.
     pub force: bool,

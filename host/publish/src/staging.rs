@@ -1,26 +1,73 @@
-//! An output on its way, wherever it goes: staged files of this machine, or objects of a store. Those who write it do not
-//! see the difference.
+//! Outputs while they are written: files in a stage on this machine, or objects of a store.
 
+use crate::beneath;
 use crate::commit::{self, CommitOptions, Committed, Recovered, recover};
+use crate::disk::{each_name, failed, stat};
 use crate::open_files::{MAX_OPEN, OpenFiles, PooledFile};
 use crate::output_bytes::{FileShape, OutputBytes};
 use crate::remote::folder::RemoteFolder;
 use crate::remote::stage::RemoteStage;
 use crate::stage::{Destination, Stage, StagedFile};
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
+use tensorferry_core::context::folder_names::FolderNames;
+use tensorferry_core::context::regular_file;
 use tensorferry_core::context::session::Session;
 use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{Entry, Result};
 
-/// Where an output goes.
-pub enum OutputPlace<'a> {
-    /// A folder of this machine.
-    Local(&'a Destination),
-    /// A folder of a store.
-    Remote(RemoteFolder),
+/// The folder that an output goes to, on this machine or in an object store.
+pub trait OutputFolder {
+    /// The destination, if it is on this machine.
+    fn local(&self) -> Option<&Destination>;
+
+    /// The path or URL of a name in the folder.
+    fn path_of(&self, name: &str) -> PathBuf;
+
+    /// Removes what interrupted runs left, or finishes it. A store cannot tell their uploads from those of running
+    /// processes: `ferry clean` removes them by age.
+    fn recover(&self) -> Result<Recovered>;
+
+    /// Checks that an output of these files may be written.
+    fn check_free(&self, names: &[&str], force: bool) -> Result<()>;
+
+    /// Calls `see` with the names in `folder`, at least with those that begin with one of the `prefixes`.
+    fn each_name(&self, folder: &str, prefixes: &[&str], see: &mut dyn FnMut(&OsStr)) -> Result<()>;
+
+    /// Whether a name is that of a file.
+    fn is_file(&self, name: &str) -> Result<bool>;
+
+    /// The identity of the file of a name; `None` if it is missing or cannot be examined.
+    fn identity(&self, name: &str) -> Option<FileIdentity>;
+
+    /// The bytes of a file of at most `limit` bytes.
+    fn read_small(&self, name: &str, limit: u64) -> Option<Vec<u8>>;
+
+    /// Begins an output.
+    fn begin(&self, force: bool) -> Result<Box<dyn Staging>>;
+}
+
+/// An output folder on this machine.
+pub struct LocalFolder<'a> {
+    /// The output's destination.
+    pub destination: &'a Destination,
+    /// Names that folders had when a run began, if they were listed.
+    pub known: Option<&'a FolderNames>,
+}
+
+/// Returns the output folder of a destination.
+pub fn output_folder<'a>(
+    destination: &'a Destination,
+    session: &'a Session,
+) -> Result<Box<dyn OutputFolder + 'a>> {
+    Ok(match RemoteFolder::of(destination, session)? {
+        Some(folder) => Box::new(folder),
+        None => Box::new(LocalFolder { destination, known: session.folders() }),
+    })
 }
 
 /// An output that is being written. Dropping it without a commit leaves nothing of it.
@@ -194,43 +241,99 @@ impl Staging for RemoteStage {
     }
 }
 
-impl<'a> OutputPlace<'a> {
-    /// The place of a destination.
-    pub fn of(destination: &'a Destination, session: &Session) -> Result<Self> {
-        let remote = RemoteFolder::of(destination, session)?;
-        Ok(remote.map_or(Self::Local(destination), Self::Remote))
+impl OutputFolder for LocalFolder<'_> {
+    fn local(&self) -> Option<&Destination> {
+        Some(self.destination)
     }
 
-    /// Deals with what dead runs have left there. In a store nothing tells theirs from what others write just now:
-    /// `ferry clean` goes by its age.
-    pub fn recover(&self) -> Result<Recovered> {
-        match self {
-            Self::Local(destination) => recover(destination),
-            Self::Remote(_) => Ok(Recovered::default()),
+    fn path_of(&self, name: &str) -> PathBuf {
+        self.destination.folder.join(name)
+    }
+
+    fn recover(&self) -> Result<Recovered> {
+        recover(self.destination)
+    }
+
+    fn check_free(&self, names: &[&str], force: bool) -> Result<()> {
+        commit::check_free(self.destination, names.iter().copied(), force)
+    }
+
+    fn each_name(&self, folder: &str, prefixes: &[&str], see: &mut dyn FnMut(&OsStr)) -> Result<()> {
+        let path = self.path_of(folder);
+        let failed = || failed("look for an older output's files", &path);
+        let list = |see: &mut dyn FnMut(&OsStr)| match each_name(&path, see) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            listed => listed,
+        };
+        let Some(known) = self.known else { return list(see).map_err(failed()) };
+        let names = || {
+            let mut names = Vec::new();
+            list(&mut |name| names.extend(name.to_str().map(str::to_owned))).map(|()| names)
+        };
+        for prefix in prefixes {
+            let names = known.with_prefix(&path, prefix, names).map_err(failed())?;
+            names.iter().for_each(|name| see(OsStr::new(name)));
         }
+        Ok(())
     }
 
-    /// Whether an output of these files may be written.
-    pub fn check_free<'n>(&self, names: impl IntoIterator<Item = &'n str>, force: bool) -> Result<()> {
-        match self {
-            Self::Local(destination) => commit::check_free(destination, names, force),
-            Self::Remote(folder) => folder.check_free(names, force),
-        }
+    fn is_file(&self, name: &str) -> Result<bool> {
+        let path = self.path_of(name);
+        let found = stat(&path).map_err(failed("look at an older output's file", &path))?;
+        Ok(found.is_some_and(|meta| !meta.is_dir()))
     }
 
-    /// The path or URL of a name of the output.
-    pub fn path_of(&self, name: &str) -> PathBuf {
-        match self {
-            Self::Local(destination) => destination.folder.join(name),
-            Self::Remote(folder) => folder.url(name),
-        }
+    fn identity(&self, name: &str) -> Option<FileIdentity> {
+        beneath::Place::find(&self.destination.folder, Path::new(name)).ok()?.identity().ok()?
     }
 
-    /// Begins the output.
-    pub fn begin(&self, force: bool) -> Result<Box<dyn Staging>> {
-        Ok(match self {
-            Self::Local(destination) => Box::new(Stage::begin(destination)?),
-            Self::Remote(folder) => Box::new(RemoteStage::begin(folder.clone(), force)),
-        })
+    fn read_small(&self, name: &str, limit: u64) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = regular_file::open(&self.path_of(name)).ok()?;
+        file.take(limit.saturating_add(1)).read_to_end(&mut bytes).ok()?;
+        (bytes.len() as u64 <= limit).then_some(bytes)
+    }
+
+    fn begin(&self, _: bool) -> Result<Box<dyn Staging>> {
+        Ok(Box::new(Stage::begin(self.destination)?))
+    }
+}
+
+impl OutputFolder for RemoteFolder {
+    fn local(&self) -> Option<&Destination> {
+        None
+    }
+
+    fn path_of(&self, name: &str) -> PathBuf {
+        self.url(name)
+    }
+
+    fn recover(&self) -> Result<Recovered> {
+        Ok(Recovered::default())
+    }
+
+    fn check_free(&self, names: &[&str], force: bool) -> Result<()> {
+        Self::check_free(self, names, force)
+    }
+
+    fn each_name(&self, folder: &str, _: &[&str], see: &mut dyn FnMut(&OsStr)) -> Result<()> {
+        self.files(folder)?.iter().for_each(|name| see(OsStr::new(name)));
+        Ok(())
+    }
+
+    fn is_file(&self, name: &str) -> Result<bool> {
+        self.has_file(name)
+    }
+
+    fn identity(&self, name: &str) -> Option<FileIdentity> {
+        Self::identity(self, name)
+    }
+
+    fn read_small(&self, name: &str, limit: u64) -> Option<Vec<u8>> {
+        Self::read_small(self, name, limit)
+    }
+
+    fn begin(&self, force: bool) -> Result<Box<dyn Staging>> {
+        Ok(Box::new(RemoteStage::begin(self.clone(), force)))
     }
 }

@@ -1,53 +1,22 @@
 //! Stale files are those of an older output that the new one replaces under other names: shards of
 //! another number, the index of a model that is one file now. Writers give patterns of their names.
 
-use crate::disk::{each_name, exists, failed, stat};
-use crate::remote::folder::RemoteFolder;
+use crate::disk::exists;
 use crate::stage::{FileKind, StagedFile};
+use crate::staging::OutputFolder;
 use globset::{Glob, GlobBuilder, GlobMatcher};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
-use tensorferry_core::context::folder_names::FolderNames;
+use std::path::Path;
 use tensorferry_sdk::{Error, Result, Role, listed};
 
 /// A search for the stale files in the output's folder, by patterns of their names.
 pub struct Search<'a> {
-    folder: SearchedFolder<'a>,
+    folder: &'a dyn OutputFolder,
     /// What the new output brings itself.
     outputs: &'a [StagedFile],
     patterns: Vec<Pattern<'a>>,
-}
-
-/// The folder that is searched.
-#[derive(Clone, Copy)]
-pub enum SearchedFolder<'a> {
-    /// One of this machine, and what was in folders when the run began, where that is known.
-    Local(&'a Path, Option<&'a FolderNames>),
-    /// One of a store.
-    Remote(&'a RemoteFolder),
-}
-
-impl SearchedFolder<'_> {
-    fn path(self, name: &str) -> PathBuf {
-        match self {
-            Self::Local(folder, _) => folder.join(name),
-            Self::Remote(folder) => folder.url(name),
-        }
-    }
-
-    fn is_file(self, name: &str) -> Result<bool> {
-        match self {
-            Self::Local(folder, _) => {
-                let full = folder.join(name);
-                let there = stat(&full).map_err(failed("look at an older output's file", &full))?;
-                Ok(there.is_some_and(|meta| !meta.is_dir()))
-            }
-            Self::Remote(folder) => folder.has_file(name),
-        }
-    }
 }
 
 /// A pattern of names in one folder.
@@ -69,7 +38,7 @@ impl<'a> Search<'a> {
     /// # Errors
     /// A plugin error, for a pattern that is none.
     pub fn new(
-        folder: SearchedFolder<'a>,
+        folder: &'a dyn OutputFolder,
         patterns: impl IntoIterator<Item = (&'a str, Role)>,
         outputs: &'a [StagedFile],
     ) -> Result<Self> {
@@ -93,7 +62,7 @@ impl<'a> Search<'a> {
         let mut stale = StaleFiles::default();
         let more = more.map(|file| (file, false));
         for (file, is_like_output) in self.matching()?.into_iter().chain(more) {
-            let path = folder.path(&file.path);
+            let path = folder.path_of(&file.path);
             match (is_input(&path), force) {
                 (false, true) => stale.gone.push(file),
                 (false, false) if is_like_output => return Err(exists(&path)),
@@ -125,34 +94,16 @@ impl<'a> Search<'a> {
         Ok(found)
     }
 
-    /// Lists the folders that patterns are of, each once.
+    /// Lists each folder that has patterns once.
     fn list(&mut self) -> Result<()> {
         let globs = self.patterns.iter().filter(|pattern| pattern.glob.is_some());
         let parents: BTreeSet<&str> = globs.map(|pattern| pattern.parent).collect();
         for parent in parents {
-            let (folder, known) = match self.folder {
-                SearchedFolder::Local(folder, known) => (folder, known),
-                SearchedFolder::Remote(folder) => {
-                    let files = folder.files(parent)?;
-                    let own = self.patterns.iter_mut().filter(|p| p.parent == parent);
-                    own.for_each(|pattern| files.iter().for_each(|name| pattern.see(OsStr::new(name))));
-                    continue;
-                }
-            };
-            let path = folder.join(parent);
-            let failed = || failed("look for an older output's files", &path);
             let mut own: Vec<_> = self.patterns.iter_mut().filter(|p| p.parent == parent).collect();
-            if let Some(known) = known {
-                for pattern in own {
-                    let names = known.with_prefix(&path, pattern.start(), || names_in(&path));
-                    names.map_err(failed())?.iter().for_each(|name| pattern.see(OsStr::new(name)));
-                }
-                continue;
-            }
-            match each_name(&path, |name| own.iter_mut().for_each(|pattern| pattern.see(name))) {
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                listed => listed.map_err(failed())?,
-            }
+            let prefixes: Vec<&str> = own.iter().map(|pattern| pattern.start()).collect();
+            self.folder.each_name(parent, &prefixes, &mut |name| {
+                own.iter_mut().for_each(|pattern| pattern.see(name));
+            })?;
         }
         Ok(())
     }
@@ -227,19 +178,13 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// The names in a folder; of one that is not there, none.
-fn names_in(folder: &Path) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    match each_name(folder, |name| names.extend(name.to_str().map(str::to_owned))) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(names),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::stage::{Destination, DestinationKind};
+    use crate::staging::LocalFolder;
+    use tensorferry_core::context::folder_names::FolderNames;
 
     fn patterns() -> Vec<Pattern<'static>> {
         [
@@ -256,7 +201,8 @@ mod tests {
     fn found(folder: &Path) -> Vec<String> {
         let known = FolderNames::default();
         let [found, again, of_known] = [None, Some(&known), Some(&known)].map(|known| {
-            let folder = SearchedFolder::Local(folder, known);
+            let destination = Destination { folder: folder.to_owned(), kind: DestinationKind::Folder };
+            let folder = &LocalFolder { destination: &destination, known };
             let search = Search { folder, outputs: &[], patterns: patterns() };
             search.matching().unwrap().into_iter().map(|(file, _)| file.path).collect::<Vec<_>>()
         });
@@ -292,7 +238,8 @@ mod tests {
         }
         let find = |output: &str, force, read: &str| {
             let outputs = [StagedFile::new(output, FileKind::Data)];
-            let folder = SearchedFolder::Local(home.path(), None);
+            let destination = Destination { folder: home.path().to_owned(), kind: DestinationKind::Folder };
+            let folder = &LocalFolder { destination: &destination, known: None };
             let search = Search { folder, outputs: &outputs, patterns: patterns() };
             let found = search.find(None, force, |path| path.ends_with(read));
             found.map(|stale| (stale.gone.into_iter().map(|file| file.path).collect(), stale.kept))

@@ -89,7 +89,7 @@ impl Engine {
             options: &options,
             steps: &steps,
             tolerance: tolerance.map(|(atol, rtol)| Tolerance { atol, rtol }),
-            fail_over: None,
+            max_diff: None,
             losses: &losses.0,
         };
         let session = registry.session();

@@ -1,7 +1,8 @@
-//! Errors of the engine become exceptions of Python's package, which says what they are (`_errors.py`).
+//! Maps errors to the exceptions of the Python package (`_errors.py`).
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::borrow::Cow;
 use tensorferry::{Error, ErrorKind};
 use tensorferry_run::hint::hint;
 
@@ -19,21 +20,23 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             _ => details.set_item(name, value)?,
         }
     }
-    details.set_item("hint", hint_for(error.kind()))?;
+    details.set_item("hint", hint_for(error))?;
     let exception = make.call1((error.kind().word(), error.to_string(), error.message(), details))?;
     Ok(PyErr::from_value(exception))
 }
 
-/// The program's words name its flags, which Python's users do not have.
-fn hint_for(kind: ErrorKind) -> Option<&'static str> {
-    match kind {
-        ErrorKind::Limit => {
-            Some("tensorferry.configure(limits={...}) raises a limit, for a file that you trust")
+/// The general hints for a kind name flags of the program; Python has its own.
+fn hint_for(error: &Error) -> Option<Cow<'static, str>> {
+    let has_own = error.details().any(|(name, _)| name == "hint");
+    match error.kind() {
+        ErrorKind::Limit if !has_own => {
+            Some("if you trust the file, raise the limit with tensorferry.configure(limits={...})".into())
         }
-        ErrorKind::Plugin => {
-            Some("`python -m tensorferry plugin list` says what was found, and why a library was refused")
+        ErrorKind::Plugin if !has_own => {
+            Some("run `python -m tensorferry plugin list` to see which plugins were found and refused".into())
         }
-        other => hint(other),
+        ErrorKind::Transient if !has_own => Some("call the function again".into()),
+        _ => hint(error),
     }
 }
 

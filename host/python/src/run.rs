@@ -104,7 +104,7 @@ impl Engine {
         });
         let limits = self.limits.iter();
         let limits =
-            limits.flat_map(|(name, value)| [OsString::from("--bound"), format!("{name}={value}").into()]);
+            limits.flat_map(|(name, value)| [OsString::from("--limit"), format!("{name}={value}").into()]);
         WorkerCommand {
             program: self.program.clone(),
             arguments: folders.chain(limits).collect(),

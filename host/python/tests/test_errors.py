@@ -138,7 +138,7 @@ def test_what_is_not_there_is_told_with_what_was_probably_meant(tmp_path):
             model["encoder.wieght"]
         error = caught.value
         assert isinstance(error, tensorferry.TensorNotFoundError) and error.tensor == "encoder.wieght"
-        assert str(error).startswith("usage:") and 'did you mean "encoder.weight"' in str(error)
+        assert not str(error).startswith("usage:") and 'did you mean "encoder.weight"' in str(error)
         assert type(pickle.loads(pickle.dumps(error))) is type(error)
         assert model.get("absent") is None and "absent" not in model
         with pytest.raises(KeyError):
@@ -149,7 +149,7 @@ def test_what_is_not_there_is_told_with_what_was_probably_meant(tmp_path):
     ("said", "meant"),
     [
         ("/a/b exists; use --force to replace it", "/a/b exists; use force=True to replace it"),
-        ("at most 3, or --bound entries=N", 'at most 3, or configure(limits={"entries": N})'),
+        ("at most 3, or --limit entries=N", 'at most 3, or configure(limits={"entries": N})'),
         ("2 files, or -i shard=alone for one", '2 files, or reader option shard="alone" for one'),
         ("p, or -i 'files=GLOB'; more", 'p, or reader option files="GLOB"; more'),
         ("the file of -o like= says otherwise", "the file of writer option like says otherwise"),
@@ -180,7 +180,7 @@ def test_names_stay_as_they_are(tmp_path):
     tensorferry.save({"w --strict": numpy.zeros(2)}, there)
     with pytest.raises(FileExistsError) as caught:
         tensorferry.save({"w": numpy.zeros(2)}, there)
-    assert str(caught.value) == f"usage: {there} exists; use force=True to replace it"
+    assert str(caught.value) == f"{there} exists; use force=True to replace it"
     assert caught.value.message == f"{there} exists; use force=True to replace it"
     with tensorferry.open(there) as model:
         with pytest.raises(KeyError) as caught:
@@ -199,7 +199,7 @@ def test_errors_of_the_system_have_its_number(tmp_path):
             use()
         for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
             assert (error.errno, error.filename, error.strerror) == (number, error.file, os.strerror(number)) and error.file
-            assert str(error).startswith("usage: ")
+            assert error.kind == "usage"
     with pytest.raises(tensorferry.SystemFault) as caught:
         tensorferry.convert(tmp_path / "a.npy", "/proc/b.safetensors")
     assert caught.value.errno and caught.value.filename == caught.value.file

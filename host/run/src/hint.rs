@@ -1,17 +1,18 @@
-//! What helps against the errors of a kind, where their own words do not say it.
+//! The hint that is shown with an error.
 
-use tensorferry_sdk::ErrorKind;
+use std::borrow::Cow;
+use tensorferry_sdk::{Error, ErrorKind};
 
-/// What to change, or to do.
+/// Returns the hint of an error, or a general one for its kind.
 #[must_use]
-pub fn hint(kind: ErrorKind) -> Option<&'static str> {
-    match kind {
-        ErrorKind::Malformed => {
-            Some("the input itself is damaged, or not what its name says: compare it with where it came from")
+pub fn hint(error: &Error) -> Option<Cow<'static, str>> {
+    let own = error.details().find(|(name, _)| *name == "hint").map(|(_, text)| Cow::Owned(text));
+    own.or_else(|| match error.kind() {
+        ErrorKind::Limit => Some("if you trust the file, raise the limit with --limit NAME=VALUE".into()),
+        ErrorKind::Plugin => {
+            Some("run `ferry plugin list` to see which plugins were found and refused".into())
         }
-        ErrorKind::Limit => Some("--bound NAME=VALUE raises a limit, for a file that you trust"),
-        ErrorKind::Plugin => Some("`ferry plugin list` says what was found, and why a library was refused"),
-        ErrorKind::Transient => Some("try again"),
+        ErrorKind::Transient => Some("run the command again".into()),
         _ => None,
-    }
+    })
 }

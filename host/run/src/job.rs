@@ -5,22 +5,19 @@ mod input_stamp;
 pub(crate) use input_stamp::InputStamp;
 
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-use tensorferry::request::{
-    CommitOptions, FileGroup, InputRequest, LossPolicy, OutputRequest, Part, Request,
-};
-use tensorferry::values::Algorithm;
+use tensorferry::request::{InputRequest, OutputRequest, Request};
 use tensorferry::{LinkRules, Session};
 use tensorferry_core::read::file_group::SCHEMA;
-use tensorferry_sdk::LossKind;
 
 /// One conversion of a manifest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Unique in the manifest.
     pub name: String,
-    pub(crate) conversion: Conversion,
+    /// Its paths are UTF-8: an absolute path or a URL each.
+    pub(crate) request: Request,
     pub(crate) policy: JobPolicy,
 }
 
@@ -35,43 +32,9 @@ pub(crate) struct PlannedWork {
     pub(crate) memory: u64,
 }
 
-/// Everything in a manifest that decides what an output will be. A change of it makes the job run again.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Conversion {
-    /// INPUT, absolute, or a URL.
-    pub(crate) input: String,
-    /// OUTPUT, absolute; ends in `/` where it shall be a folder.
-    pub(crate) output: String,
-    pub(crate) from: Option<String>,
-    pub(crate) to: Option<String>,
-    /// `-i`.
-    pub(crate) reader_options: Vec<(String, String)>,
-    /// `-o`.
-    pub(crate) writer_options: Vec<(String, String)>,
-    pub(crate) part: String,
-    /// In order.
-    pub(crate) steps: Vec<String>,
-    /// Names of files beside an input file that are copied with it.
-    pub(crate) carry: Vec<String>,
-    pub(crate) strict: bool,
-    /// The words of the kinds of losses.
-    pub(crate) allow_loss: Vec<String>,
-    /// For a data set: the files that are read as one input. INPUT is the first of them.
-    #[serde(rename = "unit", skip_serializing_if = "Option::is_none")]
-    pub(crate) file_group: Option<FileGroup>,
-}
-
-/// How a job is run; changes nothing in the output.
+/// The settings of a job that change nothing in its output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobPolicy {
-    /// Read the output back before it becomes visible.
-    pub(crate) verify: bool,
-    /// Write a receipt with the output, its files hashed by this.
-    pub(crate) receipt: Option<Algorithm>,
-    /// Convert an input without a tensor or a record.
-    #[serde(default)]
-    pub(crate) allow_empty: bool,
     /// Read weights and records outside the root, or outside the input's folder.
     #[serde(default)]
     pub(crate) follow_links: bool,
@@ -125,9 +88,6 @@ impl Timeout {
 impl Default for JobPolicy {
     fn default() -> Self {
         Self {
-            verify: false,
-            receipt: Some(Algorithm::Sha256),
-            allow_empty: false,
             follow_links: false,
             root: None,
             force: Force::default(),
@@ -142,13 +102,13 @@ impl Default for JobPolicy {
 impl Job {
     /// Whether the host has to find its data set's schema: the user has not given one.
     pub(crate) fn shares_schema(&self) -> bool {
-        let is_given = self.conversion.reader_options.iter().any(|(option, _)| option == SCHEMA);
-        self.conversion.file_group.is_some() && !is_given
+        let is_given = self.request.input.options.iter().any(|(option, _)| option == SCHEMA);
+        self.request.input.file_group.is_some() && !is_given
     }
 
     /// Whether the host has to find that schema, and has not found it.
     pub(crate) fn lacks_schema(&self) -> bool {
-        let has = self.conversion.file_group.as_ref().is_some_and(|group| group.schema.is_some());
+        let has = self.request.input.file_group.as_ref().is_some_and(|group| group.schema.is_some());
         self.shares_schema() && !has
     }
 
@@ -159,73 +119,71 @@ impl Job {
 
     /// What its input is before it is opened.
     pub(crate) fn input_stamp(&self, session: &Session) -> InputStamp {
-        match &self.conversion.file_group {
+        match &self.request.input.file_group {
             Some(group) => InputStamp::of_files(group, session),
-            None => InputStamp::of_path(Path::new(&self.conversion.input), session),
+            None => InputStamp::of_path(&self.request.input.path, session),
         }
     }
 
-    /// The conversion as `ferry convert` has it.
-    pub(crate) fn request(&self, force: bool, dry_run: bool) -> Request {
-        let c = &self.conversion;
+    /// The path or URL of the input.
+    pub(crate) fn input(&self) -> &str {
+        self.request.input.path.to_str().unwrap_or_default()
+    }
+
+    /// The path or URL of the output.
+    pub(crate) fn output(&self) -> &str {
+        self.request.output.path.to_str().unwrap_or_default()
+    }
+
+    /// The parts of the request that decide what the output will contain.
+    pub(crate) fn content_request(&self) -> Request {
+        let Request { input, steps, output, losses, .. } = self.request.clone();
         Request {
-            input: InputRequest {
-                path: PathBuf::from(&c.input),
-                format: c.from.clone(),
-                options: c.reader_options.clone(),
-                part: Part::parse(&c.part),
-                file_group: c.file_group.clone(),
-                carry: c.carry.clone(),
-                allow_empty: self.policy.allow_empty,
-            },
-            steps: c.steps.clone(),
+            input: InputRequest { allow_empty: false, ..input },
+            steps,
             output: OutputRequest {
-                path: PathBuf::from(&c.output),
-                format: c.to.clone(),
-                options: c.writer_options.clone(),
-                verify: self.policy.verify,
-                receipt: self.policy.receipt.filter(|_| !dry_run),
-                // A journal that says "done" must still be right after a power cut.
-                commit: CommitOptions { force, sync: true },
-                earlier: Vec::new(),
+                path: output.path,
+                format: output.format,
+                options: output.options,
+                ..OutputRequest::default()
             },
-            losses: LossPolicy {
-                strict: c.strict,
-                allowed: c.allow_loss.iter().filter_map(|word| LossKind::named(word)).collect(),
-            },
-            dry_run,
+            losses,
+            dry_run: false,
         }
     }
 }
 
-impl Conversion {
-    /// How it differs from another conversion into the same output, in words; `None` if it does not.
-    pub(crate) fn differs_from(&self, old: &Self) -> Option<String> {
-        let options = |side: &str, new: &[(String, String)], old: &[(String, String)]| {
-            (new != old).then(|| format!("{side} changed from {} to {}", listed(old), listed(new)))
-        };
-        let optional = |value: &Option<String>| value.clone().unwrap_or_else(|| "unset".to_owned());
-        let texts = [
-            ("input", self.input.clone(), old.input.clone()),
-            ("from", optional(&self.from), optional(&old.from)),
-            ("to", optional(&self.to), optional(&old.to)),
-            ("part", self.part.clone(), old.part.clone()),
-            ("steps", self.steps.join("; "), old.steps.join("; ")),
-            ("sidecars", self.carry.join(", "), old.carry.join(", ")),
-            ("strict", self.strict.to_string(), old.strict.to_string()),
-            ("allow_loss", self.allow_loss.join(", "), old.allow_loss.join(", ")),
-        ];
-        let changed = texts.into_iter().find(|(_, new, old)| new != old);
-        changed
-            .map(|(key, new, old)| format!("{key} changed from {old:?} to {new:?}"))
-            .or_else(|| options("in", &self.reader_options, &old.reader_options))
-            .or_else(|| options("out", &self.writer_options, &old.writer_options))
-            .or_else(|| match (&self.file_group, &old.file_group) {
-                (Some(group), Some(old)) => group.differs_from(old),
-                (None, None) => None,
-                _ => Some("it is of another kind of entry now".to_owned()),
-            })
-    }
+/// Describes how a request differs from an older one for the same output. A difference makes the job run again.
+pub(crate) fn difference(new: &Request, old: &Request) -> Option<String> {
+    let options = |side: &str, new: &[(String, String)], old: &[(String, String)]| {
+        (new != old).then(|| format!("{side} changed from {} to {}", listed(old), listed(new)))
+    };
+    let optional = |value: &Option<String>| value.clone().unwrap_or_else(|| "unset".to_owned());
+    let texts = |request: &Request| {
+        let Request { input, steps, output, losses, .. } = request;
+        let allowed: Vec<&str> = losses.allowed.iter().map(|kind| kind.word()).collect();
+        [
+            ("input", input.path.display().to_string()),
+            ("from", optional(&input.format)),
+            ("to", optional(&output.format)),
+            ("part", input.part.to_string()),
+            ("steps", steps.join("; ")),
+            ("sidecars", input.carry.join(", ")),
+            ("strict", losses.strict.to_string()),
+            ("allow_loss", allowed.join(", ")),
+        ]
+    };
+    let mut changed = texts(new).into_iter().zip(texts(old)).filter(|(new, old)| new != old);
+    changed
+        .next()
+        .map(|((key, new), (_, old))| format!("{key} changed from {old:?} to {new:?}"))
+        .or_else(|| options("in", &new.input.options, &old.input.options))
+        .or_else(|| options("out", &new.output.options, &old.output.options))
+        .or_else(|| match (&new.input.file_group, &old.input.file_group) {
+            (Some(group), Some(old)) => group.differs_from(old),
+            (None, None) => None,
+            _ => Some("it is now a different kind of entry".to_owned()),
+        })
 }
 
 fn listed(options: &[(String, String)]) -> String {

@@ -148,16 +148,16 @@ impl Run<'_> {
     /// Says in this run's journal that a commit has ended whose run could not say so. Another worker's commit is told whole: its own journal
     /// has it without an end.
     fn note_done(&self, index: usize, job: &Job, commit: &Commit) -> Result<()> {
-        let output = job.conversion.output.clone();
+        let output = job.output().to_owned();
         if self.piece.is_some() {
-            let (conversion, mut made) = (Box::new(commit.conversion.clone()), Box::new(commit.made.clone()));
+            let (request, mut made) = (Box::new(commit.request.clone()), Box::new(commit.made.clone()));
             if commit.is_elsewhere {
                 for file in made.inputs.iter_mut().chain(&mut made.outputs) {
                     *file = file.seen_elsewhere();
                 }
             }
             let (at, key) = (commit.at.clone(), commit.key.clone());
-            self.journal.append(&Record::Commit { at, output: output.clone(), key, conversion, made })?;
+            self.journal.append(&Record::Commit { at, output: output.clone(), key, request, made })?;
         }
         self.journal.append_done(&output, self.key(index), self.stamps(&commit.made.outputs))
     }
@@ -178,7 +178,7 @@ impl Run<'_> {
             decisions[*index].as_ref().is_some_and(Decision::runs) && !job.lacks_schema()
         };
         let queued = jobs.iter().enumerate().filter(must_run).map(|(index, job)| {
-            let known = self.history.of(&job.conversion.output);
+            let known = self.history.of(job.output());
             let own = known.filter(|_| job.policy.force == Force::Own);
             let owned = own.map(|known| known.visible_files(self.session)).unwrap_or_default();
             QueuedJob {

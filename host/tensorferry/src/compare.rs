@@ -6,7 +6,7 @@ pub use tensorferry_convert::comparison::{
     ColumnDifference, ColumnDifferenceKind, Compared, Differences, Found, RecordDiff, tensors_json,
 };
 use tensorferry_sdk::Result;
-pub use tensorferry_tensors::diff::{Difference, DifferenceKind, FailOver, Tolerance};
+pub use tensorferry_tensors::diff::{Difference, DifferenceKind, MaxDiff, Tolerance};
 pub use tensorferry_tensors::expected;
 
 impl Registry {

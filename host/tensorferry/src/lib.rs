@@ -53,6 +53,7 @@
 //! This crate follows semantic versioning. The crates that it is made of (`tensorferry-core` and so on) change in any
 //! version.
 #![deny(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod compare;
 pub mod describe;

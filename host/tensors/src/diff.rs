@@ -35,7 +35,7 @@ pub struct Difference {
 
 /// How far tensors may be apart before that counts as a failure.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FailOver {
+pub struct MaxDiff {
     /// The largest difference that does not.
     pub limit: f64,
     /// Whether that is of relative differences.
@@ -127,7 +127,7 @@ impl Difference {
     /// Whether it counts as a failure: names on one side, other shapes, what has no numbers to compare, NaN beside a
     /// number, and a largest difference over the limit.
     #[must_use]
-    pub fn is_over(&self, limit: FailOver) -> bool {
+    pub fn is_over(&self, limit: MaxDiff) -> bool {
         match (&self.kind, &self.distance) {
             (DifferenceKind::Attribute(..) | DifferenceKind::Metadata(_, _), _) => false,
             (_, None) => true,

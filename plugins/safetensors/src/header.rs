@@ -184,7 +184,7 @@ mod tests {
             )
         };
         assert!(read(&two("[4,8]", "[0,4]"), 8).is_ok());
-        assert!(refusal(&two("[0,4]", "[3,7]"), 8).contains("overlaps: file \"m\", tensor \"b\""));
+        assert!(refusal(&two("[0,4]", "[3,7]"), 8).contains("overlaps (tensor \"b\""));
         assert!(refusal(&two("[0,4]", "[5,9]"), 9).contains("hole before a tensor"));
         assert!(
             refusal(&two("[0,4]", "[4,9]"), 9)

@@ -154,7 +154,7 @@ fn every_fixture_is_the_same_through_a_store() {
                 options: &[],
                 steps: &[],
                 tolerance: None,
-                fail_over: None,
+                max_diff: None,
                 losses: &losses,
             };
             // What asks for an option of its reader fails here and there.

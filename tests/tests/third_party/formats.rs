@@ -157,7 +157,7 @@ fn what_a_plugin_holds_whole_fits_the_memory_of_the_run() {
     for (way, fits) in [("data=encode", "chunk=1"), ("data=tiles", "pieces=1")] {
         let output = ferry.at(format!("{way}.trial"));
         let options = ["--threads", "2", "-o", way, "-o", fits];
-        let tight = [&options[..], &["--bound", "memory_bytes=4MiB"]].concat();
+        let tight = [&options[..], &["--limit", "memory_bytes=4MiB"]].concat();
         ferry.try_convert(&input, &output, &tight).expect(3).says(&[
             "too long for memory",
             "raise --memory",

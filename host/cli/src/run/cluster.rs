@@ -62,7 +62,7 @@ fn refuse(command: &Command, arguments: &Arguments) -> Result<()> {
     let given = [
         (!arguments.plugin_dir.is_empty(), "--plugin-dir"),
         (!arguments.allow_shadow.is_empty(), "--allow-shadow"),
-        (!arguments.bound.is_empty(), "--bound"),
+        (!arguments.limits.is_empty(), "--limit"),
         (!arguments.store.is_empty(), "--store"),
         (command.jobs.is_some(), "--jobs"),
         (command.journal.is_some(), "--journal"),

@@ -27,11 +27,11 @@ pub(super) fn run(command: &Show, found: &FoundInput<'_>, session: &Session) -> 
     let usage = |problem: &str| Err(Error::usage(problem).file(places::shown(&command.input)));
     if let Some(name) = command.names.first() {
         return usage(&format!(
-            "the input holds records, which have no tensor {name:?}: --rows and --columns choose what is shown"
+            "the input contains records, not a tensor {name:?}: select rows and columns with --rows and --columns"
         ));
     }
     if command.reader.part != Part::Whole && !found.is_split {
-        return usage("--part is for tensors, or a split of a folder: this input holds records");
+        return usage("--part selects tensors or a split of a folder, but this input is a record file");
     }
     let width = command.width.unwrap_or_else(terminal::columns);
     let (rows, shown) = rows::read_once(Purpose::SHOW, session, |purpose| {
@@ -89,10 +89,12 @@ fn read(command: &Show, rows: &Rows<'_>, width: usize, session: &Session) -> Res
     })
 }
 
-/// `10:20`, `-5:`, `7`: rows as Python's slices take them.
-fn range(text: &str, known: Option<u64>) -> Result<Range<u64>> {
-    let expected = "START:STOP, as in 10:20, :5 or -5:";
-    let no_rows = || Error::usage("no rows").expected(expected).found(text);
+/// Parses a row range such as `10:20`, `-5:` or `7`, as Python slices rows. `known` is the number of rows, if known.
+pub(crate) fn range(text: &str, known: Option<u64>) -> Result<Range<u64>> {
+    let no_rows = || {
+        Error::usage(format!("invalid row range {text:?}"))
+            .hint("pass --rows START:STOP, as in 10:20, :5 or -5:")
+    };
     let number = |part: &str| match part.trim() {
         "" => Ok(None),
         part => part.parse::<i64>().map(Some).map_err(|_| no_rows()),
@@ -100,8 +102,9 @@ fn range(text: &str, known: Option<u64>) -> Result<Range<u64>> {
     let from_end = |place: i64| match known {
         Some(count) => Ok(count.saturating_sub(place.unsigned_abs())),
         None => {
-            let problem = "rows are counted from the end only where the format says how many there are";
-            Err(Error::usage(problem).expected("rows from the beginning").found(text))
+            let problem =
+                format!("cannot count rows from the end in {text:?}: the number of rows is unknown");
+            Err(Error::usage(problem).hint("count rows from the beginning"))
         }
     };
     let place = |given: Option<i64>, otherwise: u64| match given {

@@ -164,7 +164,7 @@ mod tests {
             let source = MemorySource::new(Entry::File("m.bin".to_owned()), files);
             let unknown = || Error::unsupported("no plugin knows this format");
             let text = explain_unknown(&source, unknown()).to_string();
-            assert!(text.starts_with("unsupported: the file is") && text.contains(said), "{text}");
+            assert!(text.contains("unsupported: the file is") && text.contains(said), "{text}");
             // A reader that knows the file knows what is wrong in it.
             assert_eq!(explain(&source, unknown()).to_string(), unknown().to_string());
         }

@@ -42,10 +42,7 @@ impl Refusal {
     /// The library said no with this error.
     #[cfg(feature = "dynamic")]
     pub(super) fn by_init(error: &Error) -> Self {
-        let text = error.to_string();
-        // Whose fault it is stands in the refusal's own words.
-        let kind = format!("{}: ", error.kind().word());
-        Self::InitFailed(text.strip_prefix(&kind).unwrap_or(&text).to_owned())
+        Self::InitFailed(error.message().to_owned())
     }
 
     /// Whether a look at the same file would end in the same way: what depends on the environment, as whether

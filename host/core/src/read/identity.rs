@@ -41,7 +41,7 @@ impl FileIdentity {
     }
 
     /// That of a file beyond a network.
-    pub(super) fn of_remote(stamp: &RemoteStamp) -> Self {
+    pub fn of_remote(stamp: &RemoteStamp) -> Self {
         let digest = blake3::hash(stamp.tag.as_bytes());
         let first = digest.as_bytes().first_chunk().copied().unwrap_or_default();
         Self { inode: u64::from_le_bytes(first), len: stamp.len, modified: stamp.modified }

@@ -2,6 +2,8 @@
 
 use crate::read::marks::Marks;
 use crate::read::part::{TreeWalk, join};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{
     Capabilities, Catalog, CatalogView, Content, Error, ErrorKind, Layout, Loss, LossKind, NodeId, Result,
@@ -130,12 +132,26 @@ pub fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabiliti
 }
 
 /// Which losses end a conversion.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LossPolicy {
     /// `--strict`: any that is lost, or changed without having been asked for, and that is not allowed.
     pub strict: bool,
     /// `--allow-loss`.
+    #[serde(serialize_with = "write_kinds", deserialize_with = "read_kinds")]
     pub allowed: Vec<LossKind>,
+}
+
+fn write_kinds<S: Serializer>(kinds: &[LossKind], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(kinds.iter().map(|kind| kind.word()))
+}
+
+fn read_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<LossKind>, D::Error> {
+    let words = Vec::<String>::deserialize(deserializer)?;
+    let kind = |word: &String| {
+        LossKind::named(word).ok_or_else(|| D::Error::custom(format!("unknown kind of loss {word:?}")))
+    };
+    words.iter().map(kind).collect()
 }
 
 impl LossPolicy {

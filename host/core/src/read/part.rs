@@ -3,13 +3,15 @@
 //! random state.
 
 use crate::read::key_words::{names_a_model, names_random_state, names_training_state};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use tensorferry_sdk::{
     Catalog, Dtype, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, Tensor, TensorId, Tree,
 };
 
 /// What the user wants of the input.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub enum Part {
     /// Whatever a newcomer means.
     #[default]
@@ -29,6 +31,18 @@ impl Part {
             "." => Self::Whole,
             path => Self::Path(path.to_owned()),
         }
+    }
+}
+
+impl From<String> for Part {
+    fn from(text: String) -> Self {
+        Self::parse(&text)
+    }
+}
+
+impl From<Part> for String {
+    fn from(part: Part) -> Self {
+        part.to_string()
     }
 }
 

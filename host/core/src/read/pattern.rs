@@ -81,7 +81,7 @@ fn expand(text: &str, most: u64) -> Result<Vec<String>> {
                 if count > most {
                     return Err(Error::limit("braces that stand for too many names")
                         .found(count.to_string())
-                        .expected(format!("at most {most}, or --bound entries=N")));
+                        .expected(format!("at most {most}, or --limit entries=N")));
                 }
                 open.extend(choices.rev().map(|choice| format!("{before}{choice}{after}")));
             }

@@ -890,7 +890,7 @@ mod tests {
             for source in [&source, &source.afresh()] {
                 let listed = source.list("");
                 assert_eq!(listed.is_ok(), is_listed);
-                assert!(listed.err().is_none_or(|error| error.to_string().contains("--bound entries=N")));
+                assert!(listed.err().is_none_or(|error| error.to_string().contains("--limit entries=N")));
             }
             // A common start is looked for among them.
             let found = FileSource::open_local(&folder.path().join("[ab]"), LinkRules::default(), &limits);

@@ -310,6 +310,6 @@ fn a_file_over_the_process_limit_is_an_error_that_names_it() {
     let home = home();
     let (status, stderr) = spawn("limit x", home.path(), "copied");
     assert_eq!(status.code(), Some(3), "{stderr}");
-    assert!(stderr.contains("i/o:") && stderr.contains("sub/model"), "{stderr}");
+    assert!(stderr.contains("os error") && stderr.contains("sub/model"), "{stderr}");
     assert!(tree(home.path()).is_empty());
 }

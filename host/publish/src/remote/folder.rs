@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_core::context::remote::{RemoteEntry, RemotePlace};
 use tensorferry_core::context::session::Session;
 use tensorferry_core::read::folder::{place_of, shown};
+use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_sdk::{ErrorKind, Result};
 
 /// A prefix of names in a store.
@@ -64,8 +65,7 @@ impl RemoteFolder {
 
     /// Whether an output of these files may be written, as far as the store lets us see: what it does not show, the
     /// condition of each object decides.
-    pub fn check_free<'a>(&self, names: impl IntoIterator<Item = &'a str>, force: bool) -> Result<()> {
-        let names: Vec<&str> = names.into_iter().collect();
+    pub fn check_free(&self, names: &[&str], force: bool) -> Result<()> {
         names.iter().try_for_each(|name| check_relative(name))?;
         if force {
             return Ok(());
@@ -78,7 +78,7 @@ impl RemoteFolder {
                 Err(error) => return Err(error),
             }
         }
-        names.into_par_iter().try_for_each(|name| match self.place.stamp(&self.path_of(name)) {
+        names.par_iter().try_for_each(|name| match self.place.stamp(&self.path_of(name)) {
             Ok(None) => Ok(()),
             Ok(Some(_)) => Err(exists(&self.url(name))),
             Err(error) if error.kind() == ErrorKind::Io => Ok(()),
@@ -104,6 +104,11 @@ impl RemoteFolder {
     pub fn has_file(&self, name: &str) -> Result<bool> {
         let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
         Ok(self.entries(folder)?.iter().any(|entry| entry.name == file && entry.len.is_some()))
+    }
+
+    /// The identity of a file; `None` if it is missing or cannot be opened.
+    pub fn identity(&self, name: &str) -> Option<FileIdentity> {
+        Some(FileIdentity::of_remote(self.place.open(&self.path_of(name)).ok()?.stamp()))
     }
 
     /// A file's bytes, if it is there and no longer than this.

@@ -103,13 +103,13 @@ class CancelledError(Error, RuntimeError):
 _KINDS: dict[str, type[Error]] = {
     "malformed": MalformedError,
     "unsupported": UnsupportedError,
-    "over a limit": LimitError,
-    "i/o": SystemFault,
-    "passing fault": TransientError,
+    "limit": LimitError,
+    "io": SystemFault,
+    "transient": TransientError,
     "plugin": PluginError,
     "usage": UsageError,
-    "verification failed": VerificationError,
-    "interrupted": CancelledError,
+    "verification": VerificationError,
+    "cancelled": CancelledError,
 }
 
 # What begins the messages of usage errors for which Python has an exception of its own.
@@ -127,7 +127,7 @@ _SIDES = {"i": "reader", "o": "writer"}
 _FLAGS = (
     (r"(?<![\w-])--(force|allow-empty|follow-links|strict|dry-run|receipt|sync|verify)\b", lambda m: m[1].replace("-", "_") + "=True"),
     (r"--allow-loss (\w+)", r'allow=["\1"]'),
-    (r"--bound (\w+)=(\w+)", r'configure(limits={"\1": \2})'),
+    (r"--limit (\w+)=(\w+)", r'configure(limits={"\1": \2})'),
     (r"--step ([^\s,;)]*[^\s,;:)])", r'steps=["\1"]'),
     (r"--part ([^\s,;:)]+)", r'part="\1"'),
     (r"--from (?!with\b)([\w-]+)", r'format="\1"'),
@@ -168,10 +168,13 @@ def make(kind: str, text: str, message: str, details: dict[str, object]) -> Erro
     elif made is UsageError:
         made = next((fitting for words, fitting in _USAGE if message.startswith(words)), made)
     names = [details.get(name) for name in ("file", "tensor", "column", "found")]
+    hint = details.get("hint")
+    if isinstance(hint, str):
+        text += f"\nhint: {hint}"
     error = made(in_python(text, *names))
     error.kind, error.message = kind, in_python(message, *names)
     for name, value in details.items():
-        setattr(error, name, in_python(value) if name == "expected" and isinstance(value, str) else value)
+        setattr(error, name, in_python(value) if name in ("expected", "hint") and isinstance(value, str) else value)
     if isinstance(error, _SystemError):
         error._of_system(_number(error))
     return error
@@ -207,8 +210,8 @@ def reword(error: Error, change: Callable[[str], str]) -> None:
 
 def unsupported(message: str, tensor: str | None = None, hint: str | None = None) -> UnsupportedError:
     """What a framework cannot hold, or this package not give it."""
-    where = f": tensor {tensor!r}" if tensor is not None else ""
-    error = UnsupportedError(f"unsupported: {message}{where}" + (f" ({hint})" if hint else ""))
+    where = f" (tensor {tensor!r})" if tensor is not None else ""
+    error = UnsupportedError(f"unsupported: {message}{where}" + (f"\nhint: {hint}" if hint else ""))
     error.kind, error.message, error.tensor, error.hint = "unsupported", message, tensor, hint
     return error
 
@@ -216,7 +219,7 @@ def unsupported(message: str, tensor: str | None = None, hint: str | None = None
 def usage(message: str, **details: object) -> UsageError:
     """A mistake of the caller."""
     told = "".join(f", {name} {value!r}" if name == "tensor" else f", {name} {value}" for name, value in details.items())
-    error = UsageError(f"usage: {message}{told}")
+    error = UsageError(f"{message}{told}")
     error.kind, error.message = "usage", message
     for name, value in details.items():
         setattr(error, name, value)
@@ -225,7 +228,7 @@ def usage(message: str, **details: object) -> UsageError:
 
 def not_found(path: str) -> NotFoundError:
     """There is nothing at a path."""
-    error = NotFoundError(f"usage: no such file or folder: {path!r}")
+    error = NotFoundError(f"{path}: no such file or folder")
     error.kind, error.message, error.file = "usage", "no such file or folder", path
     error._of_system(errno.ENOENT)
     return error

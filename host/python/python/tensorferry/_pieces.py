@@ -412,6 +412,6 @@ class _Run:
 
 
 def _fault(message: str) -> SystemFault:
-    error = SystemFault(f"i/o: {message}")
-    error.kind, error.message = "i/o", message
+    error = SystemFault(message)
+    error.kind, error.message = "io", message
     return error

@@ -40,8 +40,8 @@ class Work:
             answer = self._process.give(piece)
         found = answer.get()
         if isinstance(found, str):
-            error = TransientError(f"passing fault: {found}")
-            error.kind, error.message = "passing fault", found
+            error = TransientError(f"temporary failure: {found}")
+            error.kind, error.message = "transient", found
             raise error
         return found
 

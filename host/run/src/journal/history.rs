@@ -3,10 +3,10 @@
 use super::files::StampedFile;
 use super::record::{OutputRecord, Record, this_host};
 use super::scan::GroupScan;
-use crate::job::Conversion;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use tensorferry::Session;
+use tensorferry::request::Request;
 use tensorferry_core::read::identity::FileIdentity;
 
 /// What the journals of a manifest know.
@@ -45,7 +45,7 @@ pub(crate) struct Commit {
     pub(crate) key: Option<String>,
     /// Whether another machine made it, which may see other inodes.
     pub(crate) is_elsewhere: bool,
-    pub(crate) conversion: Conversion,
+    pub(crate) request: Request,
     pub(crate) made: OutputRecord,
     /// Whether it is known to have ended.
     pub(crate) done: bool,
@@ -161,11 +161,11 @@ impl History {
             Record::Begin { host, .. } => self.is_elsewhere = host.is_some_and(|host| host != this_host()),
             Record::End { .. } => {}
             Record::Scanned { key, scan } => drop(self.scans.insert(key, *scan)),
-            Record::Commit { at, output, key, conversion, made } => {
+            Record::Commit { at, output, key, request, made } => {
                 let known = self.outputs.entry(output).or_default();
                 known.failure = None;
-                let (conversion, made, is_elsewhere) = (*conversion, *made, self.is_elsewhere);
-                known.commit = Some(Commit { at, key, is_elsewhere, conversion, made, done: false });
+                let (request, made, is_elsewhere) = (*request, *made, self.is_elsewhere);
+                known.commit = Some(Commit { at, key, is_elsewhere, request, made, done: false });
             }
             Record::Done { output, outputs, .. } => {
                 let known = self.outputs.entry(output).or_default();

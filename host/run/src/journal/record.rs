@@ -2,12 +2,12 @@
 
 use super::files::StampedFile;
 use super::scan::GroupScan;
-use crate::job::Conversion;
 use crate::report::JobSummary;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tensorferry::UsedFormat;
 use tensorferry::places::{Destination, DestinationKind};
+use tensorferry::request::Request;
 use tensorferry_sdk::{Error, Result};
 
 const SUM: &str = ",\"sum\":\"";
@@ -34,7 +34,7 @@ pub(crate) enum Record {
         output: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
-        conversion: Box<Conversion>,
+        request: Box<Request>,
         made: Box<OutputRecord>,
     },
     /// Objects of it are about to become visible, to be compared before the commit. Their lengths are known.

@@ -23,10 +23,10 @@ impl GroupScan {
     /// The key of a job's scan: another for other files, or for the same ones read otherwise. None for a job
     /// that is no file group.
     pub(crate) fn key(job: &Job) -> Option<String> {
-        let c = &job.conversion;
-        let group = c.file_group.as_ref()?;
+        let input = &job.request.input;
+        let group = input.file_group.as_ref()?;
         // They are texts alone.
-        let text = serde_json::to_vec(&(&group.folder, &group.files, &c.from, &c.reader_options));
+        let text = serde_json::to_vec(&(&group.folder, &group.files, &input.format, &input.options));
         Some(blake3::hash(&text.unwrap_or_default()).to_hex()[..32].to_owned())
     }
 

@@ -10,7 +10,7 @@ mod zoos;
 use super::mistakes::{Mistakes, suggest};
 use super::types::{Entry, JobKeys, Manifest, OptionTexts, Placed, Settings};
 use super::{Expanded, TakeJob};
-use crate::job::{Conversion, Job};
+use crate::job::Job;
 use crate::template::{Fields, fill};
 use datasets::FoundDataset;
 use outputs::Outputs;
@@ -19,7 +19,9 @@ use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use tensorferry::Registry;
 use tensorferry::places::{InputFolder, is_url};
+use tensorferry::request::{CommitOptions, InputRequest, LossPolicy, OutputRequest, Part, Request};
 use tensorferry_core::read::folder::local_path;
+use tensorferry_sdk::LossKind;
 use tensorferry_sdk::{OptionKind, OptionSpec, Side};
 use zoos::FoundZoo;
 
@@ -114,15 +116,15 @@ impl Expansion<'_> {
         let settings = entry.settings.over(self.defaults);
         let Some(input) = self.input(&own.input) else { return };
         let output = absolute(self.base, own.output.get_ref());
-        let conversion = Conversion { input, output, ..self.conversion(&settings) };
+        let request = self.request(&settings, &input, &output);
         let at = own.output.span();
         let name = own.name.clone().unwrap_or_else(|| own.output.get_ref().clone());
-        self.check_sides(&conversion, &settings, &at);
-        self.push(Job { name, conversion, policy: settings.policy() }, &at);
+        self.check_sides(&request, &settings, &at);
+        self.push(Job { name, request, policy: settings.policy() }, &at);
     }
 
-    /// What settings say of a conversion.
-    fn conversion(&self, settings: &Settings) -> Conversion {
+    /// The request that settings describe.
+    fn request(&self, settings: &Settings, input: &str, output: &str) -> Request {
         let options = |given: &Option<OptionTexts>, side| {
             let pair = |key: &String, value: &str| (key.clone(), self.option_value(key, value, side));
             let pairs = given
@@ -132,16 +134,32 @@ impl Expansion<'_> {
             pairs.collect()
         };
         let id = |id: &Option<Placed<String>>| id.as_ref().map(|id| id.get_ref().clone());
-        Conversion {
-            from: id(&settings.from),
-            to: id(&settings.to),
-            reader_options: options(&settings.reader, Side::Reader),
-            writer_options: options(&settings.writer, Side::Writer),
-            part: settings.part.clone().unwrap_or_else(|| "auto".to_owned()),
+        let allowed = settings.allow_loss.iter().flatten();
+        Request {
+            input: InputRequest {
+                path: input.into(),
+                format: id(&settings.from),
+                options: options(&settings.reader, Side::Reader),
+                part: settings.part.as_deref().map_or(Part::Auto, Part::parse),
+                allow_empty: settings.allow_empty.unwrap_or(false),
+                ..InputRequest::default()
+            },
             steps: settings.steps.iter().flatten().map(|step| step.get_ref().0.clone()).collect(),
-            strict: settings.strict.unwrap_or(false),
-            allow_loss: settings.allow_loss.iter().flatten().map(|word| word.get_ref().clone()).collect(),
-            ..Conversion::default()
+            output: OutputRequest {
+                path: output.into(),
+                format: id(&settings.to),
+                options: options(&settings.writer, Side::Writer),
+                verify: settings.verify.unwrap_or(false),
+                receipt: settings.receipt(),
+                // A journal that reports "done" must still be right after a power cut.
+                commit: CommitOptions { force: false, sync: true },
+                earlier: Vec::new(),
+            },
+            losses: LossPolicy {
+                strict: settings.strict.unwrap_or(false),
+                allowed: allowed.filter_map(|word| LossKind::named(word.get_ref())).collect(),
+            },
+            dry_run: false,
         }
     }
 
@@ -174,9 +192,9 @@ impl Expansion<'_> {
         for job in &manifest.job {
             let (at, output) = (job.own.output.span().start, job.own.output.get_ref());
             if let Some(path) = self.outputs.path_of(at, output) {
-                let policy = job.settings.over(self.defaults).policy();
+                let settings = job.settings.over(self.defaults);
                 let input = absolute(self.base, job.own.input.get_ref());
-                self.outputs.add(at, &input, &path, policy.receipt.is_some());
+                self.outputs.add(at, &input, &path, settings.receipt().is_some());
             }
         }
         zoos.iter().for_each(|zoo| self.note_outputs_of_zoo(zoo));
@@ -212,9 +230,9 @@ impl Expansion<'_> {
             let suggestion = Some("give each a name of its own".to_owned());
             self.mistakes.add(at, format!("two jobs are called {:?}", job.name), suggestion);
         }
-        let (input, output) = (&job.conversion.input, job.conversion.output.trim_end_matches('/'));
+        let (input, output) = (job.input(), job.output().trim_end_matches('/'));
         // Once for each template.
-        if let Some(other) = self.seen.outputs.insert(digest(output), input.as_str().into())
+        if let Some(other) = self.seen.outputs.insert(digest(output), input.into())
             && self.seen.told.insert(at.start)
         {
             let suggestion = "{path} and {name} together tell models apart; {stem} alone may not";
@@ -225,7 +243,7 @@ impl Expansion<'_> {
 
     /// Checks that models of one folder do not carry the same files to the same place.
     fn check_sidecars(&mut self, job: &Job, at: &Range<usize>) {
-        let Conversion { input, output, carry, .. } = &job.conversion;
+        let (input, output, carry) = (job.input(), job.output(), &job.request.input.carry);
         let parent_of = |path| Path::new(path).parent().unwrap_or(Path::new("/"));
         let to = if output.ends_with('/') { Path::new(output) } else { parent_of(output) };
         let from = parent_of(input);

@@ -244,16 +244,16 @@ pub(super) fn read(pieces: &Place, number: u64) -> Result<Vec<PlannedJob>> {
 fn work_of(job: &Job, registry: &Registry, memory: u64) -> PlannedWork {
     let stamp = job.input_stamp(registry.session());
     let memory = Budget::planned_share(stamp.bytes, memory);
-    let conversion = &job.conversion;
+    let request = job.content_request();
     let revision = |id: &Option<String>, side| {
         let format = registry.format(id.as_deref()?, side).ok()?;
         Some(format.description.output_revision)
     };
     let facts = (
-        conversion,
-        job.policy.receipt,
-        revision(&conversion.from, Side::Reader),
-        revision(&conversion.to, Side::Writer),
+        &request,
+        job.request.output.receipt,
+        revision(&request.input.format, Side::Reader),
+        revision(&request.output.format, Side::Writer),
         env!("CARGO_PKG_VERSION"),
         memory,
         stamp.digest().to_hex().to_string(),

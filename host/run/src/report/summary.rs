@@ -209,7 +209,7 @@ impl Failure {
             kind: ErrorKind::word(error.kind()).to_owned(),
             message: error.message().to_owned(),
             details: error.details().map(|(name, text)| (name.to_owned(), text)).collect(),
-            hint: hint(error.kind()).map(Box::from),
+            hint: hint(error).map(Box::from),
             ..Self::default()
         }
     }

@@ -1,6 +1,6 @@
 //! A decision whether a job must run: it compares the job with what the journal knows and the disk holds.
 
-use crate::job::Job;
+use crate::job::{Job, difference};
 use crate::journal::{Commit, History, OutputHistory, OutputRecord, StampedFile, list_names};
 use std::collections::HashSet;
 use std::path::Path;
@@ -39,7 +39,7 @@ pub(super) fn decide<'h>(
     registry: &Registry,
     may_finish: bool,
 ) -> Decision<'h> {
-    let known = history.of(&job.conversion.output);
+    let known = history.of(job.output());
     let mut reason = None;
     // Several machines may have begun the same work. The disk tells which of them has done it.
     for commit in known.into_iter().flat_map(OutputHistory::commits) {
@@ -63,19 +63,19 @@ pub(super) fn decide<'h>(
 }
 
 fn has_receipt(job: &Job) -> bool {
-    receipt::path_for(Path::new(&job.conversion.output)).is_file()
+    receipt::path_for(&job.request.output.path).is_file()
 }
 
 /// Checks that the output is still what the job would write; the error says what changed.
 fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> {
-    if let Some(why) = job.conversion.differs_from(&commit.conversion) {
+    if let Some(why) = difference(&job.request, &commit.request) {
         return Err(why);
     }
     let OutputRecord { readers, writer, inputs, outputs, listing: names, .. } = &commit.made;
     let is_receipt = |file: &StampedFile| {
         file.path.file_name().and_then(|name| name.to_str()).is_some_and(receipt::is_name)
     };
-    if job.policy.receipt.is_some() && !outputs.iter().any(is_receipt) {
+    if job.request.output.receipt.is_some() && !outputs.iter().any(is_receipt) {
         return Err("it has no receipt".to_owned());
     }
     readers.iter().chain([writer]).try_for_each(|used| check_revision(used, registry))?;
@@ -85,8 +85,8 @@ fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> 
     outputs.iter().try_for_each(|file| seen(file).check_output(session))?;
     if names.is_some() {
         let without: HashSet<&Path> = outputs.iter().map(|file| &*file.path).collect();
-        if list_names(Path::new(&job.conversion.input), &without, registry.session()) != *names {
-            return Err(format!("other files are in {}", job.conversion.input));
+        if list_names(&job.request.input.path, &without, registry.session()) != *names {
+            return Err(format!("other files are in {}", job.input()));
         }
     }
     Ok(())

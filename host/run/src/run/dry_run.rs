@@ -135,7 +135,7 @@ pub fn dry_run(
     let planned = wanted.iter().zip(&decisions).enumerate();
     let jobs: Vec<JobPlan> =
         planned.map(|(index, (job, decision))| job_plan(job, decision, outcomes.remove(&index))).collect();
-    let owned = |job: &Job| history.of(&job.conversion.output).map(|known| &known.owned);
+    let owned = |job: &Job| history.of(job.output()).map(|known| &known.owned);
     let conflicts = conflicts(&wanted, &jobs, &owned, registry.session());
     RunPlan { space: space(&jobs), conflicts, jobs }
 }
@@ -143,8 +143,8 @@ pub fn dry_run(
 fn job_plan(job: &Job, decision: &Decision<'_>, outcome: Option<JobOutcome>) -> JobPlan {
     let mut plan = JobPlan {
         name: job.name.clone(),
-        input: job.conversion.input.clone(),
-        output: job.conversion.output.clone(),
+        input: job.input().to_owned(),
+        output: job.output().to_owned(),
         runs: decision.runs(),
         reason: decision.reason(),
         files: Vec::new(),

@@ -10,13 +10,13 @@ use std::path::Path;
 pub(super) fn notes(jobs: &[Job], history: &History) -> Vec<String> {
     let mut outputs: BTreeMap<&str, HashSet<&str>> = BTreeMap::new();
     for job in jobs {
-        if let Some(group) = &job.conversion.file_group {
-            outputs.entry(&group.dataset).or_default().insert(&job.conversion.output);
+        if let Some(group) = &job.request.input.file_group {
+            outputs.entry(&group.dataset).or_default().insert(job.output());
         }
     }
     let mut obsolete: BTreeMap<&str, Vec<&Path>> = BTreeMap::new();
     for (output, known) in history.outputs() {
-        let group = known.commits().next().and_then(|commit| commit.conversion.file_group.as_ref());
+        let group = known.commits().next().and_then(|commit| commit.request.input.file_group.as_ref());
         let Some(group) = group else { continue };
         let is_obsolete = outputs.get(&*group.dataset).is_some_and(|outputs| !outputs.contains(output));
         if let Some(file) = known.owned.keys().find(|file| is_obsolete && file.exists()) {

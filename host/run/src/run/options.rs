@@ -76,7 +76,7 @@ impl RunOptions {
     #[must_use]
     pub fn wants(&self, job: &Job) -> bool {
         self.only.as_ref().is_none_or(|only| only.is_match(&job.name))
-            && self.shard.is_none_or(|shard| shard.has(&job.conversion.output))
+            && self.shard.is_none_or(|shard| shard.has(job.output()))
     }
 
     /// The summary of a run that began then.

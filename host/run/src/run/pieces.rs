@@ -223,7 +223,7 @@ impl<'a> PieceRunner<'a> {
             let summary = Box::new(JobSummary { state: JobState::Done, ..commit.made.summary.clone() });
             return JobOutcome::Done { summary, files: Vec::new(), outputs: Vec::new() };
         }
-        let output = &queued.job.conversion.output;
+        let output = queued.job.output();
         let in_the_way = failure.exit_code == Some(i32::from(USAGE));
         let others = Journal::read_piece(folder, Some(own), session).unwrap_or_default();
         let mut commits = others.of(output).into_iter().flat_map(|known| known.commits());

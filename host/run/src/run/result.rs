@@ -23,8 +23,8 @@ pub(super) fn before(job: &Job, decision: Option<&Decision<'_>>) -> JobSummary {
         state,
         reason: decision.map(Decision::reason),
         name: job.name.clone(),
-        input: job.conversion.input.clone(),
-        output: job.conversion.output.clone(),
+        input: job.input().to_owned(),
+        output: job.output().to_owned(),
         ..earlier.unwrap_or_default()
     }
 }
@@ -32,13 +32,13 @@ pub(super) fn before(job: &Job, decision: Option<&Decision<'_>>) -> JobSummary {
 /// The result of a job after it ran; it is written to the journal.
 pub(super) fn after(job: &Job, finished: FinishedJob, key: Option<String>, run: &Run<'_>) -> JobSummary {
     let (journal, started) = (&run.journal, run.started);
-    let output = &job.conversion.output;
+    let output = job.output();
     let mut summary = JobSummary {
         name: job.name.clone(),
-        input: job.conversion.input.clone(),
-        output: output.clone(),
-        from: job.conversion.from.clone(),
-        to: job.conversion.to.clone(),
+        input: job.input().to_owned(),
+        output: output.to_owned(),
+        from: job.request.input.format.clone(),
+        to: job.request.output.format.clone(),
         ..JobSummary::default()
     };
     match finished.outcome {
@@ -46,14 +46,14 @@ pub(super) fn after(job: &Job, finished: FinishedJob, key: Option<String>, run: 
             // The output is there and the journal has its commit: that its end cannot be written is no
             // failure of the job, and a journal that cannot be written ends the run at the next record.
             let _ = journal.append_done(output, key, outputs);
-            summary = JobSummary { output: output.clone(), ..*done };
+            summary = JobSummary { output: output.to_owned(), ..*done };
         }
         JobOutcome::Failed(mut failure) => {
             let manifest = run.options.manifest.display().to_string();
             failure.retry =
                 Some(format!("ferry run {} --only {}", quoted(&manifest), quoted(&job.name)).into());
             let reason = failure.to_string();
-            let _ = journal.append(&Record::Failed { at: now(), output: output.clone(), reason });
+            let _ = journal.append(&Record::Failed { at: now(), output: output.to_owned(), reason });
             summary.state = JobState::Failed;
             summary.failure = Some(failure);
         }

@@ -15,7 +15,7 @@ mod store;
 
 pub(super) use store::SchemaStore;
 
-use crate::job::{Conversion, Job};
+use crate::job::Job;
 use crate::journal::{GroupScan, History, StampedFile};
 use crate::report::Failure;
 use serde_json::Value;
@@ -54,7 +54,7 @@ pub(super) fn find(
 ) -> Result<DatasetSchemas> {
     let mut datasets: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (index, job) in jobs.iter().enumerate() {
-        if let Some(group) = job.conversion.file_group.as_ref().filter(|_| job.shares_schema()) {
+        if let Some(group) = job.request.input.file_group.as_ref().filter(|_| job.shares_schema()) {
             datasets.entry(group.dataset.clone()).or_default().push(index);
         }
     }
@@ -78,7 +78,7 @@ pub(super) fn find(
             && let Some(path) = store.path_of(&name, &schema)?
         {
             for group in groups {
-                if let Some(group) = &mut jobs[group].conversion.file_group {
+                if let Some(group) = &mut jobs[group].request.input.file_group {
                     group.schema = Some(path.clone());
                 }
             }
@@ -210,18 +210,14 @@ impl Dataset<'_> {
 
     /// A scan of several groups as of one input.
     fn scan_together(&self, groups: &[usize]) -> Result<Option<ScanResult>> {
-        let conversion_of = |group: &usize| &self.jobs[*group].conversion;
+        let group_of = |group: &usize| self.jobs[*group].request.input.file_group.as_ref();
         let Some(&first) = groups.first() else { return Ok(None) };
-        let Some(group) = &conversion_of(&first).file_group else { return Ok(None) };
-        let all = groups.iter().filter_map(|group| conversion_of(group).file_group.as_ref());
+        let Some(group) = group_of(&first) else { return Ok(None) };
+        let all = groups.iter().filter_map(group_of);
         let mut files: Vec<String> = all.flat_map(|group| group.files.clone()).collect();
         files.sort();
-        let file_group = Some(FileGroup { files, ..group.clone() });
-        let job = Job {
-            name: group.dataset.clone(),
-            conversion: Conversion { file_group, ..conversion_of(&first).clone() },
-            ..self.jobs[first].clone()
-        };
+        let mut job = Job { name: group.dataset.clone(), ..self.jobs[first].clone() };
+        job.request.input.file_group = Some(FileGroup { files, ..group.clone() });
         Ok(self.scanner.scan(&[job])?.pop().flatten())
     }
 
@@ -235,7 +231,7 @@ impl Dataset<'_> {
                 let mut error = Error::malformed(
                     "the schema is another than that of most files of the data set, and this format's reader takes none",
                 );
-                if let Some(of) = &self.jobs[group].conversion.file_group {
+                if let Some(of) = &self.jobs[group].request.input.file_group {
                     error = error.file(&of.files[0]);
                 }
                 if let Some((column, expected, found)) = &difference {

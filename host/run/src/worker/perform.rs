@@ -30,7 +30,7 @@ use tensorferry_sdk::{Error, ErrorKind, Purpose, Result};
 const TICK: Duration = Duration::from_millis(200);
 
 pub(super) fn perform(task: &WorkerTask, registry: &Registry, pipe: &RunnerPipe) -> Result<WorkerEvent> {
-    if let Some(group) = task.job.conversion.file_group.as_ref().filter(|_| task.scan_only) {
+    if let Some(group) = task.job.request.input.file_group.as_ref().filter(|_| task.scan_only) {
         let scan = Box::new(scan_group(task, group, registry)?);
         return Ok(WorkerEvent::Scanned { scan });
     }
@@ -52,7 +52,10 @@ pub(super) fn perform(task: &WorkerTask, registry: &Registry, pipe: &RunnerPipe)
 fn convert_input(task: &WorkerTask, registry: &Registry, pipe: &RunnerPipe) -> Result<WorkerEvent> {
     let session = registry.session();
     let force = !task.owned.is_empty() || task.job.policy.force == Force::Always;
-    let mut request = task.job.request(force, task.dry_run);
+    let mut request = task.job.request.clone();
+    request.dry_run = task.dry_run;
+    request.output.commit.force = force;
+    request.output.receipt = request.output.receipt.filter(|_| !task.dry_run);
     request.output.earlier = if force { earlier(task, session) } else { Vec::new() };
     let watch = RunnerWatch {
         task,
@@ -126,14 +129,14 @@ fn in_the_way(force: Force) -> &'static str {
 
 fn scan_group(task: &WorkerTask, group: &FileGroup, registry: &Registry) -> Result<GroupScan> {
     let session = registry.session();
-    let conversion = &task.job.conversion;
+    let input = &task.job.request.input;
     let source = group.source(session)?;
-    let format = probe(registry.as_ref(), &source, conversion.from.as_deref(), &**session)?;
+    let format = probe(registry.as_ref(), &source, input.format.as_deref(), &**session)?;
     if !holds_records(&format.description) {
         let error = Error::unsupported("a data set is made of records, and this is none");
         return Err(error.file(&group.files[0]).found(&format.description.id));
     }
-    let given = &conversion.reader_options;
+    let given = &input.options;
     let context = ReadContext::new(session, Purpose::SHOW);
     let rows = rows::open(&source, format, &files_alone(format, given), &context)?;
     let schema = schema_file(&rows.set.schema());
@@ -154,7 +157,7 @@ fn summary(task: &WorkerTask, report: &Report) -> JobSummary {
     JobSummary {
         state: JobState::Done,
         name: task.job.name.clone(),
-        input: task.job.conversion.input.clone(),
+        input: task.job.input().to_owned(),
         output: report.output.display().to_string(),
         from: report.readers.first().map(|used| used.id.clone()),
         to: Some(report.format.clone()),
@@ -266,7 +269,7 @@ fn output_record(
             .file(was.path.display().to_string()));
     }
     // The schema is the host's own: another one has another name.
-    let schema = task.job.conversion.file_group.as_ref().and_then(|group| group.schema.as_ref());
+    let schema = task.job.request.input.file_group.as_ref().and_then(|group| group.schema.as_ref());
     inputs.retain(|file| Some(&file.path) != schema);
     let outputs = stamped(&ready.outputs)?;
     if task.job.policy.force == Force::Own {
@@ -284,7 +287,7 @@ fn output_record(
         },
         readers: ready.report.readers.clone(),
         writer: ready.writer.clone(),
-        listing: list_names(Path::new(&task.job.conversion.input), &without, session),
+        listing: list_names(&task.job.request.input.path, &without, session),
         inputs,
         outputs,
         summary: JobSummary { bytes_in, bytes_out, ..summary(task, ready.report) },

@@ -151,13 +151,13 @@ impl WorkerProcess {
                     continue;
                 }
                 event @ (WorkerEvent::Ready { .. } | WorkerEvent::Visible { .. }) => {
-                    let output = task.job.conversion.output.clone();
+                    let output = task.job.output().to_owned();
                     let record = match event {
                         WorkerEvent::Visible { outputs } => Record::Visible { output, outputs },
                         WorkerEvent::Ready { made } => {
-                            let conversion = Box::new(task.job.conversion.clone());
+                            let request = Box::new(task.job.content_request());
                             let key = by.key.map(str::to_owned);
-                            Record::Commit { at: now(), output, key, conversion, made }
+                            Record::Commit { at: now(), output, key, request, made }
                         }
                         _ => continue,
                     };

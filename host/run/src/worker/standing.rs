@@ -4,14 +4,14 @@
 //! What costs nothing is compared first: settings, then lengths. Files are read only where all of these agree.
 
 use super::protocol::WorkerTask;
-use crate::job::{Conversion, Force, Job};
+use crate::job::{Force, Job};
 use crate::journal::{OutputRecord, StampedFile, list_names, names_below, output_identity};
 use crate::report::{JobState, JobSummary};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use tensorferry::places::is_url;
 use tensorferry::receipts::Receipt;
-use tensorferry::request::Part;
+use tensorferry::request::Request;
 use tensorferry::{Registry, Session, UsedFormat};
 use tensorferry_convert::receipt::{self, FileRecord, Files, FormatRecord};
 use tensorferry_core::read::folder;
@@ -32,9 +32,9 @@ pub(super) fn of(task: &WorkerTask, registry: &Registry, session: &Session) -> R
     let job = &task.job;
     let is_asked = task.owned.is_empty() && !task.dry_run && job.policy.force != Force::Always;
     // Of a store, every object would have to be fetched.
-    let output = Path::new(&job.conversion.output);
+    let output = &job.request.output.path;
     let path = receipt::path_for(output);
-    if !is_asked || is_url(&job.conversion.output) || !path.is_file() {
+    if !is_asked || is_url(job.output()) || !path.is_file() {
         return Ok(Standing::Unknown);
     }
     let Ok(receipt) = Receipt::read(&path, session) else { return Ok(Standing::Unknown) };
@@ -85,7 +85,7 @@ impl FoundInput {
         registry: &Registry,
         session: &Session,
     ) -> Option<Self> {
-        let Conversion { input, .. } = &job.conversion;
+        let input = job.input();
         if is_url(input) || !has_settings(job, receipt, registry) {
             return None;
         }
@@ -124,23 +124,21 @@ impl FoundInput {
 
 /// Whether a job has the settings that a receipt was written with, as far as it says.
 fn has_settings(job: &Job, receipt: &Receipt, registry: &Registry) -> bool {
-    let Conversion {
-        from, to, reader_options, writer_options, part, steps, carry, strict, file_group, ..
-    } = &job.conversion;
+    let Request { input, steps, output, losses, .. } = &job.request;
     let is = |asked: &Option<String>, side, made: &FormatRecord| match asked {
         Some(id) => registry.format(id, side).is_ok_and(|format| format.description.id == made.id),
         None => true,
     };
     // A receipt does not say of a data set how its schema came about, nor which files were to go along.
-    file_group.is_none()
-        && carry.is_empty()
+    input.file_group.is_none()
+        && input.carry.is_empty()
         && receipt.input.additional_inputs.is_empty()
-        && (!*strict || receipt.losses.is_empty())
-        && (!job.policy.verify || receipt.verified.is_some())
-        && (reader_options, writer_options) == (&receipt.input.options, &receipt.output.options)
-        && (steps, &Part::parse(part).to_string()) == (&receipt.steps, &receipt.part)
-        && is(to, Side::Writer, &receipt.output.format)
-        && readers(receipt).all(|made| is(from, Side::Reader, made))
+        && (!losses.strict || receipt.losses.is_empty())
+        && (!output.verify || receipt.verified.is_some())
+        && (&input.options, &output.options) == (&receipt.input.options, &receipt.output.options)
+        && (steps, &input.part.to_string()) == (&receipt.steps, &receipt.part)
+        && is(&output.format, Side::Writer, &receipt.output.format)
+        && readers(receipt).all(|made| is(&input.format, Side::Reader, made))
 }
 
 fn readers(receipt: &Receipt) -> impl Iterator<Item = &FormatRecord> {
@@ -194,8 +192,8 @@ fn made(
     let summary = JobSummary {
         state: JobState::Unchanged,
         name: job.name.clone(),
-        input: job.conversion.input.clone(),
-        output: job.conversion.output.clone(),
+        input: job.input().to_owned(),
+        output: job.output().to_owned(),
         from: read_as.first().map(|format| format.id.clone()),
         to: Some(receipt.output.format.id.clone()),
         bytes_in: bytes(&inputs),
@@ -213,7 +211,7 @@ fn made(
         name: (!is_own).then(|| output.file_name()?.to_str().map(str::to_owned)).flatten(),
         writer: used(&receipt.output.format, registry)?,
         readers: read_as,
-        listing: list_names(Path::new(&job.conversion.input), &without, session),
+        listing: list_names(&job.request.input.path, &without, session),
         inputs,
         outputs,
         summary,

@@ -72,15 +72,9 @@ fn an_index_is_held_against_its_files() {
     assert_eq!(with_view(&good, |view, _| contents(view).len()).unwrap(), 2);
     let message = |weight_map: &str| refusal(&folder(&[index(weight_map), one.clone()]));
     let found = message(r#"{"a":"1.safetensors","b":"1.safetensors","c":"1.safetensors"}"#);
-    assert!(
-        found.contains(r#"do not hold: file "model.safetensors.index.json", found "c" in "1.safetensors""#),
-        "{found}"
-    );
+    assert!(found.contains(r#"found "c" in "1.safetensors""#), "{found}");
     let found = message(r#"{"a":"1.safetensors","b":"2.safetensors"}"#);
-    assert!(
-        found.contains(r#"not there: file "model.safetensors.index.json", found "2.safetensors""#),
-        "{found}"
-    );
+    assert!(found.contains(r#"found "2.safetensors""#), "{found}");
     assert!(message(r#"{"a":"../1.safetensors"}"#).contains("inside the folder"));
     assert!(message(r#"{"a":"1.safetensors","a":"1.safetensors"}"#).contains("there twice"));
 }

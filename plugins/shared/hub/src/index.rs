@@ -243,7 +243,10 @@ mod tests {
     #[test]
     fn files_stay_in_the_folder() {
         let error = read(r#"{"weight_map":{"t":"../x.safetensors"}}"#).unwrap_err().to_string();
-        assert!(error.contains("file \"i.json\", tensor \"t\"") && error.contains("../x"), "{error}");
+        assert!(
+            error.starts_with("i.json: ") && error.contains("tensor \"t\"") && error.contains("../x"),
+            "{error}"
+        );
         assert!(read(r#"{"weight_map":{"t":"/etc/x"}}"#).is_err());
     }
 
@@ -260,9 +263,7 @@ mod tests {
         let nothing = || Vec::<String>::new();
         assert_eq!(check(&[("a", "1"), ("b", "2")], ""), Ok((nothing(), 0)));
         assert_eq!(check(&[("a", "1")], "b"), Ok((nothing(), 0)));
-        assert!(
-            check(&[("a", "1")], "").unwrap_err().contains(r#"do not hold: file "i.json", found "b" in "2""#)
-        );
+        assert!(check(&[("a", "1")], "").unwrap_err().contains(r#"found "b" in "2""#));
         assert!(check(&[("a", "2"), ("b", "2")], "").unwrap_err().contains(r#"found "a" in "1""#));
         // A tensor that another file supersedes is noted, and one that nothing names is lost.
         assert_eq!(check(&[("a", "1"), ("a", "2"), ("b", "2")], ""), Ok((nothing(), 1)));

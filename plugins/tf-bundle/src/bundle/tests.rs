@@ -232,7 +232,7 @@ fn entries_fit_their_files() {
     };
     let unknown = TensorShapeProto { unknown_rank: true, ..TensorShapeProto::default() };
     let cases: [(&dyn Fn(&mut BundleEntryProto), &str); 13] = [
-        (&|proto| proto.offset = 4, "file \"b.data-00000-of-00001\", tensor \"t\", offset 4"),
+        (&|proto| proto.offset = 4, "(tensor \"t\", offset 4"),
         (&|proto| proto.offset = i64::MAX, "ends too early"),
         (&|proto| proto.offset = -1, "negative"),
         (&|proto| proto.size = -8, "size"),
@@ -279,7 +279,7 @@ fn data_files_are_there() {
         read_source(&MemorySource::new(entry(), files.clone()), &Limits::default()).map_err(|e| e.to_string())
     };
     let error = read(&files).unwrap_err();
-    assert!(error.contains("file \"b.data-00000-of-00001\", tensor \"t\""), "{error}");
+    assert!(error.starts_with("b.data-00000-of-00001: ") && error.contains("tensor \"t\""), "{error}");
     // Merged bundles: the files count themselves otherwise than the header does.
     files.insert("b.data-00000-of-00003".to_owned(), data.clone());
     assert_eq!(read(&files).unwrap().1["t"].2, [0; 4]);

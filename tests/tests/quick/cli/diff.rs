@@ -108,17 +108,17 @@ fn the_worst_comes_first_and_ci_chooses_what_fails() {
     assert_eq!((&y["largest_at"], &y["relative"]), (&vec![0, 1].into(), &0.5.into()));
     assert_eq!(y["largest_values"], serde_json::json!([0.5, 0.25]));
     assert!((y["cosine"].as_f64().unwrap() - 26.125 / (26.25_f64 * 26.0625).sqrt()).abs() < 1e-12, "{y}");
-    ferry.diff(&a, &b, &["--fail-over", "0.5"]).expect(0).prints(&["within 0.5: 2 differences"]);
+    ferry.diff(&a, &b, &["--max-diff", "0.5"]).expect(0).prints(&["within 0.5: 2 differences"]);
     ferry
-        .diff(&a, &b, &["--fail-over", "0.4"])
+        .diff(&a, &b, &["--max-diff", "0.4"])
         .expect(1)
         .prints(&["over 0.4: 1 of 2 differences", "by 0.5 at [0]"]);
-    let relative = ferry.diff(&a, &b, &["--fail-over", "0.1,relative", "--json"]).expect(1).json();
+    let relative = ferry.diff(&a, &b, &["--max-diff", "0.1,relative", "--json"]).expect(1).json();
     assert_eq!(
-        (&relative["differences"][0]["name"], &relative["fail_over"]["over"]),
+        (&relative["differences"][0]["name"], &relative["max_diff"]["over"]),
         (&"y".into(), &1.into())
     );
-    ferry.diff(&a, &b, &["--fail-over", "0.5,relative"]).expect(0);
+    ferry.diff(&a, &b, &["--max-diff", "0.5,relative"]).expect(0);
     // Of other dtypes the values are compared; that alone is no failure then.
     let halved = ferry.safetensors(
         "half.safetensors",
@@ -128,7 +128,7 @@ fn the_worst_comes_first_and_ci_chooses_what_fails() {
         ],
     );
     ferry.diff(&a, &halved, &[]).expect(1).prints(&["F32 in A, BF16 in B"]);
-    ferry.diff(&a, &halved, &["--fail-over", "0"]).expect(0).prints(&["within 0: 2 differences"]);
+    ferry.diff(&a, &halved, &["--max-diff", "0"]).expect(0).prints(&["within 0: 2 differences"]);
     // Names and shapes fail always, and so does NaN beside a number.
     let nan = floats(&[1000.0, 2.0, 5.0]);
     for (name, tensors, says) in [
@@ -137,10 +137,10 @@ fn the_worst_comes_first_and_ci_chooses_what_fails() {
         ("shape", &[("x", "F32", &[3], &small), ("y", "F32", &[4], &large)], "[2, 2] in A, [4] in B"),
     ] {
         let other = ferry.safetensors(&format!("{name}.safetensors"), tensors);
-        ferry.diff(&a, &other, &["--fail-over", "1e30"]).expect(1).prints(&[says]);
+        ferry.diff(&a, &other, &["--max-diff", "1e30"]).expect(1).prints(&[says]);
     }
     for wrong in ["x", "-1", "1,sideways", "nan"] {
-        ferry.diff(&a, &b, &[&format!("--fail-over={wrong}")]).expect(2);
+        ferry.diff(&a, &b, &[&format!("--max-diff={wrong}")]).expect(2);
     }
 }
 
@@ -150,7 +150,7 @@ fn zeros_of_two_signs_differ_in_their_bits_alone() {
     let a = ferry.safetensors("a.safetensors", &[("x", "F32", &[1], &[0, 0, 0, 0])]);
     let b = ferry.safetensors("b.safetensors", &[("x", "F32", &[1], &[0, 0, 0, 128])]);
     ferry.diff(&a, &b, &[]).expect(1).prints(&["the same numbers in other bits"]);
-    ferry.diff(&a, &b, &["--fail-over", "0"]).expect(0);
+    ferry.diff(&a, &b, &["--max-diff", "0"]).expect(0);
     ferry.diff(&a, &b, &["--atol", "0"]).expect(0);
     // Another dtype is a difference whatever the tolerance; what lies within it is not the same number.
     let c = ferry.safetensors("c.safetensors", &[("x", "BF16", &[1], &[0, 0x3F])]);

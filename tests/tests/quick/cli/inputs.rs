@@ -448,19 +448,19 @@ fn an_input_that_holds_nothing_is_an_error() {
 fn a_limit_can_be_raised_and_lowered() {
     let ferry = Ferry::new();
     let rows = ferry.write("rows.jsonl", "{\"a\": 1, \"b\": 2, \"c\": {\"d\": 3}}\n");
-    ferry.on("inspect", &rows, &["--bound", "columns=3"]).expect(3).says(&["columns"]);
-    ferry.on("inspect", &rows, &["--bound", "columns=4"]).expect(0);
-    ferry.on("inspect", &rows, &["--bound", "collumns=4"]).expect(2).says(&["collumns", "columns"]);
-    ferry.on("inspect", &rows, &["--bound", "nesting=1000000"]).expect(2);
+    ferry.on("inspect", &rows, &["--limit", "columns=3"]).expect(3).says(&["columns"]);
+    ferry.on("inspect", &rows, &["--limit", "columns=4"]).expect(0);
+    ferry.on("inspect", &rows, &["--limit", "collumns=4"]).expect(2).says(&["collumns", "columns"]);
+    ferry.on("inspect", &rows, &["--limit", "nesting=1000000"]).expect(2);
     let model = ferry.safetensors("m.safetensors", &[("w", "F32", &[4], &[0; 16])]);
     let output = ferry.at("m.pt");
-    let options = ["--bound", "tensors=3", "--step", "unstack:w,to=w$i"];
+    let options = ["--limit", "tensors=3", "--step", "unstack:w,to=w$i"];
     ferry.try_convert(&model, &output, &options).expect(3).says(&["too many parts"]);
     ferry.write("zoo.toml", "[[job]]\ninput = \"rows.jsonl\"\noutput = \"rows.parquet\"\n");
     let manifest = ferry.at("zoo.toml");
-    ferry.on("run", &manifest, &["--bound", "columns=3"]).expect(3).says(&["columns"]);
+    ferry.on("run", &manifest, &["--limit", "columns=3"]).expect(3).says(&["columns"]);
     ferry.on("run", &manifest, &[]).expect(0);
-    let listed = ferry.run(["formats", "--json", "--bound", "tensors=3"]).expect(0).json();
+    let listed = ferry.run(["formats", "--json", "--limit", "tensors=3"]).expect(0).json();
     assert_eq!(listed["limits"]["tensors"], 3);
     assert!(listed["limits"]["columns"].as_u64().unwrap() > 1_000);
 }

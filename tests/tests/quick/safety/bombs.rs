@@ -53,7 +53,7 @@ pub(crate) fn read(ferry: &Ferry, files: &Files) -> Outcome {
     let folder = tempdir().unwrap();
     let input = files.write(folder.path());
     // Millions of values are too many by default, whatever else they are.
-    ferry.run_bounded(args!["inspect", input, "--json", "--bound", "nodes=4M"])
+    ferry.run_bounded(args!["inspect", input, "--json", "--limit", "nodes=4M"])
 }
 
 fn all_are_defused(bombs: &[Bomb]) {
@@ -135,7 +135,7 @@ fn nesting() {
 fn sharing() {
     let doubled = |leaf: &[u8]| [leaf, &times(b"2\x86", 64)].concat();
     let far = |at: usize| [&b"r"[..], &u32::try_from(at * 20_000).unwrap().to_le_bytes()].concat();
-    let limit = Refused("over a limit");
+    let limit = Refused("limit exceeded");
     all_are_defused(&[
         plain("references without tensors", Read, &shared(b"]", 200)),
         plain("doubles without tensors", Read, &doubled(b"]")),
@@ -214,7 +214,7 @@ fn views() {
             &many(&view(&[1 << 30], &[0]), 100),
         ),
         around_tensor("a million dimensions", Read, &view(&vec![1; MANY], &vec![0; MANY])),
-        around_tensor("one tensor a million times", Refused("over a limit"), &many(&float(), MANY)),
+        around_tensor("one tensor a million times", Refused("limit exceeded"), &many(&float(), MANY)),
         around_tensor("one tensor in many lists", Read, &again(&float())),
     ]);
 }
@@ -299,7 +299,11 @@ fn arrays_and_parts() {
     let quantized = call(&global("torch._utils", "_rebuild_qtensor"), &arguments);
     all_are_defused(&[
         plain("one array, in many lists", Refused("share stored bytes too often"), &again(&array)),
-        around_tensor("scales of many channels, in many lists", Refused("over a limit"), &again(&quantized)),
+        around_tensor(
+            "scales of many channels, in many lists",
+            Refused("limit exceeded"),
+            &again(&quantized),
+        ),
     ]);
 }
 
@@ -313,8 +317,8 @@ fn a_constant_stands_for_so_much_of_its_graph() {
     };
     of_elements(16 << 30);
     let refused = ferry.run_bounded(args!["inspect", &graph]).expect(3);
-    refused.says(&["--bound expanded_bytes=N"]);
-    ferry.run_bounded(args!["inspect", &graph, "--bound", "expanded_bytes=100GiB"]).expect(0);
+    refused.says(&["--limit expanded_bytes=N"]);
+    ferry.run_bounded(args!["inspect", &graph, "--limit", "expanded_bytes=100GiB"]).expect(0);
     of_elements(1 << 28);
     ferry.run_bounded(args!["inspect", &graph]).expect(0);
 }

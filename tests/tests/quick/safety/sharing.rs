@@ -97,7 +97,7 @@ pub(super) fn constant(number: i64, elements: i64) -> Wire {
 fn written(ferry: &Ferry, path: &Path, names: i64) {
     let from = ferry.at("names.pt");
     of_large(&from, &numbered(names, |_| floats(0, LARGE, 0, &[LARGE], &[1])));
-    let bound: &[&str] = &["--bound", "expanded_bytes=1TiB"];
+    let bound: &[&str] = &["--limit", "expanded_bytes=1TiB"];
     let is_list = path.extension().is_some_and(|suffix| suffix == "safetensors");
     let options: &[&str] = if is_list { &["-o", "tied=dedupe"] } else { &[] };
     ferry.convert(&from, path, &[bound, options].concat());
@@ -105,7 +105,7 @@ fn written(ferry: &Ferry, path: &Path, names: i64) {
 
 #[test]
 fn shared_bytes_and_trees_are_bounded() {
-    let shared = "--bound expanded_bytes=N";
+    let shared = "--limit expanded_bytes=N";
     let attacks: [(&str, &str, &[&str], &str, Make); 20] = [
         ("sparse tensors of one recipe", "pt", &["-i", "densify=true"], shared, |_, path| {
             checkpoint(path, &numbered(20, |_| sparse(1 << 29)), &[4, 8]);
@@ -146,28 +146,28 @@ fn shared_bytes_and_trees_are_bounded() {
                 (0..300).fold(Wire::new(), |graph, at| graph.message(1, &constant(at, (1 << 26) + at)));
             std::fs::write(path, graph.0).unwrap();
         }),
-        ("lists of msgpack", "msgpack", &["--json"], "--bound nodes=N", |_, path| {
+        ("lists of msgpack", "msgpack", &["--json"], "--limit nodes=N", |_, path| {
             items(path, 2_000_000, b"\x90");
         }),
-        ("nulls of msgpack", "msgpack", &["--json"], "--bound nodes=N", |_, path| {
+        ("nulls of msgpack", "msgpack", &["--json"], "--limit nodes=N", |_, path| {
             items(path, 4_000_000, b"\xc0");
         }),
-        ("tuples of a pickle", "pt", &["--json"], "--bound nodes=N", |_, path| {
+        ("tuples of a pickle", "pt", &["--json"], "--limit nodes=N", |_, path| {
             pickled(path, 4_000_000, b")");
         }),
-        ("numbers of a pickle", "pt", &["--json"], "--bound nodes=N", |_, path| {
+        ("numbers of a pickle", "pt", &["--json"], "--limit nodes=N", |_, path| {
             pickled(path, 4_000_000, b"K\x01");
         }),
-        ("maps of msgpack", "msgpack", &["--json"], "--bound nodes=N", |_, path| {
+        ("maps of msgpack", "msgpack", &["--json"], "--limit nodes=N", |_, path| {
             items(path, 600_000, b"\x81\xa1a\xc0");
         }),
-        ("texts of msgpack", "msgpack", &["--json"], "--bound nodes=N", |_, path| {
+        ("texts of msgpack", "msgpack", &["--json"], "--limit nodes=N", |_, path| {
             items(path, 2_000_000, b"\xa0");
         }),
-        ("dicts of a pickle", "pt", &["--json"], "--bound nodes=N", |_, path| {
+        ("dicts of a pickle", "pt", &["--json"], "--limit nodes=N", |_, path| {
             pickled(path, 1_000_000, b"}K\x01Ns");
         }),
-        ("lists of a pickle", "pt", &["--json"], "--bound nodes=N", |_, path| pickled(path, 2_000_000, b"]")),
+        ("lists of a pickle", "pt", &["--json"], "--limit nodes=N", |_, path| pickled(path, 2_000_000, b"]")),
     ];
     let ferry = Ferry::new();
     for (at, (name, suffix, options, word, make)) in attacks.into_iter().enumerate() {

@@ -13,10 +13,10 @@ _CODES = {
     "usage": 2,
     "malformed": 3,
     "unsupported": 3,
-    "over a limit": 3,
-    "verification failed": 4,
-    "passing fault": 75,
-    "interrupted": 130,
+    "limit": 3,
+    "verification": 4,
+    "transient": 75,
+    "cancelled": 130,
 }
 
 

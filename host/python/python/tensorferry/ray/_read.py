@@ -308,9 +308,9 @@ def _places(scan: _native.Scan, group: _Group) -> tuple[int, int]:
         within = found[starts[0] : ends[-1]]
         if _bytes(within) == group.bytes:
             return starts[0], ends[-1]
-    text = f"passing fault: {first.file!r} is not what it was when the data set was opened: read it again"
+    text = f"{first.file!r} has changed since the dataset was opened: read it again"
     error = TransientError(text)
-    error.kind, error.message, error.file = "passing fault", text, first.file
+    error.kind, error.message, error.file = "transient", text, first.file
     raise error
 
 

@@ -33,8 +33,8 @@ _MOST_DEATHS = 5
 _LONGEST_GOODBYE = 10.0
 _KINDS: dict[int, tuple[str, type[Error]]] = {
     2: ("usage", UsageError),
-    75: ("passing fault", TransientError),
-    130: ("interrupted", CancelledError),
+    75: ("transient", TransientError),
+    130: ("cancelled", CancelledError),
 }
 
 
@@ -147,9 +147,9 @@ def _planned(manifest: Any, plan: Any, variables: Any, only: Any, notes: list[st
         command += ["--only", str(glob)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
-        kind, error_type = _KINDS.get(done.returncode, ("i/o", SystemFault))
+        kind, error_type = _KINDS.get(done.returncode, ("io", SystemFault))
         message = done.stderr.strip().removeprefix("error: ") or f"`ferry plan` ended with code {done.returncode}"
-        error = error_type(f"{kind}: {message}" if not message.startswith(kind) else message)
+        error = error_type(message)
         error.kind, error.message, error.file = kind, message, path
         raise error
     return folder

@@ -1,12 +1,12 @@
 //! Checks of what can be looked up before an input is opened: formats, options, steps, kinds of losses.
 
 use super::{Expansion, absolute, nearby};
-use crate::job::Conversion;
 use crate::manifest::mistakes::suggest;
 use crate::manifest::types::{OptionTexts, Placed, Settings};
 use std::ops::Range;
 use std::path::Path;
 use tensorferry::places::{InputFolder, shown};
+use tensorferry::request::Request;
 use tensorferry::{RegisteredFormat, steps};
 use tensorferry_convert::write::target;
 use tensorferry_core::read::folder::EntryKind;
@@ -68,15 +68,14 @@ impl Expansion<'_> {
     }
 
     /// Checks the output's format and the options of both sides.
-    pub(super) fn check_sides(&mut self, conversion: &Conversion, settings: &Settings, at: &Range<usize>) {
-        let input =
-            if Path::new(&conversion.input).is_dir() { Entry::Folder } else { Entry::File(String::new()) };
-        let (registry, to) = (self.registry, conversion.to.as_deref());
+    pub(super) fn check_sides(&mut self, request: &Request, settings: &Settings, at: &Range<usize>) {
+        let input = if request.input.path.is_dir() { Entry::Folder } else { Entry::File(String::new()) };
+        let (registry, to) = (self.registry, request.output.format.as_deref());
         let is_known = |id: &Option<Placed<String>>, side| {
             id.as_ref().is_none_or(|id| registry.format(id.get_ref(), side).is_ok())
         };
         if is_known(&settings.to, Side::Writer) {
-            match target::resolve(registry.as_ref(), Path::new(&conversion.output), to, &UnreadInput(input)) {
+            match target::resolve(registry.as_ref(), &request.output.path, to, &UnreadInput(input)) {
                 Ok(resolved) => self.options(settings.writer.as_ref(), &[resolved.format], Side::Writer),
                 Err(error) => {
                     let expected = error.details().find(|(name, _)| *name == "expected");

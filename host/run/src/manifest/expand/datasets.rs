@@ -2,7 +2,7 @@
 
 use super::outputs::{Candidate, real_path};
 use super::{Expansion, absolute, contents, file_name};
-use crate::job::{Conversion, Job};
+use crate::job::Job;
 use crate::manifest::dataset_files::{self, GroupFiles, groups, incomplete_set};
 use crate::manifest::input_path::InputPath;
 use crate::manifest::name_patterns::NamePatterns;
@@ -81,7 +81,7 @@ impl Expansion<'_> {
 
     pub(super) fn note_outputs_of_dataset(&mut self, dataset: &FoundDataset<'_>) {
         let Some(root) = &dataset.path else { return };
-        let has_receipt = dataset.settings.policy().receipt.is_some();
+        let has_receipt = dataset.settings.receipt().is_some();
         let at = dataset.entry.own.output.span().start;
         for (group, output) in self.paths_of_outputs(dataset) {
             self.outputs.add(at, &format!("{root}/{}", group.files[0].path), &output, has_receipt);
@@ -147,18 +147,15 @@ impl Expansion<'_> {
             let files: Vec<String> = group.files.iter().map(|file| file.path.clone()).collect();
             let input = root.path_of(&files[0]).display().to_string();
             let folder = root.path().to_owned();
-            let conversion = Conversion {
-                input,
-                output: absolute(self.base, &filled),
-                file_group: Some(FileGroup { dataset: dataset.clone(), folder, files, schema: None }),
-                ..self.conversion(&settings)
-            };
+            let mut request = self.request(&settings, &input, &absolute(self.base, &filled));
+            request.input.file_group =
+                Some(FileGroup { dataset: dataset.clone(), folder, files, schema: None });
             if place == 0 {
-                self.check_sides(&conversion, &settings, &own.output.span());
+                self.check_sides(&request, &settings, &own.output.span());
             }
             let name = format!("{dataset}/{}", group.name(size));
             let policy = settings.policy_below(&root);
-            self.push(Job { name, conversion, policy }, &own.output.span());
+            self.push(Job { name, request, policy }, &own.output.span());
         }
         self.datasets.insert(dataset);
     }
@@ -172,7 +169,7 @@ impl Expansion<'_> {
         settings: &Settings,
         at: &Placed<String>,
     ) {
-        if table_log::is_ignored(&self.conversion(settings).reader_options) {
+        if table_log::is_ignored(&self.request(settings, "", "").input.options) {
             return;
         }
         for (folder, table) in tables {

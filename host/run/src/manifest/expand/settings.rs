@@ -3,6 +3,7 @@
 use crate::job::{JobPolicy, Timeout};
 use crate::manifest::types::{OptionTexts, ReceiptSetting, Settings, Timespan};
 use tensorferry::places::InputFolder;
+use tensorferry::values::Algorithm;
 
 impl Settings {
     /// These settings over others, key by key; for `in` and `out`, option by option.
@@ -34,12 +35,14 @@ impl Settings {
         JobPolicy { root: root.is_local().then(|| root.path().to_owned()), ..self.policy() }
     }
 
+    /// The algorithm for the digests of a receipt; `None` for no receipt.
+    pub(super) fn receipt(&self) -> Option<Algorithm> {
+        self.receipt.map_or(Some(Algorithm::Sha256), ReceiptSetting::algorithm)
+    }
+
     pub(super) fn policy(&self) -> JobPolicy {
         let standard = JobPolicy::default();
         JobPolicy {
-            verify: self.verify.unwrap_or(standard.verify),
-            receipt: self.receipt.map_or(standard.receipt, ReceiptSetting::algorithm),
-            allow_empty: self.allow_empty.unwrap_or(standard.allow_empty),
             follow_links: self.follow_links.unwrap_or(standard.follow_links),
             root: None,
             force: self.force.unwrap_or(standard.force),

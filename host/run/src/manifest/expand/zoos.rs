@@ -2,7 +2,7 @@
 
 use super::outputs::{Candidate, is_folder, real_path};
 use super::{Expansion, absolute, contents, file_name};
-use crate::job::{Conversion, Job};
+use crate::job::Job;
 use crate::manifest::input_path::InputPath;
 use crate::manifest::name_patterns::{NamePatterns, SHARD};
 use crate::manifest::search::Search;
@@ -98,7 +98,7 @@ impl Expansion<'_> {
             let at = zoo.output(model.rule).span().start;
             if let Some(path) = self.path_of_output(zoo, model) {
                 let input = format!("{root}/{}", model.input.path);
-                let has_receipt = zoo.settings[model.rule].policy().receipt.is_some();
+                let has_receipt = zoo.settings[model.rule].receipt().is_some();
                 self.outputs.add(at, &input, &path, has_receipt);
             }
         }
@@ -152,18 +152,15 @@ impl Expansion<'_> {
             let output = zoo.output(*rule);
             let Some(filled) = self.filled_output(zoo, model) else { return };
             let input = if found.is_root { root.path().to_owned() } else { root.path_of(found.input()) };
-            let conversion = Conversion {
-                input: input.display().to_string(),
-                output: absolute(self.base, &filled),
-                carry: if found.is_folder { Vec::new() } else { sidecars.clone() },
-                ..self.conversion(settings)
-            };
+            let output_path = absolute(self.base, &filled);
+            let mut request = self.request(settings, &input.display().to_string(), &output_path);
+            request.input.carry = if found.is_folder { Vec::new() } else { sidecars.clone() };
             // Once for each rule: what is wrong is wrong for every model.
             if !std::mem::replace(&mut checked[*rule], true) {
-                self.check_sides(&conversion, settings, &output.span());
+                self.check_sides(&request, settings, &output.span());
             }
             let policy = settings.policy_below(root);
-            let job = Job { name: format!("{name}/{}", found.path), conversion, policy };
+            let job = Job { name: format!("{name}/{}", found.path), request, policy };
             self.push(job, &output.span());
         }
     }
