@@ -1,26 +1,29 @@
-//! Blocks of big-endian files: their scales are turned round, and nothing else, so that no swap of units reads them.
+//! Blocks of big-endian files. Only the two-byte scales are byte-swapped, so a plain swap of units
+//! does not fit.
 //!
-//! Read are the types that `gguf_convert_endian.py` of llama.cpp writes: nobody says what others would look like.
+//! Only the types that `gguf_convert_endian.py` of llama.cpp writes are supported; the layout of
+//! other types is undefined.
 
 use tensorferry_sdk::{ByteSink, Context, EncodedStorage, FileId, Result, Source};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE: usize = 1 << 20;
 
-/// The blocks of a tensor.
+/// The quantized blocks of one tensor.
 pub(crate) struct BigEndianBlocks {
     pub(crate) file: FileId,
-    /// The first block's place in the file.
+    /// File offset of the first block.
     pub(crate) offset: u64,
-    /// The bytes of all.
+    /// Total length of all blocks.
     pub(crate) bytes: u64,
-    /// The bytes of one.
+    /// Length of one block.
     pub(crate) block: u32,
-    /// Where each has scales, of two bytes.
+    /// Offsets of the two-byte scales in each block.
     pub(crate) scales: &'static [usize],
 }
 
-/// Where the blocks of a type have scales of two bytes; `None`, if such files do not have the type.
+/// Returns the offsets of the two-byte scales in a block of this type, or `None` if big-endian
+/// files do not support it.
 pub(crate) fn scales(name: &str) -> Option<&'static [usize]> {
     match name {
         "MXFP4" | "NVFP4" => Some(&[]),

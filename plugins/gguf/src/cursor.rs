@@ -1,16 +1,17 @@
-//! A cursor reads a header from its first byte on: numbers, texts and runs of them, in either byte order.
+//! A cursor that reads a header from its first byte: numbers, strings and arrays, in either byte
+//! order.
 
 use tensorferry_sdk::{ByteOrder, Error, FileId, Limits, Result, Source};
 
-/// Bytes that are read at once where fewer were asked for.
+/// Minimum bytes per read.
 const WINDOW: u64 = 256 << 10;
 
-/// Where a header is being read.
+/// A position in a header.
 pub(crate) struct Cursor<'a> {
     source: &'a dyn Source,
     file: FileId,
     limits: &'a Limits,
-    /// The order of the bytes of numbers.
+    /// Byte order of numbers.
     pub(crate) order: ByteOrder,
     at: u64,
     window: Vec<u8>,
@@ -18,12 +19,12 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// At the first byte of a file, little-endian.
+    /// Starts at the first byte of a file, in little-endian order.
     pub(crate) fn new(source: &'a dyn Source, file: FileId, limits: &'a Limits) -> Self {
         Self { source, file, limits, order: ByteOrder::Little, at: 0, window: Vec::new(), window_at: 0 }
     }
 
-    /// The next byte's offset.
+    /// Offset of the next byte.
     pub(crate) fn at(&self) -> u64 {
         self.at
     }
@@ -32,12 +33,11 @@ impl<'a> Cursor<'a> {
         self.limits
     }
 
-    /// Bytes of the file that come after.
+    /// Bytes from the cursor to the end of the file.
     pub(crate) fn left(&self) -> u64 {
         self.source.len(self.file).saturating_sub(self.at)
     }
 
-    /// The next `len` bytes.
     pub(crate) fn take(&mut self, len: u64) -> Result<&[u8]> {
         if len > self.left() {
             return Err(Error::malformed("the file ends inside its header")
@@ -49,7 +49,8 @@ impl<'a> Cursor<'a> {
         if self.at + len > limit {
             return Err(Error::limit("the header is too long to hold in memory")
                 .offset(self.at)
-                .expected(format!("at most {limit} bytes, or --bound header_bytes=N")));
+                .expected(format!("at most {limit} bytes"))
+                .hint("raise the limit with --bound header_bytes=N"));
         }
         if self.at + len > self.window_at + self.window.len() as u64 {
             let most = self.left().min(limit - self.at);
@@ -61,7 +62,7 @@ impl<'a> Cursor<'a> {
         Ok(&self.window[start..start + index(len)?])
     }
 
-    /// The next `N` bytes as the little-endian number that they are.
+    /// Reads `N` bytes of a number and returns them in little-endian order.
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let order = self.order;
         let mut bytes = [0; N];
@@ -72,17 +73,16 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
-    /// The next number of 32 bits.
     pub(crate) fn u32(&mut self) -> Result<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// The next number of 64 bits.
     pub(crate) fn u64(&mut self) -> Result<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// The next number of 64 bits, which counts things that take `least` bytes each: as many as there is room for.
+    /// Reads a 64-bit count of items of at least `least` bytes each, and checks that the file has
+    /// room for them.
     pub(crate) fn count(&mut self, what: &str, least: u64) -> Result<u64> {
         let at = self.at;
         let (count, room) = (self.u64()?, self.left() / least);
@@ -95,27 +95,28 @@ impl<'a> Cursor<'a> {
         Ok(count)
     }
 
-    /// The next text: its length, then its bytes.
+    /// Reads a string: its length, then its bytes.
     pub(crate) fn text(&mut self) -> Result<&[u8]> {
         let len = self.count("text", 1)?;
         self.take(len)
     }
 
-    /// The next text, which names something.
+    /// Reads a string that must be a valid name.
     pub(crate) fn name(&mut self) -> Result<String> {
         let (at, most) = (self.at, self.limits.name_bytes);
         let text = self.text()?;
         if text.len() as u64 > most {
             return Err(Error::limit("a name is too long")
                 .offset(at)
-                .expected(format!("at most {most} bytes, or --bound name_bytes=N"))
+                .expected(format!("at most {most} bytes"))
+                .hint("raise the limit with --bound name_bytes=N")
                 .found(text.len()));
         }
         let text = std::str::from_utf8(text);
-        text.map(str::to_owned).map_err(|_| Error::malformed("a name is no UTF-8").offset(at))
+        text.map(str::to_owned).map_err(|_| Error::malformed("a name is not valid UTF-8").offset(at))
     }
 }
 
 fn index(offset: u64) -> Result<usize> {
-    usize::try_from(offset).map_err(|_| Error::limit("too long for this machine"))
+    usize::try_from(offset).map_err(|_| Error::limit("a length does not fit the address space"))
 }

@@ -1,15 +1,16 @@
-//! Dequantising: the numbers that blocks stand for, computed piece by piece while they are copied.
+//! Dequantization. The values of quantized blocks are computed piece by piece during the copy.
 //!
-//! | File | What it yields |
+//! | File | Contents |
 //! |---|---|
-//! | `legacy.rs` | the types of 32 numbers and of bits: `Q4_0` to `Q8_0`, `Q1_0`, `Q2_0` |
-//! | `k.rs` | the K types: blocks of 256 with scales of their own |
-//! | `tiny.rs` | ternary numbers, and floats of 4 bits |
-//! | `iq.rs` | the IQ types, which look numbers up in a grid |
+//! | `legacy.rs` | types with blocks of 32 values, and 1- and 2-bit types: `Q4_0` to `Q8_0`, `Q1_0`, `Q2_0` |
+//! | `k.rs` | the K types: blocks of 256 values with per-group scales |
+//! | `tiny.rs` | ternary values and 4-bit floats |
+//! | `iq.rs` | the IQ types, which look values up in a grid |
 //! | `grid.rs` | the grids |
 //!
-//! Numbers are computed in F32, and are gguf-py's bit for bit: each product from left to right. One rounding leads from
-//! there to F16 or BF16. Source of every formula: `gguf-py/gguf/quants.py` and `ggml-quants.c` of `ggml-org/llama.cpp`.
+//! Values are computed in F32 and equal those of gguf-py bit for bit; products are evaluated from
+//! left to right. F16 and BF16 need one more rounding. Source of every formula:
+//! `gguf-py/gguf/quants.py` and `ggml-quants.c` of `ggml-org/llama.cpp`.
 
 mod grid;
 mod iq;
@@ -25,7 +26,7 @@ use tensorferry_sdk::{
     StorageRange,
 };
 
-/// What blocks become.
+/// Target dtype of dequantization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Float {
     F32,
@@ -33,18 +34,18 @@ pub(crate) enum Float {
     Bf16,
 }
 
-/// Numbers that are decoded at once: four of the longest blocks, which stay in the L1 cache as F32.
+/// Values decoded per step: four of the longest blocks, which fit the L1 cache as F32.
 const AT_ONCE: usize = 1024;
-/// A tensor is cut into so many pieces at most, and into pieces of so many bytes: short ones fit whole into what the
-/// host copies at a time, and the host lets go of long ones up to 4 MiB too.
+/// A tensor is split into at most this many pieces, within the length bounds below. The host copies
+/// a short piece in one step, and frees a piece of up to 4 MiB as soon as it is used.
 const MOST_PIECES: u64 = 256;
 const LEAST_PIECE: u64 = 256 << 10;
 const LONGEST_PIECE: u64 = 4 << 20;
 
-/// Fills numbers from as many blocks as hold them.
+/// Decodes whole blocks into the values they represent.
 type Decode = fn(&[u8], &mut [f32]);
 
-/// How the blocks of a type are decoded.
+/// Returns the decoder of a block type.
 fn decode_of(name: &str) -> Option<Decode> {
     Some(match name {
         "Q4_0" => legacy::q4_0,
@@ -77,34 +78,34 @@ fn decode_of(name: &str) -> Option<Decode> {
     })
 }
 
-/// A stretch of a tensor's blocks as the numbers that they stand for.
+/// A range of a tensor's blocks, decoded on demand.
 pub(crate) struct DequantizedBlocks {
     file: FileId,
-    /// The first block's place in the file.
+    /// File offset of the first block.
     offset: u64,
-    /// How many blocks.
+    /// Number of blocks.
     count: u64,
     blocks: &'static BlockType,
     decode: Decode,
-    /// Where the blocks of a big-endian file have scales, which are turned round.
+    /// Offsets of scales to byte-swap in each block of a big-endian file.
     scales: &'static [usize],
     to: Float,
 }
 
-/// Where the blocks of a tensor lie.
+/// Location of a tensor's blocks.
 pub(crate) struct BlocksAt {
     pub(crate) file: FileId,
-    /// The first block's place in the file.
+    /// File offset of the first block.
     pub(crate) offset: u64,
-    /// Bytes of all blocks.
+    /// Total length of all blocks.
     pub(crate) bytes: u64,
     pub(crate) blocks: &'static BlockType,
-    /// Where the blocks of a big-endian file have scales, which are turned round.
+    /// Offsets of scales to byte-swap in each block of a big-endian file.
     pub(crate) scales: &'static [usize],
 }
 
-/// Declares the numbers of a tensor's blocks as one storage, joined of pieces that are decoded apart. `add` keeps what
-/// decodes a piece, and gives its handle.
+/// Declares the values of a tensor's blocks as one storage, joined from pieces that are decoded
+/// separately. `add` stores the decoder of a piece and returns its handle.
 pub(crate) fn declare(
     at: &BlocksAt,
     to: Float,
@@ -113,7 +114,7 @@ pub(crate) fn declare(
 ) -> Result<StorageId> {
     let blocks = at.blocks;
     let decode = decode_of(blocks.name)
-        .ok_or_else(|| Error::unsupported("blocks of this type are not dequantised").found(blocks.name))?;
+        .ok_or_else(|| Error::unsupported("cannot dequantize blocks of this type").found(blocks.name))?;
     let (elements, block_bytes) = (u64::from(blocks.elements), u64::from(blocks.bytes));
     let made = elements * to.bytes();
     let mut left = at.bytes / block_bytes;
@@ -151,9 +152,10 @@ impl EncodedStorage for DequantizedBlocks {
             let values = &mut values[..blocks.len() / bytes * elements];
             (self.decode)(blocks, values);
             if !self.to.store(values, &mut made) {
-                return Err(Error::unsupported("a number that the blocks stand for is beyond F16")
+                return Err(Error::unsupported("a dequantized value is too large for F16")
                     .offset(self.offset + (number * blocks_at_once * bytes) as u64)
-                    .expected("at most 65504; BF16 and F32 hold it"));
+                    .expected("at most 65504")
+                    .hint("dequantize to BF16 or F32"));
             }
             if made.len() + 4 * AT_ONCE > made.capacity() {
                 output.write(&made)?;
@@ -173,7 +175,7 @@ impl Float {
         }
     }
 
-    /// What `general.file_type` says of a model of it: the numbers of `llama_ftype` in `llama.h`.
+    /// The `general.file_type` of a model of this dtype, from `llama_ftype` in `llama.h`.
     pub(crate) fn file_type(self) -> u32 {
         match self {
             Self::F32 => 0,
@@ -186,9 +188,9 @@ impl Float {
         if self == Self::F32 { 4 } else { 2 }
     }
 
-    /// Appends numbers; false if one is too large.
+    /// Appends values; returns false if one is too large.
     fn store(self, values: &[f32], bytes: &mut Vec<u8>) -> bool {
-        /// From here on, what is rounded to F16 is infinite.
+        /// Smallest magnitude that rounds to infinity in F16.
         const BEYOND_F16: u32 = 65520_f32.to_bits();
         const INFINITE: u32 = f32::INFINITY.to_bits();
         let start = bytes.len();
@@ -228,7 +230,7 @@ impl Float {
     }
 }
 
-/// Decodes one block after the other.
+/// Decodes each block in turn.
 #[inline(always)]
 fn each<const BYTES: usize, const ELEMENTS: usize>(
     blocks: &[u8],
@@ -240,7 +242,7 @@ fn each<const BYTES: usize, const ELEMENTS: usize>(
     }
 }
 
-/// The F16 at a place of a block.
+/// Reads the F16 at an offset of a block.
 #[inline(always)]
 fn half(block: &[u8], at: usize) -> f32 {
     f16::from_le_bytes([block[at], block[at + 1]]).to_f32()

@@ -1,12 +1,13 @@
-//! `general.file_type` is the mix of types that a file says it is of: what a person or a program goes by. The writer says
-//! what the tensors are.
+//! `general.file_type` names the mix of tensor types in a file, for people and programs. The writer
+//! derives it from the tensors it writes.
 //!
 //! Source: `llama_ftype` in `include/llama.h` of llama.cpp.
 
 use crate::types::GgmlType;
 use std::collections::HashMap;
 
-/// The mixes of one type; what has one dimension, or no rows of whole blocks, may be another.
+/// Mixes of one type. Tensors of one dimension, or without rows of whole blocks, may have a
+/// different type.
 const OF_ONE: [(u32, &str); 15] = [
     (0, "F32"),
     (1, "F16"),
@@ -24,15 +25,15 @@ const OF_ONE: [(u32, &str); 15] = [
     (39, "NVFP4"),
     (40, "Q1_0"),
 ];
-/// The mixes of several types, which `llama-quantize` makes: of which ones, their number does not say.
+/// Mixes of several types made by `llama-quantize`. The number does not tell which types.
 const MIXED: [std::ops::RangeInclusive<u32>; 2] = [10..=17, 19..=31];
 
-/// The number of a mix of this type.
+/// Returns the number of the mix of this type.
 pub(crate) fn of_type(ggml_type: GgmlType) -> Option<u32> {
     OF_ONE.iter().find(|(_, name)| *name == ggml_type.name()).map(|(number, _)| *number)
 }
 
-/// The name of a mix of one type, or its number.
+/// Returns the name of a mix of one type, or the number as text.
 pub(crate) fn name(number: u32) -> String {
     OF_ONE
         .iter()
@@ -40,14 +41,14 @@ pub(crate) fn name(number: u32) -> String {
         .map_or(number.to_string(), |(_, name)| (*name).to_owned())
 }
 
-/// How many elements the tensors of a file have of each type.
+/// Element counts of a file by tensor type.
 pub(crate) struct Elements {
     of: HashMap<&'static str, u64>,
     most: Option<GgmlType>,
 }
 
 impl Elements {
-    /// Of tensors, each with its type, rank and elements: matrices, where there are some.
+    /// Counts tensors given as (type, rank, elements). If there are matrices, only they count.
     pub(crate) fn of(tensors: impl Iterator<Item = (GgmlType, usize, u64)> + Clone) -> Self {
         let has_matrices = tensors.clone().any(|(_, rank, _)| rank > 1);
         let (mut of, mut most) = (HashMap::new(), None);
@@ -65,13 +66,14 @@ impl Elements {
         Self { of, most }
     }
 
-    /// The type that most elements are of.
+    /// The type with the most elements.
     pub(crate) fn most(&self) -> Option<GgmlType> {
         self.most
     }
 
-    /// The mix that the tensors are; `None`, if no number says it. `asked` is what the user has them quantised to, and
-    /// `said` what the input says, which stays where it is no lie.
+    /// Returns the file type that fits the tensors, or `None` if no number fits. `asked` is the
+    /// type that the user quantizes to. `said` is the input's file type, which is kept if it still
+    /// fits.
     pub(crate) fn file_type(&self, asked: Option<GgmlType>, said: Option<u32>) -> Option<u32> {
         let Some(most) = self.most else { return said };
         match (asked, said) {
@@ -81,10 +83,10 @@ impl Elements {
         }
     }
 
-    /// Whether tensors with this type for most may be of a mix.
+    /// Whether a file type fits tensors that are mostly of type `most`.
     fn may_be(&self, number: u32, most: GgmlType) -> bool {
         match OF_ONE.iter().find(|(known, _)| *known == number) {
-            // Of a small model the embeddings alone, which are of another type, may be most.
+            // In a small model, embeddings of a different type may have the most elements.
             Some((_, name)) if GgmlType::named(name).is_some() => self.of.contains_key(name),
             Some((_, name)) => *name == most.name(),
             None if MIXED.iter().any(|mixed| mixed.contains(&number)) => {
@@ -107,7 +109,7 @@ mod tests {
         let plain = |name: &str| GgmlType::Plain(Dtype::named(name).unwrap());
         let of = |name: &str| GgmlType::named(name).unwrap_or_else(|| plain(name));
         for (tensors, asked, said, expected) in [
-            // (types of matrices with their elements), asked, said, expected
+            // (element counts by matrix type), asked, said, expected
             (&[("BF16", 9)][..], None, Some(0), Some(32)),
             (&[("F32", 9)], None, None, Some(0)),
             (&[("F16", 9), ("F32", 5)], None, Some(1), Some(1)),
@@ -115,14 +117,14 @@ mod tests {
             (&[("Q8_0", 9)], Some("Q8_0"), None, Some(7)),
             (&[("Q4_0", 9), ("F16", 5)], Some("Q4_0"), Some(1), Some(2)),
             (&[("F16", 9)], Some("Q4_0"), None, Some(1)),
-            // What the input says stays, where it may be so.
+            // The input's file type is kept if it still fits.
             (&[("Q8_0", 9), ("Q4_K", 5)], None, Some(15), Some(15)),
             (&[("Q6_K", 9), ("Q4_0", 5)], None, Some(2), Some(2)),
             (&[("F32", 9)], None, Some(15), Some(0)),
             (&[("Q8_0", 9), ("F32", 5)], None, Some(0), Some(7)),
             (&[("F32", 9)], None, Some(1024), Some(1024)),
             (&[], None, Some(1), Some(1)),
-            // No number says it.
+            // No file type fits.
             (&[("Q4_K", 9)], None, None, None),
             (&[("Q4_K", 9)], None, Some(1), None),
         ] {

@@ -1,4 +1,4 @@
-//! A header says what a file holds: metadata, and each tensor's name, type, shape and place in the data.
+//! The header of a file: metadata, and the name, type, shape and data offset of each tensor.
 
 use crate::cursor::Cursor;
 use crate::metadata::{self, Budget};
@@ -7,40 +7,38 @@ use crate::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MOST_ALIGNMENT, MOST_DIMS};
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_sdk::{ByteOrder, Error, FileId, Limits, Result, Source, Value};
 
-/// What a file holds.
 #[derive(Debug)]
 pub(crate) struct Header {
-    /// The order of the bytes of all numbers, also of the tensors'.
+    /// Byte order of all numbers, including tensor data.
     pub(crate) byte_order: ByteOrder,
-    /// The metadata.
     pub(crate) metadata: BTreeMap<String, Value>,
-    /// The tensors in the order of the list.
+    /// Tensors in file order.
     pub(crate) tensors: Vec<Entry>,
-    /// Where the data begins in the file; at most the file's length.
+    /// File offset of the data, at most the file's length.
     pub(crate) data_offset: u64,
 }
 
-/// A tensor of a header.
+/// A tensor entry of the header.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) ggml_type: GgmlType,
-    /// Row-major: the last dimension is the fastest.
+    /// Row-major: the last dimension varies fastest.
     pub(crate) shape: Vec<u64>,
     pub(crate) bytes: u64,
-    /// Its first byte in the data.
+    /// Offset from the start of the data.
     pub(crate) offset: u64,
-    /// Where the list has it.
+    /// File offset of this entry.
     at: u64,
 }
 
-/// Bytes of a key with an empty name and the shortest value.
+/// Bytes of a metadata entry with an empty key and the shortest value.
 const LEAST_KEY: u64 = 13;
-/// Bytes of a tensor with an empty name and no dimension.
+/// Bytes of a tensor entry with an empty name and no dimensions.
 const LEAST_TENSOR: u64 = 24;
 
 impl Header {
-    /// Reads and checks a file's header. Nothing is allocated for a length that the file does not have.
+    /// Reads and checks a file's header. Memory use is bounded by the length of the file.
     pub(crate) fn read(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Self> {
         let cursor = &mut Cursor::new(source, file, limits);
         Self::parse(cursor, source.len(file)).map_err(|error| error.file(source.name(file)))
@@ -81,11 +79,11 @@ impl Header {
         held.sort_by_key(|tensor| tensor.offset);
         match held.windows(2).find(|pair| pair[1].offset < pair[0].offset + pair[0].bytes) {
             None => Ok(()),
-            Some(pair) => Err(Error::malformed("a tensor's data overlaps another's")
+            Some(pair) => Err(Error::malformed("the data of two tensors overlaps")
                 .tensor(&*pair[1].name)
                 .offset(pair[1].at)
                 .expected(format!(
-                    "data from {} on, after {:?}",
+                    "at least {}, after {:?}",
                     pair[0].offset + pair[0].bytes,
                     pair[0].name
                 ))
@@ -94,7 +92,8 @@ impl Header {
     }
 }
 
-/// The byte order, from the bytes that every file begins with. The magic is the same in both: the version tells.
+/// Detects the byte order from the first bytes. The magic is the same in both orders, but the
+/// version differs.
 pub(crate) fn byte_order(cursor: &mut Cursor<'_>) -> Result<ByteOrder> {
     let magic = cursor.take(MAGIC.len() as u64)?;
     if magic != MAGIC {
@@ -109,7 +108,7 @@ pub(crate) fn byte_order(cursor: &mut Cursor<'_>) -> Result<ByteOrder> {
     };
     match version {
         2 | 3 => Ok(order),
-        _ => Err(Error::malformed("a version of GGUF that is not read")
+        _ => Err(Error::malformed("unknown GGUF version")
             .offset(at)
             .expected("2 or 3")
             .found(version)),
@@ -125,24 +124,24 @@ fn read_metadata(cursor: &mut Cursor<'_>, keys: u64) -> Result<BTreeMap<String, 
         let value =
             metadata::read(cursor, &mut budget).map_err(|error| error.context(format!("key {key:?}")))?;
         if metadata.contains_key(&key) {
-            return Err(Error::malformed("a key is there twice").offset(at).found(format!("{key:?}")));
+            return Err(Error::malformed("duplicate metadata key").offset(at).found(format!("{key:?}")));
         }
         metadata.insert(key, value);
     }
     Ok(metadata)
 }
 
-/// What the offsets of tensors are multiples of.
+/// Returns the alignment of tensor offsets.
 fn alignment(metadata: &BTreeMap<String, Value>) -> Result<u64> {
     let Some(value) = metadata.get(ALIGNMENT_KEY) else { return Ok(DEFAULT_ALIGNMENT.into()) };
     valid_alignment(value).map(u64::from).ok_or_else(|| {
-        Error::malformed(format!("{ALIGNMENT_KEY} is no alignment"))
-            .expected(format!("a power of two of at most {MOST_ALIGNMENT}, of 32 bits and unsigned"))
+        Error::malformed(format!("{ALIGNMENT_KEY} is not a valid alignment"))
+            .expected(format!("an unsigned 32-bit power of two, at most {MOST_ALIGNMENT}"))
             .found(format!("{} {value:?}", value.root().class))
     })
 }
 
-/// The alignment that a value says, if it is one.
+/// Returns the alignment in a value if it is valid.
 pub(crate) fn valid_alignment(value: &Value) -> Option<u32> {
     let number = (&*value.root().class == "U32").then(|| value.root().as_int())?;
     u32::try_from(number?).ok().filter(|number| number.is_power_of_two() && *number <= MOST_ALIGNMENT)
@@ -152,7 +151,8 @@ fn read_tensors(cursor: &mut Cursor<'_>, count: u64) -> Result<Vec<Entry>> {
     let most = cursor.limits().tensors;
     if count > most {
         return Err(Error::limit("too many tensors")
-            .expected(format!("at most {most}, or --bound tensors=N"))
+            .expected(format!("at most {most}"))
+            .hint("raise the limit with --bound tensors=N")
             .found(count));
     }
     let (mut tensors, mut names) = (Vec::new(), HashSet::new());
@@ -161,7 +161,7 @@ fn read_tensors(cursor: &mut Cursor<'_>, count: u64) -> Result<Vec<Entry>> {
         let name = cursor.name()?;
         let entry = read_tensor(cursor, name.clone(), at).map_err(|error| error.tensor(&*name))?;
         if !names.insert(name) {
-            return Err(Error::malformed("a tensor is there twice").tensor(entry.name).offset(at));
+            return Err(Error::malformed("duplicate tensor name").tensor(entry.name).offset(at));
         }
         tensors.push(entry);
     }

@@ -1,38 +1,41 @@
-//! GGUF, the format of llama.cpp: metadata of exact types, then tensors of plain numbers or quantised blocks.
+//! GGUF, the format of llama.cpp: typed metadata, then tensors of plain numbers or quantized
+//! blocks.
 //!
 //! ```text
 //! 0    4 bytes   "GGUF"
-//! 4    u32       the version: 2 or 3; its low 16 bits are zero where all numbers are big-endian
-//! 8    u64       how many tensors
-//! 16   u64       how many keys
-//! 24             keys: a text, a u32 that is the type, a value
-//!                tensors: a text, a u32 that is the rank, each dimension as u64 (the fastest first), a u32 that
-//!                is the type, a u64 that is the offset in the data
-//!                padding up to the alignment, where there are tensors
-//!                data: each tensor at an offset of its own; written without gaps in the order of the list
+//! 4    u32       version: 2 or 3; if its low 16 bits are zero, all numbers are big-endian
+//! 8    u64       number of tensors
+//! 16   u64       number of metadata entries
+//! 24             metadata entries: string key, u32 type, value
+//!                tensors: string name, u32 rank, u64 per dimension (fastest first), u32 type,
+//!                u64 offset from the start of the data
+//!                padding to the alignment, if there are tensors
+//!                data: each tensor at its own offset; ferry writes them without gaps in list order
 //!
-//! text = u64 length, bytes       array = u32 type of the elements, u64 count, elements
+//! string = u64 length, bytes       array = u32 element type, u64 count, elements
 //! ```
 //!
-//! The alignment is the key `general.alignment`, else 32. A model in several files is a split: `set.rs`.
+//! The alignment is the value of `general.alignment`, or 32. A model in several files is a split:
+//! see `set.rs`.
 //!
-//! | File | What it yields |
+//! | File | Contents |
 //! |---|---|
-//! | `types.rs` | the types of tensors |
-//! | `cursor.rs` | numbers and texts of a header, bounded by the file |
-//! | `metadata.rs` | values, read and written |
-//! | `header.rs` | what a file holds |
-//! | `big_endian.rs` | blocks whose scales are turned round |
-//! | `dequantize.rs` | the numbers that blocks stand for; in its folder, type by type |
+//! | `types.rs` | tensor types |
+//! | `cursor.rs` | numbers and strings of a header, bounded by the file length |
+//! | `metadata.rs` | reading and writing of metadata values |
+//! | `header.rs` | the parsed header |
+//! | `big_endian.rs` | blocks with byte-swapped scales |
+//! | `dequantize.rs` | values of quantized blocks; its folder has one file per family of types |
 //! | `set.rs` | the files of a model |
-//! | `file_type.rs` | the mix of types that a file says it is of |
-//! | `quantize.rs` | which tensors become blocks; in its folder, how |
-//! | `like.rs` | another file whose metadata, order and types an output has |
-//! | `model.rs`, `names.rs` | a Hugging Face model folder as a file that llama.cpp loads, and the way back |
-//! | `stream.rs` | a file of which parts are quantised while it is written |
+//! | `file_type.rs` | `general.file_type`, the mix of tensor types |
+//! | `quantize.rs` | selection of tensors to quantize; its folder has the encoders |
+//! | `like.rs` | a second file that supplies metadata, order and types |
+//! | `model.rs`, `names.rs` | conversion between Hugging Face model folders and files that llama.cpp loads |
+//! | `stream.rs` | files quantized while they are written |
 //!
-//! Sources: `docs/gguf.md` and `src/gguf.cpp` of `ggml-org/ggml`, whose limits the writer keeps to, and
-//! `gguf-py` 0.19 (`ggml-org/llama.cpp`), which takes more than ggml and is followed where they differ in reading.
+//! Sources: `docs/gguf.md` and `src/gguf.cpp` of `ggml-org/ggml`, and `gguf-py` 0.19 of
+//! `ggml-org/llama.cpp`. The writer keeps to the limits of ggml. gguf-py accepts more than ggml,
+//! and the reader follows gguf-py where they differ.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -59,28 +62,27 @@ use tensorferry_sdk::{
 };
 
 const MAGIC: &[u8; 4] = b"GGUF";
-/// The ending of file names.
 const SUFFIX: &str = ".gguf";
-/// The key for what the offsets of tensors are multiples of, and what they are where it is not there.
+/// Key of the alignment of tensor offsets. The default applies if it is missing.
 const ALIGNMENT_KEY: &str = "general.alignment";
 const DEFAULT_ALIGNMENT: u32 = 32;
-/// The largest page that tensors are mapped by, of 64-bit Arm. ggml takes every power of two, but each tensor has so
-/// many bytes of padding.
+/// Largest page size of 64-bit Arm, by which tensors are memory-mapped. ggml accepts any power of
+/// two, but the alignment is also the largest padding of each tensor.
 const MOST_ALIGNMENT: u32 = 64 << 10;
-/// The key for what a model is, without which llama.cpp loads none.
+/// Key of the model architecture. llama.cpp does not load files without it.
 const ARCHITECTURE_KEY: &str = "general.architecture";
-/// The key for which type most of a model is of.
+/// Key of the main tensor type of a model.
 const FILE_TYPE_KEY: &str = "general.file_type";
-/// The key for the version of the blocks' layout.
+/// Key of the version of the block layout.
 const QUANTIZATION_VERSION_KEY: &str = "general.quantization_version";
-/// The key with which transformers' files say whose tensors they hold (`pt`), which it asks for.
+/// Key with the framework of a safetensors file (`pt`), which transformers requires.
 const FRAMEWORK_KEY: &str = "format";
 /// `GGML_MAX_DIMS` of ggml.
 const MOST_DIMS: u32 = 4;
-/// What the key begins with that holds the shape of a tensor which `ComfyUI-GGUF` has made flat.
+/// Prefix of keys that hold the shape of a tensor that `ComfyUI-GGUF` flattened.
 const ORIGINAL_SHAPE: &str = "comfy.gguf.orig_shape.";
 
-/// The format.
+/// The GGUF format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gguf;
 
@@ -114,7 +116,7 @@ impl Format for Gguf {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for programs that link it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Gguf)]

@@ -1,5 +1,5 @@
-//! Another file (`-o like=`) whose metadata, order and types an output has. What it has and the output has not, or the
-//! other way round, is told.
+//! The file of `-o like=`, which supplies metadata, tensor order and types of the output.
+//! Differences between its tensors and the output's are reported.
 
 use crate::ARCHITECTURE_KEY;
 use crate::header::Header;
@@ -11,12 +11,12 @@ use tensorferry_sdk::{Context, Error, LayoutSink, Loss, LossKind, Result, Severi
 pub(crate) struct Like {
     path: String,
     pub(crate) metadata: BTreeMap<String, Value>,
-    /// For each tensor its place in the list, and the word for its type, if it can be quantised to.
+    /// For each tensor, its position and its type as an option value (lowercase).
     tensors: HashMap<String, (usize, String)>,
 }
 
 impl Like {
-    /// Reads the headers of a file, or of the files of a split.
+    /// Reads the headers of a file or of all files of a split.
     pub(crate) fn open(path: &str, context: &dyn Context) -> Result<Self> {
         let source = context.open(path)?;
         let mut set =
@@ -31,21 +31,22 @@ impl Like {
         Ok(Self { path: path.to_owned(), metadata, tensors })
     }
 
-    /// Checks that the input is of the same architecture, where both say one.
+    /// Checks that both files have the same architecture, if both name one.
     pub(crate) fn check_architecture(&self, own: Option<&str>) -> Result<()> {
         let other = self.metadata.get(ARCHITECTURE_KEY).and_then(Value::as_text);
         match (own, other) {
             (Some(own), Some(other)) if own != other => {
-                Err(Error::usage("option like: the file is of another architecture than the input")
-                    .file(&*self.path)
-                    .expected(format!("{own}, or -o set={ARCHITECTURE_KEY}=string:NAME"))
-                    .found(other))
+                Err(Error::usage(format!(
+                    "option like: the file has architecture {other}, but the input has {own}"
+                ))
+                .file(&*self.path)
+                .hint(format!("set the architecture with -o set={ARCHITECTURE_KEY}=string:NAME")))
             }
             _ => Ok(()),
         }
     }
 
-    /// Checks that some tensor is in both.
+    /// Checks that at least one tensor is in both files.
     pub(crate) fn check_names<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> Result<()> {
         let Some(first) = names.next() else { return Ok(()) };
         let is_there = |name: &str| self.tensors.contains_key(name);
@@ -53,25 +54,25 @@ impl Like {
             return Ok(());
         }
         let some = self.tensors.keys().min().map_or("", String::as_str);
-        Err(Error::usage("option like: the file has no tensor of a name that the input's have")
-            .file(&*self.path)
-            .expected(format!("names such as {first}"))
-            .found(some))
+        Err(Error::usage(format!(
+            "option like: the file and the input have no tensor name in common, such as {some:?} and {first:?}"
+        ))
+        .file(&*self.path))
     }
 
-    /// Where a tensor stands; those that the other file does not have come last.
+    /// Returns the position of a tensor. Tensors that the other file does not have come last.
     pub(crate) fn place(&self, name: &str) -> usize {
         self.tensors.get(name).map_or(usize::MAX, |(place, _)| *place)
     }
 
-    /// The type that a tensor has there, of one that it can be quantised to.
+    /// Adds a rule for each tensor whose type in the other file is a quantization target.
     pub(crate) fn add_rules(&self, rules: &mut Rules) {
         for (name, (_, word)) in &self.tensors {
             rules.add_name(name, word);
         }
     }
 
-    /// Tells of tensors that only one of the two has, and of types that are not made.
+    /// Reports tensors that only one file has, and types that differ from the other file.
     pub(crate) fn tell<'n>(
         &self,
         written: impl Iterator<Item = (&'n str, &'static str)>,
@@ -83,13 +84,13 @@ impl Like {
         for (name, is) in written {
             match left.remove(name) {
                 None => {
-                    told.push((name, "the file of -o like= has no such tensor: it comes last".to_owned()));
+                    told.push((name, "missing from the -o like= file; written last".to_owned()));
                 }
                 Some(word) if !word.eq_ignore_ascii_case(is) => {
                     told.push((
                         name,
                         format!(
-                            "it is {} in the file of -o like=, and stays {is} here",
+                            "its type is {} in the -o like= file, but stays {is} in the output",
                             word.to_ascii_uppercase()
                         ),
                     ));
@@ -99,7 +100,7 @@ impl Like {
         }
         let mut left: Vec<&str> = left.into_keys().collect();
         left.sort_unstable();
-        let missing = "the file of -o like= has it, and the input has not".to_owned();
+        let missing = "in the -o like= file, but missing from the input".to_owned();
         told.extend(left.into_iter().map(|name| (name, missing.clone())));
         told.into_iter().try_for_each(|(name, why)| {
             layout.loss(Loss::new(LossKind::Tensor, name, why).severity(Severity::Note))

@@ -1,14 +1,15 @@
-//! Values of the metadata: a number of an exact type, a text, an array of one type, arrays among them.
+//! Metadata values: typed numbers, strings, and arrays of one type, which may be arrays again.
 //!
-//! In a catalog a number has the word of its dtype, an array of numbers is one node, an array of texts or of
-//! arrays a list. An empty list says of what in its class, and a text that is no UTF-8 is bytes of class `STR`.
+//! In a catalog, a number has its dtype as class, and an array of numbers is one node. An array of
+//! strings or of arrays is a list. The class of an empty list gives the element type. A string that
+//! is not UTF-8 becomes bytes of class `STR`.
 
 use crate::cursor::Cursor;
 use tensorferry_sdk::{
     ByteOrder, Dtype, DtypeInfo, Error, Limits, MemorySource, Node, NodeKind, Result, Source, Value,
 };
 
-/// The types of numbers, and their dtypes. A boolean is a byte, 0 or 1.
+/// Number types with their dtypes. A boolean is one byte, 0 or 1.
 const NUMBERS: [(u32, Dtype); 11] = [
     (0, Dtype::U8),
     (1, Dtype::I8),
@@ -24,16 +25,16 @@ const NUMBERS: [(u32, Dtype); 11] = [
 ];
 const TEXT: u32 = 8;
 const ARRAY: u32 = 9;
-/// The class of a text that is no UTF-8, and of an empty list of texts.
+/// Class of strings that are not UTF-8, and of empty lists of strings.
 const TEXT_CLASS: &str = "STR";
-/// The class of an empty list of arrays.
+/// Class of empty lists of arrays.
 const ARRAY_CLASS: &str = "ARRAY";
 /// Bytes before an array's elements.
 const ARRAY_HEAD: u64 = 12;
-/// ggml's limit on the bytes of a text and the elements of an array.
+/// Maximum bytes of a string and elements of an array in ggml.
 const MOST: usize = 1 << 30;
 
-/// What values may still take in memory: one for all values of a file.
+/// Memory budget for all metadata values of a file.
 pub(crate) struct Budget {
     nodes: u64,
     bytes: u64,
@@ -45,18 +46,21 @@ impl Budget {
         Self { nodes: limits.nodes, bytes: limits.header_bytes, limits: limits.clone() }
     }
 
-    /// A list copies what is in it: so a value counts once, and once more for each array around it.
+    /// Charges a value once, and once more for each enclosing array, because building a list copies
+    /// its items.
     fn take(&mut self, levels: usize, bytes: u64) -> Result<()> {
         let levels = levels as u64 + 1;
         let nodes = self.nodes.checked_sub(levels).ok_or_else(|| {
             let most = self.limits.nodes;
             Error::limit("too many values in metadata")
-                .expected(format!("at most {most}, or --bound nodes=N"))
+                .expected(format!("at most {most}"))
+                .hint("raise the limit with --bound nodes=N")
         })?;
         let bytes = self.bytes.checked_sub(bytes.saturating_mul(levels)).ok_or_else(|| {
             let most = self.limits.header_bytes;
-            Error::limit("the values of metadata hold too many bytes")
-                .expected(format!("at most {most}, or --bound header_bytes=N"))
+            Error::limit("the metadata values take too many bytes")
+                .expected(format!("at most {most}"))
+                .hint("raise the limit with --bound header_bytes=N")
         })?;
         (self.nodes, self.bytes) = (nodes, bytes);
         Ok(())
@@ -70,7 +74,8 @@ struct Open {
     items: Vec<Value>,
 }
 
-/// Reads a value: its type, then what it is. Arrays that are open lie in a list: a file decides how deep they nest.
+/// Reads a value: its type, then its contents. Open arrays are kept in a list instead of on the
+/// call stack, because the file controls the nesting depth.
 pub(crate) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Value> {
     let mut open: Vec<Open> = Vec::new();
     let mut kind = kind(cursor)?;
@@ -87,7 +92,8 @@ pub(crate) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Value
                 if open.len() as u64 >= most {
                     return Err(Error::limit("an array is nested too deep")
                         .offset(at)
-                        .expected(format!("at most {most} levels, or --bound nesting=N")));
+                        .expected(format!("at most {most} levels"))
+                        .hint("raise the limit with --bound nesting=N"));
                 }
                 budget.take(open.len(), 0)?;
                 open.push(Open { element, left: count, items: Vec::new() });
@@ -101,7 +107,7 @@ pub(crate) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Value
         } else {
             scalar(cursor, kind, open.len(), budget)?
         };
-        // The value is the next element of the array around it, and may be the last.
+        // The value is the next element of the enclosing array, and may be its last.
         loop {
             let Some(array) = open.last_mut() else { return Ok(value) };
             array.items.push(value);
@@ -121,7 +127,7 @@ fn kind(cursor: &mut Cursor<'_>) -> Result<u32> {
     if number(kind).is_some() || kind == TEXT || kind == ARRAY {
         return Ok(kind);
     }
-    Err(Error::malformed("a value has a type that does not exist").offset(at).expected("0 to 12").found(kind))
+    Err(Error::malformed("unknown value type").offset(at).expected("0 to 12").found(kind))
 }
 
 fn number(kind: u32) -> Option<Dtype> {
@@ -132,7 +138,7 @@ fn code(dtype: Dtype) -> Option<u32> {
     NUMBERS.iter().find(|(_, known)| *known == dtype).map(|&(code, _)| code)
 }
 
-/// The bytes that a value of a type takes at least.
+/// Minimum bytes of a value of this type.
 fn width(kind: u32) -> u64 {
     match kind {
         ARRAY => ARRAY_HEAD,
@@ -166,7 +172,7 @@ fn numbers(cursor: &mut Cursor<'_>, dtype: Dtype, count: u64) -> Result<Value> {
     Value::numbers(dtype, bytes)
 }
 
-/// The bytes of `count` numbers, each little-endian.
+/// Reads `count` numbers and returns their bytes in little-endian order.
 fn little(cursor: &mut Cursor<'_>, dtype: Dtype, count: u64) -> Result<Vec<u8>> {
     let (order, width) = (cursor.order, bytes_of(dtype));
     let mut bytes = cursor.take(count * width)?.to_vec();
@@ -183,23 +189,22 @@ fn check_bools(dtype: Dtype, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// A value as it lies in a file, little-endian.
+/// A value as it is stored in a file, little-endian.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     kind: u32,
     bytes: Vec<u8>,
-    /// Whether it holds an array of arrays, which ggml itself does not read.
+    /// Whether it contains an array of arrays, which ggml itself cannot read.
     pub(crate) nests: bool,
 }
 
 impl Encoded {
-    /// Its type, then its bytes.
+    /// Writes the type, then the bytes.
     pub(crate) fn write(&self, output: &mut Vec<u8>) {
         output.extend(self.kind.to_le_bytes());
         output.extend(&self.bytes);
     }
 
-    /// A number of 32 bits.
     pub(crate) fn u32(number: u32) -> Self {
         Self { kind: 4, bytes: number.to_le_bytes().into(), nests: false }
     }
@@ -215,7 +220,7 @@ impl Encoded {
         Self { kind: ARRAY, bytes: array, nests }
     }
 
-    /// Whether a reader finds this value again, with its types.
+    /// Whether reading these bytes gives back the same value with the same types.
     pub(crate) fn is_exactly(&self, value: &Value) -> bool {
         let mut bytes = Vec::with_capacity(self.bytes.len() + 4);
         self.write(&mut bytes);
@@ -227,10 +232,10 @@ impl Encoded {
     }
 }
 
-/// A value as GGUF has it, with the type that it says, or else the widest that fits; `None` if there is none
-/// for it.
+/// Encodes a value with the type it names, or with the widest type that fits. Returns `None` if
+/// GGUF cannot represent it.
 pub(crate) fn encode(value: &Value) -> Option<Encoded> {
-    // Children come before their parents, each of which takes its own.
+    // Children come before their parent, which takes them out of this list.
     let mut encoded: Vec<Option<Encoded>> = Vec::with_capacity(value.nodes().len());
     for node in value.nodes() {
         let next = match node.kind {
@@ -267,7 +272,7 @@ fn leaf(node: &Node) -> Option<Encoded> {
         NodeKind::BOOL => number(Dtype::BOOL, &node.bytes),
         NodeKind::INT => integer(node),
         NodeKind::FLOAT => match (node.as_float()?, &*node.class) {
-            #[expect(clippy::cast_possible_truncation, reason = "it came from an F32")]
+            #[expect(clippy::cast_possible_truncation, reason = "the value was widened from an F32")]
             (value, "F32") => number(Dtype::F32, &(value as f32).to_le_bytes()),
             (value, _) => number(Dtype::F64, &value.to_le_bytes()),
         },
@@ -280,7 +285,8 @@ fn leaf(node: &Node) -> Option<Encoded> {
     }
 }
 
-/// An integer of the type that its class names, if it fits; one of no type is an I64, or else a U64.
+/// Encodes an integer as the type that its class names, if it fits. An untyped integer becomes I64,
+/// or U64 if I64 is too small.
 fn integer(node: &Node) -> Option<Encoded> {
     let named = Dtype::named(&node.class).filter(|&dtype| code(dtype).is_some());
     let dtypes = named.map_or(vec![Dtype::I64, Dtype::U64], |dtype| vec![dtype]);
@@ -289,17 +295,19 @@ fn integer(node: &Node) -> Option<Encoded> {
         let mut bytes = node.bytes.to_vec();
         bytes.resize(bytes.len().max(8), if is_negative { 0xff } else { 0 });
         bytes.truncate(usize::try_from(bytes_of(dtype)).ok()?);
-        // What was cut off shows when the number is read again.
+        // Reading the number back detects truncation.
         let again = Value::number(dtype, &bytes).ok()?;
         (again.root().bytes == node.bytes).then_some(Encoded { kind: code(dtype)?, bytes, nests: false })
     })
 }
 
-/// A value of a named type in the words that a user says: `u32:64`, `string:llama`.
+/// Parses a typed value as given on the command line, such as `u32:64` or `string:llama`.
 pub(crate) fn parse(typed: &str) -> Result<Value> {
     let words = "u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, bool or string";
-    let refuse =
-        || Error::usage("option set").expected(format!("KEY=TYPE:VALUE, TYPE one of {words}")).found(typed);
+    let refuse = || {
+        Error::usage(format!("invalid value {typed:?} for option `set`"))
+            .hint(format!("pass KEY=TYPE:VALUE, where TYPE is {words}"))
+    };
     let (word, text) = typed.split_once(':').ok_or_else(refuse)?;
     macro_rules! number {
         ($dtype:ident, $type:ty) => {

@@ -1,5 +1,5 @@
-//! A Hugging Face model folder as a file that llama.cpp loads: which steps its tensors need, and what the file says
-//! beside them. What is known of models stands in the crate `tensorferry-gguf-model`.
+//! Writing a Hugging Face model folder as a file that llama.cpp loads: the steps that its tensors
+//! need, and the metadata. The crate `tensorferry-gguf-model` has the knowledge about models.
 
 use crate::ARCHITECTURE_KEY;
 use std::collections::BTreeMap;
@@ -10,22 +10,23 @@ use tensorferry_sdk::{
 };
 
 const CONFIG: &str = "config.json";
-/// What every such model has, under its name on either side.
+/// Name of the embeddings in transformers and in llama.cpp, which every such model has.
 const EMBEDDINGS: [&str; 2] = ["model.embed_tokens.weight", "token_embd.weight"];
-/// The dtypes of vectors that llama.cpp wants as F32.
+/// Dtypes of vectors that must become F32 for llama.cpp.
 const NARROW: [(Dtype, &str); 3] = [(Dtype::BF16, "bf16"), (Dtype::F16, "f16"), (Dtype::F64, "f64")];
 
-/// What a file says of a model beside its weights.
+/// Data about a model that is not in its weights.
 #[derive(Default)]
 pub(crate) struct Model {
-    /// The word of `general.architecture`.
+    /// Value of `general.architecture`.
     pub(crate) architecture: &'static str,
     pub(crate) metadata: BTreeMap<String, Value>,
-    /// The bytes of the F32 tensor [`FREQUENCIES`].
+    /// Bytes of the F32 tensor [`FREQUENCIES`].
     pub(crate) frequencies: Option<Vec<u8>>,
 }
 
-/// The steps that make of a model of transformers' one of llama.cpp's; none, if it is not known, or is not one.
+/// Returns the steps that convert a transformers model to llama.cpp's layout. Empty if the input is
+/// not such a model, or not a known one.
 pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<Vec<String>> {
     let Some(folder) = context.input_folder()? else { return Ok(Vec::new()) };
     if !has(catalog, EMBEDDINGS[0]) {
@@ -39,14 +40,12 @@ pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<
             steps.push(format!("drop:{}", tensor.name));
         } else if !has_name(tensor.name) {
             return Err(Error::unsupported(format!(
-                "llama.cpp's {} has no tensor for this one",
+                "llama.cpp's architecture {} has no counterpart of this tensor",
                 model.architecture().gguf
             ))
             .tensor(tensor.name)
-            .expected(
-                "weights of LlamaForCausalLM and its like, which --step dequantize gives of a quantised model; or -o \
-                 names=keep, which carries names as they are",
-            ));
+            .expected("weights of a class such as LlamaForCausalLM")
+            .hint("dequantize a quantized model with --step dequantize, or keep its names with -o names=keep"));
         }
     }
     let kept = tensors().filter(|tensor| !Architecture::is_computed(tensor.name));
@@ -64,7 +63,8 @@ pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<
     Ok(steps)
 }
 
-/// Refuses a model folder of transformers whose tensors have no names of llama.cpp: no program loads such a file.
+/// Rejects a transformers model folder whose tensors do not have llama.cpp names, because no
+/// program loads such a file.
 pub(crate) fn check_is_known(catalog: &dyn CatalogView, context: &dyn Context) -> Result<()> {
     let Some(folder) = context.input_folder()? else { return Ok(()) };
     let is_of_llama_cpp = catalog.metadata().iter().any(|(key, _)| key == ARCHITECTURE_KEY)
@@ -73,17 +73,16 @@ pub(crate) fn check_is_known(catalog: &dyn CatalogView, context: &dyn Context) -
         return Ok(());
     }
     let Some(found) = family(&*folder, context.limits())? else { return Ok(()) };
-    Err(Error::unsupported("ferry does not know llama.cpp's names for the tensors of this architecture")
+    Err(Error::unsupported("ferry does not know llama.cpp's tensor names for this architecture")
         .file(CONFIG)
-        .expected(format!(
-            "{}; or -o names=keep, which writes the tensors under their own names in a file that llama.cpp does not load",
-            Architecture::classes()
-        ))
-        .found(found))
+        .expected(Architecture::classes())
+        .found(found)
+        .hint("pass -o names=keep to keep the tensor names (llama.cpp does not load such a file)"))
 }
 
-/// What the file says of the model in the input's folder, whose tensors have llama.cpp's names by now; `None` if it is
-/// not known, which is a loss, or is not one. Without `asks_for_metadata` nobody needs that.
+/// Returns the metadata for the model in the input's folder, whose tensors already have llama.cpp
+/// names. Returns `None` if the input is not a model folder, or if the model is unknown, which is
+/// reported as a loss. The metadata stays empty unless `asks_for_metadata` is set.
 pub(crate) fn of_folder(
     catalog: &dyn CatalogView,
     pre: Option<&str>,
@@ -97,7 +96,7 @@ pub(crate) fn of_folder(
     }
     let mut is_known = |folder: &Arc<dyn Source>| -> Result<Option<Model>> {
         let Some(model) = HfModel::open(&**folder, context.limits())? else { return Ok(None) };
-        // The steps may be the user's own.
+        // The user may have passed other steps.
         let tensors = catalog.tensor_ids().map(|id| catalog.tensor(id));
         model.check_weights(tensors.map(|tensor| (tensor.name, tensor.shape)))?;
         for (what, why) in model.unheld()? {
@@ -117,25 +116,25 @@ pub(crate) fn of_folder(
     {
         return Ok(Some(model));
     }
-    // It was opened to see what it is, so that the host takes it for held.
+    // The host counts an opened sidecar as preserved, so its loss is reported here.
     if folder.contains(CONFIG)? {
-        let why = format!("GGUF has no place for it: ferry writes the metadata of {}", Architecture::known());
+        let why = format!("GGUF cannot hold it; ferry writes metadata only for {}", Architecture::known());
         layout.loss(Loss::new(LossKind::Sidecar, CONFIG, why))?;
     }
     Ok(None)
 }
 
-/// The name and shape of the tensor of frequencies' factors.
+/// Returns the name and shape of the tensor of frequency factors.
 pub(crate) fn frequencies(bytes: &[u8]) -> (&'static str, [u64; 1]) {
     (FREQUENCIES, [bytes.len() as u64 / 4])
 }
 
-/// Returns whether llama.cpp has tensors of such a name.
+/// Whether the name follows llama.cpp's scheme.
 pub(crate) fn is_named_by_llama_cpp(name: &str) -> bool {
     is_embeddings(name) || name.starts_with("blk.") || name.contains(".blk.")
 }
 
-/// Whether this is the name of what a language model's file has.
+/// Whether this is the name of a language model's embeddings.
 pub(crate) fn is_embeddings(name: &str) -> bool {
     name == EMBEDDINGS[1]
 }

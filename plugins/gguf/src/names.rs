@@ -1,4 +1,5 @@
-//! A model of llama.cpp's as transformers has it: names, order of rows, and the files of a model folder.
+//! Reading a llama.cpp model as a transformers model: names, row order, and the files of a model
+//! folder.
 
 use crate::FRAMEWORK_KEY;
 use crate::header::Entry;
@@ -8,11 +9,11 @@ use std::collections::BTreeMap;
 use tensorferry_gguf_model::{FREQUENCIES, HfTensors, to_hf};
 use tensorferry_sdk::{ByteOrder, CatalogSink, Dtype, Error, Loss, LossKind, Result, Source, Value};
 
-/// Heads are of 64 to 256 numbers.
+/// Maximum bytes of the frequency factors: heads have 64 to 256 values.
 const MOST_FREQUENCIES: u64 = 1 << 18;
 
-/// Says which step gives tensors their names in transformers, gives the files that say the rest, and takes out of the
-/// metadata what these have.
+/// Declares the step that renames tensors for transformers, and the files that a model folder
+/// needs. Removes metadata that these files hold.
 pub(crate) fn of_hf(
     set: &Set,
     metadata: &mut BTreeMap<String, Value>,
@@ -41,28 +42,29 @@ pub(crate) fn of_hf(
         catalog.sidecar(name, text.as_bytes())?;
     }
     found.held.iter().for_each(|key| drop(metadata.remove(key)));
-    // transformers refuses a safetensors file that does not say whose it is.
+    // transformers rejects a safetensors file that does not name its framework.
     metadata.insert(FRAMEWORK_KEY.to_owned(), Value::text("pt"));
     Ok(())
 }
 
-/// Refuses blocks whose rows would have to lie in another order: a row of theirs is no row of bytes to a host.
+/// Rejects quantized blocks whose rows would have to be reordered. The host cannot move rows of
+/// blocks.
 fn check_rows<'a>(mut tensors: impl Iterator<Item = &'a Entry>) -> Result<()> {
     let is_turned = |name: &str| ["attn_q.weight", "attn_k.weight"].iter().any(|end| name.ends_with(end));
     let is_block =
         |tensor: &&Entry| matches!(tensor.ggml_type, GgmlType::Blocks(_)) && is_turned(&tensor.name);
     match tensors.find(is_block) {
         Some(tensor) => {
-            Err(Error::unsupported("rows of quantised blocks are not brought in transformers' order")
+            Err(Error::unsupported("cannot reorder rows of quantized blocks for transformers")
                 .tensor(&*tensor.name)
-                .expected("--step dequantize (or -i dequantize=f32), which gives numbers; or -i names=keep")
+                .hint("dequantize with --step dequantize (or -i dequantize=f32), or pass -i names=keep")
                 .found(tensor.ggml_type.name()))
         }
         None => Ok(()),
     }
 }
 
-/// What most bytes are of, unless something is quantised.
+/// Returns the dtype with the most bytes, or `None` if a tensor is quantized.
 fn dtype<'a>(tensors: impl Iterator<Item = &'a Entry>) -> Option<&'static str> {
     let names = [(Dtype::F32, "float32"), (Dtype::F16, "float16"), (Dtype::BF16, "bfloat16")];
     let mut bytes = [0_u64; 3];

@@ -1,4 +1,4 @@
-//! Options: what a user may tell the reader and the writer.
+//! Options of the reader and the writer.
 
 use crate::dequantize::Float;
 use crate::header::valid_alignment;
@@ -9,54 +9,53 @@ use std::collections::BTreeMap;
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption, Value};
 
-/// What a member of a split that is named means.
+/// Whether a named member of a split is read on its own.
 pub(crate) const MEMBER_IS_ALONE: TypedOption<bool> = TypedOption::choice(
     Reader,
     "shard",
     &[("set", false), ("alone", true)],
-    "what one member of a split that is named means: set is the whole model, alone that file",
+    "if a split file is named: set reads the whole model, alone only that file",
 );
 pub(crate) const NAMES_ARE_OF_HF: TypedOption<bool> = TypedOption::choice(
     Reader,
     "names",
     &[("keep", false), ("hf", true)],
-    "what tensors are called: keep as llama.cpp does; hf as transformers does, with rows in its order, config.json and \
-     the tokenizer's files (llama, qwen2, qwen3)",
+    "tensor names: keep as in llama.cpp, or hf as in transformers, with its row order, config.json and tokenizer files \
+     (llama, qwen2, qwen3)",
 );
-/// What blocks become.
+/// Target dtype of quantized blocks.
 pub(crate) const DEQUANTIZE: TypedOption<Option<Float>> = TypedOption::choice(
     Reader,
     "dequantize",
     &[("no", None), ("f32", Some(Float::F32)), ("f16", Some(Float::F16)), ("bf16", Some(Float::Bf16))],
-    "give the numbers that quantised blocks stand for, in this dtype; the step dequantize does it too",
+    "dequantize blocks to this dtype (like --step dequantize)",
 );
 const KEEPS_NAMES: TypedOption<bool> = TypedOption::choice(
     Writer,
     "names",
     &[("auto", false), ("keep", true)],
-    "names of the tensors: auto gives those of llama.cpp, with its order of rows and its metadata, to a model folder of \
-     transformers (Llama, Mistral, Qwen 2 and 3), and refuses other architectures; keep leaves them as they are",
+    "tensor names: auto converts transformers folders (Llama, Mistral, Qwen 2 and 3) to llama.cpp names, row order and \
+     metadata, and rejects other architectures; keep leaves names unchanged",
 );
 const LIKE: TypedOption<Option<String>> = TypedOption::source(
     Writer,
     "like",
-    "another GGUF file, whose metadata, order of tensors and types the output gets; -o set= and -o quantize= come first",
+    "GGUF file that supplies metadata, tensor order and types; -o set= and -o quantize= override it",
 );
 const SET: TypedOption<Vec<String>> = TypedOption::list(
     Writer,
     "set",
-    "an entry of the metadata as KEY=TYPE:VALUE (general.architecture=string:llama, llama.block_count=u32:2), which \
-     comes before any other of its key",
+    "metadata entry KEY=TYPE:VALUE (general.architecture=string:llama, llama.block_count=u32:2), which overrides other \
+     sources (repeatable)",
 );
 
 const QUANTIZE: TypedOption<Vec<String>> = TypedOption::list(
     Writer,
     "quantize",
-    "quantize floats to q8_0, q4_0, q4_1, q5_0, q5_1, tq1_0, tq2_0 or mxfp4; with GLOB=TYPE, the first glob that matches \
-     counts; as in llama.cpp, norms, biases, routers and convolutions become F32, and rows that are not whole blocks F16",
+    "quantize floats to q8_0, q4_0, q4_1, q5_0, q5_1, tq1_0, tq2_0 or mxfp4, or per name with GLOB=TYPE (first match \
+     wins); norms, biases, routers and convolutions become F32, rows of partial blocks F16",
 );
 
-/// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
     vec![
         MEMBER_IS_ALONE.spec(),
@@ -69,21 +68,19 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
     ]
 }
 
-/// What the writer was told.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// Entries of the metadata.
+    /// Metadata entries of `-o set=`.
     pub(crate) set: BTreeMap<String, Value>,
-    /// Whether names and rows of a model folder stay as they are.
+    /// Whether a model folder keeps its names and row order.
     pub(crate) keeps_names: bool,
-    /// Another file that the output is made like.
+    /// Path of the `-o like=` file.
     pub(crate) like: Option<String>,
-    /// Which tensors are quantised.
     pub(crate) quantize: Rules,
 }
 
 impl WriteOptions {
-    /// Reads the checked options.
+    /// Parses checked options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let mut set = BTreeMap::new();
         for text in SET.get(options)? {
@@ -110,10 +107,10 @@ fn entry(text: &str) -> Result<(String, Value)> {
         .ok_or_else(|| SET.refuse("KEY=TYPE:VALUE", format!("{text:?}")))?;
     let value = metadata::parse(typed).map_err(|error| error.context(key))?;
     if SPLIT_KEYS.contains(&key) {
-        return Err(SET.refuse("a key that does not say how files are split", key));
+        return Err(SET.refuse("a key other than those of split files", key));
     }
     if key == ALIGNMENT_KEY && valid_alignment(&value).is_none() {
-        let expected = format!("{ALIGNMENT_KEY}=u32: and a power of two of at most {MOST_ALIGNMENT}");
+        let expected = format!("{ALIGNMENT_KEY}=u32: followed by a power of two, at most {MOST_ALIGNMENT}");
         return Err(SET.refuse(expected, typed));
     }
     Ok((key.to_owned(), value))

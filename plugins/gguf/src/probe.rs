@@ -1,4 +1,4 @@
-//! The probe: the first bytes of a file, or the names in a folder.
+//! Probing by the first bytes of a file, or by the file names in a folder.
 
 use crate::cursor::Cursor;
 use crate::set::is_member;
@@ -6,11 +6,12 @@ use crate::{MAGIC, SUFFIX, header};
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
-/// Beside a model of another format, GGUF is an export of it, unless it is named; it comes before ONNX and arrays.
+/// Next to a model in a different format, a GGUF file is an export of it and ranks lower. It ranks
+/// above ONNX and arrays.
 const IN_A_FOLDER: Score = Score(14);
 
-/// How sure it is that the source is GGUF. A file of that name or magic whose bytes are wrong may still be one:
-/// then the reader says what is wrong with it.
+/// Rates how likely the source is GGUF. A file with the right name or magic may still be GGUF if
+/// other bytes are wrong; the reader then reports the error.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let Entry::File(name) = source.entry() else {
         return Score::by_names(source, is_member, IN_A_FOLDER);

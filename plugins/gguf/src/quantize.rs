@@ -1,6 +1,7 @@
-//! Quantising: which tensors become blocks of which type, and how a stretch of numbers becomes blocks.
+//! Quantization: the choice of tensors and types, and the encoding of values as blocks.
 //!
-//! K and IQ types need a search, and an importance matrix to be good: they are left to `llama-quantize`.
+//! K and IQ types need a search, and an importance matrix for good quality. They are left to
+//! `llama-quantize`.
 
 mod blocks;
 
@@ -10,15 +11,15 @@ use half::{bf16, f16};
 use std::collections::HashMap;
 use tensorferry_sdk::{Dtype, Error, Result};
 
-/// A type that numbers can be quantised to.
+/// A quantization target.
 #[derive(Debug)]
 pub(crate) struct Method {
-    /// As users write it; in upper case it is the type's name.
+    /// Option value. In upper case it is the name of the type.
     word: &'static str,
     encode: Encode,
 }
 
-/// Appends the blocks of some numbers, which are whole ones.
+/// Appends the blocks of some values, which fill whole blocks.
 pub(crate) type Encode = fn(&[f32], &mut Vec<u8>);
 
 const METHODS: [Method; 8] = [
@@ -32,28 +33,26 @@ const METHODS: [Method; 8] = [
     Method { word: "mxfp4", encode: blocks::mxfp4 },
 ];
 
-/// Which tensors are quantised, and to what.
+/// Rules that assign quantization targets to tensors.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rules {
-    /// Tensors of a name that the glob matches; the first that does counts.
+    /// Targets by glob; the first match wins.
     globs: Vec<(GlobMatcher, &'static Method)>,
-    /// Tensors of these very names, which no glob matches.
+    /// Targets by exact name, for tensors that no glob matches.
     names: HashMap<String, &'static Method>,
-    /// All others, as llama.cpp has it.
+    /// Target of all other tensors, with llama.cpp's exceptions.
     pub(crate) rest: Option<&'static Method>,
 }
 
-/// What becomes of a tensor of floats.
+/// The new type of a float tensor.
 pub(crate) struct Quantised {
     pub(crate) ggml_type: GgmlType,
-    /// From its numbers to its bytes.
     pub(crate) encode: Encode,
-    /// Why it is not of the type that was asked for.
+    /// Reason why the type differs from the requested one.
     pub(crate) instead: Option<&'static str>,
 }
 
 impl Method {
-    /// The type that it makes.
     pub(crate) fn ggml_type(&self) -> Result<GgmlType> {
         GgmlType::named(&self.word.to_ascii_uppercase())
             .ok_or_else(|| Error::plugin(format!("no type {}", self.word)))
@@ -61,7 +60,8 @@ impl Method {
 }
 
 impl Rules {
-    /// Rules from what a user says, one or several at once: `q4_0`, or `*.ffn_*=q4_0,*=q8_0`.
+    /// Parses rules from option values, each with one or several rules: `q4_0`, or
+    /// `*.ffn_*=q4_0,*=q8_0`.
     pub(crate) fn parse<T: AsRef<str>>(texts: &[T]) -> Result<Self, String> {
         let mut rules = Self::default();
         for rule in texts.iter().flat_map(|text| text.as_ref().split(',')) {
@@ -74,34 +74,34 @@ impl Rules {
             match glob {
                 Some(glob) => {
                     let glob =
-                        Glob::new(glob).map_err(|error| format!("a glob before {word}: {}", error.kind()))?;
+                        Glob::new(glob).map_err(|error| format!("a valid glob before {word}: {}", error.kind()))?;
                     rules.globs.push((glob.compile_matcher(), method));
                 }
-                None if rules.rest.is_some() => return Err("one type without a glob".to_owned()),
+                None if rules.rest.is_some() => return Err("at most one type without a glob".to_owned()),
                 None => rules.rest = Some(method),
             }
         }
         Ok(rules)
     }
 
-    /// Has a tensor be of a type, if it is one that numbers can be quantised to.
+    /// Adds a rule for one tensor, if `word` is a quantization target.
     pub(crate) fn add_name(&mut self, name: &str, word: &str) {
         if let Some(method) = METHODS.iter().find(|method| method.word == word) {
             self.names.insert(name.to_owned(), method);
         }
     }
 
-    /// The type that a tensor is to have, as the user says.
+    /// Returns the type that the user requested for a tensor.
     pub(crate) fn asked(&self, name: &str) -> Result<Option<GgmlType>> {
         self.of_glob(name).or(self.rest).map(Method::ggml_type).transpose()
     }
 
-    /// Returns whether a glob names a tensor that stays F32 for llama.cpp.
+    /// Whether a glob matches a tensor that llama.cpp loads only as F32.
     pub(crate) fn overrules(&self, name: &str, shape: &[u64]) -> bool {
         self.of_glob(name).is_some() && f32_only(name, shape).is_some()
     }
 
-    /// What the rules say of globs that no name matches, as the user wrote them.
+    /// Returns the glob rules that match no tensor, in option syntax.
     pub(crate) fn unmatched(&self, names: &[&str]) -> Vec<String> {
         let is_none = |(glob, _): &&(GlobMatcher, _)| !names.iter().any(|name| glob.is_match(name));
         let text = |(glob, method): &(GlobMatcher, &Method)| format!("{}={}", glob.glob(), method.word);
@@ -112,9 +112,9 @@ impl Rules {
         self.globs.iter().find(|(glob, _)| glob.is_match(name)).map(|(_, method)| *method)
     }
 
-    /// Returns what becomes of a tensor; `None`, if it stays as it is. A tensor that llama.cpp loads only as F32 becomes
-    /// F32, also if a glob names it. A tensor without rows of whole blocks becomes F16, as in `convert_hf_to_gguf.py` of
-    /// llama.cpp.
+    /// Returns the new type of a tensor, or `None` if it is unchanged. A tensor that llama.cpp
+    /// loads only as F32 becomes F32, even if a glob matches it. A tensor without rows of whole
+    /// blocks becomes F16, as in `convert_hf_to_gguf.py` of llama.cpp.
     pub(crate) fn of(&self, name: &str, dtype: Dtype, shape: &[u64]) -> Result<Option<Quantised>> {
         if !FLOATS.contains(&dtype) {
             return Ok(None);
@@ -139,14 +139,14 @@ impl Rules {
                     .found(format!("shape {shape:?}")));
             }
             Err(_) => {
-                plain(Dtype::F16, blocks::f16, "its rows are no whole blocks: F16, as llama.cpp has it")
+                plain(Dtype::F16, blocks::f16, "F16, as in llama.cpp, because its rows are not whole blocks")
             }
             Ok(_) => Quantised { ggml_type, encode: method.encode, instead: None },
         }))
     }
 }
 
-/// Parts of the names of matrices that llama.cpp loads only as F32 or that it never quantizes. Source:
+/// Parts of the names of matrices that llama.cpp loads only as F32 or never quantizes. Source:
 /// `tensor_allows_quantization` in `src/llama-quant.cpp`, and `conversion/base.py` of llama.cpp.
 const F32_NAMES: [&str; 20] = [
     "_norm.",
@@ -170,7 +170,8 @@ const F32_NAMES: [&str; 20] = [
     "convnext.",
     "conv1d",
 ];
-/// The prefix of RWKV's small matrices, which stay F32, and the words of its large ones, which are quantized.
+/// Prefix of RWKV matrices, and the words of the large ones, which are quantized. The small ones
+/// stay F32.
 const RWKV: (&str, [&str; 5]) = ("time_mix_", ["key", "value", "receptance", "gate", "output"]);
 
 /// Returns why llama.cpp needs a tensor as F32, if it does.
@@ -189,15 +190,15 @@ pub(crate) fn f32_only(name: &str, shape: &[u64]) -> Option<&'static str> {
         .then_some("F32, because llama.cpp quantizes only tensors whose names end in \"weight\"")
 }
 
-/// The dtypes that can be quantised.
+/// Dtypes that can be quantized.
 const FLOATS: [Dtype; 4] = [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F64];
 
-/// The numbers in little-endian bytes of one of the [`FLOATS`].
+/// Decodes little-endian bytes of one of the [`FLOATS`].
 pub(crate) fn numbers(dtype: Dtype, bytes: &[u8]) -> Vec<f32> {
     match dtype {
         Dtype::F16 => bytes.as_chunks().0.iter().map(|&x| f16::from_le_bytes(x).to_f32()).collect(),
         Dtype::BF16 => bytes.as_chunks().0.iter().map(|&x| bf16::from_le_bytes(x).to_f32()).collect(),
-        #[expect(clippy::cast_possible_truncation, reason = "blocks are made of F32, as ggml makes them")]
+        #[expect(clippy::cast_possible_truncation, reason = "ggml also quantizes from F32")]
         Dtype::F64 => bytes.as_chunks().0.iter().map(|&x| f64::from_le_bytes(x) as f32).collect(),
         _ => bytes.as_chunks().0.iter().map(|&x| f32::from_le_bytes(x)).collect(),
     }

@@ -1,5 +1,5 @@
-//! The reader: the headers of a model's files become a catalog. Each file's data is one storage; blocks that are
-//! dequantised, or turned round, are others.
+//! The reader: builds a catalog from the headers of a model's files. Each file's data is one
+//! storage. Dequantized or byte-swapped blocks are separate storages.
 
 use crate::big_endian::{self, BigEndianBlocks};
 use crate::dequantize::{self, BlocksAt, DequantizedBlocks, Float};
@@ -13,17 +13,17 @@ use tensorferry_sdk::{
     Purpose, Result, Source, Storage, StorageId, TensorDecoder, TensorReader, Value, element_count,
 };
 
-/// Reads files and splits.
+/// Reader of files and splits.
 pub(crate) struct Reader {
-    /// Whether a member of a split that is named is read without the others.
+    /// Whether a named member of a split is read on its own.
     pub(crate) member_is_alone: bool,
-    /// Whether tensors get the names that transformers has for them.
+    /// Whether tensors get their transformers names.
     pub(crate) names_are_of_hf: bool,
-    /// What blocks become, if they do not stay blocks.
+    /// Target dtype of quantized blocks; `None` keeps them.
     pub(crate) dequantize: Option<Float>,
 }
 
-/// Bytes that do not lie in a file as they are.
+/// A storage that differs from the bytes in the file.
 enum Decoded {
     Turned(BigEndianBlocks),
     Dequantized(DequantizedBlocks),
@@ -38,13 +38,13 @@ impl EncodedStorage for Decoded {
     }
 }
 
-/// What is read of the files of a set, one after the other.
+/// State while the files of a set are read one after the other.
 struct Reading<'a> {
     catalog: &'a mut dyn CatalogSink,
     dequantize: Option<Float>,
-    /// What decodes the storages that are encoded, by their handles.
+    /// Decoders of the encoded storages, indexed by handle.
     decoded: Vec<Decoded>,
-    /// How many tensors were dequantised, by their types.
+    /// Number of dequantized tensors by type.
     dequantized: BTreeMap<&'static str, u64>,
 }
 
@@ -56,18 +56,16 @@ impl TensorReader for Reader {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
         if self.names_are_of_hf && context.purpose() == Purpose::SHOW {
-            return Err(Error::usage(
-                "-i names=hf is for ferry convert and ferry diff: shown, a file has its own names",
-            )
-            .expected("the command without it"));
+            return Err(Error::usage("option names=hf works only with ferry convert and ferry diff")
+                .hint("omit -i names=hf"));
         }
         let mut set = Set::open(source, self.member_is_alone, context)?;
         let (mut metadata, differing) = set.metadata();
         for (key, file) in differing {
-            let why = format!("{file:?} says otherwise than a member before it, whose value is kept");
+            let why = format!("{file:?} has a different value than an earlier file, whose value is kept");
             catalog.loss(Loss::new(LossKind::Metadata, key, why))?;
         }
-        // Shown, or in a file of its own format, a tensor stays as flat as it is.
+        // When a file is shown, or copied to its own format, tensors stay flat.
         let dequantize = self.dequantize;
         let mut restore = |tensor: &Entry| match context.purpose() {
             Purpose::SHOW | Purpose::COPY => Ok(None),
@@ -112,7 +110,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// A tensor's dtype, and where its bytes begin in which storage.
+    /// Returns a tensor's dtype, its storage, and its offset in the storage.
     fn place(&mut self, member: &Member, tensor: &Entry, data: StorageId) -> Result<(Dtype, StorageId, u64)> {
         let header = &member.header;
         let GgmlType::Blocks(blocks) = tensor.ggml_type else {
@@ -131,7 +129,7 @@ impl Reading<'_> {
         let scales = match header.byte_order {
             ByteOrder::Little => &[][..],
             ByteOrder::Big => big_endian::scales(blocks.name).ok_or_else(|| {
-                Error::unsupported("big-endian blocks of this type are not read")
+                Error::unsupported("big-endian blocks of this type are not supported")
                     .expected("Q4_0, Q8_0, Q4_K, Q6_K, MXFP4 or NVFP4, or a little-endian file")
                     .found(blocks.name)
             })?,
@@ -160,7 +158,7 @@ impl Reading<'_> {
     }
 }
 
-/// What the metadata says of the types, once there are no blocks.
+/// Updates metadata about tensor types after dequantization.
 fn of_floats(metadata: &mut BTreeMap<String, Value>, to: Float) -> Result<()> {
     metadata.remove(QUANTIZATION_VERSION_KEY);
     if let Some(file_type) = metadata.get_mut(FILE_TYPE_KEY) {
@@ -173,12 +171,13 @@ fn dequantized_loss(dequantized: &BTreeMap<&'static str, u64>, to: Float) -> Los
     let total: u64 = dequantized.values().sum();
     let types: Vec<&str> = dequantized.keys().copied().collect();
     let to = to.dtype().info().map_or("floats", |info| info.name());
-    let why = format!("dequantised to {to}: the numbers that ggml computes with, and no longer the blocks");
+    let why = format!("dequantized to {to}: the values that ggml computes with, without the quantized blocks");
     Loss::new(LossKind::Precision, format!("{total} tensors of {}", types.join(", ")), why).asked_for()
 }
 
-/// The shape that ComfyUI-GGUF noted of a tensor that it made flat, which is then done with. One whose rows would
-/// be no whole blocks stays flat, and so does the note, unless it is no longer made of blocks.
+/// Returns the original shape that ComfyUI-GGUF recorded for a flattened tensor, and removes the
+/// record. A tensor whose restored rows would not be whole blocks stays flat and keeps its record,
+/// unless it is dequantized.
 fn original_shape(
     tensor: &Entry,
     is_dequantized: bool,
@@ -187,8 +186,8 @@ fn original_shape(
     let key = format!("{ORIGINAL_SHAPE}{}", tensor.name);
     let Some(value) = metadata.get(&key) else { return Ok(None) };
     let refuse = || {
-        Error::malformed(format!("{key} is no shape of its tensor"))
-            .expected(format!("I32 numbers, whose product is that of {:?}", tensor.shape))
+        Error::malformed(format!("{key} is not a valid shape of its tensor"))
+            .expected(format!("I32 numbers whose product equals that of {:?}", tensor.shape))
             .found(format!("{value:?}"))
     };
     let node = value.root();

@@ -1,7 +1,8 @@
-//! A set is the files of one model: one, or the members of a split.
+//! A set: the files of one model, which is either one file or the members of a split.
 //!
-//! Only the first member has the model's metadata: no other can stand alone, so that one that is named means
-//! its set. `split.no`, `split.count` and `split.tensors.count` say how files belong together, and no more.
+//! Only the first member has the model's metadata, so no other member is usable on its own. If a
+//! member is named, its whole set is read. `split.no`, `split.count` and `split.tensors.count` only
+//! say how the files belong together.
 
 use crate::SUFFIX;
 use crate::header::Header;
@@ -12,10 +13,10 @@ use tensorferry_sdk::{Context, Entry, Error, FileId, Result, ShardName, Source, 
 const SPLIT_NUMBER: &str = "split.no";
 const SPLIT_COUNT: &str = "split.count";
 const SPLIT_TENSORS: &str = "split.tensors.count";
-/// The keys that say of a member which one it is, of how many, and the tensors of all.
+/// Keys with a member's number, the number of members, and the number of tensors in all members.
 pub(crate) const SPLIT_KEYS: [&str; 3] = [SPLIT_NUMBER, SPLIT_COUNT, SPLIT_TENSORS];
 
-/// The files of one model, in their order.
+/// The files of one model in split order.
 pub(crate) struct Set {
     pub(crate) files: Vec<Member>,
 }
@@ -27,7 +28,7 @@ pub(crate) struct Member {
 }
 
 impl Set {
-    /// Opens the files of the model that the source's entry means.
+    /// Opens the files of the model that the source's entry names.
     pub(crate) fn open(source: &dyn Source, is_alone: bool, context: &dyn Context) -> Result<Self> {
         let first = Member::open(source, named(source)?, context)?;
         let count = first.number(SPLIT_COUNT)?.unwrap_or(1);
@@ -35,15 +36,15 @@ impl Set {
             return Ok(Self { files: vec![first] });
         }
         let names = first.set(count)?;
-        // A count is 16 bits of a file, so that a list of names is short; the files are opened one by one.
+        // A count has 16 bits, which bounds the list of names. The files are opened one by one.
         let mut files = Vec::new();
         for (number, name) in (0..).zip(names) {
             context.check_cancelled()?;
             if !source.contains(&name)? {
-                return Err(Error::malformed("a member of the split is missing")
+                return Err(Error::malformed(format!("a file of the split of {:?} is missing", first.name))
                     .file(name)
-                    .expected(format!("{count} files, or -i shard=alone for one of them"))
-                    .found(format!("a split that {:?} is of", first.name)));
+                    .expected(format!("{count} files"))
+                    .hint("pass -i shard=alone to read only one file of the split"));
             }
             let member = Member::open(source, name, context)?;
             member.check(SPLIT_NUMBER, number)?;
@@ -60,7 +61,7 @@ impl Set {
         for member in &self.files {
             for tensor in &member.header.tensors {
                 if let Some(other) = held.insert(&*tensor.name, &*member.name) {
-                    return Err(Error::malformed("two members of the split hold a tensor of this name")
+                    return Err(Error::malformed("two members of the split have a tensor with this name")
                         .file(&*member.name)
                         .tensor(&*tensor.name)
                         .found(format!("another in {other:?}")));
@@ -70,8 +71,8 @@ impl Set {
         self.files.iter().try_for_each(|member| member.check(SPLIT_TENSORS, held.len() as u64))
     }
 
-    /// The metadata of all files without what says how they are split. Where two differ, the first one's counts:
-    /// the keys that this is so of, each with the file that differs, come besides.
+    /// Takes the merged metadata of all files without the split keys. If files differ, the first
+    /// value wins; each differing key is returned with its file.
     pub(crate) fn metadata(&mut self) -> (BTreeMap<String, Value>, Vec<(String, String)>) {
         let (mut merged, mut differing) = (BTreeMap::new(), Vec::new());
         for member in &mut self.files {
@@ -96,12 +97,12 @@ impl Member {
         Ok(Self { header: Header::read(source, file, context.limits())?, name, file })
     }
 
-    /// The number that a key of the split has.
+    /// Returns the number stored under a split key.
     fn number(&self, key: &str) -> Result<Option<u64>> {
         let Some(value) = self.header.metadata.get(key) else { return Ok(None) };
         let number = value.root().as_int().and_then(|number| u64::try_from(number).ok());
         number.map(Some).ok_or_else(|| {
-            Error::malformed(format!("{key} is no number")).file(&*self.name).found(format!("{value:?}"))
+            Error::malformed(format!("{key} is not a number")).file(&*self.name).found(format!("{value:?}"))
         })
     }
 
@@ -115,30 +116,29 @@ impl Member {
         }
     }
 
-    /// The names of the members of its split, of which it is one.
+    /// Returns the names of all members of this file's split.
     fn set(&self, count: u64) -> Result<Vec<String>> {
         let shard = ShardName::parse(&self.name)
             .filter(|shard| shard.count == count && shard.ending.eq_ignore_ascii_case(SUFFIX));
         let shard = shard.filter(|_| u16::try_from(count).is_ok()).ok_or_else(|| {
-            Error::malformed("a member of a split whose name does not say so")
+            Error::malformed("the file belongs to a split, but its name does not match")
                 .file(&*self.name)
-                .expected(format!(
-                    "a name that ends in -0000N-of-{count:05}{SUFFIX}, or -i shard=alone for this file"
-                ))
+                .expected(format!("a name that ends in -0000N-of-{count:05}{SUFFIX}"))
                 .found(format!("{SPLIT_COUNT} {count}"))
+                .hint("pass -i shard=alone to read only this file")
         })?;
         Ok((1..=count).map(|number| ShardName::format(shard.stem, number, count, shard.ending)).collect())
     }
 }
 
-/// The name of the file to begin with.
+/// Returns the name of the first file to open.
 fn named(source: &dyn Source) -> Result<String> {
     if let Entry::File(name) = source.entry() {
         return Ok(name.clone());
     }
     let mut names = source.list(source.entry().name())?;
     names.retain(|name| is_member(name));
-    // Of each split the first member that is there.
+    // First existing member of each split.
     let mut models: Vec<&String> = Vec::new();
     for name in &names {
         let shard = ShardName::parse(name);
@@ -152,17 +152,17 @@ fn named(source: &dyn Source) -> Result<String> {
     }
     match &*models {
         [name] => Ok((*name).clone()),
-        [] => Err(Error::malformed("no GGUF file here").expected(format!("a {SUFFIX} file"))),
+        [] => Err(Error::malformed("the folder has no GGUF file").expected(format!("a {SUFFIX} file"))),
         models => {
             let shown: Vec<String> = models.iter().take(5).map(|name| format!("{name:?}")).collect();
             let more = if models.len() > shown.len() { ", ..." } else { "" };
-            Err(Error::usage("several models here: name the one to read")
-                .found(format!("{}{more}", shown.join(", "))))
+            Err(Error::usage(format!("the folder has several models: {}{more}", shown.join(", ")))
+                .hint("pass the path of the file to read"))
         }
     }
 }
 
-/// Whether a folder's file is one that a model may be read from. Hidden files are not.
+/// Whether a file in a folder may hold a model. Hidden files do not.
 pub(crate) fn is_member(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or_default();
     !file.starts_with('.') && has_suffix(file, SUFFIX)

@@ -1,41 +1,40 @@
-//! A streamed file: what is quantised has other bytes than any tensor that the host could copy, so that the writer
-//! pushes all of the file. Blocks are independent of each other, so that a tensor is cut into pieces, and as many of
-//! them as there are threads are read and encoded at once.
+//! A streamed file. Quantized tensors have no source bytes that the host could copy, so the writer
+//! streams the whole file. Blocks are independent: tensors are split into pieces, and one piece per
+//! thread is read and encoded at a time.
 
 use crate::quantize::{Encode, numbers};
 use std::thread;
 use tensorferry_sdk::{ByteSink, CatalogView, Context, Dtype, Error, OutputId, Result, TensorId, TensorPlan};
 
-/// Elements of a piece: whole blocks of every type.
+/// Elements per piece: whole blocks of every type.
 const PIECE: u64 = 256 << 10;
 
-/// The file, in pieces.
+/// The plan of a streamed file.
 pub(crate) struct Stream {
-    /// The bytes before the data, but for the padding.
+    /// Bytes before the data, without the padding.
     pub(crate) header: Vec<u8>,
-    /// Bytes of zeros after them.
+    /// Zero bytes after the header.
     pub(crate) header_padding: u64,
-    /// The tensors in the order of the list.
+    /// Tensors in file order.
     pub(crate) tensors: Vec<Streamed>,
-    /// How many pieces are worked on at once.
+    /// Number of pieces processed at once.
     pub(crate) threads: usize,
 }
 
-/// Where the numbers of a tensor come from.
+/// The source of a tensor's values.
 #[derive(Debug, Clone)]
 pub(crate) enum Content {
-    /// The catalog.
+    /// A tensor of the catalog.
     Tensor(TensorId),
-    /// The writer, which has the bytes as they are to lie.
+    /// Bytes made by the writer, as stored in the file.
     Bytes(Vec<u8>),
 }
 
-/// A tensor of the file.
 pub(crate) struct Streamed {
     pub(crate) content: Content,
-    /// Bytes of zeros after it.
+    /// Zero bytes after the tensor.
     pub(crate) padding: u64,
-    /// From the numbers of this dtype to its bytes; `None`, if they are those that it has.
+    /// Source dtype and encoder; `None` if the bytes are copied unchanged.
     pub(crate) encode: Option<(Dtype, Encode)>,
 }
 
@@ -89,9 +88,9 @@ impl Stream {
 }
 
 impl Streamed {
-    /// The bytes that a piece of a tensor has in the file.
+    /// Reads and encodes one piece of a tensor.
     fn piece(&self, id: TensorId, catalog: &dyn CatalogView, start: u64, len: u64) -> Result<Vec<u8>> {
-        let len = usize::try_from(len).map_err(|_| Error::limit("too long for this machine"))?;
+        let len = usize::try_from(len).map_err(|_| Error::limit("a length does not fit the address space"))?;
         let mut bytes = vec![0; len];
         catalog.read(id, start, &mut bytes)?;
         let Some((dtype, encode)) = self.encode else { return Ok(bytes) };
@@ -111,7 +110,7 @@ fn write_zeros(mut count: u64, output: &mut dyn ByteSink) -> Result<()> {
     Ok(())
 }
 
-/// What a function makes of each, on a thread each, in order.
+/// Calls a function for each start, each on its own thread, and returns the results in order.
 fn at_once(starts: &[u64], make: impl Fn(u64) -> Result<Vec<u8>> + Sync) -> Result<Vec<Vec<u8>>> {
     let Some((&first, others)) = starts.split_first() else { return Ok(Vec::new()) };
     thread::scope(|scope| {

@@ -1,25 +1,24 @@
-//! The types that tensors of ggml have: numbers that the SDK knows too, and blocks of quantised numbers.
+//! Tensor types of ggml: plain numbers that the SDK has as dtypes, and quantized blocks.
 
 use tensorferry_sdk::{CatalogSink, Dtype, DtypeInfo, Error, Result};
 
-/// A type of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GgmlType {
     /// Plain numbers.
     Plain(Dtype),
-    /// Quantised blocks.
+    /// Quantized blocks.
     Blocks(&'static BlockType),
 }
 
-/// Numbers that share a scale.
+/// A type of quantized block.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BlockType {
     code: u32,
-    /// As in ggml's enumeration.
+    /// Name in ggml's enumeration.
     pub(crate) name: &'static str,
-    /// How many numbers a block holds.
+    /// Values per block.
     pub(crate) elements: u32,
-    /// How many bytes it takes.
+    /// Bytes per block.
     pub(crate) bytes: u32,
 }
 
@@ -38,7 +37,7 @@ const fn blocks(code: u32, name: &'static str, elements: u32, bytes: u32) -> Blo
     BlockType { code, name, elements, bytes }
 }
 
-/// All but Q8_1, an intermediate form that gguf-py and ggml give different lengths.
+/// All block types except Q8_1, an intermediate form whose length differs between gguf-py and ggml.
 const BLOCKS: [BlockType; 26] = [
     blocks(2, "Q4_0", 32, 18),
     blocks(3, "Q4_1", 32, 20),
@@ -68,31 +67,30 @@ const BLOCKS: [BlockType; 26] = [
     blocks(42, "Q2_0", 64, 18),
 ];
 
-/// What has been a type once.
+/// Codes of types that ggml has removed.
 const REMOVED: [u32; 8] = [4, 5, 31, 32, 33, 36, 37, 38];
 const Q8_1: u32 = 9;
 
 impl GgmlType {
-    /// The type of this number.
     pub(crate) fn of_code(code: u32) -> Result<Self> {
         let plain = PLAIN.iter().find(|(known, _)| *known == code).map(|&(_, dtype)| Self::Plain(dtype));
         let found = plain.or_else(|| BLOCKS.iter().find(|blocks| blocks.code == code).map(Self::Blocks));
         found.ok_or_else(|| {
             let why = match code {
-                Q8_1 => "a tensor has the type Q8_1, which is no type of files",
+                Q8_1 => "a tensor has the type Q8_1, which is not allowed in files",
                 _ if REMOVED.contains(&code) => "a tensor has a type that ggml has removed",
-                _ => "a tensor has a type that is not known",
+                _ => "a tensor has an unknown type",
             };
             Error::malformed(why).expected("a type of ggml, 0 to 42").found(code)
         })
     }
 
-    /// The quantised type of this name.
+    /// Returns the quantized type of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         BLOCKS.iter().find(|blocks| blocks.name == name).map(Self::Blocks)
     }
 
-    /// The type that holds this dtype as it is.
+    /// Returns the type that stores this dtype unchanged.
     pub(crate) fn of_dtype(dtype: Dtype, info: &DtypeInfo) -> Option<Self> {
         if dtype.info().is_some() {
             return PLAIN.iter().any(|&(_, known)| known == dtype).then_some(Self::Plain(dtype));
@@ -102,7 +100,7 @@ impl GgmlType {
         same.then_some(Self::Blocks(blocks))
     }
 
-    /// Its number in a file.
+    /// Returns the code used in files.
     pub(crate) fn code(self) -> u32 {
         match self {
             Self::Plain(dtype) => {
@@ -112,7 +110,6 @@ impl GgmlType {
         }
     }
 
-    /// What it is called.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Plain(dtype) => dtype.info().map_or("", DtypeInfo::name),
@@ -120,7 +117,7 @@ impl GgmlType {
         }
     }
 
-    /// How many elements share a block, and the block's bytes.
+    /// Returns the elements and bytes of a block.
     pub(crate) fn block(self) -> (u64, u64) {
         match self {
             Self::Plain(dtype) => (1, dtype.info().map_or(1, |info| info.block_bytes().into())),
@@ -128,13 +125,13 @@ impl GgmlType {
         }
     }
 
-    /// The bytes of a tensor of this shape (row-major). Sizes fit the signed integers that ggml counts in,
-    /// also where a dimension of zero hides the others.
+    /// Returns the bytes of a tensor of this row-major shape. Sizes must fit the signed integers of
+    /// ggml, even if a dimension is zero.
     pub(crate) fn bytes_of(self, shape: &[u64]) -> Result<u64> {
         let (elements, bytes) = self.block();
         let row = shape.last().copied().unwrap_or(1);
         if !row.is_multiple_of(elements) {
-            return Err(Error::malformed("the rows of a tensor are no whole blocks")
+            return Err(Error::malformed("the rows of a tensor are not whole blocks")
                 .expected(format!("a multiple of {elements} elements of {}", self.name()))
                 .found(row));
         }
@@ -146,7 +143,8 @@ impl GgmlType {
         Ok(shape.iter().product::<u64>() / elements * bytes)
     }
 
-    /// The dtype in a catalog. Of a block nothing is swapped: its fields have several widths.
+    /// Declares the dtype in a catalog. Blocks are never byte-swapped as units, because their
+    /// fields have different widths.
     pub(crate) fn declare(self, catalog: &mut dyn CatalogSink) -> Result<Dtype> {
         match self {
             Self::Plain(dtype) => Ok(dtype),

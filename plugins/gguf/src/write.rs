@@ -1,7 +1,7 @@
-//! The writer: what GGUF can hold of a catalog, in one file that ggml itself reads.
+//! The writer: selects what GGUF can hold of a catalog, and writes one file that ggml itself reads.
 //!
-//! ggml takes what its own writer makes alone: data without gaps in the order of the list, names of at most 63
-//! bytes, four dimensions, rows of whole blocks.
+//! ggml accepts only the layout of its own writer: data without gaps in list order, names of at
+//! most 63 bytes, at most four dimensions, and rows of whole blocks.
 
 use crate::file_type::{self, Elements};
 use crate::header::valid_alignment;
@@ -25,16 +25,16 @@ use tensorferry_sdk::{
 };
 
 const VERSION: u32 = 3;
-/// `GGML_MAX_NAME` without its NUL.
+/// `GGML_MAX_NAME` without the NUL.
 const MOST_NAME: usize = 63;
-/// The longest key of the format's description.
+/// Maximum bytes of a key in the specification.
 const MOST_KEY: usize = 65_535;
-/// The key for how a byte-level tokenizer splits text, which the user may say of one that is not known.
+/// Key of the pre-tokenizer, which splits text for a byte-level tokenizer. The user can set it for
+/// unknown tokenizers.
 const SPLIT_KEY: &str = "tokenizer.ggml.pre";
-/// The key for the version of the blocks' layout, and that version.
+/// Key and value of the version of the block layout.
 const BLOCKS_VERSION: (&str, u32) = (QUANTIZATION_VERSION_KEY, 2);
 
-/// Plans a file.
 pub(crate) struct Writer {
     pub(crate) options: WriteOptions,
 }
@@ -83,7 +83,7 @@ impl TensorWriter for Writer {
         }
         if !metadata.entries.contains_key(ARCHITECTURE_KEY) {
             let hint = if tensors.iter().any(|tensor| model::is_named_by_llama_cpp(tensor.name)) {
-                format!("; -o set={ARCHITECTURE_KEY}=string:NAME adds it")
+                format!("; add it with -o set={ARCHITECTURE_KEY}=string:NAME")
             } else {
                 String::new()
             };
@@ -125,18 +125,18 @@ impl TensorWriter for Writer {
     }
 }
 
-/// What the input is, as far as it says so.
+/// Returns the input's architecture, if it names one.
 fn architecture(catalog: &dyn CatalogView, model: Option<&Model>) -> Option<String> {
     let own = catalog.metadata().into_iter().find(|(key, _)| key == ARCHITECTURE_KEY);
     let own = own.and_then(|(_, value)| value.as_text().map(str::to_owned));
     own.or_else(|| model.map(|model| model.architecture.to_owned()))
 }
 
-/// Says what was to be quantised, and is not.
+/// Notes quantization rules that have no effect.
 fn note_unquantised(tensors: &[Written<'_>], rules: &Rules, context: &dyn Context) -> Result<()> {
     let names: Vec<&str> = tensors.iter().map(|tensor| tensor.name).collect();
     for rule in rules.unmatched(&names) {
-        context.note(&format!("-o quantize={rule}: there is no such tensor"));
+        context.note(&format!("-o quantize={rule}: no tensor matches"));
     }
     let kept = tensors.iter().filter(|tensor| rules.overrules(tensor.name, &tensor.shape));
     let kept = listed(kept.map(|tensor| format!("{:?}", tensor.name)), 1);
@@ -154,14 +154,15 @@ fn note_unquantised(tensors: &[Written<'_>], rules: &Rules, context: &dyn Contex
     if !packed.is_empty() {
         let (count, types): (u64, Vec<&str>) = (packed.values().sum(), packed.into_keys().collect());
         context.note(&format!(
-            "-o quantize leaves {count} tensors of {}, which are quantised already: --step dequantize gives numbers first",
+            "-o quantize leaves {count} tensors of {} unchanged: they are already quantized (see --step dequantize)",
             types.join(", ")
         ));
     }
     Ok(())
 }
 
-/// Notes tensors of a language model that are not F32, although llama.cpp loads them only as F32.
+/// Notes tensors of a language model that llama.cpp loads only as F32, but that have a different
+/// dtype.
 fn note_narrow(tensors: &[Written<'_>], context: &dyn Context) {
     if !tensors.iter().any(|tensor| model::is_embeddings(tensor.name)) {
         return;
@@ -174,38 +175,38 @@ fn note_narrow(tensors: &[Written<'_>], context: &dyn Context) {
         tensors.iter().filter(is_narrow).partition(|tensor| tensor.shape.len() <= 1);
     if !vectors.is_empty() {
         context.note(&format!(
-            "{} tensors of one dimension are not F32, which llama.cpp wants norms and biases to be: --step \
-             cast:f32,rank=1",
+            "{} tensors of one dimension are not F32, as llama.cpp requires for norms and biases; cast them with \
+             --step cast:f32,rank=1",
             vectors.len()
         ));
     }
     if let Some(first) = matrices.first() {
         context.note(&format!(
-            "{} matrices are not F32, although llama.cpp loads them only as F32: --step cast:f32,where={}",
+            "{} matrices are not F32, but llama.cpp loads them only as F32; cast them with --step cast:f32,where={}",
             matrices.len(),
             first.name
         ));
     }
 }
 
-/// What the metadata is made of beside what the catalog and the user say.
+/// Sources of metadata besides the catalog and the options.
 struct Made {
     like: Option<Like>,
     model: Option<Model>,
 }
 
-/// A tensor that is to be written.
+/// A tensor of the output.
 struct Written<'a> {
     content: Content,
     name: &'a str,
     shape: Cow<'a, [u64]>,
     ggml_type: GgmlType,
     bytes: u64,
-    /// From the numbers of this dtype to its bytes; `None`, if they are those that it has.
+    /// Source dtype and encoder; `None` if the bytes are copied unchanged.
     encode: Option<(Dtype, Encode)>,
 }
 
-/// The tensors that GGUF can hold; the others are omitted, each with the reason.
+/// Returns the tensors that GGUF can hold, and omits the others with a reason.
 fn representable<'a>(
     catalog: &'a dyn CatalogView,
     rules: &Rules,
@@ -217,7 +218,7 @@ fn representable<'a>(
         match as_written(catalog, id, tensor)? {
             Ok(mut written) => {
                 if tensor.shape.is_empty() {
-                    let why = "GGUF's readers need a dimension: the shape [] becomes [1]";
+                    let why = "GGUF readers require a dimension, so the shape [] becomes [1]";
                     let loss = Loss::new(LossKind::Attribute, tensor.name, why);
                     layout.loss(loss.severity(Severity::Changed))?;
                 }
@@ -231,7 +232,7 @@ fn representable<'a>(
 }
 
 impl Written<'_> {
-    /// The factors of rotary frequencies, which no tensor of the input has.
+    /// Returns the tensor of rotary frequency factors, which the writer computes.
     fn frequencies(model: &Model) -> Option<Self> {
         let bytes = model.frequencies.as_ref()?;
         let (name, shape) = model::frequencies(bytes);
@@ -249,7 +250,7 @@ impl Written<'_> {
         if let Content::Tensor(id) = self.content { Some(id) } else { None }
     }
 
-    /// Gives it the type that the rules say, which is a loss that was asked for.
+    /// Quantizes the tensor as the rules require, which is a requested loss.
     fn quantise(&mut self, rules: &Rules, dtype: Dtype, layout: &mut dyn LayoutSink) -> Result<()> {
         let Some(quantised) = rules.of(self.name, dtype, &self.shape)? else { return Ok(()) };
         if quantised.ggml_type == self.ggml_type {
@@ -260,12 +261,12 @@ impl Written<'_> {
         self.encode = Some((dtype, quantised.encode));
         let why = quantised
             .instead
-            .map_or_else(|| format!("quantised to {}", self.ggml_type.name()), str::to_owned);
+            .map_or_else(|| format!("quantized to {}", self.ggml_type.name()), str::to_owned);
         layout.loss(Loss::new(LossKind::Precision, self.name, why).asked_for())
     }
 }
 
-/// A tensor as it is to be written, or why it cannot be.
+/// Returns the tensor in its stored form, or the reason why GGUF cannot hold it.
 fn as_written<'a>(
     catalog: &'a dyn CatalogView,
     id: TensorId,
@@ -278,11 +279,11 @@ fn as_written<'a>(
     };
     if name.len() > MOST_NAME || name.contains('\0') {
         return Ok(Err(format!(
-            "ggml takes names of at most {MOST_NAME} bytes without a NUL: rename the tensor"
+            "ggml allows names of at most {MOST_NAME} bytes without a NUL: rename the tensor"
         )));
     }
     if shape.len() > MOST_DIMS as usize {
-        return Ok(Err(format!("ggml takes at most {MOST_DIMS} dimensions: reshape the tensor")));
+        return Ok(Err(format!("ggml allows at most {MOST_DIMS} dimensions: reshape the tensor")));
     }
     Ok(match ggml_type.bytes_of(shape) {
         Ok(bytes) => {
@@ -294,7 +295,7 @@ fn as_written<'a>(
     })
 }
 
-/// What would carry a dtype that ggml does not have.
+/// Suggests a cast for a dtype that ggml does not have.
 fn remedy(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::BOOL | Dtype::U8 => ": cast it to I16",
@@ -312,14 +313,13 @@ fn remedy(dtype: Dtype) -> &'static str {
     }
 }
 
-/// The metadata as it is to be written.
 struct Metadata {
     entries: BTreeMap<String, Encoded>,
     alignment: u64,
 }
 
 impl Metadata {
-    /// What GGUF can hold of a catalog's metadata, and what the user set.
+    /// Collects the metadata that GGUF can hold, and the entries that the user set.
     fn of(
         catalog: &dyn CatalogView,
         made: Made,
@@ -337,11 +337,11 @@ impl Metadata {
             .collect();
         for (key, value) in catalog.metadata() {
             if is_of_model && key == FRAMEWORK_KEY {
-                // Whose file it was: of a GGUF file that says nothing.
+                // The framework key has no meaning in a GGUF file.
                 continue;
             }
             if made.contains_key(&key) && made[&key] != value && !options.set.contains_key(&key) {
-                let why = "the file of -o like= says otherwise, and comes first";
+                let why = "replaced by the value in the -o like= file";
                 layout.loss(Loss::new(LossKind::Metadata, &key, why).asked_for())?;
             } else if !options.set.contains_key(&key) {
                 let loss = metadata.insert(&key, &value);
@@ -368,7 +368,7 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// Says what the tensors are of: what the input said, where that is so still.
+    /// Sets the file type: the input's, if it still fits the tensors.
     fn name_mix(
         &mut self,
         tensors: &[Written<'_>],
@@ -400,43 +400,43 @@ impl Metadata {
         }
         let (Some(said), None) = (said, asked) else { return Ok(()) };
         let most = elements.most().map_or("others", GgmlType::name);
-        let why = format!("it said {}, and most numbers are {most} now", file_type::name(said));
+        let why = format!("was {}, but most values are {most} now", file_type::name(said));
         layout.loss(Loss::new(LossKind::Metadata, FILE_TYPE_KEY, why).severity(Severity::Note))
     }
 
-    /// Adds an entry; gives why it is not there, or not as it was.
+    /// Adds an entry. Returns a reason if it is lost or changed.
     fn insert(&mut self, key: &str, value: &Value) -> Option<(Severity, &'static str)> {
         let lost = |why| Some((Severity::Lost, why));
         if key.is_empty() || key.len() > MOST_KEY {
-            return lost("GGUF takes keys of 1 to 65,535 bytes");
+            return lost("GGUF keys have 1 to 65,535 bytes");
         }
         if SPLIT_KEYS.contains(&key) {
-            return lost("it says how a model is split, which the output is not");
+            return lost("describes a split model, but the output is one file");
         }
         if key == ALIGNMENT_KEY {
             let Some(alignment) = valid_alignment(value) else {
                 return lost(
-                    "it is no alignment that is written: 32 bits, unsigned, a power of two of at most 65,536",
+                    "not a valid alignment: an unsigned 32-bit power of two, at most 65,536",
                 );
             };
             self.alignment = alignment.into();
         }
         let Some(encoded) = metadata::encode(value) else {
-            return lost("GGUF has numbers, texts, booleans, and arrays of one type");
+            return lost("GGUF has only numbers, strings, booleans, and arrays of one type");
         };
         let note = if encoded.nests {
-            Some((Severity::Note, "an array of arrays, which ggml itself does not read"))
+            Some((Severity::Note, "array of arrays, which ggml itself cannot read"))
         } else if encoded.is_exactly(value) {
             None
         } else {
-            Some((Severity::Note, "it had no type of GGUF, and has the widest that fits"))
+            Some((Severity::Note, "had no GGUF type; written as the widest type that fits"))
         };
         self.entries.insert(key.to_owned(), encoded);
         note
     }
 }
 
-/// The bytes before the data, without the padding.
+/// Encodes the bytes before the data, without the padding.
 fn header(tensors: &[Written<'_>], metadata: &Metadata) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(VERSION.to_le_bytes());

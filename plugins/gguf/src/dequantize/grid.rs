@@ -1,10 +1,10 @@
-//! The grids in which the IQ types look their numbers up, 4 or 8 at a time.
+//! The grids in which the IQ types look up 4 or 8 values at a time.
 
 use std::sync::LazyLock;
 
 const GRIDS: &str = include_str!("grids.txt");
 
-/// A grid of entries of `N` numbers.
+/// A grid whose entries hold `N` values.
 pub(super) type Grid<const N: usize> = LazyLock<Vec<[i8; N]>>;
 
 pub(super) static IQ2_XXS: Grid<8> = LazyLock::new(|| entries("IQ2_XXS", 256));
@@ -14,7 +14,7 @@ pub(super) static IQ3_XXS: Grid<4> = LazyLock::new(|| entries("IQ3_XXS", 256));
 pub(super) static IQ3_S: Grid<4> = LazyLock::new(|| entries("IQ3_S", 512));
 pub(super) static IQ1: Grid<8> = LazyLock::new(|| entries("IQ1_S", 2048));
 
-/// The entries of a section; there are `count`, since the file is a part of this crate.
+/// Parses one section of the embedded file, which must have `count` entries.
 fn entries<const N: usize>(name: &str, count: usize) -> Vec<[i8; N]> {
     let section = GRIDS.split("\n[").find_map(|section| section.strip_prefix(name)?.strip_prefix(']'));
     let mut lines = section.unwrap_or_default().lines();

@@ -1,14 +1,14 @@
-//! The IQ types. All but two look 4 or 8 numbers up in a grid and take signs from elsewhere: seven bits, whose parity is
-//! the eighth, or a byte.
+//! The IQ types. All but two look up 4 or 8 values in a grid and store the signs separately: either
+//! as a byte, or as seven bits whose parity gives the eighth.
 
 use super::{double_word, each, grid, half, low, word};
 
-/// The numbers of `IQ4_NL` and `IQ4_XS`.
+/// Values of `IQ4_NL` and `IQ4_XS`.
 const STEPS: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
-/// What lies between the numbers of `IQ1_S` and `IQ1_M` and their grid.
+/// Offset of `IQ1_S` and `IQ1_M` values from their grid.
 const DELTA: f32 = 0.125;
 
-/// Numbers of a grid, times a scale, with signs.
+/// Multiplies a grid entry by a scale and applies the signs.
 #[inline(always)]
 fn fill<const N: usize>(values: &mut [f32], scale: f32, entry: &[i8; N], signs: u8) {
     for (place, (value, number)) in values.iter_mut().zip(entry).enumerate() {
@@ -17,7 +17,7 @@ fn fill<const N: usize>(values: &mut [f32], scale: f32, entry: &[i8; N], signs: 
     }
 }
 
-/// Numbers of `IQ1`'s grid, a bit up or down, times a scale.
+/// Shifts an entry of the `IQ1` grid up or down and multiplies it by a scale.
 #[inline(always)]
 fn fill_shifted(values: &mut [f32], scale: f32, index: usize, is_down: bool) {
     let delta = if is_down { -DELTA } else { DELTA };
@@ -26,13 +26,13 @@ fn fill_shifted(values: &mut [f32], scale: f32, index: usize, is_down: bool) {
     }
 }
 
-/// Seven signs out of a word, and the eighth, with which they are even.
+/// Extracts seven signs from a word and adds the eighth, which makes the number of set bits even.
 fn signs(word: u32, place: usize) -> u8 {
     let seven = (word >> (7 * place)).to_le_bytes()[0] & 127;
     if seven.count_ones() % 2 == 1 { seven | 128 } else { seven }
 }
 
-/// `d f16`, then for 32 numbers `four indices, u32` of signs and a scale.
+/// Block: `d f16`, then per 32 values `four indices, u32` with signs and a scale.
 pub(super) fn iq2_xxs(blocks: &[u8], values: &mut [f32]) {
     let grid = &**grid::IQ2_XXS;
     each::<66, 256>(blocks, values, |block, values| {
@@ -47,7 +47,7 @@ pub(super) fn iq2_xxs(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// `d f16, 32 words` of an index and signs, `8 bytes of scales`.
+/// Block: `d f16, 32 words` (index and signs), `8 bytes of scales`.
 pub(super) fn iq2_xs(blocks: &[u8], values: &mut [f32]) {
     let grid = &**grid::IQ2_XS;
     each::<74, 256>(blocks, values, |block, values| {
@@ -60,7 +60,7 @@ pub(super) fn iq2_xs(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// `d f16, 32 indices, 32 bytes of signs, 8 bytes of upper bits, 8 bytes of scales`.
+/// Block: `d f16, 32 indices, 32 bytes of signs, 8 bytes of upper bits, 8 bytes of scales`.
 pub(super) fn iq2_s(blocks: &[u8], values: &mut [f32]) {
     let grid = &**grid::IQ2_S;
     each::<82, 256>(blocks, values, |block, values| {
@@ -73,7 +73,8 @@ pub(super) fn iq2_s(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Of two scales in a byte, the one of the first or of the second 16 numbers of 32.
+/// A byte holds two scales: one for the first 16 of 32 values, one for the other 16. Returns the
+/// scale at `place`.
 fn halves_of(byte: u8, place: usize) -> f32 {
     f32::from(if place % 4 < 2 { low(byte) } else { byte >> 4 })
 }
@@ -82,7 +83,7 @@ fn four_bits(bits: u32) -> f32 {
     f32::from(bits.to_le_bytes()[0] & 15)
 }
 
-/// `d f16, 64 indices`, then for 32 numbers a `u32` of signs and a scale.
+/// Block: `d f16, 64 indices`, then per 32 values a `u32` with signs and a scale.
 pub(super) fn iq3_xxs(blocks: &[u8], values: &mut [f32]) {
     let grid = &**grid::IQ3_XXS;
     each::<98, 256>(blocks, values, |block, values| {
@@ -98,7 +99,7 @@ pub(super) fn iq3_xxs(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// `d f16, 64 indices, 8 bytes of ninth bits, 32 bytes of signs, 4 bytes of scales`.
+/// Block: `d f16, 64 indices, 8 bytes of ninth bits, 32 bytes of signs, 4 bytes of scales`.
 pub(super) fn iq3_s(blocks: &[u8], values: &mut [f32]) {
     let grid = &**grid::IQ3_S;
     each::<110, 256>(blocks, values, |block, values| {
@@ -113,7 +114,7 @@ pub(super) fn iq3_s(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// `d f16, 32 indices`, then for 32 numbers a word of upper bits, a scale and a direction.
+/// Block: `d f16, 32 indices`, then per 32 values a word with upper bits, a scale and a direction.
 pub(super) fn iq1_s(blocks: &[u8], values: &mut [f32]) {
     each::<50, 256>(blocks, values, |block, values| {
         let scale = half(block, 0);
@@ -126,7 +127,8 @@ pub(super) fn iq1_s(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// `32 indices, 16 bytes` of upper bits and directions, `4 words` of scales, whose upper quarters are `d f16`.
+/// Block: `32 indices, 16 bytes` with upper bits and directions, `4 words` of scales. The top 4
+/// bits of each word form `d f16`.
 pub(super) fn iq1_m(blocks: &[u8], values: &mut [f32]) {
     each::<56, 256>(blocks, values, |block, values| {
         let scales = [48, 50, 52, 54].map(|at| word(block, at));
@@ -143,12 +145,13 @@ pub(super) fn iq1_m(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// `d f16, 16 bytes`, in halves as of `Q4_0`.
+/// Block: `d f16, 16 bytes`, with nibbles ordered as in `Q4_0`.
 pub(super) fn iq4_nl(blocks: &[u8], values: &mut [f32]) {
     each::<18, 32>(blocks, values, |block, values| fill_steps(half(block, 0), &block[2..], values));
 }
 
-/// `d f16, u16 of upper bits, 4 bytes of scales, 128 bytes`: `d (s - 32)` times the step.
+/// Block: `d f16, u16 of upper bits, 4 bytes of scales, 128 bytes`. Value: `d (s - 32)` times the
+/// step.
 pub(super) fn iq4_xs(blocks: &[u8], values: &mut [f32]) {
     each::<136, 256>(blocks, values, |block, values| {
         let (scale, uppers) = (half(block, 0), word(block, 2));

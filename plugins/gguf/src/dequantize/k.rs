@@ -1,8 +1,9 @@
-//! The K types: blocks of 256 numbers, whose groups of 16 or 32 have scales of few bits.
+//! The K types: blocks of 256 values in groups of 16 or 32, whose scales have few bits.
 
 use super::{each, half, low};
 
-/// `16 scales and minima, 64 bytes, d f16, dmin f16`: `d low(s) q - dmin high(s)`, a group of 16 at a time.
+/// Block: `16 scales and minima, 64 bytes, d f16, dmin f16`. Value: `d low(s) q - dmin high(s)`, in
+/// groups of 16.
 pub(super) fn q2(blocks: &[u8], values: &mut [f32]) {
     each::<84, 256>(blocks, values, |block, values| {
         let (scale, least) = (half(block, 80), half(block, 82));
@@ -16,13 +17,14 @@ pub(super) fn q2(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Where the two bits of the 16 numbers of a group lie: of which byte on, and how far up.
+/// Locates the two-bit values of a group of 16: the first byte and the shift.
 #[inline(always)]
 fn twos(group: usize) -> (usize, usize) {
     (group / 8 * 32 + group % 2 * 16, group / 2 % 4 * 2)
 }
 
-/// `32 bytes of third bits, 64 bytes, 12 bytes of scales, d f16`: `d (s - 32) q`, where q is 4 less without its third bit.
+/// Block: `32 bytes of third bits, 64 bytes, 12 bytes of scales, d f16`. Value: `d (s - 32) q`. If
+/// the third bit is clear, q is reduced by 4.
 pub(super) fn q3(blocks: &[u8], values: &mut [f32]) {
     each::<110, 256>(blocks, values, |block, values| {
         let (scale, scales) = (half(block, 108), &block[96..108]);
@@ -40,7 +42,7 @@ pub(super) fn q3(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// The scale and the minimum of a group of 32, six bits each in 12 bytes.
+/// The six-bit scale and minimum of a group of 32, packed in 12 bytes.
 #[inline(always)]
 fn sixes(scales: &[u8], group: usize) -> (f32, f32) {
     let (scale, least) = if group < 4 {
@@ -52,7 +54,7 @@ fn sixes(scales: &[u8], group: usize) -> (f32, f32) {
     (f32::from(scale), f32::from(least))
 }
 
-/// `d f16, dmin f16, 12 bytes of scales and minima, 128 bytes`: `d s q - dmin m`.
+/// Block: `d f16, dmin f16, 12 bytes of scales and minima, 128 bytes`. Value: `d s q - dmin m`.
 pub(super) fn q4(blocks: &[u8], values: &mut [f32]) {
     each::<144, 256>(blocks, values, |block, values| {
         let (scale, least) = (half(block, 0), half(block, 2));
@@ -68,7 +70,7 @@ pub(super) fn q4(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// As `q4`, with 32 bytes of fifth bits before the others.
+/// Like `q4`, with 32 bytes of fifth bits before the low nibbles.
 pub(super) fn q5(blocks: &[u8], values: &mut [f32]) {
     each::<176, 256>(blocks, values, |block, values| {
         let (scale, least) = (half(block, 0), half(block, 2));
@@ -84,7 +86,7 @@ pub(super) fn q5(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// `128 bytes, 64 bytes of upper bits, 16 signed scales, d f16`: `d s (q - 32)`.
+/// Block: `128 bytes, 64 bytes of upper bits, 16 signed scales, d f16`. Value: `d s (q - 32)`.
 pub(super) fn q6(blocks: &[u8], values: &mut [f32]) {
     each::<210, 256>(blocks, values, |block, values| {
         let scale = half(block, 208);
@@ -101,7 +103,7 @@ pub(super) fn q6(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// `d f32, 256 signed bytes, 16 sums`: `d q`.
+/// Block: `d f32, 256 signed bytes, 16 sums`. Value: `d q`.
 pub(super) fn q8(blocks: &[u8], values: &mut [f32]) {
     each::<292, 256>(blocks, values, |block, values| {
         let scale = f32::from_le_bytes([block[0], block[1], block[2], block[3]]);

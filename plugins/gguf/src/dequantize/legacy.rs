@@ -1,8 +1,9 @@
-//! Blocks of a scale, at times a minimum, and numbers of 1 to 8 bits, the low ones first.
+//! Blocks with a scale, sometimes a minimum, and values of 1 to 8 bits, lowest bits first.
 
 use super::{double_word, each, half, low};
 
-/// `d f16, 16 bytes`: each byte has a number in its low half and the one 16 places on in its high half; `d (q - 8)`.
+/// Block: `d f16, 16 bytes`. Byte `i` holds value `i` in its low nibble and value `i + 16` in its
+/// high nibble. Value: `d (q - 8)`.
 pub(super) fn q4_0(blocks: &[u8], values: &mut [f32]) {
     each::<18, 32>(blocks, values, |block, values| {
         let scale = half(block, 0);
@@ -14,7 +15,7 @@ pub(super) fn q4_0(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// `d f16, m f16, 16 bytes`: `d q + m`.
+/// Block: `d f16, m f16, 16 bytes`. Value: `d q + m`.
 pub(super) fn q4_1(blocks: &[u8], values: &mut [f32]) {
     each::<20, 32>(blocks, values, |block, values| {
         let (scale, least) = (half(block, 0), half(block, 2));
@@ -26,7 +27,7 @@ pub(super) fn q4_1(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// `d f16, fifth bits u32, 16 bytes`: `d (q - 16)`.
+/// Block: `d f16, fifth bits u32, 16 bytes`. Value: `d (q - 16)`.
 pub(super) fn q5_0(blocks: &[u8], values: &mut [f32]) {
     each::<22, 32>(blocks, values, |block, values| {
         let scale = half(block, 0);
@@ -37,7 +38,7 @@ pub(super) fn q5_0(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// `d f16, m f16, fifth bits u32, 16 bytes`: `d q + m`.
+/// Block: `d f16, m f16, fifth bits u32, 16 bytes`. Value: `d q + m`.
 pub(super) fn q5_1(blocks: &[u8], values: &mut [f32]) {
     each::<24, 32>(blocks, values, |block, values| {
         let (scale, least) = (half(block, 0), half(block, 2));
@@ -59,7 +60,7 @@ fn fives(fifth: u32, bytes: &[u8]) -> [u8; 32] {
     numbers
 }
 
-/// `d f16, 32 signed bytes`: `d q`.
+/// Block: `d f16, 32 signed bytes`. Value: `d q`.
 pub(super) fn q8_0(blocks: &[u8], values: &mut [f32]) {
     each::<34, 32>(blocks, values, |block, values| {
         let scale = half(block, 0);
@@ -69,7 +70,7 @@ pub(super) fn q8_0(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// `d f16, 16 bytes`: a bit that is set is `d`, another `-d`.
+/// Block: `d f16, 16 bytes`. A set bit is `d`, a clear bit `-d`.
 pub(super) fn q1_0(blocks: &[u8], values: &mut [f32]) {
     each::<18, 128>(blocks, values, |block, values| {
         let scale = half(block, 0);
@@ -81,7 +82,7 @@ pub(super) fn q1_0(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// `d f16, 16 bytes` of four numbers each: `d (q - 1)`.
+/// Block: `d f16, 16 bytes` of four values each. Value: `d (q - 1)`.
 pub(super) fn q2_0(blocks: &[u8], values: &mut [f32]) {
     each::<18, 64>(blocks, values, |block, values| {
         let scale = half(block, 0);

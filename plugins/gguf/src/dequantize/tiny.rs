@@ -1,11 +1,12 @@
-//! Ternary numbers, and floats of 4 bits.
+//! Ternary values and 4-bit floats.
 
 use super::{each, half, low};
 
-/// Twice the values of E2M1, so that they are whole; a zero has no sign.
+/// E2M1 values doubled, so that they are integers. Zero has no sign.
 const E2M1_TWICE: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
-/// `48 bytes of five trits, 4 of four, d f16`: `d (t - 1)`, the trits as digits of a fraction of 256.
+/// Block: `48 bytes of five trits, 4 of four, d f16`. Value: `d (t - 1)`. The trits are the base-3
+/// digits of byte / 256.
 pub(super) fn tq1_0(blocks: &[u8], values: &mut [f32]) {
     const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
     each::<54, 256>(blocks, values, |block, values| {
@@ -24,7 +25,7 @@ pub(super) fn tq1_0(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// `64 bytes of four trits, d f16`: `d (t - 1)`.
+/// Block: `64 bytes of four trits, d f16`. Value: `d (t - 1)`.
 pub(super) fn tq2_0(blocks: &[u8], values: &mut [f32]) {
     each::<66, 256>(blocks, values, |block, values| {
         let scale = half(block, 64);
@@ -37,17 +38,18 @@ pub(super) fn tq2_0(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// `e u8, 16 bytes`: `2^(e - 127)` times E2M1, in halves as of `Q4_0`.
+/// Block: `e u8, 16 bytes`. Value: `2^(e - 127)` times E2M1, with nibbles ordered as in `Q4_0`.
 pub(super) fn mxfp4(blocks: &[u8], values: &mut [f32]) {
     each::<17, 32>(blocks, values, |block, values| {
-        // Half of the power, since the table has the doubles; ggml has it so too, and what is infinite with it.
+        // Half the power of two, because the table holds doubled values. ggml does the same,
+        // including for results that overflow to infinity.
         let exponent = u32::from(block[0]);
         let scale = f32::from_bits(if exponent < 2 { 0x0020_0000 << exponent } else { (exponent - 1) << 23 });
         fill_e2m1(scale, &block[1..], values);
     });
 }
 
-/// `four scales of unsigned E4M3, 32 bytes`: for each scale 16 numbers in 8 bytes.
+/// Block: `four scales of unsigned E4M3, 32 bytes`. Each scale covers 16 values in 8 bytes.
 pub(super) fn nvfp4(blocks: &[u8], values: &mut [f32]) {
     each::<36, 64>(blocks, values, |block, values| {
         for (place, values) in values.as_chunks_mut::<16>().0.iter_mut().enumerate() {
@@ -56,7 +58,7 @@ pub(super) fn nvfp4(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// The numbers in the low halves of some bytes, then those in the high halves.
+/// Decodes all low nibbles, then all high nibbles.
 #[inline(always)]
 fn fill_e2m1(scale: f32, bytes: &[u8], values: &mut [f32]) {
     let (lows, highs) = values.split_at_mut(bytes.len());
@@ -66,7 +68,8 @@ fn fill_e2m1(scale: f32, bytes: &[u8], values: &mut [f32]) {
     }
 }
 
-/// Half of an E4M3 whose sign does not count. Its NaN is zero, but not the one with a sign, as in ggml and gguf-py.
+/// Returns half of an unsigned E4M3. As in ggml and gguf-py, NaN (0x7f) becomes zero, but 0xff does
+/// not.
 fn half_of_e4m3(bits: u8) -> f32 {
     let (exponent, mantissa) = (bits >> 3 & 15, bits & 7);
     match exponent {

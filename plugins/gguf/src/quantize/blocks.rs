@@ -1,22 +1,23 @@
-//! Blocks of numbers, as the quantisers of gguf-py make them (`gguf/quants.py`), bit for bit; the reference functions
-//! of ggml (`ggml-quants.c`) make the same.
+//! Encoders for quantized blocks. They match the quantizers of gguf-py (`gguf/quants.py`) and the
+//! reference functions of ggml (`ggml-quants.c`) bit for bit.
 //!
-//! All is reckoned in f32. The scale is stored as f16, but its inverse is that of the f32. `lo` and `hi` are the
-//! halves of a byte: elements 0 to 15 of a block lie in the low ones, 16 to 31 in the high ones.
+//! All arithmetic is in f32. The scale is stored as f16, but its inverse is computed from the f32
+//! scale. In a block of nibbles, elements 0 to 15 are in the low halves of the bytes, and 16 to 31
+//! in the high halves.
 
 use half::f16 as Half;
 
-/// Numbers as they are.
+/// Copies values unchanged.
 pub(crate) fn f32(numbers: &[f32], output: &mut Vec<u8>) {
     numbers.iter().for_each(|x| output.extend(x.to_le_bytes()));
 }
 
-/// Numbers as f16.
+/// Rounds values to f16.
 pub(crate) fn f16(numbers: &[f32], output: &mut Vec<u8>) {
     numbers.iter().for_each(|x| write_half(*x, output));
 }
 
-/// d: f16, 32 i8: x = d q.
+/// Block: d f16, 32 i8. x = d q.
 pub(crate) fn q8_0(numbers: &[f32], output: &mut Vec<u8>) {
     for block in numbers.as_chunks::<32>().0 {
         let d = largest(block) / 127.0;
@@ -26,7 +27,7 @@ pub(crate) fn q8_0(numbers: &[f32], output: &mut Vec<u8>) {
     }
 }
 
-/// d: f16, 32 nibbles: x = d (q - 8).
+/// Block: d f16, 32 nibbles. x = d (q - 8).
 pub(crate) fn q4_0(numbers: &[f32], output: &mut Vec<u8>) {
     for block in numbers.as_chunks::<32>().0 {
         let (d, codes) = centred(block, 8);
@@ -35,7 +36,7 @@ pub(crate) fn q4_0(numbers: &[f32], output: &mut Vec<u8>) {
     }
 }
 
-/// d: f16, the fifth bits as u32, 32 nibbles: x = d (q - 16).
+/// Block: d f16, fifth bits u32, 32 nibbles. x = d (q - 16).
 pub(crate) fn q5_0(numbers: &[f32], output: &mut Vec<u8>) {
     for block in numbers.as_chunks::<32>().0 {
         let (d, codes) = centred(block, 16);
@@ -45,7 +46,7 @@ pub(crate) fn q5_0(numbers: &[f32], output: &mut Vec<u8>) {
     }
 }
 
-/// d: f16, m: f16, 32 nibbles: x = d q + m.
+/// Block: d f16, m f16, 32 nibbles. x = d q + m.
 pub(crate) fn q4_1(numbers: &[f32], output: &mut Vec<u8>) {
     for block in numbers.as_chunks::<32>().0 {
         let (d, m, codes) = from_least(block, 15);
@@ -55,7 +56,7 @@ pub(crate) fn q4_1(numbers: &[f32], output: &mut Vec<u8>) {
     }
 }
 
-/// d: f16, m: f16, the fifth bits as u32, 32 nibbles: x = d q + m.
+/// Block: d f16, m f16, fifth bits u32, 32 nibbles. x = d q + m.
 pub(crate) fn q5_1(numbers: &[f32], output: &mut Vec<u8>) {
     for block in numbers.as_chunks::<32>().0 {
         let (d, m, codes) = from_least(block, 31);
@@ -66,8 +67,8 @@ pub(crate) fn q5_1(numbers: &[f32], output: &mut Vec<u8>) {
     }
 }
 
-/// 256 trits, five a byte (four in the last four bytes), d: f16: x = d (t - 1). A byte is `ceil(256 v / 243)` of the
-/// number v that its trits are, the first the most significant.
+/// Block: 256 trits, five per byte (four in the last four bytes), d f16. x = d (t - 1). A byte is
+/// `ceil(256 v / 243)`, where v is the base-3 number formed by its trits, most significant first.
 pub(crate) fn tq1_0(numbers: &[f32], output: &mut Vec<u8>) {
     for block in numbers.as_chunks::<256>().0 {
         let (d, trits) = trits(block);
@@ -82,7 +83,7 @@ pub(crate) fn tq1_0(numbers: &[f32], output: &mut Vec<u8>) {
     }
 }
 
-/// 256 pairs of bits, four a byte, 32 elements apart, d: f16: x = d (t - 1).
+/// Block: 256 bit pairs, four per byte, 32 elements apart, d f16. x = d (t - 1).
 pub(crate) fn tq2_0(numbers: &[f32], output: &mut Vec<u8>) {
     for block in numbers.as_chunks::<256>().0 {
         let (d, trits) = trits(block);
@@ -93,16 +94,16 @@ pub(crate) fn tq2_0(numbers: &[f32], output: &mut Vec<u8>) {
     }
 }
 
-/// e: u8, 32 nibbles: x = 2^(e - 127) E\[q\] with the numbers of OCP's E2M1.
+/// Block: e u8, 32 nibbles. x = 2^(e - 127) E\[q\], where E are the values of OCP's E2M1.
 pub(crate) fn mxfp4(numbers: &[f32], output: &mut Vec<u8>) {
-    // Twice what they are; the scale is half of what it is.
+    // Doubled E2M1 values, which are paired with half the scale.
     const DOUBLED: [f32; 16] =
         [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 0.0, -1.0, -2.0, -3.0, -4.0, -6.0, -8.0, -12.0];
     for block in numbers.as_chunks::<32>().0 {
         let largest = largest(block);
         let exponent = if largest > 0.0 { byte(largest.log2().floor() - 2.0 + 127.0) } else { 0 };
         let half_scale = f32::from_bits(match u32::from(exponent) {
-            // Powers of two that are subnormal.
+            // Subnormal powers of two.
             small @ 0..2 => 0x0020_0000 << small,
             exponent => (exponent - 1) << 23,
         });
@@ -118,8 +119,8 @@ pub(crate) fn mxfp4(numbers: &[f32], output: &mut Vec<u8>) {
     }
 }
 
-/// The scale that brings the number farthest from zero (the first of several) to `-middle`, and the codes, of which
-/// `middle` is zero.
+/// Returns the codes, in which `middle` is zero, and the scale. The scale maps the value farthest
+/// from zero (the first of several) to `-middle`.
 fn centred(block: &[f32; 32], middle: u8) -> (f32, [u8; 32]) {
     let farthest = block.iter().fold(block[0], |most, &x| if x.abs() > most.abs() { x } else { most });
     let d = farthest / -f32::from(middle);
@@ -128,7 +129,8 @@ fn centred(block: &[f32; 32], middle: u8) -> (f32, [u8; 32]) {
     (d, block.map(|x| byte(code(x)).min(2 * middle - 1)))
 }
 
-/// The scale and the least number, and how often the scale goes into each number above it: at most `most` times.
+/// Returns the scale, the minimum, and each value as a number of scale steps above the minimum, at
+/// most `most`.
 fn from_least(block: &[f32; 32], most: u8) -> (f32, f32, [u8; 32]) {
     let least = block.iter().fold(f32::MAX, |least, &x| if x < least { x } else { least });
     let greatest = block.iter().fold(f32::MIN, |greatest, &x| if x > greatest { x } else { greatest });
@@ -137,7 +139,7 @@ fn from_least(block: &[f32; 32], most: u8) -> (f32, f32, [u8; 32]) {
     (d, least, block.map(|x| byte(((x - least) * inverse + 0.5).trunc()).min(most)))
 }
 
-/// The number farthest from zero, and each number as 0, 1 or 2 for minus that, zero, and that.
+/// Returns the largest magnitude d, and each value as 0, 1 or 2 for -d, 0 and d.
 fn trits(block: &[f32; 256]) -> (f32, [u8; 256]) {
     let d = largest(block);
     let inverse = inverse(d);
@@ -152,9 +154,9 @@ fn inverse(d: f32) -> f32 {
     if d == 0.0 { 0.0 } else { 1.0 / d }
 }
 
-/// The lowest byte of a whole number. What no i32 holds (after the inverse of a tiny scale has overflowed) is zero, as
-/// for the reference on x86.
-#[expect(clippy::cast_possible_truncation, reason = "it is in range, and the lowest byte is what is meant")]
+/// Returns the lowest byte of an integral number. Numbers beyond i32, which occur when the inverse
+/// of a tiny scale overflows, become zero, as in the reference implementation on x86.
+#[expect(clippy::cast_possible_truncation, reason = "the number fits an i32, and only its lowest byte is needed")]
 fn byte(number: f32) -> u8 {
     let fits = number.abs() < 2_147_483_648.0;
     if fits { (number as i32).to_le_bytes()[0] } else { 0 }
