@@ -161,7 +161,7 @@ fn tensors_that_were_quantized_are_not_compared() {
     ferry.convert(&input, &output, &["-o", "quantize=a*=q8_0", "--verify", "--receipt"]);
     let (words, code, record) = verdict(&ferry, &output, &[]);
     assert_eq!((words.as_str(), code), ("ok", Some(0)), "{record}");
-    assert_eq!(record["not_compared"], json!(["tensor \"a.weight\": quantised to Q8_0"]));
+    assert_eq!(record["not_compared"], json!(["tensor \"a.weight\": quantized to Q8_0"]));
     assert_eq!(record["tensors"], 1, "{record}");
     // What a step rounded is in the digests.
     let third = [0xab, 0xaa, 0xaa, 0x3e].repeat(64);

@@ -1,4 +1,4 @@
-//! Files made of bytes, read and written by the format in memory.
+//! Builds files from bytes, and reads and writes them in memory.
 
 use serde_json::Value;
 use std::path::Path;
@@ -7,17 +7,17 @@ use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::{Entry, MemoryContext, MemorySource, Purpose, Result, Source, Target};
 use tensorferry_test_kit::fixtures::files_of;
 
-/// A text as it lies in a file.
+/// Encodes a string.
 pub(crate) fn text(text: &str) -> Vec<u8> {
     [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat()
 }
 
-/// A key and its value: the number of its type, then its bytes.
+/// Encodes a metadata entry: key, type code, value bytes.
 pub(crate) fn key(name: &str, kind: u32, bytes: &[u8]) -> Vec<u8> {
     [&text(name)[..], &kind.to_le_bytes(), bytes].concat()
 }
 
-/// A tensor of a list: dimensions as a file has them, the fastest first.
+/// Encodes a tensor entry. Dimensions are in file order, fastest first.
 pub(crate) fn tensor(name: &str, dims: &[u64], kind: u32, offset: u64) -> Vec<u8> {
     let mut bytes = [&text(name)[..], &u32::try_from(dims.len()).unwrap().to_le_bytes()].concat();
     dims.iter().for_each(|dim| bytes.extend(dim.to_le_bytes()));
@@ -26,7 +26,7 @@ pub(crate) fn tensor(name: &str, dims: &[u64], kind: u32, offset: u64) -> Vec<u8
     bytes
 }
 
-/// A file of these, with padding up to 32 before the data where there are tensors.
+/// Builds a file. If there are tensors, the data is padded to a multiple of 32.
 pub(crate) fn file(keys: &[Vec<u8>], tensors: &[Vec<u8>], data: &[u8]) -> Vec<u8> {
     let counts = [tensors.len() as u64, keys.len() as u64].map(u64::to_le_bytes).concat();
     let mut bytes = [b"GGUF\x03\0\0\0", &counts[..], &keys.concat(), &tensors.concat()].concat();
@@ -37,7 +37,7 @@ pub(crate) fn file(keys: &[Vec<u8>], tensors: &[Vec<u8>], data: &[u8]) -> Vec<u8
     bytes
 }
 
-/// A case's files, pointed at as its expectation says.
+/// The files of a case, with the entry that its expectation names.
 pub(crate) fn source(folder: &Path, expected: &Value) -> MemorySource {
     MemorySource::new(
         Entry::File(expected["input"].as_str().unwrap().to_owned()),
@@ -45,7 +45,7 @@ pub(crate) fn source(folder: &Path, expected: &Value) -> MemorySource {
     )
 }
 
-/// Reads a source for a purpose and hands it on.
+/// Reads a source for a purpose and passes the view to `check`.
 pub(crate) fn with_view<T>(
     source: &dyn Source,
     options: &[(&str, &str)],
@@ -57,18 +57,18 @@ pub(crate) fn with_view<T>(
     Ok(check(&MemoryView::read(&Gguf, &memory::pairs(options), source, &context)?))
 }
 
-/// The message with which a file is refused.
+/// Returns the error message for an invalid file.
 pub(crate) fn refusal(bytes: &[u8]) -> String {
     with_view(&MemorySource::file("m.gguf", bytes), &[], Purpose::FLAT, |_| ()).unwrap_err().to_string()
 }
 
-/// Writes a view under these options as `out.gguf`.
+/// Writes a view as `out.gguf` with these options.
 pub(crate) fn write(view: &MemoryView<'_>, options: &[(&str, &str)]) -> Result<MemoryOutput> {
     let target = Target::File("out.gguf".to_owned());
     memory::write(&Gguf, &memory::pairs(options), view, &target, &MemoryContext::default())
 }
 
-/// What was written, to be read.
+/// Opens the written file as a source.
 pub(crate) fn reopen(output: &MemoryOutput) -> MemorySource {
     MemorySource::file("out.gguf", output.files["out.gguf"].clone())
 }

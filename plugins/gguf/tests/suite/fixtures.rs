@@ -1,4 +1,4 @@
-//! Files that gguf-py and ggml wrote, and files that they refuse.
+//! Files written by gguf-py and ggml, and files that they reject.
 
 use crate::common::{source, with_view};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn every_case_is_read_or_refused() {
     assert_eq!((ok, refused), (20, 27));
 }
 
-/// The word that the expectations have for what a node is.
+/// The type of a node in the words of the expectations.
 fn type_of(node: &Node) -> &str {
     match (node.kind, &*node.class) {
         (NodeKind::TEXT, _) => "string",
@@ -42,7 +42,7 @@ fn type_of(node: &Node) -> &str {
     }
 }
 
-/// What an expectation says of a value, as this format has it.
+/// Translates a type of an expectation to the word used by this format.
 fn expected_type(kind: &str) -> String {
     let is_array = kind.strip_prefix("array<").and_then(|rest| rest.strip_suffix('>'));
     let word = |kind: &str| match kind {
@@ -81,11 +81,11 @@ fn metadata_has_its_types_and_values() {
     assert_eq!(values, 85);
 }
 
-/// JSON with numbers as the floats that they are nearest to, and one word for what it cannot say.
+/// Normalizes JSON: floats are rounded to F32, and infinities have one spelling.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(plain).collect(),
-        #[expect(clippy::cast_possible_truncation, reason = "F32 is shown by its shortest digits")]
+        #[expect(clippy::cast_possible_truncation, reason = "F32 is shown with its shortest digits")]
         Value::Number(number) if number.is_f64() => json!(number.as_f64().unwrap() as f32),
         Value::String(text) if text == "inf" => json!("Infinity"),
         Value::String(text) if text == "-inf" => json!("-Infinity"),

@@ -1,4 +1,4 @@
-//! What is written again: the same tensors and metadata, in a file that ggml itself would take.
+//! Rewritten files have the same tensors and metadata, and ggml itself accepts them.
 
 use crate::common::{file, key, reopen, source, tensor, with_view, write};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ fn every_case_is_written_again_bit_for_bit() {
     assert_eq!(same, 19);
 }
 
-/// With one key its order is no question, and all bytes are those that gguf-py wrote.
+/// With a single key the order is fixed, so the bytes equal those that gguf-py wrote.
 #[test]
 fn the_bytes_are_those_of_gguf_py() {
     let mut same = 0;
@@ -70,7 +70,7 @@ fn what_ggml_would_not_take_is_left_out_and_said() {
     .unwrap();
 }
 
-/// gguf-py opens no tensor without a dimension.
+/// gguf-py cannot open a tensor without dimensions.
 #[test]
 fn a_tensor_without_a_dimension_gets_one() {
     let bytes = file(&[], &[tensor("s", &[], 0, 0), tensor("t", &[1], 0, 32)], &[1; 36]);
@@ -116,14 +116,17 @@ fn a_flat_tensor_of_comfyui_gets_its_shape_back() {
     };
     assert_eq!(found(&[2, 3, 16], 0, Purpose::FLAT).unwrap(), (vec![2, 3, 16], 0));
     assert_eq!(found(&[2, 3, 16], 0, Purpose::COPY).unwrap(), (vec![3, 32], 1));
-    // Rows of 16 are no whole blocks.
+    // Rows of 16 are not whole blocks.
     assert_eq!(found(&[2, 3, 16], 2, Purpose::FLAT).unwrap(), (vec![3, 32], 1));
     for wrong in [&[2, 3, 15][..], &[-96], &[]] {
-        assert!(found(wrong, 0, Purpose::FLAT).unwrap_err().to_string().contains("no shape of its tensor"));
+        assert!(
+            found(wrong, 0, Purpose::FLAT).unwrap_err().to_string().contains("not a valid shape of its tensor")
+        );
     }
 }
 
-/// The fixture has what gguf-py makes of each tensor, `d` of which is zero, tiny, or huge among them.
+/// The fixture has gguf-py's result for each tensor, including cases where `d` is zero, tiny or
+/// huge.
 #[test]
 fn what_is_quantised_is_what_gguf_py_makes() {
     let folder = cases("gguf", "quantize_reference").remove(0);
@@ -157,7 +160,7 @@ fn what_is_quantised_is_what_gguf_py_makes() {
                 losses.len() == 1 && losses[0].asked && losses[0].kind == LossKind::Precision,
                 "{losses:?}"
             );
-            // A glob does not change that.
+            // A glob does not override that.
             let both = write(view, &[("quantize", &format!("*={word}"))]).unwrap();
             let (tensors, _) = with_view(&reopen(&both), &[], Purpose::FLAT, contents).unwrap();
             assert_eq!(["w", "b"].map(|of| tensors[of].0.clone()), [&*name, "F32"], "{word}");
@@ -184,7 +187,7 @@ fn rows_that_are_no_whole_blocks_become_f16() {
                 .layout
                 .losses()
                 .iter()
-                .any(|loss| loss.what == "bf16.2d" && loss.why.contains("no whole blocks"))
+                .any(|loss| loss.what == "bf16.2d" && loss.why.contains("not whole blocks"))
         );
     })
     .unwrap();

@@ -1,4 +1,4 @@
-//! What a file that is written says of itself, and what the user is told of options that do nothing.
+//! The file type of written files, and notes about options without effect.
 
 use crate::common::{file, key, reopen, source, tensor, text, with_view, write};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn u32_key(name: &str, number: u32) -> Vec<u8> {
     key(name, 4, &number.to_le_bytes())
 }
 
-/// A matrix and a vector of 64 and 32 elements, of one type each.
+/// A file with a matrix of 64 elements and a vector of 32 elements, with these types.
 fn model(architecture: &str, file_type: u32, matrix: u32, vector: u32) -> Vec<u8> {
     let keys = [key("general.architecture", 8, &text(architecture)), u32_key("general.file_type", file_type)];
     let bytes = |kind, elements: u64| match kind {
@@ -31,7 +31,7 @@ fn model(architecture: &str, file_type: u32, matrix: u32, vector: u32) -> Vec<u8
     file(&keys, &tensors, &vec![0; usize::try_from(len).unwrap()])
 }
 
-/// Writes a file again, in a context that has these others; gives what was noted too.
+/// Writes a file again in a context with these other sources; also returns the notes.
 fn again(
     bytes: Vec<u8>,
     options: &[(&str, &str)],
@@ -77,7 +77,7 @@ fn the_file_type_is_what_was_written() {
         assert_eq!(losses.len(), usize::from(is_said), "{losses:?}");
         assert!(losses.iter().all(|loss| loss.severity == Severity::Note), "{losses:?}");
     }
-    // What the user sets is what it says.
+    // A value set by the user takes precedence.
     let set = [("set", "general.file_type=u32:1024")];
     assert_eq!(file_type(&again(model("llama", 0, BF16, F32), &set, &[]).unwrap().0), Some(1024));
 }
@@ -85,11 +85,11 @@ fn the_file_type_is_what_was_written() {
 #[test]
 fn what_is_not_quantised_is_said() {
     for (matrix, option, says) in [
-        (Q8_0, "q4_0", Some("leaves 1 tensors of Q8_0, which are quantised already: --step dequantize")),
-        (Q8_0, "token*=q4_0", Some("quantised already")),
+        (Q8_0, "q4_0", Some("leaves 1 tensors of Q8_0 unchanged: they are already quantized")),
+        (Q8_0, "token*=q4_0", Some("already quantized")),
         (Q8_0, "q8_0", None),
         (F32, "q4_0", None),
-        (F32, "*fnn*=q8_0,token*=q4_0", Some("-o quantize=*fnn*=q8_0: there is no such tensor")),
+        (F32, "*fnn*=q8_0,token*=q4_0", Some("-o quantize=*fnn*=q8_0: no tensor matches")),
     ] {
         let (_, notes) = again(model("llama", 0, matrix, F32), &[("quantize", option)], &[]).unwrap();
         assert!(says.map_or(notes.is_empty(), |says| notes.contains(says)), "{option}: {notes}");
@@ -116,7 +116,7 @@ fn a_file_is_like_one_of_its_own_kind() {
     again(own(), &[("like", "other"), ("set", "general.architecture=string:llama")], &other).unwrap();
     let strange = file(&[], &[tensor("strange", &[2], F32, 0)], &[0; 8]);
     let error = again(own(), &[("like", "strange")], &[("strange", strange)]).unwrap_err().to_string();
-    assert!(error.contains("no tensor of a name") && error.contains("token_embd.weight"), "{error}");
+    assert!(error.contains("no tensor name in common") && error.contains("token_embd.weight"), "{error}");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn names_of_transformers_are_given_or_refused_with_a_reason() {
         with_view(&source, options, purpose, |view| view.catalog().steps().join(" "))
     };
     let error = read(&[("names", "hf")], Purpose::FLAT).unwrap_err().to_string();
-    assert!(error.contains("blk.0.attn_q.weight") && error.contains("--step dequantize"), "{error}");
+    assert!(error.contains("blk.0.attn_q.weight") && error.contains("cannot reorder rows"), "{error}");
     let steps = read(&[("names", "hf"), ("dequantize", "f32")], Purpose::COMPARE).unwrap();
     assert!(steps.contains("llama-from-ggml"), "{steps}");
     let error = read(&[("names", "hf")], Purpose::SHOW).unwrap_err();
@@ -144,7 +144,7 @@ fn names_of_transformers_are_given_or_refused_with_a_reason() {
     assert!(error.to_string().contains("names=hf"), "{error}");
 }
 
-/// Rows of a fixture that are blocks already keep the mix that it says.
+/// Tensors that are already quantized keep the file type of the fixture.
 #[test]
 fn a_mix_stays_what_it_is() {
     let folder = cases("gguf", "llama_tiny").remove(0);
