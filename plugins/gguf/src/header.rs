@@ -82,11 +82,7 @@ impl Header {
             Some(pair) => Err(Error::malformed("the data of two tensors overlaps")
                 .tensor(&*pair[1].name)
                 .offset(pair[1].at)
-                .expected(format!(
-                    "at least {}, after {:?}",
-                    pair[0].offset + pair[0].bytes,
-                    pair[0].name
-                ))
+                .expected(format!("at least {}, after {:?}", pair[0].offset + pair[0].bytes, pair[0].name))
                 .found(pair[1].offset)),
         }
     }
@@ -108,10 +104,7 @@ pub(crate) fn byte_order(cursor: &mut Cursor<'_>) -> Result<ByteOrder> {
     };
     match version {
         2 | 3 => Ok(order),
-        _ => Err(Error::malformed("unknown GGUF version")
-            .offset(at)
-            .expected("2 or 3")
-            .found(version)),
+        _ => Err(Error::malformed("unknown GGUF version").offset(at).expected("2 or 3").found(version)),
     }
 }
 

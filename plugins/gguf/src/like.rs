@@ -35,13 +35,11 @@ impl Like {
     pub(crate) fn check_architecture(&self, own: Option<&str>) -> Result<()> {
         let other = self.metadata.get(ARCHITECTURE_KEY).and_then(Value::as_text);
         match (own, other) {
-            (Some(own), Some(other)) if own != other => {
-                Err(Error::usage(format!(
-                    "option like: the file has architecture {other}, but the input has {own}"
-                ))
-                .file(&*self.path)
-                .hint(format!("set the architecture with -o set={ARCHITECTURE_KEY}=string:NAME")))
-            }
+            (Some(own), Some(other)) if own != other => Err(Error::usage(format!(
+                "option like: the file has architecture {other}, but the input has {own}"
+            ))
+            .file(&*self.path)
+            .hint(format!("set the architecture with -o set={ARCHITECTURE_KEY}=string:NAME"))),
             _ => Ok(()),
         }
     }

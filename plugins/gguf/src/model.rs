@@ -45,7 +45,9 @@ pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<
             ))
             .tensor(tensor.name)
             .expected("weights of a class such as LlamaForCausalLM")
-            .hint("dequantize a quantized model with --step dequantize, or keep its names with -o names=keep"));
+            .hint(
+                "dequantize a quantized model with --step dequantize, or keep its names with -o names=keep",
+            ));
         }
     }
     let kept = tensors().filter(|tensor| !Architecture::is_computed(tensor.name));

@@ -54,12 +54,10 @@ fn check_rows<'a>(mut tensors: impl Iterator<Item = &'a Entry>) -> Result<()> {
     let is_block =
         |tensor: &&Entry| matches!(tensor.ggml_type, GgmlType::Blocks(_)) && is_turned(&tensor.name);
     match tensors.find(is_block) {
-        Some(tensor) => {
-            Err(Error::unsupported("cannot reorder rows of quantized blocks for transformers")
-                .tensor(&*tensor.name)
-                .hint("dequantize with --step dequantize (or -i dequantize=f32), or pass -i names=keep")
-                .found(tensor.ggml_type.name()))
-        }
+        Some(tensor) => Err(Error::unsupported("cannot reorder rows of quantized blocks for transformers")
+            .tensor(&*tensor.name)
+            .hint("dequantize with --step dequantize (or -i dequantize=f32), or pass -i names=keep")
+            .found(tensor.ggml_type.name())),
         None => Ok(()),
     }
 }

@@ -73,8 +73,8 @@ impl Rules {
             let method = METHODS.iter().find(|method| method.word == word).ok_or_else(words)?;
             match glob {
                 Some(glob) => {
-                    let glob =
-                        Glob::new(glob).map_err(|error| format!("a valid glob before {word}: {}", error.kind()))?;
+                    let glob = Glob::new(glob)
+                        .map_err(|error| format!("a valid glob before {word}: {}", error.kind()))?;
                     rules.globs.push((glob.compile_matcher(), method));
                 }
                 None if rules.rest.is_some() => return Err("at most one type without a glob".to_owned()),

@@ -171,7 +171,8 @@ fn dequantized_loss(dequantized: &BTreeMap<&'static str, u64>, to: Float) -> Los
     let total: u64 = dequantized.values().sum();
     let types: Vec<&str> = dequantized.keys().copied().collect();
     let to = to.dtype().info().map_or("floats", |info| info.name());
-    let why = format!("dequantized to {to}: the values that ggml computes with, without the quantized blocks");
+    let why =
+        format!("dequantized to {to}: the values that ggml computes with, without the quantized blocks");
     Loss::new(LossKind::Precision, format!("{total} tensors of {}", types.join(", ")), why).asked_for()
 }
 

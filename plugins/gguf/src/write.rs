@@ -415,9 +415,7 @@ impl Metadata {
         }
         if key == ALIGNMENT_KEY {
             let Some(alignment) = valid_alignment(value) else {
-                return lost(
-                    "not a valid alignment: an unsigned 32-bit power of two, at most 65,536",
-                );
+                return lost("not a valid alignment: an unsigned 32-bit power of two, at most 65,536");
             };
             self.alignment = alignment.into();
         }

@@ -1,9 +1,9 @@
-//! The file `checkpoint` has a tree with its small arrays, as Flax writes it. Flax, T5X and Orbax before its version 0.5 make
-//! it. Something else is in place of an array that is in a folder of its own:
+//! The file `checkpoint`: a tree with its small arrays, in Flax's encoding. Flax, T5X and Orbax
+//! before version 0.5 write it. An array stored in its own folder is replaced by a reference:
 //!
 //! ```text
 //! "PLACEHOLDER://FOLDER"                                 Orbax
-//! {"driver": "zarr", "kvstore": {"path": "FOLDER/"}}     T5X, a specification of tensorstore
+//! {"driver": "zarr", "kvstore": {"path": "FOLDER/"}}     T5X, a tensorstore spec
 //! ```
 
 use std::collections::HashSet;
@@ -14,17 +14,16 @@ use tensorferry_flax_file::placeholder;
 use tensorferry_flax_file::places::Places;
 use tensorferry_sdk::{Context, FileId, Node, Result, Source};
 
-/// The file's name.
 pub(crate) const AGGREGATE: &str = "checkpoint";
 
-/// The tree of such a file.
+/// The tree in an aggregate file.
 pub(crate) struct Aggregate {
     pub(crate) file: FileId,
-    /// The leaves in the file's order: the keys that lead to each, with whether each is a number in a list.
+    /// Leaves in file order. A path has its keys, each with a flag that is set for list indices.
     pub(crate) leaves: Vec<(Vec<(String, bool)>, Leaf)>,
 }
 
-/// What is at the end of a path.
+/// The value at the end of a path.
 #[derive(Debug)]
 pub(crate) enum Leaf {
     Array(Array),
@@ -34,11 +33,12 @@ pub(crate) enum Leaf {
     Empty {
         is_list: bool,
     },
-    /// An extension of msgpack that Flax does not have.
+    /// A msgpack extension that Flax does not define.
     Unknown(i8),
 }
 
-/// Whether a folder has such a file. TensorFlow's file of this name is text, and a pickle begins with an empty map.
+/// Whether a folder has an aggregate file. TensorFlow's file of the same name is text, and a pickle
+/// does not start with a map that has a string key.
 pub(crate) fn is_in(source: &dyn Source, folder: &str) -> Result<bool> {
     let name = format!("{folder}{AGGREGATE}");
     if !source.contains(&name)? {
@@ -58,7 +58,7 @@ pub(crate) fn is_in(source: &dyn Source, folder: &str) -> Result<bool> {
 }
 
 impl Aggregate {
-    /// Reads the file of a folder.
+    /// Reads the aggregate file of a folder.
     pub(crate) fn read(source: &dyn Source, folder: &str, context: &dyn Context) -> Result<Self> {
         let name = format!("{folder}{AGGREGATE}");
         let file = source.open(&name)?;
@@ -106,8 +106,8 @@ impl Aggregate {
     }
 }
 
-/// The folders that may have the array of a specification of tensorstore; `None`, if a map is no such specification. Its path
-/// may be that of the folder where it was written.
+/// Returns the folders that may hold the array of a tensorstore spec, or `None` if the map is not
+/// such a spec. The path in it may be that of the machine where it was written.
 fn folders_of(document: &Document, entries: &[(Key, u32)]) -> Option<Vec<String>> {
     let get = |entries: &[(Key, u32)], name: &str| {
         let found = entries.iter().find(|(key, _)| matches!(key, Key::Text(text) if text == name));
@@ -118,7 +118,7 @@ fn folders_of(document: &Document, entries: &[(Key, u32)]) -> Option<Vec<String>
         _ => None,
     };
     let mut entries = entries;
-    // A cast of another store.
+    // A cast driver wraps a different store.
     for _ in 0..2 {
         text(get(entries, "driver"))?;
         match get(entries, "base") {

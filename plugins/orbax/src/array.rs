@@ -1,4 +1,5 @@
-//! An array: its chunks become the tiles of a tensor. What is not compressed lies in the files, for the host to copy.
+//! Arrays: the chunks of an array become the tiles of a tensor. Uncompressed chunks are file ranges
+//! that the host copies.
 
 use crate::codec::{Chain, Chunk};
 use crate::encoding::Encoding;
@@ -12,9 +13,9 @@ use tensorferry_sdk::{
     Storage, StorageId, TensorId, Tiles, UniqueNames, element_count,
 };
 
-/// Chunks of one array.
+/// Maximum chunks of one array.
 const MOST_CHUNKS: u64 = 1 << 24;
-/// Bytes of an array's description: tensorstore's have less than a thousand.
+/// Maximum bytes of an array's description. Those of tensorstore have less than a thousand.
 const MOST_DESCRIPTION: u64 = 1 << 20;
 
 /// Reads arrays into a catalog.
@@ -22,27 +23,28 @@ pub(crate) struct Arrays<'a> {
     pub(crate) source: &'a dyn Source,
     pub(crate) catalog: &'a mut dyn CatalogSink,
     pub(crate) context: &'a dyn Context,
-    /// What is decoded when it is read.
+    /// Chunks that are decoded on demand.
     pub(crate) encoded: Vec<Chunk>,
     names: UniqueNames,
     counted: Counted,
 }
 
-/// What all arrays so far have and claim: a few bytes can claim millions of chunks.
+/// Totals over all arrays so far. They are bounded, because a few bytes can claim millions of
+/// chunks.
 #[derive(Default)]
 struct Counted {
-    /// Chunks that are there, and entries of shards.
+    /// Chunks found, and entries of shards.
     chunks: u64,
-    /// Chunks that are not there, and were looked for or stand in a grid.
+    /// Missing chunks that were looked up or have a place in a grid.
     absent: u64,
     /// Bytes of chunks in memory.
     held: u64,
-    /// Bytes that chunks have beyond what is stored of them.
+    /// Decoded bytes of chunks beyond their stored bytes.
     expanded: u64,
 }
 
 impl Counted {
-    /// Absent chunks for each that is there; so many are free that there is one for each 64 of `entries`.
+    /// Allowed missing chunks: 16 per present chunk, plus `entries / 64`.
     const ABSENT: (u64, u64) = (16, 64);
 
     fn chunk(&mut self, limits: &Limits) -> Result<()> {
@@ -60,8 +62,8 @@ impl Counted {
         if self.absent <= most {
             return Ok(());
         }
-        let error = Error::limit("far more chunks are not there than are");
-        Err(error.expected(format!("at most {most}, or --bound entries=N")).found(self.absent))
+        let error = Error::limit("too many missing chunks").hint("raise the limit with --bound entries=N");
+        Err(error.expected(format!("at most {most}")).found(self.absent))
     }
 
     fn held(&mut self, span: &Span, limits: &Limits) -> Result<()> {
@@ -69,8 +71,9 @@ impl Counted {
         if self.held <= limits.header_bytes {
             return Ok(());
         }
-        let error = Error::limit("too many bytes of chunks lie in nodes");
-        Err(error.expected(format!("at most {}, or --bound header_bytes=N", limits.header_bytes)))
+        let error = Error::limit("inline chunks take too many bytes");
+        let error = error.hint("raise the limit with --bound header_bytes=N");
+        Err(error.expected(format!("at most {}", limits.header_bytes)))
     }
 
     fn expanded(&mut self, len: u64, stored: u64, limits: &Limits) -> Result<()> {
@@ -79,21 +82,22 @@ impl Counted {
         if self.expanded <= most {
             return Ok(());
         }
-        Err(Error::limit("compressed chunks are far longer than what is stored of them")
-            .expected(format!("at most {most} bytes more, or --bound expanded_bytes=N"))
+        Err(Error::limit("compressed chunks expand too much")
+            .hint("raise the limit with --bound expanded_bytes=N")
+            .expected(format!("at most {most} bytes more than stored"))
             .found(self.expanded))
     }
 }
 
-/// The chunks of one array as they are found.
+/// The chunks of one array found so far.
 struct FoundChunks<'e> {
     name: Arc<str>,
     encoding: &'e Encoding,
     tile: Vec<u64>,
     tile_bytes: u64,
-    /// The number of each tile that is there, and its storage.
+    /// Number and storage of each tile found.
     tiles: Vec<(u64, StorageId)>,
-    /// Chunks with keys that were looked for, and are counted as absent.
+    /// Chunks that were looked up and already counted as missing.
     missed: u64,
 }
 
@@ -113,13 +117,14 @@ impl<'a> Arrays<'a> {
         }
     }
 
-    /// The name of an item's array; a loss if another tensor has it already.
+    /// Returns a unique name for an item's array. Reports a loss if a different tensor has the name
+    /// already.
     pub(crate) fn name(&mut self, item: &str, key: &str) -> Result<String> {
         self.names.take_for(self.catalog, prefixed(item, key))
     }
 
-    /// Describes the array at a key as a tensor; none, if there is no array. `stores_all`: none of its chunks was left out
-    /// when it was written.
+    /// Declares the array at a key as a tensor; `None` if there is no array. If `stores_all` is
+    /// set, the writer left out no chunk.
     pub(crate) fn add(
         &mut self,
         store: &Store<'_>,
@@ -144,12 +149,12 @@ impl<'a> Arrays<'a> {
             _ => error.tensor(name),
         };
         if span.len() > MOST_DESCRIPTION {
-            let error = Error::limit("an array's description is too long").found(span.len());
+            let error = Error::limit("the array's description is too long").found(span.len());
             return Err(at(error.expected(format!("at most {MOST_DESCRIPTION} bytes"))));
         }
         let encoding = span.bytes(source, limits).and_then(|bytes| parse(&bytes, limits)).map_err(at)?;
         let counts = counts(&encoding).map_err(at)?;
-        // What is null is no value that a chunk could have been left out for.
+        // Without a fill value, no chunk can have been left out.
         let stores_all = stores_all || encoding.fill.is_null();
         self.describe(store, key, name, &encoding, &counts, stores_all).map(Some).map_err(|error| {
             let error = error.tensor(name);
@@ -173,7 +178,7 @@ impl<'a> Arrays<'a> {
         let Encoding { shape, dtype, .. } = encoding;
         let tile = encoding.layers.tiles.last().cloned().unwrap_or_default();
         let bytes_of = |shape: &[u64]| {
-            let info = dtype.info().ok_or_else(|| Error::plugin("a dtype without facts"))?;
+            let info = dtype.info().ok_or_else(|| Error::plugin("the dtype has no description"))?;
             info.bytes_of(element_count(shape)?)
         };
         let tile_bytes = bytes_of(&tile)?;
@@ -193,7 +198,7 @@ impl<'a> Arrays<'a> {
             let chunk = format!("{key}/{}", encoding.keys.of(&place));
             let Some(span) = store.get(&chunk)? else {
                 if stores_all {
-                    return Err(Error::malformed("a chunk of the array is not there").expected(chunk));
+                    return Err(Error::malformed("a chunk of the array is missing").expected(chunk));
                 }
                 self.counted.absent(1, self.context.limits())?;
                 found.missed += 1;
@@ -207,7 +212,7 @@ impl<'a> Arrays<'a> {
         self.tensor(found, total, stores_all)
     }
 
-    /// The tensor that the chunks make.
+    /// Declares the tensor that consists of the chunks found.
     fn tensor(&mut self, found: FoundChunks<'_>, total: u64, stores_all: bool) -> Result<TensorId> {
         let FoundChunks { name, encoding, mut tile, tiles, missed, .. } = found;
         let Encoding { shape, dtype, order, .. } = encoding;
@@ -217,7 +222,7 @@ impl<'a> Arrays<'a> {
         let absent = total.saturating_sub(tiles.len() as u64);
         let fill = if absent > 0 {
             if stores_all {
-                return Err(Error::malformed("a shard of the array does not have all its chunks")
+                return Err(Error::malformed("a shard of the array lacks some of its chunks")
                     .expected(format!("{total} chunks"))
                     .found(tiles.len()));
             }
@@ -230,7 +235,7 @@ impl<'a> Arrays<'a> {
             return self.catalog.tensor(&name, *dtype, shape, fill, 0);
         }
         let listed = if tiles.is_empty() {
-            // However many there would be, one that is as long as the tensor says the same.
+            // Without any chunk, one tile as large as the tensor is equivalent.
             tile.clone_from(shape);
             vec![None]
         } else {
@@ -247,15 +252,16 @@ impl<'a> Arrays<'a> {
         self.catalog.tensor_of_tiles(&name, *dtype, shape, grid)
     }
 
-    /// Says that chunks are not there: left out where they repeat the fill value, or lost since.
+    /// Reports missing chunks, which were either left out because they equal the fill value, or
+    /// lost.
     fn lose(&mut self, name: &str, absent: u64, total: u64) -> Result<()> {
         let why = format!(
-            "{absent} of its {total} chunks are not there: each is read as its fill value, which a writer may leave out"
+            "{absent} of its {total} chunks are missing and are read as the fill value; writers may leave out such chunks"
         );
         self.catalog.loss(Loss::new(LossKind::Tensor, name, why).severity(Severity::Changed))
     }
 
-    /// Finds each chunk in a chunk of this layer, which begins at `start`.
+    /// Adds each chunk inside a chunk of this layer, which starts at `start`.
     fn layer(&mut self, span: &Span, layer: usize, start: &[u64], found: &mut FoundChunks<'_>) -> Result<()> {
         let layers = &found.encoding.layers;
         let Some(&at_start) = layers.index_at_start.get(layer) else {
@@ -279,9 +285,10 @@ impl<'a> Arrays<'a> {
         Ok(())
     }
 
-    /// A chunk without others in it becomes a tile.
+    /// Adds an innermost chunk as a tile.
     fn tile(&mut self, span: &Span, start: &[u64], found: &mut FoundChunks<'_>) -> Result<()> {
-        // In elements from the tensor's start: chunks of a shard may lie past its end.
+        // In elements from the tensor's start. Chunks of a shard may start past the end of the
+        // tensor.
         let (shape, mut number) = (&found.encoding.shape, 0);
         for ((start, len), tile) in start.iter().zip(shape).zip(&found.tile) {
             if start >= len {
@@ -294,7 +301,7 @@ impl<'a> Arrays<'a> {
         Ok(())
     }
 
-    /// A chunk's storage.
+    /// Declares the storage of a chunk.
     fn chunk(&mut self, span: &Span, found: &FoundChunks<'_>) -> Result<StorageId> {
         let (encoding, bytes, limits) = (found.encoding, found.tile_bytes, self.context.limits());
         self.counted.chunk(limits)?;
@@ -309,7 +316,7 @@ impl<'a> Arrays<'a> {
             });
             Storage::encoded(handle, bytes)
         } else if span.len() != bytes {
-            let error = Error::malformed("a chunk is not as long as its shape");
+            let error = Error::malformed("the length of a chunk does not match its shape");
             let error = error.expected(format!("{bytes} bytes")).found(span.len());
             return Err(match span {
                 Span::File { file, offset, .. } => error.file(self.source.name(*file)).offset(*offset),
@@ -325,7 +332,7 @@ impl<'a> Arrays<'a> {
     }
 }
 
-/// Where the chunk of this number is among so many along each dimension.
+/// Returns the grid position of a chunk, given the number of chunks along each dimension.
 fn place_of(number: u64, counts: &[u64]) -> Vec<u64> {
     let (mut rest, mut place) = (number, vec![0; counts.len()]);
     for dim in (0..place.len()).rev() {
@@ -335,38 +342,38 @@ fn place_of(number: u64, counts: &[u64]) -> Vec<u64> {
     place
 }
 
-/// How many chunks with keys there are along each dimension, once all shapes are known to fit.
+/// Checks the shapes of all layers and returns the number of keyed chunks along each dimension.
 fn counts(encoding: &Encoding) -> Result<Vec<u64>> {
     let shape = &encoding.shape;
     element_count(shape)?;
     let mut outer: Option<&Vec<u64>> = None;
     for tile in &encoding.layers.tiles {
         if tile.len() != shape.len() {
-            let error = Error::malformed("chunks of another rank than their array");
+            let error = Error::malformed("the rank of a chunk differs from the rank of the array");
             return Err(error.expected(shape.len()).found(tile.len()));
         }
         if tile.contains(&0) {
-            return Err(Error::malformed("a chunk's edge is 0").found(format!("{tile:?}")));
+            return Err(Error::malformed("a chunk has a dimension of 0").found(format!("{tile:?}")));
         }
         element_count(tile)?;
         if let Some(outer) = outer
             && outer.iter().zip(tile).any(|(outer, inner)| outer % inner != 0)
         {
-            let error = Error::malformed("a shard is not made of whole chunks");
+            let error = Error::malformed("a shard does not consist of whole chunks");
             return Err(error.expected(format!("parts of {outer:?}")).found(format!("{tile:?}")));
         }
-        // Of shards, and of all chunks.
+        // Counts shards, and then the chunks of all shards.
         let counts = shape.iter().zip(tile).map(|(len, tile)| len.div_ceil(*tile));
         let total = counts.clone().try_fold(1_u64, u64::checked_mul).filter(|total| *total <= MOST_CHUNKS);
         total.ok_or_else(|| {
-            Error::limit("an array of too many chunks").expected(format!("at most {MOST_CHUNKS}"))
+            Error::limit("the array has too many chunks").expected(format!("at most {MOST_CHUNKS}"))
         })?;
         if let Some(outer) = outer {
             let inner: u64 =
                 outer.iter().zip(tile).map(|(outer, inner)| outer / inner).fold(1, u64::saturating_mul);
             if inner > MOST_CHUNKS {
                 return Err(
-                    Error::limit("a shard of too many chunks").expected(format!("at most {MOST_CHUNKS}"))
+                    Error::limit("a shard has too many chunks").expected(format!("at most {MOST_CHUNKS}"))
                 );
             }
         }
@@ -376,7 +383,7 @@ fn counts(encoding: &Encoding) -> Result<Vec<u64>> {
     Ok(shape.iter().zip(tile).map(|(len, tile)| len.div_ceil(*tile)).collect())
 }
 
-/// The name of an item's array, before it is told apart from others.
+/// Returns the name of an item's array before it is made unique.
 pub(crate) fn prefixed(item: &str, key: &str) -> String {
     if item.is_empty() { key.to_owned() } else { format!("{item}.{key}") }
 }

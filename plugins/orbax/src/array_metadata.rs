@@ -1,5 +1,5 @@
-//! `array_metadatas/process_N` says of arrays what zarr does not. A typed key of `jax.random` is an array of u32 for zarr, and
-//! `ext_metadata` has the name of its generator.
+//! `array_metadatas/process_N`: metadata of arrays that zarr cannot hold. In zarr, a typed key of
+//! `jax.random` is an array of u32; `ext_metadata` has the name of its generator.
 //!
 //! ```text
 //! {"array_metadatas": [{"array_metadata": {"param_name", "write_shape", "chunk_shape",
@@ -12,12 +12,11 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
-/// The folder's name.
 pub(crate) const FOLDER: &str = "array_metadatas";
-/// The entry that makes a typed key of an array.
+/// Entry that marks an array as a typed key.
 pub(crate) const RANDOM_KEY: &str = "random_key_impl";
 
-/// What the files of a tree say of arrays, by the arrays' names.
+/// Reads the files of a tree and returns the extra metadata by array name.
 pub(crate) fn read(
     source: &dyn Source,
     folder: &str,
@@ -45,7 +44,7 @@ pub(crate) fn read(
     Ok(found)
 }
 
-/// The file of these typed keys: the name of each, its shape and its generator.
+/// Returns the file's content for typed keys, each given by name, shape and generator.
 pub(crate) fn document(keys: &[(String, Vec<u64>, String)]) -> Value {
     let entry = |(name, shape, generator): &(String, Vec<u64>, String)| {
         json!({"array_metadata": {

@@ -1,20 +1,21 @@
-//! Blosc's first version: blocks of shuffled bytes, each compressed by one of five codecs.
+//! Version 1 of Blosc: blocks of shuffled bytes, compressed by one of five codecs.
 //!
 //! ```text
-//! 0   version, version of the codec, flags, bytes of an element: u8 each
-//! 4   bytes, bytes of a block, bytes with this header: u32 each, little-endian
-//! 16  where each block begins, u32 each; or the bytes themselves (flag 2)
+//! 0   version, codec version, flags, bytes per element: u8 each
+//! 4   decoded length, block length, encoded length with this header: u32 each, little-endian
+//! 16  offset of each block, u32 each; or the raw data (flag 2)
 //! ```
 //!
-//! Flags: 1 bytes are shuffled, 2 not compressed, 4 bits are shuffled, 16 blocks are not split; the codec in the upper three
-//! bits. A block that is split has a part for each byte of an element, each with its length as i32 before it.
+//! Flags: 1 bytes are shuffled, 2 not compressed, 4 bits are shuffled, 16 blocks are not split. The
+//! upper three bits are the codec. A split block has one part per byte of an element. Each part
+//! starts with its length as i32.
 
 use crate::chunk_io::{Exact, SpanReader};
 use std::io::Read;
 use tensorferry_sdk::{Context, Error, Result};
 
 fn wrong(what: &str) -> Error {
-    Error::malformed(format!("not what blosc makes: {what}"))
+    Error::malformed(format!("invalid Blosc data: {what}"))
 }
 
 /// Decodes a chunk block by block.
@@ -25,33 +26,32 @@ pub(crate) fn decode(
 ) -> Result<()> {
     let most = context.limits().memory_bytes;
     let mut bytes = Vec::new();
-    // Blosc's own buffers are shorter than 2 GiB.
+    // Buffers of Blosc are shorter than 2 GiB.
     let read = input.take(most.min(1 << 31) + 1).read_to_end(&mut bytes);
-    read.map_err(|error| wrong("it cannot be read").found(error))?;
+    read.map_err(|error| wrong("read error").found(error))?;
     if bytes.len() as u64 > most {
-        return Err(
-            Error::limit("a chunk of blosc is too long to hold").expected(format!("at most {most} bytes"))
-        );
+        return Err(Error::limit("a Blosc chunk is too long to hold in memory")
+            .expected(format!("at most {most} bytes")));
     }
     let word = |at: usize| {
         let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_le_bytes);
-        word.and_then(|word| usize::try_from(word).ok()).ok_or_else(|| wrong("it is too short"))
+        word.and_then(|word| usize::try_from(word).ok()).ok_or_else(|| wrong("truncated"))
     };
-    let &[_, _, flags, width, ..] = &*bytes else { return Err(wrong("it is too short")) };
+    let &[_, _, flags, width, ..] = &*bytes else { return Err(wrong("truncated")) };
     let (len, block_len, packed) = (word(4)?, word(8)?, word(12)?);
     if packed != bytes.len() {
-        return Err(wrong("its length is another").expected(packed).found(bytes.len()));
+        return Err(wrong("wrong total length").expected(packed).found(bytes.len()));
     }
     if len as u64 != output.left {
-        let error = Error::malformed("a chunk is not as long as its shape");
+        let error = Error::malformed("the length of a chunk does not match its shape");
         return Err(error.expected(format!("{} bytes", output.left)).found(len));
     }
     if flags & 2 != 0 {
         return output
-            .write(bytes.get(16..).filter(|raw| raw.len() == len).ok_or_else(|| wrong("its length"))?);
+            .write(bytes.get(16..).filter(|raw| raw.len() == len).ok_or_else(|| wrong("wrong length"))?);
     }
     if block_len == 0 || block_len > len.max(1) || width == 0 || block_len as u64 > most {
-        return Err(wrong("the length of its blocks").found(block_len));
+        return Err(wrong("invalid block length").found(block_len));
     }
     let width = usize::from(width);
     for block in 0..len.div_ceil(block_len) {
@@ -60,15 +60,15 @@ pub(crate) fn decode(
         let is_split = flags & 16 == 0 && width <= 16 && block_len / width >= 128 && size == block_len;
         let splits = if is_split { width } else { 1 };
         if !size.is_multiple_of(splits) {
-            return Err(wrong("a block that cannot be split"));
+            return Err(wrong("a block cannot be split evenly"));
         }
         let mut at = word(16 + 4 * block)?;
         let mut plain = vec![0; size];
         for part in plain.chunks_exact_mut(size / splits) {
             let packed = word(at)?;
             let start = at + 4;
-            let end = start.checked_add(packed).ok_or_else(|| wrong("a part's length"))?;
-            let from = bytes.get(start..end).ok_or_else(|| wrong("a part that reaches past its end"))?;
+            let end = start.checked_add(packed).ok_or_else(|| wrong("a part is too long"))?;
+            let from = bytes.get(start..end).ok_or_else(|| wrong("a part extends past the end"))?;
             if from.len() == part.len() {
                 part.copy_from_slice(from);
             } else {
@@ -81,7 +81,7 @@ pub(crate) fn decode(
     Ok(())
 }
 
-/// Decodes a part, which fills its place.
+/// Decodes a part, which must fill `to` exactly.
 fn unpack(codec: u8, from: &[u8], to: &mut [u8]) -> Result<()> {
     let len = to.len();
     let written = match codec {
@@ -99,18 +99,18 @@ fn unpack(codec: u8, from: &[u8], to: &mut [u8]) -> Result<()> {
             let decoder = zstd::stream::read::Decoder::new(from);
             filled(&mut decoder.map_err(|error| wrong("zstd").found(error))?, to)?
         }
-        other => return Err(Error::unsupported("a codec of blosc that is not known").found(other)),
+        other => return Err(Error::unsupported("unknown Blosc codec").found(other)),
     };
-    if written == len { Ok(()) } else { Err(wrong("a part that is too short").expected(len).found(written)) }
+    if written == len { Ok(()) } else { Err(wrong("a part is too short").expected(len).found(written)) }
 }
 
 fn filled(from: &mut dyn Read, to: &mut [u8]) -> Result<usize> {
     from.read_exact(to).map_err(|error| wrong("a part").found(error))?;
     let more = from.read(&mut [0]).map_err(|error| wrong("a part").found(error))?;
-    if more > 0 { Err(wrong("a part that is too long")) } else { Ok(to.len()) }
+    if more > 0 { Err(wrong("a part is too long")) } else { Ok(to.len()) }
 }
 
-/// FastLZ with far matches: how many bytes it gives.
+/// Decodes FastLZ with far matches and returns the decoded length.
 fn blosclz(from: &[u8], to: &mut [u8]) -> Option<usize> {
     const FAR: usize = 8191;
     let (mut input, mut at) = (from.iter().copied(), 0_usize);
@@ -137,7 +137,7 @@ fn blosclz(from: &[u8], to: &mut [u8]) -> Option<usize> {
             }
             let start = at.checked_sub(distance + 1)?;
             let end = at.checked_add(len).filter(|end| *end <= to.len())?;
-            // Byte by byte: what is copied may be what was just written.
+            // Copies byte by byte, because the source may overlap the bytes just written.
             for place in at..end {
                 to[place] = to[start + place - at];
             }
@@ -155,7 +155,7 @@ fn blosclz(from: &[u8], to: &mut [u8]) -> Option<usize> {
     }
 }
 
-/// Puts the bytes or bits of elements together again.
+/// Undoes the shuffling of bytes or bits.
 fn unshuffled(block: &[u8], flags: u8, width: usize) -> Vec<u8> {
     let count = block.len() / width;
     let mut plain = block.to_vec();

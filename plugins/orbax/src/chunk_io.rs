@@ -1,10 +1,10 @@
-//! The two ends of a decoder: the bytes of a span, and a sink that takes as many as a chunk has.
+//! Input and output of a decoder: a reader of a span, and a sink that checks the length of a chunk.
 
 use crate::span::Span;
 use std::io::{self, Read};
 use tensorferry_sdk::{ByteSink, Error, Result, Source};
 
-/// The bytes of a span in order. What reading them gave is kept, since a decoder would make another error of it.
+/// Reads a span in order. Keeps a read error, because a decoder would replace it with its own.
 pub(crate) struct SpanReader<'a> {
     pub(crate) source: &'a dyn Source,
     pub(crate) span: &'a Span,
@@ -29,7 +29,7 @@ impl Read for SpanReader<'_> {
     }
 }
 
-/// Takes exactly as many bytes as a chunk has.
+/// Accepts exactly as many bytes as a chunk has.
 pub(crate) struct Exact<'a> {
     pub(crate) output: &'a mut dyn ByteSink,
     pub(crate) left: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Exact<'a> {
 impl Exact<'_> {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.left = self.left.checked_sub(bytes.len() as u64).ok_or_else(|| {
-            let error = Error::malformed("a chunk becomes longer than its shape");
+            let error = Error::malformed("a decoded chunk is longer than its shape");
             error.expected(format!("{} bytes", self.len)).found("more")
         })?;
         self.output.write(bytes)
@@ -49,7 +49,7 @@ impl Exact<'_> {
         if self.left == 0 {
             return Ok(());
         }
-        let error = Error::malformed("a chunk is shorter than its shape");
+        let error = Error::malformed("a decoded chunk is shorter than its shape");
         Err(error.expected(format!("{} bytes", self.len)).found(self.len - self.left))
     }
 }

@@ -1,4 +1,4 @@
-//! A codec's chain decodes a chunk: at most one compressor, and checksums after it.
+//! The codec chain of a chunk: at most one compressor, followed by checksums.
 
 use crate::blosc;
 use crate::chunk_io::{Exact, SpanReader};
@@ -6,7 +6,6 @@ use crate::span::Span;
 use std::io::{self, Read};
 use tensorferry_sdk::{ByteSink, Context, EncodedStorage, Error, Result, Source, crc32c_append};
 
-/// What compressed a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compressor {
     Zstd,
@@ -17,7 +16,7 @@ pub(crate) enum Compressor {
 }
 
 impl Compressor {
-    /// By its name in the files.
+    /// Returns the compressor for a codec name.
     pub(crate) fn named(name: &str) -> Result<Self> {
         Ok(match name {
             "zstd" => Self::Zstd,
@@ -26,29 +25,29 @@ impl Compressor {
             "bz2" => Self::Bzip2,
             "blosc" => Self::Blosc,
             _ => {
-                let error = Error::unsupported("a codec that is not known");
+                let error = Error::unsupported("unknown codec");
                 return Err(error.expected("zstd, gzip, zlib, bz2 or blosc").found(format!("{name:?}")));
             }
         })
     }
 }
 
-/// How a chunk's bytes become its elements.
+/// The encoding of a chunk's bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Chain {
     pub(crate) compressor: Option<Compressor>,
-    /// How many checksums stand at its end, one after the other.
+    /// Number of checksums at the end of the chunk.
     pub(crate) checksums: u64,
 }
 
-/// A chunk that is decoded when it is read.
+/// A chunk that is decoded on demand.
 #[derive(Debug, Clone)]
 pub(crate) struct Chunk {
     pub(crate) span: Span,
     pub(crate) chain: Chain,
-    /// Bytes of its elements.
+    /// Decoded length.
     pub(crate) len: u64,
-    /// Its array, for errors.
+    /// Name of its array, for errors.
     pub(crate) array: std::sync::Arc<str>,
 }
 
@@ -68,9 +67,8 @@ impl Chunk {
     fn decoded(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         let mut end = self.span.len();
         for _ in 0..self.chain.checksums {
-            end = end
-                .checked_sub(4)
-                .ok_or_else(|| Error::malformed("a chunk that is shorter than its checksum"))?;
+            end =
+                end.checked_sub(4).ok_or_else(|| Error::malformed("a chunk is shorter than its checksum"))?;
             self.check(source, end, context)?;
         }
         let mut input = SpanReader { source, span: &self.span, at: 0, end, failed: None };
@@ -99,7 +97,7 @@ impl Chunk {
         output.finish()
     }
 
-    /// The crc32c of all before `end` is what stands there.
+    /// Checks the crc32c at `end` against all bytes before it.
     fn check(&self, source: &dyn Source, end: u64, context: &dyn Context) -> Result<()> {
         let (mut at, mut crc) = (0, 0);
         let mut buffer = vec![0; PIECE];
@@ -116,7 +114,7 @@ impl Chunk {
         if stored == crc {
             return Ok(());
         }
-        let error = Error::malformed("a chunk's crc32c is wrong");
+        let error = Error::malformed("a chunk has a wrong crc32c");
         Err(error.expected(format!("{stored:#010x}")).found(format!("{crc:#010x}")))
     }
 }
@@ -124,7 +122,7 @@ impl Chunk {
 const PIECE: usize = 64 << 10;
 
 fn wrong(error: &io::Error) -> Error {
-    Error::malformed("a chunk is not what its compressor makes").found(error)
+    Error::malformed("a chunk cannot be decompressed").found(error)
 }
 
 fn copy(from: &mut dyn Read, to: &mut Exact<'_>, context: &dyn Context) -> Result<()> {

@@ -1,9 +1,9 @@
-//! What an element is: numpy's strings in zarr 2, names in zarr 3, and tensorstore's names in both.
+//! Element types: numpy's strings in zarr 2, names in zarr 3, and tensorstore's own names in both.
 
 use crate::json::Json;
 use tensorferry_sdk::{ByteOrder, Dtype, Error, Result};
 
-/// Kind and width of numpy's, the name in zarr 3, and the dtype.
+/// numpy's kind and width, the name in zarr 3, and the dtype.
 const NUMPY: [(&str, &str, Dtype); 14] = [
     ("b1", "bool", Dtype::BOOL),
     ("i1", "int8", Dtype::I8),
@@ -20,7 +20,7 @@ const NUMPY: [(&str, &str, Dtype); 14] = [
     ("c8", "complex64", Dtype::C64),
     ("c16", "complex128", Dtype::C128),
 ];
-/// tensorstore's, an element of less than a byte in a byte.
+/// Names of tensorstore. An element of less than a byte takes a whole byte.
 const NAMED: [(&str, Dtype); 7] = [
     ("bfloat16", Dtype::BF16),
     ("float8_e4m3fn", Dtype::F8_E4M3),
@@ -35,7 +35,7 @@ fn named(name: &str) -> Option<Dtype> {
     NAMED.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype)
 }
 
-/// What zarr 2's dtype stands for.
+/// Parses a dtype of zarr 2.
 pub(crate) fn of_zarr2(dtype: &Json) -> Result<(Dtype, ByteOrder)> {
     let text = dtype.text().unwrap_or_default();
     let order = if text.starts_with('>') { ByteOrder::Big } else { ByteOrder::Little };
@@ -46,7 +46,7 @@ pub(crate) fn of_zarr2(dtype: &Json) -> Result<(Dtype, ByteOrder)> {
     known.ok_or_else(|| unknown(text))
 }
 
-/// What zarr 3's data type stands for.
+/// Parses a data type of zarr 3.
 pub(crate) fn of_zarr3(dtype: &Json) -> Result<Dtype> {
     let text = dtype.text().unwrap_or_default();
     let known = NUMPY.iter().find(|(_, name, _)| *name == text).map(|(.., dtype)| *dtype);
@@ -54,10 +54,10 @@ pub(crate) fn of_zarr3(dtype: &Json) -> Result<Dtype> {
 }
 
 fn unknown(text: &str) -> Error {
-    Error::unsupported("an array of a dtype that is not known").found(format!("{text:?}"))
+    Error::unsupported("unknown array dtype").found(format!("{text:?}"))
 }
 
-/// zarr 2's word for a dtype; `None`, if tensorstore has none.
+/// Returns zarr 2's name of a dtype, or `None` if tensorstore has none.
 pub(crate) fn zarr2(dtype: Dtype) -> Option<String> {
     if let Some((kind, ..)) = NUMPY.iter().find(|(.., known)| *known == dtype) {
         return Some(format!("{}{kind}", if kind.ends_with('1') { '|' } else { '<' }));
@@ -65,14 +65,14 @@ pub(crate) fn zarr2(dtype: Dtype) -> Option<String> {
     NAMED.iter().find(|(_, known)| *known == dtype).map(|(name, _)| (*name).to_owned())
 }
 
-/// An element's bytes of a fill value, little-endian; null is zero.
+/// Encodes a fill value as one little-endian element; null is zero.
 pub(crate) fn fill(value: &Json, dtype: Dtype) -> Result<Vec<u8>> {
     let width = dtype.info().and_then(|info| info.element_bytes()).unwrap_or(1) as usize;
-    let unsupported = || Error::unsupported("a fill value that is not known").found(format!("{value:?}"));
+    let unsupported = || Error::unsupported("unsupported fill value").found(format!("{value:?}"));
     let number = match value {
         Json::Null | Json::Bool(false) | Json::Int(0) => return Ok(vec![0; width]),
         Json::Bool(true) => 1.0,
-        #[expect(clippy::cast_precision_loss, reason = "floats alone are made of it")]
+        #[expect(clippy::cast_precision_loss, reason = "the float is used only for float dtypes")]
         Json::Int(number) => *number as f64,
         Json::Float(number) => *number,
         Json::Text(text) => match text.as_str() {
@@ -93,7 +93,10 @@ pub(crate) fn fill(value: &Json, dtype: Dtype) -> Result<Vec<u8>> {
         }
         _ => return Err(unsupported()),
     };
-    #[expect(clippy::cast_possible_truncation, reason = "the element's own precision")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the value is rounded to the precision of the element"
+    )]
     match (dtype, value) {
         (Dtype::F64, _) => Ok(number.to_le_bytes().to_vec()),
         (Dtype::F32, _) => Ok((number as f32).to_le_bytes().to_vec()),

@@ -1,10 +1,9 @@
-//! How an array is stored, as zarr 2 and zarr 3 both come to say it.
+//! The storage of an array, parsed from zarr 2 or zarr 3.
 
 use crate::codec::Chain;
 use crate::json::Json;
 use tensorferry_sdk::{ByteOrder, Dtype, Order};
 
-/// How an array is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct Encoding {
     pub(crate) shape: Vec<u64>,
@@ -17,18 +16,18 @@ pub(crate) struct Encoding {
     pub(crate) chain: Chain,
 }
 
-/// How a chunk's key is made of its place.
+/// The scheme of chunk keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keys {
     pub(crate) separator: char,
     pub(crate) has_c: bool,
 }
 
-/// The shapes of chunks: those with keys, and those in them where they are shards.
+/// Chunk shapes: first those of keyed chunks, then those of the chunks inside a shard.
 #[derive(Debug, Clone)]
 pub(crate) struct Layers {
     pub(crate) tiles: Vec<Vec<u64>>,
-    /// For each layer of shards, whether its index is at its start.
+    /// For each layer of shards, whether the index is at the start.
     pub(crate) index_at_start: Vec<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! JSON with its keys in order, each there once. serde_json bounds how deep it nests.
+//! JSON with ordered, unique keys. serde_json bounds the nesting depth.
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use std::cell::Cell;
@@ -6,7 +6,6 @@ use std::collections::HashSet;
 use std::fmt;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Json {
     Null,
@@ -19,7 +18,8 @@ pub(crate) enum Json {
 }
 
 impl Json {
-    /// Parses a document. A value takes many times the two bytes that it may have there, so that they are counted.
+    /// Parses a document. Values are counted, because a value of two bytes takes many times as much
+    /// memory.
     pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         let left = Cell::new(limits.nodes);
         let mut document = serde_json::Deserializer::from_slice(bytes);
@@ -27,15 +27,16 @@ impl Json {
         let parsed = parsed.and_then(|value| document.end().map(|()| value));
         parsed.map_err(|error| {
             if left.get() == 0 {
-                let most = format!("at most {}, or --bound nodes=N", limits.nodes);
-                return Error::limit("JSON of too many values").expected(most);
+                let error =
+                    Error::limit("too many JSON values").expected(format!("at most {}", limits.nodes));
+                return error.hint("raise the limit with --bound nodes=N");
             }
             let message: String = error.to_string().chars().take(500).collect();
-            Error::malformed(format!("not the JSON that belongs here: {message}"))
+            Error::malformed(format!("invalid JSON: {message}"))
         })
     }
 
-    /// The value of a key; null, where there is none.
+    /// Returns the value of a key, or null if it is missing.
     pub(crate) fn get(&self, key: &str) -> &Self {
         match self {
             Self::Map(entries) => {
@@ -52,7 +53,7 @@ impl Json {
         }
     }
 
-    /// The entries of a map that are texts.
+    /// Returns the string entries of a map.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         let entries: &[(String, Self)] = if let Self::Map(entries) = self { entries } else { &[] };
         entries.iter().filter_map(|(key, value)| Some((&**key, value.text()?)))
@@ -69,18 +70,18 @@ impl Json {
         }
     }
 
-    /// A list of numbers from 0 on.
+    /// Parses a list of non-negative integers.
     pub(crate) fn dims(&self, what: &str) -> Result<Vec<u64>> {
         let dim = |item: &Self| match item {
             Self::Int(number) => u64::try_from(*number).ok(),
             _ => None,
         };
         let dims = self.list().and_then(|items| items.iter().map(dim).collect());
-        dims.ok_or_else(|| Error::malformed(format!("{what} is no list of numbers from 0 on")))
+        dims.ok_or_else(|| Error::malformed(format!("{what} is not a list of non-negative integers")))
     }
 }
 
-/// Makes any value, as long as there may be more of them.
+/// Parses any value while the budget lasts.
 #[derive(Clone, Copy)]
 struct AnyValue<'a> {
     left: &'a Cell<u64>,
@@ -139,7 +140,7 @@ impl<'de> Visitor<'de> for AnyValue<'_> {
         let (mut map, mut seen) = (Vec::new(), HashSet::new());
         while let Some(key) = entries.next_key::<String>()? {
             if !seen.insert(key.clone()) {
-                return Err(A::Error::custom(format!("key {key:?} is there twice")));
+                return Err(A::Error::custom(format!("duplicate key {key:?}")));
             }
             map.push((key, entries.next_value_seed(self)?));
         }

@@ -1,33 +1,35 @@
-//! Orbax checkpoints: a folder with `_METADATA` (JSON) and an array for each leaf of a tree, as JAX programs save it.
+//! Orbax checkpoints: a folder with `_METADATA` (JSON) and one array per leaf of a tree, as JAX
+//! programs save it.
 //!
 //! ```text
-//! RUN/STEP/ITEM/                a CheckpointManager's; the latest step of a run is read, all items of a step
-//! _METADATA                     the tree: each leaf's keys and kind, and whether its arrays are in OCDBT and zarr 3
-//! _strings.json                 leaves that are texts
-//! checkpoint                    msgpack: the tree with its small arrays, of older versions and of T5X
+//! RUN/STEP/ITEM/                layout of a CheckpointManager: ferry reads the latest step, with all its items
+//! _METADATA                     the tree: keys and kind of each leaf, and whether arrays use OCDBT and zarr 3
+//! _strings.json                 string leaves
+//! checkpoint                    msgpack: the tree with its small arrays (older versions and T5X)
 //! array_metadatas/process_N     which arrays are typed keys of jax.random
 //! NAME/.zarray, NAME/0.1        zarr 2: an array's description, and its chunks
 //! NAME/zarr.json, NAME/c/0/1    zarr 3: the same; a chunk may be a shard of chunks with an index at its end
 //! manifest.ocdbt, d/...         OCDBT: a B+tree of these keys, and their bytes in a few files
 //! ```
 //!
-//! A tensor is called by the keys that lead to it, joined with `.`; where a step has several items, `ITEM.` comes first. What
-//! is written is zarr 2 with one uncompressed chunk an array: the tensor's bytes as they are.
+//! The name of a tensor consists of its keys, joined with `.`. If a step has several items, `ITEM.`
+//! comes first. The writer uses zarr 2 with one uncompressed chunk per array, which holds the
+//! tensor's bytes unchanged.
 //!
-//! | module | what it yields |
+//! | Module | Contents |
 //! |---|---|
-//! | `locate` | the folders that are meant: steps and items |
+//! | `locate` | the folders to read: steps and items |
 //! | `metadata` | the tree of a folder |
-//! | `aggregate` | the tree of a folder of older versions and of T5X, with small arrays |
+//! | `aggregate` | the tree and small arrays of older versions and of T5X |
 //! | `array_metadata` | typed keys |
-//! | `store` | the bytes of a key, as a `span`: a file, or a place that `ocdbt` finds |
-//! | `array` | an array's description, from `zarr2` or `zarr3` as an `encoding`, and its chunks |
-//! | `shard` | where the chunks of a shard lie in it |
-//! | `outline` | the keys of what is written |
-//! | `codec` | what decodes a chunk: zstd, gzip, zlib, bzip2, `blosc` |
+//! | `store` | the bytes of a key, as a `span`: a file, or a range found by `ocdbt` |
+//! | `array` | an array's chunks, and its description from `zarr2` or `zarr3` as an `encoding` |
+//! | `shard` | the chunks inside a shard |
+//! | `outline` | the keys of written arrays |
+//! | `codec` | chunk decoders: zstd, gzip, zlib, bzip2, `blosc` |
 //!
-//! Sources: orbax-checkpoint 0.12 and tensorstore 0.1.86, the specifications of zarr 2 and 3 and of OCDBT, and files that these
-//! programs wrote.
+//! Sources: orbax-checkpoint 0.12 and tensorstore 0.1.86, the specifications of zarr 2 and 3 and of
+//! OCDBT, and files written by these programs.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -57,7 +59,7 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// The format.
+/// The Orbax format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Orbax;
 
@@ -82,7 +84,7 @@ impl Format for Orbax {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for programs that link it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Orbax)]

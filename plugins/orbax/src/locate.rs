@@ -1,35 +1,37 @@
-//! Which folders are meant: a tree is itself, a step its items, a run its latest step.
+//! Finds the folders to read: a tree is read itself, a step by its items, and a run by its latest
+//! step.
 
 use crate::aggregate::{self, AGGREGATE};
 use crate::metadata::METADATA;
 use crate::span::MANIFEST;
 use tensorferry_sdk::{Context, Entry, Error, Result, Source};
 
-/// What a folder is called until all of it is there.
+/// Part of the name of a folder that is still being written.
 const UNFINISHED: &str = ".orbax-checkpoint-tmp";
-/// A step's own file, which has the time when it was committed, and how much of it is read.
+/// File of a step with its commit time, and the number of bytes read of it.
 const STEP_METADATA: &str = "_CHECKPOINT_METADATA";
 const MAX_STEP_METADATA: u64 = 1 << 20;
-/// What a committed step may have besides.
+/// Optional marker file of a committed step.
 const COMMITTED: &str = "commit_success.txt";
 
-/// Each process writes a store into a folder with this prefix. Orbax merges these stores when it commits the step.
+/// Prefix of the folder in which each process writes its store. Orbax merges these stores when it
+/// commits the step.
 const PROCESS: &str = "ocdbt.process_";
 
-/// The folders of a key of a random generator in an item, as Orbax' handlers for keys make them.
+/// Folders inside an item that Orbax's handlers for random keys create.
 const RANDOM_KEYS: [&str; 2] = ["jax_random_key", "np_random_key"];
 
-/// Whether a file is named that every tree has.
+/// Whether the entry is a file that only trees have.
 pub(crate) fn names_a_tree(entry: &Entry) -> bool {
     matches!(entry, Entry::File(name) if [METADATA, MANIFEST].contains(&&**name))
 }
 
-/// Whether the file that is named stands for its folder.
+/// Whether a named file stands for its folder.
 pub(crate) fn is_tree_file(entry: &Entry) -> bool {
     names_a_tree(entry) || matches!(entry, Entry::File(name) if name == AGGREGATE)
 }
 
-/// Whether a folder in the source's is an array of zarr.
+/// Whether the source's folder contains folders of zarr arrays.
 pub(crate) fn has_arrays(source: &dyn Source) -> Result<bool> {
     for name in below(source, "")? {
         if is_array(source, &name)? {
@@ -39,19 +41,17 @@ pub(crate) fn has_arrays(source: &dyn Source) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a folder is an array of zarr.
 pub(crate) fn is_array(source: &dyn Source, folder: &str) -> Result<bool> {
     Ok(source.contains(&format!("{folder}/.zarray"))? || source.contains(&format!("{folder}/zarr.json"))?)
 }
 
-/// What was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Folders of trees, each with its item's name; the folder's name ends in a slash where it has one.
+    /// Folders of trees (empty or with a trailing slash) and the names of their items.
     Trees(Vec<(String, String)>),
     /// A folder of zarr arrays without a tree.
     Arrays(String),
-    /// Nothing; whether something unfinished is there.
+    /// No checkpoint; `is_unfinished` if there is an unfinished one.
     Nothing { is_unfinished: bool },
 }
 
@@ -65,7 +65,8 @@ fn is_unmerged(source: &dyn Source, folder: &str) -> Result<bool> {
     Ok(source.contains(&format!("{folder}{PROCESS}0/{MANIFEST}"))? && !is_tree(source, folder)?)
 }
 
-/// Whether the stores or timestamps of a step say that it was never committed. In an object store, the folder's name does not say so.
+/// Whether the stores or timestamps of a step show that it was never committed. In an object store,
+/// the folder's name does not show it.
 fn is_uncommitted(source: &dyn Source, folder: &str) -> Result<bool> {
     if is_unmerged(source, folder)? {
         return Ok(true);
@@ -81,7 +82,7 @@ fn is_uncommitted(source: &dyn Source, folder: &str) -> Result<bool> {
     Ok(is_number("init_timestamp_nsecs") && !is_number("commit_timestamp_nsecs"))
 }
 
-/// Whether the source's folder, or a step in it, was begun and never committed.
+/// Whether the source's folder, or a step in it, was started but never committed.
 pub(crate) fn has_uncommitted(source: &dyn Source) -> Result<bool> {
     if is_uncommitted(source, "")? {
         return Ok(true);
@@ -100,7 +101,7 @@ fn is_tree(source: &dyn Source, folder: &str) -> Result<bool> {
         || aggregate::is_in(source, folder)?)
 }
 
-/// The names of the folders in a folder.
+/// Returns the names of the folders in a folder.
 pub(crate) fn below(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
     let names = source.folders(folder)?.into_iter();
     Ok(names
@@ -108,14 +109,14 @@ pub(crate) fn below(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
         .collect())
 }
 
-/// The number of a step's folder: digits, perhaps after a prefix.
+/// Parses the number of a step's folder: digits, optionally after a prefix.
 fn step(name: &str) -> Option<u64> {
     let start = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let is_named = (start == 0 || name[..start].ends_with('_')) && !is_of_process(name);
     name[start..].parse().ok().filter(|_| is_named)
 }
 
-/// The trees that the source's folder stands for.
+/// Finds the trees in the source's folder.
 pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Result<Found> {
     if is_uncommitted(source, "")? {
         return Ok(Found::Nothing { is_unfinished: true });
@@ -133,7 +134,7 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
         let folder = format!("{latest}/");
         if is_uncommitted(source, &folder)? {
             if let Some(context) = context {
-                context.note(&format!("step {latest:?} was never committed, and is not read"));
+                context.note(&format!("step {latest:?} was never committed and is skipped"));
             }
             has_uncommitted = true;
             continue;
@@ -141,7 +142,7 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
         let trees = items(source, &folder)?;
         if !trees.is_empty() {
             if let (Some(context), false) = (context, steps.is_empty()) {
-                context.note(&format!("reading step {latest:?}, the latest; {} before it", steps.len()));
+                context.note(&format!("reading the latest step {latest:?}; {} earlier steps", steps.len()));
             }
             return Ok(Found::Trees(trees));
         }
@@ -160,7 +161,7 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
     Ok(Found::Nothing { is_unfinished: !unfinished.is_empty() })
 }
 
-/// The trees of a step: the folder itself, or its items.
+/// Returns the trees of a step: the folder itself, or its items.
 fn items(source: &dyn Source, folder: &str) -> Result<Vec<(String, String)>> {
     if !folder.is_empty() && is_tree(source, folder)? {
         return Ok(vec![(folder.to_owned(), String::new())]);
@@ -188,13 +189,13 @@ fn items(source: &dyn Source, folder: &str) -> Result<Vec<(String, String)>> {
     Ok(trees)
 }
 
-/// Why there is nothing.
+/// Returns the error for a folder without a checkpoint.
 pub(crate) fn nothing(is_unfinished: bool) -> Error {
     if is_unfinished {
-        return Error::malformed("the checkpoint was never finished: no step here is committed");
+        return Error::malformed("the checkpoint was never finished: the folder has no committed step");
     }
-    Error::malformed("no Orbax checkpoint here")
-        .expected("_METADATA, manifest.ocdbt, a msgpack file called checkpoint, steps or arrays of zarr")
+    Error::malformed("the folder has no Orbax checkpoint")
+        .expected("_METADATA, manifest.ocdbt, a msgpack file named checkpoint, steps or zarr arrays")
 }
 
 #[cfg(test)]
@@ -204,7 +205,8 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{MemoryContext, MemorySource};
 
-    /// A store has no name for a folder that is not finished: the step's own file has the time of its commit.
+    /// In an object store, an unfinished folder has its final name, but the step's metadata has no
+    /// commit time.
     #[test]
     fn a_step_that_was_never_committed_is_not_read() {
         let times = |commit: &str| {
@@ -225,12 +227,12 @@ mod tests {
         assert_eq!(of(&[step, begun]).0, Found::Nothing { is_unfinished: true });
         let whole = [("_METADATA", b"{}".to_vec()), ("_CHECKPOINT_METADATA", times("null"))];
         assert_eq!(of(&whole).0, Found::Nothing { is_unfinished: true });
-        // Versions without times.
+        // Older versions have no times.
         let old = [("_METADATA", b"{}".to_vec()), ("_CHECKPOINT_METADATA", b"{}".to_vec())];
         assert!(matches!(of(&old).0, Found::Trees(_)));
     }
 
-    /// Each process's store has only a part of the tensors and is not a step.
+    /// The store of a single process has only some of the tensors and is not a step.
     #[test]
     fn stores_of_processes_that_were_never_merged_are_not_read() {
         let of = |names: &[&str]| {

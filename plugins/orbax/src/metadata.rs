@@ -1,43 +1,40 @@
-//! `_METADATA` says which leaves a tree has: the keys that lead to each, and what it is.
+//! `_METADATA` lists the leaves of a tree: the keys that lead to each leaf, and its kind.
 
 use crate::json::Json;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// The file's name.
 pub(crate) const METADATA: &str = "_METADATA";
-/// Where leaves that are texts are.
+/// File with the string leaves.
 pub(crate) const STRINGS: &str = "_strings.json";
 
-/// What a leaf is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     Array,
     Text,
     None,
-    /// An empty container: whether it is a list.
+    /// An empty container.
     Empty {
         is_list: bool,
     },
 }
 
-/// A leaf.
 #[derive(Debug, Clone)]
 pub(crate) struct Leaf {
-    /// Each key, and whether it is a number in a list.
+    /// Keys, each with a flag that is set for list indices.
     pub(crate) path: Vec<(String, bool)>,
     pub(crate) kind: Kind,
 }
 
 impl Leaf {
-    /// The keys joined with dots: the name of its array.
+    /// Returns the keys joined with dots, which is the name of the leaf's array.
     pub(crate) fn name(&self) -> String {
         let keys: Vec<&str> = self.path.iter().map(|(key, _)| &**key).collect();
         keys.join(".")
     }
 }
 
-/// A tree's leaves, whether they are said to be in OCDBT, and whether all their chunks are said to be stored, those too that
-/// repeat one value.
+/// The parsed `_METADATA`. `stores_all` is set if all chunks are stored, including those that equal
+/// the fill value.
 pub(crate) struct Metadata {
     pub(crate) leaves: Vec<Leaf>,
     pub(crate) uses_ocdbt: Option<bool>,
@@ -56,9 +53,8 @@ impl Metadata {
         };
         let stores_all = *json.get("store_array_data_equal_to_fill_value") == Json::Bool(true);
         let leaves = entries.iter().map(|(key, value)| {
-            leaf(value).ok_or_else(|| {
-                Error::malformed("an entry of tree_metadata is none").found(format!("{key:?}"))
-            })
+            leaf(value)
+                .ok_or_else(|| Error::malformed("invalid entry in tree_metadata").found(format!("{key:?}")))
         });
         Ok(Self { leaves: leaves.collect::<Result<_>>()?, uses_ocdbt, stores_all })
     }

@@ -1,15 +1,18 @@
-//! OCDBT is a key-value store in a few files: a manifest that names the root of a B+tree, and data files with nodes and values.
+//! OCDBT, a key-value store in a few files. A manifest names the root of a B+tree; data files hold
+//! nodes and values.
 //!
 //! ```text
 //! manifest, node   magic u32 (big-endian), length u64, version 0, compression (0, 1 zstd), body, crc32c of all before
-//! file table       n, n-1 shared lengths, n lengths, n lengths of bases, the paths' ends
-//! manifest's body  uuid 16, kind u8, max_inline, max_node, arity u8, compression, file table, versions
-//! node's body      height u8, file table, n; keys: n-1 shared lengths, n lengths, (inner: n lengths of prefixes), ends
-//! leaf             n lengths, n kinds u8, files and offsets of the indirect values, bytes of the inline ones
+//! file table       n, n-1 shared prefix lengths, n suffix lengths, n base path lengths, path suffixes
+//! manifest body    uuid 16, kind u8, max_inline, max_node, arity u8, compression, file table, versions
+//! node body        height u8, file table, n; keys: n-1 shared prefix lengths, n suffix lengths,
+//!                  (inner nodes: n subtree prefix lengths), key suffixes
+//! leaf             n lengths, n kinds u8, files and offsets of the indirect values, bytes of the inline values
 //! inner node       n files, n offsets, n lengths, three statistics
 //! ```
 //!
-//! Numbers are LEB128 but where a width is given; each field stands for all entries before the next one does.
+//! Numbers are LEB128 unless a width is given. Each field is stored for all entries before the next
+//! field starts.
 
 use crate::span::{MANIFEST, Span, open_in};
 use std::cell::OnceCell;
@@ -20,14 +23,15 @@ use tensorferry_sdk::{Context, Error, FileId, Limits, Result, Source, crc32c};
 
 const MANIFEST_MAGIC: u32 = 0x0cdb_3a2a;
 const NODE_MAGIC: u32 = 0x0cdb_20de;
-/// The least that a node may be decoded to, and the most.
+/// Lower and upper bound of the limit on the decoded length of a node.
 const NODE_BYTES: (u64, u64) = (8 << 20, 128 << 20);
-/// Entries of a node, or of a table.
+/// Maximum entries of a node or a table.
 const MOST_ENTRIES: u64 = 1 << 20;
-/// What an entry takes in memory beside its key or its path.
+/// Memory of an entry besides its key or path.
 const ENTRY_BYTES: usize = 64;
 
-/// A data file: the part of its path that files named in it inherit, and the rest. Thousands of entries share one.
+/// A data file: the base path, which files named in it inherit, and the rest of the path. Thousands
+/// of entries share one.
 #[derive(Debug)]
 struct DataFile {
     base: String,
@@ -54,8 +58,8 @@ struct Waiting {
     prefix: Vec<u8>,
 }
 
-/// What may still be held of a store. A few bytes may stand for many: keys share their beginnings, and zstd makes much of
-/// little. So what is held is bounded by what was read, and not by the limit alone.
+/// Memory budget of a store. Keys share prefixes and zstd expands, so a few bytes may decode to
+/// many. The budget therefore grows with the bytes read, up to the limit.
 struct Budget {
     held: u64,
     most: u64,
@@ -63,16 +67,16 @@ struct Budget {
 }
 
 impl Budget {
-    /// What a store may unfold to, however short it is.
+    /// Initial budget, independent of the length of the store.
     const FREE: u64 = 32 << 20;
-    /// What each byte may unfold to beside it.
+    /// Additional budget per byte read.
     const TIMES: u64 = 256;
 
     fn new(limits: &Limits) -> Self {
         Self { held: 0, most: Self::FREE.min(limits.header_bytes), limit: limits.header_bytes }
     }
 
-    /// Counts what was read.
+    /// Raises the budget for bytes that were read.
     fn read(&mut self, len: usize) {
         self.most = self.most.saturating_add(Self::TIMES.saturating_mul(len as u64)).min(self.limit);
     }
@@ -86,12 +90,12 @@ impl Budget {
         if self.held <= self.most {
             return Ok(());
         }
-        let what = "an OCDBT store whose nodes unfold to too much";
+        let what = "the nodes of the OCDBT store expand too much";
         Err(Error::limit(what).expected(format!("at most {} bytes", self.most)).found(self.held))
     }
 }
 
-/// Where each key's value lies.
+/// Returns the location of each key's value.
 pub(crate) fn keys(
     source: &dyn Source,
     folder: &str,
@@ -122,10 +126,10 @@ pub(crate) fn keys(
         };
         let file = node.file.open(source, folder)?;
         if node.len > most {
-            return Err(at(Error::malformed("a node that is too long").expected(most).found(node.len)));
+            return Err(at(Error::malformed("the node is too long").expected(most).found(node.len)));
         }
         if !visited.insert((file, node.offset)) {
-            return Err(at(Error::malformed("two nodes have one child")));
+            return Err(at(Error::malformed("two nodes have the same child")));
         }
         let bytes = source.read_vec(file, node.offset, node.len, limits).map_err(at)?;
         budget.read(bytes.len());
@@ -133,13 +137,13 @@ pub(crate) fn keys(
         budget.hold(body.len()).map_err(at)?;
         let children = entries(&body, &node, &mut budget, |key, value| {
             if found.len() as u64 >= limits.entries {
-                return Err(Error::limit("an OCDBT store of too many keys"));
+                return Err(Error::limit("the OCDBT store has too many keys"));
             }
             if last.as_ref().is_some_and(|last| *last >= key) {
                 return Err(Error::malformed("keys are not in order").found(key.escape_ascii()));
             }
             last = Some(key.clone());
-            // Keys that are no text name no array.
+            // Keys that are not UTF-8 do not name arrays.
             let Ok(key) = String::from_utf8(key) else { return Ok(()) };
             let span = match value {
                 Value::Inline(bytes) => Span::inline(bytes),
@@ -158,38 +162,38 @@ pub(crate) fn keys(
     Ok(found)
 }
 
-/// That a range is in its file.
+/// Checks that a range is inside its file.
 fn inside(source: &dyn Source, file: FileId, offset: u64, len: u64) -> Result<()> {
     if offset.checked_add(len).is_some_and(|end| end <= source.len(file)) {
         return Ok(());
     }
     let error =
-        Error::malformed("a value reaches past its file's end").file(source.name(file)).offset(offset);
+        Error::malformed("a value extends past the end of its file").file(source.name(file)).offset(offset);
     Err(error.expected(format!("within {} bytes", source.len(file))).found(format!("{len} bytes")))
 }
 
-/// The body of a manifest or node.
+/// Checks the frame of a manifest or node and returns its body.
 fn frame(bytes: &[u8], magic: u32, most: u64) -> Result<Vec<u8>> {
     let mut fields = Fields(bytes);
     let found = u32::from_be_bytes(fields.array()?);
     if found != magic {
-        let error = Error::malformed("not the magic of this part of an OCDBT store");
+        let error = Error::malformed("wrong magic number in the OCDBT store");
         return Err(error.expected(format!("{magic:#010x}")).found(format!("{found:#010x}")));
     }
     let len = u64::from_le_bytes(fields.array()?);
     if len != bytes.len() as u64 {
-        return Err(Error::malformed("the length is another").expected(bytes.len()).found(len));
+        return Err(Error::malformed("wrong length").expected(bytes.len()).found(len));
     }
     let (content, stored) = bytes.split_last_chunk::<4>().ok_or_else(short)?;
     let (stored, computed) = (u32::from_le_bytes(*stored), crc32c(content));
     if stored != computed {
-        let error = Error::malformed("the crc32c is wrong");
+        let error = Error::malformed("wrong crc32c");
         return Err(error.expected(format!("{stored:#010x}")).found(format!("{computed:#010x}")));
     }
     let mut fields = Fields(content.get(12..).ok_or_else(short)?);
     let version = fields.varint()?;
     if version != 0 {
-        return Err(Error::unsupported("a version of OCDBT that is not known").expected(0).found(version));
+        return Err(Error::unsupported("unknown version of OCDBT").expected(0).found(version));
     }
     match fields.varint()? {
         0 => Ok(fields.0.to_vec()),
@@ -197,24 +201,24 @@ fn frame(bytes: &[u8], magic: u32, most: u64) -> Result<Vec<u8>> {
             let mut body = Vec::new();
             let decoder = zstd::stream::read::Decoder::new(fields.0);
             let read = decoder.and_then(|decoder| decoder.take(most + 1).read_to_end(&mut body));
-            read.map_err(|error| Error::malformed("not what zstd made").found(error))?;
+            read.map_err(|error| Error::malformed("invalid zstd data").found(error))?;
             if body.len() as u64 > most {
-                return Err(Error::malformed("a node that becomes too long")
+                return Err(Error::malformed("the decoded node is too long")
                     .expected(format!("at most {most} bytes")));
             }
             Ok(body)
         }
-        other => Err(Error::unsupported("a compression that is not known").expected("0 or 1").found(other)),
+        other => Err(Error::unsupported("unknown compression").expected("0 or 1").found(other)),
     }
 }
 
-/// The newest version's root, and how long a node may be.
+/// Returns the root of the newest version, and the maximum length of a node.
 fn newest(body: &[u8]) -> Result<(Option<Waiting>, u64)> {
     let mut fields = Fields(body);
     fields.take(16)?;
     let kind = fields.byte()?;
     if kind != 0 {
-        return Err(Error::unsupported("a store whose manifests are numbered").found(format!("kind {kind}")));
+        return Err(Error::unsupported("a store with numbered manifests").found(format!("kind {kind}")));
     }
     let _max_inline = fields.varint()?;
     let most = fields.varint()?.clamp(NODE_BYTES.0, NODE_BYTES.1);
@@ -237,13 +241,13 @@ fn newest(body: &[u8]) -> Result<(Option<Waiting>, u64)> {
     Ok((Some(root), most))
 }
 
-/// A value as a leaf has it.
+/// A value as stored in a leaf.
 enum Value<'a> {
     Inline(&'a [u8]),
     Indirect(Rc<DataFile>, u64, u64),
 }
 
-/// Gives a leaf's values, or the nodes below an inner one.
+/// Passes the values of a leaf to `each`, or returns the children of an inner node.
 fn entries(
     body: &[u8],
     node: &Waiting,
@@ -253,14 +257,14 @@ fn entries(
     let mut fields = Fields(body);
     let height = fields.byte()?;
     if height != node.height {
-        let error = Error::malformed("a node of another height than its parent says");
+        let error = Error::malformed("the height of a node does not match its parent");
         return Err(error.expected(node.height).found(height));
     }
     let files = file_table(&mut fields, &node.file.base)?;
     budget.hold(files.iter().map(|file| ENTRY_BYTES + file.base.len() + file.rest.len()).sum())?;
     let count = fields.count()?;
     if count == 0 {
-        return Err(Error::malformed("a node of no entries"));
+        return Err(Error::malformed("the node has no entries"));
     }
     let (shared, lens) = (fields.column(count - 1)?, fields.column(count)?);
     let prefixes = if height > 0 { fields.column(count)? } else { Vec::new() };
@@ -270,7 +274,9 @@ fn entries(
         if let (Some(before), Some(&len)) = (keys.last(), index.checked_sub(1).and_then(|at| shared.get(at)))
         {
             let part = usize::try_from(len).ok().and_then(|len| before.get(..len));
-            key.extend(part.ok_or_else(|| Error::malformed("a key shares more than the one before it has"))?);
+            key.extend(
+                part.ok_or_else(|| Error::malformed("a shared prefix is longer than the previous key"))?,
+            );
         }
         key.extend(fields.slice(len)?);
         budget.hold(ENTRY_BYTES + key.len())?;
@@ -310,7 +316,7 @@ fn entries(
                 let (id, offset) = places.next().ok_or_else(short)?;
                 Value::Indirect(file_of(&files, id)?, offset, len)
             }
-            _ => return Err(Error::malformed("a value of a kind that is not known").found(kind)),
+            _ => return Err(Error::malformed("unknown kind of value").found(kind)),
         };
         let held = if let Value::Inline(bytes) = value { bytes.len() } else { 0 };
         each(whole(key, held)?, value)?;
@@ -320,14 +326,14 @@ fn entries(
 
 fn file_of(files: &[Rc<DataFile>], id: u64) -> Result<Rc<DataFile>> {
     let file = usize::try_from(id).ok().and_then(|id| files.get(id)).cloned();
-    file.ok_or_else(|| Error::malformed("a file that is not in the table").expected(files.len()).found(id))
+    file.ok_or_else(|| Error::malformed("a file is not in the table").expected(files.len()).found(id))
 }
 
 fn file_table(fields: &mut Fields<'_>, inherited: &str) -> Result<Vec<Rc<DataFile>>> {
     let count = fields.count()?;
     let Some(later) = count.checked_sub(1) else { return Ok(Vec::new()) };
     let (shared, lens, bases) = (fields.column(later)?, fields.column(count)?, fields.column(count)?);
-    let wrong = || Error::malformed("a path of the file table does not fit the others");
+    let wrong = || Error::malformed("invalid path in the file table");
     let mut files = Vec::new();
     let mut path: Vec<u8> = Vec::new();
     let mut unfolded = 0_usize;
@@ -352,10 +358,10 @@ fn file_table(fields: &mut Fields<'_>, inherited: &str) -> Result<Vec<Rc<DataFil
 }
 
 fn short() -> Error {
-    Error::malformed("a part of an OCDBT store ends too early")
+    Error::malformed("the OCDBT store is truncated")
 }
 
-/// What is left of a body.
+/// The unread part of a body.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -393,12 +399,12 @@ impl<'a> Fields<'a> {
         Err(Error::malformed("a number of more than 64 bits"))
     }
 
-    /// How many entries follow, each of a byte at least.
+    /// Reads the number of entries that follow, of at least one byte each.
     fn count(&mut self) -> Result<usize> {
         let count = self.varint()?;
         let most = MOST_ENTRIES.min(self.0.len() as u64);
         usize::try_from(count).ok().filter(|_| count <= most).ok_or_else(|| {
-            let error = Error::malformed("more entries than there are bytes, or than a node may have");
+            let error = Error::malformed("too many entries for the length or the limit of a node");
             error.expected(format!("at most {most}")).found(count)
         })
     }

@@ -1,34 +1,34 @@
-//! An outline has the keys that lead to each array, as Orbax restores them: those of the catalog's own tree, where it leads
-//! to all arrays by their names, or else the parts of the names. A list has its items by their numbers, none of which may be missing.
+//! The keys that lead to each array when Orbax restores the checkpoint. If the catalog's tree leads
+//! to all arrays by their names, its keys are used; otherwise names are split at dots. The indices
+//! of a list have no gaps.
 
 use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{
     CatalogView, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity, TensorId,
 };
 
-/// A key of a dict, or the number of an item.
+/// A dict key or a list index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) text: String,
     pub(crate) is_item: bool,
 }
 
-/// The keys of arrays, and what holds a place in a list without an array.
+/// Keys of all arrays, and placeholders for list items without arrays.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
     pub(crate) arrays: HashMap<TensorId, Vec<Key>>,
-    /// The keys that lead there, and Orbax's word for what is there.
+    /// Keys of each placeholder, and Orbax's name of its type.
     pub(crate) places: Vec<(Vec<Key>, &'static str)>,
     pub(crate) losses: Vec<Loss>,
 }
 
 impl Outline {
-    /// The outline of these arrays.
     pub(crate) fn of(catalog: &dyn CatalogView, arrays: &[TensorId], context: &dyn Context) -> Result<Self> {
         let mut walk = TreeWalk {
             catalog,
             context,
-            // Keys with dots are the names of modules, but where a tree of the same kind has them as they are.
+            // Keys with dots are module names, except in a tree of the same kind, which keeps them.
             cuts: !matches!(&*catalog.origin(), "flax" | "orbax"),
             wanted: arrays.iter().copied().collect(),
             outline: Self::default(),
@@ -45,7 +45,7 @@ impl Outline {
         }
         let mut outline = Self::of_names(catalog, arrays);
         if walk.has_lists {
-            let why = "lists become dicts: the tree does not lead to each array by its name, and names say nothing of lists";
+            let why = "lists become dicts, because the tree does not lead to each array by its name";
             outline.losses.push(Loss::new(LossKind::State, ".", why).severity(Severity::Changed));
         }
         Ok(outline)
@@ -58,38 +58,39 @@ impl Outline {
     }
 }
 
-/// The keys that a name is cut into. A name of which a part is another name stays whole: a leaf holds nothing.
+/// Splits a name into keys. A name with a prefix that is also a name stays whole, because a leaf
+/// cannot have children.
 fn parts(name: &str, is_name: impl Fn(&str) -> bool) -> Vec<Key> {
     let is_taken = name.match_indices('.').any(|(at, _)| is_name(&name[..at]));
     let texts = if is_taken { vec![name] } else { name.split('.').collect() };
     texts.into_iter().map(|text| Key { text: text.to_owned(), is_item: false }).collect()
 }
 
-/// A walk over a catalog's tree, without recursion.
+/// A non-recursive walk over a catalog's tree.
 struct TreeWalk<'a> {
     catalog: &'a dyn CatalogView,
     context: &'a dyn Context,
     cuts: bool,
     wanted: HashSet<TensorId>,
     outline: Outline,
-    /// The keys that lead to where the walk is.
+    /// Keys of the current position.
     keys: Vec<Key>,
     visits: u64,
     fits: bool,
     has_lists: bool,
 }
 
-/// A container whose parts are being walked.
+/// A container that is being walked.
 struct Open {
     parts: Vec<(Key, NodeId)>,
     next: usize,
-    /// How many keys lead to it.
+    /// Number of keys that lead to it.
     depth: usize,
-    /// Whether it is a list, or anywhere below one: there everything has its place.
+    /// Whether it is a list or below one. Empty values in lists keep their position.
     is_below_list: bool,
-    /// The keys among which one that has dots could be told from others.
+    /// Keys of this map, which keep a dotted key whole if one of them is a prefix of it.
     texts: HashSet<String>,
-    /// Orbax's word for it where it is empty.
+    /// Orbax's type name if it is empty.
     empty: &'static str,
     has_any: bool,
 }
@@ -118,10 +119,10 @@ impl TreeWalk<'_> {
         Ok(())
     }
 
-    /// Enters an array, or leaves the parts of a container to walk.
+    /// Enters an array, or pushes the children of a container.
     fn visit(&mut self, mut id: NodeId, open: &mut Vec<Open>) -> Result<()> {
         self.visits += 1;
-        // What is shared is walked again, and could grow without end.
+        // Shared nodes are walked again, so the walk needs a bound.
         if self.visits > self.context.limits().nodes {
             self.fits = false;
             open.clear();
@@ -136,7 +137,7 @@ impl TreeWalk<'_> {
             id = inner;
         }
         if node.children.iter().any(|child| *child >= id) {
-            return Err(Error::plugin("a node of the tree has a child that is not older"));
+            return Err(Error::plugin("a tree node has a child that was declared after it"));
         }
         let (parts, empty) = match node.kind {
             NodeKind::MAP => (self.entries(&node)?, "Dict"),
@@ -161,7 +162,8 @@ impl TreeWalk<'_> {
         Ok(())
     }
 
-    /// Notes the end of an array or a container: one that has nothing that is written still has its place in a list.
+    /// Records the end of an array or a container. In a list, one without written arrays still
+    /// keeps its position.
     fn place(&mut self, has_any: bool, word: &'static str, open: &mut [Open]) {
         let Some(outer) = open.last_mut() else { return };
         if !has_any && outer.is_below_list {
@@ -170,11 +172,11 @@ impl TreeWalk<'_> {
         outer.has_any |= has_any || outer.is_below_list;
     }
 
-    /// Whether an array is written where the walk is.
+    /// Records the keys of an array. Returns whether it is written at this position.
     fn enter(&mut self, id: TensorId) -> bool {
         let is_left_out = !self.wanted.remove(&id);
         if is_left_out || id.0 >= self.catalog.tensor_count() {
-            // One that was there already would be in two places.
+            // An array cannot be at two positions.
             self.fits &= !self.outline.arrays.contains_key(&id);
             return false;
         }
@@ -191,12 +193,13 @@ impl TreeWalk<'_> {
 
     fn older(&self, id: NodeId, than: Option<NodeId>) -> Result<Node> {
         if than.is_some_and(|than| id >= than) {
-            return Err(Error::plugin("a node of the tree has a child that is not older"));
+            return Err(Error::plugin("a tree node has a child that was declared after it"));
         }
         self.catalog.node(id)
     }
 
-    /// The entries of a mapping whose keys are texts, or numbers, which are texts in Orbax too.
+    /// Returns the entries of a mapping with string or integer keys. Orbax stores integer keys as
+    /// strings too.
     fn entries(&self, node: &Node) -> Result<Vec<(Key, NodeId)>> {
         let mut parts = Vec::new();
         for (key, value) in node.entries() {

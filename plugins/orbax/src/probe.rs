@@ -1,22 +1,22 @@
-//! The probe: the names of files in a folder.
+//! Probing by the names of files in a folder.
 
 use crate::aggregate::{self, AGGREGATE};
 use crate::locate::{Found, has_arrays, has_uncommitted, locate, names_a_tree};
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
-/// After a SavedModel, before a TensorFlow checkpoint.
+/// Ranks below a SavedModel and above a TensorFlow checkpoint.
 const A_TREE: Score = Score(24);
-/// Arrays of zarr alone may be anybody's.
+/// Zarr arrays without a tree may come from any program.
 const ARRAYS: Score = Score(17);
-/// Whatever else is in the folder comes first.
+/// Anything else in the folder takes precedence.
 const UNFINISHED: Score = Score(1);
 
-/// How sure it is that the source is of this format.
+/// Rates how likely the source is an Orbax checkpoint.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     if names_a_tree(source.entry()) {
         return Ok(Score::LIKELY);
     }
-    // Without arrays next to it, it is a file of Flax's.
+    // Without arrays next to it, this is a Flax file.
     if matches!(source.entry(), Entry::File(name) if name == AGGREGATE) {
         let is_tree = aggregate::is_in(source, "")? && has_arrays(source)?;
         return Ok(if is_tree { Score::CERTAIN } else { Score::NO });
@@ -27,7 +27,7 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     Ok(match locate(source, None)? {
         Found::Trees(_) => A_TREE,
         Found::Arrays(_) => ARRAYS,
-        // The reader says that nothing is finished.
+        // The reader reports that the checkpoint is unfinished.
         Found::Nothing { is_unfinished: true } if has_uncommitted(source)? => UNFINISHED,
         Found::Nothing { .. } => Score::NO,
     })

@@ -1,4 +1,4 @@
-//! The reader: trees of arrays become tensors, named by their keys, and a tree of what is beside them.
+//! The reader: arrays become tensors named by their keys, and other values stay in the tree.
 
 use crate::aggregate::{self, AGGREGATE, Aggregate};
 use crate::array::{Arrays, prefixed};
@@ -14,10 +14,9 @@ use tensorferry_sdk::{
     Result, Source, Storage, TensorDecoder, TensorReader, Value,
 };
 
-/// The key of a training state's optimizer, as Flax names it.
+/// Flax's key for the optimizer in a training state.
 const OPTIMIZER: &str = "opt_state";
 
-/// Reads checkpoints.
 pub(crate) struct Reader;
 
 impl TensorReader for Reader {
@@ -27,9 +26,9 @@ impl TensorReader for Reader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
-        // A file that every tree has stands for its folder, where the names of all others begin.
+        // A file that every tree has stands for its folder, to which all other names are relative.
         if *source.entry() != Entry::Folder && !is_tree_file(source.entry()) {
-            let error = Error::usage("an Orbax checkpoint is a folder: name that");
+            let error = Error::usage("an Orbax checkpoint is a folder").hint("pass the path of the folder");
             return Err(error.file(source.entry().name()));
         }
         let mut arrays = Arrays::new(source, catalog, context);
@@ -47,7 +46,7 @@ impl TensorReader for Reader {
             }
             Found::Arrays(folder) => {
                 if source.contains(&format!("{folder}{AGGREGATE}"))? {
-                    let error = Error::malformed("this file has to be the tree of the arrays next to it");
+                    let error = Error::malformed("the file is not the tree of the arrays next to it");
                     return Err(error.file(format!("{folder}{AGGREGATE}")).expected("a map in msgpack"));
                 }
                 let store = Store::Folder { source, folder };
@@ -55,7 +54,8 @@ impl TensorReader for Reader {
             }
             Found::Nothing { is_unfinished } => return Err(nothing(is_unfinished).file(".")),
         }
-        // Modules are maps in maps, and all of them the model: a flat target takes the names that lead to its arrays.
+        // If the whole tree is a model, its modules are nested maps, and a flat target only needs
+        // the names of the arrays.
         if !(is_all_model && context.purpose() == Purpose::FLAT) {
             let root = tree.grow(arrays.catalog)?;
             arrays.catalog.root(root)?;
@@ -64,8 +64,9 @@ impl TensorReader for Reader {
     }
 }
 
-/// Opens the files that are a checkpoint's beside its arrays, so that the host knows them for read: what each process wrote,
-/// of which the store in the folder itself is made, and notes on shards. They mean nothing anywhere else.
+/// Opens the other files of a checkpoint, so that the host counts them as read. These are the
+/// stores of single processes, from which the store of the folder was merged, and notes on
+/// sharding. They have no meaning in other formats.
 fn hold(source: &dyn Source, folder: &str) -> Result<()> {
     hold_notes(source, folder.trim_end_matches('/'))?;
     for name in below(source, folder.trim_end_matches('/'))? {
@@ -81,7 +82,7 @@ fn hold(source: &dyn Source, folder: &str) -> Result<()> {
     Ok(())
 }
 
-/// The same of the notes in a folder.
+/// Does the same for the notes in a folder.
 fn hold_notes(source: &dyn Source, folder: &str) -> Result<()> {
     let slash = if folder.is_empty() { "" } else { "/" };
     for name in ["_CHECKPOINT_METADATA", "_sharding", "commit_success.txt", "orbax.checkpoint"] {
@@ -93,7 +94,8 @@ fn hold_notes(source: &dyn Source, folder: &str) -> Result<()> {
     Ok(())
 }
 
-/// All arrays of a store that has no tree. Whether none of them is of an optimizer.
+/// Reads all arrays of a store without a tree. Returns whether none of them belongs to an
+/// optimizer.
 fn read_arrays(arrays: &mut Arrays<'_>, store: &Store<'_>, item: &str, tree: &mut Branches) -> Result<bool> {
     let mut is_all_model = true;
     for key in store.arrays(arrays.context)? {
@@ -109,7 +111,8 @@ fn read_arrays(arrays: &mut Arrays<'_>, store: &Store<'_>, item: &str, tree: &mu
     Ok(is_all_model)
 }
 
-/// The arrays and values of a tree. Whether they are arrays alone, none of an optimizer.
+/// Reads the arrays and values of a tree. Returns whether it holds only arrays, none of which
+/// belongs to an optimizer.
 fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branches) -> Result<bool> {
     let (source, context) = (arrays.source, arrays.context);
     let store = Store::open(source, folder, context)?;
@@ -141,7 +144,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
     if is_aggregated {
         let aggregate = Aggregate::read(source, folder, context)?;
         let named = format!("{folder}{AGGREGATE}");
-        // Lists are maps there, in some versions.
+        // In some versions, lists are stored as maps in this file.
         let paths: HashMap<String, &[(String, bool)]> = metadata
             .iter()
             .flat_map(|metadata| &metadata.leaves)
@@ -162,7 +165,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
     };
     if metadata.uses_ocdbt.is_some_and(|uses| uses && !matches!(store, Store::Ocdbt(_))) {
         return Err(at(Error::malformed(
-            "the arrays are said to be in OCDBT, and there is no manifest.ocdbt",
+            "the arrays are declared to be in OCDBT, but manifest.ocdbt is missing",
         )));
     }
     let strings = match json(&format!("{folder}{STRINGS}"))? {
@@ -172,7 +175,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
         None => Json::Null,
     };
     let texts: HashMap<&str, &str> = strings.texts().collect();
-    // The tree's metadata has the leaves of an aggregate file too.
+    // The tree's metadata also lists the leaves of the aggregate file.
     let aggregated = branch.keys.clone();
     let mut stored = HashSet::new();
     for leaf in &metadata.leaves {
@@ -186,7 +189,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
         let node = match leaf.kind {
             Kind::Array => {
                 if !stored.insert(name.clone()) {
-                    let why = "two arrays of the tree have the same name in the store, so that it holds only one of them";
+                    let why = "two arrays of the tree have the same name in the store, which holds only one of them";
                     return Err(at(Error::unsupported(why).tensor(name)));
                 }
                 branch.array(arrays, [&*name], &name, metadata.stores_all).map_err(at)?
@@ -204,7 +207,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
     Ok(branch.is_all_model)
 }
 
-/// A number as an array without dimensions, which is what Orbax makes of it where it has a folder for each array.
+/// Converts a number to a scalar array, as Orbax does when it has a folder for each array.
 fn number(node: &Node) -> Option<(Dtype, Vec<u8>)> {
     match node.kind {
         NodeKind::FLOAT => node.as_float().map(|number| (Dtype::F64, number.to_le_bytes().to_vec())),
@@ -226,7 +229,8 @@ fn name_of(path: &[(String, bool)]) -> String {
     keys.join(".")
 }
 
-/// Whether a folder is that of a typed key which Orbax' handler for keys wrote; what it says is in a folder next to it.
+/// Whether a folder holds a typed key written by Orbax's handler for random keys. Its metadata is
+/// in a folder next to it.
 fn is_random_key(source: &dyn Source, folder: &str, context: &dyn Context) -> Result<bool> {
     let name = format!("{}_metadata/metadata", folder.trim_end_matches('/'));
     if !folder.ends_with("_random_key/") || !source.contains(&name)? {
@@ -238,21 +242,21 @@ fn is_random_key(source: &dyn Source, folder: &str, context: &dyn Context) -> Re
     Ok(*json.get("typed") == Json::Bool(true))
 }
 
-/// One item's tree as it is read.
+/// State while the tree of one item is read.
 struct TreeOfItem<'a> {
     store: &'a Store<'a>,
     item: &'a str,
     tree: &'a mut Branches,
-    /// What is known of arrays, by their names.
+    /// Extra metadata by array name.
     known: HashMap<String, Vec<(String, Json)>>,
-    /// The names of leaves, and the keys of arrays in the store.
+    /// Names of leaves, and keys of arrays in the store.
     keys: HashSet<String>,
     is_all_model: bool,
     is_random_key: bool,
 }
 
 impl TreeOfItem<'_> {
-    /// A leaf of the file that has the tree and its small arrays.
+    /// Adds a leaf of the aggregate file.
     fn add_aggregated(
         &mut self,
         arrays: &mut Arrays<'_>,
@@ -286,7 +290,7 @@ impl TreeOfItem<'_> {
             },
             Leaf::Empty { is_list } => arrays.catalog.node(empty(is_list))?,
             Leaf::Unknown(kind) => {
-                let why = format!("a msgpack extension of type {kind}, which Flax does not have");
+                let why = format!("msgpack extension of type {kind}, which Flax does not define");
                 arrays.catalog.loss(Loss::new(LossKind::State, prefixed(self.item, &name), why))?;
                 arrays.catalog.node(Node::none())?
             }
@@ -296,7 +300,7 @@ impl TreeOfItem<'_> {
         Ok(())
     }
 
-    /// The array of a leaf, which has the first of these keys that is there.
+    /// Adds the array of a leaf, under the first of these keys that exists.
     fn array<'k>(
         &mut self,
         arrays: &mut Arrays<'_>,
@@ -313,17 +317,18 @@ impl TreeOfItem<'_> {
                 let kept = value.text().map(|text| arrays.catalog.attribute(id, &entry, Value::text(text)));
                 if kept.transpose()?.is_none() {
                     let why =
-                        "it is neither a text nor anything else that ferry reads of an array's metadata";
+                        "ferry does not read this entry of the array's metadata, because it is not a string";
                     arrays.catalog.loss(Loss::new(LossKind::Attribute, format!("{name}: {entry}"), why))?;
                 }
             }
             if self.is_random_key {
-                let why = "Orbax restores this array as a typed key of jax.random; ferry reads its numbers";
+                let why =
+                    "Orbax restores this array as a typed key of jax.random; ferry keeps only its numbers";
                 arrays.catalog.loss(Loss::new(LossKind::Attribute, format!("{name}: typed key"), why))?;
             }
             return arrays.catalog.node(Node::tensor(id));
         }
-        Err(Error::malformed("an array of the tree is not there").tensor(leaf))
+        Err(Error::malformed("an array of the tree is missing").tensor(leaf))
     }
 
     fn put(&mut self, path: impl Iterator<Item = (String, bool)>, node: NodeId) -> Result<()> {
@@ -346,7 +351,7 @@ impl TreeOfItem<'_> {
             }
         };
         for key in others.iter().filter(|key| !self.keys.contains(*key)) {
-            let why = "the checkpoint's tree does not name this array, so that Orbax does not restore it";
+            let why = "the checkpoint's tree does not name this array, so Orbax does not restore it";
             arrays.catalog.loss(Loss::new(LossKind::Tensor, prefixed(self.item, key), why))?;
         }
         Ok(())
@@ -359,14 +364,14 @@ enum Child {
     Node(NodeId),
 }
 
-/// The maps and lists of a tree, each after the one that it grows from.
+/// The maps and lists of a tree, each after its parent.
 struct Branches(Vec<Branch>);
 
 #[derive(Default)]
 struct Branch {
     children: Vec<(String, Child)>,
     places: HashMap<String, usize>,
-    /// Whether all keys are numbers in a list.
+    /// Whether all keys are list indices.
     is_list: bool,
 }
 
@@ -382,7 +387,9 @@ impl Branches {
             match branch.places.get(&key).map(|&place| branch.children[place].1) {
                 Some(Child::Branch(below)) if !is_last => at = below,
                 Some(_) => {
-                    return Err(Error::malformed("two leaves have one path, or one goes through the other"));
+                    return Err(Error::malformed(
+                        "two leaves have the same path, or one is inside the other",
+                    ));
                 }
                 None => {
                     branch.places.insert(key.clone(), branch.children.len());
@@ -403,7 +410,7 @@ impl Branches {
             let node = |child: Child| match child {
                 Child::Node(node) => Ok(node),
                 Child::Branch(below) => {
-                    nodes[below].ok_or_else(|| Error::plugin("a branch before its parent"))
+                    nodes[below].ok_or_else(|| Error::plugin("a branch comes before its parent"))
                 }
             };
             let in_order: Option<Vec<Child>> = (0..branch.children.len())
@@ -424,6 +431,6 @@ impl Branches {
             };
             nodes[place] = Some(made);
         }
-        nodes.first().copied().flatten().ok_or_else(|| Error::plugin("a tree without a root"))
+        nodes.first().copied().flatten().ok_or_else(|| Error::plugin("the tree has no root"))
     }
 }

@@ -1,27 +1,26 @@
-//! A shard is a chunk of chunks, with an index that says where each of them lies in it.
+//! Shards: chunks of chunks, with an index of the inner chunks.
 //!
 //! ```text
-//! offset u64, length u64    of each chunk, in row-major order; both 2^64 - 1 where it is not there
-//! crc32c u32                of all that
+//! offset u64, length u64    of each chunk, in row-major order; both 2^64 - 1 if the chunk is missing
+//! crc32c u32                of the entries
 //! ```
 //!
-//! Numbers are little-endian, and the index is at the shard's end or at its start.
+//! Numbers are little-endian. The index is at the end or at the start of the shard.
 
 use crate::span::Span;
 use tensorferry_sdk::{Context, Error, Result, Source, crc32c};
 
-/// Bytes of an index's entry.
+/// Bytes of an index entry.
 const ENTRY: u64 = 16;
 
-/// The index of a shard of which no two chunks share a byte: what lies in it is no more than the shard, however often it is
-/// asked for.
+/// The index of a shard. No two chunks overlap, so together they are not longer than the shard.
 pub(crate) struct Index {
     shard: Span,
     entries: Vec<u8>,
 }
 
 impl Index {
-    /// The index of so many chunks.
+    /// Reads and checks the index of `count` chunks.
     pub(crate) fn of(
         shard: &Span,
         count: u64,
@@ -45,16 +44,16 @@ impl Index {
         let stored = stored.try_into().map(u32::from_le_bytes).unwrap_or_default();
         let computed = crc32c(&entries);
         if stored != computed {
-            let error = Error::malformed("the crc32c of a shard's index is wrong");
+            let error = Error::malformed("the index of a shard has a wrong crc32c");
             return Err(file(error.expected(format!("{stored:#010x}")).found(format!("{computed:#010x}"))));
         }
-        // Where chunks may lie.
+        // The range that chunks may occupy.
         let within = if at_start { index_len..shard.len() } else { 0..shard.len() - index_len };
         let mut there = Vec::new();
         for (offset, len) in places(&entries).flatten() {
             let end = offset.checked_add(len).filter(|end| offset >= within.start && *end <= within.end);
             let end = end.ok_or_else(|| {
-                let error = Error::malformed("a shard's chunk reaches past the shard or into its index");
+                let error = Error::malformed("a chunk extends past the shard or into its index");
                 file(error.offset(offset).found(format!("{len} bytes")))
             })?;
             there.push((offset, end));
@@ -62,18 +61,18 @@ impl Index {
         context.check_cancelled()?;
         there.sort_unstable();
         if let Some(pair) = there.windows(2).find(|pair| pair[1].0 < pair[0].1) {
-            return Err(file(Error::malformed("two chunks of a shard share bytes").offset(pair[1].0)));
+            return Err(file(Error::malformed("two chunks of a shard overlap").offset(pair[1].0)));
         }
         Ok(Self { shard: shard.clone(), entries })
     }
 
-    /// Where each chunk lies; none for one that is not there.
+    /// Returns the location of each chunk, or `None` for a missing chunk.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = Option<Span>> + '_ {
         places(&self.entries).map(|place| place.and_then(|(offset, len)| self.shard.part(offset, len)))
     }
 }
 
-/// The offset and the length of each chunk.
+/// Returns the offset and length of each chunk.
 fn places(entries: &[u8]) -> impl Iterator<Item = Option<(u64, u64)>> + '_ {
     let (numbers, _) = entries.as_chunks::<8>();
     let (pairs, _) = numbers.as_chunks::<2>();

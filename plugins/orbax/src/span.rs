@@ -1,15 +1,14 @@
-//! A span is where a value lies: a stretch of a file of the checkpoint's folder, or bytes that were found in another value.
+//! The location of a value: a range of a file in the checkpoint's folder, or bytes found inside a
+//! different value.
 
 use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_name};
 
-/// The manifest's name.
 pub(crate) const MANIFEST: &str = "manifest.ocdbt";
-/// Bytes of a path: Linux opens none that is longer.
+/// Maximum bytes of a path on Linux.
 const MOST_PATH: usize = 4096;
 
-/// Where a value lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Span {
     File {
@@ -17,7 +16,7 @@ pub(crate) enum Span {
         offset: u64,
         len: u64,
     },
-    /// A range of bytes that its parts share: a shard may have thousands of them.
+    /// A range of shared bytes, because a shard may have thousands of parts.
     Inline {
         bytes: Arc<[u8]>,
         range: Range<usize>,
@@ -25,7 +24,7 @@ pub(crate) enum Span {
 }
 
 impl Span {
-    /// Bytes that were found in a node.
+    /// Creates a span of bytes found in a node.
     pub(crate) fn inline(bytes: &[u8]) -> Self {
         Self::Inline { bytes: bytes.into(), range: 0..bytes.len() }
     }
@@ -37,20 +36,20 @@ impl Span {
         }
     }
 
-    /// Fills a buffer with the bytes from `at` on, which are there.
+    /// Fills a buffer from offset `at`. The range must be inside the span.
     pub(crate) fn read_at(&self, source: &dyn Source, at: u64, buffer: &mut [u8]) -> Result<()> {
         match self {
             Self::File { file, offset, .. } => source.read_at(*file, offset.saturating_add(at), buffer),
             Self::Inline { .. } => {
                 let held = self.held();
                 let from = usize::try_from(at).ok().and_then(|at| held.get(at..)?.get(..buffer.len()));
-                buffer.copy_from_slice(from.ok_or_else(|| Error::plugin("a read past a value's end"))?);
+                buffer.copy_from_slice(from.ok_or_else(|| Error::plugin("read past the end of a value"))?);
                 Ok(())
             }
         }
     }
 
-    /// All bytes, once it is known that they may be held.
+    /// Reads all bytes, if the limits allow it.
     pub(crate) fn bytes(&self, source: &dyn Source, limits: &Limits) -> Result<Vec<u8>> {
         match self {
             Self::File { file, offset, len } => source.read_vec(*file, *offset, *len, limits),
@@ -58,7 +57,7 @@ impl Span {
         }
     }
 
-    /// The bytes that are in memory already; none of a file's.
+    /// Returns the bytes that are already in memory; empty for a file range.
     pub(crate) fn held(&self) -> &[u8] {
         match self {
             Self::File { .. } => &[],
@@ -66,7 +65,7 @@ impl Span {
         }
     }
 
-    /// A part of it; `None`, where it does not have one.
+    /// Returns a part of the span, or `None` if it is out of range.
     pub(crate) fn part(&self, at: u64, part_len: u64) -> Option<Self> {
         if at.checked_add(part_len)? > self.len() {
             return None;
@@ -84,16 +83,16 @@ impl Span {
     }
 }
 
-/// That a path from a file stays in its folder.
+/// Checks that a path found in a file stays inside its folder.
 pub(crate) fn check_path(path: &str) -> Result<()> {
     if path.len() > MOST_PATH || path.contains(['\\', '\0']) {
-        let error = Error::malformed("a name that is no path in the checkpoint's folder");
+        let error = Error::malformed("a name is not a path in the checkpoint's folder");
         return Err(error.found(format!("{path:?}")));
     }
     check_name(path).map_err(|error| Error::malformed(error.message()).found(format!("{path:?}")))
 }
 
-/// Opens a file of the folder that a file names.
+/// Opens a file whose path was found in the manifest or a node.
 pub(crate) fn open_in(source: &dyn Source, folder: &str, path: &str) -> Result<FileId> {
     check_path(path).map_err(|error| error.file(format!("{folder}{MANIFEST}")))?;
     source.open(&format!("{folder}{path}"))

@@ -1,18 +1,17 @@
-//! A store gives the bytes of a key: of a file in a folder, or of a place in an OCDBT store's files.
+//! A store maps keys to bytes: files in a folder, or values of an OCDBT store.
 
 use crate::ocdbt;
 use crate::span::{MANIFEST, Span, check_path};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Context, Error, Result, Source};
 
-/// The values of one checkpoint's arrays.
 pub(crate) enum Store<'a> {
     Folder { source: &'a dyn Source, folder: String },
     Ocdbt(BTreeMap<String, Span>),
 }
 
 impl<'a> Store<'a> {
-    /// Opens the store in a folder, whose name ends in a slash where it has one.
+    /// Opens the store in a folder, given as an empty string or with a trailing slash.
     pub(crate) fn open(source: &'a dyn Source, folder: &str, context: &dyn Context) -> Result<Self> {
         if source.contains(&format!("{folder}{MANIFEST}"))? {
             return ocdbt::keys(source, folder, context).map(Self::Ocdbt);
@@ -20,7 +19,7 @@ impl<'a> Store<'a> {
         Ok(Self::Folder { source, folder: folder.to_owned() })
     }
 
-    /// The value of a key, if there is one.
+    /// Returns the value of a key, if it exists.
     pub(crate) fn get(&self, key: &str) -> Result<Option<Span>> {
         match self {
             Self::Ocdbt(keys) => Ok(keys.get(key).cloned()),
@@ -36,7 +35,7 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// The names of all arrays that are there.
+    /// Returns the names of all arrays in the store.
     pub(crate) fn arrays(&self, context: &dyn Context) -> Result<Vec<String>> {
         let ends = ["/.zarray", "/zarr.json"];
         match self {
@@ -45,7 +44,7 @@ impl<'a> Store<'a> {
                 Ok(names.map(str::to_owned).collect())
             }
             Self::Folder { source, folder } => {
-                /// Groups in groups.
+                /// Maximum depth of nested groups.
                 const MOST_DEPTH: usize = 16;
                 let mut names = Vec::new();
                 let mut open = vec![(String::new(), 0)];
@@ -54,7 +53,7 @@ impl<'a> Store<'a> {
                     let group = format!("{folder}{at}");
                     let chunk = source.list(&group)?.into_iter().find(|file| is_chunk(&file[group.len()..]));
                     if let Some(chunk) = chunk.filter(|_| depth > 0) {
-                        let error = Error::malformed("a chunk of an array that nothing describes");
+                        let error = Error::malformed("a chunk belongs to an array without a description");
                         return Err(error.file(chunk).expected(".zarray or zarr.json above it"));
                     }
                     for below in source.folders(group.trim_end_matches('/'))?.into_iter().rev() {
@@ -80,7 +79,7 @@ impl<'a> Store<'a> {
     }
 }
 
-/// Whether a file is called as chunks are: `0`, `3.1`, or `c` where there is but one.
+/// Whether a file has the name of a chunk: `0`, `3.1`, or `c` for a single chunk.
 fn is_chunk(name: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     name == "c" || name.split('.').all(is_number)

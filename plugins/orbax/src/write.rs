@@ -1,5 +1,5 @@
-//! The writer: the least that Orbax restores. For each tensor `.zarray` and one uncompressed chunk, which is its bytes as they
-//! are; and `_METADATA`, without which Orbax finds nothing.
+//! The writer creates the minimum that Orbax restores: for each tensor `.zarray` and one
+//! uncompressed chunk with its bytes, and `_METADATA`, without which Orbax finds nothing.
 
 use crate::array_metadata::{self, RANDOM_KEY};
 use crate::dtype;
@@ -15,13 +15,12 @@ use tensorferry_sdk::{
     TensorId, TensorPart, TensorPlan, TensorWriter,
 };
 
-/// Bytes of a file's name on Linux, macOS and Windows.
+/// Maximum bytes of a file name on Linux, macOS and Windows.
 const MAX_FILE_NAME: usize = 255;
 
-/// Bytes of a path below the output's folder: Linux has 4096 for the whole path.
+/// Maximum bytes of a path below the output folder. Linux allows 4096 for the whole path.
 const MAX_PATH: usize = 2048;
 
-/// Plans checkpoints.
 pub(crate) struct Writer;
 
 impl TensorWriter for Writer {
@@ -33,8 +32,9 @@ impl TensorWriter for Writer {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         if let Target::File(name) = target {
-            let error = Error::usage("an Orbax checkpoint is a folder: name one, with a slash at its end");
-            return Err(error.found(format!("{name:?}")));
+            let error =
+                Error::usage(format!("an Orbax checkpoint is a folder, but the output is the file {name:?}"));
+            return Err(error.hint("pass a folder as output, with a slash at its end"));
         }
         let arrays = representable(catalog, layout)?;
         let ids: Vec<TensorId> = arrays.iter().map(|(id, _)| *id).collect();
@@ -45,7 +45,7 @@ impl TensorWriter for Writer {
         for (id, dtype) in arrays {
             context.check_cancelled()?;
             let tensor = catalog.tensor(id);
-            // What is empty has no chunk that is read; its edges may not be 0.
+            // Chunk dimensions must not be 0. The chunk of an empty array is never read.
             let chunks: Vec<u64> = tensor.shape.iter().map(|&dim| dim.max(1)).collect();
             let array = json!({
                 "chunks": chunks, "compressor": null, "dimension_separator": ".", "dtype": dtype, "fill_value": null,
@@ -80,7 +80,7 @@ impl TensorWriter for Writer {
     }
 }
 
-/// The arrays that Orbax can hold, and zarr's word for what their elements are; the others are omitted, each with the reason.
+/// Returns the arrays that Orbax can hold, with their zarr dtypes. Omits the others with a reason.
 fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<(TensorId, String)>> {
     let by_name: HashMap<&str, usize> = catalog
         .tensor_ids()
@@ -92,25 +92,25 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
         let tensor = catalog.tensor(id);
         let Some(dtype) = dtype::zarr2(tensor.dtype) else {
             let name = catalog.dtype_info(tensor.dtype)?.name().to_owned();
-            let why = "--step cast or dequantize gives it another";
-            layout.omit(id, &format!("Orbax's arrays have no dtype {name}: {why}"))?;
+            let why = "change it with --step cast or --step dequantize";
+            layout.omit(id, &format!("Orbax arrays have no dtype {name}; {why}"))?;
             continue;
         };
         let is_taken =
             tensor.name.starts_with(METADATA) || tensor.name.split('/').any(|part| part.starts_with('.'));
         if is_taken || check_path(tensor.name).is_err() {
-            layout.omit(id, "its name can be no folder's in a checkpoint: rename it")?;
+            layout.omit(id, "its name is not a valid folder name in a checkpoint; rename it")?;
             continue;
         }
         let part = tensor.name.split('/').map(str::len).max().unwrap_or(0);
         if part > MAX_FILE_NAME || tensor.name.len() > MAX_PATH {
-            let why = "its name is too long for a folder of the checkpoint: rename it";
+            let why = "its name is too long for a folder of the checkpoint; rename it";
             let len = tensor.name.len();
             layout.omit(id, &format!("{why} ({len} bytes, at most {MAX_FILE_NAME} between slashes)"))?;
             continue;
         }
         if let Some(other) = in_chunk_of(tensor.name, &by_name) {
-            layout.omit(id, &format!("its folder would be a chunk of {other:?}: rename it"))?;
+            layout.omit(id, &format!("its folder has the path of a chunk of {other:?}; rename it"))?;
             continue;
         }
         arrays.push((id, dtype));
@@ -118,7 +118,7 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
     Ok(arrays)
 }
 
-/// The array whose chunk would have the place of this array's folder.
+/// Returns the array whose chunk has the same path as this array's folder, if any.
 fn in_chunk_of<'n>(name: &'n str, ranks: &HashMap<&str, usize>) -> Option<&'n str> {
     let outer = name.match_indices('/').map(|(at, _)| (&name[..at], &name[at + 1..]));
     let mut inside = outer.filter(|(outer, rest)| {
@@ -128,12 +128,12 @@ fn in_chunk_of<'n>(name: &'n str, ranks: &HashMap<&str, usize>) -> Option<&'n st
     inside.next().map(|(outer, _)| outer)
 }
 
-/// The key of the one chunk of an array of so many dimensions.
+/// Returns the key of the only chunk of an array of this rank.
 fn chunk_key(rank: usize) -> String {
     vec!["0"; rank.max(1)].join(".")
 }
 
-/// The generator of a tensor that is a typed key. Orbax has no place for other attributes.
+/// Returns the generator if the tensor is a typed key. Reports other attributes as lost.
 fn random_key(
     catalog: &dyn CatalogView,
     id: TensorId,
@@ -147,8 +147,7 @@ fn random_key(
                 found = Some(generator.to_owned());
             }
             _ => {
-                let why =
-                    "Orbax has no place for attributes of arrays other than the generator of a typed key";
+                let why = "Orbax arrays have no attributes, except for the generator of a typed key";
                 layout.loss(Loss::new(LossKind::Attribute, format!("{}: {key}", tensor.name), why))?;
             }
         }
@@ -156,13 +155,14 @@ fn random_key(
     Ok(found)
 }
 
-/// On which device each of these arrays was, by its name in base64: Orbax restores no `jax.Array` without.
+/// Returns the device of each array by its name in base64. Orbax does not restore a `jax.Array`
+/// without it.
 fn sharding(keys: &[(String, Vec<u64>, String)]) -> Value {
     let device = json!({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"}).to_string();
     keys.iter().map(|(name, ..)| (STANDARD.encode(name), Value::String(device.clone()))).collect()
 }
 
-/// Enters a leaf into the tree.
+/// Adds a leaf to the tree.
 fn enter(tree: &mut Map<String, Value>, keys: &[Key], value_type: &str, is_empty: bool) {
     let key_metadata: Vec<Value> = keys
         .iter()
@@ -172,7 +172,8 @@ fn enter(tree: &mut Map<String, Value>, keys: &[Key], value_type: &str, is_empty
     tree.insert(tuple(keys), json!({"key_metadata": key_metadata, "value_metadata": value}));
 }
 
-/// The keys as Python shows a tuple, which Orbax has for a key; what it reads is the list beside it.
+/// Formats keys as a Python tuple, which Orbax uses as key of an entry. Orbax reads the separate
+/// list of keys instead.
 fn tuple(keys: &[Key]) -> String {
     let quoted: Vec<String> =
         keys.iter().map(|key| format!("'{}'", key.text.replace('\\', "\\\\").replace('\'', "\\'"))).collect();

@@ -1,4 +1,4 @@
-//! zarr 2: `.zarray`, a JSON object, says what an array is.
+//! zarr 2: the JSON object `.zarray` describes an array.
 
 use crate::codec::{Chain, Compressor};
 use crate::dtype;
@@ -6,16 +6,15 @@ use crate::encoding::{Encoding, Keys, Layers};
 use crate::json::Json;
 use tensorferry_sdk::{Error, Limits, Order, Result};
 
-/// What a description says.
 pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
     let json = Json::parse(bytes, limits)?;
     if json.get("zarr_format") != &Json::Int(2) {
-        return Err(Error::malformed("zarr_format is another")
+        return Err(Error::malformed("unexpected zarr_format")
             .expected(2)
             .found(format!("{:?}", json.get("zarr_format"))));
     }
     if !json.get("filters").is_null() && json.get("filters").list() != Some(&[]) {
-        return Err(Error::unsupported("an array with filters").found(format!("{:?}", json.get("filters"))));
+        return Err(Error::unsupported("the array has filters").found(format!("{:?}", json.get("filters"))));
     }
     let (dtype, byte_order) = dtype::of_zarr2(json.get("dtype"))?;
     let separator = match json.get("dimension_separator") {
@@ -23,14 +22,14 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
         Json::Text(text) if text == "." => '.',
         Json::Text(text) if text == "/" => '/',
         other => {
-            let error = Error::malformed("dimension_separator is another").expected("\".\" or \"/\"");
+            let error = Error::malformed("invalid dimension_separator").expected("\".\" or \"/\"");
             return Err(error.found(format!("{other:?}")));
         }
     };
     let order = match json.get("order").text() {
         Some("C") => Order::C,
         Some("F") => Order::Fortran,
-        _ => return Err(Error::malformed("order is another").expected("C or F")),
+        _ => return Err(Error::malformed("invalid order").expected("C or F")),
     };
     let compressor = match json.get("compressor") {
         Json::Null => None,

@@ -1,4 +1,4 @@
-//! zarr 3: `zarr.json` says what an array is; its codecs may be shards of chunks.
+//! zarr 3: `zarr.json` describes an array. A codec may split chunks into shards.
 
 use crate::codec::{Chain, Compressor};
 use crate::dtype;
@@ -6,30 +6,27 @@ use crate::encoding::{Encoding, Keys, Layers};
 use crate::json::Json;
 use tensorferry_sdk::{ByteOrder, Error, Limits, Order, Result};
 
-/// Shards in shards.
+/// Maximum nesting of shards.
 const MOST_SHARDS: usize = 2;
 
-/// What a description says.
 pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
     let json = Json::parse(bytes, limits)?;
     let expect = |key: &str, value: &Json, found: &Json| {
-        let error = || Error::malformed(format!("{key} is another")).expected(format!("{value:?}"));
+        let error = || Error::malformed(format!("unexpected {key}")).expected(format!("{value:?}"));
         if found == value { Ok(()) } else { Err(error().found(format!("{found:?}"))) }
     };
     expect("zarr_format", &Json::Int(3), json.get("zarr_format"))?;
     expect("node_type", &Json::Text("array".to_owned()), json.get("node_type"))?;
     expect("chunk_grid", &Json::Text("regular".to_owned()), json.get("chunk_grid").get("name"))?;
     if json.get("storage_transformers").list().is_some_and(|list| !list.is_empty()) {
-        return Err(Error::unsupported("an array with storage transformers"));
+        return Err(Error::unsupported("the array has storage transformers"));
     }
     let keys = json.get("chunk_key_encoding");
     let has_c = match keys.get("name").text() {
         Some("default") => true,
         Some("v2") => false,
         _ => {
-            return Err(
-                Error::unsupported("a chunk_key_encoding that is not known").found(format!("{keys:?}"))
-            );
+            return Err(Error::unsupported("unknown chunk_key_encoding").found(format!("{keys:?}")));
         }
     };
     let separator = match keys.get("configuration").get("separator") {
@@ -43,8 +40,7 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
         Json::Text(text) if text == "/" => '/',
         Json::Text(text) if text == "." => '.',
         other => {
-            let error =
-                Error::malformed("the separator of chunks' keys is another").expected("\".\" or \"/\"");
+            let error = Error::malformed("invalid separator of chunk keys").expected("\".\" or \"/\"");
             return Err(error.found(format!("{other:?}")));
         }
     };
@@ -66,7 +62,7 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
         && name_of(codec) == "sharding_indexed"
     {
         if encoding.layers.index_at_start.len() >= MOST_SHARDS {
-            return Err(Error::unsupported("shards in shards in shards"));
+            return Err(Error::unsupported("shards are nested too deep"));
         }
         let shard = codec.get("configuration");
         check_index_codecs(list(shard.get("index_codecs"))?)?;
@@ -74,7 +70,7 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
             Json::Null => false,
             Json::Text(text) if text == "end" => false,
             Json::Text(text) if text == "start" => true,
-            other => return Err(Error::malformed("index_location is another").found(format!("{other:?}"))),
+            other => return Err(Error::malformed("invalid index_location").found(format!("{other:?}"))),
         };
         encoding.layers.index_at_start.push(at_start);
         encoding.layers.tiles.push(shard.get("chunk_shape").dims("a shard's chunk_shape")?);
@@ -85,15 +81,18 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
 }
 
 fn list(codecs: &Json) -> Result<&[Json]> {
-    codecs.list().filter(|codecs| !codecs.is_empty()).ok_or_else(|| Error::malformed("no list of codecs"))
+    codecs
+        .list()
+        .filter(|codecs| !codecs.is_empty())
+        .ok_or_else(|| Error::malformed("missing list of codecs"))
 }
 
-/// A codec may be its name alone.
+/// A codec may be just its name.
 fn name_of(codec: &Json) -> &str {
     codec.text().or_else(|| codec.get("name").text()).unwrap_or_default()
 }
 
-/// An index is read as tensorstore and zarr-python write it.
+/// Checks that the index has the codecs that tensorstore and zarr-python use.
 fn check_index_codecs(codecs: &[Json]) -> Result<()> {
     let is_usual = matches!(codecs, [bytes, crc] if name_of(bytes) == "bytes" && name_of(crc) == "crc32c"
         && bytes.get("configuration").get("endian").text().is_none_or(|endian| endian == "little"));
@@ -105,12 +104,12 @@ fn check_index_codecs(codecs: &[Json]) -> Result<()> {
         None => name_of(codec).to_owned(),
     };
     let names: Vec<String> = codecs.iter().map(named).collect();
-    Err(Error::unsupported("the index of a shard has other codecs")
+    Err(Error::unsupported("unsupported codecs in the index of a shard")
         .expected("bytes (little), crc32c")
         .found(names.join(", ")))
 }
 
-/// What the codecs of a chunk say: an order of dimensions, one of bytes, a compressor, checksums.
+/// Applies the codecs of a chunk: dimension order, byte order, compressor and checksums.
 fn apply(codecs: &[Json], encoding: &mut Encoding) -> Result<()> {
     let mut has_bytes = false;
     for codec in codecs {
@@ -123,7 +122,7 @@ fn apply(codecs: &[Json], encoding: &mut Encoding) -> Result<()> {
                 } else if order.iter().copied().eq((0..rank).rev()) && encoding.order == Order::C {
                     encoding.order = Order::Fortran;
                 } else {
-                    let error = Error::unsupported("a transpose that is not the reverse of all dimensions");
+                    let error = Error::unsupported("a transpose does not reverse all dimensions");
                     return Err(error.found(format!("{order:?}")));
                 }
             }
@@ -138,9 +137,9 @@ fn apply(codecs: &[Json], encoding: &mut Encoding) -> Result<()> {
                 encoding.chain.compressor = Some(Compressor::named(name)?);
             }
             (name, _) => {
-                return Err(Error::unsupported("a codec that is not known here").found(format!("{name:?}")));
+                return Err(Error::unsupported("unknown codec at this position").found(format!("{name:?}")));
             }
         }
     }
-    if has_bytes { Ok(()) } else { Err(Error::malformed("no codec gives bytes")) }
+    if has_bytes { Ok(()) } else { Err(Error::malformed("the codec `bytes` is missing")) }
 }

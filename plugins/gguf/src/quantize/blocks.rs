@@ -156,7 +156,10 @@ fn inverse(d: f32) -> f32 {
 
 /// Returns the lowest byte of an integral number. Numbers beyond i32, which occur when the inverse
 /// of a tiny scale overflows, become zero, as in the reference implementation on x86.
-#[expect(clippy::cast_possible_truncation, reason = "the number fits an i32, and only its lowest byte is needed")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the number fits an i32, and only its lowest byte is needed"
+)]
 fn byte(number: f32) -> u8 {
     let fits = number.abs() < 2_147_483_648.0;
     if fits { (number as i32).to_le_bytes()[0] } else { 0 }

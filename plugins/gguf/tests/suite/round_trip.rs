@@ -120,7 +120,10 @@ fn a_flat_tensor_of_comfyui_gets_its_shape_back() {
     assert_eq!(found(&[2, 3, 16], 2, Purpose::FLAT).unwrap(), (vec![3, 32], 1));
     for wrong in [&[2, 3, 15][..], &[-96], &[]] {
         assert!(
-            found(wrong, 0, Purpose::FLAT).unwrap_err().to_string().contains("not a valid shape of its tensor")
+            found(wrong, 0, Purpose::FLAT)
+                .unwrap_err()
+                .to_string()
+                .contains("not a valid shape of its tensor")
         );
     }
 }

@@ -39,7 +39,7 @@ fn zarr(name: &str, elements: &[u8]) -> Vec<(String, Vec<u8>)> {
     vec![(format!("{name}/.zarray"), description.into_bytes()), (format!("{name}/0"), elements.to_vec())]
 }
 
-/// A tree with two arrays in the file and one in a folder, and another folder's.
+/// A tree with two arrays in the file, one in a folder, and a folder that it does not name.
 pub(crate) fn files() -> Files {
     let tree = map(&[
         ("cfg", map(&[("lr", [&[0xcb][..], &0.5_f64.to_be_bytes()].concat()), ("name", text("adam"))])),
@@ -89,7 +89,7 @@ fn small_arrays_are_in_a_file_next_to_the_others() {
         })
         .unwrap();
     }
-    // Steps of a run, and the file alone.
+    // Steps of a run, and only the file.
     let of_step =
         |step: &'static str| files().into_iter().map(move |(name, bytes)| (format!("{step}/{name}"), bytes));
     let run: Files = of_step("checkpoint_9").chain(of_step("checkpoint_10")).collect();

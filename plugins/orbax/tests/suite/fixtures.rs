@@ -1,4 +1,4 @@
-//! Checkpoints that Orbax and tensorstore wrote, and folders that they or this format refuse.
+//! Checkpoints written by Orbax and tensorstore, and folders that they or this format reject.
 
 use tensorferry_orbax::Orbax;
 use tensorferry_sdk::MemorySource;

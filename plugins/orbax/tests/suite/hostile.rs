@@ -1,4 +1,5 @@
-//! Checkpoints that claim far more than they have: each is refused, or read, in the time and memory of what is there.
+//! Checkpoints that claim far more than they have. Time and memory must stay in proportion to the
+//! actual content.
 
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use tensorferry_test_kit::ocdbt::{Kv, inner, leaf, store};
 use tensorferry_test_kit::random::bytes;
 use tensorferry_test_kit::tensors::with_view;
 
-/// Most memory of this process, with all of its tests, and most seconds of one attack.
+/// Maximum memory of this process with all its tests, and maximum time of one attack.
 const MOST: (u64, Duration) = (768 << 20, Duration::from_secs(20));
 
 fn zarr2(shape: &[u64], chunks: &[u64], fill: &serde_json::Value, compressor: Option<&str>) -> Vec<u8> {
@@ -37,7 +38,7 @@ fn shards(chunk: u64, codecs: &serde_json::Value) -> serde_json::Value {
     }}])
 }
 
-/// An index of a shard all of whose chunks are its first bytes.
+/// A shard index in which all chunks are its first bytes.
 fn index(count: usize, len: usize) -> Vec<u8> {
     let entry = [0_u64.to_le_bytes(), (len as u64).to_le_bytes()].concat();
     let entries = entry.repeat(count);
@@ -48,14 +49,14 @@ fn keys(count: u32) -> Vec<Vec<u8>> {
     (0..count).map(|number| number.to_be_bytes()[1..].to_vec()).collect()
 }
 
-/// 40,000 children in one file, whose path is 60,000 bytes.
+/// 40,000 children in one file with a path of 60,000 bytes.
 fn long_path() -> Files {
     let children: Vec<_> = keys(40_000).into_iter().map(|key| (key, 0, 0, 10)).collect();
     let node = inner(1, &"a".repeat(60_000), &children, false);
     store(&node, 0, node.len(), 1)
 }
 
-/// 3,000 children below a prefix of a megabyte.
+/// 3,000 children below a prefix of one megabyte.
 fn long_prefix() -> Files {
     let children: Vec<_> = keys(3000).into_iter().map(|key| (key, 1, 0, 10)).collect();
     let mut data = inner(1, "d/x", &children, false);
@@ -65,7 +66,7 @@ fn long_prefix() -> Files {
     store(&data, first, root.len(), 2)
 }
 
-/// A shard in a node, of which 3,000 chunks are the same megabyte.
+/// An inline shard with 3,000 chunks that are the same megabyte.
 fn inline_shard() -> Files {
     let count = 3000;
     let value = [zstd::encode_all(&[0; 1 << 20][..], 1).unwrap(), bytes(1 << 20, 1)].concat();
@@ -76,14 +77,14 @@ fn inline_shard() -> Files {
     store(&node, 0, node.len(), 0)
 }
 
-/// A description of millions of numbers in a few thousand bytes.
+/// A description with millions of numbers that is compressed to a few thousand bytes.
 fn long_description(numbers: usize) -> Files {
     let text = [b"[".to_vec(), b"0,".repeat(numbers), b"0]".to_vec()].concat();
     let node = leaf("", &[(b"w/.zarray", Kv::Inline(text))], true);
     store(&node, 0, node.len(), 0)
 }
 
-/// Each node has its child twice, 23 nodes deep.
+/// Each node has the same child twice, at a depth of 23.
 fn shared_nodes() -> Files {
     let mut data = leaf("", &[(b"k", Kv::Inline(Vec::new()))], false);
     let (mut offset, mut len) = (0, data.len());
@@ -96,7 +97,7 @@ fn shared_nodes() -> Files {
     store(&data, offset, len, 23)
 }
 
-/// Shards whose chunks are shards, all of them the same one.
+/// Shards whose chunks are all the same shard.
 fn shards_in_shards() -> Files {
     let count = 8000;
     let inner = [vec![0], index(count, 1)].concat();
@@ -106,7 +107,7 @@ fn shards_in_shards() -> Files {
     Files::from([("w/c/0".to_owned(), outer), ("w/zarr.json".to_owned(), array)])
 }
 
-/// A thousand arrays on one compressed chunk of 64 MiB.
+/// A thousand arrays that share one compressed chunk of 64 MiB.
 fn one_chunk() -> Files {
     let chunk = zstd::encode_all(&vec![0; 64 << 20][..], 1).unwrap();
     let array = zarr2(&[64 << 20], &[64 << 20], &json!(0), Some("zstd"));
@@ -121,13 +122,13 @@ fn one_chunk() -> Files {
     store(&data, chunk.len(), node.len(), 0)
 }
 
-/// Millions of values in the tree's description, whose form is right.
+/// A well-formed tree description with millions of values.
 fn long_tree() -> Files {
     let tree = format!("{{\"tree_metadata\":{{}},\"z\":[{}0]}}", "0,".repeat(4 << 20));
     Files::from([("_METADATA".to_owned(), tree.into_bytes())])
 }
 
-/// The most memory that this process had.
+/// Peak memory of this process.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -137,15 +138,15 @@ fn peak() -> u64 {
 #[test]
 fn what_is_claimed_takes_no_time_and_no_memory() {
     for (name, files, kind, word) in [
-        ("a long path", long_path(), ErrorKind::Malformed, "no path in"),
-        ("a long prefix", long_prefix(), ErrorKind::Limit, "unfold to too much"),
-        ("a shard in a node", inline_shard(), ErrorKind::Malformed, "share bytes"),
-        ("50 million numbers", long_description(50_000_000), ErrorKind::Malformed, "becomes too long"),
+        ("a long path", long_path(), ErrorKind::Malformed, "not a path in"),
+        ("a long prefix", long_prefix(), ErrorKind::Limit, "expand too much"),
+        ("a shard in a node", inline_shard(), ErrorKind::Malformed, "chunks of a shard overlap"),
+        ("50 million numbers", long_description(50_000_000), ErrorKind::Malformed, "node is too long"),
         ("6 million numbers", long_description(6_000_000), ErrorKind::Limit, "description is too long"),
-        ("nodes with two parents", shared_nodes(), ErrorKind::Malformed, "one child"),
-        ("shards in shards", shards_in_shards(), ErrorKind::Malformed, "share bytes"),
-        ("one chunk for a thousand arrays", one_chunk(), ErrorKind::Limit, "expanded_bytes"),
-        ("a tree of 4 million values", long_tree(), ErrorKind::Limit, "nodes"),
+        ("nodes with two parents", shared_nodes(), ErrorKind::Malformed, "same child"),
+        ("shards in shards", shards_in_shards(), ErrorKind::Malformed, "chunks of a shard overlap"),
+        ("one chunk for a thousand arrays", one_chunk(), ErrorKind::Limit, "chunks expand too much"),
+        ("a tree of 4 million values", long_tree(), ErrorKind::Limit, "too many JSON values"),
     ] {
         let clock = Instant::now();
         let error =
@@ -157,7 +158,7 @@ fn what_is_claimed_takes_no_time_and_no_memory() {
     }
 }
 
-/// A source that counts how often it is asked for a file.
+/// A source that counts lookups of files.
 struct Asked {
     source: MemorySource,
     count: AtomicU64,
@@ -200,15 +201,15 @@ impl Source for Asked {
 
 #[test]
 fn chunks_that_are_not_there_are_counted_over_all_arrays() {
-    // 140 bytes claim 16 million chunks, and so does each of ten arrays.
+    // 140 bytes claim 16 million chunks, once in one array and once in ten arrays.
     for (arrays, chunks) in [(1, 16_000_000), (10, 100_000)] {
         let name = |number| format!("w{number}/.zarray");
         let files = (0..arrays).map(|number| (name(number), zarr2(&[chunks], &[1], &json!(0), None)));
         let source = Asked { source: MemorySource::folder(files), count: AtomicU64::new(0) };
         let error = with_view(&Orbax, &source, &[], |_| ()).unwrap_err();
-        assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("entries"), "{error}");
+        assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("missing chunks"), "{error}");
         let asked = source.count.into_inner();
-        assert!(asked < 300_000, "{asked} files were asked for");
+        assert!(asked < 300_000, "{asked} files were looked up");
     }
 }
 
@@ -235,12 +236,9 @@ fn a_chunk_that_is_not_there_is_named() {
         let error = with_view(&Orbax, &MemorySource::folder(files), &[], |_| ()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed);
         let said = error.to_string();
-        assert!(
-            said.contains("not there") && said.contains("w/1") && said.contains("tensor \"w\""),
-            "{said}"
-        );
+        assert!(said.contains("missing") && said.contains("w/1") && said.contains("tensor \"w\""), "{said}");
     }
-    // Where a chunk may be left out, it is the fill value, and that is said.
+    // Chunks that may be left out are read as the fill value, with a loss.
     let mut left_out = files(json!(7));
     left_out.extend([tree(false)]);
     with_view(&Orbax, &MemorySource::folder(left_out), &[], |view| {
@@ -250,7 +248,7 @@ fn a_chunk_that_is_not_there_is_named() {
         assert!(loss.why.contains("1 of its 3 chunks"), "{loss}");
     })
     .unwrap();
-    // None of them there: as many as the array has are read, and not as many as it claims.
+    // All chunks are missing. The tensor has its declared size.
     let none = Files::from([("w/.zarray".to_owned(), zarr2(&[200_000], &[1], &json!(7), None))]);
     with_view(&Orbax, &MemorySource::folder(none), &[], |view| {
         assert!(view.tensor_named("w").unwrap().2.iter().all(|byte| *byte == 7));
@@ -277,11 +275,11 @@ fn arrays_in_groups_are_found() {
         let mut files = Files::from([("top/.zarray".to_owned(), array())]);
         files.insert(chunk.to_owned(), vec![0]);
         let error = with_view(&Orbax, &MemorySource::folder(files), &[], |_| ()).unwrap_err();
-        assert!(error.to_string().contains("that nothing describes") && error.to_string().contains(chunk));
+        assert!(error.to_string().contains("without a description") && error.to_string().contains(chunk));
     }
 }
 
-/// `{"a.b": x, "a": {"b": y}}`: Orbax writes both to one place. Items have places of their own.
+/// `{"a.b": x, "a": {"b": y}}`: Orbax writes both to the same place. Items have separate places.
 #[test]
 fn names_that_are_one_are_told_apart_or_refused() {
     let array = |path: &str, n: u8| {

@@ -1,4 +1,4 @@
-//! What the writer makes.
+//! Tests of the writer's output.
 
 use tensorferry_orbax::Orbax;
 use tensorferry_sdk::{
@@ -26,7 +26,7 @@ fn each_tensor_is_an_array_of_one_chunk() {
     );
     assert_eq!(output.files["a.w/0.0"], [1, 2, 3, 4]);
     let metadata: serde_json::Value = serde_json::from_slice(&output.files["_METADATA"]).unwrap();
-    // A part of its name is a tensor, which can hold nothing.
+    // A prefix of its name is a tensor, which cannot contain others.
     assert_eq!(metadata["tree_metadata"]["('a.w',)"]["key_metadata"][0]["key"], "a.w");
     assert!(metadata["tree_metadata"][r"('it\'s',)"].is_object(), "{metadata}");
     with_view(&Orbax, &MemorySource::folder(output.files), &[], |view| {
@@ -52,7 +52,7 @@ fn what_no_folder_can_be_called_is_left_out() {
     assert_eq!(refused.kind(), ErrorKind::Usage);
 }
 
-/// A training state as optax has one: a tuple in a tuple, with nothing at some places, and a key with a dot.
+/// A training state like optax's: nested tuples with empty items, and a key with a dot.
 fn state(catalog: &mut dyn CatalogSink, origin: &str, is_renamed: bool) -> Result<()> {
     catalog.origin(origin)?;
     let storage = catalog.storage(Storage::inline([1]))?;
@@ -78,7 +78,7 @@ fn state(catalog: &mut dyn CatalogSink, origin: &str, is_renamed: bool) -> Resul
     catalog.root(root)
 }
 
-/// The keys of each leaf with their types, and what it is.
+/// The keys of each leaf with their types, and the leaf's kind.
 fn leaves(files: &[u8]) -> Vec<String> {
     let metadata: serde_json::Value = serde_json::from_slice(files).unwrap();
     let leaf = |entry: &serde_json::Value| {
@@ -104,7 +104,7 @@ fn lists_and_keys_are_those_of_the_tree() {
     ];
     for (origin, w) in [
         ("orbax", "params:2 a.b:2 w:2 np.ndarray false"),
-        // Keys with dots are names of modules.
+        // Keys with dots are module names.
         ("torch", "params:2 a:2 b:2 w:2 np.ndarray false"),
     ] {
         let output = write(&Orbax, |catalog| state(catalog, origin, false), &[], &Target::Folder).unwrap();
@@ -117,7 +117,7 @@ fn lists_and_keys_are_those_of_the_tree() {
         })
         .unwrap();
     }
-    // Names that are no longer the tree's say nothing of lists.
+    // Names that differ from the tree do not show lists.
     let output = write(&Orbax, |catalog| state(catalog, "orbax", true), &[], &Target::Folder).unwrap();
     assert_eq!(leaves(&output.files["_METADATA"])[0], "opt:2 1:2 0:2 count_:2 np.ndarray false");
     let [loss] = output.layout.losses() else { panic!("{:?}", output.layout.losses()) };
