@@ -1,5 +1,5 @@
-//! ONNX's dtypes are numbers, each with a list that its values may stand in (`TensorProto.DataType` and the
-//! comments of its fields in onnx.proto).
+//! ONNX's dtypes. Each has a number and a list field for its values (`TensorProto.DataType` and the
+//! comments in onnx.proto).
 
 use tensorferry_sdk::Dtype;
 
@@ -8,27 +8,33 @@ use tensorferry_sdk::Dtype;
 pub(crate) struct Row {
     pub(crate) number: u64,
     pub(crate) dtype: Dtype,
-    /// The field of the list for its values.
+    /// Number of the list field for its values.
     pub(crate) field: u32,
     pub(crate) item: Item,
 }
 
-/// How one item of a list lies in the message, and which bytes of the tensor it is.
+/// The wire form of a list item, and the tensor bytes it becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Item {
-    /// Four bytes as they are: an f32, half of a complex number.
+    /// Four raw bytes: an f32, or half of a complex number.
     Fixed4,
-    /// Eight bytes as they are.
+    /// Eight raw bytes.
     Fixed8,
-    /// A varint with a sign in this range, of which so many bytes are the tensor's.
-    Signed { least: i64, most: i64, bytes: usize },
-    /// A varint without a sign, of which so many bytes are the tensor's.
-    Unsigned { most: u64, bytes: usize },
-    /// A text.
+    /// A signed varint in this range, of which `bytes` bytes are stored in the tensor.
+    Signed {
+        least: i64,
+        most: i64,
+        bytes: usize,
+    },
+    /// An unsigned varint up to `most`, of which `bytes` bytes are stored in the tensor.
+    Unsigned {
+        most: u64,
+        bytes: usize,
+    },
     Text,
 }
 
-/// The fields of lists of values: of floats, int32, strings, int64, doubles, uint64.
+/// Field numbers of value lists: float, int32, string, int64, double, uint64.
 pub(crate) const LISTS: [u32; 6] = [4, 5, 6, 7, 10, 11];
 
 const F32_DATA: u32 = 4;
@@ -38,7 +44,7 @@ const I64_DATA: u32 = 7;
 const F64_DATA: u32 = 10;
 const U64_DATA: u32 = 11;
 
-/// Bits that stand in int32_data, also several elements of less than a byte.
+/// One byte in int32_data, which may hold several elements of less than a byte.
 const BYTE: Item = Item::Signed { least: 0, most: 0xff, bytes: 1 };
 const HALF: Item = Item::Signed { least: 0, most: 0xffff, bytes: 2 };
 
@@ -75,13 +81,13 @@ const fn row(number: u64, dtype: Dtype, field: u32, item: Item) -> Row {
     Row { number, dtype, field, item }
 }
 
-/// The dtype of this number.
+/// Returns the dtype with this number.
 pub(crate) fn of_number(number: u64) -> Option<Row> {
     ROWS.into_iter().find(|row| row.number == number)
 }
 
 impl Item {
-    /// Bytes of the tensor that one item is; of a text, those of the length before it.
+    /// Tensor bytes per item; for a string, the bytes of its length prefix.
     pub(crate) fn width(self) -> u64 {
         match self {
             Self::Fixed4 => 4,
@@ -90,11 +96,11 @@ impl Item {
         }
     }
 
-    /// The bytes of the tensor that a varint is, in the lowest of these; `None`, if it is out of range.
+    /// Returns the tensor bytes of a varint in the lowest bytes, or `None` if it is out of range.
     pub(crate) fn of_varint(self, value: u64) -> Option<[u8; 8]> {
         let inside = match self {
             Self::Signed { least, most, .. } => {
-                // A negative int32 has ten bytes; some writers have five, of 32 bits.
+                // A negative int32 takes ten bytes, but some writers use five, with 32 bits.
                 let narrow = u32::try_from(value).ok().filter(|_| most == 0x7fff_ffff);
                 let signed = narrow.map_or(value.cast_signed(), |bits| bits.cast_signed().into());
                 (least..=most).contains(&signed)

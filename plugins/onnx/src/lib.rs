@@ -1,8 +1,8 @@
-//! ONNX: the tensors of a model, and models with other tensors.
+//! ONNX: the tensors of a model, and models with replaced tensors.
 //!
-//! A model is one protobuf message, `ModelProto`, without a magic; where its tensors are in it, and what they are
-//! called, stands in `walk.rs`, what a tensor is in `tensor_proto.rs`. It is walked where it lies, and no message
-//! is built of it, since `raw_data` may be 2 GB.
+//! A model is one protobuf message, `ModelProto`, without a magic number. `walk.rs` finds and names
+//! its tensors, and `tensor_proto.rs` reads a tensor. The file is walked in place and no message
+//! object is built, because `raw_data` may have 2 GB.
 //!
 //! | `data_type` | dtypes |
 //! |---|---|
@@ -10,13 +10,13 @@
 //! | 17 to 20, 24 | F8_E4M3, F8_E4M3FNUZ, F8_E5M2, F8_E5M2FNUZ, F8_E8M0 |
 //! | 21 to 23, 25, 26 | U4, I4, F4, U2, I2, packed, in whole bytes |
 //!
-//! Elements that lie in other files (`external_data`) are read from below the model's folder.
+//! Elements in separate files (`external_data`) are read from below the model's folder.
 //!
-//! Tensors make no graph: the writer takes that of another model, and all of its bytes but those of the tensors
-//! that it replaces (`splice.rs`).
+//! Tensors do not make a graph. The writer therefore takes the graph of an existing model, and
+//! copies all its bytes except those of the tensors that it replaces (`splice.rs`).
 //!
-//! Sources: `onnx/onnx.proto`, `onnx/external_data_helper.py` and `onnx/numpy_helper.py` of ONNX 1.23, and files
-//! that it wrote.
+//! Sources: `onnx/onnx.proto`, `onnx/external_data_helper.py` and `onnx/numpy_helper.py` of ONNX
+//! 1.23, and files that it wrote.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -37,10 +37,9 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// What models' names end in.
 const SUFFIX: &str = ".onnx";
 
-/// The format.
+/// The ONNX format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Onnx;
 
@@ -67,7 +66,7 @@ impl Format for Onnx {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for programs that link it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Onnx)]

@@ -1,25 +1,25 @@
-//! A message is its fields, wherever they lie: of a field that holds one message and is given twice, protobuf
-//! joins the two, so that a message may lie in several parts.
+//! A protobuf message as ranges of a file. If a message field occurs twice, protobuf merges the
+//! occurrences, so a message may consist of several parts.
 
 use std::ops::Range;
 use tensorferry_proto_file::{Field, Value, Wire};
 use tensorferry_sdk::{Error, Result};
 
-/// What is left of a message, in the file's order.
+/// The unread parts of a message, in file order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Message {
     parts: Vec<Range<u64>>,
-    /// The part that comes next.
+    /// Index of the part to read next.
     next: usize,
 }
 
 impl Message {
-    /// A message that lies in one part.
+    /// Creates a message of one part.
     pub(crate) fn at(part: Range<u64>) -> Self {
         Self { parts: vec![part], next: 0 }
     }
 
-    /// Where it lies, if it lies in one part.
+    /// Returns the range of the message if it has exactly one part.
     pub(crate) fn only_part(&self) -> Option<Range<u64>> {
         match &*self.parts {
             [part] => Some(part.clone()),
@@ -27,17 +27,16 @@ impl Message {
         }
     }
 
-    /// Where it begins, for errors.
+    /// Returns the offset of the first part, for errors.
     pub(crate) fn start(&self) -> u64 {
         self.parts.first().map_or(0, |part| part.start)
     }
 
-    /// Whether a field for it was there.
+    /// Whether the message has at least one part.
     pub(crate) fn is_there(&self) -> bool {
         !self.parts.is_empty()
     }
 
-    /// The next field.
     pub(crate) fn next(&mut self, wire: &mut Wire<'_>) -> Result<Option<Field>> {
         while let Some(part) = self.parts.get_mut(self.next) {
             if let Some(field) = wire.next(part)? {
@@ -48,7 +47,8 @@ impl Message {
         Ok(None)
     }
 
-    /// Gives the content of each field of this number, which is a message or a text.
+    /// Passes the content of each field with this number to `visit`. The field must be a message or
+    /// a string.
     pub(crate) fn each(
         &self,
         wire: &mut Wire<'_>,
@@ -65,7 +65,7 @@ impl Message {
         Ok(())
     }
 
-    /// The message in the fields of this number, all parts of it.
+    /// Returns the message in the fields with this number, with all its parts.
     pub(crate) fn message(&self, wire: &mut Wire<'_>, number: u32) -> Result<Self> {
         let mut parts = Vec::new();
         self.each(wire, number, &mut |_, part| {
@@ -75,7 +75,7 @@ impl Message {
         Ok(Self { parts, next: 0 })
     }
 
-    /// The text in the last field of this number; empty, if there is none.
+    /// Returns the string in the last field with this number, or an empty string.
     pub(crate) fn text(&self, wire: &mut Wire<'_>, number: u32, most: u64) -> Result<String> {
         let mut last = None;
         self.each(wire, number, &mut |_, range| {
@@ -86,7 +86,7 @@ impl Message {
     }
 }
 
-/// The content of a field that has a length.
+/// Returns the content of a length-delimited field.
 pub(crate) fn content(wire: &Wire<'_>, field: &Field) -> Result<Range<u64>> {
     match &field.value {
         Value::Bytes(range) => Ok(range.clone()),
@@ -94,7 +94,7 @@ pub(crate) fn content(wire: &Wire<'_>, field: &Field) -> Result<Range<u64>> {
     }
 }
 
-/// The number in a field that is one.
+/// Returns the value of a varint field.
 pub(crate) fn varint(wire: &Wire<'_>, field: &Field) -> Result<u64, Error> {
     match field.value {
         Value::Varint(value) => Ok(value),

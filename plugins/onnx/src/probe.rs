@@ -1,4 +1,5 @@
-//! The probe. A model has no magic: its fields are walked, the graph's too, and each has to be of its type.
+//! Probing. A model has no magic number, so the fields of the model and of its graph are checked
+//! for the right types.
 
 use crate::SUFFIX;
 use std::ops::Range;
@@ -6,11 +7,11 @@ use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
-/// A model beside one of another format is an export of it, unless it is named; it comes after GGUF's, and before
-/// arrays.
+/// Next to a model in a different format, an ONNX file is an export of it and ranks lower. It ranks
+/// below GGUF and above arrays.
 const IN_A_FOLDER: Score = Score(12);
 
-/// The numbers of a message's fields: those that are integers, and those that have a length.
+/// Field numbers of a message: integer fields and length-delimited fields.
 struct Shape {
     integers: &'static [u32],
     lengths: &'static [u32],
@@ -19,8 +20,8 @@ struct Shape {
 const MODEL: Shape = Shape { integers: &[1, 5], lengths: &[2, 3, 4, 6, 7, 8, 14, 20, 25, 26] };
 const GRAPH: Shape = Shape { integers: &[], lengths: &[1, 2, 5, 10, 11, 12, 13, 14, 15, 16] };
 
-/// How sure it is that the source is a model. A file of that name whose bytes are wrong may
-/// still be one: then the reader says what is wrong with it.
+/// Rates how likely the source is a model. A file with the right name may still be one if its bytes
+/// are wrong; the reader then reports the error.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {
@@ -52,8 +53,8 @@ fn is_model(wire: &mut Wire<'_>) -> Result<bool> {
 }
 
 impl Shape {
-    /// The contents of the fields of one number; `None`, if a field has another type than it should. What is
-    /// longer than any real graph is not gone through: a probe is short.
+    /// Returns the contents of the fields with one number, or `None` if a field has the wrong type.
+    /// The number of fields is limited, to keep the probe short.
     fn fields_of(
         &self,
         wire: &mut Wire<'_>,

@@ -1,5 +1,5 @@
-//! The reader: the tensors of a model, wherever they are in it. Elements that lie in a file as a tensor's do are
-//! for the host to copy; lists of values are decoded on request.
+//! The reader of all tensors of a model. Elements stored in tensor layout are copied by the host;
+//! lists of values are decoded on demand.
 
 use crate::SUFFIX;
 use crate::external::Location;
@@ -16,11 +16,10 @@ use tensorferry_sdk::{
     TensorDecoder, TensorId, TensorReader, Value, element_count,
 };
 
-/// Dtypes that no codes have.
+/// Dtypes that are never used for quantized codes.
 const WIDE: [Dtype; 7] =
     [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::I64, Dtype::BOOL, Dtype::STR];
 
-/// Reads models.
 pub(crate) struct Reader;
 
 impl TensorReader for Reader {
@@ -48,7 +47,7 @@ impl TensorReader for Reader {
     }
 }
 
-/// A model on its way into a catalog.
+/// State while a model is read into a catalog.
 struct Reading<'a> {
     source: &'a dyn Source,
     catalog: &'a mut dyn CatalogSink,
@@ -56,11 +55,11 @@ struct Reading<'a> {
     name: &'a str,
     file: FileId,
     names: Names,
-    /// Lists of values, by handle.
+    /// Lists of values, indexed by handle.
     values: Vec<Values>,
-    /// Tensors that may be codes, by the names that the model calls them by.
+    /// Tensors that may hold codes, by their names in the model.
     narrow: HashMap<String, TensorId>,
-    /// Tensors may share bytes: those are one storage, so that they stay tied.
+    /// Storages by range. Tensors with the same range share a storage, so that they stay tied.
     storages: HashMap<(FileId, u64, u64), StorageId>,
 }
 
@@ -94,18 +93,19 @@ impl Reading<'_> {
         }
         self.metadata(&mut wire)?;
         if let Some((name, attribute)) = plain {
-            let why =
-                format!("the {attribute} of a Constant node, which is no tensor of the file: {plains} such");
+            let why = format!(
+                "the {attribute} of a Constant node is not read as a tensor ({plains} such attributes)"
+            );
             self.catalog.loss(Loss::new(LossKind::Graph, name, why))?;
         }
         let why = format!(
-            "{} nodes, {} functions: the graph itself; its {tensors} constants are tensors",
+            "the graph with {} nodes and {} functions; its {tensors} constants are read as tensors",
             counts.nodes, counts.functions
         );
         self.catalog.loss(Loss::new(LossKind::Graph, self.name, why))
     }
 
-    /// What the model's author noted in it.
+    /// Reads `metadata_props`.
     fn metadata(&mut self, wire: &mut Wire<'_>) -> Result<()> {
         let limits = self.context.limits();
         let mut keys = HashMap::new();
@@ -114,7 +114,7 @@ impl Reading<'_> {
             let key = entry.text(wire, 1, limits.name_bytes)?;
             let value = entry.text(wire, 2, limits.header_bytes)?;
             if let Some(first) = keys.get(&key) {
-                let why = format!("the model says it twice: {first:?} is kept, {value:?} is not");
+                let why = format!("duplicate key: {first:?} is kept, {value:?} is dropped");
                 return self.catalog.loss(Loss::new(LossKind::Metadata, key, why));
             }
             self.catalog.metadata_text(&key, &value)?;
@@ -123,7 +123,7 @@ impl Reading<'_> {
         })
     }
 
-    /// Adds a tensor; what it is.
+    /// Adds a tensor and returns its description.
     fn add(&mut self, wire: &mut Wire<'_>, found: &Found) -> Result<TensorProto> {
         let name = self.own_name(&found.name)?;
         let placed = TensorProto::read(wire, &found.message, self.context.limits())
@@ -183,7 +183,7 @@ impl Reading<'_> {
         };
         if found != expected || (tensor.row.dtype != Dtype::STR && len != tensor.len) {
             return Err(wire
-                .malformed(message.start(), "a tensor has not as many values as its shape says")
+                .malformed(message.start(), "the number of values does not match the tensor's shape")
                 .expected(expected)
                 .found(found));
         }
@@ -203,7 +203,7 @@ impl Reading<'_> {
         let (values, indices) = (self.add(wire, &sparse.values)?, self.add(wire, &sparse.indices)?);
         if !sparse.fits(&values.dims, &indices.dims, indices.row.dtype) {
             return Err(wire
-                .malformed(message.start(), "a sparse tensor's values and indices do not fit each other")
+                .malformed(message.start(), "the values and indices of a sparse tensor do not match")
                 .expected(format!("[n] values, I64 indices [n] or [n, {}]", sparse.shape.len()))
                 .found(format!("{:?} and {:?}", values.dims, indices.dims))
                 .tensor(name));
@@ -213,11 +213,11 @@ impl Reading<'_> {
         self.catalog.tensor(&name, Dtype::I64, &[sparse.shape.len() as u64], storage, 0).map(drop)
     }
 
-    /// The name that a tensor is read by: its own, or with a number where another has that.
+    /// Returns a unique name for a tensor: its own, or one with a number if that is taken.
     fn own_name(&mut self, found: &str) -> Result<String> {
         let name = self.names.unique(found);
         if name != found {
-            let why = format!("another tensor has this name: this one is read as {name:?}");
+            let why = format!("a different tensor has this name; this one is read as {name:?}");
             self.catalog.loss(Loss::new(LossKind::Name, found, why))?;
         }
         Ok(name)

@@ -1,12 +1,12 @@
-//! A `SparseTensorProto` is a tensor most of whose elements are zero: values, where they are, and the shape that it
-//! has as a dense one. They are read as `name.values`, `name.indices` and `name.shape`.
+//! A `SparseTensorProto` has the nonzero values of a tensor, their positions, and the dense shape.
+//! They are read as `name.values`, `name.indices` and `name.shape`.
 
 use crate::message::{Message, varint};
 use crate::walk::Found;
 use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{Dtype, Result};
 
-/// More dimensions than any framework's tensors have.
+/// Larger than the rank of any framework's tensors.
 const MOST_DIMENSIONS: usize = 254;
 
 /// A sparse tensor of a model.
@@ -14,13 +14,13 @@ const MOST_DIMENSIONS: usize = 254;
 pub(crate) struct Sparse {
     pub(crate) values: Found,
     pub(crate) indices: Found,
-    /// The path that its shape is called by.
+    /// Name of the tensor that holds its shape.
     pub(crate) shape_name: String,
     pub(crate) shape: Vec<u64>,
 }
 
 impl Sparse {
-    /// The parts of a message that is called by this path.
+    /// Reads the parts of a sparse tensor with this name.
     pub(crate) fn read(wire: &mut Wire<'_>, name: &str, message: &Message) -> Result<Self> {
         let mut part = |number: u32, word: &str| -> Result<Found> {
             let part = message.message(wire, number)?;
@@ -28,7 +28,7 @@ impl Sparse {
                 return Ok(Found { name: format!("{name}.{word}"), message: part });
             }
             Err(wire
-                .malformed(message.start(), "a part of a sparse tensor is not there")
+                .malformed(message.start(), "a part of a sparse tensor is missing")
                 .expected(word)
                 .tensor(name))
         };
@@ -37,7 +37,7 @@ impl Sparse {
         Ok(Self { values, indices, shape_name: format!("{name}.shape"), shape })
     }
 
-    /// Whether values and indices of these shapes, the indices of this dtype, belong to each other.
+    /// Whether the shapes of values and indices match, and the indices have the right dtype.
     pub(crate) fn fits(&self, values: &[u64], indices: &[u64], dtype: Dtype) -> bool {
         let rank = self.shape.len() as u64;
         let counts = match (values, indices) {
@@ -48,7 +48,7 @@ impl Sparse {
         counts && dtype == Dtype::I64
     }
 
-    /// The bytes of the shape as a tensor of I64.
+    /// Returns the shape as the bytes of an I64 tensor.
     pub(crate) fn shape_bytes(&self) -> Vec<u8> {
         self.shape.iter().flat_map(|dim| dim.to_le_bytes()).collect()
     }
@@ -71,7 +71,7 @@ fn shape(wire: &mut Wire<'_>, message: &Message) -> Result<Vec<u64>> {
             _ => dims.push(varint(wire, &field)?),
         }
         if dims.len() > MOST_DIMENSIONS || dims.iter().any(|&dim| dim.cast_signed() < 0) {
-            return Err(wire.malformed(field.at, "a sparse tensor's shape is none"));
+            return Err(wire.malformed(field.at, "a sparse tensor has an invalid shape"));
         }
     }
     Ok(dims)

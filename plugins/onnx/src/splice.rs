@@ -1,32 +1,32 @@
-//! Splicing puts other bytes in the place of some messages, and leaves all others as they are but for the lengths
-//! of those that they lie in. It needs no schema: a field is gone into where one of the places lies in it.
+//! Splicing replaces the content of some messages, and copies everything else except the lengths of
+//! enclosing messages. It needs no schema: a field is entered if one of the replaced ranges is
+//! inside it.
 
 use std::ops::Range;
 use tensorferry_proto::wire::put_varint;
 use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{FileId, Result, TensorId};
 
-/// A stretch of what is written.
+/// A part of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Bytes of a file of the other model, as they are.
+    /// A range of a file of the `-o like=` model, copied unchanged.
     Kept(FileId, Range<u64>),
-    /// These bytes.
     Bytes(Vec<u8>),
-    /// The elements of a tensor, so many bytes.
+    /// The elements of a tensor, with their length in bytes.
     Tensor(TensorId, u64),
 }
 
-/// Stretches one after the other.
+/// Consecutive parts of the output.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Pieces {
     pub(crate) pieces: Vec<Piece>,
-    /// Bytes of all of them.
+    /// Total bytes.
     pub(crate) len: u64,
 }
 
 impl Pieces {
-    /// Appends a stretch; one that continues the last is joined to it.
+    /// Appends a piece, and merges it with the last one if it continues that.
     pub(crate) fn push(&mut self, piece: Piece) {
         self.len += match &piece {
             Piece::Kept(_, range) => range.end - range.start,
@@ -45,7 +45,6 @@ impl Pieces {
         }
     }
 
-    /// Appends other stretches.
     pub(crate) fn append(&mut self, others: Self) {
         others.pieces.into_iter().for_each(|piece| self.push(piece));
     }
@@ -59,15 +58,16 @@ impl Pieces {
     }
 }
 
-/// What stands in the place of a message.
+/// The replacement of a message.
 #[derive(Debug, Clone)]
 pub(crate) struct Edit {
-    /// The content of the message.
+    /// Range of the message's content.
     pub(crate) place: Range<u64>,
     pub(crate) content: Pieces,
 }
 
-/// The message in `range` of `file` with these edits, which lie in it, apart from each other and in order.
+/// Returns the message in `range` of `file` with these edits, which must be inside it, disjoint and
+/// in order.
 pub(crate) fn splice(
     wire: &mut Wire<'_>,
     file: FileId,
@@ -94,7 +94,7 @@ pub(crate) fn splice(
             [edit] if edit.place == content => edit.content.clone(),
             several => splice(wire, file, &content, several)?,
         };
-        // What is as long as it was keeps its head, however that was written.
+        // Content of the same length keeps its original tag and length bytes.
         if replaced.len == content.end - content.start {
             spliced.push(Piece::Kept(file, field.at..content.start));
         } else {
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{MemorySource, Source};
 
-    /// A model of bytes: 1: 5, 2 { 1 { "ab" }, 3: 7, 1 { "cd" } }, 9 { "x" }.
+    /// A hand-made model: 1: 5, 2 { 1 { "ab" }, 3: 7, 1 { "cd" } }, 9 { "x" }.
     const BYTES: [u8; 17] =
         [0x08, 5, 0x12, 10, 0x0a, 2, b'a', b'b', 0x18, 7, 0x0a, 2, b'c', b'd', 0x4a, 1, b'x'];
 

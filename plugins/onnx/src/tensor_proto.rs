@@ -1,11 +1,11 @@
-//! A `TensorProto` is a tensor in a model: dtype, shape, and where its elements are.
+//! A `TensorProto` is a tensor in a model: dtype, shape, and the location of its elements.
 //!
 //! ```text
 //! 1  dims             9  raw_data: row-major, little-endian
 //! 2  data_type       10  double_data
 //! 3  segment         11  uint64_data
 //! 4  float_data      13  external_data, each { key = 1, value = 2 }
-//! 5  int32_data      14  data_location: 0 here, 1 outside
+//! 5  int32_data      14  data_location: 0 in this message, 1 external
 //! 6  string_data
 //! 7  int64_data
 //! 8  name
@@ -18,61 +18,59 @@ use std::ops::Range;
 use tensorferry_proto_file::{Field, Value, Wire};
 use tensorferry_sdk::{Dtype, Error, Limits, Result, element_count};
 
-/// The fields that hold elements, or say where they are: what changes when others take their place.
+/// Fields with elements or their location, which are replaced together with the elements.
 pub(crate) const ELEMENT_FIELDS: [u32; 9] = [4, 5, 6, 7, RAW_DATA, 10, 11, EXTERNAL_DATA, DATA_LOCATION];
 pub(crate) const RAW_DATA: u32 = 9;
 pub(crate) const EXTERNAL_DATA: u32 = 13;
 pub(crate) const DATA_LOCATION: u32 = 14;
 
-/// More dimensions than any framework's tensors have.
+/// Larger than the rank of any framework's tensors.
 const MOST_DIMENSIONS: usize = 254;
-/// Bytes of a key or value of `external_data`: a path, or a number.
+/// Maximum bytes of a key or value in `external_data`, which is a path or a number.
 const MOST_ENTRY_BYTES: u64 = 64 << 10;
 
-/// A tensor of a model.
 #[derive(Debug, Clone)]
 pub(crate) struct TensorProto {
     pub(crate) row: Row,
     pub(crate) dims: Vec<u64>,
-    /// Bytes of its elements; of strings, nothing.
+    /// Bytes of its elements; 0 for strings.
     pub(crate) len: u64,
     pub(crate) elements: Elements,
 }
 
-/// Where the elements are.
+/// The location of the elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Elements {
-    /// There are none.
+    /// No elements.
     Empty,
-    /// Here, as they are.
+    /// In `raw_data`, in tensor layout.
     Raw(Range<u64>),
-    /// In the list of their dtype.
+    /// In the list field of their dtype.
     Listed,
-    /// In another file.
+    /// In a separate file.
     External(Location),
 }
 
 impl TensorProto {
-    /// Reads what a message says of its tensor.
+    /// Reads the description of a tensor from its message.
     pub(crate) fn read(wire: &mut Wire<'_>, message: &Message, limits: &Limits) -> Result<Self> {
         let fields = Fields::read(wire, message, limits)?;
         let at = message.start();
         let row = dtype::of_number(fields.data_type).ok_or_else(|| match fields.data_type {
-            0 => wire.malformed(at, "a tensor without a dtype (data_type 0)"),
+            0 => wire.malformed(at, "a tensor has no dtype (data_type 0)"),
             other => wire
-                .located(Error::unsupported("a dtype that this version of ferry does not know"), at)
+                .located(Error::unsupported("unknown dtype"), at)
                 .expected("data_type 1 to 26")
                 .found(other),
         })?;
         let count = element_count(&fields.dims).map_err(|error| wire.located(error, at))?;
-        let info = row.dtype.info().ok_or_else(|| Error::plugin("a dtype without facts"))?;
+        let info = row.dtype.info().ok_or_else(|| Error::plugin("the dtype has no description"))?;
         let len = match row.dtype {
             Dtype::STR => 0,
             _ => info.bytes_of(count).map_err(|error| match info.block_elements() {
                 1 => wire.located(error, at),
                 _ if !count.is_multiple_of(info.block_elements().into()) => {
-                    let why =
-                        "packed elements that do not fill whole bytes, which ferry's packed dtypes have to";
+                    let why = "packed elements do not fill whole bytes, as ferry's packed dtypes require";
                     wire.located(Error::unsupported(why), at)
                         .expected(format!(
                             "a multiple of {} elements of {}",
@@ -89,13 +87,13 @@ impl TensorProto {
     }
 }
 
-/// A tensor's fields as they stand.
+/// The fields of a tensor as stored.
 #[derive(Default)]
 struct Fields {
     dims: Vec<u64>,
     data_type: u64,
     raw: Option<Range<u64>>,
-    /// Fields of lists that have something.
+    /// Numbers of non-empty list fields.
     lists: Vec<u32>,
     location: Location,
     is_external: bool,
@@ -110,8 +108,7 @@ impl Fields {
                 1 => fields.add_dims(wire, &field)?,
                 2 => fields.data_type = varint(wire, &field)?,
                 3 => {
-                    let error =
-                        Error::unsupported("a part of a tensor (segment), which no reader puts together");
+                    let error = Error::unsupported("the tensor is stored in segments");
                     return Err(wire.located(error, field.at));
                 }
                 RAW_DATA => fields.raw = Some(content(wire, &field)?),
@@ -127,13 +124,13 @@ impl Fields {
                         0 => false,
                         1 => true,
                         other => {
-                            let error = wire.malformed(field.at, "no such place for a tensor's elements");
+                            let error = wire.malformed(field.at, "unknown location of a tensor's elements");
                             return Err(error.expected("data_location 0 or 1").found(other));
                         }
                     }
                 }
                 number if LISTS.contains(&number) => {
-                    // A string is an element even where it is empty.
+                    // An empty string is still an element.
                     let is_empty =
                         number != 6 && matches!(&field.value, Value::Bytes(range) if range.is_empty());
                     if !is_empty && !fields.lists.contains(&number) {
@@ -171,46 +168,45 @@ impl Fields {
         Ok(())
     }
 
-    /// Where the elements are, once it is known that they are at one place and of the right length.
+    /// Returns the location of the elements, after checking that they are in one place and have the
+    /// right length.
     fn elements(&self, wire: &Wire<'_>, at: u64, row: Row, count: u64, len: u64) -> Result<Elements> {
         let raw = self.raw.clone().filter(|raw| !raw.is_empty());
         let places = self.lists.len() + usize::from(raw.is_some()) + usize::from(self.is_external);
         if places > 1 {
             return Err(wire
-                .malformed(at, "a tensor has its elements at several places")
+                .malformed(at, "the elements of a tensor are in several places")
                 .found(format!("{places} fields")));
         }
         if self.is_external {
             let file = self.location.file.as_deref().unwrap_or_default();
             if file.is_empty() {
-                return Err(
-                    wire.malformed(at, "a tensor whose elements are in another file does not name it")
-                );
+                return Err(wire.malformed(at, "a tensor with external data does not name the file"));
             }
             if row.dtype == Dtype::STR {
-                return Err(wire.malformed(at, "strings cannot lie in another file"));
+                return Err(wire.malformed(at, "strings cannot be external data"));
             }
             return Ok(Elements::External(self.location.clone()));
         }
         let wrong = |found: u64| {
-            wire.malformed(at, "a tensor's elements have not the length that its dtype and shape say")
+            wire.malformed(at, "the length of a tensor's elements does not match its dtype and shape")
                 .expected(format!("{len} bytes"))
                 .found(format!("{found} bytes"))
         };
         match (raw, self.lists.first()) {
             (Some(_), _) if row.dtype == Dtype::STR => {
-                Err(wire.malformed(at, "strings cannot lie in raw_data"))
+                Err(wire.malformed(at, "strings cannot be in raw_data"))
             }
             (Some(raw), _) if raw.end - raw.start == len => Ok(Elements::Raw(raw)),
             (Some(raw), _) => Err(wrong(raw.end - raw.start)),
             (None, Some(&field)) if field != row.field => Err(wire
-                .malformed(at, "a tensor's values stand in the list of another dtype")
+                .malformed(at, "the values of a tensor are in the list of a different dtype")
                 .expected(format!("field {}", row.field))
                 .found(format!("field {field}"))),
             (None, Some(_)) => Ok(Elements::Listed),
             (None, None) if count == 0 => Ok(Elements::Empty),
             (None, None) if row.dtype == Dtype::STR => {
-                Err(wire.malformed(at, "a tensor's strings are not there").expected(count).found(0))
+                Err(wire.malformed(at, "the strings of a tensor are missing").expected(count).found(0))
             }
             (None, None) => Err(wrong(0)),
         }

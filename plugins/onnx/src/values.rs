@@ -1,4 +1,4 @@
-//! Values are the elements of a tensor in a list of its message, found and counted before any is given out.
+//! Elements stored in a list field. They are found and counted before any of them is decoded.
 
 use crate::dtype::{Item, Row};
 use crate::message::Message;
@@ -6,10 +6,10 @@ use std::ops::Range;
 use tensorferry_proto_file::{Field, Value, Wire};
 use tensorferry_sdk::{ByteSink, Context, EncodedStorage, FileId, Result, Source};
 
-/// Bytes that are pushed at once.
+/// Bytes written at once.
 const PIECE: usize = 64 << 10;
 
-/// The values of a tensor in its list, as many as it has elements.
+/// The elements of a tensor in its list field.
 #[derive(Debug, Clone)]
 pub(crate) struct Values {
     file: FileId,
@@ -17,12 +17,12 @@ pub(crate) struct Values {
     row: Row,
     /// Bytes of the tensor.
     len: u64,
-    /// The only field of the list, if it is one, and if its bytes are the tensor's.
+    /// Range of the list, if it is a single field whose bytes equal the tensor's.
     plain: Option<Range<u64>>,
 }
 
 impl Values {
-    /// Finds the values of a tensor in the message that lies in `message` of `file`.
+    /// Finds the values of the tensor in a message of `file`.
     pub(crate) fn find(wire: &mut Wire<'_>, file: FileId, message: &Message, row: Row) -> Result<Self> {
         let (mut len, mut fields, mut plain) = (0_u64, 0_u64, None);
         let mut rest = message.clone();
@@ -33,11 +33,12 @@ impl Values {
             fields += 1;
             plain = None;
             if let (Item::Fixed4 | Item::Fixed8, Value::Bytes(range)) = (row.item, &field.value) {
-                // Whole models may lie in such a list: it need not be read to be counted.
+                // Such a list may be as large as a whole model, so it is counted without reading
+                // it.
                 let bytes = range.end - range.start;
                 if !bytes.is_multiple_of(row.item.width()) {
                     return Err(wire
-                        .malformed(field.at, "packed values end inside one of them")
+                        .malformed(field.at, "packed values end in the middle of a value")
                         .found(bytes));
                 }
                 len += bytes;
@@ -57,7 +58,7 @@ impl Values {
         self.len
     }
 
-    /// Where they lie just as they are, if they do.
+    /// Range of the values, if they are stored in tensor layout.
     pub(crate) fn plain(&self) -> Option<Range<u64>> {
         self.plain.clone()
     }
@@ -86,7 +87,7 @@ impl EncodedStorage for Values {
     }
 }
 
-/// How many strings the list of a message has.
+/// Returns the number of strings in the list of a message.
 pub(crate) fn count_texts(wire: &mut Wire<'_>, message: &Message, row: Row) -> Result<u64> {
     let mut count = 0;
     message.each(wire, row.field, &mut |_, _| {
@@ -96,7 +97,7 @@ pub(crate) fn count_texts(wire: &mut Wire<'_>, message: &Message, row: Row) -> R
     Ok(count)
 }
 
-/// Gives the bytes of the tensor that the items of one field are.
+/// Passes the tensor bytes of each item of a field to `visit`.
 fn each_item(
     wire: &mut Wire<'_>,
     field: &Field,
@@ -132,5 +133,5 @@ fn each_item(
 }
 
 fn out_of_range(wire: &Wire<'_>, at: u64, value: u64) -> tensorferry_sdk::Error {
-    wire.malformed(at, "a value is out of the range of its tensor's dtype").found(value.cast_signed())
+    wire.malformed(at, "a value is out of range for the dtype of its tensor").found(value.cast_signed())
 }

@@ -1,4 +1,4 @@
-//! The walk finds every tensor of a model and gives it a name.
+//! The walk finds every tensor of a model and names it.
 //!
 //! ```text
 //! ModelProto          graph = 7, metadata_props = 14, training_info = 20, functions = 25
@@ -14,30 +14,31 @@
 //! |---|---|
 //! | initializer of the main graph | its own |
 //! | `value` of a Constant node | the node's output; in a function `function/output` |
-//! | `value_ints` and the like of a Constant node | the node's output; no tensor, but numbers and texts of the graph |
-//! | attribute of another node | `node/attribute`, of several `node/attribute/0` |
+//! | `value_ints` and the like of a Constant node | the node's output; not a tensor, but part of the graph |
+//! | attribute of a different node | `node/attribute`, of several `node/attribute/0` |
 //! | initializer of a graph in an attribute | `node/attribute/name` |
 //! | `training_info` | `training_info.0.initialization/name`, `training_info.0.algorithm/name` |
 //! | sparse | `name.values`, `name.indices`, `name.shape` (`sparse.rs`) |
 //!
-//! Nodes without a name are called by their operation; what has a name that was given before gets a number.
+//! A node without a name is called by its operation. A repeated name gets a number.
 
 use crate::message::{Message, content};
 use std::collections::HashSet;
 use tensorferry_proto_file::{Names, Wire};
 use tensorferry_sdk::{Context, Error, Result};
 
-/// How deep graphs may lie in each other: each is three messages below the one that it is in, and protobuf's own
-/// readers take a hundred.
+/// Maximum nesting of graphs. Each level nests three messages, and protobuf's own readers allow a
+/// hundred.
 const MOST_GRAPHS: usize = 32;
-/// Bytes of paths for each byte of the model, and beside: a tensor in a graph has the names of all graphs around it.
+/// Allowed bytes of paths per byte of the model. A tensor's path has the names of all enclosing
+/// graphs.
 const PATH_BYTES: u64 = 64;
 const FREE_PATH_BYTES: u64 = 1 << 20;
-/// Attributes of a Constant node that hold numbers or texts by themselves.
+/// Attributes of a Constant node that hold numbers or strings directly.
 const PLAIN: [&str; 6] =
     ["value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings"];
 
-/// Operations whose inputs of these numbers are codes of quantized numbers.
+/// Operations, and the indices of their inputs that are quantized codes.
 const OF_CODES: [(&str, &[usize]); 10] = [
     ("DequantizeLinear", &[0]),
     ("QLinearConv", &[0, 3]),
@@ -54,33 +55,41 @@ const OF_CODES: [(&str, &[usize]); 10] = [
 /// A tensor of a model.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
-    /// The path that it is called by.
+    /// Path used as its name.
     pub(crate) name: String,
     /// Its `TensorProto`.
     pub(crate) message: Message,
 }
 
-/// What a walk comes to.
+/// An item found by the walk.
 #[derive(Debug, Clone)]
 pub(crate) enum Item {
-    /// A tensor.
     Dense(Found),
-    /// A sparse one: the path that it is called by, and its `SparseTensorProto`.
-    Sparse { name: String, message: Message },
-    /// What a Constant node has in an attribute that is no tensor: the path that it is called by, and the attribute.
-    Plain { name: String, attribute: String },
-    /// An operation takes the tensor of this name, which may be an initializer, for codes.
-    Codes { name: String, operation: &'static str },
+    /// A sparse tensor, with its path and its `SparseTensorProto`.
+    Sparse {
+        name: String,
+        message: Message,
+    },
+    /// An attribute of a Constant node that is not a tensor, with its path.
+    Plain {
+        name: String,
+        attribute: String,
+    },
+    /// An operation that uses the tensor or value of this name as codes.
+    Codes {
+        name: String,
+        operation: &'static str,
+    },
 }
 
-/// What a model has besides its tensors.
+/// Counts of other things in a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) nodes: u64,
     pub(crate) functions: u64,
 }
 
-/// Gives every tensor of the model that `wire` holds.
+/// Passes every tensor of the model in `wire` to `visit`.
 pub(crate) fn each_tensor(
     wire: &mut Wire<'_>,
     context: &dyn Context,
@@ -89,7 +98,7 @@ pub(crate) fn each_tensor(
     let model = Message::at(wire.whole());
     let graph = model.message(wire, 7)?;
     if !graph.is_there() {
-        return Err(wire.malformed(0, "not an ONNX model: it has no graph"));
+        return Err(wire.malformed(0, "not an ONNX model: the graph is missing"));
     }
     let mut walk = Walk { context, visit, counts: Counts::default(), path_bytes: 0 };
     walk.graph(wire, &graph, "", 0)?;
@@ -112,12 +121,13 @@ struct Walk<'a> {
     context: &'a dyn Context,
     visit: &'a mut dyn FnMut(&mut Wire<'_>, Item) -> Result<()>,
     counts: Counts,
-    /// Bytes of the paths that were made.
+    /// Total bytes of the paths so far.
     path_bytes: u64,
 }
 
 impl Walk<'_> {
-    /// Counts a path that is made: a file has the name of a graph once, and each tensor in it gets a copy.
+    /// Counts a new path. The file has the name of a graph once, but the path of every tensor in it
+    /// has a copy.
     fn count_path(&mut self, wire: &Wire<'_>, at: u64, path: &str) -> Result<()> {
         let paid = wire.whole().end.saturating_mul(PATH_BYTES).saturating_add(FREE_PATH_BYTES);
         let most = self.context.limits().header_bytes.min(paid);
@@ -125,8 +135,7 @@ impl Walk<'_> {
         if self.path_bytes <= most {
             return Ok(());
         }
-        let error =
-            wire.located(Error::limit("the names of graphs in each other unfold into too many bytes"), at);
+        let error = wire.located(Error::limit("the names of nested graphs expand to too many bytes"), at);
         Err(error.expected(format!("at most {most} bytes")).found(self.path_bytes))
     }
 
@@ -134,10 +143,10 @@ impl Walk<'_> {
         message.text(wire, number, self.context.limits().name_bytes)
     }
 
-    /// Walks a graph whose tensors are called `prefix` and their names.
+    /// Walks a graph. The names of its tensors start with `prefix`.
     fn graph(&mut self, wire: &mut Wire<'_>, graph: &Message, prefix: &str, depth: usize) -> Result<()> {
         if depth > MOST_GRAPHS {
-            let error = wire.malformed(graph.start(), "graphs lie too deep in each other");
+            let error = wire.malformed(graph.start(), "graphs are nested too deep");
             return Err(error.expected(format!("at most {MOST_GRAPHS} levels")));
         }
         self.count_path(wire, graph.start(), prefix)?;
@@ -152,9 +161,9 @@ impl Walk<'_> {
             let name = self.initializer_name(wire, &message, is_sparse)?;
             if name.is_empty() || !seen.insert(name.clone()) {
                 let fault = if name.is_empty() {
-                    "an initializer without a name"
+                    "an initializer has no name"
                 } else {
-                    "two initializers of one name"
+                    "two initializers have the same name"
                 };
                 return Err(wire.malformed(field.at, fault).tensor(name));
             }
@@ -164,7 +173,7 @@ impl Walk<'_> {
         graph.each(wire, 1, &mut |wire, node| self.node(wire, &Message::at(node), prefix, &mut names, depth))
     }
 
-    /// The name of an initializer; that of a sparse one is its values'.
+    /// Returns the name of an initializer. A sparse one has the name of its values.
     fn initializer_name(&self, wire: &mut Wire<'_>, message: &Message, is_sparse: bool) -> Result<String> {
         if is_sparse {
             let values = message.message(wire, 1)?;
@@ -218,7 +227,7 @@ impl Walk<'_> {
         let output = if is_constant { self.first_text(wire, node, 2)? } else { None };
         let own = self.text(wire, node, 3)?;
         let called = if own.is_empty() { operation } else { own };
-        // Counted only where something is called by it.
+        // The node's name is made unique only if it is used.
         let mut path = None;
         node.each(wire, 5, &mut |wire, attribute| {
             let attribute = Message::at(attribute);
@@ -250,7 +259,7 @@ impl Walk<'_> {
         first.map(|range| wire.text(&range, self.context.limits().name_bytes)).transpose()
     }
 
-    /// Walks what an attribute holds, which is called by its name as `name_of` says.
+    /// Walks the tensors and graphs of an attribute. `name_of` makes a path from its name.
     fn attribute(
         &mut self,
         wire: &mut Wire<'_>,

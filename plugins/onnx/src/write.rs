@@ -1,8 +1,8 @@
-//! The writer: another model (`-o like=`) with these tensors in the place of its own. All of its other bytes are
-//! written as they are, but for the lengths of the messages that a tensor lies in.
+//! The writer: copies an existing model (`-o like=`) with the catalog's tensors in place of its
+//! own. All other bytes stay the same, except for the lengths of messages that enclose a tensor.
 //!
-//! Elements outside of the model lie in one file, `NAME.onnx.data`, as `onnx.save_model` writes it; there, long
-//! ones begin at multiples of 4096, so that they can be mapped.
+//! External elements are stored in one file, `NAME.onnx.data`, as `onnx.save_model` does. Long ones
+//! start at multiples of 4096, so that they can be memory-mapped.
 
 use crate::SUFFIX;
 use crate::message::Message;
@@ -22,18 +22,17 @@ use tensorferry_sdk::{
     Target, TensorId, TensorPart, TensorPlan, TensorWriter,
 };
 
-/// What a model in a folder is called.
+/// File name of a model in a folder.
 const IN_A_FOLDER: &str = "model.onnx";
-/// Protobuf's longest message.
+/// Maximum length of a protobuf message.
 const MOST_MODEL_BYTES: u64 = i32::MAX as u64;
-/// Elements of fewer bytes stay in the model, as with `onnx.save_model`.
+/// Minimum bytes of external elements, as in `onnx.save_model`.
 const LEAST_OUTSIDE: u64 = 1024;
-/// Elements of so many bytes begin at a multiple of a page, others at one of a cache line.
+/// Elements of at least this many bytes are aligned to a page, shorter ones to a cache line.
 const LONG: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 const LINE: u64 = 64;
 
-/// Plans models.
 pub(crate) struct Writer {
     pub(crate) options: WriteOptions,
 }
@@ -48,18 +47,19 @@ impl TensorWriter for Writer {
     ) -> Result<Box<dyn TensorPlan>> {
         let Some(like) = &self.options.like else {
             return Err(Error::usage(
-                "tensors alone make no ONNX model: name the model whose tensors these are with -o like=MODEL.onnx",
-            ));
+                "writing an ONNX model requires an existing model that supplies the graph",
+            )
+            .hint("pass the model to which the tensors belong with -o like=MODEL.onnx"));
         };
         let template = Template::open(context.open(like)?, context).map_err(|error| error.file(like))?;
         let chosen = template.choose(catalog, layout)?;
         if let Some((count, names)) = template.kept(&chosen) {
             if self.options.missing == MissingValues::Refused {
-                return Err(Error::usage("no tensor for some of those of the model of -o like=")
+                return Err(Error::usage(format!("the input has no values for {names}"))
                     .file(like)
-                    .expected(format!("tensors for {names}, or -o missing=keep, which takes its values")));
+                    .hint("pass -o missing=keep to keep the values of the -o like= model"));
             }
-            context.note(&format!("{count} tensors stay as {like:?} has them: {names}"));
+            context.note(&format!("{count} tensors keep their values from {like:?}: {names}"));
         }
         let path = target.file_or(IN_A_FOLDER);
         let written = template.rewrite(catalog, &chosen, self.options.external, path)?;
@@ -68,29 +68,29 @@ impl TensorWriter for Writer {
     }
 }
 
-/// The model that is written again.
+/// The `-o like=` model.
 struct Template {
     source: Arc<dyn Source>,
     name: String,
     file: FileId,
     slots: Vec<Slot>,
-    /// The shapes of its sparse tensors, as the bytes of the tensors that they are read as.
+    /// Shapes of its sparse tensors by name, as bytes of I64 tensors.
     shapes: HashMap<String, Vec<u8>>,
 }
 
-/// A tensor of it.
+/// A tensor of the template.
 struct Slot {
     name: String,
     message: Message,
     tensor: TensorProto,
-    /// Where its elements lie outside of the model, if they do.
+    /// Location of its external elements, if any.
     outside: Option<(FileId, u64)>,
 }
 
-/// The two files of a model.
+/// The two files of the output.
 struct Written {
     model: Pieces,
-    /// What lies outside of it, in order; each begins at a multiple of so many bytes.
+    /// External elements in order, each with its alignment.
     data: Vec<(u64, Piece)>,
 }
 
@@ -126,7 +126,7 @@ impl Template {
         Ok(Self { source, name, file, slots, shapes })
     }
 
-    /// Which tensor takes the place of each of the model's; those that none has a place for are left out.
+    /// Chooses the tensor that replaces each of the model's. Omits tensors without a counterpart.
     fn choose(
         &self,
         catalog: &dyn CatalogView,
@@ -142,7 +142,7 @@ impl Template {
                 continue;
             }
             let Some(&at) = by_name.get(view.name) else {
-                layout.omit(tensor, "the model of -o like= has no tensor of this name")?;
+                layout.omit(tensor, "the -o like= model has no tensor with this name")?;
                 continue;
             };
             let own = &self.slots[at];
@@ -152,19 +152,20 @@ impl Template {
                 continue;
             }
             let why = if fits {
-                "strings, and tensors that lie in several parts, stay as the model of -o like= has them"
+                "ferry does not replace strings, or tensors stored in several parts, of the -o like= model"
                     .to_owned()
             } else {
                 let dtype = own.tensor.row.dtype.info().map_or("", |info| info.name());
-                format!("the model of -o like= has {dtype} {:?} of this name", own.tensor.dims)
+                format!("the tensor in the -o like= model is {dtype} {:?}", own.tensor.dims)
             };
             layout.omit(tensor, &why)?;
         }
         Ok(chosen)
     }
 
-    /// How many tensors keep their values, and their names; `None`, if all are replaced. What has no values, or
-    /// strings, which cannot be replaced, belongs to the graph.
+    /// Returns the number and names of tensors that keep their values, or `None` if all are
+    /// replaced. Tensors without values, and strings, which cannot be replaced, count as part of
+    /// the graph.
     fn kept(&self, chosen: &[Option<TensorId>]) -> Option<(usize, String)> {
         let kept = || {
             let slots = self.slots.iter().zip(chosen);
@@ -173,7 +174,8 @@ impl Template {
         list(kept().map(|(slot, _)| format!("{:?}", slot.name))).map(|names| (kept().count(), names))
     }
 
-    /// The shape of a sparse tensor stands in the model already, or cannot be put there.
+    /// Handles the shape of a sparse tensor. The model must already have the same shape, because
+    /// ferry cannot change it.
     fn settle_shape(
         &self,
         catalog: &dyn CatalogView,
@@ -189,10 +191,10 @@ impl Template {
                 return layout.held_in_bytes(tensor);
             }
         }
-        layout.omit(tensor, "the sparse tensor of the model of -o like= has another shape")
+        layout.omit(tensor, "the sparse tensor in the -o like= model has a different shape")
     }
 
-    /// The model with other tensors.
+    /// Returns the model with replaced tensors.
     fn rewrite(
         &self,
         catalog: &dyn CatalogView,
@@ -216,11 +218,10 @@ impl Template {
                 return Ok(written);
             }
         }
-        Err(Error::unsupported(
-            "a model over protobuf's longest message: -o external=all puts elements beside it",
-        )
-        .expected(format!("at most {MOST_MODEL_BYTES} bytes"))
-        .found(written.model.len))
+        Err(Error::unsupported("the model exceeds the maximum length of a protobuf message")
+            .expected(format!("at most {MOST_MODEL_BYTES} bytes"))
+            .found(written.model.len)
+            .hint("pass -o external=all to store elements in a separate file"))
     }
 
     fn rewrite_with(
@@ -236,8 +237,8 @@ impl Template {
         let (mut edits, mut data, mut end) = (Vec::new(), Vec::new(), 0_u64);
         for (slot, tensor) in self.slots.iter().zip(chosen) {
             if slot.outside.is_some() && slot.message.only_part().is_none() {
-                let why = "a tensor that lies in several parts of the model has its elements in another file: what is \
-                           written would look for that beside itself";
+                let why = "a tensor stored in several parts of the model has external data, which ferry cannot move \
+                           to the output";
                 return Err(Error::unsupported(why).tensor(&slot.name));
             }
             let (Some(place), Some(elements)) =
@@ -270,7 +271,8 @@ impl Template {
         Ok(Written { model: splice(&mut wire, self.file, &whole, &edits)?, data })
     }
 
-    /// The elements of a tensor of the model: another's, or its own where they can be moved as they lie.
+    /// Returns the elements to write for a slot: those of the new tensor, or its own if they are
+    /// stored in tensor layout.
     fn elements(&self, catalog: &dyn CatalogView, slot: &Slot, tensor: Option<TensorId>) -> Option<Piece> {
         if let Some(tensor) = tensor {
             return Some(Piece::Tensor(tensor, catalog.tensor(tensor).bytes));
@@ -284,7 +286,8 @@ impl Template {
         }
     }
 
-    /// A `TensorProto` with other elements, which stand where the first field about the old ones did.
+    /// Returns a `TensorProto` with new elements, which take the position of the first old element
+    /// field.
     fn message(
         &self,
         wire: &mut Wire<'_>,
@@ -308,7 +311,7 @@ impl Template {
         Ok(pieces)
     }
 
-    /// Lays out the data first, and the model that names it last.
+    /// Lays out the data first, and then the model, which refers to it.
     fn lay_out(
         &self,
         written: Written,
@@ -318,7 +321,8 @@ impl Template {
     ) -> Result<()> {
         let mut held = Held { template: self, context, bytes: 0 };
         if written.data.is_empty() {
-            // That of an older model of this name; a name with signs of patterns would be one.
+            // Replaces the data file of an older model with this name. Names with glob characters
+            // would act as patterns.
             if !path.contains(['*', '?', '[']) {
                 layout.supersedes(&data_name(path), Role::Data)?;
             }
@@ -342,7 +346,7 @@ impl Template {
     }
 }
 
-/// What of the other model is held in memory on its way into the layout.
+/// Counts the bytes of the template that are held in memory for the layout.
 struct Held<'a> {
     template: &'a Template,
     context: &'a dyn Context,
@@ -350,7 +354,7 @@ struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// Appends a stretch to a file; how long it is.
+    /// Appends a piece to a file and returns its length.
     fn lay_out(&mut self, file: OutputId, piece: Piece, layout: &mut dyn LayoutSink) -> Result<u64> {
         match piece {
             Piece::Bytes(bytes) => {
@@ -367,8 +371,9 @@ impl Held<'_> {
                 self.bytes = self.bytes.saturating_add(len);
                 if self.bytes > limits.header_bytes {
                     let error =
-                        Error::limit("what stays of the model of -o like= is too long to hold in memory");
-                    let most = format!("at most {} bytes, or --bound header_bytes=N", limits.header_bytes);
+                        Error::limit("the parts kept of the -o like= model are too long to hold in memory");
+                    let most = format!("at most {} bytes", limits.header_bytes);
+                    let error = error.hint("raise the limit with --bound header_bytes=N");
                     return Err(error.file(&self.template.name).expected(most));
                 }
                 let bytes = self.template.source.read_vec(from, range.start, len, limits)?;
@@ -379,13 +384,13 @@ impl Held<'_> {
     }
 }
 
-/// The name of the file for what lies outside of a model.
+/// Returns the name of the file with external elements.
 fn data_name(path: &str) -> String {
     let stem = strip_suffix(path, SUFFIX).unwrap_or(path);
     format!("{stem}{SUFFIX}.data")
 }
 
-/// Appends where elements lie outside of the model.
+/// Appends the location of external elements.
 fn push_location(pieces: &mut Pieces, location: &str, offset: u64, len: u64) {
     for (key, value) in
         [("location", location), ("offset", &offset.to_string()), ("length", &len.to_string())]

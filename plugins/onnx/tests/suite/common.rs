@@ -1,4 +1,4 @@
-//! Models made by hand, field by field, and sources of them.
+//! Builds models by hand, field by field, and sources with them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tensorferry_sdk::{Entry, MemorySource, Result, Source};
 use tensorferry_test_kit::fixtures::files_below;
 use tensorferry_test_kit::tensors::{self, with_view};
 
-/// A field that has a length.
+/// A length-delimited field.
 pub(crate) fn field(number: u64, content: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     put_varint(&mut bytes, number << 3 | 2);
@@ -17,7 +17,7 @@ pub(crate) fn field(number: u64, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A field that is a number.
+/// A varint field.
 pub(crate) fn number(number: u64, value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     put_varint(&mut bytes, number << 3);
@@ -25,13 +25,13 @@ pub(crate) fn number(number: u64, value: u64) -> Vec<u8> {
     bytes
 }
 
-/// A `TensorProto` of this dtype and shape, and what more it has.
+/// A `TensorProto` with this dtype and shape, followed by `rest`.
 pub(crate) fn tensor(name: &str, data_type: u64, dims: &[u64], rest: &[u8]) -> Vec<u8> {
     let dims = dims.iter().flat_map(|&dim| number(1, dim));
     dims.chain(number(2, data_type)).chain(rest.iter().copied()).chain(field(8, name.as_bytes())).collect()
 }
 
-/// Where elements lie in another file.
+/// Fields for elements in a separate file.
 pub(crate) fn outside(entries: &[(&str, &str)]) -> Vec<u8> {
     let entries = entries
         .iter()
@@ -39,7 +39,7 @@ pub(crate) fn outside(entries: &[(&str, &str)]) -> Vec<u8> {
     entries.chain(number(14, 1)).collect()
 }
 
-/// A model of a graph of these initializers and of what more is given.
+/// A model with these initializers and additional fields of the graph.
 pub(crate) fn model(initializers: &[Vec<u8>], graph: &[u8]) -> Vec<u8> {
     let initializers = initializers.iter().flat_map(|tensor| field(5, tensor));
     let graph: Vec<u8> =
@@ -54,16 +54,16 @@ pub(crate) fn source(model: &[u8], others: &[(&str, &[u8])]) -> MemorySource {
     MemorySource::new(Entry::File("m.onnx".to_owned()), files)
 }
 
-/// The files of a case; the entry is the one that it names.
+/// The files of a case, with the entry that its expectation names.
 pub(crate) fn case_source(folder: &Path, expected: &serde_json::Value) -> MemorySource {
-    // The model's folder is the source's.
+    // The source is the model's folder.
     let input = expected["input"].as_str().unwrap();
     let (below, name) = input.rsplit_once('/').unwrap_or(("", input));
     let files = files_below(&folder.join(below)).into_iter().filter(|(name, _)| !name.contains('/'));
     MemorySource::new(Entry::File(name.to_owned()), files.collect())
 }
 
-/// Each tensor's dtype, shape and bytes by name.
+/// Dtype, shape and bytes of each tensor by name.
 pub(crate) fn contents(source: &dyn Source) -> Result<BTreeMap<String, (String, Vec<u64>, Vec<u8>)>> {
     with_view(&Onnx, source, &[], tensors::contents)?
 }

@@ -1,5 +1,5 @@
-//! The SDK's conformance suite over this format's reader. Tensors alone make no model, so that the writer refuses
-//! all that the suite makes; `written.rs` has its tests.
+//! The SDK's conformance suite for this format's reader. The writer needs a template, so it would
+//! reject everything that the suite creates; `written.rs` has its tests.
 
 use crate::common::{field, model, number, outside, tensor};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Models that the onnx package wrote, and models that it or this format refuses.
+//! Models written by the onnx package, and models that it or this format rejects.
 
 use crate::common::{case_source, field, model, source, tensor};
 use tensorferry_onnx::Onnx;
@@ -14,7 +14,7 @@ fn every_case_is_read_or_refused() {
         let case = folder.display();
         let read = with_view(&Onnx, &case_source(&folder, &expected), &[], |view| {
             let mut facts = all_facts(view)?;
-            // The shapes of sparse tensors are this format's own addition.
+            // Only this format adds the shapes of sparse tensors.
             facts.retain(|name, _| !(name_of(&folder).starts_with("sparse_") && name.ends_with(".shape")));
             Ok(facts)
         })

@@ -1,4 +1,5 @@
-//! Models that are broken or ask for what they should not: each is a typed error that names the tensor.
+//! Malformed models and models that ask for too much. Each gives a typed error that names the
+//! tensor.
 
 use crate::common::{field, model, number, outside, source, tensor};
 use tensorferry_onnx::Onnx;
@@ -8,7 +9,7 @@ use tensorferry_test_kit::tensors::with_view;
 
 fn refusal(initializer: &[u8], others: &[(&str, &[u8])]) -> Error {
     let source = source(&model(&[initializer.to_vec()], &[]), others);
-    let error = with_view(&Onnx, &source, &[], |view| format!("it was read: {:?}", view.catalog().tensors()))
+    let error = with_view(&Onnx, &source, &[], |view| format!("no error: {:?}", view.catalog().tensors()))
         .unwrap_err();
     assert!(error.details().any(|(name, _)| name == "file"), "{error}");
     error
@@ -58,19 +59,19 @@ fn elements_are_at_one_place_in_the_right_form() {
     for (data_type, dims, rest, says) in [
         (2, &[4][..], [raw.clone(), outside(&[("location", "data")])].concat(), "several places"),
         (2, &[4], [field(5, &[1, 2, 3, 4]), field(7, &[1])].concat(), "several places"),
-        (2, &[4], field(7, &[1, 2, 3, 4]), "list of another dtype"),
-        (2, &[4], field(5, &[1, 2, 3, 0x80, 2]), "out of the range"),
-        (2, &[4], field(5, &[1, 2, 3]), "as many values"),
-        (2, &[4], field(5, &[1, 2, 3, 4, 5]), "as many values"),
-        (2, &[4], Vec::new(), "not the length"),
-        (1, &[1], field(4, &[1, 2, 3]), "end inside one"),
-        (1, &[1], [field(4, &[1]), field(4, &[1, 2, 3])].concat(), "end inside one"),
-        (14, &[1], field(4, &[1; 4]), "as many values"),
-        (2, &[0], raw.clone(), "not the length"),
-        (8, &[2], field(6, b"one"), "as many values"),
+        (2, &[4], field(7, &[1, 2, 3, 4]), "list of a different dtype"),
+        (2, &[4], field(5, &[1, 2, 3, 0x80, 2]), "out of range"),
+        (2, &[4], field(5, &[1, 2, 3]), "number of values"),
+        (2, &[4], field(5, &[1, 2, 3, 4, 5]), "number of values"),
+        (2, &[4], Vec::new(), "the length of"),
+        (1, &[1], field(4, &[1, 2, 3]), "in the middle of"),
+        (1, &[1], [field(4, &[1]), field(4, &[1, 2, 3])].concat(), "in the middle of"),
+        (14, &[1], field(4, &[1; 4]), "number of values"),
+        (2, &[0], raw.clone(), "the length of"),
+        (8, &[2], field(6, b"one"), "number of values"),
         (8, &[1], outside(&[("location", "data")]), "strings cannot"),
         (1, &[1], number(9, 4), "another type"),
-        (2, &[4], [raw, number(14, 2)].concat(), "no such place"),
+        (2, &[4], [raw, number(14, 2)].concat(), "unknown location"),
     ] {
         let error = refusal(&tensor("w", data_type, dims, &rest), &[("data", &[1; 4])]);
         assert_eq!(error.kind(), ErrorKind::Malformed, "{says}: {error}");
@@ -89,7 +90,7 @@ fn shapes_ask_for_nothing() {
 
 #[test]
 fn graphs_end_somewhere() {
-    // Each graph lies in an attribute of a node of the one around it.
+    // Each graph is in an attribute of a node of the enclosing graph.
     let mut graph = field(5, &tensor("w", 2, &[1], &field(9, &[1])));
     let read = |graph: &[u8]| {
         with_view(&Onnx, &source(&model(&[], graph), &[]), &[], |view| view.catalog().tensors().len())
@@ -115,10 +116,10 @@ fn names_that_repeat_are_numbered_and_initializers_are_refused() {
     });
     assert_eq!(names.unwrap(), ["a/k", "a_1/k", "Scale/k", "Scale_1/k"]);
     let twice = with_view(&Onnx, &source(&model(&[tensor(), tensor()], &[]), &[]), &[], |_| ()).unwrap_err();
-    assert!(twice.to_string().contains("two initializers of one name"), "{twice}");
+    assert!(twice.to_string().contains("two initializers have the same name"), "{twice}");
 }
 
-/// Reads a model within limits.
+/// Reads a model with changed limits.
 fn limited(model: &[u8], others: &[(&str, &[u8])], bound: impl Fn(&mut Limits)) -> Result<usize, Error> {
     let mut limits = Limits::default();
     bound(&mut limits);
@@ -126,7 +127,7 @@ fn limited(model: &[u8], others: &[(&str, &[u8])], bound: impl Fn(&mut Limits)) 
     MemoryView::read(&Onnx, &[], &source(model, others), &context).map(|view| view.catalog().tensors().len())
 }
 
-/// A graph's name is in the file once, and in the path of every tensor in it.
+/// A graph's name is in the file once, but in the path of every tensor in the graph.
 #[test]
 fn paths_are_bounded() {
     let in_graph = |name: usize| {
@@ -140,7 +141,7 @@ fn paths_are_bounded() {
     let bytes = in_graph(10_000);
     let error = limited(&bytes, &[], |_| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit);
-    assert!(error.to_string().contains("unfold"), "{error}");
+    assert!(error.to_string().contains("expand"), "{error}");
 }
 
 #[test]
@@ -155,7 +156,7 @@ fn tensors_on_one_range_are_counted() {
     assert!(error.to_string().contains("--bound expanded_bytes=N"), "{error}");
 }
 
-/// What a Constant node has in other attributes than `value` is no tensor, and is not passed over in silence.
+/// Attributes of a Constant node other than `value` are not tensors. Their loss must be reported.
 #[test]
 fn constants_without_a_tensor_are_lost_by_name() {
     let constant = |output: &str, attribute: &[u8]| {

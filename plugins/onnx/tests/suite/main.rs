@@ -1,4 +1,4 @@
-//! Models, read and written in memory.
+//! ONNX models, read and written in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
