@@ -1,4 +1,5 @@
-//! Arrays become tensors: a header is held against the bytes that are there, then described to the host.
+//! Arrays become tensors: a header is checked against the bytes that exist, then the array is
+//! declared in the catalog.
 
 use crate::dtype::Element;
 use crate::encoded::{ArrayBytes, Encoded, FieldBytes, collect};
@@ -12,39 +13,39 @@ use tensorferry_sdk::{
 };
 use tensorferry_zip::{Extent, Member, Method};
 
-/// A catalog that is filled with arrays.
+/// Adds arrays to a catalog.
 pub(crate) struct Arrays<'a> {
     pub(crate) source: &'a dyn Source,
     pub(crate) catalog: &'a mut dyn CatalogSink,
     pub(crate) context: &'a dyn Context,
     pub(crate) options: ReadOptions,
-    /// What has to be decoded, by handle.
+    /// Storages to decode, indexed by handle.
     pub(crate) encoded: Vec<Encoded>,
-    /// Bytes that deflated members have beyond those that are stored.
+    /// Total decoded bytes of deflated members beyond their stored bytes.
     pub(crate) expanded: u64,
     pub(crate) names: UniqueNames,
 }
 
-/// How a tensor's elements lie in its storage.
+/// Layout of a tensor's elements in its storage.
 #[derive(Clone, Copy)]
 struct Lie<'s> {
     order: Order,
     byte_order: ByteOrder,
-    /// The array's dimensions.
+    /// Dimensions of the array.
     shape: &'s [u64],
-    /// Those of each of its elements, row-major.
+    /// Dimensions of each element, row-major.
     inner: &'s [u64],
 }
 
 impl Arrays<'_> {
-    /// Adds the array that these bytes begin with; the number of bytes after it.
+    /// Adds the array at the start of these bytes and returns the number of bytes after it.
     pub(crate) fn add(&mut self, name: &str, array: &ArrayBytes) -> Result<u64> {
         let limits = self.context.limits();
         let header = Header::read(limits, &|len| array.front(self.source, len, limits))?;
         let data_len = header.data_len()?;
         let there = array.len() - header.len;
         let after = there.checked_sub(data_len).ok_or_else(|| {
-            Error::malformed("the array's elements are not all there")
+            Error::malformed("the array's data is incomplete")
                 .offset(header.len)
                 .expected(format!("{data_len} bytes"))
                 .found(format!("{there} bytes"))
@@ -57,16 +58,16 @@ impl Arrays<'_> {
             }
             Descr::Structure(structure) => {
                 let count = structure.fields.len();
-                let why = format!("an array of structures, which is a table of {count} fields");
+                let why = format!("the array is structured (a table of {count} fields)");
                 return Err(Error::unsupported(format!(
-                    "{why}: -i structured=fields makes a tensor of each"
+                    "{why}; pass -i structured=fields to read each field as a tensor"
                 )));
             }
         }
         Ok(after)
     }
 
-    /// Adds the arrays of a file, one after the other. Several are numbered, as they have no names.
+    /// Adds the consecutive arrays of a file. They have no names, so several arrays are numbered.
     pub(crate) fn add_all(&mut self, name: &str, file: Extent) -> Result<()> {
         let (mut start, mut number) = (0, 0_u64);
         loop {
@@ -91,7 +92,7 @@ impl Arrays<'_> {
         }
         if start < file.len {
             let why = format!(
-                "{} bytes follow it, and are not an array: ferry does not read them",
+                "{} bytes follow it and are not an array; ferry does not read them",
                 file.len - start
             );
             self.catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
@@ -99,7 +100,7 @@ impl Arrays<'_> {
         Ok(())
     }
 
-    /// How many bytes follow an array.
+    /// Returns the number of bytes after an array.
     fn length(&self, file: Extent) -> Result<u64> {
         let (limits, array) = (self.context.limits(), ArrayBytes::File(file));
         let header = Header::read(limits, &|len| array.front(self.source, len, limits))?;
@@ -133,7 +134,7 @@ impl Arrays<'_> {
         self.tensor(name, dtype, Lie { inner: &inner, ..lie }, storage, offset)
     }
 
-    /// The storage that holds an array, and where its elements begin there.
+    /// Declares the storage of an array, and returns it with the offset of the elements.
     fn storage(
         &mut self,
         array: &ArrayBytes,
@@ -155,13 +156,14 @@ impl Arrays<'_> {
         Ok((self.catalog.storage(storage.byte_order(byte_order))?, offset))
     }
 
-    /// The elements of a stored member. The archive has a checksum of header and elements together.
+    /// Returns the elements of a stored member. The archive's checksum covers the header and
+    /// elements together.
     fn stored(&self, member: &Member, header_len: u64) -> Result<Storage> {
         let header = member.front(self.source, header_len, self.context.limits())?;
         let (crc, data) = (member.crc_after(&header), member.stored.after(header_len));
         if data.len == 0 && crc != 0 {
             return Err(Error::malformed(format!(
-                "zip entry {:?} does not have the CRC-32 of the directory",
+                "zip entry {:?} does not match the CRC-32 in the directory",
                 member.name
             ))
             .offset(member.stored.offset));
@@ -169,7 +171,7 @@ impl Arrays<'_> {
         Ok(Storage::file(data.file, data.offset, data.len).digest(Digest::crc32(crc)))
     }
 
-    /// Bounds what all deflated members together are longer than what is stored of them.
+    /// Limits the total expansion of all deflated members.
     fn count_expanded(&mut self, array: &ArrayBytes) -> Result<()> {
         let ArrayBytes::Member(member) = array else { return Ok(()) };
         self.expanded = self.expanded.saturating_add(member.len.saturating_sub(member.stored.len));
@@ -177,8 +179,9 @@ impl Arrays<'_> {
         if self.expanded <= most {
             return Ok(());
         }
-        Err(Error::limit("deflated arrays are far longer than what is stored of them")
-            .expected(format!("at most {most} bytes more, or --bound expanded_bytes=N"))
+        Err(Error::limit("deflated arrays expand too much")
+            .hint("raise the limit with --bound expanded_bytes=N")
+            .expected(format!("at most {most} bytes more than stored"))
             .found(self.expanded))
     }
 
@@ -196,7 +199,7 @@ impl Arrays<'_> {
         structure: &Structure,
         data_len: u64,
     ) -> Result<()> {
-        // Rows of no bytes are as many as the shape says, and take nothing.
+        // Rows without bytes take no space, whatever their number.
         let rows = data_len.checked_div(structure.width).unwrap_or(0);
         for field in &structure.fields {
             let name = format!("{name}.{}", field.name);
@@ -213,7 +216,7 @@ impl Arrays<'_> {
                     bytes.write(self.source, output, self.context)
                 })?;
                 if header.order == Order::Fortran && header.shape.len() > 1 {
-                    return Err(Error::unsupported("strings in a structured array of columns").tensor(name));
+                    return Err(Error::unsupported("strings in a column-major structured array").tensor(name));
                 }
                 let shape = [&header.shape[..], &field.shape].concat();
                 self.add_strings(&name, &elements, &field.element, Order::C, &shape)?;
@@ -249,15 +252,13 @@ impl Arrays<'_> {
         self.catalog.tensor(name, Dtype::STR, shape, storage, 0).map(drop)
     }
 
-    /// The dtype of an element that is no string, and the dimensions that it has itself.
+    /// Returns the dtype and inner dimensions of an element that is not a string.
     fn number(&mut self, name: &str, element: &Element) -> Result<(Dtype, Vec<u64>)> {
         let options = self.options;
         match element {
             Element::Number(dtype, _) => Ok((*dtype, Vec::new())),
             Element::Date(unit, _) => {
-                let why = format!(
-                    "{unit}: read as the integers that it is counted in, the smallest for no time (NaT)"
-                );
+                let why = format!("{unit} is read as integer counts; NaT is the smallest integer");
                 self.catalog.loss(Loss::new(LossKind::Precision, name, why).severity(Severity::Changed))?;
                 Ok((Dtype::I64, Vec::new()))
             }
@@ -266,14 +267,14 @@ impl Arrays<'_> {
             Element::Void(len) if options.bytes => Ok((Dtype::U8, vec![*len])),
             Element::Void(len) => {
                 let named = match len {
-                    1 => "-i v1=f8_e4m3 or another word says what they are, ",
-                    2 => "-i v2=bf16 says what they are, ",
+                    1 => "set their dtype with -i v1=f8_e4m3 (or another dtype), or ",
+                    2 => "set their dtype with -i v2=bf16, or ",
                     _ => "",
                 };
-                let why = format!("elements of {len} bytes of which numpy says nothing (V{len})");
-                Err(Error::unsupported(format!("{why}: {named}-i void=bytes reads them as U8")))
+                let why = format!("elements of {len} bytes have no dtype in numpy (V{len})");
+                Err(Error::unsupported(format!("{why}; {named}read them as U8 with -i void=bytes")))
             }
-            Element::Unicode(..) | Element::Text(_) => Err(Error::plugin("strings are no numbers")),
+            Element::Unicode(..) | Element::Text(_) => Err(Error::plugin("a string is not a number")),
         }
     }
 
@@ -296,14 +297,14 @@ impl Arrays<'_> {
     }
 }
 
-/// The strides of a column-major array of this shape, whose elements are row-major arrays themselves.
+/// Returns the strides of a column-major array whose elements are row-major arrays.
 fn column_major_strides(shape: &[u64], inner: &[u64]) -> Vec<i64> {
     let signed = |dim: u64| i64::try_from(dim).unwrap_or(i64::MAX);
     let mut stride = inner.iter().fold(1_i64, |product, &dim| product.saturating_mul(signed(dim)));
     let mut strides = Vec::with_capacity(shape.len() + inner.len());
     for &dim in shape {
         strides.push(stride);
-        // The number of elements fits, so this does; past the last dimension it is not used.
+        // The element count fits, so this does too. The stride after the last dimension is unused.
         stride = stride.saturating_mul(signed(dim));
     }
     strides.extend(row_major_strides(inner));

@@ -1,4 +1,4 @@
-//! An archive of deflated arrays: members are compressed at the same time, each by itself.
+//! Archives of deflated arrays. Members are compressed concurrently and independently.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{
@@ -7,20 +7,20 @@ use tensorferry_sdk::{
 };
 use tensorferry_zip::{DeflatedLayout, DeflatedPlan, Deflater};
 
-/// How much of a tensor is asked for at once.
+/// Bytes of a tensor per read.
 const PIECE: u64 = 256 << 10;
 
-/// An array that goes into an archive.
+/// An array of an archive.
 pub(crate) struct Array {
     pub(crate) tensor: TensorId,
-    /// The name of its member.
+    /// Name of its member.
     pub(crate) name: String,
     pub(crate) header: Vec<u8>,
     /// Bytes of header and elements.
     pub(crate) size: u64,
 }
 
-/// The arrays, by their segments, and the archive around them.
+/// Arrays by segment, and the archive around them.
 pub(crate) struct DeflatedArrays {
     arrays: HashMap<EncodedId, Array>,
     archive: DeflatedPlan,

@@ -1,9 +1,9 @@
-//! A descr is numpy's word for what an element is: byte order, kind, width (`<f4`); or its name.
+//! A descr is numpy's description of an element: byte order, kind and width (`<f4`), or a name.
 
 use tensorferry_sdk::{ByteOrder, Dtype, Error, Result};
 
-/// The dtypes that numpy and the SDK share: kind and width, the names and the codes of one character that
-/// `np.dtype` takes for it.
+/// Dtypes that numpy and the SDK share: kind and width, and the names and one-character codes that
+/// `np.dtype` accepts.
 const SHARED: [(&str, Dtype, &[&str]); 14] = [
     ("b1", Dtype::BOOL, &["bool", "bool_", "?"]),
     ("i1", Dtype::I8, &["int8", "byte", "b"]),
@@ -21,7 +21,7 @@ const SHARED: [(&str, Dtype, &[&str]); 14] = [
     ("c16", Dtype::C128, &["complex128", "cdouble", "complex", "D"]),
 ];
 
-/// The dtypes that ml_dtypes adds to numpy, by its names, which `np.dtype` knows once it is imported.
+/// Dtypes that ml_dtypes adds to numpy, by the names that `np.dtype` accepts after the import.
 pub(crate) const ML_DTYPES: [(&str, Dtype); 7] = [
     ("bfloat16", Dtype::BF16),
     ("float8_e4m3fn", Dtype::F8_E4M3),
@@ -32,23 +32,23 @@ pub(crate) const ML_DTYPES: [(&str, Dtype); 7] = [
     ("float8_e8m0fnu", Dtype::F8_E8M0),
 ];
 
-/// What an element of an array is.
+/// Type of an array's elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Element {
-    /// A number, in this byte order.
+    /// A number in this byte order.
     Number(Dtype, ByteOrder),
-    /// A date or a duration, an integer of 64 bits: numpy's name for it, with its unit.
+    /// A date or duration, stored as a 64-bit integer: numpy's name with the unit.
     Date(String, ByteOrder),
-    /// So many UTF-32 code units.
+    /// A string with this number of UTF-32 code units.
     Unicode(u64, ByteOrder),
-    /// So many bytes of text.
+    /// A string with this number of bytes.
     Text(u64),
-    /// So many bytes of which numpy says nothing.
+    /// This number of bytes without a type.
     Void(u64),
 }
 
 impl Element {
-    /// Bytes of an element; `None`, if they do not fit 64 bits.
+    /// Bytes of an element, or `None` if they do not fit 64 bits.
     pub(crate) fn width(&self) -> Option<u64> {
         match self {
             Self::Number(dtype, _) => dtype.info()?.element_bytes().map(u64::from),
@@ -58,7 +58,6 @@ impl Element {
         }
     }
 
-    /// The order of the bytes of its numbers.
     pub(crate) fn byte_order(&self) -> ByteOrder {
         match self {
             Self::Number(_, order) | Self::Date(_, order) | Self::Unicode(_, order) => *order,
@@ -67,7 +66,6 @@ impl Element {
     }
 }
 
-/// What a descr stands for.
 pub(crate) fn parse(descr: &str) -> Result<Element> {
     let named = |(kind, _, names): &&(&str, Dtype, &[&str])| names.contains(&descr) || *kind == descr;
     if let Some((_, dtype, _)) = SHARED.iter().find(named) {
@@ -76,7 +74,8 @@ pub(crate) fn parse(descr: &str) -> Result<Element> {
     if let Some((_, dtype)) = ML_DTYPES.iter().find(|(name, _)| *name == descr) {
         return Ok(Element::Number(*dtype, ByteOrder::Little));
     }
-    // Without a mark, or with `=`, the order is that of the machine that reads: here little-endian.
+    // Without a mark, or with `=`, the byte order is that of the reading machine, taken as
+    // little-endian.
     let (order, rest) = match descr.as_bytes().first() {
         Some(b'>') => (ByteOrder::Big, &descr[1..]),
         Some(b'<' | b'=' | b'|') => (ByteOrder::Little, &descr[1..]),
@@ -89,7 +88,7 @@ pub(crate) fn parse(descr: &str) -> Result<Element> {
         return Ok(Element::Number(*dtype, if kind.ends_with('1') { ByteOrder::Little } else { order }));
     }
     let malformed = || {
-        let error = Error::malformed("the array's descr is no dtype of numpy's");
+        let error = Error::malformed("the array's descr is not a dtype of numpy");
         error.expected("such as '<f4', '|b1' or '<U8'").found(format!("{descr:?}"))
     };
     let mut chars = rest.chars();
@@ -105,21 +104,20 @@ pub(crate) fn parse(descr: &str) -> Result<Element> {
         'S' | 'a' => Ok(Element::Text(width()?)),
         'V' => Ok(Element::Void(width()?)),
         'M' | 'm' => date(kind, rest).map(|name| Element::Date(name, order)).ok_or_else(malformed),
-        'O' => {
-            Err(Error::unsupported("an array of Python objects: its data is a pickle, which is never run"))
-        }
+        'O' => Err(Error::unsupported("the array holds Python objects in a pickle, which ferry never runs")),
         'f' | 'c' | 'g' | 'G'
             if matches!((kind, rest), ('f', "12" | "16") | ('c', "24" | "32") | ('g' | 'G', "")) =>
         {
             Err(Error::unsupported(
-                "an array of long doubles, whose layout is that of the machine that wrote it",
+                "the array holds long doubles, whose layout depends on the machine that wrote them",
             ))
         }
         _ => Err(malformed()),
     }
 }
 
-/// numpy's name of a date (`M`) or duration (`m`): `8`, then perhaps a unit, with a number before it.
+/// Returns numpy's name of a date (`M`) or duration (`m`): `8`, optionally with a unit that has a
+/// count before it.
 fn date(kind: char, rest: &str) -> Option<String> {
     const UNITS: [&str; 14] =
         ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic"];
@@ -133,13 +131,13 @@ fn date(kind: char, rest: &str) -> Option<String> {
     UNITS.contains(&word).then(|| format!("{name}{unit}"))
 }
 
-/// The descr that `np.save` writes for a dtype; `None`, if numpy has none of its own.
+/// Returns the descr that `np.save` writes for a dtype, or `None` if numpy does not have it.
 pub(crate) fn descr(dtype: Dtype) -> Option<String> {
     let (kind, ..) = SHARED.iter().find(|(_, shared, _)| *shared == dtype)?;
     Some(format!("{}{kind}", if kind.ends_with('1') { '|' } else { '<' }))
 }
 
-/// What ml_dtypes calls a dtype, if it adds it to numpy.
+/// Returns ml_dtypes' name of a dtype that it adds to numpy.
 pub(crate) fn ml_name(dtype: Dtype) -> Option<&'static str> {
     ML_DTYPES.iter().find(|(_, added)| *added == dtype).map(|(name, _)| *name)
 }

@@ -1,23 +1,21 @@
-//! Where an array's bytes are, header and elements: a file of its own, or a member of an archive. What is not
-//! there as the host could copy it, deflated members and the fields of rows, is decoded from it.
+//! The bytes of an array, header and elements: a separate file, or a member of an archive. Deflated
+//! members and fields of rows cannot be copied by the host and are decoded from them.
 
 use tensorferry_sdk::{ByteSink, Context, EncodedStorage, Error, Limits, Result, Source};
 use tensorferry_zip::{Extent, Member};
 
-/// Bytes that are read and pushed at once.
+/// Bytes per read and write.
 const PIECE: usize = 64 << 10;
 
-/// Where an array's bytes are.
+/// Location of an array's bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum ArrayBytes {
-    /// A whole file.
     File(Extent),
     /// A member of an archive.
     Member(Member),
 }
 
 impl ArrayBytes {
-    /// How many there are.
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::File(file) => file.len,
@@ -25,7 +23,7 @@ impl ArrayBytes {
         }
     }
 
-    /// The first `len` of them.
+    /// Reads the first `len` bytes.
     pub(crate) fn front(&self, source: &dyn Source, len: u64, limits: &Limits) -> Result<Vec<u8>> {
         match self {
             Self::File(file) => source.read_vec(file.file, file.offset, len, limits),
@@ -33,7 +31,7 @@ impl ArrayBytes {
         }
     }
 
-    /// Pushes all of them.
+    /// Writes all bytes.
     pub(crate) fn write(
         &self,
         source: &dyn Source,
@@ -56,10 +54,10 @@ impl ArrayBytes {
     }
 }
 
-/// A storage that has to be decoded.
+/// A storage that is decoded on demand.
 #[derive(Debug, Clone)]
 pub(crate) enum Encoded {
-    /// All of a deflated member.
+    /// A whole deflated member.
     Whole(ArrayBytes),
     /// One field of each row.
     Field(FieldBytes),
@@ -80,11 +78,11 @@ pub(crate) struct FieldBytes {
     pub(crate) array: ArrayBytes,
     /// Bytes before the first row.
     pub(crate) header_len: u64,
-    /// Rows.
+    /// Number of rows.
     pub(crate) rows: u64,
     /// Bytes of a row.
     pub(crate) row_len: u64,
-    /// Where the field begins in a row, and how long it is.
+    /// Offset of the field in a row; its length is `width`.
     pub(crate) offset: u64,
     pub(crate) width: u64,
 }
@@ -92,11 +90,11 @@ pub(crate) struct FieldBytes {
 impl FieldBytes {
     /// Bytes of the field in all rows.
     pub(crate) fn len(&self) -> u64 {
-        // No more than the rows have, which fit.
+        // At most the bytes of the rows, which fit.
         self.rows.saturating_mul(self.width)
     }
 
-    /// Pushes them, row after row.
+    /// Writes the field, row by row.
     pub(crate) fn write(
         &self,
         source: &dyn Source,
@@ -110,10 +108,10 @@ impl FieldBytes {
     }
 }
 
-/// Takes the bytes of an array in order, and passes those of one field on.
+/// Accepts the bytes of an array in order, and passes on those of one field.
 struct Picker<'a> {
     field: &'a FieldBytes,
-    /// How many bytes have come.
+    /// Bytes received so far.
     at: u64,
     picked: Vec<u8>,
     output: &'a mut dyn ByteSink,
@@ -125,7 +123,7 @@ impl ByteSink for Picker<'_> {
         let end = field.header_len + field.rows.saturating_mul(field.row_len);
         let mut rest = bytes;
         while !rest.is_empty() && self.at < end && field.width > 0 {
-            // To the next place where the field begins or ends.
+            // Distance to the next offset at which the field begins or ends.
             let in_row =
                 if self.at < field.header_len { 0 } else { (self.at - field.header_len) % field.row_len };
             let (until, is_field) = match in_row {
@@ -151,15 +149,16 @@ impl ByteSink for Picker<'_> {
     }
 }
 
-/// All bytes that something writes, once it is known that there are at most as many as a header may have.
+/// Collects the bytes that `write` writes, if `len` is within the limit for headers.
 pub(crate) fn collect(
     len: u64,
     limits: &Limits,
     write: impl FnOnce(&mut dyn ByteSink) -> Result<()>,
 ) -> Result<Vec<u8>> {
     if len > limits.header_bytes {
-        let most = format!("at most {} bytes, or --bound header_bytes=N", limits.header_bytes);
-        return Err(Error::limit("strings that are too long to hold in memory").expected(most).found(len));
+        let error = Error::limit("strings are too long to hold in memory").found(len);
+        let error = error.expected(format!("at most {} bytes", limits.header_bytes));
+        return Err(error.hint("raise the limit with --bound header_bytes=N"));
     }
     let mut bytes = Vec::new();
     write(&mut bytes)?;

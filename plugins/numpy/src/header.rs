@@ -1,19 +1,17 @@
-//! A header says what the bytes behind it are: what an element is, in which order they lie, the shape.
+//! The header of an array: element type, order of elements, and shape.
 
 use crate::dtype::{self, Element};
 use crate::literal::{self, Literal, Python};
 use crate::structure::{self, Structure};
 use tensorferry_sdk::{Error, Limits, Order, Result};
 
-/// What an array begins with.
 pub(crate) const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
-/// numpy has the elements begin at a multiple of this.
+/// numpy aligns the elements to a multiple of this.
 const ALIGNMENT: usize = 64;
-/// numpy leaves room for the dimension that grows to be written over with this many digits.
+/// numpy reserves this many digits so that the growing dimension can be updated in place.
 const GROWTH_DIGITS: usize = 21;
 
-/// What a header says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) descr: Descr,
@@ -23,7 +21,7 @@ pub(crate) struct Header {
     pub(crate) len: u64,
 }
 
-/// What an element is.
+/// Type of the elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Descr {
     Element(Element),
@@ -31,12 +29,13 @@ pub(crate) enum Descr {
 }
 
 impl Header {
-    /// Reads a header. `front` gives the first bytes of the array, as many as it is asked for, or fails: a
-    /// claimed length is never allocated before it is known to be there.
+    /// Reads a header. `front` returns the requested number of bytes from the start of the array,
+    /// or fails. Memory for a claimed length is therefore only allocated if the array has these
+    /// bytes.
     pub(crate) fn read(limits: &Limits, front: &dyn Fn(u64) -> Result<Vec<u8>>) -> Result<Self> {
         let start = front(10)?;
         if !start.starts_with(MAGIC) {
-            return Err(Error::malformed("not an array of numpy's")
+            return Err(Error::malformed("not a numpy array")
                 .offset(0)
                 .expected("93 \"NUMPY\"")
                 .found(format!("{:?}", start[..6].escape_ascii().to_string())));
@@ -46,7 +45,7 @@ impl Header {
             (2, 0) => (12, Python::Any),
             (3, 0) => (12, Python::Three),
             (major, minor) => {
-                return Err(Error::unsupported("a version of numpy's files that is not known here")
+                return Err(Error::unsupported("unknown version of the npy format")
                     .offset(6)
                     .expected("1.0, 2.0 or 3.0")
                     .found(format!("{major}.{minor}")));
@@ -74,7 +73,7 @@ impl Header {
     fn of_literal(literal: &Literal, len: u64) -> Result<Self> {
         let Literal::Dict(items) = literal else { return Err(malformed("a dict")) };
         let (mut descr, mut order, mut shape) = (None, None, None);
-        // Of a key that is given twice, the last counts, as in Python.
+        // If a key is repeated, the last value counts, as in Python.
         for (key, value) in items {
             match (key, value) {
                 (Literal::Text(key), value) if key == "descr" => descr = Some(value),
@@ -85,9 +84,7 @@ impl Header {
                     shape = Some(dimensions(items)?);
                 }
                 _ => {
-                    return Err(malformed(
-                        "descr, a bool for fortran_order, a tuple for shape, no other key",
-                    ));
+                    return Err(malformed("only descr, a bool for fortran_order and a tuple for shape"));
                 }
             }
         }
@@ -105,7 +102,8 @@ impl Header {
         Ok(Self { descr, order, shape, len })
     }
 
-    /// Bytes of the elements: of shapes whose product wraps there are none, also where a dimension is zero.
+    /// Returns the bytes of the elements. Shapes whose product overflows are rejected, even if a
+    /// dimension is zero.
     pub(crate) fn data_len(&self) -> Result<u64> {
         let width = match &self.descr {
             Descr::Element(element) => element.width(),
@@ -131,16 +129,16 @@ fn dimensions(items: &[Literal]) -> Result<Vec<u64>> {
         _ => None,
     };
     let shape: Option<Vec<u64>> = items.iter().map(dimension).collect();
-    shape.ok_or_else(|| malformed("dimensions of 64 bits, none negative").found(format!("{items:?}")))
+    shape.ok_or_else(|| malformed("non-negative 64-bit dimensions").found(format!("{items:?}")))
 }
 
 fn malformed(expected: &str) -> Error {
     Error::malformed("the array's header is not the dict that numpy writes").expected(expected)
 }
 
-/// The bytes before the elements, as `np.save` writes them.
+/// Encodes the bytes before the elements, as `np.save` writes them.
 pub(crate) fn encode(descr: &str, order: Order, shape: &[u64]) -> Result<Vec<u8>> {
-    // Without a second dimension both orders are one, and numpy calls it C.
+    // With fewer than two dimensions both orders are the same, and numpy calls them C.
     let is_fortran = order == Order::Fortran && shape.len() > 1;
     let tuple = match shape {
         [one] => format!("({one},)"),
@@ -162,7 +160,7 @@ pub(crate) fn encode(descr: &str, order: Order, shape: &[u64]) -> Result<Vec<u8>
             bytes.extend([2, 0]);
             bytes.extend(len.to_le_bytes());
         }
-        _ => return Err(Error::unsupported("a shape that is too long for numpy's header")),
+        _ => return Err(Error::unsupported("the shape is too long for numpy's header")),
     }
     let len = bytes.len() + padded(bytes.len());
     bytes.extend(dict.as_bytes());
@@ -275,7 +273,7 @@ mod tests {
             bytes[6..8].copy_from_slice(&version);
             assert_eq!(read(&bytes).unwrap_err().kind(), ErrorKind::Unsupported);
         }
-        // A header of 4 GiB that is not there.
+        // A header that claims 4 GiB.
         let mut long = good;
         long[6] = 2;
         long[8..12].copy_from_slice(&[0xff; 4]);

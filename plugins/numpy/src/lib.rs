@@ -1,30 +1,31 @@
-//! NumPy's files: `.npy` is one array, `.npz` a zip archive of them.
+//! NumPy files: `.npy` is one array, `.npz` a zip archive of arrays.
 //!
 //! ```text
 //! 0          6 bytes   93 "NUMPY"
 //! 6          2 bytes   version: 1.0, 2.0 or 3.0
-//! 8          2 or 4    the header's length: u16 in version 1.0, u32 in 2.0 and 3.0, little-endian
+//! 8          2 or 4    header length: u16 in version 1.0, u32 in 2.0 and 3.0, little-endian
 //! 10 or 12   header    a Python dict: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, spaces, \n;
 //!                      latin-1 in versions 1.0 and 2.0, UTF-8 in 3.0; numpy pads it to a multiple of 64
 //! then       elements  row-major, or column-major if fortran_order, in descr's byte order
 //! ```
 //!
-//! Member `NAME.npy` of an archive is the array NAME, stored (`np.savez`) or deflated (`np.savez_compressed`, and
-//! `-o compress=deflate`).
+//! Member `NAME.npy` of an archive is the array NAME, stored (`np.savez`) or deflated
+//! (`np.savez_compressed`, and `-o compress=deflate`).
 //!
 //! | descr | dtype |
 //! |---|---|
 //! | `b1`, `i1` to `i8`, `u1` to `u8`, `f2`, `f4`, `f8`, `c8`, `c16` | BOOL, I8 to I64, U8 to U64, F16, F32, F64, C64, C128 |
-//! | `U<n>`, `S<n>` | STR, without the NULs that pad them |
+//! | `U<n>`, `S<n>` | STR, without the padding NULs |
 //! | `M8[unit]`, `m8[unit]` | I64; the unit is a loss |
-//! | `V1`, `V2` (ml_dtypes), `V<n>` | refused, or what `-i v1`, `-i v2`, `-i void` say |
+//! | `V1`, `V2` (ml_dtypes), `V<n>` | rejected, unless `-i v1`, `-i v2` or `-i void` gives a dtype |
 //! | `bfloat16` and other names of ml_dtypes | BF16, the F8 types; `-o ml_dtypes=name` writes them |
-//! | a list of fields | refused, or with `-i structured=fields` a tensor for each field |
-//! | `O`, `f16`, `c32` | refused: a pickle; long doubles, whose layout is the machine's |
+//! | a list of fields | rejected, or with `-i structured=fields` a tensor for each field |
+//! | `O`, `f16`, `c32` | rejected: pickles, and long doubles with a machine-dependent layout |
 //!
-//! Of an archive, what is refused is a loss, and the other arrays are read.
+//! In an archive, a rejected array is a loss, and the other arrays are read.
 //!
-//! Sources: `numpy/lib/_format_impl.py` and `numpy/lib/_npyio_impl.py` of NumPy 2.4, and files that it wrote.
+//! Sources: `numpy/lib/_format_impl.py` and `numpy/lib/_npyio_impl.py` of NumPy 2.4, and files that
+//! it wrote.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -45,12 +46,12 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// What a file of one array ends in, and every array's member of an archive.
+/// Suffix of a file with one array, and of every array's member in an archive.
 const ARRAY_SUFFIX: &str = ".npy";
-/// What an archive of arrays ends in.
+/// Suffix of an archive of arrays.
 const ARCHIVE_SUFFIX: &str = ".npz";
 
-/// The format.
+/// The NumPy format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Numpy;
 
@@ -80,7 +81,7 @@ impl Format for Numpy {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for programs that link it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Numpy)]

@@ -1,14 +1,14 @@
-//! A literal is the Python expression that a header holds: dicts, lists, tuples, strings, integers and
-//! booleans. It is scanned from left to right, without recursion, and never evaluated.
+//! Parses the Python literal in a header: dicts, lists, tuples, strings, integers and booleans. It
+//! is scanned from left to right, without recursion, and never evaluated.
 //!
-//! What `ast.literal_eval` takes beyond that (floats, sets, bytes, sums) is in no header that numpy takes.
+//! `ast.literal_eval` also accepts floats, sets, bytes and sums, but numpy accepts none of them in
+//! a header.
 
 use tensorferry_sdk::{Error, Result};
 
-/// How deep brackets may lie in each other: a header's dict, a structure, its fields, theirs.
+/// Maximum nesting of brackets: the header's dict, a structure, its fields, and nested structures.
 const MOST_DEPTH: usize = 64;
 
-/// A Python value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Literal {
     Text(String),
@@ -19,16 +19,15 @@ pub(crate) enum Literal {
     Dict(Vec<(Literal, Literal)>),
 }
 
-/// Which Python wrote the text.
+/// The Python version that wrote the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Python {
-    /// 2 or 3: integers may end in `L`.
+    /// Python 2 or 3: integers may end in `L`.
     Any,
-    /// 3.
     Three,
 }
 
-/// Reads the value that `text` is; it lies at `offset` in its file.
+/// Parses the value in `text`, which is at `offset` in its file.
 pub(crate) fn parse(text: &str, offset: u64, python: Python, most: u64) -> Result<Literal> {
     let mut scanner = Scanner { text: text.as_bytes(), at: 0, offset, python };
     let mut open: Vec<Open> = Vec::new();
@@ -63,7 +62,7 @@ pub(crate) fn parse(text: &str, offset: u64, python: Python, most: u64) -> Resul
             }
             _ => scanner.atom()?,
         };
-        // The value ends here, and perhaps what it is the last item of.
+        // The value ends here, and may be the last item of enclosing brackets.
         loop {
             let Some(innermost) = open.last_mut() else {
                 scanner.skip_blank();
@@ -103,12 +102,12 @@ pub(crate) fn parse(text: &str, offset: u64, python: Python, most: u64) -> Resul
     }
 }
 
-/// What has begun and not ended.
+/// An open bracket.
 enum Open {
     List(Vec<Literal>),
-    /// Its items, and whether there was a comma: `(3)` is a number.
+    /// The items, and whether a comma was seen: `(3)` is a number.
     Tuple(Vec<Literal>, bool),
-    /// Its items, and the key whose value comes.
+    /// The entries, and the key whose value comes next.
     Dict(Vec<(Literal, Literal)>, Option<Literal>),
 }
 
@@ -147,7 +146,7 @@ impl<'a> Scanner<'a> {
         self.rest().first().copied()
     }
 
-    /// Skips spaces, line ends and comments.
+    /// Skips whitespace and comments.
     fn skip_blank(&mut self) {
         loop {
             let rest = self.rest();
@@ -159,7 +158,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether `byte` is next; it is stepped over then, and blanks before it in any case.
+    /// Skips blanks, consumes `byte` if it comes next, and returns whether it did.
     fn take(&mut self, byte: u8) -> bool {
         self.skip_blank();
         let is_next = self.peek() == Some(byte);
@@ -171,17 +170,17 @@ impl<'a> Scanner<'a> {
         if self.take(byte) { Ok(()) } else { Err(self.error(&char::from(byte).to_string())) }
     }
 
-    /// Steps into a bracket.
+    /// Enters a bracket.
     fn begin(&mut self, open: &mut Vec<Open>, bracket: Open) -> Result<()> {
         if open.len() == MOST_DEPTH {
-            return Err(self.error(&format!("at most {MOST_DEPTH} brackets in each other")));
+            return Err(self.error(&format!("at most {MOST_DEPTH} nested brackets")));
         }
         self.at += 1;
         open.push(bracket);
         Ok(())
     }
 
-    /// A string, an integer, True or False.
+    /// Parses a string, an integer, True or False.
     fn atom(&mut self) -> Result<Literal> {
         let rest = self.rest();
         let unprefixed = rest.strip_prefix(b"u").or(rest.strip_prefix(b"U")).unwrap_or(rest);
@@ -212,7 +211,7 @@ impl<'a> Scanner<'a> {
         loop {
             let Some(byte) = self.peek().filter(|&byte| byte != b'\n') else {
                 self.at = start;
-                return Err(self.error("a string with an end"));
+                return Err(self.error("the end of the string"));
             };
             self.at += 1;
             match byte {
@@ -224,11 +223,11 @@ impl<'a> Scanner<'a> {
                 byte => bytes.push(byte),
             }
         }
-        // The text was UTF-8, and is cut at ASCII alone.
+        // The text was UTF-8 and is only split at ASCII characters.
         String::from_utf8(bytes).map_err(|_| self.error("UTF-8"))
     }
 
-    /// The character that a backslash and what follows it stand for.
+    /// Parses an escape sequence after its backslash.
     fn escaped(&mut self) -> Result<char> {
         let kind = self.peek();
         let digits = match kind {
@@ -252,7 +251,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Python's integers: decimal, hexadecimal, octal, binary, with `_` between digits.
+/// Parses a Python integer: decimal, hexadecimal, octal or binary, with `_` between digits.
 fn integer(word: &[u8], python: Python) -> Option<i128> {
     let word = std::str::from_utf8(word).ok()?;
     let word = if python == Python::Any { word.strip_suffix(['L', 'l']).unwrap_or(word) } else { word };
@@ -266,7 +265,7 @@ fn integer(word: &[u8], python: Python) -> Option<i128> {
     let in_prefix = radix != 10;
     let sane =
         digits.split('_').enumerate().all(|(part, digits)| !digits.is_empty() || (part == 0 && in_prefix));
-    // `010` was octal once, and is no number now.
+    // `010` was octal in Python 2 and is invalid in Python 3.
     let leading = radix == 10
         && digits.len() > 1
         && digits.starts_with('0')

@@ -1,4 +1,4 @@
-//! Options: what a user may tell the reader and the writer.
+//! Options of the reader and the writer.
 
 use tensorferry_hub::SHARD_IS_ALONE;
 use tensorferry_sdk::Side::{Reader, Writer};
@@ -14,7 +14,7 @@ const VOID: TypedOption<bool> = TypedOption::choice(
     Reader,
     "void",
     &[("refuse", false), ("bytes", true)],
-    "elements of n bytes of which numpy says nothing (V<n>): refuse them, or read U8 with n for a last dimension",
+    "elements without a dtype (V<n>): refuse them, or read them as U8 with a last dimension of n",
 );
 const V1: TypedOption<Option<Dtype>> = TypedOption::choice(
     Reader,
@@ -32,15 +32,15 @@ const V1: TypedOption<Option<Dtype>> = TypedOption::choice(
         ("i2", Some(Dtype::I2_UNPACKED)),
         ("u2", Some(Dtype::U2_UNPACKED)),
     ],
-    "what elements of one unnamed byte (V1) are: numpy.save writes ml_dtypes' floats of 8 bits so, and its numbers of \
-     4 and 2 bits, a byte each",
+    "dtype of elements of one untyped byte (V1), as numpy.save writes the 8-bit floats and the 4- and 2-bit numbers of \
+     ml_dtypes",
 )
 .without_default();
 const V2: TypedOption<Option<Dtype>> = TypedOption::choice(
     Reader,
     "v2",
     &[("bf16", Some(Dtype::BF16)), ("f16", Some(Dtype::F16))],
-    "what elements of two unnamed bytes (V2) are: numpy.save writes ml_dtypes' bfloat16 so",
+    "dtype of elements of two untyped bytes (V2), as numpy.save writes bfloat16 of ml_dtypes",
 )
 .without_default();
 
@@ -48,24 +48,23 @@ const ORDER: TypedOption<Order> = TypedOption::choice(
     Writer,
     "order",
     &[("c", Order::C), ("fortran", Order::Fortran)],
-    "which index runs fastest: c the last, fortran the first",
+    "order of elements: c (last index fastest) or fortran (first index fastest)",
 );
 const COMPRESS: TypedOption<bool> = TypedOption::choice(
     Writer,
     "compress",
     &[("stored", false), ("deflate", true)],
-    "arrays of a .npz: stored as numpy.savez has them, or deflated as by numpy.savez_compressed",
+    "arrays of a .npz: stored as by numpy.savez, or deflated as by numpy.savez_compressed",
 );
 const ML_DTYPES: TypedOption<MlDtypes> = TypedOption::choice(
     Writer,
     "ml_dtypes",
     &[("omit", MlDtypes::Omit), ("void", MlDtypes::Void), ("name", MlDtypes::Name)],
-    "BF16 and F8, which numpy has with the package ml_dtypes alone: omit them; void writes V2 and V1 as numpy.save \
-     does, which does not say what they are, so that --verify cannot; name writes ml_dtypes' name, which numpy.load \
-     takes once ml_dtypes is imported",
+    "BF16 and F8, which need the package ml_dtypes: omit skips them; void writes V2 and V1 like numpy.save, without the \
+     dtype, so --verify cannot check them; name writes ml_dtypes' name, which numpy.load accepts once ml_dtypes is \
+     imported",
 );
 
-/// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
     vec![
         SHARD_IS_ALONE.spec(),
@@ -79,18 +78,17 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
     ]
 }
 
-/// What the reader was told.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadOptions {
-    /// Whether a file that holds a part of a model is read by itself.
+    /// Whether a file with a part of a model is read on its own.
     pub(crate) shard_is_alone: bool,
-    /// Whether each field of a structured array is a tensor.
+    /// Whether each field of a structured array becomes a tensor.
     pub(crate) fields: bool,
-    /// Whether elements without a dtype are bytes.
+    /// Whether untyped elements are read as bytes.
     pub(crate) bytes: bool,
-    /// What elements of one such byte are.
+    /// Dtype of untyped elements of one byte.
     pub(crate) v1: Option<Dtype>,
-    /// What elements of two such bytes are.
+    /// Dtype of untyped elements of two bytes.
     pub(crate) v2: Option<Dtype>,
 }
 
@@ -106,7 +104,7 @@ impl ReadOptions {
     }
 }
 
-/// What becomes of dtypes that numpy has with ml_dtypes alone.
+/// Handling of dtypes that numpy has only with ml_dtypes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MlDtypes {
     Omit,
@@ -114,7 +112,6 @@ pub(crate) enum MlDtypes {
     Name,
 }
 
-/// What the writer was told.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteOptions {
     pub(crate) order: Order,
@@ -126,9 +123,7 @@ impl WriteOptions {
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let (order, deflates) = (ORDER.get(options)?, COMPRESS.get(options)?);
         if deflates && order == Order::Fortran {
-            return Err(Error::usage(
-                "what is deflated is read in order: -o order=fortran is for stored arrays",
-            ));
+            return Err(Error::usage("option order=fortran does not work with compress=deflate"));
         }
         Ok(Self { order, deflates, ml_dtypes: ML_DTYPES.get(options)? })
     }

@@ -1,4 +1,4 @@
-//! The probe: the first bytes of a file, and of an archive the names of its members.
+//! Probing by the first bytes of a file, and the member names of an archive.
 
 use crate::header::MAGIC;
 use crate::read::{is_archive, is_ours};
@@ -7,12 +7,12 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 use tensorferry_zip::{Directory, Extent, Names};
 
-/// Arrays beside a model of another format are its companions (tokens, statistics), unless they are named; every
-/// other format comes before them.
+/// Arrays next to a model in a different format accompany it (tokens, statistics), so they rank
+/// below all other formats.
 const IN_A_FOLDER: Score = Score(10);
 
-/// How sure it is that the source is of this format. A file of that name whose bytes are wrong may
-/// still be one: then the reader says what is wrong with it.
+/// Rates how likely the source is of this format. A file with the right name may still be one if
+/// its bytes are wrong; the reader then reports the error.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {

@@ -1,5 +1,5 @@
-//! The reader: one array, or the arrays of an archive. Elements that are stored lie in the file, for the host to
-//! copy; deflated members are decoded.
+//! The reader of one array, or of the arrays in an archive. Stored elements are file ranges that
+//! the host copies; deflated members are decoded.
 
 use crate::array::Arrays;
 use crate::encoded::ArrayBytes;
@@ -12,7 +12,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_zip::{Archive, EMPTY_MAGIC, Extent, MAGIC, Names};
 
-/// Reads arrays and archives.
+/// Reader of arrays and archives.
 pub(crate) struct Reader {
     pub(crate) options: ReadOptions,
 }
@@ -48,19 +48,19 @@ impl TensorReader for Reader {
     }
 }
 
-/// Whether a file has one of this format's endings.
+/// Whether a file has one of this format's suffixes.
 pub(crate) fn is_ours(name: &str) -> bool {
     !name.starts_with('.') && has_any_suffix(name, [ARRAY_SUFFIX, ARCHIVE_SUFFIX])
 }
 
-/// Whether a file begins as an archive does.
+/// Whether a file starts like a zip archive.
 pub(crate) fn is_archive(source: &dyn Source, file: Extent) -> Result<bool> {
     let mut start = [0; 4];
     let start = file.read_start(source, &mut start)?;
     Ok(start == MAGIC || start == EMPTY_MAGIC)
 }
 
-/// A file's name without its folder and its suffix: the name of the array in it.
+/// Returns a file's name without its folder and suffix, which is the name of its array.
 pub(crate) fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     strip_suffix(name, ARRAY_SUFFIX).unwrap_or(name)
@@ -73,7 +73,7 @@ fn read_archive(arrays: &mut Arrays<'_>, extent: Extent) -> Result<()> {
         let is_folder = entry.name.ends_with('/') && entry.len == 0;
         let Some(name) = entry.name.strip_suffix(ARRAY_SUFFIX) else {
             if !is_folder {
-                let why = "a member that is no array: numpy.load hands out its bytes";
+                let why = "the member is not an array (numpy.load returns its bytes)";
                 arrays.catalog.loss(Loss::new(LossKind::Sidecar, &*entry.name, why))?;
             }
             continue;
@@ -81,7 +81,8 @@ fn read_archive(arrays: &mut Arrays<'_>, extent: Extent) -> Result<()> {
         let member = archive.member(index)?;
         let offset = member.stored.offset;
         match arrays.add(name, &ArrayBytes::Member(member)) {
-            // One array of Python objects does not keep the others from being read.
+            // An unsupported array, such as one of Python objects, does not prevent reading the
+            // others.
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 arrays.catalog.loss(Loss::new(LossKind::Tensor, name, error.message()))?;
             }
@@ -90,7 +91,7 @@ fn read_archive(arrays: &mut Arrays<'_>, extent: Extent) -> Result<()> {
                     error.offset(offset).context(format!("zip entry {:?}", entry.name)).tensor(name)
                 })?;
                 if after > 0 {
-                    let why = format!("{after} bytes follow it in its member: ferry does not read them");
+                    let why = format!("{after} bytes follow it in its member; ferry does not read them");
                     arrays.catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
                 }
             }

@@ -1,10 +1,10 @@
-//! numpy's strings have one width and are padded with NULs; a tensor of strings has the length of each, as a
-//! u64, before its bytes.
+//! Conversion of strings. In numpy they have a fixed width and NUL padding. In a tensor of strings,
+//! each string follows its length as u64.
 
 use crate::dtype::Element;
 use tensorferry_sdk::{ByteOrder, Error, Limits, Order, Result};
 
-/// The logical bytes of a tensor of strings, from an array's elements.
+/// Returns the logical bytes of a tensor of strings for an array's elements.
 pub(crate) fn logical(
     elements: &[u8],
     element: &Element,
@@ -13,13 +13,13 @@ pub(crate) fn logical(
     limits: &Limits,
 ) -> Result<Vec<u8>> {
     let count = shape.iter().try_fold(1_u64, |count, &dim| count.checked_mul(dim));
-    // The length before each string; what is of no width is no longer in memory than that.
+    // Bytes of the length prefixes, which are all the memory that zero-width strings take.
     let held = count.and_then(|count| count.checked_mul(8)).filter(|&len| len <= limits.header_bytes);
     let Some((count, _)) = count.zip(held) else {
-        let most = format!("at most {} bytes, or --bound header_bytes=N", limits.header_bytes);
         return Err(Error::limit("too many strings to hold in memory")
-            .expected(most)
-            .found(format!("shape {shape:?}")));
+            .expected(format!("at most {} bytes", limits.header_bytes))
+            .found(format!("shape {shape:?}"))
+            .hint("raise the limit with --bound header_bytes=N"));
     };
     let width = element.width().and_then(|width| usize::try_from(width).ok()).unwrap_or(usize::MAX);
     let mut logical = Vec::new();
@@ -31,7 +31,7 @@ pub(crate) fn logical(
         };
         let start = usize::try_from(place).ok().and_then(|place| place.checked_mul(width));
         let bytes = start.and_then(|start| elements.get(start..start.checked_add(width)?));
-        let bytes = bytes.ok_or_else(|| Error::malformed("the array's strings are not all there"))?;
+        let bytes = bytes.ok_or_else(|| Error::malformed("the array's strings are incomplete"))?;
         text.clear();
         match element {
             Element::Unicode(_, byte_order) => push_utf8(bytes, *byte_order, &mut text)?,
@@ -44,12 +44,12 @@ pub(crate) fn logical(
     Ok(logical)
 }
 
-/// Where the element of a place in row-major order lies in column-major order.
+/// Converts an index in row-major order to column-major order.
 fn column_major_place(index: u64, shape: &[u64]) -> u64 {
     let mut rest = index;
     let mut stride = shape.iter().product::<u64>();
     let mut place = 0;
-    // From the last dimension, which has the longest stride.
+    // From the last dimension, which has the largest stride.
     for &dim in shape.iter().rev() {
         stride /= dim;
         place += rest % dim * stride;
@@ -66,7 +66,7 @@ fn push_utf8(units: &[u8], byte_order: ByteOrder, text: &mut Vec<u8>) -> Result<
             ByteOrder::Big => u32::from_be_bytes(unit),
         };
         let character = char::from_u32(unit).ok_or_else(|| {
-            Error::malformed("a string has a code unit that is no character").found(format!("0x{unit:x}"))
+            Error::malformed("a string has a code unit that is not a character").found(format!("0x{unit:x}"))
         })?;
         text.extend(character.encode_utf8(&mut buffer).as_bytes());
     }

@@ -1,9 +1,10 @@
-//! A structure is a dtype of named fields: a row of a table. numpy writes it as a list of tuples,
-//! `[('id', '<i4'), ('w', '<f8', (2,)), ('', '|V4')]`, the last of them padding; a field's name may be a
-//! pair of a title and a name, its descr another list, or a pair of a descr and a shape.
+//! A structure is a dtype of named fields, like a row of a table. numpy writes it as a list of
+//! tuples: `[('id', '<i4'), ('w', '<f8', (2,)), ('', '|V4')]`. The last field here is padding. The
+//! name of a field may be a pair of a title and a name. Its descr may be a nested list, or a pair
+//! of a descr and a shape.
 //!
-//! Only bytes of no type (`V`) are padding if their name is empty, as `numpy.lib.format.descr_to_dtype`
-//! has it: another field without a name is a field.
+//! As in `numpy.lib.format.descr_to_dtype`, a field with an empty name is padding only if it has no
+//! type (`V`).
 
 use crate::dtype::{self, Element};
 use crate::literal::Literal;
@@ -12,26 +13,25 @@ use tensorferry_sdk::{Error, Result};
 /// A dtype of named fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Structure {
-    /// The fields that are not padding; those of a structure in it are called `outer.inner`.
+    /// Fields except padding. Fields of nested structures are named `outer.inner`.
     pub(crate) fields: Vec<Field>,
     /// Bytes of a row.
     pub(crate) width: u64,
 }
 
-/// A field of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field {
     pub(crate) name: String,
     pub(crate) element: Element,
-    /// The dimensions of a field that is an array itself.
+    /// Dimensions of a field that is an array.
     pub(crate) shape: Vec<u64>,
-    /// Where it begins in a row, in bytes.
+    /// Byte offset in a row.
     pub(crate) offset: u64,
-    /// Bytes of it in a row.
+    /// Bytes per row.
     pub(crate) width: u64,
 }
 
-/// The structure that a list of fields is.
+/// Parses a list of fields.
 pub(crate) fn parse(list: &[Literal]) -> Result<Structure> {
     let mut structure = Structure { fields: Vec::new(), width: 0 };
     structure.add(list, "")?;
@@ -39,15 +39,14 @@ pub(crate) fn parse(list: &[Literal]) -> Result<Structure> {
 }
 
 impl Structure {
-    /// Appends the fields of a list. Brackets lie in each other to a small depth only, which the parser of
-    /// literals sees to.
+    /// Appends the fields of a list. The literal parser limits the nesting depth.
     fn add(&mut self, list: &[Literal], prefix: &str) -> Result<()> {
         for item in list {
             let Literal::Tuple(parts) = item else { return Err(malformed("a tuple for each field")) };
             let (name, mut descr, mut shape) = match &**parts {
                 [name, descr] => (name, descr, Vec::new()),
                 [name, descr, shape] => (name, descr, dimensions(shape)?),
-                _ => return Err(malformed("a name, a descr and perhaps a shape")),
+                _ => return Err(malformed("a name, a descr and optionally a shape")),
             };
             let (name, has_title) = match name {
                 Literal::Text(name) => (name, false),
@@ -58,7 +57,7 @@ impl Structure {
                 _ => return Err(malformed("a field's name")),
             };
             let path = format!("{prefix}{name}");
-            // A sub-array, of which each element may be one again.
+            // A sub-array, whose elements may be sub-arrays again.
             while let Literal::Tuple(pair) = descr {
                 let [inner, inner_shape] = &**pair else { return Err(malformed("a descr and a shape")) };
                 shape.extend(dimensions(inner_shape)?);
@@ -71,7 +70,9 @@ impl Structure {
                     self.push(path, is_padding, element, shape)?;
                 }
                 Literal::List(inner) if shape.is_empty() => self.add(inner, &format!("{path}."))?,
-                Literal::List(_) => return Err(Error::unsupported("an array of structures in a structure")),
+                Literal::List(_) => {
+                    return Err(Error::unsupported("an array of structures inside a structure"));
+                }
                 _ => return Err(malformed("a field's descr")),
             }
         }
@@ -83,7 +84,7 @@ impl Structure {
         let (offset, width) = (self.width, width.flatten());
         let end = width.and_then(|width| offset.checked_add(width));
         let (Some(width), Some(end)) = (width, end) else {
-            return Err(Error::malformed("a structure whose width does not fit 64 bits"));
+            return Err(Error::malformed("the width of a structure does not fit 64 bits"));
         };
         self.width = end;
         if !is_padding {
@@ -93,7 +94,7 @@ impl Structure {
     }
 }
 
-/// The dimensions of a tuple of integers, or of one integer.
+/// Returns the dimensions in a tuple of integers or a single integer.
 fn dimensions(shape: &Literal) -> Result<Vec<u64>> {
     let items = match shape {
         Literal::Tuple(items) => items,
@@ -107,5 +108,5 @@ fn dimensions(shape: &Literal) -> Result<Vec<u64>> {
 }
 
 fn malformed(expected: &str) -> Error {
-    Error::malformed("the array's structured descr is none of numpy's").expected(expected)
+    Error::malformed("the array's structured descr is invalid").expected(expected)
 }

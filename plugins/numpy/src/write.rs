@@ -1,6 +1,6 @@
-//! The writer: a `.npy` for the one tensor that such a file holds, else an archive with each array stored, as
-//! `np.savez` writes it; the elements begin at multiples of 64 bytes, so that they can be mapped. On request each array
-//! is deflated (`deflate.rs`).
+//! The writer creates a `.npy` for one tensor, or an archive with stored arrays as `np.savez` does.
+//! Elements start at multiples of 64 bytes, so that they can be memory-mapped. With `-o
+//! compress=deflate`, each array is deflated (`deflate.rs`).
 
 use crate::deflate::{Array, DeflatedArrays};
 use crate::options::{MlDtypes, WriteOptions};
@@ -13,12 +13,11 @@ use tensorferry_sdk::{
 };
 use tensorferry_zip::{ZipLayout, ZipPlan};
 
-/// What an archive in a folder is called.
+/// File name of an archive in a folder.
 const IN_A_FOLDER: &str = "arrays.npz";
-/// The longest name of a zip entry.
+/// Maximum bytes of a zip entry's name.
 const MOST_NAME_BYTES: usize = 0xffff;
 
-/// Plans files.
 pub(crate) struct Writer {
     pub(crate) options: WriteOptions,
 }
@@ -47,15 +46,15 @@ impl Writer {
         layout: &mut dyn LayoutSink,
     ) -> Result<Box<dyn TensorPlan>> {
         if self.options.deflates {
-            return Err(Error::usage("a .npy file is not compressed: write a .npz").file(path));
+            return Err(Error::usage("a .npy file cannot be compressed")
+                .file(path)
+                .hint("write a .npz file"));
         }
         if catalog.tensor_count() != 1 {
-            return Err(Error::usage(
-                "a .npy file holds one tensor: write a .npz, or take one with --step select",
-            )
-            .file(path)
-            .expected("1 tensor")
-            .found(catalog.tensor_count()));
+            let count = catalog.tensor_count();
+            return Err(Error::usage(format!("a .npy file holds one tensor, but there are {count}"))
+                .file(path)
+                .hint("write a .npz file, or choose one tensor with --step select"));
         }
         let tensor = TensorId(0);
         let name = catalog.tensor(tensor).name;
@@ -64,7 +63,7 @@ impl Writer {
             Err(why) => return Err(Error::unsupported(why).tensor(name)),
         };
         if name != stem(path) {
-            let why = format!("a .npy file has no names: it will be read as {:?}", stem(path));
+            let why = format!("a .npy file has no tensor names; it will be read as {:?}", stem(path));
             layout.loss(Loss::new(LossKind::Name, name, why))?;
             layout.written_as(tensor, stem(path))?;
         }
@@ -86,13 +85,14 @@ impl Writer {
             context.check_cancelled()?;
             let name = format!("{}{ARRAY_SUFFIX}", catalog.tensor(tensor).name);
             if name.contains('\0') || name.len() > MOST_NAME_BYTES {
-                layout.omit(tensor, "no member of a zip archive can have its name: rename it")?;
+                layout.omit(tensor, "its name is not valid for a member of a zip archive; rename it")?;
                 continue;
             }
             match self.header(catalog, tensor, layout)? {
                 Ok(header) => {
                     let size = catalog.tensor(tensor).bytes.checked_add(header.len() as u64);
-                    let size = size.ok_or_else(|| Error::unsupported("an array longer than 64 bits"))?;
+                    let size =
+                        size.ok_or_else(|| Error::unsupported("the array's length exceeds 64 bits"))?;
                     arrays.push(Array { tensor, name, header, size });
                 }
                 Err(why) => layout.omit(tensor, &why)?,
@@ -113,7 +113,7 @@ impl Writer {
         Ok(Box::new(ArchivePlan(archive.finish()?)))
     }
 
-    /// The header of a tensor that numpy can hold, or why it cannot.
+    /// Returns the header of a tensor, or the reason why numpy cannot hold it.
     fn header(
         &self,
         catalog: &dyn CatalogView,
@@ -127,25 +127,25 @@ impl Writer {
             (None, Some(name), MlDtypes::Void) => {
                 let descr = if view.dtype == Dtype::BF16 { "<V2" } else { "|V1" };
                 let why =
-                    format!("numpy says no more than {descr}: .view(ml_dtypes.{name}) makes it what it was");
+                    format!("stored as {descr} without its dtype; restore it with .view(ml_dtypes.{name})");
                 layout.loss(Loss::new(LossKind::Precision, view.name, why).asked_for())?;
                 descr.to_owned()
             }
             (None, Some(name), MlDtypes::Omit) => {
-                let why = "-o ml_dtypes=name or void writes it, --step cast:f32 widens it";
-                return Ok(Err(format!("numpy has {name} with the package ml_dtypes alone: {why}")));
+                let why = "write it with -o ml_dtypes=name or void, or widen it with --step cast:f32";
+                return Ok(Err(format!("numpy has {name} only with the package ml_dtypes; {why}")));
             }
             (None, None, _) => {
                 let name = catalog.dtype_info(view.dtype)?.name().to_owned();
                 let strings =
-                    if view.dtype == Dtype::STR { ": its own strings have one width for all" } else { "" };
+                    if view.dtype == Dtype::STR { ", because its strings have a fixed width" } else { "" };
                 return Ok(Err(format!("numpy has no dtype {name}{strings}")));
             }
         };
         header::encode(&descr, self.order(catalog, tensor), view.shape).map(Ok)
     }
 
-    /// Column-major only where that is another order: without a second dimension both are one.
+    /// Returns the order of the elements. With fewer than two dimensions both orders are the same.
     fn order(&self, catalog: &dyn CatalogView, tensor: TensorId) -> Order {
         if catalog.tensor(tensor).shape.len() > 1 { self.options.order } else { Order::C }
     }
@@ -155,7 +155,7 @@ impl Writer {
     }
 }
 
-/// An archive whose checksums are still to be said.
+/// An archive whose checksums are filled in by `seal`.
 struct ArchivePlan(ZipPlan);
 
 impl TensorPlan for ArchivePlan {

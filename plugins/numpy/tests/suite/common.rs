@@ -1,6 +1,6 @@
-//! Arrays made of bytes.
+//! Builds arrays from bytes.
 
-/// An array of this header's dict and these elements, as numpy pads it.
+/// An array with this header dict and these elements, padded as by numpy.
 pub(crate) fn array(dict: &str, elements: &[u8]) -> Vec<u8> {
     let width = (10 + dict.len() + 1).next_multiple_of(64) - 11;
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
@@ -10,7 +10,7 @@ pub(crate) fn array(dict: &str, elements: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The dict of an array of this descr and shape.
+/// The header dict of an array with this descr and shape.
 pub(crate) fn dict(descr: &str, shape: &str) -> String {
     format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}")
 }

@@ -1,4 +1,4 @@
-//! Files that numpy wrote, and files that it or this format refuses.
+//! Files written by numpy, and files that it or this format rejects.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ fn source(folder: &Path, expected: &Value) -> MemorySource {
     MemorySource::file(name, fs::read(folder.join(name)).unwrap())
 }
 
-/// The facts of every tensor that is read, by its name, and how many losses there are.
+/// The facts of every tensor by name, and the number of losses.
 fn read(source: &MemorySource) -> Result<(BTreeMap<String, Value>, usize)> {
     with_view(&Numpy, source, &[], |view| {
-        // Bytes are held against their checksums when they are read.
+        // Reading the data checks it against the checksums.
         Ok((all_facts(view)?, view.catalog().losses().len()))
     })?
 }

@@ -1,4 +1,4 @@
-//! NumPy's files, written and read in memory.
+//! NumPy files, written and read in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

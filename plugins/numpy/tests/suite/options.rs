@@ -1,4 +1,4 @@
-//! What a user may ask the reader for: bytes that numpy does not name, fields of structured arrays.
+//! Reader options: untyped elements, and fields of structured arrays.
 
 use crate::common::{array, dict};
 use tensorferry_numpy::Numpy;
@@ -25,7 +25,7 @@ fn unnamed_bytes_are_what_the_user_says() {
     let one = array(&dict("'|V1'", "(2, 3)").replace("False", "True"), &[1, 2, 3, 4, 5, 6]);
     let turned = ("F8_E5M2".to_owned(), vec![2, 3], vec![1, 3, 5, 2, 4, 6]);
     assert_eq!(read(one, &[("v1", "f8_e5m2")], "a").unwrap(), turned);
-    // Bytes of an element stay together where the order of the elements changes.
+    // The bytes of an element stay together when the order of elements changes.
     let three =
         array(&dict("'|V3'", "(2, 2)").replace("False", "True"), &[1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]);
     let bytes = read(three, &[("void", "bytes")], "a").unwrap();
@@ -61,7 +61,7 @@ fn a_field_without_a_name_is_padding_only_if_it_has_no_type() {
             view.catalog().tensors().len()
         });
     assert_eq!(names.unwrap(), 3);
-    // Two names that are one when they are joined.
+    // Two fields whose joined names are equal.
     let twice = "[('x.y', '|u1'), ('x', [('y', '|u1')])]";
     let twice = || array(&dict(twice, "(1,)"), &[3, 4]);
     for (name, value) in [("a.x.y", 3), ("a.x.y#2", 4)] {
@@ -90,7 +90,7 @@ fn arrays_of_one_file_are_numbered() {
     assert_eq!((&*tensors[0].0, losses.len()), ("a", 1));
     assert!(losses[0].contains("4 bytes follow") && !losses[0].contains("numpy.load"), "{losses:?}");
     let cut = seen([&first[..], &second[..second.len() - 1]].concat()).unwrap_err().to_string();
-    assert!(cut.contains("array 1") && cut.contains("not all there"), "{cut}");
+    assert!(cut.contains("array 1") && cut.contains("incomplete"), "{cut}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the writer makes: the bytes that `np.save` makes, and what it says where numpy has no dtype.
+//! The writer creates the bytes of `np.save`, and reports dtypes that numpy does not have.
 
 use crate::common::{array, dict};
 use std::io::{Cursor, Read as _};
@@ -11,7 +11,7 @@ fn one_tensor_is_the_array_that_numpy_saves() {
     let bytes: Vec<u8> = (0..12).collect();
     let fill = |catalog: &mut dyn CatalogSink| one(catalog, "w", Dtype::I16, &[2, 3], &bytes);
     let output = write_file(&Numpy, fill, &[], "w.npy").unwrap();
-    // numpy leaves room for the first dimension to grow: the dict and 20 spaces, padded.
+    // numpy reserves room for the first dimension to grow: 20 spaces after the dict, then padding.
     assert_eq!(output.files["w.npy"], array(&dict("'<i2'", "(2, 3)"), &bytes));
     assert!(output.layout.losses().is_empty());
 
@@ -106,7 +106,7 @@ fn a_deflated_archive_holds_the_same_arrays() {
         .unwrap()
     };
     assert_eq!(arrays(archive), arrays(&stored.files["m.npz"]));
-    // Method 8 in every entry, which other readers see.
+    // Every entry declares method 8, which other readers check.
     let mut zip = zip::ZipArchive::new(Cursor::new(archive)).unwrap();
     for index in 0..zip.len() {
         let (mut entry, mut content) = (zip.by_index(index).unwrap(), Vec::new());
