@@ -1,12 +1,13 @@
-//! Flax's msgpack: what `flax.serialization.to_bytes` makes of a tree of arrays, `flax_model.msgpack` of the Hugging Face Hub,
-//! `checkpoint_<step>` of `flax.training`.
+//! Flax's msgpack files: the output of `flax.serialization.to_bytes` for a tree of arrays,
+//! `flax_model.msgpack` on the Hugging Face Hub, and `checkpoint_<step>` of `flax.training`.
 //!
-//! A file is one msgpack value, almost always a map: the crate `tensorferry-flax-file` has its form.
+//! A file is one msgpack value, almost always a map. The crate `tensorferry-flax-file` parses it.
 //!
-//! A tensor is called by the keys that lead to it, joined with `.`. The dtype's name has no byte order: what Flax itself wrote of
-//! a big-endian array lies swapped, and nothing in the file tells it.
+//! The name of a tensor consists of its keys, joined with `.`. The name of a dtype has no byte
+//! order: Flax stores a big-endian array byte-swapped, and the file does not record it.
 //!
-//! Sources: `flax/serialization.py` of Flax 0.12, the specification of msgpack, and files that Flax wrote.
+//! Sources: `flax/serialization.py` of Flax 0.12, the specification of msgpack, and files written
+//! by Flax.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -21,11 +22,11 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// How the files of a model are called on the Hub.
+/// File names of a model on the Hub.
 const NAMING: Naming =
     Naming { title: "Flax", stem: "flax_model", suffix: ".msgpack", index_suffix: ".msgpack.index.json" };
 
-/// The format.
+/// The Flax format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Flax;
 
@@ -52,7 +53,7 @@ impl Format for Flax {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for programs that link it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Flax)]

@@ -1,4 +1,4 @@
-//! Options: what a user may tell the reader and the writer.
+//! Options of the reader and the writer.
 
 use tensorferry_hub::SHARD_IS_ALONE;
 use tensorferry_sdk::Side::Writer;
@@ -8,33 +8,31 @@ const MAX_SHARD_SIZE: TypedOption<Option<u64>> = TypedOption::size(
     Writer,
     "max_shard_size",
     0,
-    "split into files of at most this many bytes of tensors, with an index, named as on the Hugging Face Hub \
+    "maximum bytes of tensors per file; splits the model into shards with an index, named as on the Hugging Face Hub \
      (10GB was usual)",
 );
 const CHUNK_SIZE: TypedOption<Option<u64>> = TypedOption::size(
     Writer,
     "chunk_size",
     1,
-    "arrays of more bytes are cut into chunks, which Flax joins: 1GiB, as Flax does, unless another is given",
+    "maximum bytes of an array before it is cut into chunks, which Flax joins (default: 1GiB, as in Flax)",
 );
 
-/// What Flax has for it, and the longest that msgpack for Python reads.
+/// Flax's own chunk size, followed by the maximum that msgpack for Python reads.
 const FLAX_CHUNK_SIZE: u64 = 1 << 30;
 const MOST_CHUNK_SIZE: u64 = (1 << 31) - (1 << 10);
 
-/// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
     vec![SHARD_IS_ALONE.spec(), MAX_SHARD_SIZE.spec(), ShardTag::spec(), CHUNK_SIZE.spec()]
 }
 
-/// What the writer was told.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteOptions {
-    /// Bytes of tensors in one file; `None` for one file.
+    /// Maximum bytes of tensors per file; `None` for one file.
     pub(crate) max_shard_size: Option<u64>,
-    /// What shards have in their names.
+    /// Tag in the names of shards.
     pub(crate) shard_tag: ShardTag,
-    /// Bytes of an array that is not cut.
+    /// Maximum bytes of an array that is not cut.
     pub(crate) chunk_size: u64,
 }
 

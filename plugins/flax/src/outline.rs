@@ -1,5 +1,5 @@
-//! An outline is the tree of a file that is to be written: that of the catalog, where it has one that leads to all tensors by
-//! their names, or else one that is made of the names, cut at their dots.
+//! The tree of a file to write. If the catalog's tree leads to all tensors by their names, it is
+//! used; otherwise the tree is made from the names, split at dots.
 
 use rmp::encode as msgpack;
 use std::collections::{HashMap, HashSet};
@@ -10,15 +10,15 @@ use tensorferry_sdk::{
     CatalogView, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity, TensorId,
 };
 
-/// How many parts of a name become maps; the rest of it stays one key.
+/// Maximum parts of a name that become maps. The rest stays one key.
 const MOST_PARTS: usize = MOST_NESTING / 2;
 
-/// A value that is to be written.
+/// A value to write.
 #[derive(Debug)]
 pub(crate) enum Planned {
     Map(Vec<(Key, u32)>),
     List(Vec<u32>),
-    /// Already encoded.
+    /// An encoded value.
     Leaf(Vec<u8>),
     Tensor {
         id: TensorId,
@@ -26,22 +26,24 @@ pub(crate) enum Planned {
     },
 }
 
-/// All values, and which of them is the whole.
+/// All values, and the index of the root.
 #[derive(Debug)]
 pub(crate) struct Outline {
     pub(crate) items: Vec<Planned>,
     pub(crate) root: u32,
 }
 
-/// What becomes of a catalog's tree.
+/// Result of using a catalog's tree.
 pub(crate) enum FromTree {
-    /// It is written, with these losses.
+    /// The tree is written, with these losses.
     Kept(Outline, Vec<Loss>),
-    /// It does not lead to each tensor once and by its name; whether it holds anything else.
+    /// The tree does not lead to each tensor exactly once and by its name. `has_state` is set if it
+    /// holds other values.
     GivenUp { has_state: bool },
 }
 
-/// The keys that a name is cut into. A name of which a part is another name stays whole, as it could not be told apart.
+/// Splits a name into keys. A name with a prefix that is also a name stays whole, because it would
+/// be ambiguous.
 pub(crate) fn parts(name: &str, is_name: impl Fn(&str) -> bool) -> Vec<&str> {
     if name.match_indices('.').any(|(at, _)| is_name(&name[..at])) {
         vec![name]
@@ -51,7 +53,7 @@ pub(crate) fn parts(name: &str, is_name: impl Fn(&str) -> bool) -> Vec<&str> {
 }
 
 impl Outline {
-    /// The tree that the names of tensors make.
+    /// Makes a tree from the names of tensors.
     pub(crate) fn of_names(
         catalog: &dyn CatalogView,
         tensors: &[TensorId],
@@ -72,7 +74,7 @@ impl Outline {
         Ok(nest.finish(root))
     }
 
-    /// The catalog's own tree, if it leads to all these tensors.
+    /// Uses the catalog's own tree, if it leads to all these tensors.
     pub(crate) fn of_tree(
         catalog: &dyn CatalogView,
         root: NodeId,
@@ -82,7 +84,7 @@ impl Outline {
         let mut walk = TreeWalk {
             catalog,
             context,
-            // Keys with dots are the names of modules, but where a tree of the same kind has them as they are.
+            // Keys with dots are module names, except in a tree of the same kind, which keeps them.
             cuts: !matches!(&*catalog.origin(), "flax" | "orbax"),
             wanted: tensors.iter().copied().collect(),
             written: HashSet::new(),
@@ -98,11 +100,11 @@ impl Outline {
     }
 }
 
-/// An outline that grows.
+/// An outline under construction.
 #[derive(Default)]
 struct Nest {
     items: Vec<Planned>,
-    /// The maps that names were cut into, by what holds them and their key.
+    /// Maps made from split names, by parent and key.
     made: HashMap<(u32, String), u32>,
 }
 
@@ -119,7 +121,7 @@ impl Nest {
         }
     }
 
-    /// Puts a value at the end of these keys.
+    /// Inserts a value at the end of a path of keys.
     fn put(&mut self, mut map: u32, keys: &[&str], value: u32) -> Result<()> {
         let Some((last, before)) = keys.split_last() else { return Ok(()) };
         for key in before {
@@ -142,7 +144,7 @@ impl Nest {
     }
 }
 
-/// A walk over a catalog's tree, without recursion.
+/// A non-recursive walk over a catalog's tree.
 struct TreeWalk<'a> {
     catalog: &'a dyn CatalogView,
     context: &'a dyn Context,
@@ -155,19 +157,19 @@ struct TreeWalk<'a> {
     visits: u64,
 }
 
-/// A container whose parts are being walked.
+/// A container that is being walked.
 struct Open {
     name: String,
     parts: Vec<(Key, NodeId)>,
     next: usize,
     item: u32,
     is_list: bool,
-    /// The texts among its keys, if any of them is to be cut.
+    /// The string keys of this map, if keys are split at dots.
     texts: HashSet<String>,
 }
 
 impl TreeWalk<'_> {
-    /// The root, or none where the tree is given up.
+    /// Returns the root, or `None` if the tree cannot be used.
     fn run(&mut self, root: NodeId) -> Result<Option<u32>> {
         let mut open: Vec<Open> = Vec::new();
         let Some(whole) = self.visit(root, String::new(), &mut open)? else { return Ok(None) };
@@ -209,11 +211,11 @@ impl TreeWalk<'_> {
         Ok(Some(whole))
     }
 
-    /// Plans a node, and leaves its parts to walk; none where the tree is given up.
+    /// Plans a node and pushes its children. Returns `None` if the tree cannot be used.
     fn visit(&mut self, mut id: NodeId, name: String, open: &mut Vec<Open>) -> Result<Option<u32>> {
         self.visits += 1;
         let limits = self.context.limits();
-        // What is shared is walked again, and could grow without end.
+        // Shared nodes are walked again, so the walk needs a bound.
         if self.visits > limits.nodes {
             return Ok(None);
         }
@@ -222,23 +224,23 @@ impl TreeWalk<'_> {
         }
         let mut node = self.catalog.node(id)?;
         while node.kind == NodeKind::ATTRIBUTED {
-            self.lose(&name, "attributes that were set on a value", false);
+            self.lose(&name, "attributes of a value are dropped", false);
             let Some(&inner) = node.children.first() else { return Ok(None) };
             if inner >= id {
-                return Err(Error::plugin("a node of the tree has a child that is not older"));
+                return Err(Error::plugin("a tree node has a child that was declared after it"));
             }
             id = inner;
             node = self.catalog.node(id)?;
         }
         if node.children.iter().any(|child| *child >= id) {
-            return Err(Error::plugin("a node of the tree has a child that is not older"));
+            return Err(Error::plugin("a tree node has a child that was declared after it"));
         }
         let is_list = node.kind == NodeKind::LIST;
         let parts: Vec<(Key, NodeId)> = match node.kind {
             NodeKind::TENSOR => return self.tensor(&node, &name, open.last().is_some_and(|top| top.is_list)),
             NodeKind::MAP => {
                 if !matches!(&*node.class, "" | "collections.OrderedDict" | "dict") {
-                    self.lose(&name, &format!("a mapping of class {}: a plain one", node.class), true);
+                    self.lose(&name, &format!("a mapping of class {} becomes a plain map", node.class), true);
                 }
                 let mut parts = Vec::new();
                 for (key, value) in node.entries() {
@@ -246,14 +248,18 @@ impl TreeWalk<'_> {
                     match (key.as_text(), key.as_wide_int()) {
                         (Some(text), _) => parts.push((Key::Text(text.to_owned()), value)),
                         (_, Some(number)) if fits(number) => parts.push((Key::Int(number), value)),
-                        _ => self.lose(&name, "an entry whose key is no text and no integer", false),
+                        _ => self.lose(
+                            &name,
+                            "an entry is dropped: its key is not a string or an integer",
+                            false,
+                        ),
                     }
                 }
                 parts
             }
             NodeKind::LIST | NodeKind::TUPLE => {
                 if !is_list {
-                    self.lose(&name, "a tuple: a map of its items' numbers, as Flax writes one", true);
+                    self.lose(&name, "a tuple becomes a map with item numbers as keys, as in Flax", true);
                 }
                 let items = node.children.iter().enumerate();
                 items.map(|(number, &child)| (Key::Text(number.to_string()), child)).collect()
@@ -263,7 +269,7 @@ impl TreeWalk<'_> {
                 let leaf = match leaf(&node)? {
                     Some(leaf) => leaf,
                     None => {
-                        self.lose(&name, &format!("a value of class {:?}: nil", node.class), false);
+                        self.lose(&name, &format!("a value of class {:?} becomes nil", node.class), false);
                         vec![0xc0]
                     }
                 };
@@ -282,7 +288,7 @@ impl TreeWalk<'_> {
     }
 
     fn tensor(&mut self, node: &Node, name: &str, is_in_list: bool) -> Result<Option<u32>> {
-        let id = node.as_tensor().ok_or_else(|| Error::plugin("a node that names no tensor"))?;
+        let id = node.as_tensor().ok_or_else(|| Error::plugin("a tensor node has no tensor"))?;
         if id.0 >= self.catalog.tensor_count() || self.catalog.tensor(id).name != name {
             return Ok(None);
         }
@@ -291,7 +297,8 @@ impl TreeWalk<'_> {
             let is_scalar = &*node.class == SCALAR_CLASS && self.catalog.tensor(id).shape.is_empty();
             return self.nest.push(Planned::Tensor { id, is_scalar }).map(Some);
         }
-        // One that is left out has its loss already; one that was there already would be written twice.
+        // An omitted tensor already has its loss. A tensor that was already written would be
+        // written twice.
         match (self.written.contains(&id), is_in_list) {
             (true, _) => Ok(None),
             (false, true) => self.nest.push(Planned::Leaf(vec![0xc0])).map(Some),
@@ -306,15 +313,15 @@ impl TreeWalk<'_> {
     }
 }
 
-/// Stands for a value that is not there.
+/// Placeholder for an omitted value.
 const LEFT_OUT: u32 = u32::MAX;
 
-/// Whether msgpack has room for an integer.
+/// Whether msgpack can hold an integer.
 fn fits(number: i128) -> bool {
     i64::try_from(number).is_ok() || u64::try_from(number).is_ok()
 }
 
-/// A value without parts, encoded; `None`, if msgpack or Flax has nothing for it.
+/// Encodes a value without children. Returns `None` if msgpack or Flax cannot hold it.
 fn leaf(node: &Node) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     match node.kind {
@@ -325,7 +332,7 @@ fn leaf(node: &Node) -> Result<Option<Vec<u8>>> {
             None => return Ok(None),
         },
         NodeKind::FLOAT => match (node.as_float(), &*node.class) {
-            #[expect(clippy::cast_possible_truncation, reason = "it was widened from 32 bits")]
+            #[expect(clippy::cast_possible_truncation, reason = "the value was widened from 32 bits")]
             (Some(number), "F32") => encoded(msgpack::write_f32(&mut bytes, number as f32))?,
             (Some(number), _) => encoded(msgpack::write_f64(&mut bytes, number))?,
             _ => return Ok(None),
@@ -345,11 +352,11 @@ fn leaf(node: &Node) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// An integer in as few bytes as it needs.
+/// Encodes an integer in the fewest bytes.
 pub(crate) fn integer(bytes: &mut Vec<u8>, number: i128) -> Result<()> {
     match (u64::try_from(number), i64::try_from(number)) {
         (Ok(number), _) => encoded(msgpack::write_uint(bytes, number)),
         (_, Ok(number)) => encoded(msgpack::write_sint(bytes, number)),
-        _ => Err(Error::plugin("an integer that msgpack has no room for")),
+        _ => Err(Error::plugin("an integer does not fit msgpack")),
     }
 }

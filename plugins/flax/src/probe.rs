@@ -1,4 +1,5 @@
-//! The probe: msgpack has no magic, so that the first values of a file decide, or the names in a folder.
+//! Probing. msgpack has no magic number, so the first values of a file decide, or the names in a
+//! folder.
 
 use crate::NAMING;
 use tensorferry_flax_file::document::Document;
@@ -6,10 +7,11 @@ use tensorferry_hub::is_member;
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
-/// A folder on the Hub that has the same model for another framework too is read as that one's.
+/// A folder on the Hub with the same model for a different framework is read in that framework's
+/// format.
 const IN_A_FOLDER: Score = Score(18);
 
-/// How sure it is that the source is of this format.
+/// Rates how likely the source is of this format.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let has_members =
         |prefix| -> Result<bool> { Ok(source.list(prefix)?.iter().any(|name| is_member(&NAMING, name))) };
@@ -18,7 +20,8 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         Entry::File(name) => {
             let by_name = if has_suffix(name, NAMING.suffix) { Score::MAYBE } else { Score::NO };
             match Document::glance(source, source.open(name)?, context) {
-                // Bytes that are an array as Flax alone writes it, in a file of that name: no other format is asked.
+                // Only Flax writes an array like this. In a file with the right name, no other
+                // format needs to be probed.
                 Ok(true) if by_name != Score::NO => Ok(Score::CERTAIN),
                 Ok(true) => Ok(Score::LIKELY),
                 Ok(false) => Ok(by_name),

@@ -1,4 +1,4 @@
-//! The reader: a file's arrays become tensors, named by the keys that lead to them, and its other values the tree.
+//! The reader: arrays become tensors named by their keys, and other values become the tree.
 
 use crate::NAMING;
 use std::collections::HashSet;
@@ -12,9 +12,9 @@ use tensorferry_sdk::{
     Source, TensorDecoder, TensorReader, UniqueNames,
 };
 
-/// Reads files and sharded sets.
+/// Reader of files and sharded sets.
 pub(crate) struct Reader {
-    /// Whether a shard that is named is read without the others.
+    /// Whether a named shard is read without the others.
     pub(crate) shard_is_alone: bool,
 }
 
@@ -52,7 +52,8 @@ impl TensorReader for Reader {
     }
 }
 
-/// Describes a file's tensors, and its tree if it is the only one. Gives their paths as an index has them.
+/// Declares a file's tensors, and its tree if it is the only file. Returns the tensor paths as an
+/// index has them.
 fn read_file(
     source: &dyn Source,
     name: &str,
@@ -63,11 +64,13 @@ fn read_file(
 ) -> Result<Vec<String>> {
     let file = source.open(name)?;
     let document = Document::read(source, file, context)?;
-    // Modules are maps in maps, and all of them the model: a flat target takes the names that lead to its arrays.
+    // If the whole file is a model, its modules are nested maps, and a flat target only needs the
+    // names of the arrays.
     let is_alone = is_alone && !(context.purpose() == Purpose::FLAT && is_all_model(&document));
     let places = Places::of(&document);
     let mut paths = Vec::new();
-    // Keys may have dots: those of one file are told apart. A name that another file has is an error.
+    // Keys may contain dots, so equal names within a file are made unique. A name that a different
+    // file also has is an error.
     let mut names = UniqueNames::default();
     let mut nodes: Vec<Option<NodeId>> = Vec::with_capacity(document.items.len());
     for (id, item) in document.items.iter().enumerate() {
@@ -103,7 +106,7 @@ fn read_file(
             Some(state(item, &nodes, || places.path(&document, id, "."), catalog)?)
         } else {
             if matches!(item, Item::Leaf(_) | Item::Unknown(_)) {
-                let why = "a value that is no array, of a model in several files";
+                let why = "a value that is not an array, in a model of several files";
                 catalog.loss(Loss::new(LossKind::State, places.path(&document, id, "."), why))?;
             }
             None
@@ -116,15 +119,14 @@ fn read_file(
     Ok(paths)
 }
 
-/// Why a file is not read that has texts in place of arrays.
+/// Returns the error for a file that has references in place of arrays.
 fn elsewhere(name: &str, text: &str) -> Error {
-    let error = Error::usage(
-        "this file is a part of a checkpoint: other arrays are in folders next to it; pass the folder to convert all of it",
-    );
-    error.file(name).found(format!("{text:?} in place of an array"))
+    let error =
+        Error::usage(format!("the file has {text:?} in place of an array, which is in a folder next to it"));
+    error.file(name).hint("pass the folder to convert the whole checkpoint")
 }
 
-/// Whether a file holds maps and arrays alone, none of which is of an optimizer.
+/// Whether a file holds only maps and arrays, none of which belongs to an optimizer.
 fn is_all_model(document: &Document) -> bool {
     document.items.iter().all(|item| match item {
         Item::Map(entries) => !entries.iter().any(|(key, _)| key.to_string() == "opt_state"),
@@ -133,7 +135,7 @@ fn is_all_model(document: &Document) -> bool {
     })
 }
 
-/// The node of a value that is no tensor.
+/// Declares the node of a value that is not a tensor.
 fn state(
     item: &Item,
     nodes: &[Option<NodeId>],
@@ -142,7 +144,7 @@ fn state(
 ) -> Result<NodeId> {
     let part = |id: u32| {
         let node = nodes.get(id as usize).copied().flatten();
-        node.ok_or_else(|| Error::plugin("a part comes after what holds it"))
+        node.ok_or_else(|| Error::plugin("a value comes after its container"))
     };
     match item {
         Item::Leaf(node) => catalog.node(node.clone()),
@@ -162,10 +164,10 @@ fn state(
             catalog.node(Node::map("", &pairs))
         }
         Item::Unknown(kind) => {
-            let why = format!("a msgpack extension of type {kind}, which Flax does not have");
+            let why = format!("msgpack extension of type {kind}, which Flax does not define");
             catalog.loss(Loss::new(LossKind::State, name(), why))?;
             catalog.node(Node::none())
         }
-        Item::Array(_) => Err(Error::plugin("an array is no state")),
+        Item::Array(_) => Err(Error::plugin("an array is not a state value")),
     }
 }

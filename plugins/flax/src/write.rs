@@ -1,5 +1,5 @@
-//! The writer: the bytes that `flax.serialization.msgpack_serialize` makes of the same tree. Headers are known before
-//! anything moves, and tensors lie between them.
+//! The writer: creates the bytes that `flax.serialization.msgpack_serialize` makes of the same
+//! tree. All headers are known in advance, and tensors are copied between them.
 
 use crate::NAMING;
 use crate::options::WriteOptions;
@@ -16,10 +16,9 @@ use tensorferry_sdk::{
     Role, Target, TensorId, TensorPart, TensorPlan, TensorWriter,
 };
 
-/// The longest array that is written in one piece where Flax would not join its chunks.
+/// Maximum bytes of an array in one piece, for arrays in lists, whose chunks Flax does not join.
 const MOST_WHOLE: u64 = u32::MAX as u64 - 1024;
 
-/// Plans files and sharded sets.
 pub(crate) struct Writer {
     pub(crate) options: WriteOptions,
 }
@@ -49,7 +48,7 @@ impl TensorWriter for Writer {
             }
             tree => {
                 if matches!(tree, FromTree::GivenUp { has_state: true } | FromTree::Kept(..)) {
-                    let why = "the tensors are written by their names, without what else the tree holds";
+                    let why = "the tensors are written by name, without the other contents of the tree";
                     layout.loss(Loss::new(LossKind::State, ".", why))?;
                 }
                 for shard in &shards {
@@ -74,7 +73,7 @@ impl TensorWriter for Writer {
 }
 
 impl Writer {
-    /// The index of a sharded set, whose names are keys joined with slashes.
+    /// Writes the index of a sharded set. Its names are keys joined with slashes.
     fn index(
         &self,
         catalog: &dyn CatalogView,
@@ -94,16 +93,15 @@ impl Writer {
         let paths: Vec<(String, &str)> = paths.collect();
         let weight_map: BTreeMap<&str, &str> = paths.iter().map(|(path, file)| (&**path, *file)).collect();
         if weight_map.len() != paths.len() {
-            return Err(Error::unsupported(
-                "two tensors have one name in the index: rename one, or write one file",
-            ));
+            return Err(Error::unsupported("two tensors have the same name in the index")
+                .hint("rename one of them, or omit -o max_shard_size to write one file"));
         }
         let file = layout.file(&names.index(), Role::Index)?;
         layout.bytes(file, &Index::encode(total_size, &weight_map)?).map(drop)
     }
 }
 
-/// The tensors that Flax can hold; the others are omitted, each with the reason.
+/// Returns the tensors that Flax can hold, and omits the others with a reason.
 fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<TensorId>> {
     let mut tensors = Vec::new();
     for id in catalog.tensor_ids() {
@@ -114,25 +112,26 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
         }
         let name = catalog.dtype_info(tensor.dtype)?.name().to_owned();
         let remedy =
-            if tensor.dtype == Dtype::STR { "" } else { ": --step cast or dequantize gives it another" };
+            if tensor.dtype == Dtype::STR { "" } else { "; change it with --step cast or --step dequantize" };
         layout.omit(id, &format!("Flax has no dtype {name}{remedy}"))?;
     }
     Ok(tensors)
 }
 
-/// A file that is laid out.
+/// A file during layout.
 struct Output<'a> {
     catalog: &'a dyn CatalogView,
     layout: &'a mut dyn LayoutSink,
     file: OutputId,
-    /// Bytes that come before the next tensor.
+    /// Bytes before the next tensor.
     pending: Vec<u8>,
     chunk_size: u64,
 }
 
 impl Output<'_> {
     fn outline(&mut self, outline: &Outline) -> Result<()> {
-        // What is still to be written, last first: a key, or a value and whether a list holds it.
+        // Items still to be written, last first: a key, or a value with a flag that is set inside
+        // of lists.
         enum Task<'o> {
             Key(&'o Key),
             Value(u32, bool),
@@ -173,9 +172,9 @@ impl Output<'_> {
 
     fn tensor(&mut self, id: TensorId, is_scalar: bool, is_in_list: bool) -> Result<()> {
         let (catalog, tensor) = (self.catalog, self.catalog.tensor(id));
-        let name = dtype::name(tensor.dtype).ok_or_else(|| Error::plugin("a dtype without a name"))?;
+        let name = dtype::name(tensor.dtype).ok_or_else(|| Error::plugin("the dtype has no name"))?;
         let most = if is_in_list { MOST_WHOLE } else { self.chunk_size };
-        // A scalar is no longer in chunks.
+        // A scalar cannot be split into chunks.
         if tensor.bytes <= most || tensor.shape.is_empty() {
             self.pending.extend(
                 header(name, tensor.shape, tensor.bytes, is_scalar).map_err(|e| e.tensor(tensor.name))?,
@@ -184,7 +183,7 @@ impl Output<'_> {
         }
         if is_in_list {
             return Err(Error::unsupported(
-                "an array in a list, which Flax would not join of chunks, is too long",
+                "an array in a list is too long, because Flax does not join chunks there",
             )
             .tensor(tensor.name)
             .expected(format!("at most {MOST_WHOLE} bytes"))
@@ -226,11 +225,11 @@ impl Output<'_> {
 }
 
 fn count(len: usize) -> Result<u32> {
-    u32::try_from(len).map_err(|_| Error::unsupported("more entries than msgpack has room for"))
+    u32::try_from(len).map_err(|_| Error::unsupported("too many entries for msgpack"))
 }
 
-/// The elements from `start` to `end` of a row-major tensor, as boxes one after the other: there are fewer than two a
-/// dimension.
+/// Returns the elements from `start` to `end` of a row-major tensor as consecutive boxes, fewer
+/// than two per dimension.
 fn regions(shape: &[u64], start: u64, end: u64) -> Vec<Region> {
     let mut strides = vec![1_u64; shape.len()];
     for dim in (1..shape.len()).rev() {
@@ -240,7 +239,7 @@ fn regions(shape: &[u64], start: u64, end: u64) -> Vec<Region> {
     let mut at = start;
     while at < end {
         let origin: Vec<u64> = (0..shape.len()).map(|dim| at / strides[dim] % shape[dim]).collect();
-        // The outermost dimension whose whole rows fit.
+        // The outermost dimension of which whole rows fit.
         let fits = |&dim: &usize| at.is_multiple_of(strides[dim]) && strides[dim] <= end - at;
         let Some(dim) = (0..shape.len()).find(fits) else { break };
         let rows = ((end - at) / strides[dim]).min(shape[dim] - origin[dim]);

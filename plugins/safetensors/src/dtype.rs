@@ -1,9 +1,9 @@
-//! The dtypes that safetensors has. Their names are those of the SDK, which took them from here.
+//! The dtypes of safetensors. The SDK uses the same names.
 
 use tensorferry_sdk::Dtype;
 
-/// In the order of `Dtype` of the `safetensors` crate: by rising alignment, as it says, but the
-/// place within an alignment decides too where the library puts a tensor.
+/// In the order of `Dtype` in the `safetensors` crate, which sorts tensors in a file by it: by
+/// rising alignment, then by position in this list.
 const RISING: [Dtype; 22] = [
     Dtype::BOOL,
     Dtype::F4,
@@ -29,13 +29,13 @@ const RISING: [Dtype; 22] = [
     Dtype::U64,
 ];
 
-/// Where tensors of this dtype stand among others: the higher, the earlier in the file. `None` if
+/// Returns the sort rank of a dtype; tensors with a higher rank come earlier in the file. `None` if
 /// safetensors does not have it.
 pub(crate) fn rank(dtype: Dtype) -> Option<usize> {
     RISING.iter().position(|&known| known == dtype)
 }
 
-/// The dtype of this name in a header.
+/// Returns the dtype with this name in a header.
 pub(crate) fn named(name: &str) -> Option<Dtype> {
     Dtype::named(name).filter(|&dtype| rank(dtype).is_some())
 }
@@ -46,15 +46,16 @@ pub(crate) fn names() -> String {
     names.join(", ")
 }
 
-/// What would carry a dtype that safetensors does not have. Complex numbers and elements of less than a byte have no cast.
+/// Suggests how to convert a dtype that safetensors does not have. Complex numbers and elements of
+/// less than a byte have no cast.
 pub(crate) fn remedy(dtype: Dtype) -> &'static str {
     match dtype {
-        Dtype::STR => "a format with strings holds it",
+        Dtype::STR => "write a format with strings",
         Dtype::F8_E4M3B11FNUZ => "cast it to BF16",
         Dtype::QI8 | Dtype::QU8 | Dtype::QI32 | Dtype::QU4X2 | Dtype::QU2X4 => {
-            "-i dequantize=f32 gives the values that it stands for"
+            "dequantize it with -i dequantize=f32"
         }
-        _ => "the format that it came from holds it",
+        _ => "keep the input format",
     }
 }
 

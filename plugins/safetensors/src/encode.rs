@@ -1,5 +1,5 @@
-//! The encoder writes a header as the library does: compact JSON, the metadata first, the tensors
-//! in the order of their data, padded with spaces so that the data begins at a multiple of 8.
+//! Encodes a header like the library: compact JSON, metadata first, then tensors in data order. It
+//! is padded with spaces so that the data starts at a multiple of 8.
 
 use crate::METADATA_KEY;
 use crate::header::{MAX_LEN, WORD};
@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result};
 
-/// A tensor that is to be written; each one's data follows that of the one before it.
+/// A tensor to write. Its data follows that of the previous tensor.
 pub(crate) struct Written<'a> {
     pub(crate) name: &'a str,
     pub(crate) dtype: &'a str,
@@ -16,7 +16,7 @@ pub(crate) struct Written<'a> {
     pub(crate) bytes: u64,
 }
 
-/// The order of the fields is that of the library's `TensorInfo`.
+/// Fields in the order of the library's `TensorInfo`.
 #[derive(Serialize)]
 struct Info<'a> {
     dtype: &'a str,
@@ -24,19 +24,18 @@ struct Info<'a> {
     data_offsets: (u64, u64),
 }
 
-/// The bytes before the data: the header's length and the header.
+/// Encodes the bytes before the data: the header's length and the header.
 pub(crate) fn encode(metadata: &BTreeMap<String, String>, tensors: &[Written<'_>]) -> Result<Vec<u8>> {
     let mut bytes = vec![0; WORD];
     write_json(&mut bytes, metadata, tensors)
-        .map_err(|e| Error::plugin(format!("cannot write a header: {e}")))?;
+        .map_err(|e| Error::plugin(format!("cannot encode the header: {e}")))?;
     bytes.resize(bytes.len().next_multiple_of(WORD), b' ');
     let len = (bytes.len() - WORD) as u64;
     if len > MAX_LEN {
-        return Err(Error::unsupported(
-            "the header would be longer than safetensors allows; -o max_shard_size splits it",
-        )
-        .expected(format!("at most {MAX_LEN} bytes"))
-        .found(len));
+        return Err(Error::unsupported("the header is longer than safetensors allows")
+            .expected(format!("at most {MAX_LEN} bytes"))
+            .found(len)
+            .hint("split the model with -o max_shard_size=SIZE"));
     }
     bytes[..WORD].copy_from_slice(&len.to_le_bytes());
     Ok(bytes)

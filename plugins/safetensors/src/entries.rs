@@ -1,4 +1,4 @@
-//! Entries are what a header's JSON says of each tensor, before anything is held against the file.
+//! Parses the tensors and metadata in a header's JSON, before they are checked against the file.
 
 use crate::{METADATA_KEY, dtype};
 use serde::Deserialize;
@@ -14,16 +14,16 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<u64>,
-    /// Its first byte in the data.
+    /// Start of its bytes in the data.
     pub(crate) begin: u64,
-    /// The byte after its last.
+    /// End of its bytes in the data, exclusive.
     pub(crate) end: u64,
 }
 
-/// The header's JSON, as tensors and metadata.
+/// Deserializes a header into tensors and metadata.
 pub(crate) struct Entries<'a>(pub(crate) &'a Scope<'a>);
 
-/// What a header holds, in its own order.
+/// Tensors and metadata of a header, in header order.
 pub(crate) type Contents = (Vec<Entry>, BTreeMap<String, String>);
 
 impl<'de> DeserializeSeed<'de> for Entries<'_> {
@@ -52,14 +52,14 @@ impl<'de> Visitor<'de> for Entries<'_> {
                 tensors.push(Entry { name, dtype, shape, begin, end });
                 self.0.enter(None);
             } else if metadata.replace(map.next_value_seed(OptionalMap(self.0))?).is_some() {
-                return Err(A::Error::custom("the key \"__metadata__\" is there twice"));
+                return Err(A::Error::custom("the key \"__metadata__\" is duplicated"));
             }
         }
         Ok((tensors, metadata.unwrap_or_default()))
     }
 }
 
-/// The metadata, which the library also takes as `null`.
+/// Deserializes the metadata, which may be `null` as in the library.
 struct OptionalMap<'a>(&'a Scope<'a>);
 
 impl<'de> DeserializeSeed<'de> for OptionalMap<'_> {
@@ -86,7 +86,7 @@ impl<'de> Visitor<'de> for OptionalMap<'_> {
     }
 }
 
-/// What a header says of a tensor. Other keys are skipped, as the library does.
+/// The description of a tensor. Other keys are skipped, as in the library.
 struct Facts {
     dtype: Dtype,
     shape: Vec<u64>,
@@ -121,7 +121,7 @@ impl<'de> Visitor<'de> for FactsVisitor {
                 }
             };
             if twice {
-                return Err(A::Error::custom("a key of the tensor is there twice"));
+                return Err(A::Error::custom("a key of the tensor is duplicated"));
             }
         }
         let missing = A::Error::missing_field;

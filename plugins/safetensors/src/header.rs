@@ -1,34 +1,32 @@
-//! A header says what a file holds: each tensor's dtype, shape and place in the data, and metadata.
+//! The header of a file: dtype, shape and data range of each tensor, and metadata.
 //!
-//! [`Header::read`] enforces what `SafeTensors::read_metadata` and `Metadata::validate` of the
-//! library do, and beyond it what the format's description asks for: that the header begins with
-//! `{`, and that no key is there twice.
+//! [`Header::read`] enforces the rules of `SafeTensors::read_metadata` and `Metadata::validate` in
+//! the library. It also enforces two rules of the format's description: the header starts with `{`,
+//! and no key is duplicated.
 
 use crate::entries::{Entries, Entry};
 use std::collections::BTreeMap;
 use tensorferry_hub::json::{self, Scope};
 use tensorferry_sdk::{DtypeInfo, Error, FileId, Limits, Result, Source};
 
-/// Bytes of the header's length, and what the header is padded to.
+/// Bytes of the header's length, and alignment of the header.
 pub(crate) const WORD: usize = 8;
 /// `MAX_HEADER_SIZE` of the library.
 pub(crate) const MAX_LEN: u64 = 100_000_000;
 
-/// What a file holds.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Where the data begins in the file.
+    /// File offset of the data.
     pub(crate) data_offset: u64,
-    /// Bytes of data.
     pub(crate) data_len: u64,
-    /// The tensors in the order of their data; those at one place (all but one are empty) by name.
+    /// Tensors in data order. Tensors at the same offset, of which at most one is not empty, are in
+    /// order of their names.
     pub(crate) tensors: Vec<Entry>,
-    /// The metadata.
     pub(crate) metadata: BTreeMap<String, String>,
 }
 
 impl Header {
-    /// Reads and checks a file's header. Nothing is allocated for a length that the file does not have.
+    /// Reads and checks a file's header. Memory use is bounded by the length of the file.
     pub(crate) fn read(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Self> {
         let header = json_len(source, file).and_then(|len| {
             let data_offset = WORD as u64 + len;
@@ -48,7 +46,7 @@ impl Header {
         let mut names: Vec<&str> = self.tensors.iter().map(|tensor| &*tensor.name).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Error::malformed("a tensor is there twice").tensor(twice[0]));
+            return Err(Error::malformed("duplicate tensor name").tensor(twice[0]));
         }
         for tensor in &self.tensors {
             tensor.check_length().map_err(|e| e.tensor(&*tensor.name).offset(self.in_file(tensor.begin)))?;
@@ -57,7 +55,7 @@ impl Header {
         for tensor in &self.tensors {
             if tensor.begin != end {
                 let fault =
-                    if tensor.begin < end { "a tensor overlaps" } else { "there is a hole before a tensor" };
+                    if tensor.begin < end { "a tensor overlaps" } else { "there is a gap before a tensor" };
                 return Err(Error::malformed(fault)
                     .tensor(&*tensor.name)
                     .offset(self.in_file(tensor.begin))
@@ -68,7 +66,7 @@ impl Header {
         }
         if end != self.data_len {
             let fault = if end > self.data_len {
-                "the data is cut off"
+                "the data is truncated"
             } else {
                 "there are bytes after the last tensor"
             };
@@ -87,19 +85,19 @@ impl Header {
 
 impl Entry {
     fn check_length(&self) -> Result<()> {
-        let info = self.dtype.info().ok_or_else(|| Error::plugin("a dtype without facts"))?;
+        let info = self.dtype.info().ok_or_else(|| Error::plugin("the dtype has no description"))?;
         let len = byte_len(info, &self.shape)?;
         if self.end.checked_sub(self.begin) == Some(len) {
             return Ok(());
         }
-        Err(Error::malformed("a tensor's data_offsets do not fit its shape")
+        Err(Error::malformed("the data_offsets of a tensor do not match its shape")
             .expected(format!("{len} bytes for {} {:?}", info.name(), self.shape))
             .found(format!("data_offsets {:?}", [self.begin, self.end])))
     }
 }
 
-/// The bytes of a tensor. The library multiplies the dimensions in their order: so a zero excuses
-/// an overflow after it, and none before it.
+/// Returns the bytes of a tensor. Like the library, it multiplies the dimensions in order: an
+/// overflow is an error unless a zero comes before it.
 pub(crate) fn byte_len(info: &DtypeInfo, shape: &[u64]) -> Result<u64> {
     let elements = shape.iter().try_fold(1_u64, |product, &dim| product.checked_mul(dim));
     let elements = elements.ok_or_else(|| {
@@ -109,11 +107,12 @@ pub(crate) fn byte_len(info: &DtypeInfo, shape: &[u64]) -> Result<u64> {
     info.bytes_of(elements)
 }
 
-/// The length of a file's JSON, from the nine bytes that every safetensors file begins with.
+/// Returns the length of a file's JSON, after checking the first nine bytes, which every
+/// safetensors file has.
 pub(crate) fn json_len(source: &dyn Source, file: FileId) -> Result<u64> {
     let file_len = source.len(file);
     let Some(room) = file_len.checked_sub(WORD as u64) else {
-        return Err(Error::malformed("too short for a safetensors file")
+        return Err(Error::malformed("the file is too short for safetensors")
             .expected("at least 8 bytes")
             .found(file_len));
     };
@@ -133,7 +132,7 @@ pub(crate) fn json_len(source: &dyn Source, file: FileId) -> Result<u64> {
         source.read_at(file, WORD as u64, &mut first)?;
     }
     if first != *b"{" {
-        return Err(Error::malformed("the header does not begin with {").offset(WORD as u64));
+        return Err(Error::malformed("the header does not start with {").offset(WORD as u64));
     }
     Ok(len)
 }
@@ -185,13 +184,13 @@ mod tests {
         };
         assert!(read(&two("[4,8]", "[0,4]"), 8).is_ok());
         assert!(refusal(&two("[0,4]", "[3,7]"), 8).contains("overlaps (tensor \"b\""));
-        assert!(refusal(&two("[0,4]", "[5,9]"), 9).contains("hole before a tensor"));
+        assert!(refusal(&two("[0,4]", "[5,9]"), 9).contains("gap before a tensor"));
         assert!(
             refusal(&two("[0,4]", "[4,9]"), 9)
                 .contains("expected 4 bytes for U8 [4], found data_offsets [4, 9]")
         );
-        assert!(refusal(&two("[0,4]", "[8,4]"), 8).contains("do not fit its shape"));
-        assert!(refusal(&two("[0,4]", "[4,8]"), 7).contains("cut off"));
+        assert!(refusal(&two("[0,4]", "[8,4]"), 8).contains("do not match its shape"));
+        assert!(refusal(&two("[0,4]", "[4,8]"), 7).contains("truncated"));
         assert!(refusal(&two("[0,4]", "[4,8]"), 9).contains("after the last tensor"));
         assert!(refusal(&two("[0,4]", "[-4,8]"), 8).contains("tensor \"b\""));
     }
@@ -199,11 +198,11 @@ mod tests {
     #[test]
     fn a_key_is_there_once() {
         let one = r#"{"dtype":"U8","shape":[4],"data_offsets":[0,4]}"#;
-        assert!(refusal(&format!(r#"{{"a":{one},"a":{one}}}"#), 4).contains("a tensor is there twice"));
-        assert!(refusal(r#"{"__metadata__":{},"__metadata__":{}}"#, 0).contains("there twice"));
-        assert!(refusal(r#"{"__metadata__":{"a":"1","a":"1"}}"#, 0).contains("there twice"));
+        assert!(refusal(&format!(r#"{{"a":{one},"a":{one}}}"#), 4).contains("duplicate tensor name"));
+        assert!(refusal(r#"{"__metadata__":{},"__metadata__":{}}"#, 0).contains("is duplicated"));
+        assert!(refusal(r#"{"__metadata__":{"a":"1","a":"1"}}"#, 0).contains("is duplicated"));
         let shapes = r#"{"a":{"dtype":"U8","shape":[4],"shape":[4],"data_offsets":[0,4]}}"#;
-        assert!(refusal(shapes, 4).contains("there twice"));
+        assert!(refusal(shapes, 4).contains("is duplicated"));
     }
 
     #[test]
@@ -234,8 +233,8 @@ mod tests {
         let mut long = vec![b' '; 8 + 100_000_001];
         long[..8].copy_from_slice(&100_000_001_u64.to_le_bytes());
         assert!(read_bytes(long).unwrap_err().to_string().contains("than the format allows"));
-        assert!(read_bytes(vec![0; 8]).unwrap_err().to_string().contains("begin with {"));
-        assert!(refusal(" {}", 0).contains("begin with {"));
+        assert!(read_bytes(vec![0; 8]).unwrap_err().to_string().contains("start with {"));
+        assert!(refusal(" {}", 0).contains("start with {"));
     }
 
     #[test]

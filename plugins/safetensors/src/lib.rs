@@ -1,20 +1,20 @@
-//! safetensors: one JSON header, then the tensors' bytes side by side.
+//! safetensors: a JSON header, followed by the tensors' bytes without gaps.
 //!
 //! ```text
 //! 0      8 bytes   n: the header's length, little-endian, at most 100,000,000
 //! 8      n bytes   JSON: {"__metadata__": {KEY: TEXT, ...},
 //!                         NAME: {"dtype": D, "shape": [...], "data_offsets": [BEGIN, END]}, ...}
-//!                  beginning with `{`, padded with spaces
-//! 8 + n            data: row-major, little-endian; offsets count from here, and the tensors cover
-//!                  it from its first byte to the file's last without a hole or an overlap
+//!                  starting with `{`, padded with spaces
+//! 8 + n            data: row-major, little-endian; offsets are relative to this position, and the
+//!                  tensors cover the data up to the end of the file without gaps or overlaps
 //! ```
 //!
 //! A model in several files has an index, `model.safetensors.index.json`, that names the file of
 //! each tensor.
 //!
 //! Sources: the format's description and the Rust library in `huggingface/safetensors` (release
-//! 0.8.0, `safetensors/src/tensor.rs`), whose rules are enforced here and whose bytes are written;
-//! `huggingface_hub/serialization/_base.py` for how a model is split.
+//! 0.8.0, `safetensors/src/tensor.rs`). This crate enforces the library's rules and writes the same
+//! bytes. Models are split as in `huggingface_hub/serialization/_base.py`.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -33,19 +33,20 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// How files are named.
+/// File names of a model on the Hub.
 const NAMING: Naming = Naming {
     title: "safetensors",
     stem: "model",
     suffix: ".safetensors",
     index_suffix: ".safetensors.index.json",
 };
-/// The header's key for metadata, which no tensor can have for a name.
+/// The header's key for metadata, which is not allowed as a tensor name.
 const METADATA_KEY: &str = "__metadata__";
-/// The metadata key for the framework that wrote the file: transformers will not load without it.
+/// The metadata key for the framework that wrote the file. transformers does not load a file
+/// without it.
 const FRAMEWORK_KEY: &str = "format";
 
-/// The format.
+/// The safetensors format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Safetensors;
 
@@ -77,7 +78,7 @@ impl Format for Safetensors {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for programs that link it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Safetensors)]

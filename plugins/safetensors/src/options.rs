@@ -1,4 +1,4 @@
-//! Options: what a user may tell the reader and the writer.
+//! Options of the reader and the writer.
 
 use globset::{Glob, GlobMatcher};
 use tensorferry_hub::SHARD_IS_ALONE;
@@ -9,19 +9,19 @@ const MAX_SHARD_SIZE: TypedOption<Option<u64>> = TypedOption::size(
     Writer,
     "max_shard_size",
     0,
-    "split into files of at most this many bytes of tensors, with an index, named as on the Hugging Face Hub \
+    "maximum bytes of tensors per file; splits the model into shards with an index, named as on the Hugging Face Hub \
      (5GB is usual)",
 );
 const DEDUPES: TypedOption<bool> = TypedOption::choice(
     Writer,
     "tied",
     &[("keep", false), ("dedupe", true)],
-    "tied tensors: keep writes each of them; dedupe writes one, and the other names into the metadata",
+    "tied tensors: keep writes all of them; dedupe writes one and records the other names in the metadata",
 );
 const PREFER: TypedOption<Option<String>> = TypedOption::text(
     Writer,
     "prefer",
-    "with tied=dedupe: the names to keep, as a glob (embed.*); otherwise the first by name is kept",
+    "glob of tied names to keep with tied=dedupe (embed.*; default: the first name)",
 );
 const FRAMEWORK: TypedOption<Framework> = TypedOption::choice(
     Writer,
@@ -35,11 +35,10 @@ const FRAMEWORK: TypedOption<Framework> = TypedOption::choice(
         ("mlx", Framework::Named("mlx")),
         ("none", Framework::Unsaid),
     ],
-    "the framework in the metadata (\"format\"), which transformers asks for: auto goes by where the tensors \
-     came from, and leaves one that is there; none adds none",
+    "framework in the metadata (\"format\"), which transformers requires: auto keeps the input's, or chooses by input \
+     format; none adds none",
 );
 
-/// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
     vec![
         SHARD_IS_ALONE.spec(),
@@ -51,41 +50,37 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
     ]
 }
 
-/// What the writer was told.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// Bytes of tensors in one file; `None` for one file.
+    /// Maximum bytes of tensors per file; `None` for one file.
     pub(crate) max_shard_size: Option<u64>,
-    /// What shards have in their names.
+    /// Tag in the names of shards.
     pub(crate) shard_tag: ShardTag,
-    /// What becomes of tied tensors.
     pub(crate) tied: Tied,
-    /// What the metadata says of the framework.
     pub(crate) framework: Framework,
 }
 
-/// What becomes of tied tensors.
+/// Handling of tied tensors.
 #[derive(Debug, Clone)]
 pub(crate) enum Tied {
-    /// Each is written.
+    /// Writes each of them.
     Keep,
-    /// One is written: preferably one that this glob matches.
+    /// Writes one of them, preferably one that matches the glob.
     Dedupe(Option<GlobMatcher>),
 }
 
-/// What the metadata says of the framework that the tensors are for.
+/// The framework to record in the metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framework {
-    /// What fits the format that they came from, unless the metadata says it already.
+    /// The framework of the input format, unless the metadata already names one.
     Auto,
-    /// This.
     Named(&'static str),
-    /// Nothing is added.
+    /// Adds nothing.
     Unsaid,
 }
 
 impl WriteOptions {
-    /// Reads the checked options.
+    /// Parses checked options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let prefer = PREFER.get(options)?.map(|prefer| glob(&prefer)).transpose()?;
         let tied = match (DEDUPES.get(options)?, prefer) {
@@ -93,7 +88,7 @@ impl WriteOptions {
             (false, None) => Tied::Keep,
             (false, Some(_)) => {
                 return Err(Error::usage(format!(
-                    "{PREFER} says which tied name to keep: it needs {DEDUPES}=dedupe"
+                    "{PREFER} chooses which tied name to keep, and requires {DEDUPES}=dedupe"
                 )));
             }
         };
@@ -104,14 +99,14 @@ impl WriteOptions {
 
 fn glob(text: &str) -> Result<GlobMatcher> {
     let glob = Glob::new(text).map_err(|error| {
-        Error::usage(format!("option prefer: {}", error.kind())).found(format!("{text:?}"))
+        Error::usage(format!("invalid glob {text:?} for option `prefer`: {}", error.kind()))
     })?;
     Ok(glob.compile_matcher())
 }
 
 impl Framework {
-    /// The word for tensors that came from the format `origin`; `is_said` if the metadata has one.
-    /// A file that came from safetensors without one is left as it was.
+    /// Returns the word to add for tensors from the format `origin`. `is_said` is set if the
+    /// metadata already has one. A safetensors file without one stays unchanged.
     pub(crate) fn word(self, origin: &str, is_said: bool) -> Option<&'static str> {
         match self {
             Self::Named(word) => Some(word),

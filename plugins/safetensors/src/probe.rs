@@ -1,15 +1,15 @@
-//! The probe: nine bytes of a file, or the names in a folder.
+//! Probing by nine bytes of a file, or by the names in a folder.
 //!
-//! Shards of a distributed checkpoint are safetensors files too, each with its own part of the same
-//! tensors: a format that puts these together comes before this one.
+//! Shards of a distributed checkpoint are also safetensors files, each with a part of every tensor.
+//! Formats that join such parts rank above this one.
 
 use crate::{NAMING, header};
 use tensorferry_hub::is_member;
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
-/// How sure it is that the source is safetensors. A file of that name whose bytes are wrong may
-/// still be one: then the reader says what is wrong with it.
+/// Rates how likely the source is safetensors. A file with the right name may still be one if its
+/// bytes are wrong; the reader then reports the error.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     let members = |prefix| -> Result<Vec<String>> {
         let names = source.list(prefix)?.into_iter();
@@ -31,12 +31,12 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
             members if members.iter().all(|name| holds_parts(name)) => Score::LIKELY,
             _ => Score::CERTAIN,
         }),
-        // A name that nothing has is a looser hint than a folder: other formats may claim it too.
+        // A prefix is a weaker sign than a folder, because other formats may also use it.
         Entry::Prefix(prefix) => Ok(if members(prefix)?.is_empty() { Score::NO } else { Score::LIKELY }),
     }
 }
 
-/// Whether torch's `HuggingFaceStorageWriter` gives this name to a rank's part:
+/// Whether torch's `HuggingFaceStorageWriter` gives this name to the file of a rank:
 /// `shard-00001-model-00001-of-00001.safetensors`.
 fn holds_parts(name: &str) -> bool {
     name.strip_prefix("shard-")

@@ -1,5 +1,5 @@
-//! The reader: headers, held against the index where there is one, become a catalog. Each file's
-//! data is one storage, so that tied tensors show.
+//! The reader builds a catalog from headers, and checks them against the index if there is one.
+//! Each file's data is one storage, which makes tied tensors visible.
 
 use crate::header::Header;
 use crate::{NAMING, tied};
@@ -10,9 +10,9 @@ use tensorferry_sdk::{
     TensorDecoder, TensorReader,
 };
 
-/// Reads files and sharded sets.
+/// Reader of files and sharded sets.
 pub(crate) struct Reader {
-    /// Whether a shard that is named is read without the others.
+    /// Whether a named shard is read without the others.
     pub(crate) shard_is_alone: bool,
 }
 
@@ -35,10 +35,9 @@ impl TensorReader for Reader {
     }
 }
 
-/// Where most headers end: read ahead in all files of a model, which may lie on a server.
+/// Bytes prefetched from each file of a model, which may be remote. Most headers are shorter.
 const BEGINNING: u64 = 64 << 10;
 
-/// The files of one model.
 struct Set {
     shards: Vec<Shard>,
 }
@@ -66,22 +65,22 @@ impl Set {
         Ok(Self { shards: shards.collect::<Result<_>>()? })
     }
 
-    /// Each tensor that a file holds, with the file.
+    /// Returns each tensor name with its file.
     fn held(&self) -> impl Iterator<Item = (&str, &str)> {
         self.shards
             .iter()
             .flat_map(|shard| shard.header.tensors.iter().map(move |tensor| (&*tensor.name, &*shard.name)))
     }
 
-    /// The file of each tensor. Without an index, a name that two files have has no meaning.
+    /// Returns the file of each tensor. Without an index, a name in two files is ambiguous.
     fn unique(&self) -> Result<HashMap<&str, &str>> {
         let mut files = HashMap::new();
         for (tensor, file) in self.held() {
             if let Some(other) = files.insert(tensor, file) {
-                return Err(Error::malformed("two files hold a tensor of this name")
+                return Err(Error::malformed("two files have a tensor with this name")
                     .file(file)
                     .tensor(tensor)
-                    .found(format!("another in {other:?}")));
+                    .found(format!("{other:?}")));
             }
         }
         Ok(files)
@@ -115,7 +114,7 @@ impl Set {
         Ok(())
     }
 
-    /// The metadata of all files and of the index. Where two differ, the first file's counts.
+    /// Merges the metadata of all files and of the index. If values differ, the first one is kept.
     fn metadata(
         &self,
         index: Option<&Index>,
@@ -128,13 +127,13 @@ impl Set {
                 let first = merged.entry(key.clone()).or_insert_with(|| value.clone());
                 if first != value {
                     let why =
-                        format!("{name:?} says {value:?}, and a file before it {first:?}, which is kept");
+                        format!("{name:?} has {value:?}, but an earlier file has {first:?}, which is kept");
                     catalog.loss(Loss::new(LossKind::Metadata, key, why))?;
                 }
             }
         }
         for key in index.iter().flat_map(|index| &index.structured) {
-            let why = "the index has a list or an object here, and only text can be carried";
+            let why = "the value in the index is a list or an object, but only strings are kept";
             catalog.loss(Loss::new(LossKind::Metadata, key, why))?;
         }
         Ok(merged)

@@ -1,19 +1,19 @@
-//! Tied tensors are several names for one tensor. A file holds it once, under the name that is
-//! kept, and has a metadata entry for each other name: `{dropped: kept}`, as `save_model` of
-//! `safetensors.torch` and huggingface_hub write it.
+//! Tied tensors are several names of one tensor. A file stores it once, under the kept name, and
+//! has a metadata entry `{dropped: kept}` for each other name. `save_model` of `safetensors.torch`
+//! and huggingface_hub do the same.
 
 use crate::FRAMEWORK_KEY;
 use globset::GlobMatcher;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{CatalogView, TensorId};
 
-/// Whether a metadata entry is a tie: it maps a name that no tensor has to one that a tensor has.
-/// The framework's key never is, so that a tensor called `pt` does no harm.
+/// Whether a metadata entry is a tie: it maps a name that is not a tensor to one that is. The
+/// framework's key is never a tie, even if there is a tensor named `pt`.
 pub(crate) fn is_tie(key: &str, value: &str, is_tensor: impl Fn(&str) -> bool) -> bool {
     key != FRAMEWORK_KEY && is_tensor(value) && !is_tensor(key)
 }
 
-/// Takes the ties out of metadata: the dropped names, sorted, by the kept one.
+/// Removes the ties from metadata, and returns the sorted dropped names by kept name.
 pub(crate) fn restore(
     metadata: &mut BTreeMap<String, String>,
     is_tensor: impl Fn(&str) -> bool,
@@ -29,9 +29,9 @@ pub(crate) fn restore(
     ties
 }
 
-/// Chooses which of these tensors are dropped, each with the one that is kept: of tied ones the
-/// first by name that `prefer` matches, else the first by name. A name that is a key of the
-/// metadata already cannot be recorded there, so its tensor is written.
+/// Chooses the tensors to drop, each with the one that is kept. Of tied tensors, the first by name
+/// that `prefer` matches is kept, or the first by name. If a name is already a metadata key, the
+/// tie cannot be recorded, so that tensor is written.
 pub(crate) fn dedupe(
     catalog: &dyn CatalogView,
     tensors: &[TensorId],

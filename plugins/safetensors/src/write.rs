@@ -1,7 +1,8 @@
-//! The writer: what safetensors can hold of a catalog, laid out as the library and the Hub do.
+//! The writer: writes what safetensors can hold of a catalog, in the layout of the library and the
+//! Hub.
 //!
-//! Within a file, tensors lie by falling dtype and then by name. The split into files follows the
-//! catalog's order and comes first.
+//! The catalog is first split into files in its own order. Within a file, tensors are sorted by
+//! falling dtype rank, then by name.
 
 use crate::encode::{Written, encode};
 use crate::options::{Tied, WriteOptions};
@@ -15,7 +16,6 @@ use tensorferry_sdk::{
     TensorPart, TensorPlan, TensorWriter,
 };
 
-/// Plans files and sharded sets.
 pub(crate) struct Writer {
     pub(crate) options: WriteOptions,
 }
@@ -55,7 +55,7 @@ impl TensorWriter for Writer {
     }
 }
 
-/// A preference that fits no tensor is probably misspelt.
+/// Notes a preference that matches no tensor, which is probably misspelled.
 fn note_idle(
     prefer: Option<&GlobMatcher>,
     catalog: &dyn CatalogView,
@@ -64,11 +64,11 @@ fn note_idle(
 ) {
     let Some(prefer) = prefer else { return };
     if !tensors.iter().any(|&tensor| prefer.is_match(catalog.tensor(tensor).name)) {
-        context.note(&format!("-o prefer={} changed nothing: there is no such tensor", prefer.glob()));
+        context.note(&format!("-o prefer={} has no effect: no tensor matches", prefer.glob()));
     }
 }
 
-/// The tensors that safetensors can hold; the others are omitted, each with the reason.
+/// Returns the tensors that safetensors can hold, and omits the others with a reason.
 fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<TensorId>> {
     let mut tensors = Vec::new();
     for id in catalog.tensor_ids() {
@@ -78,9 +78,9 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
             let why = format!("safetensors has no dtype {}: {}", info.name(), dtype::remedy(tensor.dtype));
             layout.omit(id, &why)?;
         } else if tensor.name == METADATA_KEY {
-            layout.omit(id, "safetensors keeps this name for its metadata: rename the tensor")?;
+            layout.omit(id, "safetensors reserves this name for metadata: rename the tensor")?;
         } else if header::byte_len(&info, tensor.shape).is_err() {
-            layout.omit(id, "safetensors takes no shape whose product overflows before a zero")?;
+            layout.omit(id, "safetensors does not allow a shape whose product overflows before a zero")?;
         } else {
             tensors.push(id);
         }
@@ -88,7 +88,7 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
     Ok(tensors)
 }
 
-/// Leaves out the metadata that a reader would take for ties, and so for tensors.
+/// Drops metadata that a reader would mistake for ties, and therefore for tensors.
 fn leave_out_seeming_ties(
     catalog: &dyn CatalogView,
     tensors: &[TensorId],
@@ -108,15 +108,13 @@ fn leave_out_seeming_ties(
         !tie
     });
     for (key, value) in seeming {
-        let why = format!(
-            "its value is the name of a tensor: safetensors would have {key:?} be another name for {value:?}"
-        );
+        let why = format!("safetensors readers would take {key:?} for a second name of the tensor {value:?}");
         layout.loss(Loss::new(LossKind::Metadata, key, why))?;
     }
     Ok(())
 }
 
-/// Lays the shards out, and the index if there are several.
+/// Lays out the shards, and the index if there are several.
 fn write(
     catalog: &dyn CatalogView,
     names: &Names,
@@ -157,8 +155,10 @@ fn write_file(
     let mut written = Vec::with_capacity(tensors.len());
     for &id in tensors {
         let tensor = catalog.tensor(id);
-        let info =
-            tensor.dtype.info().ok_or_else(|| Error::plugin("a dtype without facts").tensor(tensor.name))?;
+        let info = tensor
+            .dtype
+            .info()
+            .ok_or_else(|| Error::plugin("the dtype has no description").tensor(tensor.name))?;
         written.push(Written {
             name: tensor.name,
             dtype: info.name(),

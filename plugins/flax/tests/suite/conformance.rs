@@ -1,4 +1,4 @@
-//! The SDK's conformance suite over this format.
+//! The SDK's conformance suite for this format.
 
 use std::fs;
 use tensorferry_flax::Flax;

@@ -1,4 +1,4 @@
-//! Files that Flax wrote, and files that it or this format refuses.
+//! Files written by Flax, and files that it or this format rejects.
 
 use crate::written::again;
 use serde_json::{Map, Value};
@@ -18,7 +18,7 @@ fn source(folder: &Path, expected: &Value) -> MemorySource {
     )
 }
 
-/// The values of a tree that are no tensors, by the keys that lead to them.
+/// The values of a tree that are not tensors, by their keys.
 fn state(tree: &Tree) -> Map<String, Value> {
     let mut found = Map::new();
     let mut open = vec![(tree.root().unwrap(), String::new())];

@@ -1,4 +1,4 @@
-//! Flax's files, written and read in memory.
+//! Flax files, written and read in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod conformance;

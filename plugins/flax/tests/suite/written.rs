@@ -1,4 +1,4 @@
-//! What the writer makes of tensors from elsewhere.
+//! The writer with tensors from other formats.
 
 use tensorferry_flax::Flax;
 use tensorferry_sdk::memory::{self, MemoryOutput, pairs};

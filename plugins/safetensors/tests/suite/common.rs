@@ -1,4 +1,4 @@
-//! Sources made of bytes, read and written by the format in memory.
+//! Builds sources from bytes, and reads and writes them in memory.
 
 use std::collections::BTreeMap;
 use tensorferry_safetensors::Safetensors;
@@ -6,12 +6,12 @@ use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::{Entry, MemoryContext, MemorySource, Result, Source, Target};
 use tensorferry_test_kit::tensors;
 
-/// A file of this header and this data.
+/// A file with this header and this data.
 pub(crate) fn file(json: &str, data: &[u8]) -> Vec<u8> {
     [&(json.len() as u64).to_le_bytes(), json.as_bytes(), data].concat()
 }
 
-/// A file of U8 tensors, one after another, with metadata.
+/// A file of consecutive U8 tensors, with metadata.
 pub(crate) fn bytes_file(metadata: &str, tensors: &[(&str, &[u8])]) -> Vec<u8> {
     let mut json = format!("{{\"__metadata__\":{metadata}");
     let mut data = Vec::new();
@@ -26,7 +26,7 @@ pub(crate) fn bytes_file(metadata: &str, tensors: &[(&str, &[u8])]) -> Vec<u8> {
     file(&(json + "}"), &data)
 }
 
-/// A folder of these files.
+/// A folder with these files.
 pub(crate) fn folder(files: &[(&str, Vec<u8>)]) -> MemorySource {
     MemorySource::new(
         Entry::Folder,
@@ -34,7 +34,7 @@ pub(crate) fn folder(files: &[(&str, Vec<u8>)]) -> MemorySource {
     )
 }
 
-/// Reads a source and hands it on.
+/// Reads a source and passes the view to `check`.
 pub(crate) fn with_view<T>(
     source: &dyn Source,
     check: impl FnOnce(&MemoryView<'_>, &MemoryContext) -> T,
@@ -44,12 +44,12 @@ pub(crate) fn with_view<T>(
     Ok(check(&view, &context))
 }
 
-/// The message with which a source is refused.
+/// Returns the error message for an invalid source.
 pub(crate) fn refusal(source: &dyn Source) -> String {
     with_view(source, |_, _| ()).unwrap_err().to_string()
 }
 
-/// Writes a view under these options.
+/// Writes a view with these options.
 pub(crate) fn write(
     view: &MemoryView<'_>,
     options: &[(&str, &str)],
@@ -58,17 +58,17 @@ pub(crate) fn write(
     memory::write(&Safetensors, &memory::pairs(options), view, target, &MemoryContext::default())
 }
 
-/// Reads a source, and writes it as a folder.
+/// Reads a source and writes it as a folder.
 pub(crate) fn convert(source: &dyn Source, options: &[(&str, &str)]) -> Result<MemoryOutput> {
     with_view(source, |view, _| write(view, options, &Target::Folder))?
 }
 
-/// A written folder, to be read.
+/// Opens a written folder as a source.
 pub(crate) fn reopen(output: &MemoryOutput) -> MemorySource {
     MemorySource::folder(output.files.clone())
 }
 
-/// Each tensor's dtype, shape and bytes by name.
+/// Dtype, shape and bytes of each tensor by name.
 pub(crate) fn contents(view: &MemoryView<'_>) -> BTreeMap<String, (String, Vec<u64>, Vec<u8>)> {
     tensors::contents(view).unwrap()
 }

@@ -1,5 +1,5 @@
-//! Inputs that lie: each is refused with an error, never with a panic, and never read otherwise than
-//! the library reads it.
+//! Hostile inputs. Each gives an error, never a panic, and is never read in a different way than by
+//! the library.
 
 use crate::common::{bytes_file, contents, file, refusal, with_view};
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ fn a_file_cut_anywhere_is_malformed() {
     }
 }
 
-/// Everything that we take, the library takes, and it finds the same tensors in it.
+/// If ferry accepts a file, the library accepts it too and finds the same tensors.
 fn assert_no_laxer_than_the_library(bytes: &[u8]) {
     let source = MemorySource::file("m.safetensors", bytes);
     let context = MemoryContext::default();

@@ -1,4 +1,4 @@
-//! Bytes equal to those of the `safetensors` library, over random tensors.
+//! Compares bytes with those of the `safetensors` library, for random tensors.
 
 use crate::common::{contents, convert, file, reopen, with_view};
 use proptest::prelude::*;
@@ -59,7 +59,7 @@ fn samples() -> impl Strategy<Value = BTreeMap<String, Sample>> {
     )
 }
 
-/// Its value is longer than any name: else it might be a tie.
+/// The value is longer than any name, because otherwise it might be a tie.
 fn one_entry() -> impl Strategy<Value = Option<(String, String)>> {
     prop::option::of((".{0,8}", "longer than a name.{0,8}"))
 }
@@ -71,7 +71,7 @@ fn library(samples: &BTreeMap<String, Sample>, metadata: Option<(String, String)
     serialize(views, metadata.map(|entry| HashMap::from([entry]))).unwrap()
 }
 
-/// The same tensors in another order of their data, with other white space.
+/// The same tensors with a different data order and different whitespace.
 fn shuffled(samples: &BTreeMap<String, Sample>, metadata: Option<&(String, String)>, seed: u64) -> Vec<u8> {
     let mut order: Vec<_> = samples.iter().collect();
     order.sort_by_key(|(name, _)| {

@@ -1,4 +1,4 @@
-//! Sets of files and tied tensors, in both directions.
+//! Sets of files and tied tensors, read and written.
 
 use crate::common::{bytes_file, contents, convert, folder, refusal, reopen, with_view, write};
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ fn a_set_without_an_index_is_whole_or_refused() {
             .contains("several models")
     );
     let same = ("m-00002-of-00002.safetensors", first.1.clone());
-    assert!(refusal(&folder(&[first, same])).contains(r#"tensor "a", found another in "m-00001"#));
+    assert!(refusal(&folder(&[first, same])).contains(r#"tensor "a", found "m-00001"#));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn an_index_is_held_against_its_files() {
     assert!(message(r#"{"a":"1.safetensors","a":"1.safetensors"}"#).contains("there twice"));
 }
 
-/// What its index names is a model, whatever else the files hold.
+/// The index defines the model, even if the files hold more tensors.
 #[test]
 fn an_index_decides_which_tensors_are_read() {
     let set = folder(&[
@@ -124,7 +124,7 @@ fn a_shard_alone_is_read_alone() {
     })
     .unwrap();
     assert_eq!(names.len(), 1);
-    // The tensor that it is tied to is in another file.
+    // The tied tensor is in a different file.
     assert_eq!(metadata["x"], "b");
     assert!(notes[0].contains("one of 2 shards"));
 }
@@ -148,7 +148,7 @@ fn metadata_of_shards_is_one() {
     assert_eq!(lost, [(LossKind::Metadata, "k"), (LossKind::Metadata, "list")]);
 }
 
-/// The tensors `b`, `a` and `c` tied, `d` alone.
+/// Tied tensors `b`, `a` and `c`, and the separate tensor `d`.
 fn tied() -> MemorySource {
     MemorySource::file("m.safetensors", bytes_file(r#"{"b":"a","c":"a"}"#, &[("a", b"aaaa"), ("d", b"dd")]))
 }
@@ -203,7 +203,7 @@ fn ties_live_in_sets() {
     let output = convert(&tied(), &[("tied", "dedupe"), ("max_shard_size", "4")]).unwrap();
     assert_eq!(output.files.len(), 3);
     assert_eq!(ties(&output).2, [0, 0, 0, 3]);
-    // huggingface_hub keeps them in the index, and others list the dropped names there.
+    // huggingface_hub stores them in the index, and other programs list the dropped names there.
     let set = folder(&[
         ("1.safetensors", bytes_file("{}", &[("a", b"1")])),
         (INDEX, br#"{"metadata":{"b":"a"},"weight_map":{"a":"1.safetensors","b":"1.safetensors"}}"#.to_vec()),
@@ -211,7 +211,7 @@ fn ties_live_in_sets() {
     assert_eq!(with_view(&set, |view, _| contents(view).len()).unwrap(), 2);
 }
 
-/// Writes a catalog that a reader of another format made.
+/// Writes a catalog made by the reader of a different format.
 fn write_made(
     make: fn(&mut dyn CatalogSink) -> Result<()>,
     options: &[(&str, &str)],
@@ -242,10 +242,7 @@ fn what_safetensors_cannot_hold_is_a_loss() {
     );
     let lost: Vec<String> = output.layout.losses().iter().map(ToString::to_string).collect();
     assert_eq!(lost.len(), 5, "{lost:?}");
-    assert_eq!(
-        lost[0],
-        r#"tensor "c": safetensors has no dtype C128: the format that it came from holds it"#
-    );
+    assert_eq!(lost[0], r#"tensor "c": safetensors has no dtype C128: keep the input format"#);
     assert!(lost[4].starts_with(r#"metadata "note": "#), "{lost:?}");
     let text = String::from_utf8_lossy(&output.files["out.safetensors"]).into_owned();
     assert!(text[8..].starts_with(r#"{"__metadata__":{"format":"pt","plain":"text"},"i":{"#), "{text}");
