@@ -1,5 +1,5 @@
-//! Errors of the `parquet` crate as those of this one. The library carries errors as text, so the first error
-//! that a stream meets is kept in its own type beside it.
+//! Conversion of the `parquet` crate's errors. The library carries errors only as text, so the
+//! first error of a stream is also kept in its own type.
 
 use parquet::errors::ParquetError;
 use std::any::Any;
@@ -7,25 +7,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Error, ErrorKind, Result};
 
-/// The first error that the parts of a stream met. Clones share it.
+/// The first error of a stream. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FirstError(Arc<Mutex<Option<Error>>>);
 
 impl FirstError {
-    /// Keeps `error`, and gives the library one that says that it is here.
+    /// Keeps `error` if it is the first, and returns it in the library's type.
     pub(crate) fn keep(&self, error: Error) -> ParquetError {
         let text = error.to_string();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         ParquetError::General(text)
     }
 
-    /// The error that was kept, if there is one.
     pub(crate) fn take(&self) -> Option<Error> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// Calls the library on bytes that may be hostile: its errors and its panics say that they are malformed.
+/// Calls the library on untrusted bytes. Its errors and panics mean that the bytes are malformed.
 pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|error| match error {
@@ -39,36 +38,36 @@ pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Resu
     }
 }
 
-/// What a panic of the library over hostile bytes means.
+/// Converts a panic of the library on untrusted bytes into an error.
 pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Error {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
     match of_library(text) {
         error if error.kind() == ErrorKind::Unsupported => error,
-        _ => Error::malformed(format!("the bytes make no sense to the parquet library: {}", one_line(text))),
+        _ => Error::malformed(format!("the parquet library cannot read the bytes: {}", one_line(text))),
     }
 }
 
-/// The error for what the library says of bytes that it reads.
+/// Converts the library's message about bytes that it reads into an error.
 pub(crate) fn of_library(why: &str) -> Error {
     let texts = ["key overflow", "KeyOverflow", "too large for index type"];
     if texts.iter().any(|text| why.contains(text)) {
         return Error::unsupported(
-            "a column has more categories in one row group than the keys of its Arrow type can count",
+            "a row group of a column has more categories than its Arrow key type can count",
         );
     }
     Error::malformed(one_line(why))
 }
 
-/// The error for rows that the library refuses to write: there is nothing malformed about an input's file here.
+/// Converts the library's refusal to write rows. The input itself is not malformed.
 pub(crate) fn refused(error: ParquetError) -> Error {
     match error {
         ParquetError::NYI(why) => Error::unsupported(one_line(&why)),
-        other => Error::unsupported(one_line(&other.to_string())).context("Parquet cannot hold these rows"),
+        other => Error::unsupported(one_line(&other.to_string())).context("Parquet cannot store these rows"),
     }
 }
 
-/// The library's words quote names and values of the file: short, and on one line.
+/// Shortens the library's text to one line, since it quotes names and values of the file.
 pub(crate) fn one_line(text: &str) -> String {
     let short: String = text.chars().take(500).collect();
     short.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")

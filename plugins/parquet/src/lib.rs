@@ -4,16 +4,18 @@
 //! 0          4 bytes   PAR1
 //! 4                    row groups, each a chunk of pages for every column: a page is a header (Thrift
 //!                      compact) and its bytes, compressed by the chunk's codec
-//! end - 8 - n  n bytes the footer (Thrift compact): the schema, where each chunk lies, key-value metadata;
+//! end - 8 - n  n bytes the footer (Thrift compact): the schema, the offset of each chunk, key-value metadata;
 //!                      ARROW:schema has the Arrow schema, base64 of its IPC message
 //! end - 8    4 bytes   n, little-endian
 //! end - 4    4 bytes   PAR1
 //! ```
 //!
-//! One split is one row group. Pages are decoded and encoded by the `parquet` crate; what is here bounds
-//! what a hostile file can make it allocate, and puts row groups that were encoded apart into one file.
+//! Each row group is one split. The `parquet` crate decodes and encodes pages. This crate limits
+//! how much memory a hostile file can make it allocate, and joins separately encoded row groups
+//! into one file.
 //!
-//! Sources: `apache/parquet-format` (README.md, `parquet.thrift`, Encodings.md), the `parquet` crate.
+//! Sources: `apache/parquet-format` (README.md, `parquet.thrift`, Encodings.md), the `parquet`
+//! crate.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -30,20 +32,19 @@ use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
 const MAGIC: &[u8; 4] = b"PAR1";
-/// A file whose footer is encrypted begins and ends with this instead.
+/// Magic at both ends of a file with an encrypted footer.
 const ENCRYPTED_MAGIC: &[u8; 4] = b"PARE";
 const SUFFIXES: [&str; 3] = [".parquet", ".pq", ".parq"];
 
-/// How deep groups may lie in groups, whatever the limits: so that the library's recursion fits into the stack of
-/// a thread, of 2 MiB, even where it is not optimized.
+/// Maximum nesting of groups, regardless of the limits. It keeps the library's recursion within a
+/// thread stack of 2 MiB, even in a build without optimizations.
 const MOST_DEPTH: u64 = 64;
-/// How many of them may be lists, which take more of the stack than other groups.
+/// Maximum number of nested lists, which use more stack than other groups.
 const MOST_LISTS: u64 = 16;
-/// How many fields may lie in one another where the Arrow schema is in the metadata: Arrow's libraries refuse one of more than
-/// 64 tables in one another, of which the message around it takes a few.
+/// Maximum nesting of fields if the file contains an Arrow schema. Arrow libraries reject more than
+/// 64 nested tables, and the message around the schema uses a few of them.
 const MOST_FIELDS: u64 = 60;
 
-/// The format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Parquet;
 
@@ -71,7 +72,7 @@ impl Format for Parquet {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for programs that link it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Parquet)]

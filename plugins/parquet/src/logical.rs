@@ -1,5 +1,5 @@
-//! Logical types of Parquet that Arrow does not have: a field's metadata carries them, so that the writer can write what
-//! the reader read.
+//! Logical types of Parquet that Arrow lacks. The reader records them in a field's metadata, so
+//! that the writer can restore them.
 //!
 //! ```text
 //! UUID, JSON                 Arrow's extension types arrow.uuid and arrow.json
@@ -23,15 +23,13 @@ const INTERVAL: &str = "INTERVAL";
 const TIME_UTC: &str = "TIME_UTC";
 const UUID: &str = "arrow.uuid";
 const JSON: &str = "arrow.json";
-/// The bytes of an INTERVAL: months, days and milliseconds.
+/// Bytes of an INTERVAL: months, days and milliseconds.
 pub(crate) const INTERVAL_LEN: i32 = 12;
 
-/// Whether a leaf is an INTERVAL.
 pub(crate) fn is_interval(leaf: &Type) -> bool {
     leaf.get_basic_info().converted_type() == ConvertedType::INTERVAL
 }
 
-/// Whether a leaf is an ENUM.
 pub(crate) fn is_enum(leaf: &Type) -> bool {
     let info = leaf.get_basic_info();
     match info.logical_type_ref() {
@@ -40,9 +38,9 @@ pub(crate) fn is_enum(leaf: &Type) -> bool {
     }
 }
 
-/// Adds to a field what a leaf's logical type says beyond the field's type.
+/// Adds a leaf's logical type to the metadata of its field.
 pub(crate) fn annotated(mut field: Field, leaf: &Type) -> Field {
-    // It is the file's own schema that counts, not a copy of another file's.
+    // An entry copied from another file's schema is ignored: only this file's own schema counts.
     if field.metadata().contains_key(KEY) {
         let mut metadata = field.metadata().clone();
         metadata.remove(KEY);
@@ -69,14 +67,15 @@ pub(crate) fn annotated(mut field: Field, leaf: &Type) -> Field {
     field.with_metadata(metadata)
 }
 
-/// Marks a field whose values are stored as an INTERVAL.
+/// Marks a field to be stored as an INTERVAL.
 pub(crate) fn as_interval(field: Field) -> Field {
     let mut metadata = field.metadata().clone();
     metadata.insert(KEY.to_owned(), INTERVAL.to_owned());
     field.with_data_type(DataType::FixedSizeBinary(INTERVAL_LEN)).with_metadata(metadata)
 }
 
-/// What each of these columns and the fields below it, by its path, has of Parquet's types that neither Arrow nor ferry has.
+/// Returns the path and the type name of each column or nested field whose Parquet type exists
+/// neither in Arrow nor in ferry.
 pub(crate) fn without_a_type(root: &Type) -> Vec<(String, &'static str)> {
     fn walk(path: &str, of: &Type, found: &mut Vec<(String, &'static str)>) {
         let name = match of.get_basic_info().logical_type_ref() {
@@ -98,7 +97,8 @@ pub(crate) fn without_a_type(root: &Type) -> Vec<(String, &'static str)> {
     found
 }
 
-/// The schema without the annotation of its INTERVALs, of which the library would drop the months: it reads 12 bytes instead.
+/// Removes the INTERVAL annotations from the schema, so that the library reads 12 raw bytes. With
+/// the annotation it would drop the months.
 pub(crate) fn without_intervals(schema: &SchemaDescriptor) -> Result<SchemaDescriptor, ParquetError> {
     let root = rewritten(schema.root_schema_ptr(), &mut |leaf| {
         is_interval(leaf).then_some((None, ConvertedType::NONE))
@@ -106,8 +106,8 @@ pub(crate) fn without_intervals(schema: &SchemaDescriptor) -> Result<SchemaDescr
     Ok(SchemaDescriptor::new(root))
 }
 
-/// The schema that these fields are written with, of which the library made `schema`: with the logical types that their
-/// metadata says, where the values are stored as such a type is.
+/// Adds the logical types from the fields' metadata to `schema`, which the library derived from
+/// `fields`. A type is added only where the stored values have its physical type.
 pub(crate) fn with_logical_types(
     schema: &SchemaDescriptor,
     fields: &Fields,
@@ -121,7 +121,7 @@ pub(crate) fn with_logical_types(
     Ok(SchemaDescriptor::new(root))
 }
 
-/// The logical type that the metadata of each leaf says.
+/// Collects the logical type named in the metadata of each leaf.
 fn leaf_names<'a>(field: &'a Field, names: &mut Vec<Option<&'a str>>) {
     let below = parts(field.data_type());
     if below.is_empty() {
@@ -163,7 +163,7 @@ fn logical(leaf: &Type, name: &str) -> Option<(Option<LogicalType>, ConvertedTyp
     }
 }
 
-/// The tree with other logical types, where `change` returns some for a leaf.
+/// Rebuilds the tree with the logical types that `change` returns for its leaves.
 fn rewritten(
     of: TypePtr,
     change: &mut dyn FnMut(&Type) -> Option<(Option<LogicalType>, ConvertedType)>,
@@ -199,7 +199,8 @@ fn rewritten(
     }
 }
 
-/// The fields as rows have them, where the library reads INTERVALs as 12 bytes: in the unit of `hint`, or in all three.
+/// Replaces the 12 bytes that the library reads for an INTERVAL with an interval type: in the unit
+/// of `hint`, or otherwise in months, days and nanoseconds.
 pub(crate) fn with_intervals(
     read: &Fields,
     hint: &Fields,

@@ -1,9 +1,9 @@
-//! The fields that nested types are made of.
+//! Child fields of nested types.
 
 use tensorferry_sdk::arrow_array::{ArrayRef, make_array};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef};
 
-/// The fields that a type is made of.
+/// Returns the child fields of a type.
 pub(crate) fn parts(data_type: &DataType) -> &[FieldRef] {
     match data_type {
         DataType::List(field)
@@ -18,7 +18,8 @@ pub(crate) fn parts(data_type: &DataType) -> &[FieldRef] {
     }
 }
 
-/// The same type, made of other fields, of which there are as many as [`parts`] returns. A struct may be made of fewer.
+/// Returns the type with its child fields replaced. `parts` must have as many fields as [`parts`]
+/// returns; only a struct may get fewer.
 pub(crate) fn with_parts(data_type: &DataType, parts: Vec<FieldRef>) -> DataType {
     if let DataType::Struct(_) = data_type {
         return DataType::Struct(parts.into());
@@ -36,14 +37,14 @@ pub(crate) fn with_parts(data_type: &DataType, parts: Vec<FieldRef>) -> DataType
     }
 }
 
-/// The values of a nested array in the type `to`, each part converted by `convert`. Of a struct that
-/// loses some of its parts, the others are found by their names.
+/// Converts a nested array to the type `to`, each child with `convert`. If a struct loses some of
+/// its children, the remaining ones are matched by name.
 pub(crate) fn converted(
     array: &ArrayRef,
     to: &DataType,
     convert: &dyn Fn(&ArrayRef, &DataType) -> Result<ArrayRef, ArrowError>,
 ) -> Result<ArrayRef, ArrowError> {
-    let wrong = || ArrowError::CastError(format!("{} cannot become {to}", array.data_type()));
+    let wrong = || ArrowError::CastError(format!("cannot convert {} to {to}", array.data_type()));
     let (from, wanted) = (parts(array.data_type()), parts(to));
     if wanted.is_empty() {
         return Err(wrong());

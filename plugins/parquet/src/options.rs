@@ -1,22 +1,22 @@
-//! Options of the reader and of the writer.
+//! Options of the reader and the writer.
 
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::records::{Group, Roll, Sharding};
 use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption};
 
-/// The host acts on it: a reader does not see the folder's other entries.
+/// Handled by the host, because a reader does not see the other entries of a folder.
 const TABLE_LOG: TypedOption<bool> = TypedOption::choice(
     Reader,
     "table_log",
     &[("refuse", false), ("ignore", true)],
-    "a folder of a Delta, Hudi or Iceberg table, or of a Spark stream: refuse it, or read every file and ignore the log",
+    "folder with a Delta, Hudi, Iceberg or Spark log: refuse it, or read all files and ignore the log",
 );
 const INT96: TypedOption<Int96Unit> = TypedOption::choice(
     Reader,
     "int96",
     &[("auto", Int96Unit::Auto), ("us", Int96Unit::Microseconds), ("ns", Int96Unit::Nanoseconds)],
-    "the unit of INT96 times: auto finds one that loses nothing, us cuts nanoseconds off, ns holds the years 1677 to 2262",
+    "unit of INT96 times; auto is lossless, us drops nanoseconds, ns covers only the years 1677 to 2262",
 );
 const COMPRESSION: TypedOption<&str> = TypedOption::choice(
     Writer,
@@ -29,38 +29,36 @@ const COMPRESSION: TypedOption<&str> = TypedOption::choice(
         ("brotli", "brotli"),
         ("none", "none"),
     ],
-    "the codec of the pages; lz4 is LZ4_RAW; with snappy, a chunk whose first page does not shrink stays as it is",
+    "page codec; lz4 is LZ4_RAW; snappy leaves a chunk uncompressed if its first page does not shrink",
 );
 const LEVEL: TypedOption<Option<u32>> = TypedOption::integer(
     Writer,
     "level",
     0..=u64::MAX,
-    "with zstd (1-22), gzip (0-9) or brotli (0-11): how hard",
+    "compression level: 1-22 for zstd, 0-9 for gzip, 0-11 for brotli",
 );
 const ROW_GROUP_ROWS: TypedOption<usize> =
-    TypedOption::integer(Writer, "row_group_rows", 1..=u64::MAX, "rows of one row group, at most")
-        .or("1048576");
+    TypedOption::integer(Writer, "row_group_rows", 1..=u64::MAX, "maximum rows in a row group").or("1048576");
 const ROW_GROUP_SIZE: TypedOption<u64> = TypedOption::size(
     Writer,
     "row_group_size",
     0,
-    "bytes of one row group before it is encoded, about; each thread holds one in memory",
+    "approximate size of a row group before encoding; each thread keeps one in memory",
 )
 .or("32MiB");
 const DICTIONARY: TypedOption<DictionaryUse> = TypedOption::choice(
     Writer,
     "dictionary",
     &[("auto", DictionaryUse::Auto), ("true", DictionaryUse::Always), ("false", DictionaryUse::Never)],
-    "store repeated values once: auto leaves out columns of bytes and of floats, whose values seldom repeat",
+    "store repeated values once; auto skips columns of bytes and floats, which rarely repeat",
 );
 const STATISTICS: TypedOption<bool> = TypedOption::flag(
     Writer,
     "statistics",
     true,
-    "write minimum, maximum and number of nulls of each column of a row group",
+    "write minimum, maximum and null count for each column of a row group",
 );
 
-/// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
     let own = [
         TABLE_LOG.spec(),
@@ -75,54 +73,45 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
     own.into_iter().chain(Sharding::options()).collect()
 }
 
-/// The unit that INT96 times are read in.
+/// Unit in which INT96 times are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Int96Unit {
-    /// The Arrow schema's, or one that the first values fit into.
+    /// The unit of the Arrow schema, or one that the first values fit into.
     Auto,
-    /// Microseconds.
     Microseconds,
-    /// Nanoseconds.
     Nanoseconds,
 }
 
 impl Int96Unit {
-    /// Reads the checked option.
     pub(crate) fn of(options: &Options) -> Result<Self> {
         INT96.get(options)
     }
 }
 
-/// What the writer was told.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// The codec and its level.
+    /// Codec, including its level.
     pub(crate) compression: Compression,
-    /// Rows of one row group.
+    /// Maximum rows in a row group.
     pub(crate) row_group_rows: usize,
-    /// Bytes of one row group, as Arrow holds them.
+    /// Approximate bytes of a row group in Arrow memory.
     pub(crate) row_group_size: u64,
-    /// Which columns get a dictionary.
     pub(crate) dictionary: DictionaryUse,
-    /// Whether each column chunk gets its statistics.
+    /// If set, each column chunk gets statistics.
     pub(crate) statistics: bool,
-    /// How rows are divided over files.
     pub(crate) sharding: Sharding,
 }
 
 /// Which columns get a dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DictionaryUse {
-    /// Those whose type makes repetition likely.
+    /// Columns whose type makes repetition likely.
     Auto,
-    /// All.
     Always,
-    /// None.
     Never,
 }
 
 impl WriteOptions {
-    /// Reads the checked options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self {
             compression: compression(options)?,
@@ -134,7 +123,7 @@ impl WriteOptions {
         })
     }
 
-    /// What makes a row group: in files of a size, none that is longer than they are.
+    /// Returns the size of a row group, which never exceeds the maximum shard size.
     pub(crate) fn group(&self) -> Group {
         let most = match self.sharding {
             Sharding::Roll(Roll::Bytes(bytes)) => bytes,
@@ -160,7 +149,7 @@ fn compression(options: &Options) -> Result<Compression> {
         ("brotli", Some(level)) => {
             Compression::BROTLI(BrotliLevel::try_new(level).map_err(|_| refused("0 to 11"))?)
         }
-        (_, Some(_)) => return Err(refused(&format!("none: {name} has no levels"))),
+        (_, Some(_)) => return Err(refused(&format!("no level, because {name} has none"))),
         ("lz4", None) => Compression::LZ4_RAW,
         ("none", None) => Compression::UNCOMPRESSED,
         (_, None) => Compression::SNAPPY,

@@ -1,12 +1,12 @@
-//! How sure it is that a source is Parquet, by four bytes at both ends of a file or by the names in a folder.
+//! Detection of Parquet by the four bytes at both ends of a file, or by the names in a folder.
 
 use crate::read::{is_member, partitions};
 use crate::{ENCRYPTED_MAGIC, MAGIC, SUFFIXES};
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
-/// How sure it is that the source is Parquet. A file of that name whose bytes are wrong may still be
-/// one: then the reader says what is wrong with it.
+/// Scores a source. A file with a Parquet name but wrong bytes still gets `MAYBE`, so that the
+/// reader can report what is wrong with it.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     match source.entry() {
         Entry::File(name) => {

@@ -1,4 +1,5 @@
-//! The reader: footers first, all of them, so that the schema is one; then each row group is a split.
+//! The reader. It reads all footers first, to merge them into one schema. Each row group is then a
+//! split.
 
 mod arrow_hint;
 mod claims;
@@ -36,11 +37,10 @@ use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{Batched, Expansion, RecordReader, RecordSet, Scan, Split};
 use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Result, Source};
 
-/// Values for each byte of a file: they take time even where a few bytes stand for many, such as nulls. A row group
-/// of 2^20 nulls, which is what pyarrow writes, has a tenth of it.
+/// Maximum values per byte of a file. Values take time to decode even where a few bytes encode many
+/// of them, such as nulls. A row group of 2^20 nulls as pyarrow writes it has a tenth of this.
 const VALUES_A_BYTE: u64 = 1 << 16;
 
-/// Reads files and folders of files.
 pub(crate) struct Reader(pub(crate) Int96Unit);
 
 impl RecordReader for Reader {
@@ -75,7 +75,7 @@ impl RecordReader for Reader {
         let mut splits = Vec::new();
         for (number, file) in files.iter().enumerate() {
             if file.metadata.num_row_groups() == 0 {
-                // Each file has a place among the splits.
+                // Every file needs a split.
                 let name = file.file.name().to_owned();
                 splits.push(Split { file: name, records: Some(0), ..Split::default() });
                 groups.push((number, None));
@@ -100,32 +100,32 @@ impl RecordReader for Reader {
     }
 }
 
-/// A file whose footer was read and checked.
+/// A file whose footer has been read and checked.
 #[derive(Debug, Clone)]
 struct OpenFile {
     file: SourceFile,
     metadata: Arc<ParquetMetaData>,
-    /// The schema that the library reads it with.
+    /// Schema passed to the library.
     schema: SchemaDescPtr,
-    /// What the library reads its columns as.
+    /// Arrow fields that the library decodes the columns to.
     fields: Fields,
-    /// The units of its INT96 columns.
+    /// Units of the INT96 columns.
     int96: Arc<Int96Units>,
-    /// What is known of the values of leaf columns that scans compared.
+    /// Cached bounds of the leaf columns that scans have compared.
     bounds: Arc<KnownBounds>,
 }
 
 struct ParquetSet {
     schema: SchemaRef,
-    /// The columns that the files have.
+    /// Columns stored in the files.
     own: SchemaRef,
-    /// Those that their folders say.
+    /// Columns from folder names.
     partitions: Partitions,
-    /// Of each split its file and its row group; a file without rows may have none.
+    /// File number and row group of each split; the row group is `None` for a file without any.
     groups: Vec<(usize, Option<RowGroup>)>,
     splits: Vec<Split>,
     limits: Limits,
-    /// What all rows may be decoded to.
+    /// Budget for the decoded bytes of all rows.
     expansion: Arc<Expansion>,
 }
 
@@ -138,7 +138,7 @@ impl RecordSet for ParquetSet {
         &self.splits
     }
 
-    /// Row groups that cannot match are left out by their statistics, pages of rows that are not wanted passed over.
+    /// Skips row groups whose statistics exclude a match, and pages of unwanted rows.
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let missing = || Error::plugin(format!("no split {split}"));
         let (file, group) = self.groups.get(split).ok_or_else(missing)?;
@@ -151,7 +151,7 @@ impl RecordSet for ParquetSet {
             Some(group) => {
                 let expansion = self.expansion.clone();
                 let count = move |decoded| expansion.count(split, decoded);
-                // What a page, or what one row is decoded to, may have.
+                // Maximum decoded bytes of a page or of one row.
                 let most = self.limits.header_bytes;
                 stream::open(group, &self.own, &own, most, Box::new(count))
             }
@@ -161,7 +161,7 @@ impl RecordSet for ParquetSet {
     }
 }
 
-/// The files of a source, in the order of their names.
+/// Returns the files of a source, sorted by name.
 fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<DataFile>> {
     let members = match source.entry() {
         Entry::Folder => partitions::members(source, context)?,
@@ -170,7 +170,8 @@ fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<DataFile>> 
     file_name::require(members, "no Parquet files here", format!("*{}", SUFFIXES[0]))
 }
 
-/// Whether a folder's file of this name is one of its data: not hidden, and no summary (`_metadata`).
+/// Returns whether a file of this name in a folder is data: not hidden, and not a summary
+/// (`_metadata`).
 pub(crate) fn is_member(name: &str) -> bool {
     file_name::is_member(name, SUFFIXES)
 }

@@ -1,5 +1,5 @@
-//! The writer: every row group is encoded on its own, as a small file in memory, and the footer puts
-//! them together.
+//! The writer. Each row group is encoded separately, as a small file in memory, and the footer
+//! joins them.
 
 mod as_stored;
 mod dense;
@@ -19,7 +19,6 @@ use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, ShardFiles, Sharding};
 use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Result, Target};
 
-/// Writes with these options.
 pub(crate) struct Writer(pub(crate) WriteOptions);
 
 impl RecordWriter for Writer {
@@ -57,9 +56,9 @@ struct Plan {
     group: Group,
     stored: StoredSchema,
     properties: WriterProperties,
-    /// How columns without holes are written, where the options leave that to this crate.
+    /// Writer for columns without nulls or empty lists, if the options allow it.
     dense: Option<DenseWriter>,
-    /// What the footer of a file without rows says.
+    /// Footer of a file without rows.
     empty: ParquetMetaData,
 }
 
@@ -83,7 +82,7 @@ impl RecordPlan for Plan {
         _losses: &mut dyn LossSink,
     ) -> Result<Vec<u8>> {
         if self.stored.schema.fields().is_empty() && batches.iter().any(|batch| batch.num_rows() > 0) {
-            return Err(Error::unsupported("rows without columns: nothing of them would be in the file"));
+            return Err(Error::unsupported("Parquet cannot store rows without columns"));
         }
         encode::row_group(&self.stored, &self.properties, self.dense, &self.empty, batches, output)
     }
@@ -93,8 +92,8 @@ impl RecordPlan for Plan {
     }
 }
 
-/// `data.parquet`, or with a number of shards `data-00000-of-00002.parquet` and so on, the way
-/// TensorFlow's and the Hub's tools number them.
+/// Names `data.parquet`, or `data-00000-of-00002.parquet` and so on if a number of shards is set,
+/// as TensorFlow and Hugging Face Hub tools number them.
 fn files(target: &Target, sharding: Sharding) -> ShardFiles {
     ShardFiles::named(sharding, target.file_or("data.parquet"), &crate::SUFFIXES)
 }

@@ -1,6 +1,6 @@
-//! Checks the Arrow schema that writers leave among a file's metadata, `ARROW:schema`, before the library decodes it.
-//! It is a flatbuffer, whose tables and texts may be referred to again and again: a few of its bytes could stand for
-//! gigabytes of fields.
+//! Checks the Arrow schema in a file's metadata, `ARROW:schema`, before the library decodes it. It
+//! is a flatbuffer, which can refer to the same tables and strings many times, so a few bytes could
+//! expand to gigabytes of fields.
 
 use crate::fault::{decoded, one_line};
 use arrow_ipc::convert::try_fb_to_schema;
@@ -14,15 +14,15 @@ use parquet::file::metadata::KeyValue;
 use tensorferry_sdk::arrow_schema::{ArrowError, Schema};
 use tensorferry_sdk::{Error, Result};
 
-/// What a walk over all tables comes to, in bytes, is at most this many times the buffer's length. Where nothing is
-/// shared but the tables' layouts it is less than twice.
+/// Maximum bytes visited in a walk over all tables, as a multiple of the buffer's length. If only
+/// the table layouts are shared, the ratio is less than two.
 const SHARED: usize = 8;
-/// And so many bytes more, for short ones.
+/// Bytes allowed in addition, for short buffers.
 const FEW: usize = 64 << 10;
-/// What a message begins with since Arrow 0.15; its length follows.
+/// Start of a message since Arrow 0.15, followed by its length.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// Checks each such schema, and reads the one that the library takes, which is the last.
+/// Checks every such schema, and returns the last one, which the library uses.
 pub(super) fn read(metadata: Option<&Vec<KeyValue>>) -> Result<Option<Schema>> {
     let hints = metadata.into_iter().flatten().filter(|entry| entry.key == ARROW_SCHEMA_META_KEY);
     let mut last = None;
@@ -35,19 +35,19 @@ pub(super) fn read(metadata: Option<&Vec<KeyValue>>) -> Result<Option<Schema>> {
 }
 
 fn schema_of(bytes: &[u8]) -> Result<Schema> {
-    // As the library looks for it.
+    // The same test as in the library.
     let has_prefix = bytes.len() > 8 && bytes.starts_with(&CONTINUATION);
     let message = check_message(if has_prefix { &bytes[8..] } else { bytes })?;
     let none = || ParquetError::General("the message is not an Arrow schema".to_owned());
     let read = decoded(|| {
         let schema = message.header_as_schema().ok_or_else(none)?;
         match try_fb_to_schema(schema) {
-            // A type that a later version of Arrow or another library has: nothing is wrong with the file.
+            // The file is valid, but has a type of a later Arrow version or of another library.
             Err(ArrowError::ParseError(why))
                 if why.contains("not supported") || why.contains(" unsupported") =>
             {
                 Ok(Err(Error::unsupported(format!(
-                    "a column has a type that ferry does not have: {}",
+                    "unsupported column type: {}",
                     one_line(&why)
                 ))))
             }
@@ -63,9 +63,9 @@ fn check_message(message: &[u8]) -> Result<Message<'_>> {
     match root_as_message_with_opts(&options, message) {
         Ok(message) => Ok(message),
         Err(flatbuffers::InvalidFlatbuffer::ApparentSizeTooLarge) => {
-            Err(Error::limit("its tables are shared, and unfold into too much")
-                .expected(format!("at most {most} bytes for its {}", message.len())))
+            Err(Error::limit("shared tables expand to too many bytes")
+                .expected(format!("at most {most} bytes from a message of {} bytes", message.len())))
         }
-        Err(error) => Err(Error::malformed(format!("no Arrow schema: {error:.200}"))),
+        Err(error) => Err(Error::malformed(format!("invalid Arrow schema: {error:.200}"))),
     }
 }

@@ -1,5 +1,5 @@
-//! Looks at what a footer claims before the library parses it, which follows its schema by recursion, makes room for
-//! as many children as a group says that it has, and copies the path to each leaf.
+//! Checks the claims of a footer before the library parses it. The library follows the schema by
+//! recursion, allocates as many children as a group claims, and copies the path to each leaf.
 //!
 //! ```text
 //! FileMetaData (parquet.thrift):
@@ -15,27 +15,30 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Bytes in memory of a schema's element, or of a chunk.
+/// Bytes in memory of a schema element or of a chunk.
 const ENTRY: u64 = 512;
-/// Bytes in memory of a row group, which is a split: more than [`GROWTH`] allows to one that has no chunks.
+/// Bytes in memory of a row group, which is a split. This is more than [`GROWTH`] allows for a row
+/// group without chunks.
 const ROW_GROUP_ENTRY: u64 = 1024;
-/// Bytes in memory of a part of a leaf's path, besides its name.
+/// Bytes in memory of one part of a leaf's path, besides its name.
 const PATH_PART: u64 = 32;
-/// How many times its own length a footer may become, besides a MiB. The barest schema becomes 70 times longer.
+/// Maximum growth of a footer in memory, as a multiple of its length, besides 1 MiB. The most
+/// compact schema grows 70 times.
 const GROWTH: u64 = 128;
 
-/// The repetition of a list.
+/// Repetition type of a list.
 const REPEATED: i64 = 2;
 
 const I32: Shape = Shape::Integer(32);
 const I64: Shape = Shape::Integer(64);
 const EMPTY: Shape = Shape::Struct(&[]);
 const SORTING_COLUMN: Shape = Shape::Struct(&[(1, I32), (2, Shape::Bool), (3, Shape::Bool)]);
-/// A unit of time, or the order of a column.
+/// A time unit, or the order of a column.
 const CHOICE: Shape = Shape::Struct(&[(1, EMPTY), (2, EMPTY), (3, EMPTY)]);
 const TIME: Shape = Shape::Struct(&[(1, Shape::Bool), (2, CHOICE)]);
 
-/// All that the library reads of a footer. Statistics it passes over, but for those of a column that a scan compares.
+/// Everything that the library reads of a footer. It skips statistics, except those of a column
+/// that a scan compares.
 static FILE_META_DATA: Fields = &[
     (1, I32),
     (2, Shape::List(&Shape::Struct(SCHEMA_ELEMENT))),
@@ -130,7 +133,6 @@ const BOUNDING_BOX: Fields = &[
     (8, Shape::Double),
 ];
 
-/// Checks a footer's bytes.
 pub(super) fn check(footer: &[u8], limits: &Limits) -> Result<()> {
     let len = footer.len() as u64;
     let most = limits.header_bytes.min(len.saturating_mul(GROWTH).saturating_add(1 << 20));
@@ -151,7 +153,7 @@ pub(super) fn check(footer: &[u8], limits: &Limits) -> Result<()> {
         }
         ([2, 5], Seen::Number(number)) => {
             element.children = u64::try_from(number)
-                .map_err(|_| Error::malformed("a group of a negative number of children").found(number))?;
+                .map_err(|_| Error::malformed("a group has a negative number of children").found(number))?;
             Ok(())
         }
         ([2], Seen::End) => {
@@ -164,7 +166,7 @@ pub(super) fn check(footer: &[u8], limits: &Limits) -> Result<()> {
     })
 }
 
-/// What the footer becomes in memory.
+/// Estimated memory of the parsed footer.
 struct Memory {
     bytes: u64,
     most: u64,
@@ -174,7 +176,7 @@ impl Memory {
     fn add(&mut self, bytes: u64) -> Result<()> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > self.most {
-            return Err(Error::limit("it becomes too long in memory, with the paths to its columns")
+            return Err(Error::limit("too long in memory, including the paths to its columns")
                 .expected(format!("at most {} bytes", self.most)));
         }
         Ok(())
@@ -184,27 +186,27 @@ impl Memory {
 /// An element of the schema.
 #[derive(Debug, Clone, Copy, Default)]
 struct Element {
-    /// How long its name is.
+    /// Length of its name.
     name: u64,
     children: u64,
     is_list: bool,
 }
 
-/// A group whose children are still to come.
+/// A group with missing children.
 #[derive(Debug, Clone, Copy, Default)]
 struct Group {
     left: u64,
-    /// How long the path to it is, in memory.
+    /// Bytes in memory of the path to it.
     path: u64,
-    /// How many lists it lies in, or is.
+    /// Number of lists on the path, including the group itself.
     lists: u64,
 }
 
-/// The schema's tree, as far as its elements were seen.
+/// The part of the schema tree that has been read.
 struct Tree {
-    /// Elements that are still to come.
+    /// Remaining elements.
     left: u64,
-    /// Of those, how many are children of groups that were seen.
+    /// Remaining elements that known groups claim as children.
     awaited: u64,
     open: Vec<Group>,
     most_depth: u64,
@@ -217,7 +219,7 @@ impl Tree {
         Self { left: 0, awaited: 0, open: Vec::new(), most_depth, is_rooted: false }
     }
 
-    /// Takes the next element; gives the length in memory of the path to it if it is a leaf, else 0.
+    /// Adds the next element. For a leaf, returns the bytes in memory of its path, and otherwise 0.
     fn add(&mut self, element: Element) -> Result<u64> {
         self.left = self.left.saturating_sub(1);
         let mut group = Group { left: element.children, ..Group::default() };
@@ -225,7 +227,7 @@ impl Tree {
             while self.open.last().is_some_and(|group| group.left == 0) {
                 self.open.pop();
             }
-            let beside = || Error::malformed("the schema has elements that are in no group");
+            let beside = || Error::malformed("the schema has elements outside of any group");
             let above = self.open.last_mut().ok_or_else(beside)?;
             above.left -= 1;
             self.awaited -= 1;
@@ -241,7 +243,7 @@ impl Tree {
         }
         let most = self.left.saturating_sub(self.awaited);
         if element.children > most {
-            return Err(Error::malformed("a group of more children than the schema has elements")
+            return Err(Error::malformed("a group has more children than the schema has elements")
                 .expected(format!("at most {most}"))
                 .found(element.children));
         }
@@ -254,11 +256,12 @@ impl Tree {
     }
 }
 
-/// The footer with the type of the elements of empty lists, which fastparquet leaves out. The library refuses such lists.
+/// Returns the footer with the element type of empty lists, which fastparquet omits. The library
+/// rejects lists without it.
 pub(super) fn with_typed_empty_lists(footer: &[u8]) -> Result<Cow<'_, [u8]>> {
     let (at, mut empty) = (Cell::new(0), Vec::new());
     thrift::walk(&mut Counted { bytes: footer, at: &at }, FILE_META_DATA, &mut |path, seen| {
-        // The byte before is the field's: a count of its own byte is behind the type.
+        // The byte before is the field header. If the count has its own byte, it follows the type.
         let is_empty = matches!((path, seen), ([4 | 5], Seen::Len(0)));
         let last = at.get().checked_sub(2).and_then(|at| footer.get(at..at + 2));
         if is_empty && last.is_some_and(|last| last[0] & 0x0f == thrift::LIST && last[1] == 0) {
@@ -273,7 +276,7 @@ pub(super) fn with_typed_empty_lists(footer: &[u8]) -> Result<Cow<'_, [u8]>> {
     Ok(footer)
 }
 
-/// Bytes, and how many of them were read.
+/// Bytes with a count of those already read.
 struct Counted<'a> {
     bytes: &'a [u8],
     at: &'a Cell<usize>,
@@ -309,14 +312,14 @@ mod tests {
 
     #[test]
     fn the_elements_are_one_tree() {
-        // A root of a leaf, a group of two leaves, and a leaf.
+        // A root with a leaf, a group of two leaves, and another leaf.
         let paths = tree(&[(9, 3), (1, 0), (10, 2), (2, 0), (3, 0), (4, 0)]).unwrap();
         assert_eq!(paths, [0, 33, 0, 12 + 64, 13 + 64, 36]);
         let kind = |elements: &[(u64, u64)]| tree(elements).unwrap_err().kind();
         assert_eq!(kind(&[(9, 1), (1, 0), (1, 0)]), ErrorKind::Malformed);
         assert_eq!(kind(&[(9, 0), (1, 0)]), ErrorKind::Malformed);
         assert_eq!(kind(&[(9, 2), (1, 0)]), ErrorKind::Malformed);
-        // Both groups want the one leaf.
+        // Both groups claim the only leaf.
         assert_eq!(kind(&[(9, 2), (1, 2), (1, 0)]), ErrorKind::Malformed);
         assert_eq!(kind(&[(9, 1), (1, 1), (1, 1), (1, 1), (1, 0)]), ErrorKind::Limit);
         tree(&[(9, 1), (1, 1), (1, 1), (1, 0)]).unwrap();

@@ -1,5 +1,5 @@
-//! Gives the `parquet` crate the bytes of one column of one row group: nothing outside of its chunk, and no
-//! page that claims more than it can hold.
+//! Gives the `parquet` crate the bytes of one column of one row group. It cannot read outside the
+//! column's chunk, and pages that claim impossible sizes are rejected.
 
 use super::file::SourceFile;
 use super::header::{self, PageHeader, PageKind};
@@ -15,32 +15,31 @@ use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Error, Result};
 
-/// Enough for most pages' headers.
+/// Bytes read at once to parse a header; enough for most pages.
 const HEADER_READ: usize = 1 << 10;
 
-/// A chunk.
 #[derive(Debug, Clone)]
 pub(super) struct ColumnChunk {
     file: SourceFile,
     first_error: FirstError,
-    /// How it is called in messages.
+    /// Column path for messages.
     path: String,
     start: u64,
     end: u64,
     compression: Compression,
-    /// Whether its pages of version 2 are compressed whatever their headers say.
+    /// If set, version 2 pages are compressed regardless of their headers.
     is_always_compressed: bool,
     physical: Type,
-    /// The most values that one of its pages can have, if it has no lists.
+    /// Maximum values of a page, if the column has no lists.
     rows: Option<u64>,
-    /// Bytes that a page may be decompressed to.
+    /// Maximum bytes of a decompressed page.
     most: u64,
-    /// The header whose page is to come, and where that begins.
+    /// The last header that was parsed, and the start of its page.
     header: Arc<Mutex<Option<(u64, PageHeader)>>>,
 }
 
 impl ColumnChunk {
-    /// Column `index` of a row group whose footer was checked.
+    /// Opens column `index` of a row group whose footer has been checked.
     pub(super) fn new(
         file: &SourceFile,
         group: &RowGroupMetaData,
@@ -68,17 +67,18 @@ impl ColumnChunk {
         }
     }
 
-    /// An error, said of this column.
+    /// Adds the column path to an error.
     pub(super) fn named(&self, error: Error) -> Error {
         error.column(&self.path)
     }
 
-    /// Keeps an error, and gives the library one.
+    /// Keeps an error, and returns it in the library's type.
     pub(super) fn fail(&self, error: Error) -> ParquetError {
         self.first_error.keep(self.named(error))
     }
 
-    /// Decompresses a page for its length alone, where the library would go on whatever the length.
+    /// Decompresses a page only to check its length, for codecs with which the library would not
+    /// stop at the claimed length.
     fn check_length(&self, at: u64, bytes: &Bytes) -> Result<()> {
         let header = self.header.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((_, header)) = header.filter(|&(start, _)| start == at) else { return Ok(()) };
@@ -92,9 +92,9 @@ impl ColumnChunk {
             Compression::GZIP(_) => Box::new(flate2::read::MultiGzDecoder::new(compressed)),
             _ => Box::new(brotli::Decompressor::new(compressed, HEADER_READ)),
         };
-        // Bytes that make no sense are the library's to refuse.
+        // The library itself rejects bytes that cannot be decompressed.
         match io::copy(&mut text.take(claimed.saturating_add(1)), &mut io::sink()) {
-            Ok(len) if len > claimed => Err(Error::malformed("a page is longer than it claims")
+            Ok(len) if len > claimed => Err(Error::malformed("the page is longer than its header claims")
                 .offset(at)
                 .expected(format!("{claimed} bytes"))),
             _ => Ok(()),
@@ -107,10 +107,10 @@ impl ColumnChunk {
             return Ok(());
         }
         let claim = |expected: String, found: u64| {
-            Error::malformed("a page claims more than it can hold").offset(at).expected(expected).found(found)
+            Error::malformed("the page header claims too much").offset(at).expected(expected).found(found)
         };
         if uncompressed > self.most {
-            return Err(Error::limit("a page is too long to decompress")
+            return Err(Error::limit("the decompressed page is too long")
                 .offset(at)
                 .expected(format!("at most {} bytes", self.most))
                 .found(uncompressed));
@@ -119,7 +119,7 @@ impl ColumnChunk {
             && uncompressed > compressed.saturating_mul(ratio).saturating_add(64)
         {
             let most = compressed.saturating_mul(ratio).saturating_add(64);
-            return Err(claim(format!("at most {most} bytes of its {compressed}"), uncompressed));
+            return Err(claim(format!("at most {most} bytes from {compressed} compressed bytes"), uncompressed));
         }
         match kind {
             PageKind::Dictionary => {
@@ -127,7 +127,7 @@ impl ColumnChunk {
                     Type::INT64 | Type::DOUBLE => 8,
                     Type::INT96 => 12,
                     Type::FIXED_LEN_BYTE_ARRAY | Type::BOOLEAN => 1,
-                    // The length before each array.
+                    // A byte array has a length prefix.
                     Type::INT32 | Type::FLOAT | Type::BYTE_ARRAY => 4,
                 };
                 if values > uncompressed / width {
@@ -138,7 +138,7 @@ impl ColumnChunk {
                 if let Some(rows) = self.rows
                     && values > rows
                 {
-                    return Err(claim(format!("at most {rows} values, as many as rows"), values));
+                    return Err(claim(format!("at most {rows} values, one per row"), values));
                 }
             }
         }
@@ -146,7 +146,8 @@ impl ColumnChunk {
     }
 }
 
-/// Whether the library stops at the length that a page claims: these it decompresses to their end.
+/// Returns whether the library decompresses to the end instead of stopping at the length that a
+/// page claims.
 fn runs_on(compression: Compression, compressed: u64, most: u64) -> bool {
     match compression {
         Compression::GZIP(_) => compressed.saturating_mul(1032) > most,
@@ -155,14 +156,14 @@ fn runs_on(compression: Compression, compressed: u64, most: u64) -> bool {
     }
 }
 
-/// How many times its length something compressed can be, at most; none where there is no such number.
+/// Returns the maximum compression ratio of a codec, or `None` if it has no limit.
 fn highest_ratio(compression: Compression) -> Option<u64> {
     match compression {
         Compression::UNCOMPRESSED => Some(1),
-        // A copy of 64 bytes takes three.
+        // A copy of 64 bytes takes three bytes.
         Compression::SNAPPY => Some(22),
         Compression::GZIP(_) => Some(1032),
-        // A byte of 255 more.
+        // Each length byte adds up to 255 bytes.
         Compression::LZ4 | Compression::LZ4_RAW => Some(255),
         Compression::ZSTD(_) | Compression::BROTLI(_) | Compression::LZO => None,
     }
@@ -177,7 +178,8 @@ impl Length for ColumnChunk {
 impl ChunkReader for ColumnChunk {
     type T = ChunkBytes;
 
-    /// The library asks for this where a page's header begins, and again behind a header that it has kept.
+    /// The library calls this at the start of a page header, and again after a header that it has
+    /// kept.
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
         let mut reader = ChunkBytes { chunk: self.clone(), at: start, buffer: Bytes::new() };
         let is_behind = |&(page, _): &(u64, PageHeader)| page == start;
@@ -207,23 +209,23 @@ impl ChunkReader for ColumnChunk {
                 Ok(bytes)
             })
         } else {
-            Err(Error::malformed("a page that does not lie in its chunk").offset(start))
+            Err(Error::malformed("a page is outside its column chunk").offset(start))
         };
         read.map_err(|error| self.fail(error))
     }
 }
 
-/// The chunk's bytes from a place on.
+/// The bytes of a chunk from a position on.
 #[derive(Debug, Clone)]
 pub(super) struct ChunkBytes {
     chunk: ColumnChunk,
-    /// Where the buffer begins.
+    /// Position of the buffer.
     at: u64,
     buffer: Bytes,
 }
 
 impl ChunkBytes {
-    /// Reads on, if the buffer is empty; it stays empty at the end.
+    /// Reads more bytes if the buffer is empty. At the end of the chunk, it stays empty.
     fn fill(&mut self) -> Result<()> {
         if self.buffer.is_empty() {
             let len = self.chunk.end.saturating_sub(self.at).min(HEADER_READ as u64);
@@ -232,14 +234,14 @@ impl ChunkBytes {
         Ok(())
     }
 
-    /// Makes the field at this place, which says that a page is not compressed, say that it is.
+    /// Changes the flag at this position of the header from "not compressed" to "compressed".
     fn set_compressed(&mut self, at: u64) -> Result<()> {
         let mut bytes = self.buffer.to_vec();
-        // A field: four bits of its id, four of its type. 1 is true, 2 is false.
+        // A field header: four bits of id, four bits of type. Type 1 is true, type 2 is false.
         let field = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at)).filter(|field| **field == 0x12);
         let field = field.ok_or_else(|| {
             Error::unsupported(
-                "a page whose header contradicts its compression, as Arrow before 3.0 wrote them",
+                "a page header contradicts the page's compression, as in files written by Arrow before 3.0",
             )
         })?;
         *field = 0x11;
@@ -257,7 +259,7 @@ impl thrift::Bytes for ChunkBytes {
     fn byte(&mut self) -> Result<u8> {
         self.fill()?;
         let byte = self.buffer.first().copied();
-        let byte = byte.ok_or_else(|| Error::malformed("the chunk ends inside a page's header"))?;
+        let byte = byte.ok_or_else(|| Error::malformed("the chunk ends inside a page header"))?;
         self.pass(1);
         Ok(byte)
     }
@@ -267,7 +269,7 @@ impl thrift::Bytes for ChunkBytes {
             Ok(count) if count <= self.buffer.len() => self.pass(count),
             _ => {
                 let to = self.at.checked_add(count).filter(|&to| to <= self.chunk.end);
-                self.at = to.ok_or_else(|| Error::malformed("the chunk ends inside a page's header"))?;
+                self.at = to.ok_or_else(|| Error::malformed("the chunk ends inside a page header"))?;
                 self.buffer = Bytes::new();
             }
         }

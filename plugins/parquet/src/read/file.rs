@@ -1,11 +1,11 @@
-//! A source's file, as the `parquet` crate reads files: by position.
+//! Positional access to a source's file, for the `parquet` crate.
 
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
 use tensorferry_sdk::{Error, FileId, Result, Source, check_range};
 
-/// A file of a source. Clones are the same file.
+/// A file of a source. Clones refer to the same file.
 #[derive(Clone)]
 pub(crate) struct SourceFile {
     source: Arc<dyn Source>,
@@ -13,25 +13,22 @@ pub(crate) struct SourceFile {
 }
 
 impl SourceFile {
-    /// Opens the file of this name.
     pub(super) fn open(source: &Arc<dyn Source>, name: &str) -> Result<Self> {
         Ok(Self { file: source.open(name)?, source: source.clone() })
     }
 
-    /// Its name in the source.
     pub(super) fn name(&self) -> &str {
         self.source.name(self.file)
     }
 
-    /// Its bytes.
     pub(super) fn len(&self) -> u64 {
         self.source.len(self.file)
     }
 
-    /// The `len` bytes at `offset`, once it is known that the file has them.
+    /// Reads `len` bytes at `offset`, after checking that the file contains them.
     pub(super) fn read(&self, offset: u64, len: u64) -> Result<Bytes> {
         check_range(self.name(), self.len(), offset, len)?;
-        let len = usize::try_from(len).map_err(|_| Error::limit("too long for this machine"))?;
+        let len = usize::try_from(len).map_err(|_| Error::limit("too long for the address space"))?;
         let mut bytes = vec![0; len];
         self.source.read_at(self.file, offset, &mut bytes)?;
         Ok(bytes.into())

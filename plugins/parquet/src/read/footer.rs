@@ -1,5 +1,5 @@
-//! Reads and checks the footer: after this, every chunk lies in the file, and each flat column has as many
-//! values as its row group has rows.
+//! Reads and checks the footer. Afterwards, every chunk is within the file, and each flat column
+//! has as many values as its row group has rows.
 
 use super::claims;
 use super::file::SourceFile;
@@ -11,14 +11,15 @@ use parquet::file::metadata::{
 };
 use tensorferry_sdk::{Error, Limits, Result, check_range};
 
-/// The footer's length and the magic.
+/// Bytes of the footer's length and the magic.
 const TAIL: u64 = 8;
-/// What a footer becomes in memory is about as many times its length.
+/// Approximate growth of a footer in memory, as a multiple of its length.
 const EXPANSION: u64 = 8;
-/// Values that no bytes pay for: one for as many bytes of the limit on expansion, 2^28 of them by default.
+/// Bytes of the `expanded_bytes` limit per value allowed in addition to those that the file size
+/// allows: 2^28 values by default.
 const BYTES_A_FREE_VALUE: u64 = 16;
 
-/// Reads the footer of a file, and takes what its values need of those that are free.
+/// Reads the footer of a file, and subtracts its excess values from `free_values`.
 pub(super) fn read(file: &SourceFile, limits: &Limits, free_values: &mut u64) -> Result<ParquetMetaData> {
     let (footer_at, metadata) = decode(file, limits, ParquetStatisticsPolicy::SkipAll)?;
     for (index, group) in metadata.row_groups().iter().enumerate() {
@@ -28,12 +29,13 @@ pub(super) fn read(file: &SourceFile, limits: &Limits, free_values: &mut u64) ->
     Ok(metadata)
 }
 
-/// The footer again, with the statistics of one leaf column.
+/// Reads the footer again, with the statistics of one leaf column.
 pub(super) fn with_statistics(file: &SourceFile, leaf: usize, limits: &Limits) -> Result<ParquetMetaData> {
     Ok(decode(file, limits, ParquetStatisticsPolicy::skip_except(&[leaf]))?.1)
 }
 
-/// Where the footer begins, and what it says; hostile statistics cost memory, and most scans look at none.
+/// Returns the offset of the footer and its content. Statistics are optional, since hostile ones
+/// use memory and most scans do not need them.
 fn decode(
     file: &SourceFile,
     limits: &Limits,
@@ -41,14 +43,14 @@ fn decode(
 ) -> Result<(u64, ParquetMetaData)> {
     let len = file.len();
     let tail_at = len.checked_sub(TAIL).filter(|&at| at >= MAGIC.len() as u64);
-    let tail_at = tail_at.ok_or_else(|| Error::malformed("too short for a Parquet file").found(len))?;
+    let tail_at = tail_at.ok_or_else(|| Error::malformed("the file is too short for Parquet").found(len))?;
     let tail = file.read(tail_at, TAIL)?;
     let magic = &tail[4..];
     if magic == ENCRYPTED_MAGIC {
         return Err(Error::unsupported("the footer is encrypted"));
     }
     if magic != MAGIC {
-        return Err(Error::malformed("not a Parquet file, or one that is cut off")
+        return Err(Error::malformed("the file is truncated or not a Parquet file")
             .offset(len - 4)
             .expected("PAR1")
             .found(magic.escape_ascii()));
@@ -79,7 +81,8 @@ fn decode(
     Ok((footer_at, metadata))
 }
 
-/// How many values the files of an input may have that none of their bytes pay for.
+/// Returns the number of values that all files of an input may have in excess of what their sizes
+/// allow.
 pub(super) fn free_values(limits: &Limits) -> u64 {
     limits.expanded_bytes / BYTES_A_FREE_VALUE
 }

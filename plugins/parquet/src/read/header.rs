@@ -1,5 +1,5 @@
-//! Parses a page's header before the library reads it: what it claims decides how much is allocated to
-//! decompress the page.
+//! Parses a page header before the library reads it, because its claims determine how much is
+//! allocated for decompression.
 //!
 //! ```text
 //! PageHeader, a Thrift struct in compact protocol (parquet.thrift):
@@ -9,37 +9,35 @@
 //! not compressed: 5: i32 definition_levels_byte_length    6: i32 repetition_levels_byte_length
 //! ```
 //!
-//! Of the structs there is one, that of the page's type: the library takes each claim from another of them.
+//! A header must contain exactly one of these structs, the one of the page's type. Otherwise, the
+//! library would take claims from different structs.
 
 use super::thrift::{self, Bytes, Fields, Seen, Shape};
 use std::cell::Cell;
 use tensorferry_sdk::{Error, Result};
 
-/// What a page's header claims.
+/// Claims of a page header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageHeader {
-    /// What it is.
     pub(super) kind: PageKind,
-    /// Bytes once it is decompressed.
+    /// Bytes after decompression.
     pub(super) uncompressed: u64,
     /// Bytes in the file.
     pub(super) compressed: u64,
-    /// Values, nulls among them.
+    /// Number of values, including nulls.
     pub(super) values: u64,
-    /// Bytes before those that are compressed.
+    /// Bytes of levels before the compressed bytes.
     pub(super) levels: u64,
-    /// Where in the header a byte says that a page of version 2 is not compressed.
+    /// Offset in the header of a flag that marks a version 2 page as not compressed.
     pub(super) uncompressed_flag: Option<u64>,
 }
 
-/// What a page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PageKind {
     /// Values, or indices into the dictionary.
     Data,
-    /// The chunk's dictionary.
     Dictionary,
-    /// Something that readers skip.
+    /// A page that readers skip.
     Other,
 }
 
@@ -59,7 +57,7 @@ const INDEX: i64 = 6;
 const DICTIONARY: i64 = 7;
 const DATA_V2: i64 = 8;
 
-/// Reads as much of a header as is needed.
+/// Reads the required fields of a page header.
 pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
     let (mut kind, mut uncompressed, mut compressed, mut values) = (None, None, None, None);
     let (mut levels, mut own, mut uncompressed_flag) = (0, None, None);
@@ -73,10 +71,10 @@ pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
             ([3], Seen::Number(number)) => compressed = Some(number),
             ([_, 1], Seen::Number(number)) => values = Some(number),
             ([DATA_V2, 5 | 6], Seen::Number(number)) => {
-                levels += u64::try_from(number).map_err(|_| Error::malformed("levels of negative length"))?;
+                levels += u64::try_from(number).map_err(|_| Error::malformed("levels have a negative length"))?;
             }
             ([id], Seen::End) if own.replace(*id).is_some() => {
-                return Err(Error::malformed("it has the headers of two types of pages"));
+                return Err(Error::malformed("headers of two types of pages"));
             }
             _ => {}
         }
@@ -88,29 +86,29 @@ pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
         Some(1) => (PageKind::Other, INDEX),
         Some(2) => (PageKind::Dictionary, DICTIONARY),
         Some(3) => (PageKind::Data, DATA_V2),
-        Some(other) => return Err(Error::malformed("a page of no known type").found(other)),
-        None => return Err(Error::malformed("a page without a type")),
+        Some(other) => return Err(Error::malformed("a page has an unknown type").found(other)),
+        None => return Err(Error::malformed("a page has no type")),
     };
     if own.is_some_and(|own| own != header) {
-        return Err(Error::malformed("a page with the header of another type of page"));
+        return Err(Error::malformed("a page has the header of another type of page"));
     }
     let positive = |value: Option<i64>, what: &str| {
         value.and_then(|value| u64::try_from(value).ok()).ok_or_else(|| Error::malformed(what))
     };
     Ok(PageHeader {
         kind: page_kind,
-        uncompressed: positive(uncompressed, "a page without a length, or a negative one")?,
-        compressed: positive(compressed, "a page without a compressed length, or a negative one")?,
+        uncompressed: positive(uncompressed, "the length of a page is missing or negative")?,
+        compressed: positive(compressed, "the compressed length of a page is missing or negative")?,
         values: match page_kind {
             PageKind::Other => 0,
-            _ => positive(values, "a page without a number of values, or a negative one")?,
+            _ => positive(values, "the number of values in a page is missing or negative")?,
         },
         levels,
         uncompressed_flag,
     })
 }
 
-/// Bytes, of which it counts those that were read.
+/// Counts the bytes that are read.
 struct Counted<'a, B> {
     bytes: &'a mut B,
     read: &'a Cell<u64>,
@@ -140,7 +138,8 @@ mod tests {
 
     #[test]
     fn claims_are_read_whatever_stands_between() {
-        // type 0, 300 bytes from 20, a CRC, then a data page's header: 9 values, an encoding, statistics.
+        // Type 0, 300 bytes from 20, a CRC, then a data page header: 9 values, an encoding,
+        // statistics.
         let header = [
             0x15, 0, 0x15, 0xd8, 4, 0x15, 40, 0x15, 3, 0x1c, 0x15, 18, 0x15, 0, 0x3c, 0x18, 2, 7, 7, 0, 0, 0,
         ];
@@ -160,7 +159,8 @@ mod tests {
 
     #[test]
     fn levels_of_version_2_are_not_compressed() {
-        // type 3, 300 bytes from 20, then 9 values, no nulls, 9 rows, an encoding, levels of 2 and 3 bytes.
+        // Type 3, 300 bytes from 20, then 9 values, no nulls, 9 rows, an encoding, levels of 2 and
+        // 3 bytes.
         let header = [
             0x15, 6, 0x15, 0xd8, 4, 0x15, 40, 0x5c, 0x15, 18, 0x15, 0, 0x15, 18, 0x15, 0, 0x15, 4, 0x15, 6,
             0, 0,
@@ -188,22 +188,22 @@ mod tests {
 
     #[test]
     fn a_claim_that_the_library_would_not_see_is_refused() {
-        // A dictionary page of 2^29 values that looks like one of none: to who takes any header for the page's,
-        // the first of two fields, or a field of another type.
+        // A dictionary page of 2^29 values that seems to have none to a reader that uses any type's
+        // header, the first of two fields, or a field of another type.
         let parts = |parts: &[&[u8]]| parse(&parts.concat());
         let page = [0x15, 4, 0x15, 8, 0x15, 8];
         let (many, none) = ([0x15, 0x80, 0x80, 0x80, 0x80, 0x04, 0x15, 0], [0x15, 0, 0x15, 0]);
         assert_eq!(parts(&[&page, &[0x4c], &many, &[0, 0]]).unwrap().values, 1 << 29);
         for (bad, why) in [
-            // The header of a data page after that of the dictionary, and before.
+            // A data page header after the dictionary page header, and before it.
             (parts(&[&page, &[0x4c], &many, &[0, 0x0c, 10], &none, &[0, 0]]), "order"),
             (parts(&[&page, &[0x2c], &none, &[0x15, 0, 0x15, 0, 0, 0x2c], &many, &[0, 0]]), "two types"),
             (parts(&[&page, &[0x2c], &none, &[0x15, 0, 0x15, 0, 0, 0]]), "another type of page"),
-            // The number of values twice, and once more with another type.
+            // The number of values twice, first with another type.
             (parts(&[&page, &[0x4c], &none, &[0x05, 2], &many[1..], &[0, 0]]), "repeated"),
             (parts(&[&page, &[0x4c], &none, &[0x06, 2], &many[1..], &[0, 0]]), "repeated"),
             (parts(&[&page, &[0x4c, 0x13], &many[1..], &[0, 0]]), "another type"),
-            // A length that is short in 32 bits.
+            // A length that is short when truncated to 32 bits.
             (
                 parse(&[0x15, 4, 0x15, 0x88, 0x80, 0x80, 0x80, 0x20, 0x15, 8, 0x4c, 0x15, 0, 0x15, 0, 0, 0]),
                 "too large",

@@ -1,5 +1,5 @@
-//! INT96: a time of day in nanoseconds and a Julian day, as Spark, Hive and Impala write times. The library converts them
-//! with wrapping arithmetic, so that each value is looked at here before.
+//! INT96: a time of day in nanoseconds and a Julian day, as Spark, Hive and Impala write times. The
+//! library converts them with wrapping arithmetic, so each value is checked here first.
 
 use tensorferry_sdk::arrow_schema::TimeUnit;
 use tensorferry_sdk::{Error, Result};
@@ -9,42 +9,45 @@ const EPOCH_DAY: i128 = 2_440_588;
 const SECONDS_A_DAY: i128 = 86_400;
 const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
 
-/// The units that the INT96 leaves of a file are read in.
+/// Units in which the INT96 leaves of a file are read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Int96Units {
-    /// One for each leaf column of the file, or none at all.
+    /// One entry per leaf column of the file, or empty.
     pub(super) units: Vec<Option<TimeUnit>>,
-    /// Whether the user asked for a unit, and so for what it cuts off.
+    /// Set if the user chose the unit, and therefore accepts that it may truncate.
     pub(super) is_chosen: bool,
 }
 
 impl Int96Units {
-    /// Checks the values of a page of a leaf column, one after the other as PLAIN encodes them.
+    /// Checks the PLAIN-encoded values of a page of a leaf column.
     pub(super) fn check(&self, leaf: usize, values: &[u8]) -> Result<()> {
         let Some(unit) = self.units.get(leaf).copied().flatten() else { return Ok(()) };
         let a_second = per_second(unit);
         let step = NANOSECONDS_A_SECOND / a_second;
         for (days, nanoseconds) in times(values) {
             let count = (days - EPOCH_DAY) * SECONDS_A_DAY * a_second + nanoseconds / step;
-            // Spark counts microseconds since the Julian day 0, and overflows from the year 287,000 on. What it wrote is
-            // negative in both parts, and right again once it overflows back.
+            // Spark counts microseconds since Julian day 0, which overflows from about the year
+            // 287,000 on. Such values are negative in both parts, and the library's arithmetic
+            // overflows back to the right time.
             let is_of_spark = unit == TimeUnit::Microsecond && days < 0 && nanoseconds < 0;
             if i64::try_from(count).is_err() && !is_of_spark {
                 let years = (days - EPOCH_DAY) * 400 / 146_097 + 1970;
                 return Err(match unit {
                     TimeUnit::Nanosecond => Error::unsupported(
-                        "an INT96 time is out of the range of nanoseconds: pass -i int96=us to read microseconds",
+                        "an INT96 time is outside the range of nanoseconds",
                     )
+                    .hint("pass -i int96=us to read microseconds")
                     .expected("a year from 1677 to 2262")
                     .found(format!("the year {years}")),
-                    _ => Error::unsupported("an INT96 time is out of the range of 64 bits")
+                    _ => Error::unsupported("an INT96 time does not fit into 64 bits")
                         .found(format!("the year {years}")),
                 });
             }
             if nanoseconds % step != 0 && !self.is_chosen {
                 return Err(Error::unsupported(
-                    "an INT96 time has nanoseconds, and is read in a coarser unit: pass -i int96=ns to read nanoseconds",
+                    "an INT96 time has more digits than the unit in which it is read",
                 )
+                .hint("pass -i int96=ns to read nanoseconds")
                 .found(format!("{} ns after the second", nanoseconds % NANOSECONDS_A_SECOND)));
             }
         }
@@ -52,7 +55,7 @@ impl Int96Units {
     }
 }
 
-/// Whether one of the values has digits that microseconds do not have.
+/// Returns whether any value is more precise than a microsecond.
 pub(super) fn has_nanoseconds(values: &[u8]) -> bool {
     times(values).any(|(_, nanoseconds)| nanoseconds % 1000 != 0)
 }
@@ -66,7 +69,7 @@ fn per_second(unit: TimeUnit) -> i128 {
     }
 }
 
-/// The day and the nanoseconds of each value.
+/// Returns the day and the nanoseconds of each value.
 fn times(values: &[u8]) -> impl Iterator<Item = (i128, i128)> {
     values.as_chunks::<12>().0.iter().map(|value| {
         let [a, b, c, d, e, f, g, h, day @ ..] = *value;

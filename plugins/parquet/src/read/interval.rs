@@ -1,5 +1,5 @@
-//! INTERVAL: three unsigned numbers of 4 bytes, little-endian: months, days, milliseconds. The library reads only some of
-//! them, and ferry all.
+//! INTERVAL: three unsigned little-endian numbers of 4 bytes: months, days, milliseconds. The
+//! library reads only some of them, ferry reads all.
 
 use crate::nested::converted;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tensorferry_sdk::arrow_array::types::{
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, PrimitiveArray};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, IntervalUnit};
 
-/// The column with the type `to`, which differs only in its intervals: they were read as 12 bytes.
+/// Converts a column to the type `to`, in which intervals replace the 12 bytes that were read.
 pub(super) fn decoded(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     match (column.data_type(), to) {
         (from, to) if from == to => Ok(column.clone()),
@@ -24,13 +24,13 @@ pub(super) fn decoded(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arro
             }),
             IntervalUnit::MonthDayNano => {
                 each::<IntervalMonthDayNanoType>(column, |months, days, milliseconds| {
-                    // DuckDB too reads only the milliseconds without a sign.
+                    // DuckDB also reads only the milliseconds as unsigned.
                     let nanoseconds = i64::from(milliseconds.cast_unsigned()) * 1_000_000;
                     Some(IntervalMonthDayNano::new(months, days, nanoseconds))
                 })
             }
         },
-        // The library nests as the schema does.
+        // The library's arrays nest like the schema.
         _ => converted(column, to, &decoded),
     }
 }
@@ -50,7 +50,7 @@ fn each<T: ArrowPrimitiveType>(
         };
         let found = value(part(0), part(4), part(8));
         let wrong =
-            || ArrowError::CastError(format!("an INTERVAL has parts that {} does not have", T::DATA_TYPE));
+            || ArrowError::CastError(format!("an INTERVAL has parts that do not fit into {}", T::DATA_TYPE));
         found.map(Some).ok_or_else(wrong)
     });
     Ok(Arc::new(values.collect::<Result<PrimitiveArray<T>, ArrowError>>()?))

@@ -1,21 +1,21 @@
-//! Writers of old versions whose files are not what they say.
+//! Workarounds for old writers whose files contradict their own metadata.
 
-/// How long the header of a dictionary page can be.
+/// Maximum length of a dictionary page header.
 const MAX_DICTIONARY_HEADER: u64 = 100;
 
-/// What a file's writer did wrong.
+/// Writers with known errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OldWriter {
-    /// Nothing that is known.
     Other,
-    /// parquet-cpp before 2.0, which Arrow before 3.0 has: pages of version 2 are compressed, and say that they are not.
+    /// parquet-cpp before 2.0, part of Arrow before 3.0: version 2 pages are compressed, but marked
+    /// as not compressed.
     Cpp,
-    /// parquet-mr before 1.2.9: the length of a chunk is without the header of its dictionary.
+    /// parquet-mr before 1.2.9: the length of a chunk excludes the header of its dictionary page.
     Mr,
 }
 
 impl OldWriter {
-    /// The writer that a footer names, such as `parquet-mr version 1.2.8 (build ...)`.
+    /// Parses the writer's name in a footer, such as `parquet-mr version 1.2.8 (build ...)`.
     pub(super) fn named(created_by: Option<&str>) -> Self {
         let text = created_by.unwrap_or_default().trim();
         let (name, version) = text.split_once(" version ").unwrap_or((text, ""));
@@ -28,7 +28,7 @@ impl OldWriter {
         }
     }
 
-    /// The length of a chunk in a file of so many bytes, as its writer should have said it.
+    /// Returns the corrected length of a chunk, which stays within the file.
     pub(super) fn chunk_len(self, start: u64, len: u64, file_len: u64) -> u64 {
         let left = file_len.saturating_sub(start).saturating_sub(len);
         if self == Self::Mr { len + left.min(MAX_DICTIONARY_HEADER) } else { len }

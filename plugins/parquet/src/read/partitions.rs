@@ -1,10 +1,13 @@
-//! Partitions, as Hive and Spark lay them out: folders called `key=value`, which say what a column is for all
-//! rows below them. The files themselves do not have the column.
+//! Partitions, as Hive and Spark lay them out: folders named `key=value` that give the value of a
+//! column for all rows below them. The files themselves do not contain the column.
 //!
-//! They are read as `pyarrow.dataset` reads them with `partitioning="hive"`: the columns come after those of the
-//! files, in the order in which their keys are met; a column is `Int32` if every value is such a number, else
-//! `Utf8`; `%20` stands for a space; `__HIVE_DEFAULT_PARTITION__`, and a file that is not below such a folder,
-//! for null; and files come in the order of their paths.
+//! They are read as `pyarrow.dataset` reads them with `partitioning="hive"`:
+//!
+//! - The columns follow those of the files, in the order in which their keys are found.
+//! - A column is `Int32` if every value is such a number, and otherwise `Utf8`.
+//! - `%20` is a space.
+//! - `__HIVE_DEFAULT_PARTITION__` is null. A file outside such a folder also has nulls.
+//! - Files are sorted by path.
 
 use super::is_member;
 use std::sync::Arc;
@@ -16,25 +19,25 @@ use tensorferry_sdk::records::{Batched, Bounds, Comparison, FieldPath, Scan, Val
 use tensorferry_sdk::{Context, Error, Result, Source};
 
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
-/// How deep folders are entered. Partitions of more keys are nobody's.
+/// Maximum depth of folders. More partition keys than this are not realistic.
 const MOST_DEPTH: usize = 16;
 
-/// A file, and what the folders that it lies in say.
+/// A file, and the keys and values of its folders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DataFile {
-    /// Its name.
     pub(super) name: String,
     keys: Vec<(String, Option<String>)>,
 }
 
 impl DataFile {
-    /// One that does not lie in such a folder.
+    /// Returns a file outside of partition folders.
     pub(super) fn plain(name: String) -> Self {
         Self { name, keys: Vec::new() }
     }
 }
 
-/// The Parquet files of a folder and of its partitions. Folders of other names are left out, which the host reports.
+/// Returns the Parquet files of a folder and of its partitions. Other folders are skipped, and the
+/// host reports them.
 pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<DataFile>> {
     let mut members = Vec::new();
     let mut open = vec![DataFile::plain(String::new())];
@@ -54,10 +57,10 @@ pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<
             match partition(&below) {
                 Some(_) if keys.len() == MOST_DEPTH => {
                     let error = Error::limit("partitions within partitions");
-                    return Err(error.file(below).expected(format!("at most {MOST_DEPTH} deep")));
+                    return Err(error.file(below).expected(format!("at most {MOST_DEPTH} levels")));
                 }
                 Some((key, _)) if keys.iter().any(|(known, _)| *known == key) => {
-                    return Err(Error::malformed("a folder and one around it have the same key")
+                    return Err(Error::malformed("a partition folder repeats the key of a folder around it")
                         .file(&folder)
                         .column(key));
                 }
@@ -73,7 +76,7 @@ pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<
     Ok(members)
 }
 
-/// Whether a folder holds a Parquet file, at once or in its first partitions.
+/// Returns whether a folder contains a Parquet file, directly or in its first partitions.
 pub(crate) fn any(source: &dyn Source) -> Result<bool> {
     let mut folder = String::new();
     for _ in 0..=MOST_DEPTH {
@@ -97,14 +100,14 @@ fn is_hidden(path: &str) -> bool {
     base(path).starts_with(['.', '_'])
 }
 
-/// What a folder's name says: a key and a value.
+/// Parses the key and value of a folder's name.
 fn partition(path: &str) -> Option<(String, Option<String>)> {
     let (key, value) = base(path).split_once('=').filter(|(key, _)| !key.is_empty())?;
     let value = (value != NULL).then(|| decoded(value));
     (!is_hidden(path)).then(|| (decoded(key), value))
 }
 
-/// Text with `%20` for a space, and so on; text that makes no sense so stays as it is.
+/// Decodes percent escapes such as `%20`. Text with invalid escapes is returned unchanged.
 fn decoded(text: &str) -> String {
     let (bytes, mut plain, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
     while let Some(&byte) = bytes.get(at) {
@@ -123,17 +126,18 @@ fn decoded(text: &str) -> String {
     String::from_utf8(plain).unwrap_or_else(|_| text.to_owned())
 }
 
-/// The columns that folders say.
+/// Columns that come from folder names.
 pub(super) struct Partitions {
     fields: Vec<FieldRef>,
-    /// How many columns the files have.
+    /// Number of columns in the files.
     own: usize,
-    /// For each file its values.
+    /// Values of each file.
     values: Vec<Vec<Option<String>>>,
 }
 
 impl Partitions {
-    /// Those of some files, which have these columns of their own; and the columns of both.
+    /// Determines the partition columns of files that contain the columns `own`. Also returns the
+    /// schema with both.
     pub(super) fn new(members: &[DataFile], own: &SchemaRef) -> Result<(Self, SchemaRef)> {
         let mut keys: Vec<&str> = Vec::new();
         for (key, _) in members.iter().flat_map(|member| &member.keys) {
@@ -142,7 +146,7 @@ impl Partitions {
             }
         }
         if let Some(key) = keys.iter().find(|key| own.field_with_name(key).is_ok()) {
-            let error = Error::malformed("a column that the files have, and the names of their folders too");
+            let error = Error::malformed("a column is both in the files and in the names of their folders");
             return Err(error.column(*key).file(&members[0].name));
         }
         let value = |member: &DataFile, key: &str| {
@@ -162,7 +166,7 @@ impl Partitions {
         Ok((Self { own: own.fields().len(), fields, values }, schema))
     }
 
-    /// What of a scan the files are asked for, and which of the folders' columns it is about.
+    /// Splits a scan into the scan of the files and the indices of the partition columns.
     pub(super) fn divide(&self, scan: &Scan) -> (Scan, Vec<usize>) {
         let all = || (0..self.own + self.fields.len()).map(|column| vec![column]).collect();
         let columns: Vec<FieldPath> = scan.columns.clone().unwrap_or_else(all);
@@ -172,12 +176,12 @@ impl Partitions {
         (Scan { columns: Some(own), ..scan.clone() }, keys)
     }
 
-    /// Which of the folders' columns a comparison is of.
+    /// Returns the index of the partition column that a comparison is about.
     pub(super) fn key(&self, comparison: &Comparison) -> Option<usize> {
         comparison.column.first()?.checked_sub(self.own)
     }
 
-    /// Whether a comparison of a column that the folders say is true of no row of a file.
+    /// Returns whether a comparison of a partition column is false for every row of a file.
     pub(super) fn excludes(&self, file: usize, key: usize, comparison: &Comparison) -> bool {
         let Some(field) = self.fields.get(key) else { return false };
         let Some(value) = self.values.get(file).and_then(|values| values.get(key)) else { return false };
@@ -189,7 +193,7 @@ impl Partitions {
         comparison.excludes(&Bounds { least: known.clone(), greatest: known, nulls, rows: 1 })
     }
 
-    /// Batches of a file with the columns `keys` that its folders say.
+    /// Adds the partition columns `keys` to the batches of a file.
     pub(super) fn beside(&self, stream: Batched, file: usize, keys: &[usize]) -> Result<Batched> {
         if keys.is_empty() {
             return Ok(stream);
@@ -216,7 +220,7 @@ impl Partitions {
     }
 }
 
-/// A number as pyarrow takes it for one.
+/// Parses a number with the rules of pyarrow.
 fn number(text: &str) -> Option<i32> {
     if text.starts_with('+') { None } else { text.parse().ok() }
 }

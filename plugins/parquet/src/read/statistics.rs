@@ -1,10 +1,12 @@
-//! What a row group's statistics say of a column: a comparison that they show to be true of no row leaves the whole group
-//! out.
+//! Statistics of row groups. If they show that a comparison is false for every row, the row group
+//! is skipped.
 //!
-//! Only what every writer means alike is believed: `min_value` and `max_value` of columns whose order is the type's own
-//! (`ColumnOrder`; of signed numbers also without one), not the deprecated `min` and `max`. Truncated texts are still
-//! bounds. NaN is in no bounds, and matches no comparison that bounds can exclude. Decimals, times, halves and INT96 have
-//! orders that comparisons do not have: they exclude nothing. Statistics are read of the columns alone that a scan compares.
+//! Only statistics that all writers define in the same way are used: `min_value` and `max_value` of
+//! columns whose order is the type's own (`ColumnOrder`; not required for signed numbers), and not
+//! the deprecated `min` and `max`. Truncated strings are still valid bounds. NaN is not within any
+//! bounds, and matches no comparison that bounds can exclude. Decimals, times, half floats and
+//! INT96 have other orders than comparisons, so they exclude nothing. Statistics are read only for
+//! columns that a scan compares.
 
 use super::stream::RowGroup;
 use super::{OpenFile, footer, leaves};
@@ -18,12 +20,12 @@ use tensorferry_sdk::Limits;
 use tensorferry_sdk::arrow_schema::{DataType, Schema};
 use tensorferry_sdk::records::{Bounds, Comparison, Value};
 
-/// The bounds of leaf columns in each row group, as far as they were asked for.
+/// Cached bounds of leaf columns in each row group.
 #[derive(Debug, Default)]
 pub(super) struct KnownBounds(Mutex<HashMap<usize, Arc<Vec<Option<Bounds>>>>>);
 
 impl RowGroup {
-    /// Whether a comparison of a column of this schema is true of no row of the group.
+    /// Returns whether a comparison of a column of this schema is false for every row of the group.
     pub(super) fn excludes(&self, schema: &Schema, comparison: &Comparison, limits: &Limits) -> bool {
         let Some(data_type) = compared_type(schema, &comparison.column) else { return false };
         let descriptor = self.file.metadata.file_metadata().schema_descr();
@@ -33,7 +35,7 @@ impl RowGroup {
     }
 }
 
-/// The type of a column, or of a field below structs, that is no list.
+/// Returns the type of a column, or of a field within structs, unless it is nested.
 fn compared_type<'a>(schema: &'a Schema, path: &[usize]) -> Option<&'a DataType> {
     let (&first, rest) = path.split_first()?;
     let mut data_type = schema.fields().get(first)?.data_type();
@@ -48,12 +50,13 @@ fn compared_type<'a>(schema: &'a Schema, path: &[usize]) -> Option<&'a DataType>
 }
 
 impl OpenFile {
-    /// The bounds of a leaf column in each row group; none where its statistics cannot be read.
+    /// Returns the bounds of a leaf column in each row group, or nothing if its statistics cannot
+    /// be read.
     fn bounds_of(&self, leaf: usize, data_type: &DataType, limits: &Limits) -> Arc<Vec<Option<Bounds>>> {
         let mut known = self.bounds.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bounds = known.entry(leaf).or_insert_with(|| {
             let read = footer::with_statistics(&self.file, leaf, limits);
-            // A file that has another footer by now is found out when it is closed.
+            // A file whose footer has changed is detected when the file is closed.
             let same = read.ok().filter(|read| read.num_row_groups() == self.metadata.num_row_groups());
             let groups =
                 same.iter().flat_map(|read| read.row_groups().iter().map(move |group| (read, group)));
@@ -82,12 +85,12 @@ fn bounds(
     };
     let (least, greatest) = if is_ordered { (least, greatest) } else { (None, None) };
     let rows = u64::try_from(group.num_rows()).ok()?;
-    // One that counts more nulls than rows says nothing.
+    // Ignore a count of more nulls than rows.
     let nulls = statistics.null_count_opt().filter(|&nulls| nulls <= rows);
     Some(Bounds { least, greatest, nulls, rows })
 }
 
-/// The least and the greatest value, where a comparison has the same order.
+/// Returns the minimum and maximum, if comparisons use the same order.
 fn values(statistics: &Statistics, data_type: &DataType) -> (Option<Value>, Option<Value>) {
     use DataType as Arrow;
     fn both<T>(

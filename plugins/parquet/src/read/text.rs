@@ -1,12 +1,12 @@
-//! Checks that texts are UTF-8. The library checks only columns that are annotated as text. It checks the bytes of all their
-//! values together, so that a character may be cut in two.
+//! Checks that strings are UTF-8. The library checks only columns annotated as text. It also checks
+//! the bytes of all values together, so a character could be split between two values.
 
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, GenericStringArray, OffsetSizeTrait};
 use tensorferry_sdk::arrow_schema::DataType;
 use tensorferry_sdk::{Error, Result};
 
-/// Checks that the texts of a column, at any depth, are UTF-8.
+/// Checks that all strings of a column, at any depth, are UTF-8.
 pub(super) fn check(column: &ArrayRef) -> Result<()> {
     let is_valid = match column.data_type() {
         DataType::Utf8 => is_utf8(column.as_string::<i32>()),
@@ -26,7 +26,7 @@ pub(super) fn check(column: &ArrayRef) -> Result<()> {
     if is_valid {
         return Ok(());
     }
-    Err(Error::malformed("a text that is not UTF-8").expected("UTF-8, or a column of bytes"))
+    Err(Error::malformed("a string is not UTF-8"))
 }
 
 fn is_utf8<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> bool {
@@ -36,7 +36,7 @@ fn is_utf8<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> bool {
     are_texts(&texts.value_data()[first..last], starts)
 }
 
-/// Whether bytes are texts that begin at these places.
+/// Returns whether the bytes are strings that begin at these positions.
 fn are_texts(bytes: &[u8], mut starts: impl Iterator<Item = usize>) -> bool {
     bytes.is_ascii()
         || std::str::from_utf8(bytes).is_ok_and(|text| starts.all(|start| text.is_char_boundary(start)))

@@ -1,56 +1,52 @@
-//! Walks a Thrift struct in compact protocol before the library parses it, and holds it against the shape that it
-//! has to have.
+//! Walks a Thrift struct in the compact protocol before the library parses it, and checks it
+//! against the expected shape.
 //!
 //! ```text
 //! struct:  fields, then 0
-//! field:   a byte: how many ids it comes after the last one (0: its id follows), and its type; then its value
-//! integer: zigzag varint    binary: varint length, bytes    bool: none, its type says it
-//! list:    a byte: how many elements (15: a varint follows), and their type; then the elements
+//! field:   a byte: the distance from the previous id (0: the id follows), and its type; then its value
+//! integer: zigzag varint    binary: varint length, bytes    bool: no bytes, the type has the value
+//! list:    a byte: the number of elements (15: a varint follows), and their type; then the elements
 //! ```
 //!
-//! The library goes by the ids of fields alone: what stands under an id that it knows it parses as the type that
-//! it expects, whichever is claimed, and of two fields with one id it keeps the last. So that both see the same,
-//! a known field must be of its type, and ids must ascend, as they do in whatever a writer generates. What the
-//! library skips in another way than the protocol says, or does not know, is refused: lists of booleans, maps.
+//! The library relies only on the ids of fields. It parses a field with a known id as the type that
+//! it expects, regardless of the claimed type, and keeps the last of two fields with the same id.
+//! To see the same values as the library, this module requires that a known field has the right
+//! type and that ids ascend, as they do in the output of real writers. Constructs that the library
+//! does not know or skips incorrectly are refused: lists of booleans, and maps.
 
 use tensorferry_sdk::{Error, Result};
 
-/// What a value has to be.
+/// Expected type of a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Shape {
-    /// True or false.
     Bool,
-    /// A byte.
     Byte,
-    /// An integer that fits into so many bits, in whichever width it was written.
+    /// An integer of any encoded width whose value fits into this many bits.
     Integer(u32),
-    /// A number of eight bytes.
     Double,
     /// Bytes or text.
     Binary,
-    /// A list of these.
     List(&'static Shape),
-    /// A struct, whose other fields are passed over.
+    /// A struct. Its unlisted fields are skipped.
     Struct(Fields),
 }
 
-/// The fields of a struct that are known, by their ids.
+/// Known fields of a struct, by id.
 pub(super) type Fields = &'static [(i64, Shape)];
 
-/// What was seen at a place.
+/// A value found by [`walk`].
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Seen {
-    /// An integer.
     Number(i64),
-    /// So many bytes, or a list of so many elements, which follow.
+    /// Number of bytes, or of list elements, that follow.
     Len(u64),
-    /// True or false.
+    /// A boolean.
     Flag(bool),
     /// The end of a struct.
     End,
 }
 
-/// Structs inside structs that are passed over: statistics are the deepest that there are.
+/// Maximum nesting of skipped structs. Statistics are the deepest in the format.
 const DEEPEST: u32 = 8;
 
 const BOOL_TRUE: u8 = 1;
@@ -63,14 +59,14 @@ const DOUBLE: u8 = 7;
 const BINARY: u8 = 8;
 pub(super) const LIST: u8 = 9;
 const SET: u8 = 10;
-/// The type of a struct, as an element of a list too.
+/// Type of a struct, both as a field and as a list element.
 pub(super) const STRUCT: u8 = 12;
 
-/// Gives bytes in order, and knows how to pass over some.
+/// A sequential source of bytes.
 pub(super) trait Bytes {
-    /// The next one.
+    /// Returns the next byte.
     fn byte(&mut self) -> Result<u8>;
-    /// Passes over some.
+    /// Skips bytes.
     fn skip(&mut self, count: u64) -> Result<()>;
 }
 
@@ -88,8 +84,8 @@ impl Bytes for &[u8] {
     }
 }
 
-/// Walks a struct with these fields, and tells `see` of each known field's value, and of the ends of structs, with
-/// the ids that lead there.
+/// Walks a struct with these fields. Calls `see` with the path of ids for the value of each known
+/// field and for the end of each struct.
 pub(super) fn walk(
     bytes: &mut impl Bytes,
     fields: Fields,
@@ -109,7 +105,7 @@ impl<B: Bytes> Walk<'_, B> {
         let mut last = 0;
         while let Some((id, wire)) = field(self.bytes, last)? {
             if id <= last || id > i64::from(i16::MAX) {
-                return Err(malformed("fields that are repeated, or not in the order of their ids").found(id));
+                return Err(malformed("fields are repeated or not in the order of their ids").found(id));
             }
             last = id;
             match fields.iter().find(|(known, _)| *known == id) {
@@ -132,7 +128,7 @@ impl<B: Bytes> Walk<'_, B> {
                 let value = number(self.bytes)?;
                 let unused = 64 - bits;
                 if value << unused >> unused != value {
-                    let error = malformed("a number that is too large for its field");
+                    let error = malformed("a number is too large for its field");
                     return Err(error.expected(format!("{bits} bits")).found(value));
                 }
                 (self.see)(&self.path, Seen::Number(value))
@@ -152,9 +148,10 @@ impl<B: Bytes> Walk<'_, B> {
                 Ok(())
             }
             (Shape::Struct(fields), STRUCT) => self.fields(fields),
-            // The file is valid: a reader of Thrift skips such a field, where the library takes it for its own.
+            // The file is valid: a Thrift reader skips such a field, but the library would misread
+            // it.
             _ => Err(Error::unsupported(
-                "a field of the footer or of a page's header has another type than it has to be",
+                "a field of the footer or of a page header has the wrong type",
             )
             .expected(format!("{shape:?}").split('(').next().unwrap_or_default())
             .found(format!("type {wire} for field {:?}", self.path))),
@@ -162,7 +159,7 @@ impl<B: Bytes> Walk<'_, B> {
     }
 }
 
-/// The id and the type of the next field of a struct; none at the struct's end.
+/// Reads the id and type of the next field, or returns `None` at the end of the struct.
 fn field(bytes: &mut impl Bytes, last: i64) -> Result<Option<(i64, u8)>> {
     let byte = bytes.byte()?;
     if byte == 0 {
@@ -175,7 +172,7 @@ fn field(bytes: &mut impl Bytes, last: i64) -> Result<Option<(i64, u8)>> {
     Ok(Some((id, byte & 0x0f)))
 }
 
-/// The type of a list's elements, and how many there are.
+/// Reads the element type and the length of a list.
 fn list(bytes: &mut impl Bytes) -> Result<(u8, u64)> {
     let head = bytes.byte()?;
     let short = u64::from(head >> 4);
@@ -183,7 +180,7 @@ fn list(bytes: &mut impl Bytes) -> Result<(u8, u64)> {
 }
 
 fn skip(bytes: &mut impl Bytes, wire: u8, depth: u32) -> Result<()> {
-    let depth = depth.checked_sub(1).ok_or_else(|| malformed("it nests too deep"))?;
+    let depth = depth.checked_sub(1).ok_or_else(|| malformed("structs nest too deep"))?;
     match wire {
         BOOL_TRUE | BOOL_FALSE => Ok(()),
         BYTE => bytes.skip(1),
@@ -195,9 +192,9 @@ fn skip(bytes: &mut impl Bytes, wire: u8, depth: u32) -> Result<()> {
         }
         LIST | SET => {
             let (element, count) = list(bytes)?;
-            // The library passes over none of their bytes.
+            // The library skips no bytes for such elements.
             if count > 0 && matches!(element, BOOL_TRUE | BOOL_FALSE) {
-                return Err(malformed("a list of booleans, of which Parquet has none here"));
+                return Err(malformed("unexpected list of booleans"));
             }
             (0..count).try_for_each(|_| skip(bytes, element, depth))
         }
@@ -207,7 +204,7 @@ fn skip(bytes: &mut impl Bytes, wire: u8, depth: u32) -> Result<()> {
             }
             Ok(())
         }
-        _ => Err(malformed("a field of no known type").found(wire)),
+        _ => Err(malformed("a field has an unknown type").found(wire)),
     }
 }
 
@@ -225,11 +222,11 @@ fn varint(bytes: &mut impl Bytes) -> Result<u64> {
             return Ok(value);
         }
     }
-    Err(malformed("a number that is too long"))
+    Err(malformed("a number is too long"))
 }
 
 fn cut() -> Error {
-    malformed("it ends too early")
+    malformed("the data ends too early")
 }
 
 fn malformed(what: &str) -> Error {
@@ -255,14 +252,14 @@ mod tests {
 
     #[test]
     fn known_fields_are_seen_and_others_passed_over() {
-        // 1: 3; 2: "ab", ""; 4: a struct; 5: true; 9, its id written out: a list of two bytes.
+        // 1: 3; 2: "ab", ""; 4: a struct; 5: true; 9, with an explicit id: a list of two bytes.
         let bytes = [0x15, 6, 0x19, 0x28, 2, b'a', b'b', 0, 0x2c, 0x18, 1, 7, 0, 0x11, 9, 18, 0x23, 8, 8, 0];
         let expected = ["[1] Number(3)", "[2] Len(2)", "[2] Len(2)", "[2] Len(0)", "[] End"];
         assert_eq!(seen(&bytes).unwrap(), expected);
         for len in 0..bytes.len() {
             assert!(seen(&bytes[..len]).is_err(), "{len} bytes");
         }
-        // An integer may be written in another width.
+        // An integer may have another encoded width.
         assert_eq!(seen(&[0x16, 6, 0]).unwrap(), ["[1] Number(3)", "[] End"]);
     }
 
@@ -272,10 +269,10 @@ mod tests {
             (&[0x15, 6, 0x05, 2, 8, 0][..], "repeated"),
             (&[0x25, 6, 0x05, 2, 8, 0], "another type"),
             (&[0x45, 6, 0x05, 2, 8, 0], "order"),
-            // Id 65537, which is 1 in 16 bits.
+            // Id 65537 becomes 1 when truncated to 16 bits.
             (&[0x05, 0x82, 0x80, 0x08, 8, 0], "order"),
             (&[0x18, 6, 0], "another type"),
-            // 2^32, which is 0 in 32 bits.
+            // 2^32 becomes 0 when truncated to 32 bits.
             (&[0x15, 0x80, 0x80, 0x80, 0x80, 0x20, 0], "too large"),
             (&[0x49, 0x21, 1, 1, 0], "booleans"),
             (&[0x4b, 0, 0], "no known type"),

@@ -1,5 +1,6 @@
-//! A column in the type that is stored: times in the finer unit that Parquet has, list views and runs as
-//! plain lists and values. arrow-cast would do it too, and add nine megabytes to the plugin.
+//! Converts a column to the type that is stored: times to the finer unit of Parquet, list views to
+//! lists, and run-end encoded arrays to plain values. arrow-cast could do this, but would add nine
+//! megabytes to the plugin.
 
 use crate::logical::INTERVAL_LEN;
 use crate::nested::converted;
@@ -20,7 +21,7 @@ use tensorferry_sdk::arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit
 
 const MILLISECONDS_PER_DAY: i64 = 86_400_000;
 
-/// The values of `array` as those of `to`, the type that [`stored`](super::stored) gives for its own.
+/// Converts `array` to `to`, the type that [`stored`](super::stored) returns for the array's type.
 pub(super) fn as_stored(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     let from = array.data_type();
     Ok(match from {
@@ -38,11 +39,12 @@ pub(super) fn as_stored(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arr
         DataType::Date64 => {
             let days: PrimitiveArray<Date32Type> =
                 array.as_primitive::<Date64Type>().try_unary(|milliseconds| {
-                    // Arrow allows whole days alone: a time would be lost.
+                    // Arrow allows only whole days in date64, and converting a time of day would
+                    // lose it.
                     let days = (milliseconds % MILLISECONDS_PER_DAY == 0)
                         .then_some(milliseconds / MILLISECONDS_PER_DAY);
                     days.and_then(|days| i32::try_from(days).ok()).ok_or_else(|| {
-                        ArrowError::CastError(format!("{milliseconds} milliseconds are no whole days"))
+                        ArrowError::CastError(format!("{milliseconds} ms is not a whole number of days"))
                     })
                 })?;
             Arc::new(days)
@@ -75,7 +77,7 @@ pub(super) fn as_stored(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arr
     })
 }
 
-/// An interval as Parquet has it: three numbers without a sign.
+/// Encodes an interval for Parquet: three unsigned numbers.
 fn interval_bytes(value: IntervalMonthDayNano) -> Result<[u8; 12], ArrowError> {
     let IntervalMonthDayNano { months, days, nanoseconds } = value;
     let milliseconds = (nanoseconds % 1_000_000 == 0).then_some(nanoseconds / 1_000_000);
@@ -89,8 +91,8 @@ fn interval_bytes(value: IntervalMonthDayNano) -> Result<[u8; 12], ArrowError> {
             Ok(bytes)
         }
         _ => Err(ArrowError::CastError(format!(
-            "Parquet has no negative intervals, and no part of a millisecond: {value:?} does not fit; leave the column out \
-             with --step 'map:drop,columns=NAME'"
+            "Parquet has no negative intervals and no fractions of a millisecond, so {value:?} does not fit; drop the \
+             column with --step 'map:drop,columns=NAME'"
         ))),
     }
 }
@@ -108,7 +110,7 @@ fn views<O: OffsetSizeTrait>(array: &ArrayRef, to: &DataType) -> Result<ArrayRef
             let start = views.value_offset(row).as_usize();
             joined.try_extend(0, start, start + views.value_size(row).as_usize())?;
         }
-        let too_long = || ArrowError::CastError("lists that are too long together".to_owned());
+        let too_long = || ArrowError::CastError("the lists of the batch have too many values".to_owned());
         ends.push(O::from_usize(joined.len()).ok_or_else(too_long)?);
     }
     let values = as_stored(&make_array(joined.freeze()), item.data_type())?;
@@ -121,7 +123,7 @@ fn views<O: OffsetSizeTrait>(array: &ArrayRef, to: &DataType) -> Result<ArrayRef
     Ok(Arc::new(lists?))
 }
 
-/// Each run's value as often as it lasts.
+/// Repeats each run's value over the length of the run.
 fn runs<R: RunEndIndexType>(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let runs = array.as_run::<R>();
     let values = runs.values().to_data();

@@ -1,15 +1,17 @@
-//! Writes the chunks of dense columns, in which no value is null and no list is empty. Their levels are runs
-//! and bits, their numbers lie in memory as they lie in a page, and integers of a narrow range are found
-//! in a dictionary by a table. The library, which writes all other columns, looks at every value for each
-//! of these.
+//! Writes the chunks of dense columns, in which no value is null and no list is empty. Their levels
+//! are runs and bits. Their numbers have the same layout in memory and in a page. A lookup table
+//! builds the dictionary for integers of a narrow range. The library, which writes all other
+//! columns, would examine every value for each of these.
 //!
-//! That is worth its code: 512 MiB of Examples (an id, a name, a picture of 500 random bytes, 64 floats, 64
-//! tokens; those of the benchmark) became Parquet in 0.39 s on two cores, and in 0.84 s when the library wrote all
-//! columns (`ferry convert big.tfrecord out.parquet` beside the same with `-o dictionary=false`, which leaves every
-//! column to the library): 2.1 times as long, 2.2 times the CPU. The file is 2 % longer than what the library writes with
-//! dictionaries, since pages that shrink little are not compressed.
+//! The gain justifies the code. The benchmark's 512 MiB of Examples (an ID, a name, a picture of
+//! 500 random bytes, 64 floats, 64 tokens) took 0.39 s on two cores. The library needed 0.84 s for
+//! all columns: 2.1 times as long, with 2.2 times the CPU time. Measured with `ferry convert
+//! big.tfrecord out.parquet`, and the same with `-o dictionary=false`, which leaves every column to
+//! the library. The file is 2 % larger than the library's file with dictionaries, since pages that
+//! shrink little are not compressed.
 //!
-//! A chunk is `[dictionary page] data page...`, each page a header and its body, compressed as a whole:
+//! A chunk is `[dictionary page] data page...`. Each page has a header and a body, which is
+//! compressed as a whole:
 //!
 //! ```text
 //! data page      [u32 LE length, repetition levels] [u32 LE length, definition levels] values
@@ -36,35 +38,33 @@ use std::ops::Range;
 use tensorferry_sdk::arrow_array::ArrayRef;
 use tensorferry_sdk::{ByteSink, Error, Result};
 
-/// Bits of the values of a page, about: 1 MiB, as everybody has it.
+/// Approximate bits of the values of a page: 1 MiB, the size that most writers use.
 const PAGE_BITS: u64 = 8 << 20;
-/// A chunk whose first page does not shrink to this many hundredths is not compressed: readers would spend
-/// more time on it than the bytes that it saves.
+/// A chunk is not compressed unless its first page shrinks to this percentage. Otherwise,
+/// decompression would cost readers more time than the saved bytes are worth.
 const WORTH_COMPRESSING: usize = 90;
-/// So many bytes of each part of the first page are tried, and so many parts.
+/// Size and number of the samples of the first page that are compressed as a test.
 const TRIED: usize = 16 << 10;
 const TRIED_PARTS: usize = 16;
-/// Minima and maxima of strings and bytes are cut to this: a kilobyte of an image in each footer helps
-/// no reader.
+/// Maximum bytes of a minimum or maximum of strings and bytes: a kilobyte of an image in each
+/// footer does not help readers.
 pub(super) const STATISTICS_BYTES: usize = 64;
 
-/// How dense columns are written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DenseWriter {
-    /// Whether pages are compressed, with snappy, where they shrink.
+    /// If set, pages that shrink are compressed with snappy.
     pub(super) is_compressed: bool,
-    /// Whether chunks have statistics.
     pub(super) has_statistics: bool,
 }
 
-/// A page, and what has been compressed of it: one after the other in the same memory.
+/// Buffers for a page and its compressed form, reused for every page.
 #[derive(Default)]
 pub(super) struct Buffers {
     page: Vec<u8>,
     compressed: Vec<u8>,
 }
 
-/// Some rows of one array, which go into one page with others.
+/// Rows of one array that share a page with others.
 struct Segment<'a> {
     leaf: &'a Leaf,
     rows: Range<usize>,
@@ -77,7 +77,8 @@ impl Segment<'_> {
 }
 
 impl DenseWriter {
-    /// Writes a chunk that begins at `offset`; `None`, with nothing written, if its column is not dense.
+    /// Writes a chunk that begins at `offset`. Returns `None`, and writes nothing, if the column is
+    /// not dense.
     pub(super) fn chunk(
         self,
         column: &ColumnDescPtr,
@@ -107,11 +108,10 @@ impl DenseWriter {
     }
 }
 
-/// A chunk that is being written.
 struct Chunk<'a> {
     column: &'a ColumnDescPtr,
     dictionary: &'a ChunkDictionary,
-    /// What compresses pages; none, once it is known that it would be in vain.
+    /// `None` if pages are not compressed, or once a test shows that compression does not pay off.
     codec: Option<snap::raw::Encoder>,
     buffers: &'a mut Buffers,
     output: &'a mut dyn ByteSink,
@@ -147,7 +147,7 @@ impl Chunk<'_> {
         if segments.is_empty() { Ok(()) } else { self.data_page(&segments) }
     }
 
-    /// Bits that values take in a page.
+    /// Returns the bits that the values take in a page.
     fn bits(&self, leaf: &Leaf, values: Range<usize>) -> u64 {
         let count = values.len() as u64;
         match self.dictionary.bits() {
@@ -165,7 +165,7 @@ impl Chunk<'_> {
         if self.column.max_def_level() > 0 {
             levels::put_run(&mut self.buffers.page, self.column.max_def_level(), count);
         }
-        // Where pages are not compressed, numbers go out as they lie in memory.
+        // Uncompressed numbers are written directly from memory.
         let mut numbers = Vec::new();
         let encoding = match self.dictionary {
             ChunkDictionary::None => {
@@ -196,7 +196,8 @@ impl Chunk<'_> {
         Ok(())
     }
 
-    /// Before the first data page, which is there: whether compressing is worth it, and the dictionary.
+    /// Decides whether to compress, using the first data page in the buffer, and writes the
+    /// dictionary.
     fn begin(&mut self) -> Result<()> {
         if let Some(codec) = &mut self.codec {
             let Buffers { page, compressed } = &mut *self.buffers;
@@ -219,7 +220,7 @@ impl Chunk<'_> {
         Ok(())
     }
 
-    /// Writes a page: what is in its buffer, and then `rest`, which only pages have that are not compressed.
+    /// Writes a page: its buffer, then `rest`, which is empty for compressed pages.
     fn put_page(
         &mut self,
         page_type: PageType,
@@ -274,7 +275,7 @@ impl Chunk<'_> {
     }
 }
 
-/// Compresses a page, and says how long it is then.
+/// Compresses a page and returns the compressed length.
 fn compress(codec: &mut snap::raw::Encoder, page: &[u8], compressed: &mut Vec<u8>) -> Result<usize> {
     let most = snap::raw::max_compress_len(page.len());
     if compressed.len() < most {
@@ -284,5 +285,5 @@ fn compress(codec: &mut snap::raw::Encoder, page: &[u8], compressed: &mut Vec<u8
 }
 
 fn too_long() -> Error {
-    Error::unsupported("values that are too long for a page of Parquet, which has 31 bits for its length")
+    Error::unsupported("values are too long for a Parquet page, whose length has only 31 bits")
 }

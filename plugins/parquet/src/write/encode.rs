@@ -1,5 +1,5 @@
-//! Encodes a piece, which is one row group: its chunks as they would lie in a file of their own after the
-//! magic, and that file's footer as the note.
+//! Encodes a piece, which is one row group. The piece contains the row group's chunks as they would
+//! follow the magic in a separate file. Its note is the footer of that file.
 
 use super::dense::{Buffers, DenseWriter, STATISTICS_BYTES};
 use super::footer;
@@ -22,22 +22,22 @@ use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{Field, Schema};
 use tensorferry_sdk::{ByteSink, Result};
 
-/// The length of the footer and the magic, which follow a footer.
+/// Bytes after the footer: its length and the magic.
 const TAIL: usize = 8;
 
-/// How the columns are encoded.
+/// Returns the library's settings for encoding the columns.
 pub(super) fn properties(stored: &StoredSchema, options: &WriteOptions) -> Result<WriterProperties> {
     let statistics = if options.statistics { EnabledStatistics::Chunk } else { EnabledStatistics::None };
     let mut properties = WriterProperties::builder()
         .set_compression(options.compression)
         .set_statistics_enabled(statistics)
         .set_statistics_truncate_length(Some(STATISTICS_BYTES))
-        // Page indexes hold offsets into the file, which are not known here.
+        // Page indexes contain file offsets, which are not known here.
         .set_offset_index_disabled(true)
-        // One piece is one row group; the host has counted.
+        // One piece is one row group; the host has counted its rows.
         .set_max_row_group_row_count(None)
         .set_max_row_group_bytes(None)
-        // The names that the format's description asks for in lists and maps.
+        // Use the field names that the Parquet specification requires in lists and maps.
         .set_coerce_types(true)
         .set_dictionary_enabled(options.dictionary != DictionaryUse::Never);
     if options.dictionary == DictionaryUse::Auto {
@@ -48,8 +48,9 @@ pub(super) fn properties(stored: &StoredSchema, options: &WriteOptions) -> Resul
     Ok(properties.build())
 }
 
-/// Bytes (images, serialised arrays) and floats: looking each up in a dictionary that is given up in the
-/// end costs more than the rest of the encoding.
+/// Returns whether a column holds bytes (images, serialized arrays) or floats. For these, the
+/// library would fill a dictionary and then discard it, which costs more than the rest of the
+/// encoding.
 fn seldom_repeats(column: &ColumnDescriptor) -> bool {
     match column.physical_type() {
         Type::FLOAT | Type::DOUBLE | Type::FIXED_LEN_BYTE_ARRAY => true,
@@ -61,7 +62,7 @@ fn seldom_repeats(column: &ColumnDescriptor) -> bool {
     }
 }
 
-/// What the footer of a file without rows says: the schema, and the Arrow schema in the metadata.
+/// Returns the footer of a file without rows: the schema, and the Arrow schema in the metadata.
 pub(super) fn empty_file(stored: &StoredSchema, properties: &WriterProperties) -> Result<ParquetMetaData> {
     let options = ArrowWriterOptions::new().with_properties(properties.clone());
     let options = options.with_parquet_schema(stored.parquet.as_ref().clone());
@@ -69,8 +70,8 @@ pub(super) fn empty_file(stored: &StoredSchema, properties: &WriterProperties) -
     writer.and_then(ArrowWriter::close).map_err(refused)
 }
 
-/// Writes the chunks of one row group, and gives its footer. Column after column: beside the rows and the
-/// output there is one chunk at a time, or one page of it.
+/// Writes the chunks of one row group and returns its footer. Columns are written one after the
+/// other, so only one chunk or page is in memory in addition to the rows and the output.
 pub(super) fn row_group(
     stored: &StoredSchema,
     properties: &WriterProperties,
@@ -81,11 +82,11 @@ pub(super) fn row_group(
 ) -> Result<Vec<u8>> {
     let schema = empty.file_metadata().schema_descr_ptr();
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    // As in a file of its own, which begins with the magic.
+    // Offsets are those of a separate file, which begins with the magic.
     let mut offset = MAGIC.len() as u64;
     let mut buffers = Buffers::default();
     let mut chunks: Vec<ColumnChunkMetaData> = Vec::with_capacity(schema.num_columns());
-    // No rows are no row group.
+    // A piece without rows has no row group.
     let columns = if rows > 0 { stored.schema.fields().len() } else { 0 };
     for index in 0..columns {
         let arrays = batches.iter().map(|batch| stored.column(batch, index)).collect::<Result<Vec<_>>>()?;
@@ -120,8 +121,8 @@ pub(super) fn row_group(
     Ok(footer)
 }
 
-/// Has the library write the chunks of a column: a file in memory, of which the magic and the footer are left
-/// out.
+/// Lets the library write the chunks of a column to a file in memory, and leaves out its magic and
+/// footer.
 fn library_chunks(
     stored: &StoredSchema,
     index: usize,
@@ -154,7 +155,7 @@ fn library_chunks(
     group.columns().iter().map(|chunk| footer::moved_chunk(chunk.clone(), by).map_err(refused)).collect()
 }
 
-/// The chunks of a column: one for each leaf of its type.
+/// Encodes the chunks of a column, one for each leaf of its type.
 fn chunks(
     field: &Field,
     arrays: &[ArrayRef],
@@ -163,7 +164,7 @@ fn chunks(
     let mut writers: Vec<ArrowColumnWriter> = Vec::new();
     for array in arrays {
         let leaves = compute_leaves(field, array).map_err(refused)?;
-        // The first batch tells how many there are.
+        // The first batch determines the number of leaves.
         writers.extend(columns.take(leaves.len().saturating_sub(writers.len())));
         for (writer, leaf) in writers.iter_mut().zip(&leaves) {
             writer.write(leaf).map_err(refused)?;
@@ -172,8 +173,8 @@ fn chunks(
     writers.into_iter().map(|writer| writer.close().map_err(refused)).collect()
 }
 
-/// Bytes that the library has written and the output has not got yet. The library wants what can go to another
-/// thread, which an output that was lent cannot.
+/// Bytes from the library that have not yet been written to the output. The library requires a
+/// writer that is `Send`, which a borrowed output is not.
 #[derive(Clone, Default)]
 struct PendingBytes(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! Writes the footer of the whole file from those of its row groups, with their offsets moved.
+//! Writes the footer of the whole file from the footers of its row groups, with shifted offsets.
 
 use crate::MAGIC;
 use crate::fault::refused;
@@ -19,15 +19,15 @@ pub(super) fn write(
     let file = empty.file_metadata();
     let reading = ParquetMetaDataOptions::new()
         .with_schema(file.schema_descr_ptr())
-        // The list of encodings and their pages, as it was: it is written again.
+        // Keep the full list of page encodings, because it is written again.
         .with_encoding_stats_as_mask(false);
     let mut row_groups = Vec::with_capacity(pieces.len());
     for piece in pieces {
         let note = ParquetMetaDataReader::decode_metadata_with_options(&piece.note, Some(&reading));
-        // A piece's own file begins with the magic, which the whole file has once.
+        // Each piece's own file begins with the magic, which the whole file has only once.
         let by = piece.offset.checked_sub(MAGIC.len() as u64).and_then(|by| i64::try_from(by).ok());
         let by =
-            by.ok_or_else(|| Error::plugin("a piece lies where no row group can").found(piece.offset))?;
+            by.ok_or_else(|| Error::plugin("a row group cannot start at this offset").found(piece.offset))?;
         for row_group in note.map_err(refused)?.row_groups() {
             row_groups.push(moved(row_group.clone(), by, row_groups.len()).map_err(refused)?);
         }
@@ -47,7 +47,7 @@ pub(super) fn write(
     output.write(&footer)
 }
 
-/// A row group that lies `by` bytes further on, and is number `index` of its file.
+/// Shifts a row group by `by` bytes, and makes it number `index` of its file.
 fn moved(row_group: RowGroupMetaData, by: i64, index: usize) -> Result<RowGroupMetaData, ParquetError> {
     let columns = row_group.columns().iter().map(|column| moved_chunk(column.clone(), by));
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
@@ -62,7 +62,7 @@ fn moved(row_group: RowGroupMetaData, by: i64, index: usize) -> Result<RowGroupM
     builder.build()
 }
 
-/// A chunk that lies `by` bytes further on.
+/// Shifts the offsets of a chunk by `by` bytes.
 pub(super) fn moved_chunk(column: ColumnChunkMetaData, by: i64) -> Result<ColumnChunkMetaData, ParquetError> {
     let (data, index, dictionary) =
         (column.data_page_offset(), column.index_page_offset(), column.dictionary_page_offset());

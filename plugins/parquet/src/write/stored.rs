@@ -1,4 +1,4 @@
-//! Finds which columns of a schema Parquet can store, and in which units.
+//! Determines which columns of a schema Parquet can store, and with which types.
 
 use super::as_stored::as_stored;
 use crate::fault::{one_line, refused};
@@ -13,23 +13,25 @@ use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, IntervalUnit, Sch
 use tensorferry_sdk::records::{has_type, type_text};
 use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 
-/// A schema as it is written, and where its columns come from.
+/// The schema that is written, and the source of each of its columns.
 #[derive(Debug, Clone)]
 pub(super) struct StoredSchema {
-    /// As it is written.
+    /// The Arrow schema.
     pub(super) schema: SchemaRef,
-    /// As Parquet has it.
+    /// The Parquet schema.
     pub(super) parquet: SchemaDescPtr,
-    /// The column of the rows that each of its columns is.
+    /// For each column, its index in the input.
     from: Vec<usize>,
 }
 
-/// What of `schema` can be stored, and what is lost.
+/// Returns the storable part of `schema`, and the losses.
 pub(super) fn stored(schema: &Schema) -> Result<(StoredSchema, Vec<Loss>)> {
     let (mut fields, mut from, mut losses) = (Vec::<FieldRef>::new(), Vec::new(), Vec::new());
     for (index, field) in schema.fields().iter().enumerate() {
         if fields.iter().any(|other| other.name() == field.name()) {
-            return Err(Error::unsupported("two columns of one name: rename one").found(field.name()));
+            return Err(Error::unsupported("two columns have the same name")
+                .column(field.name())
+                .hint("rename one of them"));
         }
         check_depth(field)?;
         let mut lost = Vec::new();
@@ -37,27 +39,27 @@ pub(super) fn stored(schema: &Schema) -> Result<(StoredSchema, Vec<Loss>)> {
             Ok(stored) => {
                 losses.extend(lost);
                 if is_ordered(field) {
-                    let why = "Parquet lists categories as they come: these are read without their order";
+                    let why = "Parquet does not keep the order of categories";
                     losses.push(Loss::new(LossKind::Metadata, field.name(), why).severity(Severity::Changed));
                 }
                 if has_type(field.data_type(), &|found| *found == DataType::Date64) {
-                    let why = "Parquet counts dates in days: date64 is read as date32";
+                    let why = "Parquet dates count days, so date64 becomes date32";
                     losses.push(Loss::new(LossKind::Metadata, field.name(), why).severity(Severity::Changed));
                 }
                 if has_type(field.data_type(), &|found| *found == DataType::FixedSizeBinary(0)) {
-                    let why = "Parquet has no values of a fixed length of 0: fixed_size_binary[0] is written as binary";
+                    let why = "Parquet has no fixed-size values of length 0, so fixed_size_binary[0] becomes binary";
                     losses.push(Loss::new(LossKind::Metadata, field.name(), why).severity(Severity::Changed));
                 }
                 fields.push(stored);
                 from.push(index);
             }
             Err(why) => {
-                losses.push(Loss::new(LossKind::Record, field.name(), format!("Parquet has no {why}")));
+                losses.push(Loss::new(LossKind::Record, field.name(), format!("Parquet cannot store {why}")));
             }
         }
     }
     if fields.is_empty() && !schema.fields().is_empty() {
-        return Err(Error::unsupported("no column that Parquet can hold").found(&losses[0].why));
+        return Err(Error::unsupported("Parquet cannot store any of the columns").found(&losses[0].why));
     }
     let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
     let parquet = ArrowSchemaConverter::new().with_coerce_types(true).convert(&schema);
@@ -66,7 +68,7 @@ pub(super) fn stored(schema: &Schema) -> Result<(StoredSchema, Vec<Loss>)> {
 }
 
 impl StoredSchema {
-    /// Parquet's schema of a file that has only this column.
+    /// Returns the Parquet schema of a file with only this column.
     pub(super) fn of_column(&self, index: usize) -> Result<SchemaDescriptor, ParquetError> {
         let root = self.parquet.root_schema();
         let column = root.get_fields()[index].clone();
@@ -74,42 +76,43 @@ impl StoredSchema {
         Ok(SchemaDescriptor::new(Arc::new(root)))
     }
 
-    /// A column of some rows as it is written.
+    /// Returns a column of a batch in the stored type.
     pub(super) fn column(&self, batch: &RecordBatch, index: usize) -> Result<ArrayRef> {
         let column = self.from.get(index).and_then(|&from| batch.columns().get(from));
-        let column = column.ok_or_else(|| Error::plugin("rows of another schema"))?;
+        let column = column.ok_or_else(|| Error::plugin("a batch does not match the schema"))?;
         let field = self.schema.field(index);
         as_stored(column, field.data_type())
             .map_err(|error| Error::unsupported(one_line(&error.to_string())).column(field.name()))
     }
 }
 
-/// The field as it is stored, or what it is that Parquet has not. Fields of structs that Parquet has not are `lost`.
+/// Returns the field as it is stored. If Parquet cannot store it, the error names what is
+/// unsupported. Struct fields that Parquet cannot store are added to `lost`.
 fn storable(field: &Field, lost: &mut Vec<Loss>) -> Result<FieldRef, String> {
     let stored = storable_field(field, field.name(), lost)?;
-    // The library's own word on what is left: the precision of decimals, for example.
+    // The library checks the rest, for example the precision of decimals.
     let schema = Schema::new(vec![stored.clone()]);
     match ArrowSchemaConverter::new().with_coerce_types(true).convert(&schema) {
         Ok(_) => Ok(Arc::new(stored)),
         Err(error) => {
-            Err(format!("column of {}: {}", type_text(field.data_type()), one_line(&error.to_string())))
+            Err(format!("a column of {}: {}", type_text(field.data_type()), one_line(&error.to_string())))
         }
     }
 }
 
-/// Whether categories anywhere in a column have an order.
+/// Returns whether the column contains ordered categories at any level.
 fn is_ordered(field: &Field) -> bool {
     field.dict_is_ordered() == Some(true) || parts(field.data_type()).iter().any(|part| is_ordered(part))
 }
 
-/// How deep a column nests.
+/// Nesting depth of a column.
 #[derive(Debug, Clone, Copy, Default)]
 struct Depth {
-    /// Groups of Parquet's schema.
+    /// Groups of the Parquet schema.
     groups: u64,
-    /// Those that repeat.
+    /// Repeated groups.
     lists: u64,
-    /// Fields of Arrow's.
+    /// Arrow fields.
     fields: u64,
 }
 
@@ -117,7 +120,8 @@ impl Depth {
     fn of(data_type: &DataType) -> Self {
         let (groups, lists) = match data_type {
             DataType::Struct(_) => (1, 0),
-            // A group, and in it the one that repeats; a map's pairs are that.
+            // A list is a group that contains a repeated group. In a map, the repeated group holds
+            // the pairs.
             DataType::Map(..) => (1, 1),
             DataType::RunEndEncoded(_, values) => return Self::of(values.data_type()),
             nested if nested.is_nested() => (2, 1),
@@ -133,15 +137,15 @@ impl Depth {
     }
 }
 
-/// Checks what the reader would refuse.
+/// Rejects columns whose nesting the reader would refuse.
 fn check_depth(field: &Field) -> Result<()> {
     let Depth { groups, lists, fields } = Depth::of(field.data_type());
-    // The schema is a group as well.
+    // The schema itself is a group.
     let counted =
         [("lists", lists, MOST_LISTS), ("groups", groups, MOST_DEPTH - 1), ("fields", fields, MOST_FIELDS)];
     match counted.into_iter().find(|(_, found, most)| found > most) {
         Some((what, found, most)) => {
-            Err(Error::limit(format!("a column nests too deep for Parquet: {what} in one another"))
+            Err(Error::limit(format!("the column nests {what} too deep for Parquet"))
                 .column(field.name())
                 .expected(format!("at most {most}"))
                 .found(found))
@@ -150,8 +154,8 @@ fn check_depth(field: &Field) -> Result<()> {
     }
 }
 
-/// The field as it is stored: seconds become milliseconds, since Parquet counts in those, and in micro- and nanoseconds.
-/// `path` leads to it.
+/// Returns the field as it is stored, at the path `path`. Seconds become milliseconds, because
+/// Parquet has only milli-, micro- and nanoseconds.
 fn storable_field(field: &Field, path: &str, lost: &mut Vec<Loss>) -> Result<Field, String> {
     let stored = field.clone().with_dict_is_ordered(false);
     let data_type = match field.data_type() {
@@ -163,7 +167,7 @@ fn storable_field(field: &Field, path: &str, lost: &mut Vec<Loss>) -> Result<Fie
         }
         DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
         DataType::Date64 => DataType::Date32,
-        // The library has dictionaries of plain values only.
+        // The library supports only dictionaries of plain values.
         DataType::Dictionary(_, values) if is_unpacked(values) => {
             return storable_field(&stored.with_data_type(values.as_ref().clone()), path, lost);
         }
@@ -177,7 +181,7 @@ fn storable_field(field: &Field, path: &str, lost: &mut Vec<Loss>) -> Result<Fie
                 match storable_field(field, &path, lost) {
                     Ok(field) => kept.push(Arc::new(field)),
                     Err(why) => {
-                        lost.push(Loss::new(LossKind::Record, path, format!("Parquet has no {why}")));
+                        lost.push(Loss::new(LossKind::Record, path, format!("Parquet cannot store {why}")));
                     }
                 }
             }
@@ -204,7 +208,7 @@ fn storable_field(field: &Field, path: &str, lost: &mut Vec<Loss>) -> Result<Fie
     Ok(stored.with_data_type(data_type))
 }
 
-/// Whether a dictionary of these values is stored as the values that it stands for.
+/// Returns whether a dictionary of these values is stored as plain values.
 fn is_unpacked(values: &DataType) -> bool {
     values.is_nested()
         || matches!(
@@ -255,7 +259,7 @@ mod tests {
                 .unwrap();
         assert_eq!(&stored.column(&batch, 0).unwrap(), &column);
         let nothing = Schema::new(vec![schema.field(0).clone()]);
-        assert!(self::stored(&nothing).unwrap_err().to_string().contains("no column that Parquet can hold"));
+        assert!(self::stored(&nothing).unwrap_err().to_string().contains("cannot store any of the columns"));
     }
 
     #[test]
@@ -284,7 +288,7 @@ mod tests {
         }
     }
 
-    /// A type in so many structs or lists.
+    /// Wraps a type in `levels` structs or lists.
     fn nested(levels: u64, inner: DataType, around: fn(Field) -> DataType) -> DataType {
         (0..levels).fold(inner, |inner, _| around(Field::new("item", inner, true)))
     }
@@ -340,7 +344,7 @@ mod tests {
         assert_eq!(losses, []);
         let expected = TimestampMillisecondArray::from(vec![Some(-1000), None]).with_timezone("UTC");
         assert_eq!(stored.column(&batch, 0).unwrap().to_data(), expected.to_data());
-        // More seconds than milliseconds can count: no silent null.
+        // A time that does not fit into milliseconds is an error, not a silent null.
         let column: ArrayRef = Arc::new(TimestampSecondArray::from(vec![i64::MAX]).with_timezone("UTC"));
         let batch = RecordBatch::try_new(Arc::new(schema), vec![column]).unwrap();
         assert!(stored.column(&batch, 0).is_err());

@@ -1,7 +1,7 @@
-//! Dictionaries for columns of integers of a narrow range: a table gives each number's index. Whether one
-//! saves room is known before the first page.
+//! Dictionaries for integer columns with a narrow range: a table maps each number to its index. The
+//! size of the dictionary is known before the first page is written.
 //!
-//! An index takes as many bits as the last one needs. A page of them is
+//! An index takes as many bits as the largest index needs. A page of indices is
 //!
 //! ```text
 //! u8       bits of an index
@@ -13,34 +13,32 @@ use super::leaf::{Leaf, Values, extremes};
 use super::levels::put_varint;
 use std::ops::{BitOr, Range};
 
-/// Values between the least and the greatest, at most: the table stays in the cache.
+/// Maximum range between the smallest and the largest value, so that the table stays in the cache.
 const MOST_RANGE: usize = 1 << 18;
 
-/// The dictionary of a chunk.
 pub(super) enum ChunkDictionary {
-    /// None is worth it: values lie in the pages.
+    /// A dictionary would not save enough: pages contain the values.
     None,
     Int32(NumberDictionary<i32>),
     Int64(NumberDictionary<i64>),
 }
 
-/// The values of a chunk, each once.
+/// The distinct values of a chunk.
 pub(super) struct NumberDictionary<T> {
     least: T,
-    /// For each number from the least on, its index.
+    /// Index of each number, starting with `least`.
     indices: Vec<u32>,
     values: Vec<T>,
     bits: u32,
 }
 
-/// A whole number.
 pub(super) trait Integer: Copy + Ord + BitOr<Output = Self> {
     const ZERO: Self;
-    /// How far it is from the least of some.
+    /// Returns the difference from `least`.
     fn distance(self, least: Self) -> usize;
-    /// The number so far from it.
+    /// Returns `self + by`.
     fn further(self, by: usize) -> Self;
-    /// Appends it, little-endian.
+    /// Appends the number in little-endian order.
     fn put(self, page: &mut Vec<u8>);
 }
 
@@ -55,7 +53,7 @@ macro_rules! integer {
             }
 
             fn further(self, by: usize) -> Self {
-                // Below the range that was found.
+                // `by` is less than the range, so it fits.
                 self.wrapping_add(Self::try_from(by).unwrap_or_default())
             }
 
@@ -70,8 +68,8 @@ integer!(i32);
 integer!(i64);
 
 impl ChunkDictionary {
-    /// The dictionary of a chunk's values; `None`, if only a look at every value could tell whether one is
-    /// worth it.
+    /// Builds the dictionary of a chunk's values. Returns `None` if the range is too wide to decide
+    /// without a lookup of every value.
     pub(super) fn of(leaves: &[Leaf]) -> Option<Self> {
         macro_rules! dictionary {
             ($kind:ident) => {{
@@ -92,7 +90,7 @@ impl ChunkDictionary {
         })
     }
 
-    /// Bits of an index.
+    /// Returns the bits of an index.
     pub(super) fn bits(&self) -> Option<u32> {
         match self {
             Self::None => None,
@@ -101,7 +99,7 @@ impl ChunkDictionary {
         }
     }
 
-    /// How many values it has, and its page.
+    /// Returns the number of values, and their page.
     pub(super) fn page(&self) -> Option<(usize, Vec<u8>)> {
         match self {
             Self::None => None,
@@ -110,29 +108,28 @@ impl ChunkDictionary {
         }
     }
 
-    /// The least and the greatest value, where they are known.
+    /// Returns the minimum and maximum, if they are known.
     pub(super) fn int32(&self) -> Option<(i32, i32)> {
         if let Self::Int32(dictionary) = self { dictionary.extremes() } else { None }
     }
 
-    /// The same of the other type.
     pub(super) fn int64(&self) -> Option<(i64, i64)> {
         if let Self::Int64(dictionary) = self { dictionary.extremes() } else { None }
     }
 
-    /// Appends the indices of values.
     pub(super) fn put(&self, values: &Values, range: Range<usize>, indices: &mut Indices<'_>) {
         match (self, values) {
             (Self::Int32(dictionary), Values::Int32(numbers)) => dictionary.put(&numbers[range], indices),
             (Self::Int64(dictionary), Values::Int64(numbers)) => dictionary.put(&numbers[range], indices),
-            // It was made of these values.
+            // Unreachable: the dictionary was built from these values.
             _ => {}
         }
     }
 }
 
 impl<T: Integer> NumberDictionary<T> {
-    /// The outer `None`: the range is too wide for a table. The inner one: a dictionary saves too little.
+    /// Returns `None` if the range is too wide for a table, and `Some(None)` if a dictionary saves
+    /// too little.
     fn of(values: &[&[T]]) -> Option<Option<Self>> {
         let count: usize = values.iter().map(|values| values.len()).sum();
         if count == 0 {
@@ -155,7 +152,7 @@ impl<T: Integer> NumberDictionary<T> {
         let mut found = Vec::new();
         let mut indices = Vec::with_capacity(is_there.len());
         for (place, is_there) in is_there.into_iter().enumerate() {
-            // Below the range, which is below 2^18.
+            // The index is less than the range, which is at most 2^18.
             indices.push(u32::try_from(found.len()).unwrap_or(u32::MAX));
             if is_there {
                 found.push(least.further(place));
@@ -182,7 +179,8 @@ impl<T: Integer> NumberDictionary<T> {
         if let Some((first, last)) = self.extremes()
             && last.distance(first) + 1 == self.values.len()
         {
-            // Every number of the range is there: no table is needed, which is longer than the first cache.
+            // Without gaps in the range, the index can be computed, which avoids a table that
+            // exceeds the L1 cache.
             indices.put_all(values, |value| value.distance(first) as u64);
             return;
         }
@@ -190,9 +188,9 @@ impl<T: Integer> NumberDictionary<T> {
     }
 }
 
-/// For each number from zero on, whether it is among these; `None`, if one is not below `most`. The numbers are looked
-/// at in runs, each twice while it is in the cache: their bits together, which vector instructions join, say how
-/// large they are.
+/// Marks which numbers from zero on occur. Returns `None` if a number is negative or not less than
+/// `most`. Each run of values is read twice while it is in the cache: first its combined bits give
+/// an upper bound, which vector instructions compute.
 fn small_numbers<T: Integer>(values: &[&[T]], most: usize) -> Option<Vec<bool>> {
     let mut is_there = vec![false];
     for run in values.iter().flat_map(|values| values.chunks(2048)) {
@@ -208,25 +206,26 @@ fn small_numbers<T: Integer>(values: &[&[T]], most: usize) -> Option<Vec<bool>> 
     Some(is_there)
 }
 
-/// Marks numbers, each by how far it is from the least: all of them are below the length.
+/// Marks each number at its distance from `least`, which must be less than the length of
+/// `is_there`.
 fn mark<T: Integer>(values: &[T], least: T, is_there: &mut [bool]) {
     for value in values {
         is_there[value.distance(least)] = true;
     }
 }
 
-/// Indices as they are packed into a page.
+/// Writer for the packed indices of a page.
 pub(super) struct Indices<'a> {
     page: &'a mut Vec<u8>,
     bits: u32,
-    /// Where the page ends when all are there.
+    /// Length of the page once all indices are written.
     end: usize,
     waiting: u64,
     filled: u32,
 }
 
 impl<'a> Indices<'a> {
-    /// Room for `count` indices at the end of a page.
+    /// Reserves room for `count` indices at the end of a page.
     pub(super) fn new(page: &'a mut Vec<u8>, bits: u32, count: usize) -> Self {
         let groups = count.div_ceil(8);
         page.push(bits.to_le_bytes()[0]);
@@ -236,12 +235,12 @@ impl<'a> Indices<'a> {
         Self { page, bits, end, waiting: 0, filled: 0 }
     }
 
-    /// Packs the indices of values: those of up to sixteen bits by four, which are together before they wait for those
-    /// in front of them.
+    /// Packs the indices of values. Indices of up to 16 bits are combined in groups of four first,
+    /// to shorten the dependency chain.
     #[inline]
     fn put_all<T: Copy>(&mut self, values: &[T], index: impl Fn(T) -> u64) {
         let (fours, rest) = if self.bits <= 16 { values.as_chunks::<4>() } else { (&[][..], values) };
-        // Products, since a shift by a number that is not known takes longer.
+        // Multiply instead of shifting: a shift by a variable amount is slower.
         let places = [0, 1, 2, 3].map(|place| 1_u64 << (place * self.bits % u64::BITS));
         for four in fours {
             let indices: [u64; 4] = std::array::from_fn(|place| index(four[place]) * places[place]);
@@ -251,10 +250,10 @@ impl<'a> Indices<'a> {
         rest.iter().for_each(|&value| self.put(index(value), self.bits));
     }
 
-    /// Appends so many bits, which are followed by none; at most 64.
+    /// Appends the lowest `count` bits of `bits`, at most 64. Higher bits must be zero.
     #[inline]
     fn put(&mut self, bits: u64, count: u32) {
-        // Behind less than 64.
+        // `filled` is less than 64 here.
         self.waiting |= bits << self.filled;
         self.filled += count;
         if self.filled >= u64::BITS {
@@ -264,7 +263,7 @@ impl<'a> Indices<'a> {
         }
     }
 
-    /// Appends what has not filled its bytes, and zeros to the end of the last group.
+    /// Appends the remaining bits, and zeros to the end of the last group.
     pub(super) fn finish(self) {
         self.page.extend_from_slice(&self.waiting.to_le_bytes());
         self.page.resize(self.end, 0);
@@ -282,7 +281,7 @@ mod tests {
         let dense: Vec<i64> = (0..9000).map(|n| 3 + n * 7 % 40).collect();
         let holes: Vec<i64> = dense.iter().map(|n| n * n).collect();
         let far: Vec<i64> = holes.iter().map(|n| n - 1_000_000).collect();
-        // Some numbers are small only at first.
+        // The first numbers are small, later ones are not.
         let late: Vec<i64> =
             holes.iter().enumerate().map(|(place, n)| if place < 5000 { 1 } else { *n }).collect();
         for numbers in [dense, holes, far, late] {

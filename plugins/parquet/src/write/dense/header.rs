@@ -1,16 +1,18 @@
-//! A page's header, as it is written: a Thrift struct in compact protocol (parquet.thrift; `read/header.rs`
-//! has its fields).
+//! Writes a page header: a Thrift struct in the compact protocol (parquet.thrift; `read/header.rs`
+//! lists its fields).
 
 use super::levels::put_varint;
 use parquet::basic::{Encoding, PageType};
 
-/// A field's type, behind how many fields it comes after the one before.
+/// A field header: the distance from the previous field id in the upper four bits, the type in the
+/// lower four.
 const NEXT_I32: u8 = 0x15;
 const NEXT_TRUE: u8 = 0x11;
 const STRUCT: u8 = 0x0c;
 const STOP: u8 = 0;
 
-/// The header of a data page or a dictionary page; `None`, if a length has more than 31 bits.
+/// Returns the header of a data page or dictionary page, or `None` if a length does not fit into 31
+/// bits.
 pub(super) fn page_header(
     page_type: PageType,
     uncompressed: usize,
@@ -24,7 +26,7 @@ pub(super) fn page_header(
     put(&mut header, page_type as usize)?;
     put(&mut header, uncompressed)?;
     put(&mut header, compressed)?;
-    // The last field was number 3.
+    // The previous field was number 3.
     header.push((inner - 3) << 4 | STRUCT);
     put(&mut header, values)?;
     put(&mut header, encoding as usize)?;
@@ -37,7 +39,7 @@ pub(super) fn page_header(
     Some(header)
 }
 
-/// A number that is not negative, in zigzag order.
+/// Appends a nonnegative number in zigzag encoding.
 fn put(header: &mut Vec<u8>, number: usize) -> Option<()> {
     let number = u32::try_from(i32::try_from(number).ok()?).ok()?;
     header.push(NEXT_I32);

@@ -1,4 +1,5 @@
-//! The values of an array without nulls, each row one or more of them: in Parquet's words, a leaf column.
+//! The values of an array without nulls, with one or more values per row: a leaf column in
+//! Parquet's terms.
 
 use arrow_buffer::ScalarBuffer;
 use parquet::basic::Type;
@@ -9,23 +10,22 @@ use tensorferry_sdk::arrow_array::{Array, ArrayRef, BinaryArray};
 use tensorferry_sdk::arrow_schema::DataType;
 use tensorferry_sdk::{Error, Result};
 
-/// Rows and their values.
 pub(super) struct Leaf {
     rows: usize,
     starts: Starts,
-    /// All of them, one after the other.
+    /// The values of all rows, concatenated.
     pub(super) values: Values,
 }
 
-/// Where rows begin.
+/// Indices of the rows' first values.
 enum Starts {
-    /// After every so many values.
+    /// Every row has this many values.
     Every(usize),
-    /// At these places, the first of which is what places count from.
+    /// Offsets of the rows, relative to the first offset.
     At(ScalarBuffer<i32>),
 }
 
-/// Values as they lie in memory, of the types whose pages hold the same.
+/// Values of the types that have the same layout in memory and in a page.
 pub(super) enum Values {
     Int32(ScalarBuffer<i32>),
     Int64(ScalarBuffer<i64>),
@@ -35,7 +35,8 @@ pub(super) enum Values {
 }
 
 impl Leaf {
-    /// The leaf of an array; `None`, if there is a null or an empty list, or another type.
+    /// Returns the leaf of an array, or `None` if it contains a null or an empty list, or has an
+    /// unsupported type.
     pub(super) fn of(array: &ArrayRef, column: &ColumnDescriptor) -> Option<Self> {
         let is_dense = array.null_count() == 0 && cfg!(target_endian = "little");
         let (starts, values) = match array.data_type() {
@@ -62,21 +63,21 @@ impl Leaf {
         Some(Self { rows: array.len(), starts, values: Values::of(&values, column.physical_type())? })
     }
 
-    /// How many rows there are.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The place of a row's first value, or after the last row of all.
+    /// Returns the index of a row's first value, or the number of values for the end of the last
+    /// row.
     pub(super) fn start(&self, row: usize) -> usize {
         match &self.starts {
             Starts::Every(len) => row * len,
-            // Offsets ascend, and what a list array has was checked when it was made.
+            // The offsets ascend: they were checked when the list array was created.
             Starts::At(offsets) => usize::try_from(offsets[row] - offsets[0]).unwrap_or(0),
         }
     }
 
-    /// The last place from `row` on, or after all rows, up to which `fits` says yes.
+    /// Returns the greatest end row from `row` on that `fits` accepts, found by binary search.
     pub(super) fn last_row(&self, row: usize, fits: impl Fn(usize) -> bool) -> usize {
         let (mut low, mut high) = (row, self.rows);
         while low < high {
@@ -103,7 +104,7 @@ impl Values {
         })
     }
 
-    /// Bytes that values take one after the other.
+    /// Returns the bytes of the values in plain encoding.
     pub(super) fn plain_bytes(&self, values: Range<usize>) -> u64 {
         let count = values.len() as u64;
         match self {
@@ -116,7 +117,8 @@ impl Values {
         }
     }
 
-    /// Numbers as a page has them, little-endian; none of bytes, which do not lie so in memory.
+    /// Returns the numbers as a page stores them, in little-endian order. Returns `None` for byte
+    /// arrays, which have a different layout in memory.
     pub(super) fn plain(&self, values: Range<usize>) -> Option<&[u8]> {
         let (numbers, width) = match self {
             Self::Int32(numbers) => (numbers.inner(), 4),
@@ -128,7 +130,7 @@ impl Values {
         numbers.get(values.start * width..values.end * width)
     }
 
-    /// Appends values one after the other: numbers as they are, bytes behind their length.
+    /// Appends the values in plain encoding: numbers as they are, byte arrays with a length prefix.
     pub(super) fn put_plain(&self, values: Range<usize>, page: &mut Vec<u8>) -> Result<()> {
         if let Some(numbers) = self.plain(values.clone()) {
             page.extend_from_slice(numbers);
@@ -137,7 +139,7 @@ impl Values {
             for place in values {
                 let value = array.value(place);
                 let len = u32::try_from(value.len());
-                let len = len.map_err(|_| Error::plugin("a value of 4 GiB"))?;
+                let len = len.map_err(|_| Error::plugin("a value has 4 GiB or more"))?;
                 page.extend_from_slice(&len.to_le_bytes());
                 page.extend_from_slice(value);
             }
@@ -146,17 +148,17 @@ impl Values {
     }
 }
 
-/// The numbers of an array of any type that holds them.
+/// Returns the numbers of an array of any type with this representation.
 fn numbers<T: arrow_buffer::ArrowNativeType>(array: &ArrayRef) -> ScalarBuffer<T> {
     let data = array.to_data();
     ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
 }
 
-/// The least and the greatest of some whole numbers.
+/// Returns the minimum and maximum of integers.
 pub(super) fn extremes<'a, T: Copy + Ord + 'a>(values: impl IntoIterator<Item = &'a [T]>) -> Option<(T, T)> {
     let mut values = values.into_iter().filter(|values| !values.is_empty()).peekable();
     let first = values.peek()?[0];
-    // Eight at a time, so that no comparison waits for the one before.
+    // Eight lanes, so that no comparison waits for the previous one.
     let (mut least, mut greatest) = ([first; 8], [first; 8]);
     for values in values {
         let (eights, rest) = values.as_chunks::<8>();

@@ -1,4 +1,5 @@
-//! Levels of values without holes: all are defined to the end, and each begins a row or goes on with it.
+//! Levels of values without nulls or empty lists: each value is defined at every level, and either
+//! begins a row or continues it.
 //!
 //! ```text
 //! u32 LE   the length of what follows
@@ -9,16 +10,16 @@
 
 use super::Segment;
 
-/// Appends `count` times the same level.
+/// Appends a run of `count` equal levels.
 pub(super) fn put_run(page: &mut Vec<u8>, level: i16, count: usize) {
     let begin = begin(page);
     put_varint(page, (count as u64) << 1);
-    // Levels go up to how deep columns are nested, which is below 128 here: lists of one value.
+    // Levels are limited by the nesting depth of a column, which is below 128 here.
     page.push(level.to_le_bytes()[0]);
     end(page, begin);
 }
 
-/// Appends repetition levels: 0 where a row begins, 1 where its list goes on.
+/// Appends repetition levels: 0 for a value that begins a row, 1 for a value that continues a list.
 pub(super) fn put_starts(page: &mut Vec<u8>, segments: &[Segment<'_>], count: usize) {
     let begin = begin(page);
     let groups = count.div_ceil(8);
@@ -47,7 +48,7 @@ fn end(page: &mut [u8], begin: usize) {
     page[begin - 4..begin].copy_from_slice(&len.to_le_bytes());
 }
 
-/// Appends a varint: seven bits a byte, the lowest first.
+/// Appends a varint: seven bits per byte, the lowest first.
 pub(super) fn put_varint(output: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         output.push(value.to_le_bytes()[0] | 0x80);

@@ -1,5 +1,5 @@
-//! The statistics of a chunk: its extremes. Floats have IEEE 754's total order there, as the schema's column
-//! orders say, and those that are no numbers are only counted.
+//! Minimum and maximum of a chunk. Floats are compared in the total order of IEEE 754, as the
+//! column orders of the schema require. NaNs are only counted.
 
 use super::STATISTICS_BYTES;
 use super::dictionary::ChunkDictionary;
@@ -8,7 +8,7 @@ use parquet::data_type::ByteArray;
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use tensorferry_sdk::arrow_array::Array;
 
-/// The statistics of the values of a chunk, which is not empty.
+/// Computes the statistics of the values of a chunk, which must not be empty.
 pub(super) fn of(leaves: &[Leaf], dictionary: &ChunkDictionary) -> Option<Statistics> {
     macro_rules! all {
         ($kind:ident) => {
@@ -33,9 +33,9 @@ pub(super) fn of(leaves: &[Leaf], dictionary: &ChunkDictionary) -> Option<Statis
             let slices = || all!($kind).map(|numbers| &numbers[..]);
             let (mut min, mut max) = ([<$float>::INFINITY; 8], [<$float>::NEG_INFINITY; 8]);
             let (mut count, mut nan) = (0, 0);
-            // In runs that stay in the first cache, since each is looked at twice.
+            // Each run is read twice, so it is short enough for the L1 cache.
             for numbers in slices().flat_map(|numbers| numbers.chunks(4096)) {
-                // Comparisons with what is not a number are false.
+                // Comparisons with NaN are false.
                 let mut see = |lane: usize, number: $float| {
                     min[lane] = if number < min[lane] { number } else { min[lane] };
                     max[lane] = if number > max[lane] { number } else { max[lane] };
@@ -48,7 +48,7 @@ pub(super) fn of(leaves: &[Leaf], dictionary: &ChunkDictionary) -> Option<Statis
                 count += numbers.len();
                 nan += numbers.iter().filter(|number| number.is_nan()).count();
             }
-            // Both zeros are equal, and -0.0 is the first in order.
+            // The two zeros compare equal, but -0.0 comes first in the total order.
             let has = |zero: $float| slices().flatten().any(|number| number.to_bits() == zero.to_bits());
             let zero = |found: $float, first: $float| if has(first) { first } else { found };
             let min = min.into_iter().fold(<$float>::INFINITY, <$float>::min);
@@ -78,8 +78,8 @@ pub(super) fn of(leaves: &[Leaf], dictionary: &ChunkDictionary) -> Option<Statis
     })
 }
 
-/// The first eight bytes of a value, as a number of the same order: most values differ in them, and need no
-/// further look.
+/// Returns the first eight bytes of a value as a number with the same order. Most values differ
+/// here, so they need no further comparison.
 fn beginning(value: &[u8]) -> u64 {
     let whole = value.first_chunk().copied();
     u64::from_be_bytes(whole.unwrap_or_else(|| {
@@ -89,8 +89,8 @@ fn beginning(value: &[u8]) -> u64 {
     }))
 }
 
-/// Bounds of strings of bytes, which are cut where they are long: the upper one is then the least that
-/// comes after all that begin so.
+/// Returns the bounds of byte strings, truncated if they are long. A truncated upper bound is the
+/// smallest string that is greater than all strings with that prefix.
 fn bytes(min: &[u8], max: &[u8]) -> ValueStatistics<ByteArray> {
     let lower = &min[..min.len().min(STATISTICS_BYTES)];
     let mut upper = max[..max.len().min(STATISTICS_BYTES)].to_vec();
@@ -98,7 +98,7 @@ fn bytes(min: &[u8], max: &[u8]) -> ValueStatistics<ByteArray> {
         while upper.pop_if(|byte| *byte == 0xff).is_some() {}
         match upper.last_mut() {
             Some(byte) => *byte += 1,
-            // Nothing short comes after it.
+            // No shorter string is greater.
             None => upper = max.to_vec(),
         }
     }
