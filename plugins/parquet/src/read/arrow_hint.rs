@@ -46,10 +46,7 @@ fn schema_of(bytes: &[u8]) -> Result<Schema> {
             Err(ArrowError::ParseError(why))
                 if why.contains("not supported") || why.contains(" unsupported") =>
             {
-                Ok(Err(Error::unsupported(format!(
-                    "unsupported column type: {}",
-                    one_line(&why)
-                ))))
+                Ok(Err(Error::unsupported(format!("unsupported column type: {}", one_line(&why)))))
             }
             other => Ok(Ok(other?)),
         }

@@ -119,7 +119,10 @@ impl ColumnChunk {
             && uncompressed > compressed.saturating_mul(ratio).saturating_add(64)
         {
             let most = compressed.saturating_mul(ratio).saturating_add(64);
-            return Err(claim(format!("at most {most} bytes from {compressed} compressed bytes"), uncompressed));
+            return Err(claim(
+                format!("at most {most} bytes from {compressed} compressed bytes"),
+                uncompressed,
+            ));
         }
         match kind {
             PageKind::Dictionary => {

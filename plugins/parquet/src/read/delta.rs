@@ -1,5 +1,6 @@
-//! Checks pages of the delta encodings before the library decodes them: it allocates by the number of values
-//! that they claim, and prefixes let a page be far longer than its bytes.
+//! Checks pages of the delta encodings before the library decodes them. The library allocates
+//! memory for the claimed number of values, and prefixes can make decoded values far longer than
+//! the page.
 //!
 //! ```text
 //! varint   values in a block (a multiple of 128)
@@ -13,44 +14,46 @@
 
 use tensorferry_sdk::{Error, Result};
 
-/// Checks a page of DELTA_BINARY_PACKED or DELTA_LENGTH_BYTE_ARRAY: it may claim `most` values.
+/// Checks that a page of DELTA_BINARY_PACKED or DELTA_LENGTH_BYTE_ARRAY claims at most `most`
+/// values.
 pub(super) fn check_count(values: &[u8], most: u64) -> Result<()> {
     Deltas::new(values, most).map(drop)
 }
 
-/// Checks a page of DELTA_BYTE_ARRAY: `most_values`, and `most_bytes` once it is decoded.
+/// Checks that a page of DELTA_BYTE_ARRAY has at most `most_values` values and `most_bytes` decoded
+/// bytes.
 pub(super) fn check_prefixed(values: &[u8], most_values: u64, most_bytes: u64) -> Result<()> {
     let mut prefixes = Deltas::new(values, most_values)?;
     let mut sum: u64 = 0;
     while let Some(prefix) = prefixes.next()? {
-        let prefix = u64::try_from(prefix).map_err(|_| Error::malformed("a prefix of negative length"))?;
+        let prefix = u64::try_from(prefix).map_err(|_| Error::malformed("a prefix has a negative length"))?;
         sum = sum.saturating_add(prefix);
     }
     let mut suffixes = Deltas::new(prefixes.rest(), most_values)?;
     while let Some(suffix) = suffixes.next()? {
-        let suffix = u64::try_from(suffix).map_err(|_| Error::malformed("a suffix of negative length"))?;
+        let suffix = u64::try_from(suffix).map_err(|_| Error::malformed("a suffix has a negative length"))?;
         sum = sum.saturating_add(suffix);
     }
     if sum > most_bytes {
         let most = format!("at most {most_bytes} bytes");
-        return Err(Error::limit("a page is too long once its prefixes are put before its values")
+        return Err(Error::limit("a page is too long once its prefixes are expanded")
             .expected(most)
             .found(sum));
     }
     Ok(())
 }
 
-/// Numbers, as they are decoded.
+/// Decoder of delta-encoded numbers.
 struct Deltas<'a> {
     bytes: &'a [u8],
     left: u64,
     last: i64,
     miniblocks: usize,
     miniblock_values: u64,
-    /// The bit widths of the block's miniblocks that are still to come, and its least delta.
+    /// Bit widths of the remaining miniblocks of the block, which has the minimum delta `least`.
     widths: &'a [u8],
     least: i64,
-    /// The miniblock at hand.
+    /// The current miniblock.
     packed: &'a [u8],
     width: u32,
     index: u64,
@@ -64,14 +67,14 @@ impl<'a> Deltas<'a> {
         let count = varint(&mut bytes)?;
         let last = zigzag(&mut bytes)?;
         if count > most {
-            return Err(Error::malformed("delta-encoded values claim to be more than there are")
+            return Err(Error::malformed("a page claims more delta-encoded values than it has")
                 .expected(format!("at most {most}"))
                 .found(count));
         }
         let miniblock_values = block.checked_div(miniblocks).unwrap_or(0);
         if block % 128 != 0 || miniblock_values == 0 || miniblock_values % 32 != 0 || block % miniblocks != 0
         {
-            return Err(Error::malformed("delta-encoded values in blocks of no possible size").found(block));
+            return Err(Error::malformed("a delta-encoded page has an invalid block size").found(block));
         }
         let miniblocks = usize::try_from(miniblocks).unwrap_or(usize::MAX);
         Ok(Self {
@@ -113,11 +116,11 @@ impl<'a> Deltas<'a> {
         }
         let (&width, widths) = self.widths.split_first().ok_or_else(ends)?;
         if width > 64 {
-            return Err(Error::malformed("a delta of more than 64 bits").found(width));
+            return Err(Error::malformed("a delta has more than 64 bits").found(width));
         }
         (self.width, self.widths, self.index) = (u32::from(width), widths, 0);
         let len = self.miniblock_values.saturating_mul(u64::from(width)) / 8;
-        // The last miniblock may be cut off behind its last value.
+        // The last miniblock may be truncated after its last value.
         let needed = (self.left + 1).saturating_mul(u64::from(width)).div_ceil(8).min(len);
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(self.bytes.len());
         if (len as u64) < needed {
@@ -132,7 +135,7 @@ impl<'a> Deltas<'a> {
     }
 }
 
-/// The number of `width` bits at bit `at`.
+/// Returns the number of `width` bits at bit `at`.
 fn bits(packed: &[u8], at: u64, width: u32) -> u64 {
     let (start, shift) = (usize::try_from(at / 8).unwrap_or(usize::MAX), at % 8);
     let mut window = [0; 16];
@@ -163,7 +166,7 @@ fn varint(bytes: &mut &[u8]) -> Result<u64> {
             return Ok(value);
         }
     }
-    Err(Error::malformed("delta-encoded values with a number that is too long"))
+    Err(Error::malformed("a number in delta-encoded values is too long"))
 }
 
 fn ends() -> Error {
@@ -187,7 +190,7 @@ mod tests {
     fn the_examples_of_the_description() {
         let counting = [0x80, 1, 4, 5, 2, 2, 0, 0, 0, 0];
         assert_eq!(all(&counting), [1, 2, 3, 4, 5]);
-        // The least delta is -2; deltas above it: 0 0 0 3 3 3 3, in two bits each.
+        // The minimum delta is -2. The remaining deltas are 0 0 0 3 3 3 3, two bits each.
         let falling = [[0x80, 1, 4, 8, 14, 3, 2, 0, 0, 0, 0xc0, 0x3f].as_slice(), &[0; 6]].concat();
         assert_eq!(all(&falling), [7, 5, 3, 1, 2, 3, 4, 5]);
     }

@@ -1,30 +1,29 @@
-//! Measures the values of a dictionary of byte arrays, which a few bytes of indices may repeat often.
+//! Measures the values of a byte array dictionary, which a few bytes of indices can repeat many
+//! times.
 
 use parquet::column::page::{Page, PageReader};
 use tensorferry_sdk::{Error, Result};
 
-/// Lengths in bytes.
+/// Lengths of values in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Lengths {
-    /// Of a value on average.
     pub(super) mean: u64,
-    /// Of the longest value.
     pub(super) longest: u64,
 }
 
-/// The lengths of a chunk's dictionary, if its first page is one.
+/// Returns the value lengths of a chunk's dictionary, or `None` if its first page is not one.
 pub(super) fn lengths(pages: &mut dyn PageReader) -> Result<Option<Lengths>, parquet::errors::ParquetError> {
     let Some(Page::DictionaryPage { buf, .. }) = pages.get_next_page()? else { return Ok(None) };
     Ok(Some(of_plain(&buf).unwrap_or_default()))
 }
 
-/// The lengths of values that each have theirs, four bytes, before them.
+/// Measures values that each follow a length of four bytes.
 fn of_plain(mut bytes: &[u8]) -> Result<Lengths> {
     let (mut count, mut sum, mut longest) = (0, 0, 0);
     while let Some((len, rest)) = bytes.split_first_chunk() {
         let len = u32::from_le_bytes(*len);
         let rest = usize::try_from(len).ok().and_then(|len| rest.get(len..));
-        bytes = rest.ok_or_else(|| Error::malformed("a dictionary that ends inside a value"))?;
+        bytes = rest.ok_or_else(|| Error::malformed("a dictionary ends inside a value"))?;
         let len = u64::from(len);
         (count, sum, longest) = (count + 1, sum + len, longest.max(len));
     }

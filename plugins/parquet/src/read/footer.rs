@@ -87,30 +87,30 @@ pub(super) fn free_values(limits: &Limits) -> u64 {
     limits.expanded_bytes / BYTES_A_FREE_VALUE
 }
 
-/// Checks that chunks do not share bytes, which could be decoded again and again, and that there are not more values
-/// than so few bytes can mean.
+/// Checks that chunks do not share bytes, which could be decoded repeatedly, and that the number of
+/// values is plausible for the size of the file.
 fn check_sums(metadata: &ParquetMetaData, footer_at: u64, len: u64, free_values: &mut u64) -> Result<()> {
     let (mut stored, mut values): (u64, u64) = (0, 0);
     for group in metadata.row_groups() {
         let before = values;
         for column in group.columns() {
             stored = stored.saturating_add(column.compressed_size().unsigned_abs());
-            // A null of fixed length is as long as any other value.
+            // A null of fixed length takes as much memory as any other value.
             let width = if is_fixed_len(column) { column.column_descr().type_length() } else { 0 };
             let weight = u64::from(width.unsigned_abs() / 8) + 1;
             values = values.saturating_add(column.num_values().unsigned_abs().saturating_mul(weight));
         }
-        // Rows take time without columns too.
+        // Rows without columns also take time.
         values = values.max(before.saturating_add(group.num_rows().unsigned_abs()));
     }
     if stored > footer_at {
-        return Err(Error::malformed("chunks that share bytes")
+        return Err(Error::malformed("chunks share bytes")
             .expected(format!("at most {footer_at} bytes in all"))
             .found(stored));
     }
     let paid = len.saturating_mul(super::VALUES_A_BYTE);
     let left = free_values.checked_sub(values.saturating_sub(paid)).ok_or_else(|| {
-        Error::limit("more values than the limit expanded_bytes allows to so short a file")
+        Error::limit("more values than the limit expanded_bytes allows for a file of this size")
             .expected(format!("at most {}", paid.saturating_add(*free_values)))
             .found(values)
     })?;
@@ -131,25 +131,25 @@ fn check_group(group: &RowGroupMetaData, footer_at: u64) -> Result<()> {
 
 fn check_chunk(column: &ColumnChunkMetaData, rows: i64, footer_at: u64) -> Result<()> {
     if let Some(path) = column.file_path() {
-        return Err(Error::unsupported("its chunk is in another file").found(format!("{path:?}")));
+        return Err(Error::unsupported("a column chunk is in another file").found(format!("{path:?}")));
     }
     let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
     let (Ok(start), Ok(len)) = (u64::try_from(start), u64::try_from(column.compressed_size())) else {
-        return Err(Error::malformed("its chunk has a negative offset or length"));
+        return Err(Error::malformed("a column chunk has a negative offset or length"));
     };
     check_range("", footer_at, start, len).map_err(|_| {
-        Error::malformed("its chunk does not lie before the footer")
+        Error::malformed("a column chunk is not before the footer")
             .offset(start)
             .expected(format!("{len} bytes before {footer_at}"))
     })?;
     let (values, flat) = (column.num_values(), column.column_descr().max_rep_level() == 0);
     if values < 0 || (flat && values != rows) {
-        return Err(Error::malformed("it has another number of values than of rows")
+        return Err(Error::malformed("the number of values differs from the number of rows")
             .expected(rows)
             .found(values));
     }
     if column.column_descr().type_length() < 0 && is_fixed_len(column) {
-        return Err(Error::malformed("a negative length of its values"));
+        return Err(Error::malformed("values have a negative length"));
     }
     Ok(())
 }

@@ -71,7 +71,8 @@ pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
             ([3], Seen::Number(number)) => compressed = Some(number),
             ([_, 1], Seen::Number(number)) => values = Some(number),
             ([DATA_V2, 5 | 6], Seen::Number(number)) => {
-                levels += u64::try_from(number).map_err(|_| Error::malformed("levels have a negative length"))?;
+                levels +=
+                    u64::try_from(number).map_err(|_| Error::malformed("levels have a negative length"))?;
             }
             ([id], Seen::End) if own.replace(*id).is_some() => {
                 return Err(Error::malformed("headers of two types of pages"));

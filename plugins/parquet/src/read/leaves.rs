@@ -1,10 +1,10 @@
-//! Which leaf columns lie below a field.
+//! Leaf columns of a field.
 
 use parquet::schema::types::{SchemaDescriptor, Type};
 use std::ops::Range;
 use tensorferry_sdk::{Error, Result};
 
-/// The leaf columns below a field.
+/// Returns the indices of the leaf columns below a field.
 pub(super) fn of(schema: &SchemaDescriptor, path: &[usize]) -> Result<Range<usize>> {
     let mut first = 0;
     let mut group = schema.root_schema();
@@ -17,7 +17,7 @@ pub(super) fn of(schema: &SchemaDescriptor, path: &[usize]) -> Result<Range<usiz
     Ok(first..first + count(group))
 }
 
-/// The footer's tree is as deep as the limits let it be.
+/// Recursion is bounded, because the limits bound the depth of the footer's schema.
 fn count(field: &Type) -> usize {
     if field.is_group() { field.get_fields().iter().map(|field| count(field)).sum() } else { 1 }
 }

@@ -1,5 +1,5 @@
-//! Checks the pages of one column of one row group after the library has decompressed them, and before it
-//! decodes them.
+//! Checks the pages of one column of one row group after the library has decompressed them, and
+//! before it decodes them.
 
 use super::column::ColumnChunk;
 use super::int96::Int96Units;
@@ -18,27 +18,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tensorferry_sdk::{Error, Result};
 
-/// The row group that the library decodes, and what bounds its decoding.
+/// A row group that the library decodes, and the limits for decoding it.
 #[derive(Debug, Clone)]
 pub(super) struct RowGroupPages {
-    /// The file.
     pub(super) file: SourceFile,
-    /// Its footer.
     pub(super) metadata: Arc<ParquetMetaData>,
-    /// Which row group.
+    /// Index of the row group.
     pub(super) index: usize,
-    /// The units of its INT96 columns.
+    /// Units of the INT96 columns.
     int96: Arc<Int96Units>,
-    /// Bytes that a page, or the pages of lists that one batch needs, may be decoded to.
+    /// Maximum decoded bytes of a page, or of all list pages for one batch.
     pub(super) most: u64,
-    /// Bytes that the pages of lists that were read for the batch at hand are decoded to.
+    /// Decoded bytes of the list pages read for the current batch.
     pub(super) listed: Arc<AtomicU64>,
-    /// Where errors are left.
     pub(super) first_error: FirstError,
 }
 
 impl RowGroupPages {
-    /// The row group of this index. A page may be decoded to `most` bytes.
+    /// Opens a row group whose pages may be decoded to at most `most` bytes.
     pub(super) fn new(file: &OpenFile, index: usize, most: u64) -> Self {
         Self {
             file: file.file.clone(),
@@ -51,12 +48,11 @@ impl RowGroupPages {
         }
     }
 
-    /// Its metadata.
     pub(super) fn group(&self) -> &RowGroupMetaData {
         self.metadata.row_group(self.index)
     }
 
-    /// The pages of a column.
+    /// Opens the pages of a column.
     pub(super) fn pages(&self, column: usize) -> Result<CheckedPages, ParquetError> {
         let group = self.group();
         let rows = usize::try_from(group.num_rows())?;
@@ -68,7 +64,8 @@ impl RowGroupPages {
         let metadata = metadata.clone().into_builder().set_total_compressed_size(longer).build()?;
         let pages = SerializedPageReader::new(Arc::new(chunk.clone()), &metadata, rows, None)?;
         let descriptor = metadata.column_descr_ptr();
-        // Whatever the footer says, if it is little for the chunk's bytes.
+        // The footer's count may be small for the size of the chunk, so the larger of both limits
+        // applies.
         let by_bytes = metadata.byte_range().1.saturating_mul(super::VALUES_A_BYTE).saturating_add(1 << 20);
         let values = u64::try_from(metadata.num_values()).unwrap_or(0).max(by_bytes);
         let listed = self.listed.clone();
@@ -95,7 +92,7 @@ impl RowGroups for RowGroupPages {
     }
 }
 
-/// The pages of the one row group.
+/// Pages of the only row group.
 struct ColumnPages(Option<CheckedPages>);
 
 impl Iterator for ColumnPages {
@@ -108,16 +105,16 @@ impl Iterator for ColumnPages {
 
 impl PageIterator for ColumnPages {}
 
-/// Pages, checked.
+/// Page reader that checks each page.
 pub(super) struct CheckedPages {
     pages: SerializedPageReader<ColumnChunk>,
     chunk: ColumnChunk,
     descriptor: ColumnDescPtr,
-    /// Which leaf column they are of.
+    /// Index of the leaf column.
     column: usize,
     int96: Arc<Int96Units>,
     most: u64,
-    /// Values that lists may still have.
+    /// Remaining values that lists may have.
     values: u64,
     listed: Arc<AtomicU64>,
 }
@@ -134,11 +131,11 @@ impl CheckedPages {
         if self.descriptor.max_rep_level() > 0 {
             let left = self.values.checked_sub(values);
             self.values = left.ok_or_else(|| {
-                Error::malformed("its pages have more values than its chunk")
+                Error::malformed("pages have more values than their chunk")
                     .expected(format!("at most {} more", self.values))
                     .found(values)
             })?;
-            // All values of a row are decoded at once, and a few bytes may stand for many.
+            // All values of a row are decoded at once, and a few bytes may encode many.
             let width = match self.descriptor.physical_type() {
                 Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(self.descriptor.type_length()).unwrap_or(0),
                 _ => 8,
@@ -147,12 +144,12 @@ impl CheckedPages {
             let bytes = values.saturating_mul(width + 4).saturating_add(page.buffer().len() as u64);
             let sum = self.listed.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
             if sum > self.most {
-                return Err(Error::limit("lists that are too long to be decoded at once")
+                return Err(Error::limit("lists are too long to decode at once")
                     .expected(format!("at most {} bytes", self.most))
                     .found(sum));
             }
         }
-        // A count is allocated before the values are looked at, four bytes each.
+        // The library allocates four bytes per claimed value before it decodes any.
         let most_values = values.min(self.most / 8);
         match page.encoding() {
             Encoding::DELTA_BINARY_PACKED | Encoding::DELTA_LENGTH_BYTE_ARRAY => {
@@ -163,17 +160,17 @@ impl CheckedPages {
         }
     }
 
-    /// The values of a dictionary, or of a data page that does not refer to one, one after the other.
+    /// Returns the values of a dictionary page, or of a data page in plain encoding.
     pub(super) fn plain_values(&self, page: &Page) -> Bytes {
         match page {
             Page::DictionaryPage { buf, .. } => buf.clone(),
-            // A page that ends inside its levels is the library's to refuse.
+            // The library itself rejects a page that ends inside its levels.
             page if page.encoding() == Encoding::PLAIN => self.values(page).unwrap_or_default(),
             _ => Bytes::new(),
         }
     }
 
-    /// What follows a data page's levels.
+    /// Returns the bytes after the levels of a data page.
     fn values(&self, page: &Page) -> Result<Bytes> {
         let cut = || Error::malformed("a page ends inside its levels");
         match page {
@@ -194,7 +191,8 @@ impl CheckedPages {
                         let len = rest.first_chunk().ok_or_else(cut)?;
                         4 + u64::from(u32::from_le_bytes(*len))
                     } else {
-                        // BIT_PACKED, of the first writers: a level's bits side by side.
+                        // BIT_PACKED, used by the first writers: the bits of levels without
+                        // padding.
                         let width = u64::from(16 - most.leading_zeros());
                         (u64::from(*num_values) * width).div_ceil(8)
                     };
@@ -236,7 +234,7 @@ impl PageReader for CheckedPages {
     }
 
     fn supports_deferred_dictionary(&self) -> bool {
-        // A page that is read here later would not be checked, and nothing is skipped.
+        // A dictionary read later would bypass the checks, and no page is skipped anyway.
         false
     }
 

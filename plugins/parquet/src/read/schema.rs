@@ -17,8 +17,8 @@ use tensorferry_sdk::arrow_schema::{DataType, Field, Fields, Metadata, Schema, S
 use tensorferry_sdk::records::difference;
 use tensorferry_sdk::{Error, Limits, Loss, LossKind, LossSink, Result, Severity};
 
-/// The schema of the first file, nullable where any file is; notes in each file what its columns are
-/// read as.
+/// Returns the schema of the first file, with each column nullable if it is nullable in any file.
+/// Also sets the types that each file's columns are read as.
 pub(super) fn of_all(
     files: &mut [OpenFile],
     int96: Int96Unit,
@@ -32,7 +32,8 @@ pub(super) fn of_all(
     for file in others {
         let own = of_file(file, None, int96, limits)?;
         let own = own.fields();
-        // The same columns under a different Arrow type: strings that a writer kept as large ones.
+        // The columns may match, but with different Arrow types, such as strings that one writer
+        // stored as large strings.
         let equal = |a: &DataType, b: &DataType| a == b;
         let names = (first.file.name(), file.file.name().to_owned());
         let own = match difference((names.0, &fields), (&names.1, own), &equal) {
@@ -51,7 +52,7 @@ pub(super) fn of_all(
     Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
 }
 
-/// Reports the columns whose logical type has no place in an Arrow schema, or in ferry.
+/// Reports the columns whose logical type does not exist in Arrow or in ferry.
 fn without_a_type(files: &[OpenFile], losses: &mut dyn LossSink) -> Result<()> {
     let mut seen = std::collections::BTreeMap::new();
     for file in files {
@@ -60,17 +61,16 @@ fn without_a_type(files: &[OpenFile], losses: &mut dyn LossSink) -> Result<()> {
     }
     seen.into_iter().try_for_each(|(column, name)| {
         let why = match name {
-            "VARIANT" => "the column is read as the group of bytes that a VARIANT is stored as".to_owned(),
-            "unknown" => {
-                "the column has a logical type that ferry does not know: it is read as bytes".to_owned()
-            }
-            name => format!("a {name} is read as its bytes (WKB), without its coordinate system"),
+            "VARIANT" => "VARIANT is read as a struct of its stored bytes".to_owned(),
+            "unknown" => "the logical type is unknown, so the column is read as bytes".to_owned(),
+            name => format!("{name} is read as its bytes (WKB), without its coordinate system"),
         };
         losses.loss(Loss::new(LossKind::Metadata, column, why).severity(Severity::Changed))
     })
 }
 
-/// The Arrow schema of a file. Its columns are read with the types of `like`, where that is given and they can be.
+/// Determines the Arrow schema of a file. If `like` is set, the columns are read with its types
+/// where possible.
 fn of_file(
     file: &mut OpenFile,
     like: Option<&Schema>,
@@ -109,7 +109,8 @@ fn of_file(
     Ok(Arc::new(Schema::new_with_metadata(fields, metadata(entries, hint.as_ref()))))
 }
 
-/// The entries of a file and of its Arrow schema, without that schema.
+/// Merges the metadata of a file and of its Arrow schema, except for the entry of the schema
+/// itself.
 fn metadata(entries: Option<&Vec<KeyValue>>, hint: Option<&Schema>) -> Metadata {
     let entries = entries.into_iter().flatten().filter(|entry| entry.key != ARROW_SCHEMA_META_KEY);
     let own = entries.filter_map(|entry| Some((entry.key.clone(), entry.value.clone()?)));
@@ -117,7 +118,7 @@ fn metadata(entries: Option<&Vec<KeyValue>>, hint: Option<&Schema>) -> Metadata 
     hint.map(|(key, value)| (key.clone(), value.clone())).chain(own).collect()
 }
 
-/// The leaf columns of a file, in their order.
+/// Leaf columns of a file, in order.
 struct Leaves<'a> {
     schema: &'a SchemaDescriptor,
     units: &'a [Option<TimeUnit>],
@@ -125,8 +126,9 @@ struct Leaves<'a> {
 }
 
 impl Leaves<'_> {
-    /// The field that the library is asked for: `wanted`, where the library would not read wrong values or lose something of
-    /// the file's own schema, of which it makes `plain`.
+    /// Returns the field to request from the library. It is `wanted`, except where the library
+    /// would read wrong values or lose part of the file's own schema. `plain` is the field that the
+    /// library derives from that schema.
     fn refined(&mut self, wanted: &Field, plain: &Field) -> Field {
         let (own, below) = (parts(wanted.data_type()), parts(plain.data_type()));
         if below.is_empty() {
@@ -138,7 +140,7 @@ impl Leaves<'_> {
             return logical::annotated(wanted.clone().with_data_type(data_type), leaf.self_type());
         }
         if own.len() != below.len() {
-            // The library says what does not fit.
+            // The library reports the mismatch.
             for part in below {
                 self.refined(part, part);
             }
@@ -150,7 +152,7 @@ impl Leaves<'_> {
     }
 }
 
-/// The type that the library is asked for.
+/// Returns the type to request from the library.
 fn leaf_type(
     wanted: &DataType,
     plain: &DataType,
@@ -159,18 +161,20 @@ fn leaf_type(
 ) -> DataType {
     match (wanted, plain) {
         _ if logical::is_interval(leaf.self_type()) => plain.clone(),
-        // The library casts what it reads to the values of the dictionary, and panics over these.
+        // The library would cast nulls to the dictionary's value type, and panic.
         (_, DataType::Null) => plain.clone(),
         (DataType::Dictionary(..), _) if unit.is_some() => leaf_type(plain, plain, leaf, unit),
         (DataType::Dictionary(keys, values), _) => {
             let values = leaf_type(values, plain, leaf, unit);
-            // The library does not read dictionaries of these: they are read as the values.
+            // The library does not read dictionaries of these types, so they are read as plain
+            // values.
             let is_unread = matches!(values, DataType::Boolean | DataType::Float16) || values.is_decimal();
             if is_unread { values } else { DataType::Dictionary(keys.clone(), Box::new(values)) }
         }
         (DataType::Timestamp(_, zone), _) if let Some(unit) = unit => DataType::Timestamp(unit, zone.clone()),
         (_, DataType::Timestamp(_, zone)) if let Some(unit) = unit => DataType::Timestamp(unit, zone.clone()),
-        // Parquet says that a time is of a zone, not of which: the Arrow schema does. Units are Parquet's.
+        // Parquet stores that a time has a zone, and the Arrow schema stores which one. The unit is
+        // Parquet's.
         (DataType::Timestamp(_, zone @ Some(_)), DataType::Timestamp(unit, Some(_))) => {
             DataType::Timestamp(*unit, zone.clone())
         }
@@ -186,8 +190,9 @@ fn is_int96(leaf: &ColumnDescPtr) -> bool {
     leaf.physical_type() == Physical::INT96
 }
 
-/// The units that a file's INT96 leaves are read in: as the user says, or the Arrow schema; otherwise microseconds, which
-/// Spark writes, unless the first values have nanoseconds.
+/// Determines the units of a file's INT96 leaves: the user's choice, or the unit in the Arrow
+/// schema. Otherwise, the unit is microseconds, which Spark writes, unless the first values have
+/// nanoseconds.
 fn int96_units(
     file: &OpenFile,
     known: Option<&Schema>,
@@ -218,7 +223,7 @@ fn int96_units(
     Ok(Int96Units { units, is_chosen: chosen != Int96Unit::Auto })
 }
 
-/// The types of the leaves below a field.
+/// Collects the types of the leaves below a field.
 fn leaf_types<'a>(field: &'a Field, types: &mut Vec<&'a DataType>) {
     let below = parts(field.data_type());
     if below.is_empty() {
@@ -227,7 +232,8 @@ fn leaf_types<'a>(field: &'a Field, types: &mut Vec<&'a DataType>) {
     below.iter().for_each(|part| leaf_types(part, types));
 }
 
-/// Whether the values of a leaf in the first row group that has rows have digits that microseconds do not have.
+/// Returns whether the first nonempty row group has values of a leaf that are more precise than a
+/// microsecond.
 fn first_has_nanoseconds(file: &OpenFile, leaf: usize, limits: &Limits) -> Result<bool> {
     let Some(index) = file.metadata.row_groups().iter().position(|group| group.num_rows() > 0) else {
         return Ok(false);
@@ -245,8 +251,9 @@ fn first_has_nanoseconds(file: &OpenFile, leaf: usize, limits: &Limits) -> Resul
     looked.map_err(|error| group.first_error.take().unwrap_or(error))
 }
 
-/// The columns with the first file's types, each as nullable as it is here; as they are, if that cannot be. Another time zone
-/// in a column, or in its values, is a loss.
+/// Returns the columns with the first file's types and their own nullability, or unchanged if that
+/// is not possible. A different time zone in a column, or in its nested values, is reported as a
+/// loss.
 fn as_first(
     file: &mut OpenFile,
     first: &Schema,
@@ -287,14 +294,14 @@ fn as_first(
                 .as_deref()
                 .map_or_else(|| "no time zone".to_owned(), |zone| format!("the time zone {zone}"));
             let (name, other) = (file.file.name(), other.as_deref().unwrap_or("none"));
-            let why = format!("{name:?} has {zone}, and is read with that of the first file, {other}");
+            let why = format!("{name:?} has {zone}, but is read with the first file's time zone: {other}");
             losses.loss(Loss::new(LossKind::Metadata, own.name(), why).severity(Severity::Changed))?;
         }
     }
     Ok(schema.fields().clone())
 }
 
-/// The units of INT96 leaves as another file's columns have them.
+/// Returns the units of INT96 leaves that match the column types of another file.
 fn units_like(own: &Int96Units, like: &Schema) -> Int96Units {
     let mut types = Vec::new();
     like.fields().iter().for_each(|field| leaf_types(field, &mut types));
@@ -308,8 +315,8 @@ fn units_like(own: &Int96Units, like: &Schema) -> Int96Units {
     Int96Units { units: own.units.iter().zip(&types).map(unit).collect(), is_chosen: own.is_chosen }
 }
 
-/// Whether the library would read integers as times, times as integers, or durations in the wrong unit. Parquet has no
-/// duration type and stores durations as integers.
+/// Returns whether the library would read integers as times, times as integers, or durations in the
+/// wrong unit. Parquet has no duration type and stores durations as integers.
 fn is_reinterpreted(own: &DataType, like: &DataType) -> bool {
     match (own, like) {
         (own, like) if own == like => false,

@@ -16,19 +16,17 @@ use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
 use tensorferry_sdk::records::{Batched, Expanded, FieldPath, Projection, Scan, batches};
 use tensorferry_sdk::{Error, ErrorKind, Result};
 
-/// Bytes that a null takes in a batch.
+/// Bytes of a null in a batch.
 const NULL: u64 = 16;
 
-/// A row group of a file.
 #[derive(Debug, Clone)]
 pub(super) struct RowGroup {
-    /// The file.
     pub(super) file: OpenFile,
-    /// Which of its row groups.
+    /// Index of the row group in the file.
     pub(super) index: usize,
 }
 
-/// A stream of no rows.
+/// Returns a stream without rows.
 pub(super) fn empty(schema: &SchemaRef, scan: &Scan) -> Result<Batched> {
     Ok(batches(projected(schema, &paths(schema, scan))?, || Ok(None)))
 }
@@ -42,10 +40,10 @@ fn projected(schema: &SchemaRef, paths: &[FieldPath]) -> Result<SchemaRef> {
     Ok(Projection::new(schema, paths)?.schema())
 }
 
-/// Is told what was decoded in all, and may end that.
+/// Callback with the total that has been decoded. Its error ends the stream.
 pub(super) type CountBytes = Box<dyn Fn(Expanded) -> Result<()> + Send>;
 
-/// Streams the columns and rows that are asked for. A page, or what a row is decoded to, may have `most` bytes.
+/// Streams the requested columns and rows. A page or a row may be decoded to at most `most` bytes.
 pub(super) fn open(
     group: &RowGroup,
     schema: &SchemaRef,
@@ -84,7 +82,7 @@ pub(super) fn open(
     Ok(batches(stream.schema.clone(), move || stream.batch()))
 }
 
-/// A run of rows, both below what memory can hold.
+/// Selects a run of rows. Counts beyond `usize` are clamped.
 fn selection(first_row: u64, rows: u64) -> RowSelection {
     let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
     vec![RowSelector::skip(count(first_row)), RowSelector::select(count(rows))].into()
@@ -92,19 +90,19 @@ fn selection(first_row: u64, rows: u64) -> RowSelection {
 
 struct Stream {
     name: String,
-    /// What the library reads, and from which columns.
+    /// Fields that the library reads.
     fields: Fields,
     descriptor: SchemaDescPtr,
     schema: SchemaRef,
     columns: Vec<FieldPath>,
-    /// Rows that are still to come.
+    /// Remaining rows.
     left: u64,
     decoded: Expanded,
     count_bytes: CountBytes,
     batch_rows: usize,
     listed: Arc<AtomicU64>,
     pages: RowGroupPages,
-    /// None where there is nothing to decode.
+    /// `None` if there is nothing to decode.
     reader: Option<ParquetRecordBatchReader>,
 }
 
@@ -139,8 +137,8 @@ impl Stream {
         Ok(ranges.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// How many rows keep a batch within what is asked for: by the chunks' lengths, and never so many
-    /// that a repeated value could make them longer than `most`.
+    /// Returns the number of rows per batch. It is based on the chunks' lengths, and small enough
+    /// that a repeated value cannot make a batch longer than `most` bytes.
     fn rows_of_a_batch(&self, request: &Scan) -> Result<usize> {
         let group = self.pages.group();
         let rows = u64::try_from(group.num_rows()).unwrap_or(0).max(1);
@@ -169,13 +167,14 @@ impl Stream {
             };
             bytes = bytes.saturating_add(encoded.max(values.saturating_mul(lengths.mean)));
             widest = widest.max(lengths.longest.saturating_mul(values.div_ceil(rows)));
-            // What a null takes: as much as another value where all have one length, else a place and its levels.
+            // A null of fixed length takes as much memory as another value. Other nulls take an
+            // offset and their levels.
             let is_fixed = column.column_type() == Type::FIXED_LEN_BYTE_ARRAY;
             row = row.saturating_add(if is_fixed { lengths.longest.max(NULL) } else { NULL });
         }
         widest = widest.max(row);
         if widest > self.pages.most {
-            return Err(Error::limit("values that are too long")
+            return Err(Error::limit("values are too long")
                 .expected(format!("at most {} bytes", self.pages.most))
                 .found(widest));
         }
@@ -184,7 +183,7 @@ impl Stream {
         Ok(usize::try_from(within).unwrap_or(usize::MAX).clamp(1, request.rows.max(1)))
     }
 
-    /// The next batch, or what is wrong and in which column.
+    /// Returns the next batch, or an error that names the column.
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
         self.next_batch().map_err(|error| {
             self.reader = None;
@@ -214,7 +213,7 @@ impl Stream {
                     Some(Ok(batch)) => batch.columns().to_vec(),
                     Some(Err(error)) => return Err(of_library(&error.to_string())),
                     None => {
-                        return Err(Error::malformed("fewer rows than the footer says")
+                        return Err(Error::malformed("fewer rows than the footer claims")
                             .found(format!("{} less", self.left)));
                     }
                 }
@@ -224,7 +223,7 @@ impl Stream {
             text::check(column).map_err(|error| error.column(field.name()))?;
         }
         let expanded = columns.iter().map(|column| Expanded::of(column));
-        // Dictionaries and runs of Parquet are compression, and share nothing.
+        // Parquet's dictionaries and runs are compression: decoded values share no memory.
         self.decoded.bytes += expanded.map(|expanded| expanded.bytes).sum::<u64>();
         (self.count_bytes)(self.decoded)?;
         let rows = columns.first().map_or(self.batch_rows, |column| column.len());
@@ -240,8 +239,9 @@ impl Stream {
         Ok(Some(batch))
     }
 
-    /// The first of the columns that cannot be read: the library does not say which it was. Half of those that may be it
-    /// are read at a time, so that all of it takes as long as reading them once.
+    /// Finds the first column that cannot be read, since the library does not report it. Bisection
+    /// reads half of the remaining columns at a time, so the search takes about as long as reading
+    /// all columns once.
     fn culprit(&self) -> Option<String> {
         let (mut from, mut to) = (0, self.columns.len());
         while to - from > 1 {
@@ -252,13 +252,13 @@ impl Stream {
             return None;
         }
         let is_bad = !self.is_readable(&self.columns[from..to]);
-        // Whatever was kept on the way is what is known already.
+        // Discard the error of the repeated reads.
         drop(self.pages.first_error.take());
         let column = self.columns[from].first().and_then(|&column| self.fields.get(column));
         column.filter(|_| is_bad).map(|column| column.name().clone())
     }
 
-    /// Whether these columns have all rows of the group.
+    /// Returns whether these columns can be read and have all rows of the group.
     fn is_readable(&self, columns: &[FieldPath]) -> bool {
         let Ok(reader) = self.reader(columns, None) else { return false };
         let drained = catch_unwind(AssertUnwindSafe(|| {

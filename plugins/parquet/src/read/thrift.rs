@@ -150,11 +150,9 @@ impl<B: Bytes> Walk<'_, B> {
             (Shape::Struct(fields), STRUCT) => self.fields(fields),
             // The file is valid: a Thrift reader skips such a field, but the library would misread
             // it.
-            _ => Err(Error::unsupported(
-                "a field of the footer or of a page header has the wrong type",
-            )
-            .expected(format!("{shape:?}").split('(').next().unwrap_or_default())
-            .found(format!("type {wire} for field {:?}", self.path))),
+            _ => Err(Error::unsupported("a field of the footer or of a page header has the wrong type")
+                .expected(format!("{shape:?}").split('(').next().unwrap_or_default())
+                .found(format!("type {wire} for field {:?}", self.path))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Files whose footers and pages' headers are made by hand, since no library writes what they claim.
+//! Files with handmade footers and page headers, since no library writes such claims.
 
 use crate::common::{file, folder, open, read, read_within};
 use arrow_ipc::{
@@ -27,7 +27,7 @@ const INT64: i64 = 2;
 const BYTE_ARRAY: i64 = 6;
 const FIXED_LEN_BYTE_ARRAY: i64 = 7;
 
-/// A Thrift struct in compact protocol, each field's id written out.
+/// A Thrift struct in the compact protocol, with every field id written in full.
 #[derive(Clone, Default)]
 struct Thrift(Vec<u8>);
 
@@ -84,7 +84,7 @@ fn group(name: &str, children: usize) -> Thrift {
     Thrift::default().int(3, REQUIRED).text(4, name).int(5, i64::try_from(children).unwrap())
 }
 
-/// A column's chunk: so many values in these bytes of the file.
+/// Describes a column chunk with this many values at these bytes of the file.
 fn chunk(physical: i64, values: i64, start: usize, len: usize) -> Thrift {
     let [start, len] = [start, len].map(|number| i64::try_from(number).unwrap());
     let encodings = [0x10 | I32, 0];
@@ -97,12 +97,12 @@ fn row_group(rows: i64, chunks: &[Thrift]) -> Thrift {
     Thrift::default().list(1, chunks).int(2, 0).int(3, rows)
 }
 
-/// A file of these pages, schema and row groups.
+/// Builds a file from pages, a schema and row groups.
 fn parquet(pages: &[u8], schema: &[Thrift], groups: &[Thrift]) -> Vec<u8> {
     parquet_with(pages, schema, groups, &[])
 }
 
-/// The same, with metadata: keys and values.
+/// Builds a file with metadata entries (keys and values).
 fn parquet_with(pages: &[u8], schema: &[Thrift], groups: &[Thrift], entries: &[(&str, &str)]) -> Vec<u8> {
     let entry = |(key, value): &(&str, &str)| Thrift::default().text(1, key).text(2, value);
     let entries: Vec<Thrift> = entries.iter().map(entry).collect();
@@ -112,19 +112,21 @@ fn parquet_with(pages: &[u8], schema: &[Thrift], groups: &[Thrift], entries: &[(
     [b"PAR1", pages, &footer, &len, b"PAR1"].concat()
 }
 
-/// A page that is not compressed, with the header of its own type that is given.
+/// Builds an uncompressed page. `header` is the part of the header that is specific to the page
+/// type.
 fn page(kind: i64, body: &[u8], own: u64, header: &Thrift) -> Vec<u8> {
     let len = i64::try_from(body.len()).unwrap();
     let header = Thrift::default().int(1, kind).int(2, len).int(3, len).inner(own, header);
     [header.bytes(), body.to_vec()].concat()
 }
 
-/// A data page of so many nulls of an optional column.
+/// Builds a data page of nulls in an optional column.
 fn nulls(values: i64) -> Vec<u8> {
     without_values(values, &[1])
 }
 
-/// A data page of nulls or of empty lists: of each kind of levels, which have so many bytes, a run of zeros.
+/// Builds a data page of nulls or empty lists: a run of zeros for each kind of level, with these
+/// widths in bytes.
 fn without_values(values: i64, widths: &[usize]) -> Vec<u8> {
     let levels = widths.iter().flat_map(|&width| {
         let run = [varint(values.cast_unsigned() << 1), vec![0; width]].concat();
@@ -147,7 +149,8 @@ fn assert_refused(bytes: &[u8], kind: ErrorKind, why: &str) {
     assert!(error.to_string().contains(why), "{error}");
 }
 
-/// A schema of so many groups in one another, of which the root's so many next are lists, and a leaf in the last.
+/// Builds a schema of `depth` nested groups with a leaf in the innermost. The first `lists` groups
+/// below the root are lists.
 fn nested(depth: usize, lists: usize) -> Vec<Thrift> {
     let repetition = |level: usize| if (1..=lists).contains(&level) { REPEATED } else { OPTIONAL };
     let group = |level| Thrift::default().int(3, repetition(level)).text(4, "g").int(5, 1);
@@ -165,7 +168,7 @@ fn a_file_made_by_hand_is_read() {
 
 #[test]
 fn groups_may_not_nest_deeper_than_the_stack() {
-    // The stack of a thread is 2 MiB, whatever the limits say.
+    // The stack of a thread has 2 MiB, regardless of the limits.
     let limits = limits(|limits| limits.nesting = 100_000);
     for (depth, lists, is_read) in [
         (64, 0, true),
@@ -201,7 +204,8 @@ fn a_group_has_as_many_children_as_there_are_elements() {
     assert_refused(&parquet(&[], &[many], &[]), ErrorKind::Malformed, "more children");
     let none = leaf("n", INT64, OPTIONAL).int(5, -1);
     assert_refused(&parquet(&[], &[group("root", 1), none], &[]), ErrorKind::Malformed, "negative");
-    // A second schema would be read too, and a field of another type as what it should be.
+    // The library would also read a second schema, and a field of another type as if it had the
+    // right one.
     let footer = Thrift::default().int(1, 2).list(2, &[group("a", 0)]).list(2, &nested(1500, 0)).bytes();
     let len = u32::try_from(footer.len()).unwrap().to_le_bytes();
     assert_refused(&[b"PAR1", &footer[..], &len, b"PAR1"].concat(), ErrorKind::Malformed, "repeated");
@@ -223,7 +227,7 @@ fn paths_to_leaves_are_bounded_by_the_footer() {
 
 #[test]
 fn a_page_has_one_header() {
-    // The values of a dictionary are allocated for before any is looked at.
+    // The library allocates all values of a dictionary before it decodes any.
     let header = Thrift::default().int(1, 1 << 30).int(2, 0);
     let none = Thrift::default().int(1, 0).int(2, 0).int(3, 3).int(4, 3);
     let lengths = Thrift::default().int(1, 2).int(2, 0).int(3, 0);
@@ -234,14 +238,14 @@ fn a_page_has_one_header() {
         (lengths.clone().inner(7, &header).inner(7, &none), "repeated"),
         (lengths.clone().inner(7, &twice), "repeated"),
         (lengths.clone().inner(5, &none), "another type of page"),
-        (lengths.field(7, LIST, &header.bytes()), "another type than"),
+        (lengths.field(7, LIST, &header.bytes()), "wrong type"),
     ] {
         let pages = header.bytes();
         let schema = [group("root", 1), leaf("s", BYTE_ARRAY, OPTIONAL)];
         let bytes = parquet(&pages, &schema, &[row_group(1, &[chunk(BYTE_ARRAY, 1, 4, pages.len())])]);
         assert!(bytes.len() < 200, "{} bytes", bytes.len());
-        // A field of another type is one that readers of Thrift skip.
-        let is_skipped = why == "another type than";
+        // Thrift readers skip a field of another type.
+        let is_skipped = why == "wrong type";
         let kind = if is_skipped { ErrorKind::Unsupported } else { ErrorKind::Malformed };
         assert_refused(&bytes, kind, why);
     }
@@ -258,22 +262,23 @@ fn few_bytes_stand_for_so_many_nulls() {
         parquet(&pages.repeat(groups.len()), &schema, &groups)
     };
     let opened = |bytes: Vec<u8>| open(MemorySource::file("in.parquet", bytes), Limits::default());
-    // 20 * 2^30 values in 2 KB, and as many as pyarrow puts into a row group in so many of them.
+    // 20 * 2^30 values in 2 KB are refused. 2000 row groups of the size that pyarrow writes are
+    // accepted.
     let error = opened(file(1 << 30, 20)).map(drop).unwrap_err();
     assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("expanded_bytes"), "{error}");
     assert_eq!(opened(file(1 << 20, 2000)).unwrap().splits().len(), 2000);
     assert_eq!(opened(file(1 << 26, 1)).unwrap().splits().len(), 1);
-    // What is free is so once, whichever the number of files: each of these has 2^26 values in 200 bytes.
+    // The allowance is shared by all files: each of these has 2^26 values in 200 bytes.
     let few = file(1 << 26, 1);
     let names: Vec<String> = (0..6).map(|index| format!("{index}.parquet")).collect();
     let files: Vec<(&str, &[u8])> = names.iter().map(|name| (&name[..], &few[..])).collect();
     open(folder(&files[..4]), Limits::default()).unwrap();
     assert_eq!(open(folder(&files), Limits::default()).map(drop).unwrap_err().kind(), ErrorKind::Limit);
     open(folder(&files), limits(|limits| limits.expanded_bytes *= 2)).unwrap();
-    // Rows without a column take time too.
+    // Rows without columns also take time.
     let rows = parquet(&[], &[group("root", 0)], &[row_group(1 << 40, &[])]);
     assert_refused(&rows, ErrorKind::Limit, "more values");
-    // Nulls that are as long as other values.
+    // Nulls that take as much memory as other values.
     let long = leaf("f", FIXED_LEN_BYTE_ARRAY, OPTIONAL);
     let long = Thrift(long.0[..3].to_vec()).int(2, 1 << 20).int(3, OPTIONAL).text(4, "f");
     let pages = nulls(1 << 20);
@@ -284,7 +289,7 @@ fn few_bytes_stand_for_so_many_nulls() {
 
 #[test]
 fn a_row_of_long_nulls_is_bounded() {
-    // Each column alone would do.
+    // Each column is within the limit, but not all of them together.
     let wide = Thrift::default().int(1, FIXED_LEN_BYTE_ARRAY).int(2, 1 << 18).int(3, OPTIONAL).text(4, "f");
     let pages = nulls(1);
     let mut schema = vec![group("root", 8)];
@@ -308,21 +313,21 @@ fn a_chunks_lists_are_bounded_by_its_bytes() {
     let pages = page(0, &levels.concat(), 5, &header);
     let schema = [group("root", 1), leaf("l", INT64, REPEATED)];
     let bytes = parquet(&pages, &schema, &[row_group(1, &[chunk(INT64, 1, 4, pages.len())])]);
-    assert_refused(&bytes, ErrorKind::Malformed, "more values than its chunk");
+    assert_refused(&bytes, ErrorKind::Malformed, "more values than their chunk");
 }
 
 #[test]
 fn row_groups_are_bounded_by_the_footer() {
-    // A list of no chunks, no bytes, no rows: seven bytes.
+    // A row group without chunks, bytes or rows takes seven bytes.
     let empty = vec![Thrift(vec![0x19, STRUCT, 0x16, 0, 0x16, 0]); 100_000];
     assert_refused(&parquet(&[], &[group("root", 0)], &empty), ErrorKind::Limit, "too long in memory");
     read(&parquet(&[], &[group("root", 0)], &empty[..500])).unwrap();
-    // A row group that has chunks may be one of as many as the footer has room for.
+    // Row groups with chunks are allowed up to the number that the footer has room for.
     let schema = [group("root", 1), leaf("n", INT64, OPTIONAL)];
     let groups = vec![row_group(0, &[chunk(INT64, 0, 4, 0)]); 20_000];
     let set = open(MemorySource::file("in.parquet", parquet(&[], &schema, &groups)), Limits::default());
     assert_eq!(set.unwrap().splits().len(), 20_000);
-    // The same bytes in each.
+    // Every row group has the same bytes.
     let pages = nulls(10);
     let groups = vec![row_group(10, &[chunk(INT64, 10, 4, pages.len())]); 20];
     assert_refused(&parquet(&pages, &schema, &groups), ErrorKind::Malformed, "share bytes");
@@ -343,11 +348,11 @@ fn columns_of_nulls_are_read() {
     );
 }
 
-/// A file of one column: `rows` times the only value of its dictionary.
+/// Builds a file of one column that repeats the only value of its dictionary in all rows.
 fn repeated(value: &[u8], rows: i64) -> Vec<u8> {
     let dictionary = [&u32::try_from(value.len()).unwrap().to_le_bytes()[..], value].concat();
     let dictionary = page(2, &dictionary, 7, &Thrift::default().int(1, 1).int(2, 0));
-    // A bit for each index, and a run of zeros.
+    // One bit per index, and a run of zeros.
     let indices = [vec![1], varint(rows.cast_unsigned() << 1), vec![0]].concat();
     let header = Thrift::default().int(1, rows).int(2, 8).int(3, 3).int(4, 3);
     let pages = [dictionary.clone(), page(0, &indices, 5, &header)].concat();
@@ -360,7 +365,7 @@ fn repeated(value: &[u8], rows: i64) -> Vec<u8> {
 
 #[test]
 fn a_repeated_value_is_paid_for_by_bytes() {
-    // A kilobyte pays for 64 MiB, and not for a gigabyte.
+    // A kilobyte may expand to 64 MiB, but not to a gigabyte.
     let value = [b'x'; 1 << 10];
     let few = limits(|limits| limits.expanded_bytes = 0);
     let rows_of = |batches: Vec<RecordBatch>| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
@@ -372,7 +377,7 @@ fn a_repeated_value_is_paid_for_by_bytes() {
         error.kind() == ErrorKind::Limit && error.to_string().contains("--bound expanded_bytes=N"),
         "{error}"
     );
-    // Who reads the same again does not pay again.
+    // Reading the same rows again does not count twice.
     let bytes = repeated(&value, 1 << 16);
     let set = open(MemorySource::file("in.parquet", bytes.clone()), few).unwrap();
     for _ in 0..3 {
@@ -382,7 +387,7 @@ fn a_repeated_value_is_paid_for_by_bytes() {
             1 << 16
         );
     }
-    // What a writer makes of a constant column.
+    // The encoding of a constant column by a real writer.
     let words: ArrayRef =
         Arc::new(StringArray::from_iter_values(std::iter::repeat_n("a constant word", 1 << 20)));
     let bytes = file(&[rows(vec![("w", words)])], &[("dictionary", "true")]);
@@ -390,7 +395,7 @@ fn a_repeated_value_is_paid_for_by_bytes() {
     read_within(&bytes, limits(|limits| limits.expanded_bytes = 0)).unwrap();
 }
 
-/// The metadata of an Arrow schema, whose fields a function makes.
+/// Returns the metadata entry of an Arrow schema with the fields that a function builds.
 fn hint<'a>(fields: impl FnOnce(&mut FlatBufferBuilder<'a>) -> Vec<WIPOffset<Field<'a>>>) -> String {
     let mut buffer = FlatBufferBuilder::new();
     let fields = fields(&mut buffer);
@@ -431,9 +436,9 @@ fn an_arrow_schema_is_what_its_bytes_say_once() {
         parquet_with(&pages, &schema, &groups, &[("ARROW:schema", hint)])
     };
     read(&bytes(&hint(|buffer| vec![number(buffer, "n")]))).unwrap();
-    // The same field of a long name again and again: 50 MB from 100 KB.
+    // One field with a long name, repeated: 50 MB from 100 KB.
     let wide = hint(|buffer| vec![number(buffer, &"n".repeat(50_000)); 1000]);
-    // A struct of twice the same field, which is such a struct: 2^18 of them.
+    // A struct that contains the same struct twice, and so on: 2^18 fields.
     let deep = hint(|buffer| {
         let mut field = number(buffer, "n");
         for _ in 0..18 {
@@ -451,7 +456,7 @@ fn an_arrow_schema_is_what_its_bytes_say_once() {
     });
     for shared in [&wide, &deep] {
         assert!(shared.len() < 100_000, "{}", shared.len());
-        assert_refused(&bytes(shared), ErrorKind::Limit, "tables are shared");
+        assert_refused(&bytes(shared), ErrorKind::Limit, "shared tables");
     }
     for bad in ["", "=", "AAAA", "/////wAAAAA=", &wide[..wide.len() / 2]] {
         assert_eq!(read(&bytes(bad)).unwrap_err().kind(), ErrorKind::Malformed, "{bad:.20}");

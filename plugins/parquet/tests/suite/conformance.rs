@@ -16,7 +16,7 @@ fn piece(ids: std::ops::Range<i64>) -> RecordBatch {
     rows(vec![("id", id), ("word", word)])
 }
 
-/// Two row groups; without statistics it is shorter, and every byte of it is damaged.
+/// Two row groups. Without statistics, the file is short enough to damage every byte of it.
 fn sample() -> Sample {
     let bytes = file(&[piece(0..3), piece(3..7)], &[("statistics", "false")]);
     Sample::file("a.parquet", bytes).holding(&["id", "word"]).of_rows(7)
@@ -30,7 +30,7 @@ fn conforms() {
 }
 
 #[test]
-#[ignore = "seconds for each of many options"]
+#[ignore = "takes seconds for each of many options"]
 fn conforms_with_other_options() {
     let schema = piece(0..1).schema();
     let empty = crate::common::write(&schema, &[], &[]).unwrap().files.pop_first().unwrap().1;

@@ -1,5 +1,5 @@
-//! Columns without holes are written by this crate, others by the library: both are read the same, by the
-//! library too, and say the same of themselves.
+//! This crate writes dense columns, and the library writes the others. ferry and the library must
+//! read both in the same way, and their metadata must agree.
 
 use crate::common::{file, read};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
@@ -15,14 +15,14 @@ use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_test_kit::random::Random;
 use tensorferry_test_kit::rows::rows;
 
-/// Enough for several pages of most columns.
+/// Enough rows for several pages of most columns.
 const ROWS: i32 = 40_000;
 
 fn element(data_type: &DataType) -> Arc<Field> {
     Arc::new(Field::new("element", data_type.clone(), true))
 }
 
-/// Lists of one to four values.
+/// Returns lists of one to four values.
 fn lists(values: &dyn Fn(usize) -> ArrayRef, rows: usize) -> ArrayRef {
     let lens = (0..rows).map(|row| 1 + row % 4);
     let offsets = OffsetBuffer::<i32>::from_lengths(lens);
@@ -39,7 +39,7 @@ fn ints(count: usize) -> ArrayRef {
     Arc::new(numbers(count).map(|n| n % 3000 - 100).collect::<Int64Array>())
 }
 
-/// Columns that are dense, each of a type and a shape of its own.
+/// Returns dense columns, each with a different type or shape.
 fn dense(rows_wanted: i32) -> RecordBatch {
     let count = usize::try_from(rows_wanted).unwrap();
     let random = || numbers(count);
@@ -65,14 +65,15 @@ fn metadata(bytes: &[u8]) -> ParquetMetaData {
     ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::copy_from_slice(bytes)).unwrap()
 }
 
-/// All rows as one batch, read by the library.
+/// Reads all rows as one batch with the library.
 fn by_library(file: &[u8]) -> RecordBatch {
     let reader = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::copy_from_slice(file)).unwrap();
     let batches: Vec<_> = reader.build().unwrap().map(Result::unwrap).collect();
     arrow_select::concat::concat_batches(&batches[0].schema(), &batches).unwrap()
 }
 
-/// Chunks that the library writes have histograms of their levels, which this crate leaves out.
+/// Returns whether the library wrote the chunk: it adds histograms of the levels, which this crate
+/// does not.
 fn is_of_library(metadata: &ParquetMetaData, column: usize) -> bool {
     metadata.row_group(0).column(column).definition_level_histogram().is_some()
 }

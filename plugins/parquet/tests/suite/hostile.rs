@@ -1,5 +1,5 @@
-//! Files that lie: each is refused with an error that says where, or read; never with a panic, and
-//! never with memory for what it only claims.
+//! Files with false claims. Each one is read, or refused with an error that names the place. None
+//! causes a panic, or an allocation for data that it only claims to have.
 
 use crate::common::{file, open, read, read_within, write};
 use std::sync::Arc;
@@ -75,18 +75,18 @@ fn an_error_says_where() {
     let good = file(&[numbers(), numbers()], &[("compression", "snappy")]);
     let set = open(MemorySource::file("in.parquet", &good[..]), Limits::default()).unwrap();
     let split = set.splits()[1].clone();
-    // The second row group's pages, all of them.
+    // Damage all pages of the second row group.
     let mut bad = good.clone();
     let range = usize::try_from(split.offset).unwrap()..usize::try_from(split.offset + split.bytes).unwrap();
     bad[range].fill(0xff);
     let error = error_of(&bad);
     assert_eq!(error.kind(), ErrorKind::Malformed);
     let message = error.to_string();
-    // The first page that is looked at is the dictionary of the words: how long a batch may be is up to it.
+    // The first page read is the dictionary of the words, since it determines the batch length.
     for part in ["in.parquet", "row group 1", "column \"w\"", "offset"] {
         assert!(message.contains(part), "{message}");
     }
-    // A part of the last column that is asked for alone is not its neighbours' fault.
+    // Damage in the last column does not affect a scan of the first one.
     let request = Batches { columns: Some(vec![0]), ..Batches::default() };
     let mut bad = good.clone();
     let end = usize::try_from(split.offset + split.bytes).unwrap();
@@ -100,7 +100,7 @@ fn an_error_says_where() {
 
 #[test]
 fn a_column_is_found_among_many_in_the_time_of_reading_them() {
-    // Texts that are no UTF-8: the library does not say where they are.
+    // Strings that are not UTF-8, whose column the library does not report.
     const COLUMNS: usize = 6000;
     let names: Vec<String> = (0..COLUMNS).map(|index| format!("c{index}")).collect();
     let good: ArrayRef = Arc::new(StringArray::from(vec!["abc"]));
@@ -109,7 +109,7 @@ fn a_column_is_found_among_many_in_the_time_of_reading_them() {
     let clock = Instant::now();
     read(&bytes).unwrap();
     let once = clock.elapsed();
-    // The value itself is the last of these: statistics are behind the pages.
+    // The value is the last match, since statistics follow the pages.
     let set = open(MemorySource::file("in.parquet", &bytes[..]), Limits::default()).unwrap();
     let end = usize::try_from(set.splits()[0].offset + set.splits()[0].bytes).unwrap();
     let at = bytes[..end].windows(3).rposition(|three| three == b"abc").unwrap();
@@ -118,7 +118,7 @@ fn a_column_is_found_among_many_in_the_time_of_reading_them() {
     let error = error_of(&bytes).to_string();
     let found = clock.elapsed();
     assert!(error.contains(&format!("column {:?}", names[COLUMNS - 1])), "{error}");
-    assert!(found < once * 12, "{found:?} to find it, {once:?} to read all");
+    assert!(found < once * 12, "finding the column took {found:?}, reading all columns {once:?}");
 }
 
 #[test]
@@ -127,10 +127,10 @@ fn a_page_may_not_claim_more_than_it_can_hold() {
         &[rows(vec![("n", Arc::new(Int64Array::from_iter_values(0..100)))])],
         &[("compression", "zstd"), ("dictionary", "false")],
     );
-    // The first page's header: 15 00 (a data page), 15 and its uncompressed length as a varint.
+    // The first page header: 15 00 (a data page), 15 and its uncompressed length as a varint.
     assert_eq!(&good[4..7], [0x15, 0, 0x15]);
     let claimed = |len: u64| {
-        // The varint is of two bytes, as long as a claim of up to 8191.
+        // The varint has two bytes, for claims of up to 8191.
         let mut bad = good.clone();
         let zigzag = len << 1;
         bad[7] = u8::try_from(zigzag & 0x7f).unwrap() | 0x80;
@@ -154,18 +154,19 @@ fn a_page_that_is_longer_than_it_claims_is_not_decompressed() {
         assert!(bytes.len() < 1 << 20, "{compression}: {} bytes", bytes.len());
         read(&bytes).unwrap();
         assert_eq!(&bytes[4..7], [0x15, 0, 0x15]);
-        // A claim of 1.5 MiB, in a varint of four bytes as before.
+        // A claim of 1.5 MiB in a varint of four bytes, as before.
         bytes[7..11].copy_from_slice(&[0x80, 0x80, 0xc0, 0x01]);
         let mut limits = Limits::default();
         limits.header_bytes = 2 << 20;
         let error = read_within(&bytes, limits).unwrap_err();
-        assert!(error.to_string().contains("longer than it claims"), "{compression}: {error}");
+        assert!(error.to_string().contains("longer than its header claims"), "{compression}: {error}");
     }
 }
 
 #[test]
 fn a_repeated_value_makes_short_batches() {
-    // 3,200 rows of half a megabyte each (a dictionary ends at one megabyte), in a few bytes of indices.
+    // 3,200 rows of half a megabyte each (a dictionary ends at one megabyte), in a few bytes of
+    // indices.
     let value = "x".repeat(1 << 19);
     let column: ArrayRef = Arc::new(StringArray::from(vec![value.as_str(); 64]));
     let batch = rows(vec![("s", column)]);

@@ -1,5 +1,5 @@
-//! Files of other writers, with types and layouts that the library underneath reads wrongly or not at all. DuckDB,
-//! ClickHouse, Spark, pyarrow, polars and parquet-mr wrote them.
+//! Files of other writers, with types and layouts that the library reads incorrectly or not at all.
+//! DuckDB, ClickHouse, Spark, pyarrow, polars and parquet-mr wrote them.
 
 use crate::common::{file, open, read};
 use bytes::Bytes;
@@ -23,14 +23,14 @@ fn data(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).unwrap()
 }
 
-/// All rows of a file in one batch, read with these options.
+/// Reads all rows of a file in one batch with these options.
 fn read_with(name: &str, options: &[(&str, &str)]) -> Result<RecordBatch> {
     let source = Arc::new(MemorySource::file(name, data(name)));
     let set = records::open(&Parquet, &pairs(options), source, &MemoryContext::default())?;
     Ok(batches(&*set, &Batches::default())?.remove(0))
 }
 
-/// The schema of a file as Parquet has it.
+/// Returns the Parquet schema of a file as text.
 fn schema_text(bytes: Vec<u8>) -> String {
     let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
     format!("{:?}", reader.metadata().file_metadata().schema())
@@ -52,7 +52,7 @@ fn int96_is_never_a_different_time() {
     let error = read_with("int96_from_spark.parquet", &[("int96", "ns")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(
-        error.to_string().contains("-i int96=us") && error.to_string().contains("column \"a\""),
+        error.to_string().contains("range of nanoseconds") && error.to_string().contains("column \"a\""),
         "{error}"
     );
 
@@ -110,7 +110,7 @@ fn old_files_are_read_or_unsupported() {
     let texts = texts.as_any_dictionary_opt().map_or(texts.clone(), |of| of.values().clone());
     assert_eq!(texts.as_string::<i32>().value(4), "e");
     for (name, why) in [
-        ("footer_field_of_another_type.parquet", "another type"),
+        ("footer_field_of_another_type.parquet", "wrong type"),
         ("int128.parquet", "Int type with bit width of 128"),
     ] {
         let error = read_with(name, &[]).unwrap_err();

@@ -1,4 +1,4 @@
-//! What statistics leave out of a scan.
+//! Row groups that statistics exclude from a scan.
 
 use crate::common::{open, write};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use tensorferry_sdk::records::{Comparator, Comparison, Scan, Value};
 use tensorferry_sdk::{Limits, MemorySource};
 use tensorferry_test_kit::rows::rows;
 
-/// Whole row groups that cannot match are left out, and no row that can.
+/// Row groups that cannot match are skipped, and no matching row is.
 #[test]
 fn row_groups_that_cannot_match_are_left_out() {
     let column = |values: Vec<Option<i64>>| Arc::new(Int64Array::from(values)) as ArrayRef;

@@ -1,4 +1,4 @@
-//! What is written is read again, whatever the codec, the pieces and the batches.
+//! Written files are read back unchanged with every codec, piece size and batch size.
 
 use crate::common::{file, folder, open, read, write};
 use arrow_buffer::OffsetBuffer;
@@ -34,8 +34,8 @@ fn floats(lists: &[Option<&[f32]>]) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-/// Three rows of every type that Parquet has a place for, the parts of lists and maps named as its
-/// description names them.
+/// Returns three rows of every type that Parquet supports. The parts of lists and maps have the
+/// names that the specification requires.
 fn every_type() -> RecordBatch {
     let names = MapFieldNames { entry: "key_value".into(), key: "key".into(), value: "value".into() };
     let mut map = MapBuilder::new(Some(names), StringBuilder::new(), Float32Builder::new());
@@ -125,7 +125,7 @@ fn a_split_is_a_row_group() {
         within(100, 1 << 20).iter().map(RecordBatch::num_rows).collect::<Vec<_>>(),
         [100, 100, 100, 1, 100, 100, 100, 100, 100, 100, 99]
     );
-    // About 14 bytes a row, and no batch without a row.
+    // About 14 bytes per row, and at least one row per batch.
     assert!(within(8192, 1000).iter().all(|batch| batch.num_rows() < 100));
     assert!(within(8192, 1).iter().all(|batch| batch.num_rows() == 1));
 }
@@ -152,7 +152,7 @@ fn no_rows_and_no_columns() {
     let written = write(&schema, &[], &[]).unwrap();
     let set =
         open(MemorySource::file("in.parquet", &written.files["out.parquet"][..]), Limits::default()).unwrap();
-    // A file without rows has its place among the splits too.
+    // A file without rows also has a split.
     let splits: Vec<_> = set.splits().iter().map(|split| split.records).collect();
     assert_eq!((set.schema(), splits), (schema.clone(), vec![Some(0)]));
     let written = write(&schema, &[vec![numbers(0)], vec![numbers(2)]], &[]).unwrap();
@@ -169,7 +169,7 @@ fn shards_are_read_as_one() {
         ["out-00000-of-00002.parquet", "out-00001-of-00002.parquet"]
     );
     let mut files: Vec<_> = written.files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
-    // Summaries and hidden files are none of the data.
+    // Summaries and hidden files are not data.
     files.extend([("_metadata", &b"x"[..]), ("_a.parquet", b"x"), (".b.parquet", b"x"), ("README.md", b"x")]);
     let set = open(folder(&files), Limits::default()).unwrap();
     let back = batches(&*set, &Batches::default()).unwrap();
@@ -234,7 +234,7 @@ fn the_zone_of_another_file_is_reported() {
     let set = folder(&[("a.parquet", &rome), ("b.parquet", &utc)]);
     let losses = open(set, Limits::default()).unwrap().losses().unwrap();
     let said: Vec<_> = losses.iter().map(|loss| (loss.what.as_str(), loss.why.as_str())).collect();
-    let why = "\"b.parquet\" has the time zone UTC, and is read with that of the first file, Europe/Rome";
+    let why = "\"b.parquet\" has the time zone UTC, but is read with the first file's time zone: Europe/Rome";
     assert_eq!(said, [("t", why), ("l", why)]);
 }
 
@@ -244,7 +244,7 @@ fn listed(values: &ArrayRef) -> ArrayRef {
     Arc::new(ListArray::new(field, OffsetBuffer::from_lengths([values.len()]), values.clone(), None))
 }
 
-/// Parquet stores durations as integers. Only the Arrow schema in the metadata has the unit.
+/// Parquet stores durations as integers. The unit is only in the Arrow schema of the metadata.
 #[test]
 fn durations_are_never_read_as_those_of_another_unit() {
     let columns: [ArrayRef; 3] = [
@@ -297,7 +297,7 @@ fn folders_say_columns() {
                 format!("{} {day:?} {b:?}", id.as_primitive::<Int64Type>().value(1))
             })
             .collect();
-        // In the order of the paths.
+        // The files are sorted by path.
         assert_eq!(shown, ["2 Some(-2) None", "1 Some(1) Some(\"x\")", "3 None None"]);
     }
     let one = batches(&*set, &Batches { columns: Some(vec![1]), ..Batches::default() }).unwrap();
