@@ -1,4 +1,5 @@
-//! Arrow IPC: record batches as they lie in memory, as a stream or as a file, which Feather V2 is too.
+//! Arrow IPC: record batches with the same layout as in memory, in a stream or in a file. Feather
+//! V2 is the file format.
 //!
 //! ```text
 //! message   FF FF FF FF | i32 length n of the metadata | n bytes: a flatbuffer Message | its body
@@ -7,11 +8,13 @@
 //! file      ARROW1 00 00 | a stream | a flatbuffer Footer | i32 its length | ARROW1
 //! ```
 //!
-//! All numbers are little-endian. A file's footer says where its dictionaries and batches lie; a stream is walked from
-//! message to message. Splits are runs of batches. In a stream a dictionary may grow, or be replaced by another; in a
-//! file it may only grow, so that all pieces that are written into one have to share theirs.
+//! All numbers are little-endian. A file's footer lists its dictionaries and batches. A stream is
+//! walked from message to message. Splits are runs of batches. In a stream, a dictionary may grow
+//! or be replaced. In a file, it may only grow, so all pieces of a file have to share their
+//! dictionaries.
 //!
-//! Sources: Arrow's "Columnar Format" (Message.fbs, Schema.fbs, File.fbs), the `arrow-ipc` crate, files of pyarrow.
+//! Sources: Arrow's "Columnar Format" (Message.fbs, Schema.fbs, File.fbs), the `arrow-ipc` crate,
+//! files of pyarrow.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -25,16 +28,14 @@ use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
 const MAGIC: &[u8; 6] = b"ARROW1";
-/// The Feather of 2016, which is another format.
+/// Magic of the Feather format of 2016, which is not Arrow IPC.
 const FEATHER_V1: &[u8; 4] = b"FEA1";
-/// What a message begins with since Arrow 0.15.
+/// Start of a message since Arrow 0.15.
 const CONTINUATION: [u8; 4] = [0xff; 4];
-/// Endings; the first names outputs.
+/// File name suffixes; outputs get the first one.
 const SUFFIXES: [&str; 4] = [".arrow", ".arrows", ".feather", ".ipc"];
-/// The ending of streams.
 const STREAM_SUFFIX: &str = ".arrows";
 
-/// The format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Arrow;
 
@@ -62,7 +63,7 @@ impl Format for Arrow {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for programs that link it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Arrow)]

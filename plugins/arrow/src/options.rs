@@ -1,4 +1,4 @@
-//! Options: what a user may tell the writer. The reader has none.
+//! Options of the writer. The reader has none.
 
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::IpcWriteOptions;
@@ -11,56 +11,49 @@ const FORM: TypedOption<Option<Form>> = TypedOption::choice(
     Writer,
     "form",
     &[("auto", None), ("file", Some(Form::File)), ("stream", Some(Form::Stream))],
-    "a file has a list of its batches at the end, and one dictionary for each column; auto: a stream where the name \
-     ends with .arrows, else a file",
+    "file: with an index, and one dictionary per column; stream: without; auto: stream for *.arrows, otherwise file",
 );
 const COMPRESSION: TypedOption<Option<CompressionType>> = TypedOption::choice(
     Writer,
     "compression",
     &[("none", None), ("lz4", Some(CompressionType::LZ4_FRAME)), ("zstd", Some(CompressionType::ZSTD))],
-    "the codec of each buffer; what is not compressed is read without a copy",
+    "codec of the buffers; uncompressed buffers are read without a copy",
 );
 const LEVEL: TypedOption<Option<u32>> =
-    TypedOption::integer(Writer, "level", 0..=u64::MAX, "with zstd (1-22): how hard");
+    TypedOption::integer(Writer, "level", 0..=u64::MAX, "compression level: 1-22, only for zstd");
 const BATCH_ROWS: TypedOption<usize> =
-    TypedOption::integer(Writer, "batch_rows", 1..=u64::MAX, "rows of one record batch, at most").or("65536");
+    TypedOption::integer(Writer, "batch_rows", 1..=u64::MAX, "maximum rows in a record batch").or("65536");
 const BATCH_SIZE: TypedOption<u64> = TypedOption::size(
     Writer,
     "batch_size",
     1,
-    "bytes of one record batch, about; each thread holds one in memory",
+    "approximate size of a record batch; each thread keeps one in memory",
 )
 .or("16MiB");
 
-/// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
     let own = [FORM.spec(), COMPRESSION.spec(), LEVEL.spec(), BATCH_ROWS.spec(), BATCH_SIZE.spec()];
     own.into_iter().chain(Sharding::options()).collect()
 }
 
-/// Which of the two forms is written.
+/// Form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// With a footer.
     File,
-    /// Without.
     Stream,
 }
 
-/// What the writer was told.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// The library's.
+    /// Options of the library.
     pub(crate) ipc: IpcWriteOptions,
-    /// What makes a record batch.
+    /// Maximum size of a record batch.
     pub(crate) group: Group,
-    /// How rows are divided over files.
     pub(crate) sharding: Sharding,
     form: Option<Form>,
 }
 
 impl WriteOptions {
-    /// Reads the checked options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let (compression, level) = (COMPRESSION.get(options)?, LEVEL.get(options)?);
         let refused = |expected: &str| LEVEL.refuse(expected, level.unwrap_or_default());
@@ -68,7 +61,7 @@ impl WriteOptions {
             (_, None) => None,
             (Some(CompressionType::ZSTD), Some(level @ 1..=22)) => i32::try_from(level).ok(),
             (Some(CompressionType::ZSTD), Some(_)) => return Err(refused("1 to 22")),
-            _ => return Err(refused("none: only zstd has levels")),
+            _ => return Err(refused("no level, because only zstd has levels")),
         };
         let ipc = IpcWriteOptions::default().try_with_compression(compression);
         let ipc =
@@ -81,7 +74,7 @@ impl WriteOptions {
         })
     }
 
-    /// The form of a file of this name.
+    /// Returns the form of a file with this name.
     pub(crate) fn form_of(&self, name: &str) -> Form {
         let by_name = if has_suffix(name, crate::STREAM_SUFFIX) { Form::Stream } else { Form::File };
         self.form.unwrap_or(by_name)

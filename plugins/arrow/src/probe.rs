@@ -1,15 +1,15 @@
-//! How sure it is that a source is Arrow IPC, by a file's first bytes or by the names in a folder.
+//! Detection of Arrow IPC by a file's first bytes, or by the names in a folder.
 
 use crate::read::{is_member, is_schema};
 use crate::{CONTINUATION, FEATHER_V1, MAGIC, SUFFIXES};
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
-/// Bytes of a schema that are looked at.
+/// Maximum bytes of a schema that detection reads.
 const LOOKED_AT: u64 = 4 << 20;
 
-/// How sure it is that the source is Arrow IPC. A file of that name whose bytes are wrong may still be one: then the
-/// reader says what is wrong with it.
+/// Scores a source. A file with an Arrow name but wrong bytes still gets `MAYBE`, so that the
+/// reader can report what is wrong with it.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     match source.entry() {
         Entry::File(name) => of_file(source, name),

@@ -1,5 +1,5 @@
-//! The reader: where all messages lie first, so that the schema is one and the rows are counted; then each run of
-//! batches is a split.
+//! The reader. It first locates all messages, to determine the schema and the number of rows. Each
+//! run of batches is then a split.
 
 mod claims;
 mod contents;
@@ -23,10 +23,9 @@ use tensorferry_sdk::{Context, Error, Limits, Loss, LossKind, LossSink, Result, 
 
 pub(crate) use message::is_schema;
 
-/// Bytes of the batches of one split, at least.
+/// Minimum bytes of the batches of a split.
 const SPLIT: u64 = 4 << 20;
 
-/// Reads files and folders of files.
 pub(crate) struct Reader;
 
 impl RecordReader for Reader {
@@ -40,12 +39,12 @@ impl RecordReader for Reader {
         let mut files = Vec::new();
         let expected = crate::SUFFIXES.map(|suffix| format!("*{suffix}")).join(", ");
         let names = entry_files(source.as_ref(), is_member)?;
-        for name in file_name::require(names, "no files of Arrow IPC here", expected)? {
+        for name in file_name::require(names, "no Arrow IPC files here", expected)? {
             let contents = contents::read(&source, &name, context).map_err(|error| error.file(&name))?;
             if !contents.custom.is_empty() {
                 let keys =
                     listed(contents.custom.iter().map(|key| format!("{key:?}")), contents.custom.len());
-                let why = format!("metadata of the file or of its batches, which rows do not have: {keys}");
+                let why = format!("records cannot carry metadata of the file or of its batches: {keys}");
                 losses.loss(Loss::new(LossKind::Metadata, &name, why))?;
             }
             files.push(OpenFile { contents: Arc::new(contents), dictionaries: Arc::default() });
@@ -71,7 +70,7 @@ impl RecordReader for Reader {
     }
 }
 
-/// A file whose messages are known.
+/// A file whose messages have been located.
 #[derive(Clone)]
 struct OpenFile {
     contents: Arc<Contents>,
@@ -81,7 +80,7 @@ struct OpenFile {
 struct Set {
     schema: SchemaRef,
     files: Vec<OpenFile>,
-    /// Of each split its file, and which of its batches.
+    /// File number and range of batches of each split.
     runs: Vec<(usize, Range<usize>)>,
     splits: Vec<Split>,
     limits: Limits,
@@ -97,7 +96,7 @@ impl RecordSet for Set {
         &self.splits
     }
 
-    /// Batches before the first row that is wanted are not read, and columns that are not wanted are not decoded.
+    /// Skips batches before the first requested row, and decodes only the requested columns.
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let run = self.runs.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let (file, batches) = (self.files[run.0].clone(), run.1.clone());
@@ -108,7 +107,7 @@ impl RecordSet for Set {
     }
 }
 
-/// Batches that make a split: a file without any is a split without rows.
+/// Divides batches into splits. A file without batches is a split without rows.
 fn runs_of(contents: &Contents) -> Vec<Range<usize>> {
     let (mut runs, mut start) = (Vec::new(), 0);
     for (index, batch) in contents.batches.iter().enumerate() {
@@ -124,8 +123,8 @@ fn runs_of(contents: &Contents) -> Vec<Range<usize>> {
     runs
 }
 
-/// The schema of the first file, nullable where any file is, with the larger of two types that differ only in how long their
-/// values may be.
+/// Returns the schema of the first file, with each column nullable if it is nullable in any file.
+/// If types differ only in the maximum length of values, the larger type is used.
 fn schema_of_all(files: &[OpenFile]) -> Result<SchemaRef> {
     let Some((first, others)) = files.split_first() else { return Ok(Arc::new(Schema::empty())) };
     let mut fields: Vec<FieldRef> = first.contents.schema.fields().to_vec();
@@ -135,12 +134,12 @@ fn schema_of_all(files: &[OpenFile]) -> Result<SchemaRef> {
         let differs = difference((first.contents.name(), &fields), (file.contents.name(), own), &fits);
         differs.map_or(Ok(()), Err)?;
         let unified = fields.iter().zip(own).map(|(field, own)| unify::fields(field, own));
-        fields = unified.collect::<Option<_>>().ok_or_else(|| Error::plugin("columns that do not fit"))?;
+        fields = unified.collect::<Option<_>>().ok_or_else(|| Error::plugin("columns do not match"))?;
     }
     Ok(Arc::new(Schema::new_with_metadata(fields, first.contents.schema.metadata().clone())))
 }
 
-/// Whether a folder's file of this name is one of its data.
+/// Returns whether a file of this name in a folder is data.
 pub(crate) fn is_member(name: &str) -> bool {
     file_name::is_member(name, crate::SUFFIXES)
 }

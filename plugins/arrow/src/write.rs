@@ -1,5 +1,5 @@
-//! The writer: a piece is one record batch or several, and in a file the dictionaries and the list of all batches lie
-//! behind them.
+//! The writer. A piece is one or more record batches. In a file, the dictionaries and the index of
+//! all batches follow them.
 
 mod encode;
 mod footer;
@@ -12,7 +12,6 @@ use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, ShardFiles};
 use tensorferry_sdk::{ByteSink, Context, LossSink, Result, Target};
 
-/// Writes with these options.
 pub(crate) struct Writer(pub(crate) WriteOptions);
 
 impl RecordWriter for Writer {
@@ -27,7 +26,7 @@ impl RecordWriter for Writer {
         let name = target.file_or("data.arrow");
         let most = context.limits().header_bytes;
         let encoder = Encoder::new(schema, self.0.form_of(name), &self.0.ipc, most)?;
-        // As Hugging Face's `datasets` names them.
+        // Hugging Face's `datasets` library uses the same name.
         let files = ShardFiles::named(self.0.sharding, name, &crate::SUFFIXES);
         Ok(Box::new(Plan { files, group: self.0.group, encoder }))
     }

@@ -1,4 +1,4 @@
-//! What a message says of its rows and buffers, looked at before the library takes it at its word.
+//! Checks the row counts and buffers that a message claims, before the library relies on them.
 
 use super::message::Place;
 use arrow_buffer::Buffer;
@@ -6,27 +6,28 @@ use arrow_ipc::{CompressionType, RecordBatch};
 use std::ops::Range;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Values for each byte of a message: nulls and runs take none.
+/// Maximum values per byte of a message. Nulls and runs take no bytes.
 const VALUES_A_BYTE: u64 = 1 << 16;
-/// The most that a byte of an LZ4 block stands for.
+/// Maximum compression ratio of an LZ4 block.
 const LZ4_RATIO: u64 = 255;
-/// A block of Zstandard has 128 KiB at most, and 3 bytes at least.
+/// Maximum compression ratio of Zstandard: a block has at least 3 bytes and at most 128 KiB of
+/// content.
 const ZSTD_RATIO: u64 = 44_000;
-/// What a frame of a few bytes may hold beyond that.
+/// Bytes that a short frame may contain beyond the ratio.
 const FEW: u64 = 128 << 10;
 
-/// Checks the lengths of arrays and the places of buffers; how many rows there are.
+/// Checks the lengths of arrays and the positions of buffers. Returns the number of rows.
 pub(super) fn check(batch: RecordBatch<'_>, place: &Place) -> Result<u64> {
     let most = (place.metadata_len + place.body_len).saturating_mul(VALUES_A_BYTE);
     let count = |value: i64, what: &str| {
         u64::try_from(value).ok().filter(|count| *count <= most).ok_or_else(|| {
-            Error::malformed(format!("{what} that cannot be")).expected(format!("0 to {most}")).found(value)
+            Error::malformed(format!("impossible {what}")).expected(format!("0 to {most}")).found(value)
         })
     };
-    let rows = count(batch.length(), "a number of rows")?;
+    let rows = count(batch.length(), "number of rows")?;
     for node in batch.nodes().into_iter().flatten() {
-        let len = count(node.length(), "a number of values")?;
-        let nulls = count(node.null_count(), "a number of nulls")?;
+        let len = count(node.length(), "number of values")?;
+        let nulls = count(node.null_count(), "number of nulls")?;
         if nulls > len {
             return Err(Error::malformed("more nulls than values").expected(len).found(nulls));
         }
@@ -37,7 +38,7 @@ pub(super) fn check(batch: RecordBatch<'_>, place: &Place) -> Result<u64> {
         let end = offset.ok().zip(len.ok()).and_then(|(offset, len)| offset.checked_add(len));
         places.push(offset.unwrap_or(0)..end.unwrap_or(0));
         if end.is_none_or(|end| end > place.body_len) {
-            return Err(Error::malformed("a buffer that is not in its message")
+            return Err(Error::malformed("a buffer is outside its message")
                 .expected(format!("within {} bytes", place.body_len))
                 .found(format!("{} bytes at {}", buffer.length(), buffer.offset())));
         }
@@ -46,7 +47,8 @@ pub(super) fn check(batch: RecordBatch<'_>, place: &Place) -> Result<u64> {
     Ok(rows)
 }
 
-/// Checks that ranges of a file share no byte: no writer names bytes twice, which may stand for far more than a file has.
+/// Checks that ranges of a file do not overlap. Writers never refer to the same bytes twice, and
+/// such a file could expand to far more than its size.
 pub(super) fn apart(mut ranges: Vec<Range<u64>>, what: &str) -> Result<()> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| range.start);
@@ -58,7 +60,8 @@ pub(super) fn apart(mut ranges: Vec<Range<u64>>, what: &str) -> Result<()> {
     }
 }
 
-/// The bytes that all buffers of a batch come to once they are decompressed. The places of buffers were checked.
+/// Returns the total size of a batch's buffers after decompression. The positions of the buffers
+/// must have been checked.
 pub(super) fn decompressed(batch: RecordBatch<'_>, body: &Buffer, limits: &Limits) -> Result<u64> {
     let Some(compression) = batch.compression() else { return Ok(body.len() as u64) };
     let ratio = if compression.codec() == CompressionType::LZ4_FRAME { LZ4_RATIO } else { ZSTD_RATIO };
@@ -70,24 +73,25 @@ pub(super) fn decompressed(batch: RecordBatch<'_>, body: &Buffer, limits: &Limit
         if bytes.is_empty() {
             continue;
         }
-        let short = || Error::malformed("a compressed buffer of less than 8 bytes").found(bytes.len());
+        let short = || Error::malformed("a compressed buffer has less than 8 bytes").found(bytes.len());
         let (claim, frame) = bytes.split_first_chunk::<8>().ok_or_else(short)?;
         let (claim, len) = (i64::from_le_bytes(*claim), frame.len() as u64);
-        // The rest is as it is.
+        // -1 marks an uncompressed buffer.
         let (held, most) = match claim {
             -1 => (len, len),
             _ => (u64::try_from(claim).unwrap_or(u64::MAX), len.saturating_mul(ratio).saturating_add(FEW)),
         };
         if held > most {
-            return Err(Error::malformed("a compressed buffer says that it holds more than it can")
-                .expected(format!("at most {most} bytes in {len}"))
+            return Err(Error::malformed("a compressed buffer claims more bytes than it can contain")
+                .expected(format!("at most {most} bytes from {len}"))
                 .found(claim));
         }
         all = all.saturating_add(held);
     }
     if all > limits.header_bytes {
-        return Err(Error::limit("a message that is too long to hold in memory once it is decompressed")
-            .expected(format!("at most {} bytes, or --bound header_bytes=N", limits.header_bytes))
+        return Err(Error::limit("a decompressed message is too long to hold in memory")
+            .hint("pass --bound header_bytes=N to allow more")
+            .expected(format!("at most {} bytes", limits.header_bytes))
             .found(all));
     }
     Ok(all)

@@ -1,4 +1,4 @@
-//! What a file contains: its schema, and where its dictionaries and batches lie.
+//! The content of a file: its schema, and the positions of its dictionaries and batches.
 
 use super::claims;
 use super::experimental::COMPRESSION;
@@ -12,18 +12,17 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::{Context, Error, Limits, Result, Source};
 
-/// How many keys are told, and how much of each.
+/// Maximum number of metadata keys that are reported, and maximum characters of each.
 const MAX_KEYS: usize = 8;
 const MAX_KEY: usize = 100;
 
-/// What a file contains.
 pub(super) struct Contents {
     pub(super) file: SourceFile,
-    /// With the dictionaries' numbers, which other schemas have not.
+    /// The schema with dictionary ids, which the schema of the records does not have.
     pub(super) schema: SchemaRef,
     pub(super) dictionaries: Vec<Dictionary>,
     pub(super) batches: Vec<Batch>,
-    /// The keys of metadata of the file or of its messages, beside the schema's.
+    /// Metadata keys of the file or of its messages, other than those of the schema.
     pub(super) custom: BTreeSet<String>,
 }
 
@@ -33,7 +32,7 @@ impl Contents {
     }
 }
 
-/// A message that gives a dictionary its values, or more of them.
+/// A message that sets or extends the values of a dictionary.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Dictionary {
     pub(super) place: Place,
@@ -46,18 +45,16 @@ pub(super) struct Dictionary {
 pub(super) struct Batch {
     pub(super) place: Place,
     pub(super) rows: u64,
-    /// How many of the dictionaries' messages hold for it.
+    /// Number of dictionary messages before the batch.
     pub(super) dictionaries: usize,
 }
 
-/// Finds what a file contains.
+/// Locates the content of a file.
 pub(super) fn read(source: &Arc<dyn Source>, name: &str, context: &dyn Context) -> Result<Contents> {
     let file = SourceFile::open(source, name)?;
     if file.len() >= 4 && &file.array::<4>(0)? == FEATHER_V1 {
-        return Err(Error::unsupported(
-            "Feather V1, which is not Arrow IPC: write it anew with pyarrow.feather",
-        )
-        .expected("Feather V2, or Arrow IPC"));
+        return Err(Error::unsupported("Feather V1 is not Arrow IPC")
+            .hint("convert the file to Feather V2 with pyarrow.feather"));
     }
     if file.len() >= 6 && &file.array::<6>(0)? == MAGIC {
         of_file(file, context)
@@ -77,11 +74,11 @@ fn of_file(file: SourceFile, context: &dyn Context) -> Result<Contents> {
     }
     let found = i32::from_le_bytes([a, b, c, d]);
     let len = u64::try_from(found).ok().filter(|len| *len > 0 && *len <= tail - 8);
-    let wrong = || Error::malformed("the length of the footer cannot be").offset(tail).found(found);
+    let wrong = || Error::malformed("the footer has an impossible length").offset(tail).found(found);
     let len = len.ok_or_else(|| wrong().expected(format!("at most {} bytes", tail - 8)))?;
     let bytes = file.read(tail - len, len, limits)?;
     let footer = parse_footer(&bytes).map_err(|error| error.offset(tail - len))?;
-    let none = || Error::malformed("a footer without a schema").offset(tail - len);
+    let none = || Error::malformed("the footer has no schema").offset(tail - len);
     let schema = schema_of(footer.schema().ok_or_else(none)?, limits)?;
     let mut contents =
         Contents { file, schema, dictionaries: Vec::new(), batches: Vec::new(), custom: BTreeSet::new() };
@@ -106,7 +103,7 @@ fn of_file(file: SourceFile, context: &dyn Context) -> Result<Contents> {
     Ok(contents)
 }
 
-/// Where the message of a footer's block lies.
+/// Returns the extent of the message of a footer's block.
 fn place_of(file: &SourceFile, block: &Block, end: u64) -> Result<Place> {
     let parts = [block.offset(), block.metaDataLength().into(), block.bodyLength()].map(u64::try_from);
     let range = match parts {
@@ -117,7 +114,7 @@ fn place_of(file: &SourceFile, block: &Block, end: u64) -> Result<Place> {
         _ => None,
     };
     let (offset, body, stop) = range.ok_or_else(|| {
-        Error::malformed("the footer names a place that is not in the file")
+        Error::malformed("a block of the footer is outside the file")
             .expected(format!("within {end} bytes"))
             .found(format!("{} + {} + {}", block.offset(), block.metaDataLength(), block.bodyLength()))
     })?;
@@ -126,14 +123,14 @@ fn place_of(file: &SourceFile, block: &Block, end: u64) -> Result<Place> {
             Ok(Place { offset, metadata, metadata_len, body, body_len: stop - body })
         }
         Next::End(_) => {
-            Err(Error::malformed("no message where the footer says that there is one").offset(offset))
+            Err(Error::malformed("a block of the footer does not contain a message").offset(offset))
         }
     }
 }
 
 fn of_stream(file: SourceFile, context: &dyn Context) -> Result<Contents> {
     let (limits, end) = (context.limits(), file.len());
-    let none = || Error::malformed("no message of a schema at the beginning, and no \"ARROW1\"").offset(0);
+    let none = || Error::malformed("the file starts with neither \"ARROW1\" nor a schema message").offset(0);
     let Next::Message { metadata, metadata_len } = next(&file, 0, end)? else { return Err(none()) };
     let bytes = file.read(metadata, metadata_len, limits)?;
     let message = parse(&bytes).map_err(|error| error.offset(0))?;
@@ -145,7 +142,7 @@ fn of_stream(file: SourceFile, context: &dyn Context) -> Result<Contents> {
         context.check_cancelled()?;
         match next(&contents.file, offset, end)? {
             Next::End(behind) if behind < end => {
-                return Err(Error::malformed("bytes behind the end of the stream")
+                return Err(Error::malformed("extra bytes after the end of the stream")
                     .offset(behind)
                     .found(format!("{} bytes", end - behind)));
             }
@@ -170,20 +167,20 @@ impl Contents {
         self.custom.extend(own.take(more).map(|key| key.chars().take(MAX_KEY).collect()));
     }
 
-    /// Adds a message, whose kind is known where a footer says it; where it ends. The length of a stream's body is
-    /// what its message says.
+    /// Adds a message and returns its end. `kind` is the kind that the footer of a file claims. In
+    /// a stream it is `None`, and the message gives the length of its body.
     fn add(&mut self, mut place: Place, kind: Option<MessageHeader>, limits: &Limits) -> Result<u64> {
         let at = |error: Error| error.offset(place.offset);
         let bytes = self.file.message(&place, limits).map_err(at)?;
         let message = parse(&bytes).map_err(at)?;
         if kind.is_some_and(|kind| kind != message.header_type()) {
-            return Err(at(Error::malformed("a message of another kind than the footer says"))
+            return Err(at(Error::malformed("a message is not of the kind that the footer claims"))
                 .found(format!("{:?}", message.header_type())));
         }
         let most = if kind.is_some() { place.body_len } else { self.file.len() - place.body };
         let len = u64::try_from(message.bodyLength()).ok().filter(|len| *len <= most);
         let len = len.ok_or_else(|| {
-            at(Error::malformed("the body of a message is not in the file"))
+            at(Error::malformed("the body of a message is outside the file"))
                 .expected(format!("at most {most} bytes"))
                 .found(message.bodyLength())
         })?;
@@ -198,19 +195,20 @@ impl Contents {
             let rows = claims::check(batch, &place).map_err(at)?;
             self.batches.push(Batch { place, rows, dictionaries: self.dictionaries.len() });
         } else if let Some(dictionary) = message.header_as_dictionary_batch() {
-            let none = || at(Error::malformed("a dictionary without values"));
+            let none = || at(Error::malformed("a dictionary has no values"));
             claims::check(dictionary.data().ok_or_else(none)?, &place).map_err(at)?;
             let (id, is_delta) = (dictionary.id(), dictionary.isDelta());
             let is_known = || self.dictionaries.iter().any(|known| known.id == id);
-            // A stream may have a message for each batch: none is looked for among all before it.
+            // Only files are checked: a stream may have a dictionary message per batch, which would
+            // make this search quadratic.
             if kind.is_some() && !is_delta && is_known() {
-                return Err(at(Error::malformed("a file that replaces a dictionary, as only a stream may"))
+                return Err(at(Error::malformed("a file replaces a dictionary, which only a stream may do"))
                     .found(format!("dictionary {id} twice")));
             }
             self.dictionaries.push(Dictionary { place, id, is_delta });
         } else {
             let kind = format!("{:?}", message.header_type());
-            return Err(at(Error::unsupported("a message that is no record batch")).found(kind));
+            return Err(at(Error::unsupported("a message is not a record batch")).found(kind));
         }
         Ok(place.end())
     }
@@ -218,15 +216,17 @@ impl Contents {
 
 fn schema_of(schema: arrow_ipc::Schema<'_>, limits: &Limits) -> Result<SchemaRef> {
     if schema.endianness() != Endianness::Little {
-        let error =
-            Error::unsupported("values with their high bytes first: write the file on another machine");
+        let error = Error::unsupported("big-endian values").hint("write the file on a little-endian machine");
         return Err(error.expected("little-endian").found(format!("{:?}", schema.endianness())));
     }
     let schema = decoded(|| try_fb_to_schema(schema)).map_err(|error| error.context("the schema"))?;
     let columns = schema.flattened_fields().len() as u64;
     if columns > limits.columns {
-        let expected = format!("at most {}, or --bound columns=N", limits.columns);
-        return Err(Error::limit("too many columns").expected(expected).found(columns));
+        let expected = format!("at most {}", limits.columns);
+        return Err(Error::limit("too many columns")
+            .hint("pass --bound columns=N to allow more")
+            .expected(expected)
+            .found(columns));
     }
     Ok(Arc::new(schema))
 }

@@ -1,4 +1,4 @@
-//! Decodes messages with the library, once what they claim was looked at.
+//! Decodes messages with the library, after checking their claims.
 
 use super::claims;
 use super::contents::{Batch, Contents, Dictionary};
@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// The values of dictionaries, by their numbers.
+/// Dictionary values by dictionary id.
 pub(super) type Values = HashMap<i64, ArrayRef>;
 
-/// Reads a dictionary into those that are there.
+/// Reads a dictionary message and adds it to `values`.
 pub(super) fn dictionary(
     contents: &Contents,
     dictionary: &Dictionary,
@@ -25,15 +25,16 @@ pub(super) fn dictionary(
         let changed = || Error::transient("the file has changed");
         let batch = message.header_as_dictionary_batch().ok_or_else(changed)?;
         let data = batch.data().ok_or_else(changed)?;
-        // Once more: the file may have changed.
+        // Check again, since the file may have changed.
         claims::check(data, &dictionary.place)?;
         let body = contents.file.body(&dictionary.place, limits)?;
         claims::decompressed(data, &body, limits)?;
         decoded(|| read_dictionary(&body, batch, &contents.schema, values, &message.version()))?;
         let held: usize = values.values().map(|values| values.get_array_memory_size()).sum();
         if held as u64 > limits.header_bytes {
-            return Err(Error::limit("dictionaries that are too long to hold in memory")
-                .expected(format!("at most {} bytes, or --bound header_bytes=N", limits.header_bytes))
+            return Err(Error::limit("the dictionaries are too long to hold in memory")
+                .hint("pass --bound header_bytes=N to allow more")
+                .expected(format!("at most {} bytes", limits.header_bytes))
                 .found(held));
         }
         Ok(())
@@ -43,7 +44,7 @@ pub(super) fn dictionary(
     })
 }
 
-/// The columns of these places of a record batch; and the bytes that it came to.
+/// Reads the columns at these indices of a record batch. Also returns their decompressed size.
 pub(super) fn batch(
     contents: &Contents,
     batch: &Batch,

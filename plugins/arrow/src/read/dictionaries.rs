@@ -1,4 +1,4 @@
-//! The dictionaries that hold for a batch: each message of one replaces it or adds to it.
+//! Dictionaries that apply to a batch. Each dictionary message replaces a dictionary or extends it.
 
 use super::contents::{Contents, Dictionary};
 use super::decode::{Values, dictionary};
@@ -6,12 +6,13 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Limits, Result};
 
-/// The dictionaries after so many messages, which were read last. Streams of splits ask for the same ones again.
+/// The last dictionaries read, and the number of messages that they include. The streams of several
+/// splits need the same ones.
 #[derive(Default)]
 pub(super) struct DictionaryCache(Mutex<Option<(usize, Arc<Values>)>>);
 
 impl DictionaryCache {
-    /// The dictionaries after `count` messages of a file.
+    /// Returns the dictionaries after `count` messages of a file.
     pub(super) fn after(&self, contents: &Contents, count: usize, limits: &Limits) -> Result<Arc<Values>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let all = &contents.dictionaries[..count.min(contents.dictionaries.len())];
@@ -29,7 +30,7 @@ impl DictionaryCache {
     }
 }
 
-/// The messages that were not replaced by a later one.
+/// Returns the messages that no later message replaces.
 fn in_force(all: &[Dictionary]) -> Vec<Dictionary> {
     let mut whole = HashSet::new();
     let mut kept: Vec<Dictionary> = all

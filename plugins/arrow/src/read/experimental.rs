@@ -1,5 +1,6 @@
-//! Arrow 0.17.0, the first release that compressed, named the codec among a message's metadata. Later releases have a field for
-//! it, the only place where the library looks.
+//! Compression in files of Arrow 0.17.0, the first release with it. This release names the codec in
+//! the metadata of a message. Later releases have a field for it, and the library reads only that
+//! field.
 
 use arrow_ipc::{
     BodyCompression, BodyCompressionArgs, BodyCompressionMethod, CompressionType, DictionaryBatch,
@@ -14,7 +15,7 @@ pub(super) const COMPRESSION: &str = "ARROW:experimental_compression";
 pub(super) fn with_compression(message: &Message<'_>) -> Result<Option<Vec<u8>>> {
     let (record, dictionary) = (message.header_as_record_batch(), message.header_as_dictionary_batch());
     let batch = record.or_else(|| dictionary.and_then(|dictionary| dictionary.data()));
-    // A later release says V5, and does not use the key.
+    // Later releases use V5, and do not use the key.
     let is_old = message.version() == MetadataVersion::V4;
     let batch = batch.filter(|batch| is_old && batch.compression().is_none());
     let (Some(batch), Some(codec)) = (batch, codec(message)?) else { return Ok(None) };
@@ -40,7 +41,7 @@ pub(super) fn with_compression(message: &Message<'_>) -> Result<Option<Vec<u8>>>
     Ok(Some(builder.finished_data().to_vec()))
 }
 
-/// The codec that a message's metadata names.
+/// Returns the codec that a message's metadata names.
 fn codec(message: &Message<'_>) -> Result<Option<CompressionType>> {
     let mut entries = message.custom_metadata().into_iter().flatten();
     let Some(entry) = entries.find(|entry| entry.key() == Some(COMPRESSION)) else { return Ok(None) };
@@ -48,11 +49,9 @@ fn codec(message: &Message<'_>) -> Result<Option<CompressionType>> {
         "lz4" | "lz4_frame" => Ok(Some(CompressionType::LZ4_FRAME)),
         "zstd" => Ok(Some(CompressionType::ZSTD)),
         "uncompressed" => Ok(None),
-        other => {
-            Err(Error::unsupported(format!("the batch is compressed with an unknown codec ({COMPRESSION})"))
-                .expected("LZ4 or ZSTD")
-                .found(crate::fault::one_line(other)))
-        }
+        other => Err(Error::unsupported(format!("unknown compression codec ({COMPRESSION})"))
+            .expected("LZ4 or ZSTD")
+            .found(crate::fault::one_line(other))),
     }
 }
 
@@ -89,7 +88,7 @@ mod tests {
     use tensorferry_sdk::records::Batches;
     use tensorferry_sdk::{MemoryContext, MemorySource};
 
-    /// The message as Arrow 0.17.0 wrote it.
+    /// Returns the message as Arrow 0.17.0 would write it.
     fn aged(bytes: &[u8], name: &str) -> Vec<u8> {
         let message = arrow_ipc::root_as_message(bytes).unwrap();
         let (record, dictionary) = (message.header_as_record_batch(), message.header_as_dictionary_batch());

@@ -1,5 +1,5 @@
-//! A message is a flatbuffer and the bytes that it describes. Its lengths are looked at before anything is allocated,
-//! and the flatbuffer is verified before it is believed.
+//! A message is a flatbuffer and the bytes that it describes. Its lengths are checked before
+//! anything is allocated, and the flatbuffer is verified before it is used.
 
 use super::experimental;
 use crate::CONTINUATION;
@@ -9,13 +9,12 @@ use flatbuffers::{InvalidFlatbuffer, VerifierOptions};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_range};
 
-/// What a walk over all tables comes to, in bytes, is at most this many times the buffer's length. Where nothing is
-/// shared but the tables' layouts it is less than twice.
+/// Maximum bytes visited in a walk over all tables, as a multiple of the buffer's length. If only
+/// the table layouts are shared, the ratio is less than two.
 const SHARED: usize = 8;
-/// And so many bytes more, for short ones.
+/// Bytes allowed in addition, for short buffers.
 const FEW: usize = 64 << 10;
 
-/// A file of a source.
 #[derive(Clone)]
 pub(super) struct SourceFile {
     source: Arc<dyn Source>,
@@ -45,58 +44,61 @@ impl SourceFile {
         Ok(bytes)
     }
 
-    /// The flatbuffer of a message. That of Arrow 0.17.0 is returned as later releases write it.
+    /// Reads the flatbuffer of a message. A message of Arrow 0.17.0 is converted to the form of
+    /// later releases.
     pub(super) fn message(&self, place: &Place, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = self.read(place.metadata, place.metadata_len, limits)?;
         let rebuilt = experimental::with_compression(&parse(&bytes)?)?;
         Ok(rebuilt.unwrap_or(bytes))
     }
 
-    /// The body of a message, aligned as the library wants it.
+    /// Reads the body of a message, aligned as the library requires.
     pub(super) fn body(&self, place: &Place, limits: &Limits) -> Result<Buffer> {
         check_range(self.name(), self.len(), place.body, place.body_len)?;
         if place.body_len > limits.header_bytes {
-            return Err(Error::limit("a message that is too long to hold in memory")
+            return Err(Error::limit("a message is too long to hold in memory")
+                .hint("pass --bound header_bytes=N to allow more")
                 .offset(place.body)
-                .expected(format!("at most {} bytes, or --bound header_bytes=N", limits.header_bytes))
+                .expected(format!("at most {} bytes", limits.header_bytes))
                 .found(place.body_len));
         }
-        let len = usize::try_from(place.body_len).map_err(|_| Error::limit("too long for this machine"))?;
+        let len =
+            usize::try_from(place.body_len).map_err(|_| Error::limit("too long for the address space"))?;
         let mut bytes = MutableBuffer::from_len_zeroed(len);
         self.source.read_at(self.id, place.body, &mut bytes)?;
         Ok(bytes.into())
     }
 }
 
-/// Where a message lies.
+/// Extent of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Its first byte.
+    /// Offset of its first byte.
     pub(super) offset: u64,
-    /// Its flatbuffer.
+    /// Offset of its flatbuffer.
     pub(super) metadata: u64,
     pub(super) metadata_len: u64,
-    /// Its body.
+    /// Offset of its body.
     pub(super) body: u64,
     pub(super) body_len: u64,
 }
 
 impl Place {
-    /// Behind its last byte.
+    /// Returns the offset after its last byte.
     pub(super) fn end(&self) -> u64 {
         self.body + self.body_len
     }
 }
 
-/// What stands where a message would begin.
+/// What follows at an offset.
 pub(super) enum Next {
-    /// The length of its metadata, and where that begins.
+    /// A message, with the offset and length of its metadata.
     Message { metadata: u64, metadata_len: u64 },
-    /// The mark of the end, and what lies behind it.
+    /// The end of the stream, and the offset after the end mark.
     End(u64),
 }
 
-/// Looks at what begins at `offset`, before `end`.
+/// Reads the start of the message at `offset`, which must be before `end`.
 pub(super) fn next(file: &SourceFile, offset: u64, end: u64) -> Result<Next> {
     let cut = |len| check_range(file.name(), end, offset, len);
     if offset == end {
@@ -115,7 +117,8 @@ pub(super) fn next(file: &SourceFile, offset: u64, end: u64) -> Result<Next> {
         length => {
             let left = end - metadata;
             let metadata_len = u64::try_from(length).ok().filter(|len| *len <= left);
-            let wrong = || Error::malformed("the length of a message's metadata cannot be").offset(offset);
+            let wrong =
+                || Error::malformed("the metadata of a message has an impossible length").offset(offset);
             let metadata_len = metadata_len
                 .ok_or_else(|| wrong().expected(format!("at most {left} bytes")).found(length))?;
             Ok(Next::Message { metadata, metadata_len })
@@ -123,17 +126,17 @@ pub(super) fn next(file: &SourceFile, offset: u64, end: u64) -> Result<Next> {
     }
 }
 
-/// The message whose flatbuffer this is.
+/// Parses the flatbuffer of a message.
 pub(super) fn parse(bytes: &[u8]) -> Result<Message<'_>> {
     root_as_message_with_opts(&options(bytes), bytes).map_err(|error| refused("message", bytes, &error))
 }
 
-/// The footer whose flatbuffer this is.
+/// Parses the flatbuffer of a footer.
 pub(super) fn parse_footer(bytes: &[u8]) -> Result<Footer<'_>> {
     root_as_footer_with_opts(&options(bytes), bytes).map_err(|error| refused("footer", bytes, &error))
 }
 
-/// Whether this is the flatbuffer of a schema's message.
+/// Returns whether the bytes are the flatbuffer of a schema message.
 pub(crate) fn is_schema(bytes: &[u8]) -> bool {
     parse(bytes).is_ok_and(|message| message.header_type() == MessageHeader::Schema)
 }
@@ -147,12 +150,12 @@ fn refused(what: &str, bytes: &[u8], error: &InvalidFlatbuffer) -> Error {
     match error {
         InvalidFlatbuffer::ApparentSizeTooLarge => {
             let most = options(bytes).max_apparent_size;
-            Error::limit(format!("the tables of a {what} are shared, and unfold into too much"))
-                .expected(format!("at most {most} bytes for its {}", bytes.len()))
+            Error::limit(format!("shared tables of the {what} expand to too many bytes"))
+                .expected(format!("at most {most} bytes from {} bytes", bytes.len()))
         }
         other => {
             let why = crate::fault::one_line(&format!("{other:.200}"));
-            Error::malformed(format!("no flatbuffer of a {what}: {why}"))
+            Error::malformed(format!("the {what} is not a valid flatbuffer: {why}"))
         }
     }
 }

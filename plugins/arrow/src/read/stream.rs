@@ -7,10 +7,10 @@ use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
 use tensorferry_sdk::records::{self, Batched, Expanded, Scan, nulls_in_keys};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Is told what rows stood for, and may end that.
+/// Callback with the total that has been expanded. Its error ends the stream.
 pub(super) type CountBytes = Box<dyn Fn(Expanded) -> Result<()> + Send>;
 
-/// Streams the rows that are asked for, in whole columns.
+/// Streams the requested rows, with whole columns.
 pub(super) fn open(
     file: OpenFile,
     batches: Range<usize>,
@@ -48,21 +48,21 @@ fn has_dictionary(data_type: &DataType) -> bool {
 
 struct Stream {
     file: OpenFile,
-    /// The batches that are still to be read.
+    /// Remaining batches.
     batches: Range<usize>,
     columns: Vec<usize>,
     schema: SchemaRef,
     has_dictionaries: bool,
-    /// Rows that are still to be gone past, and those that are wanted behind them.
+    /// Rows to skip before the first requested row, and requested rows that remain.
     skip: u64,
     left: u64,
-    /// Rows and bytes of a batch that is given.
+    /// Maximum rows and bytes of a returned batch.
     rows: usize,
     bytes: u64,
     counted: Expanded,
     count_bytes: CountBytes,
     limits: Limits,
-    /// What is left of the last batch, and in batches of how many rows it goes.
+    /// Remainder of the last batch, and the number of rows per returned batch.
     rest: Option<(RecordBatch, usize)>,
 }
 
@@ -98,7 +98,7 @@ impl Stream {
         let placed = |error: Error| {
             error.context(format!("record batch {index}")).file(contents.name()).offset(known.place.offset)
         };
-        // A column that no dictionary belongs to is read without any.
+        // Without dictionary columns, no dictionary needs to be read.
         let count = if self.has_dictionaries { known.dictionaries } else { 0 };
         let values = self.file.dictionaries.after(contents, count, &self.limits)?;
         let (batch, held) =

@@ -1,5 +1,5 @@
-//! Columns of several files as one type: programs write texts as `Utf8` in one file and as `LargeUtf8` in the next, and
-//! columns without values as `Null`.
+//! Unifies the column types of several files. Programs write strings as `Utf8` in one file and as
+//! `LargeUtf8` in the next, and columns without values as `Null`.
 
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tensorferry_sdk::arrow_array::{
 };
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef};
 
-/// The type that the values of both types are read as; `None` if there is none.
+/// Returns the type that can hold the values of both types, or `None` if there is no such type.
 pub(super) fn types(one: &DataType, other: &DataType) -> Option<DataType> {
     use DataType as T;
     Some(match (one, other) {
@@ -38,7 +38,7 @@ pub(super) fn types(one: &DataType, other: &DataType) -> Option<DataType> {
     })
 }
 
-/// The first field, with the type of both, and nullable where one of both is.
+/// Returns the first field with the unified type. It is nullable if either field is.
 pub(super) fn fields(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     let data_type = types(one.data_type(), other.data_type())?;
     let is_null = |field: &FieldRef| field.is_nullable() || field.data_type().is_null();
@@ -46,7 +46,7 @@ pub(super) fn fields(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     Some(Arc::new(field.with_nullable(is_null(one) || is_null(other))))
 }
 
-/// The values of a column as those of a type that [`types`] returned for its own.
+/// Converts a column to a type that [`types`] returned for the column's own type.
 pub(super) fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     use DataType as T;
     let large = |offsets: &OffsetBuffer<i32>| {
@@ -81,7 +81,7 @@ pub(super) fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arr
                 T::Struct(parts) => parts.iter().map(|part| part.data_type()).collect(),
                 _ => {
                     return Err(ArrowError::CastError(format!(
-                        "{} cannot be read as {to}",
+                        "cannot convert {} to {to}",
                         array.data_type()
                     )));
                 }

@@ -1,5 +1,5 @@
-//! Encodes rows as messages. What a file's footer has to know of a piece is a note: how long each batch is, and which
-//! dictionaries its columns refer to.
+//! Encodes rows as messages. The note of a piece contains what the file's footer needs: the length
+//! of each batch, and the dictionaries that its columns refer to.
 
 use super::join::joined;
 use crate::fault::refused;
@@ -18,48 +18,49 @@ use tensorferry_sdk::arrow_schema::{DataType, Schema, SchemaRef};
 use tensorferry_sdk::records::has_type;
 use tensorferry_sdk::{ByteSink, Error, Result};
 
-/// Encodes rows of a schema.
 pub(super) struct Encoder {
     schema: SchemaRef,
     form: Form,
     options: IpcWriteOptions,
-    /// What a file begins with.
+    /// The start of each file.
     head: Vec<u8>,
     has_dictionaries: bool,
-    /// The dictionaries of a file's pieces: messages that its end has. Pieces share them.
+    /// Dictionaries of all pieces, kept for the end of the files.
     dictionaries: Mutex<HashMap<DictionaryKey, Arc<Dictionary>>>,
-    /// Bytes that they may have.
+    /// Maximum bytes of `dictionaries`.
     most: u64,
 }
 
-/// A column's dictionary number, and a digest of its message.
+/// Dictionary id of a column, and a digest of the dictionary's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct DictionaryKey {
     pub(super) id: i64,
     digest: u64,
 }
 
-/// A dictionary as a message.
+/// A dictionary message.
 pub(super) struct Dictionary {
     metadata: Vec<u8>,
     body: Vec<u8>,
     pub(super) values: ArrayRef,
 }
 
-/// What a footer has to know of a piece.
+/// Information about a piece for the footer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Note {
-    /// Bytes of each batch: of its metadata, and of its body.
+    /// Lengths of the metadata and body of each batch.
     pub(super) batches: Vec<(u64, u64)>,
     pub(super) dictionaries: Vec<DictionaryKey>,
 }
 
 impl Encoder {
-    /// For rows of a schema; dictionaries that are kept may have `most` bytes.
+    /// Creates an encoder that keeps at most `most` bytes of dictionaries.
     pub(super) fn new(schema: &SchemaRef, form: Form, options: &IpcWriteOptions, most: u64) -> Result<Self> {
         let mut names = std::collections::HashSet::new();
         if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name())) {
-            return Err(Error::unsupported("two columns of one name: rename one").found(twice.name()));
+            return Err(Error::unsupported("two columns have the same name")
+                .column(twice.name())
+                .hint("rename one of them"));
         }
         let head = match form {
             Form::File => FileWriter::try_new_with_options(Vec::new(), schema, options.clone())
@@ -90,12 +91,12 @@ impl Encoder {
         &self.schema
     }
 
-    /// Encodes rows as record batches, one where nothing speaks against it.
+    /// Encodes the rows as a single record batch, and returns the note.
     pub(super) fn encode(&self, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Vec<u8>> {
         let mut tracker = DictionaryTracker::new(false);
         let generator = IpcDataGenerator::default();
         if self.has_dictionaries {
-            // This numbers the dictionaries.
+            // This call assigns the dictionary ids.
             drop(generator.schema_to_bytes_with_dictionary_tracker(
                 &self.schema,
                 &mut tracker,
@@ -128,10 +129,10 @@ impl Encoder {
         Ok((metadata as u64, body as u64))
     }
 
-    /// Keeps a dictionary for the end of files.
+    /// Keeps a dictionary for the end of the files.
     fn keep(&self, message: EncodedData) -> Result<DictionaryKey> {
         let wrong =
-            |error: &dyn std::fmt::Display| Error::plugin(format!("a dictionary that is none: {error}"));
+            |error: &dyn std::fmt::Display| Error::plugin(format!("invalid dictionary message: {error}"));
         let parsed = root_as_message(&message.ipc_message).map_err(|error| wrong(&error))?;
         let batch = parsed.header_as_dictionary_batch().ok_or_else(|| wrong(&"no dictionary"))?;
         let mut digest = DefaultHasher::new();
@@ -143,9 +144,9 @@ impl Encoder {
             if known.metadata == message.ipc_message && known.body == message.arrow_data {
                 return Ok(key);
             }
-            return Err(Error::plugin("two dictionaries with one digest"));
+            return Err(Error::plugin("two dictionaries have the same digest"));
         }
-        // With the numbers of dictionaries, which the library gives a schema on its way through a message.
+        // The library adds dictionary ids only to a schema that is encoded in a message.
         let schema = self.numbered_schema()?;
         let mut values: HashMap<i64, ArrayRef> =
             kept.iter().map(|(key, dictionary)| (key.id, dictionary.values.clone())).collect();
@@ -154,10 +155,9 @@ impl Encoder {
         let values = values.remove(&key.id).ok_or_else(|| wrong(&"no values"))?;
         let all: usize = kept.values().map(|kept| kept.body.len()).sum::<usize>() + message.arrow_data.len();
         if all as u64 > self.most {
-            return Err(Error::limit(
-                "dictionaries that are too long to hold in memory: write a stream (-o form=stream)",
-            )
-            .expected(format!("at most {} bytes", self.most)));
+            return Err(Error::limit("the dictionaries are too long to hold in memory")
+                .hint("pass -o form=stream to write a stream")
+                .expected(format!("at most {} bytes", self.most)));
         }
         let dictionary = Dictionary { metadata: message.ipc_message, body: message.arrow_data, values };
         kept.insert(key, Arc::new(dictionary));
@@ -174,7 +174,7 @@ impl Encoder {
         arrow_ipc::convert::try_schema_from_flatbuffer_bytes(&message.ipc_message).map_err(refused)
     }
 
-    /// The dictionary that holds for all pieces of a file, for each of their numbers.
+    /// Returns the dictionary of each id that serves all pieces of a file.
     pub(super) fn shared(&self, notes: &[Note]) -> Result<BTreeMap<i64, Arc<Dictionary>>> {
         let kept = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
         let mut shared: BTreeMap<i64, Arc<Dictionary>> = BTreeMap::new();
@@ -182,7 +182,7 @@ impl Encoder {
         keys.sort_unstable();
         keys.dedup();
         for key in keys {
-            let other = kept.get(&key).ok_or_else(|| Error::plugin("a note of another plan"))?;
+            let other = kept.get(&key).ok_or_else(|| Error::plugin("a note comes from another plan"))?;
             let Some(first) = shared.get(&key.id) else {
                 shared.insert(key.id, other.clone());
                 continue;
@@ -191,9 +191,9 @@ impl Encoder {
                 if first.values.len() >= other.values.len() { (first, other) } else { (other, first) };
             if long.values.slice(0, short.values.len()).to_data() != short.values.to_data() {
                 return Err(Error::unsupported(
-                    "a column's dictionary is not the same in all rows, and a file has one: write a stream, with \
-                     -o form=stream, or files that each have one batch",
-                ));
+                    "a column's dictionary changes between rows, but an Arrow file can have only one per column",
+                )
+                .hint("pass -o form=stream to write a stream, or write one batch per file"));
             }
             let long = long.clone();
             shared.insert(key.id, long);
@@ -201,7 +201,7 @@ impl Encoder {
         Ok(shared)
     }
 
-    /// Writes a dictionary at the end of a file; the bytes of its metadata and of its body.
+    /// Writes a dictionary at the end of a file, and returns the lengths of its metadata and body.
     pub(super) fn write_dictionary(&self, of: &Dictionary, output: &mut dyn ByteSink) -> Result<(u64, u64)> {
         let message = EncodedData { ipc_message: of.metadata.clone(), arrow_data: of.body.clone() };
         self.write(message, output)
@@ -220,7 +220,7 @@ impl Note {
         bytes
     }
 
-    /// Reads what [`Encoder::encode`] returned; none for anything else.
+    /// Parses a note of [`Encoder::encode`]. Returns `None` for other bytes.
     pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
         let (count, rest) = bytes.split_first_chunk::<8>()?;
         let count = usize::try_from(u64::from_le_bytes(*count)).ok()?;

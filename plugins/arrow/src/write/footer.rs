@@ -1,4 +1,4 @@
-//! The end of a file: its dictionaries, the mark of the stream's end, and the list of all of them.
+//! The end of a file: its dictionaries, the end mark of the stream, and the index of all of them.
 
 use super::encode::{Encoder, Note};
 use crate::MAGIC;
@@ -9,13 +9,13 @@ use flatbuffers::FlatBufferBuilder;
 use tensorferry_sdk::records::PlacedPiece;
 use tensorferry_sdk::{ByteSink, Error, Result};
 
-/// The mark of a stream's end.
+/// End mark of a stream.
 pub(super) const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Writes the end of a file whose pieces lie in it.
+/// Writes the end of a file after its pieces.
 pub(super) fn write(encoder: &Encoder, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
     let notes = pieces.iter().map(|piece| Note::of_bytes(&piece.note)).collect::<Option<Vec<_>>>();
-    let notes = notes.ok_or_else(|| Error::plugin("a note of another format"))?;
+    let notes = notes.ok_or_else(|| Error::plugin("a note has the wrong format"))?;
     let mut batches = Vec::new();
     let mut end = encoder.head().len() as u64;
     for (piece, note) in pieces.iter().zip(&notes) {
@@ -48,14 +48,14 @@ pub(super) fn write(encoder: &Encoder, pieces: &[PlacedPiece], output: &mut dyn 
     let root = footer.finish();
     builder.finish(root, None);
     let bytes = builder.finished_data();
-    let len = i32::try_from(bytes.len()).map_err(|_| Error::unsupported("a footer of more than 2 GiB"))?;
+    let len = i32::try_from(bytes.len()).map_err(|_| Error::unsupported("the footer has more than 2 GiB"))?;
     output.write(bytes)?;
     output.write(&len.to_le_bytes())?;
     output.write(MAGIC)
 }
 
 fn block(offset: u64, (metadata, body): (u64, u64)) -> Result<Block> {
-    let long = || Error::unsupported("a file or a batch that is too long for Arrow IPC");
+    let long = || Error::unsupported("a file or batch is too long for Arrow IPC");
     let signed = |value: u64| i64::try_from(value).map_err(|_| long());
     Ok(Block::new(signed(offset)?, i32::try_from(metadata).map_err(|_| long())?, signed(body)?))
 }

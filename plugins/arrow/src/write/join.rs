@@ -1,4 +1,5 @@
-//! Joins the batches of a piece to one, so that the same rows give the same bytes however they came.
+//! Joins the batches of a piece, so that the same rows result in the same bytes regardless of the
+//! batches.
 
 use crate::fault::refused;
 use arrow_select::concat::concat_batches;
@@ -8,7 +9,7 @@ use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOpti
 use tensorferry_sdk::arrow_schema::{DataType, SchemaRef};
 use tensorferry_sdk::{Error, Result};
 
-/// The rows of all batches as one.
+/// Returns the rows of all batches as one batch.
 pub(super) fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch> {
     let mut columns: Vec<Vec<ArrayRef>> = batches.iter().map(|batch| batch.columns().to_vec()).collect();
     for (place, field) in schema.fields().iter().enumerate() {
@@ -22,7 +23,7 @@ pub(super) fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Reco
     };
     let batches = columns.into_iter().zip(batches).map(|(columns, batch)| of(columns, batch.num_rows()));
     let joined = concat_batches(schema, &batches.collect::<Result<Vec<_>>>()?).map_err(refused)?;
-    // Views of texts that other rows have, or none, are no part of these rows.
+    // Drop buffer content of views that these rows do not use.
     let compact = joined.columns().iter().map(|column| match column.data_type() {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
         DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
@@ -32,8 +33,8 @@ pub(super) fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Reco
     of(compact.collect(), rows).map_err(|error: Error| error.context("joined rows"))
 }
 
-/// Gives all batches the longest dictionary of a column, where the others are its beginning: the library joins those
-/// that are one, and puts others one behind the other.
+/// Gives all batches the longest dictionary of a column if the other dictionaries are prefixes of
+/// it. The library merges only identical dictionaries, and concatenates others.
 fn share(batches: &mut [Vec<ArrayRef>], place: usize) {
     let values = |columns: &Vec<ArrayRef>| columns[place].as_any_dictionary().values().clone();
     let Some(longest) = batches.iter().map(values).max_by_key(|values| values.len()) else { return };

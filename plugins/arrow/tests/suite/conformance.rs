@@ -29,7 +29,7 @@ fn files_and_streams_conform() {
 }
 
 #[test]
-#[ignore = "seconds for each of many options"]
+#[ignore = "takes seconds for each of many options"]
 fn conforms_with_other_options() {
     for (key, value) in [
         ("form", "stream"),

@@ -1,4 +1,4 @@
-//! Files that pyarrow wrote, and hostile ones.
+//! Files written by pyarrow, and hostile files.
 
 use crate::{open, read, written};
 use std::fs;
@@ -17,7 +17,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/arrow")
 }
 
-/// The name and the bytes of a case's file.
+/// Returns the name and the bytes of a case's file.
 fn case(name: &str) -> (String, Vec<u8>) {
     let entries = fs::read_dir(folder().join(name)).unwrap().map(|entry| entry.unwrap().path());
     let path = entries.into_iter().find(|path| path.file_stem().unwrap() == "data").unwrap();
@@ -57,7 +57,7 @@ fn every_beginning_of_a_file_is_refused_or_read_in_part() {
     for name in ["file_dictionary", "stream_dictionary_delta", "file_rare_types", "file_zstd"] {
         let (file, bytes) = case(name);
         for end in (0..bytes.len()).step_by(7) {
-            // Whether it can be read depends on where it is cut: a stream may lack its end.
+            // A truncated stream may still be readable, since a stream does not need an end mark.
             let found = read(&file, bytes[..end].to_vec());
             assert!(found.is_err() || file.ends_with(".arrows"), "{name} cut at {end}");
             cuts += 1;
@@ -96,7 +96,7 @@ fn feather_of_2016_is_named() {
     assert!(read(&file, bytes).unwrap_err().to_string().contains("Feather V1"));
 }
 
-/// A small file of this crate, and its rows.
+/// Reads a small file of this crate's test data.
 fn data(name: &str) -> Vec<RecordBatch> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
     read(name, fs::read(path).unwrap()).unwrap()
