@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 # Changes of form, which the readers of the rig undo: they explain no difference.
 FORMS = re.compile("written as base64|written as JSON|written as text|JSON has no (NaN|bytes)|written as uint8|read as bytes|"
-                   "^CSV has no (lists|bytes)|read as __key__|and are read so unless")
+                   "^CSV has no (lists|bytes)|read as __key__|so they are read as")
 
 
 # Stands for names of rows, which losses of records have.

@@ -1,4 +1,4 @@
-//! How fields and rows are told apart.
+//! Splits text into rows and fields.
 
 use crate::{SUFFIXES, TABS};
 use memchr::{memchr, memchr3};
@@ -6,53 +6,54 @@ use std::ops::Range;
 use tensorferry_row_text::uncompressed_name;
 use tensorferry_sdk::file_name::{has_any_suffix, has_suffix};
 
-/// What stands between fields and around them.
+/// The delimiter and quote characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dialect {
     pub(crate) delimiter: u8,
-    /// None: quotes are letters as others.
+    /// `None` if quotes have no special meaning.
     pub(crate) quote: Option<u8>,
 }
 
 impl Dialect {
-    /// Of a file of this name, where only these are said.
+    /// Returns the dialect of a file with this name and these options.
     pub(crate) fn of(name: &str, delimiter: Option<u8>, quote: Option<u8>) -> Self {
         let by_name = if has_suffix(uncompressed_name(name), TABS) { b'\t' } else { b',' };
         Self { delimiter: delimiter.unwrap_or(by_name), quote }
     }
 }
 
-/// Whether a name has one of the format's endings.
+/// Returns whether a name has one of the format's suffixes.
 pub(crate) fn is_called(name: &str) -> bool {
     has_any_suffix(uncompressed_name(name), SUFFIXES)
 }
 
-/// A field of a row, in the text that the row begins.
+/// A field of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field {
-    /// Its text, without quotes around it.
+    /// Range of its text in the row, without the quotes around it.
     pub(crate) text: Range<usize>,
     pub(crate) is_quoted: bool,
-    /// Whether quotes in it are doubled.
+    /// If set, the text contains doubled quotes.
     pub(crate) has_doubled: bool,
 }
 
-/// What a text begins with.
+/// The start of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// A row of so many bytes, its end included.
+    /// A row of this many bytes, including its line end.
     Row(usize),
-    /// A row of which the end is not there yet.
+    /// An incomplete row.
     Cut,
-    /// A row of more fields than are looked at.
+    /// A row with too many fields.
     TooMany,
-    /// A field in quotes with more behind them, at this place.
+    /// A quoted field with more text after the closing quote, at this offset.
     BehindQuote(usize),
-    /// A field in quotes that never ends, from this place on.
+    /// A quoted field, starting at this offset, whose closing quote is missing.
     Unended(usize),
 }
 
-/// The fields of the row that a text begins with, if these are at most so many; `is_all`: nothing comes behind the text.
+/// Parses the first row of a text into at most `most` fields. `is_all` means that nothing follows
+/// the text.
 pub(crate) fn row(
     text: &[u8],
     is_all: bool,
@@ -78,7 +79,7 @@ pub(crate) fn row(
                 }
                 match text.get(end + 1) {
                     Some(next) if *next == quote => (end, has_doubled) = (end + 2, true),
-                    // The other half of a doubled one may come.
+                    // The next byte may double this quote.
                     None if !is_all => return Found::Cut,
                     _ => break,
                 }
@@ -111,7 +112,7 @@ pub(crate) fn row(
     }
 }
 
-/// How many lines a row takes in an editor.
+/// Returns the number of lines of a row.
 pub(crate) fn lines(row: &[u8]) -> u64 {
     let newlines = memchr::memchr_iter(b'\n', row).count();
     let alone = memchr::memchr_iter(b'\r', row).filter(|place| row.get(place + 1) != Some(&b'\n')).count();

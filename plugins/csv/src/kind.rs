@@ -1,36 +1,36 @@
-//! What kind of value a text is, and the type of a column that has such values.
+//! The kind of a text value, and the type of a column with such values.
 
 use tensorferry_row_text::exact;
 use tensorferry_sdk::arrow_schema::{DataType, TimeUnit};
 
-/// The length of a number without an exponent that a float64 holds for sure.
+/// Maximum length of a number without an exponent that a float64 represents exactly for certain.
 const SHORT: usize = 15;
 
-/// The largest whole number below which a float64 holds each.
+/// Integers up to this one are exact in a float64.
 const EXACT: u64 = 1 << 53;
 
-/// What is known of a column's values.
+/// Kind of the values of a column seen so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Kind {
-    /// There was none.
+    /// No values.
     #[default]
     None,
     /// Empty texts, which are nulls among values of another kind.
     Empty,
     Bool,
-    /// Whole numbers: whether one is negative, one is beyond 63 bits, and one beyond what a float64 holds.
+    /// Integers, with flags: any negative, any of more than 63 bits, any not exact in a float64.
     Whole {
         negative: bool,
         large: bool,
         beyond: bool,
     },
-    /// Numbers, and whether a float64 does not hold all digits of one.
+    /// Numbers, with a flag: any not exact in a float64.
     Float {
         beyond: bool,
     },
     Date,
-    /// A time with so many digits of a second's part, 0, 3, 6 or 9, whether it has a zone, and whether it is in years that
-    /// nanoseconds of 64 bits do not reach.
+    /// Times with this many fractional digits (0, 3, 6 or 9), with flags: has a zone, outside the
+    /// years that 64-bit nanoseconds cover.
     Time {
         digits: u8,
         zone: bool,
@@ -40,7 +40,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kind of one value that is not null.
+    /// Returns the kind of a value that is not null.
     pub(crate) fn of(text: &[u8]) -> Self {
         let Some(first) = text.first() else { return Self::Empty };
         match first {
@@ -51,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// The kind of a column that has both.
+    /// Returns the kind of a column with values of both kinds.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::None, kind) | (kind, Self::None) | (Self::Empty, kind) | (kind, Self::Empty) => kind,
@@ -60,7 +60,7 @@ impl Kind {
                 Self::Whole { negative: negative_too, large: large_too, beyond: beyond_too },
             ) => {
                 let (negative, large) = (negative || negative_too, large || large_too);
-                // No type of 64 bits has both.
+                // No 64-bit type has both.
                 if negative && large {
                     return Self::Text;
                 }
@@ -75,7 +75,7 @@ impl Kind {
                 Self::Time { digits: other_digits, zone: other_zone, far: other_far },
             ) if zone == other_zone => {
                 let (digits, far) = (digits.max(other_digits), far || other_far);
-                // No unit of 64 bits has both.
+                // No 64-bit unit has both.
                 if far && digits == 9 { Self::Text } else { Self::Time { digits, zone, far } }
             }
             (one, other) if one == other => one,
@@ -83,7 +83,7 @@ impl Kind {
         }
     }
 
-    /// Whether a column of this type may have such a value, if the values tell its type.
+    /// Returns whether a value of this kind fits into a column of an inferred type.
     pub(crate) fn fits(self, data_type: &DataType) -> bool {
         match (self, data_type) {
             (Self::Bool, DataType::Boolean)
@@ -104,7 +104,7 @@ impl Kind {
         }
     }
 
-    /// The type of a column.
+    /// Returns the type of a column.
     pub(crate) fn data_type(self) -> DataType {
         match self {
             Self::None => DataType::Null,
@@ -131,13 +131,14 @@ fn is_bool(text: &[u8]) -> bool {
     matches!(text, b"true" | b"false" | b"True" | b"False" | b"TRUE" | b"FALSE")
 }
 
-/// A float that is no number, in the words of C, Python, R, Java and JavaScript.
+/// Returns whether the text is NaN or an infinity, as C, Python, R, Java and JavaScript write them.
 fn is_non_number(text: &[u8]) -> bool {
     let word = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
     [&b"nan"[..], b"inf", b"infinity"].iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
-/// A number as JSON has it, or with nothing before or behind its point; a whole one with zeros before it is a name.
+/// Parses a number as in JSON, also with nothing before or after the decimal point. An integer with
+/// leading zeros is an identifier, not a number.
 fn number(text: &[u8]) -> Option<Kind> {
     if is_non_number(text) {
         return Some(Kind::Float { beyond: false });
@@ -183,7 +184,7 @@ fn number(text: &[u8]) -> Option<Kind> {
     Some(Kind::Float { beyond: exact::loses_digits(text, value) })
 }
 
-/// A date, or a date and a time.
+/// Parses a date, or a date and a time.
 fn moment(text: &[u8]) -> Option<Kind> {
     let digits = |range: std::ops::Range<usize>| -> Option<u32> {
         let digits = text.get(range)?;
@@ -225,7 +226,7 @@ fn moment(text: &[u8]) -> Option<Kind> {
         _ => return None,
     };
     let digits = u8::try_from(part.div_ceil(3) * 3).ok()?;
-    // Nanoseconds of 64 bits end in 2262.
+    // 64-bit nanoseconds end in 2262.
     let far = !(1678..2262).contains(&year);
     (digits < 9 || !far).then_some(Kind::Time { digits, zone, far })
 }

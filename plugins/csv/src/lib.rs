@@ -1,33 +1,37 @@
-//! CSV and TSV: a line a row, with types.
+//! CSV and TSV with types: one line per row.
 //!
 //! ```text
 //! id,name,score\n          the names of the columns, unless `header=false`
-//! 1,"a, ""quoted""",0.5\r\n    a field in quotes may hold the delimiter, line ends and doubled quotes
+//! 1,"a, ""quoted""",0.5\r\n    a quoted field may contain the delimiter, line ends and doubled quotes
 //! 2,,\n                    an empty field is a null; "" in quotes is an empty text
 //! ```
 //!
 //! | Values of a column | Its type |
 //! |---|---|
 //! | `true`, `false`, also `True`, `TRUE`, ... | bool |
-//! | whole numbers | int64, or uint64 if all fit that alone |
-//! | numbers with a point or an exponent, also among whole ones; `NaN`, `inf`, `Infinity` in any case, with a sign or without | float64 |
+//! | integers | int64, or uint64 if only that fits all |
+//! | numbers with a point or an exponent, also mixed with integers; `NaN`, `inf`, `Infinity` in any case, with or without a sign | float64 |
 //! | `2024-02-29` | date32 |
 //! | `2024-02-29T12:30:00.5`, also with a space; all with a zone, or none | timestamp, in UTC or without a zone |
-//! | nothing at all | null |
-//! | everything else: `007`, `+1`, whole numbers of more than 64 bits, several of these kinds | utf8 |
+//! | only nulls | null |
+//! | any other values: `007`, `+1`, integers of more than 64 bits, several of these kinds | utf8 |
 //!
-//! A type is found in all values of a column in all files, or in the first lines of each with `-i infer=N`, or is given with
-//! `-i schema=FILE`. Quotes say nothing of a type, as in pyarrow. A value that does not fit is an error with its line. All
-//! files of an input have the same columns in the same order. Lines end with `\n`, `\r\n` or `\r`. In a file of one column
-//! an empty line is a null, as polars and DuckDB write it; in others it is skipped. A row with fewer or more fields than there
-//! are columns is an error.
+//! The type of a column is inferred from its values in all files, or with `-i infer=N` from the
+//! first rows of each file. `-i schema=FILE` sets it instead. Quotes do not affect the type, as in
+//! pyarrow. If a value does not fit, the error names its line. All files of an input have the same
+//! columns in the same order. Lines end with `\n`, `\r\n` or `\r`. In a file of one column, an
+//! empty line is a null, as polars and DuckDB write it. In other files it is skipped. A row whose
+//! number of fields differs from the number of columns is an error.
 //!
-//! Written are texts, in quotes where it takes them. What CSV has no form for is JSON (lists, structs, maps) or base64
-//! (bytes), as a loss; times with a zone are in UTC. Of bytes in a schema `""` is none of them, as of texts.
+//! The writer quotes texts only where necessary. Types without a CSV form become JSON (lists,
+//! structs, maps) or base64 (bytes), which is reported as a loss. Times with a zone are written in
+//! UTC. In a bytes column of a schema, `""` is an empty value, as in a text column.
 //!
-//! `arrow-csv` is not used: it does not tell an empty text from a null, nor on which line a field begins.
+//! `arrow-csv` is not used: it does not distinguish an empty text from a null, and does not report
+//! the line of a field.
 //!
-//! Sources: RFC 4180; IANA's text/tab-separated-values; pyarrow.csv, for nulls, empty lines and types.
+//! Sources: RFC 4180; IANA's text/tab-separated-values; pyarrow.csv, for nulls, empty lines and
+//! types.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -41,12 +45,11 @@ mod options;
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
-/// Endings; the first names outputs.
+/// File name suffixes; outputs get the first one.
 const SUFFIXES: [&str; 2] = [".csv", TABS];
-/// The ending of files whose fields have tabs between them.
+/// Suffix of tab-separated files.
 const TABS: &str = ".tsv";
 
-/// The format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Csv;
 
@@ -74,7 +77,7 @@ impl Format for Csv {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for programs that link it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Csv)]

@@ -1,15 +1,14 @@
-//! How sure it is that a source is CSV: by its name, and that it is text.
+//! Detection of CSV: by the file's name, and a check that it contains text.
 
 use crate::dialect::is_called;
 use crate::read::is_member;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
-/// Bytes at the beginning that are looked at.
+/// Bytes at the beginning that are examined.
 const LOOKED_AT: u64 = 16 << 10;
-/// Tables beside a model's weights are companions of the model.
+/// Tables in a folder with a model's weights belong to the model.
 const IN_A_FOLDER: Score = Score(9);
 
-/// How sure it is that the source is CSV.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     match source.entry() {
         Entry::File(name) => of_file(source, name),
@@ -24,7 +23,7 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     let text = tensorferry_row_text::beginning(source, name, LOOKED_AT)?;
     let is_text = match std::str::from_utf8(&text) {
         Ok(_) => true,
-        // A letter may be cut.
+        // A character may be cut off at the end.
         Err(error) => error.error_len().is_none(),
     };
     if begins_with_json_lines(&text) {
@@ -33,8 +32,8 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     Ok(if is_text && !text.is_empty() { Score::LIKELY } else { Score::MAYBE })
 }
 
-/// Whether the first two lines are JSON objects: files of JSON lines are called `.csv` too. Of one such line alone nobody can
-/// tell.
+/// Returns whether the first two lines are JSON objects, since some JSON lines files are named
+/// `.csv`. A single such line is ambiguous.
 fn begins_with_json_lines(text: &[u8]) -> bool {
     let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     let is_object =

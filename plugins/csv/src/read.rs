@@ -1,5 +1,5 @@
-//! The reader: the header of each file, then the types of its columns, from every row unless the user says otherwise; then each
-//! run of rows is a split.
+//! The reader. It reads the header of each file, then infers the column types from every row unless
+//! the options limit that. Each run of rows is then a split.
 
 mod fault;
 mod infer;
@@ -19,7 +19,6 @@ use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, Scan, Split, difference};
 use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
 
-/// Reads files and folders of files.
 pub(crate) struct Reader(pub(crate) ReadOptions);
 
 impl RecordReader for Reader {
@@ -33,14 +32,14 @@ impl RecordReader for Reader {
         let mut names: Option<(Vec<String>, String)> = None;
         let mut runs = Vec::new();
         let files = entry_files(source.as_ref(), is_member)?;
-        for name in file_name::require(files, "no files of CSV here", "*.csv or *.tsv")? {
+        for name in file_name::require(files, "no CSV files here", "*.csv or *.tsv")? {
             context.check_cancelled()?;
             let form = &self.0.form;
             let dialect = Dialect::of(&name, form.delimiter, form.quote);
             let text = TextFile::open(&source, &name)?;
             let file = Arc::new(DataFile { text, dialect, has_header: form.has_header });
             let run = Run::whole(file);
-            // One without a line has no columns, and no rows.
+            // A file without lines has no columns and no rows.
             if let Some(found) = header(&run, limits)? {
                 match &names {
                     None => names = Some((found, name)),
@@ -70,7 +69,7 @@ impl RecordReader for Reader {
         };
         let splits = runs.iter().map(Run::split).collect();
         let (count, nulls) = (names.len(), self.0.nulls.clone());
-        // Where every value was read for its type, what is lost of them is known.
+        // If all values were examined for their types, their losses are already reported.
         let is_scanned = self.0.schema.is_none() && self.0.infer.is_none();
         let losses = (!is_scanned).then(SeenLosses::default);
         let is_guessed = self.0.infer.is_some();
@@ -79,23 +78,24 @@ impl RecordReader for Reader {
     }
 }
 
-/// The columns of a header, before anything is known of their types.
+/// Returns the columns of a header before their types are known.
 fn text_fields(names: &[String]) -> Vec<FieldRef> {
     names.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect()
 }
 
-/// A column that is alone, and whose name has what stands between the fields of other tables.
+/// Suggests a delimiter if the name of the only column contains a common one.
 fn hint_at_delimiter(only: &str, context: &dyn Context) {
     if let Some(other) = [';', '\t', '|', ','].into_iter().find(|other| only.contains(*other)) {
         let word = if other == '\t' { "tab".to_owned() } else { format!("'{other}'") };
-        context.note(&format!("there is one column, {only:?}: with -i delimiter={word} there are more"));
+        context.note(&format!("the only column is {only:?}: pass -i delimiter={word} to split it"));
     }
 }
 
-/// What lies in the place of a table under its name: a pointer of Git LFS, or a page that was downloaded instead.
+/// Starts of files that are not tables despite their names: Git LFS pointers, and web pages from
+/// failed downloads.
 const NO_TABLES: [&str; 4] = ["version https://git-lfs.github.com/spec/", "<!doctype html", "<html", "<?xml"];
 
-/// The names of a file's columns; none, if it has no line.
+/// Returns the names of a file's columns, or `None` if it has no lines.
 fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
     let mut rows = Rows::new(run, None, limits)?;
     if !rows.advance()? {
@@ -103,9 +103,7 @@ fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
     }
     let first = String::from_utf8_lossy(rows.raw(0)).to_ascii_lowercase();
     if NO_TABLES.iter().any(|start| first.starts_with(start)) {
-        return Err(
-            rows.at(Error::malformed("the first line is none of a table").found(format!("{first:.60?}")))
-        );
+        return Err(rows.at(Error::malformed("the file is not a table").found(format!("{first:.60?}"))));
     }
     let count = rows.fields().len();
     if !run.file().has_header {
@@ -116,8 +114,8 @@ fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
     for place in 0..count {
         let name = rows.text(place)?.into_owned();
         if !seen.insert(name.clone()) {
-            let error =
-                Error::malformed("two columns of one name: -i header=false reads the header as a row");
+            let error = Error::malformed("two columns have the same name")
+                .hint("pass -i header=false to read the header as a row");
             return Err(rows.at(error.column(name)));
         }
         names.push(name);
@@ -127,12 +125,12 @@ fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
 
 struct Set {
     schema: SchemaRef,
-    /// Which field of a row each column is, and how many fields a row has.
+    /// Field index of each column, and the number of fields in a row.
     places: Vec<usize>,
     count: usize,
     nulls: Vec<String>,
     losses: Option<SeenLosses>,
-    /// Whether only some rows told the types.
+    /// If set, the types were inferred from only some of the rows.
     is_guessed: bool,
     runs: Vec<Run>,
     splits: Vec<Split>,
@@ -148,7 +146,7 @@ impl RecordSet for Set {
         &self.splits
     }
 
-    /// Fields that are not wanted are not parsed.
+    /// Parses only the requested fields.
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let run = self.runs.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let rows = Rows::new(run, Some(self.count), &self.limits)?;
@@ -161,7 +159,7 @@ impl RecordSet for Set {
     }
 }
 
-/// Whether a folder's file of this name is one of its data.
+/// Returns whether a file of this name in a folder is data.
 pub(crate) fn is_member(name: &str) -> bool {
     file_name::is_member(uncompressed_name(name), SUFFIXES)
 }

@@ -1,5 +1,5 @@
-//! The writer: a file begins with the names of its columns, pieces are runs of rows, and a compressed file is one member or frame
-//! for each.
+//! The writer. A file begins with the names of its columns, and pieces are runs of rows. In a
+//! compressed file, the header and each piece are separate members or frames.
 
 mod encode;
 
@@ -12,7 +12,6 @@ use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{RecordPlan, RecordWriter, ShardFiles};
 use tensorferry_sdk::{ByteSink, Context, LossSink, Result, Target};
 
-/// Writes with these options.
 pub(crate) struct Writer(pub(crate) WriteOptions);
 
 impl RecordWriter for Writer {

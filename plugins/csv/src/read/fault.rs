@@ -3,21 +3,17 @@
 use std::fmt::Display;
 use tensorferry_sdk::Error;
 
-/// What to do where a guess at types was wrong.
-pub(super) const HINT: &str = "-i schema=FILE says the types of columns";
+/// Hint for a value that does not fit an inferred type.
+pub(super) const HINT: &str = "pass -i schema=FILE to set the column types";
 
-/// As much of a value as a person reads.
+/// Shortens a value for an error message.
 pub(super) fn shown(value: &str) -> String {
     format!("{value:.60?}")
 }
 
-/// The error for a row of another number of fields than there are columns.
+/// Returns the error for a row with the wrong number of fields.
 pub(super) fn ragged(expected: usize, found: impl Display) -> Error {
-    let fields = match expected {
-        1 => "1 field, or -i delimiter= with the character between fields".to_owned(),
-        _ => format!("{expected} fields"),
-    };
-    Error::malformed("a row with another number of fields than there are columns")
-        .expected(fields)
-        .found(found)
+    let fields = if expected == 1 { "1 field".to_owned() } else { format!("{expected} fields") };
+    let error = Error::malformed("a row has the wrong number of fields").expected(fields).found(found);
+    if expected == 1 { error.hint("pass -i delimiter= with the field delimiter") } else { error }
 }

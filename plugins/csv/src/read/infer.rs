@@ -1,4 +1,4 @@
-//! Finds the types of columns in the rows of all files, and where runs of rows begin on the way.
+//! Infers the types of columns from the rows of all files, and divides the files into runs of rows.
 
 use super::rows::{Rows, Run};
 use crate::kind::Kind;
@@ -6,12 +6,13 @@ use crate::options::ReadOptions;
 use tensorferry_row_text::{exact, scan_all};
 use tensorferry_sdk::{Context, Loss, LossKind, LossSink, Result};
 
-/// Bytes of a run: enough that one costs little, few enough that files are shared out.
+/// Bytes of a run: large enough for little overhead, and small enough to distribute a file.
 const RUN: u64 = 16 << 20;
-/// Rows after which the user is asked whether to go on.
+/// Rows between checks for cancellation.
 const PAUSE: u64 = 4096;
 
-/// The kinds of all columns. Of files that are read to their end, runs become shorter ones that know their rows.
+/// Returns the kinds of all columns. Files that are read to the end are divided into shorter runs
+/// with known row counts.
 pub(super) fn infer(
     runs: &mut Vec<Run>,
     names: &[String],
@@ -53,7 +54,7 @@ fn scan(
             context.check_cancelled()?;
         }
         for (place, kind) in kinds.iter_mut().enumerate() {
-            // Of text nothing more can be learnt.
+            // Text is the most general kind: further values cannot change it.
             if *kind != Kind::Text && !rows.is_null(place, &options.nulls) {
                 *kind = kind.and(Kind::of(rows.raw(place)));
             }
@@ -71,7 +72,7 @@ fn scan(
     if count > 0 || parts.is_empty() {
         parts.push(run.part(start, run.file().text.len(), line, count));
     } else {
-        // What comes behind the last row has none.
+        // The bytes after the last row contain no rows.
         let last = parts.len() - 1;
         parts[last] = parts[last].until(run.file().text.len());
     }

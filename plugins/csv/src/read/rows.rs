@@ -1,4 +1,4 @@
-//! The rows of a part of a file, one after the other: only one is in memory, and what was read ahead.
+//! Iterates over the rows of a part of a file. Only one row and the read-ahead are in memory.
 
 use super::fault::ragged;
 use crate::dialect::{self, Dialect, Field, Found};
@@ -9,15 +9,15 @@ use tensorferry_row_text::TextFile;
 use tensorferry_sdk::records::Split;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Bytes of the first reads; a row that is longer doubles the buffer.
+/// Initial buffer size. A longer row doubles it.
 const READ: usize = 256 << 10;
-/// What each byte of a row takes: in the buffer, in its column, and in the column of its type.
+/// Memory per byte of a row: in the buffer, in its text column, and in the typed column.
 const MEMORY_OF_A_BYTE: u64 = 3;
-/// What each field of a row takes beside its text.
+/// Memory per field of a row, besides its text.
 const MEMORY_OF_A_FIELD: u64 = 64;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A file of rows, and what it is told apart by.
+/// A file of rows, and its dialect.
 pub(super) struct DataFile {
     pub(super) text: TextFile,
     pub(super) dialect: Dialect,
@@ -30,13 +30,13 @@ pub(super) struct Run {
     file: Arc<DataFile>,
     start: u64,
     end: u64,
-    /// The number of its first line, as editors have it.
+    /// Number of its first line, counted from 1.
     line: u64,
     pub(super) rows: Option<u64>,
 }
 
 impl Run {
-    /// All of a file, with its header.
+    /// Returns the run of a whole file, including its header.
     pub(super) fn whole(file: Arc<DataFile>) -> Self {
         let end = file.text.len();
         Self { file, start: 0, end, line: 1, rows: None }
@@ -46,48 +46,48 @@ impl Run {
         &self.file
     }
 
-    /// A part of it, which begins with this line.
+    /// Returns a part of the run that begins at line `line`.
     pub(super) fn part(&self, start: u64, end: u64, line: u64, rows: u64) -> Self {
         Self { file: self.file.clone(), start, end, line, rows: Some(rows) }
     }
 
-    /// The same, to another end.
+    /// Returns the run with a different end.
     pub(super) fn until(&self, end: u64) -> Self {
         Self { end, ..self.clone() }
     }
 
-    /// As the host knows it.
     pub(super) fn split(&self) -> Split {
         let file = self.file.text.name().to_owned();
         Split { file, offset: self.start, bytes: self.end - self.start, records: self.rows }
     }
 }
 
-/// Goes through the rows of a run.
+/// Cursor over the rows of a run.
 pub(super) struct Rows {
     file: Arc<DataFile>,
     input: Box<dyn Read + Send>,
     buffer: Vec<u8>,
-    /// The row, and what of the buffer is filled.
+    /// Range of the row, and the filled length of the buffer.
     begin: usize,
     end: usize,
     filled: usize,
     is_at_end: bool,
     fields: Vec<Field>,
-    /// Where the row begins in the file, once decompressed, and in which line.
+    /// Offset of the row in the decompressed file, and its line.
     offset: u64,
     line: u64,
-    /// Lines of the row.
+    /// Number of lines of the row.
     lines: u64,
     is_first: bool,
     most: u64,
-    /// How many fields each row has, where that is known already, and how many it may have.
+    /// Expected number of fields per row if known, and the maximum number.
     count: Option<usize>,
     columns: usize,
 }
 
 impl Rows {
-    /// The rows of a run, its header among them. `count`: how many fields each has, where that is known already.
+    /// Opens the rows of a run, including its header. `count` is the expected number of fields per
+    /// row, if known.
     pub(super) fn new(run: &Run, count: Option<usize>, limits: &Limits) -> Result<Self> {
         Ok(Self {
             file: run.file.clone(),
@@ -108,7 +108,7 @@ impl Rows {
         })
     }
 
-    /// Goes past the header, where the run begins with one, and past empty lines before it.
+    /// Skips the header, and empty lines before it, if the run begins with one.
     pub(super) fn skip_header(&mut self) -> Result<()> {
         if self.is_first && self.file.has_header {
             self.advance_to(false)?;
@@ -116,7 +116,8 @@ impl Rows {
         Ok(())
     }
 
-    /// Goes to the next row; whether there is one. An empty line is a row where there is one column, and otherwise none.
+    /// Moves to the next row and returns whether there is one. An empty line is a row only if there
+    /// is one column.
     pub(super) fn advance(&mut self) -> Result<bool> {
         self.advance_to(self.count == Some(1))
     }
@@ -142,13 +143,13 @@ impl Rows {
                     Found::BehindQuote(place) => {
                         let found =
                             String::from_utf8_lossy(&text[place..text.len().min(place + 10)]).into_owned();
-                        let error = Error::malformed("a field goes on behind its closing quote")
+                        let error = Error::malformed("text after the closing quote of a field")
                             .expected("the delimiter or the end of the line")
                             .found(format!("{found:?}"));
                         return Err(self.at(error).offset(self.offset + place as u64));
                     }
                     Found::Unended(place) => {
-                        let error = Error::malformed("a field in quotes that never ends");
+                        let error = Error::malformed("a quoted field never ends");
                         return Err(self.at(error).offset(self.offset + place as u64));
                     }
                 }
@@ -171,22 +172,21 @@ impl Rows {
         }
     }
 
-    /// The fields of the row.
     pub(super) fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// A field's bytes, whose quotes may be doubled.
+    /// Returns a field's bytes, which may contain doubled quotes.
     pub(super) fn raw(&self, field: usize) -> &[u8] {
         let row = &self.buffer[self.begin..self.end];
         self.fields.get(field).map_or(&[][..], |field| &row[field.text.clone()])
     }
 
-    /// A field's text.
+    /// Returns a field's text.
     pub(super) fn text(&self, field: usize) -> Result<Cow<'_, str>> {
         let text = std::str::from_utf8(self.raw(field)).map_err(|error| {
-            self.at(Error::malformed("a text that is not UTF-8")
-                .found(format!("a wrong byte after {}", error.valid_up_to())))
+            self.at(Error::malformed("a text is not UTF-8")
+                .found(format!("an invalid byte at {}", error.valid_up_to())))
         })?;
         Ok(match (self.file.dialect.quote, self.fields.get(field)) {
             (Some(quote), Some(field)) if field.has_doubled => {
@@ -199,14 +199,14 @@ impl Rows {
         })
     }
 
-    /// Whether a field is a null: it has no quotes, and is empty or one of these words.
+    /// Returns whether a field is null: not quoted, and empty or one of these words.
     pub(super) fn is_null(&self, field: usize, nulls: &[String]) -> bool {
         let raw = self.raw(field);
         let is_quoted = self.fields.get(field).is_some_and(|field| field.is_quoted);
         !is_quoted && (raw.is_empty() || nulls.iter().any(|null| null.as_bytes() == raw))
     }
 
-    /// Where the row lies: its offset, its line, its length.
+    /// Returns the offset, line and length of the row.
     pub(super) fn place(&self) -> (u64, u64, u64) {
         (self.offset, self.line, (self.end - self.begin) as u64)
     }
@@ -215,12 +215,12 @@ impl Rows {
         &self.file
     }
 
-    /// The number of the line behind the row.
+    /// Returns the number of the line after the row.
     pub(super) fn next_line(&self) -> u64 {
         self.line + self.lines
     }
 
-    /// An error with the row's place.
+    /// Adds the row's file, line and offset to an error.
     pub(super) fn at(&self, error: Error) -> Error {
         error.context(format!("line {}", self.line)).file(self.file.text.name()).offset(self.offset)
     }
@@ -230,16 +230,20 @@ impl Rows {
         let error = match self.count {
             Some(count) => ragged(count, found),
             None => {
-                let expected = format!("at most {}, or --bound columns=N", self.columns);
-                Error::limit("too many columns").expected(expected).found(found)
+                let expected = format!("at most {}", self.columns);
+                Error::limit("too many columns")
+                    .hint("pass --bound columns=N to allow more")
+                    .expected(expected)
+                    .found(found)
             }
         };
         self.at(error)
     }
 
     fn too_long(&self) -> Error {
-        let error = Error::limit("a row is too long to hold in memory (--bound header_bytes=N allows more)");
-        self.at(error.expected(format!("one that takes at most {} bytes", self.most)))
+        let error = Error::limit("a row is too long to hold in memory")
+            .hint("pass --bound header_bytes=N to allow more");
+        self.at(error.expected(format!("at most {} bytes in memory", self.most)))
     }
 
     fn skip_mark(&mut self) -> Result<()> {
@@ -252,13 +256,13 @@ impl Rows {
             (self.begin, self.end) = (BYTE_ORDER_MARK.len(), BYTE_ORDER_MARK.len());
             self.offset += BYTE_ORDER_MARK.len() as u64;
         } else if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
-            let error = Error::unsupported("UTF-16: write it as UTF-8 first");
+            let error = Error::unsupported("the file is UTF-16").hint("convert it to UTF-8 first");
             return Err(error.file(self.file.text.name()).offset(0));
         }
         Ok(())
     }
 
-    /// Reads on.
+    /// Reads more text into the buffer.
     fn fill(&mut self) -> Result<()> {
         if self.begin > 0 {
             self.buffer.copy_within(self.begin..self.filled, 0);
@@ -270,7 +274,8 @@ impl Rows {
             }
             self.buffer.resize(self.buffer.len() * 2, 0);
         }
-        // All of it: what is looked at again behind each short read of a decoder is a long row from its beginning.
+        // Fill the whole buffer: after each short read, a long row would be parsed again from its
+        // beginning.
         while self.filled < self.buffer.len() && !self.is_at_end {
             match self.input.read(&mut self.buffer[self.filled..]) {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

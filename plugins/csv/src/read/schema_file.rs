@@ -1,15 +1,16 @@
-//! A schema file says which columns are read, and as what, in JSON: by their names, or in the form that other formats of records
-//! have.
+//! Reads a schema file: JSON with the columns to read and their types, by name or in the form that
+//! other record formats use.
 //!
 //! ```json
 //! {"id": "int64", "code": "utf8", "at": "timestamp[ms]", "price": "decimal128(10, 2)"}
 //! {"columns": [{"name": "id", "type": "int64", "required": true}, {"name": "code", "type": "utf8"}]}
 //! ```
 //!
-//! Types are `int8` to `int64`, `uint8` to `uint64`, `bool`, `float16`, `float32` or `float`, `float64` or `double`, `utf8` or
-//! `string`, `binary` or `bytes` or `fixed_size_binary[16]` (base64), `date32`, `date64`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`, `[us, UTC]`, `time32[s]`,
-//! `time64[us]`, `decimal128(10, 2)`; or any that texts can be cast to, as Arrow's Rust library writes it. Without a header, the
-//! names are those of the fields in their order.
+//! Types are `int8` to `int64`, `uint8` to `uint64`, `bool`, `float16`, `float32` or `float`,
+//! `float64` or `double`, `utf8` or `string`, `binary` or `bytes` or `fixed_size_binary[16]`
+//! (base64), `date32`, `date64`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`, `[us, UTC]`, `time32[s]`,
+//! `time64[us]`, `decimal128(10, 2)`; or any other type that text can be cast to, in the notation
+//! of Arrow's Rust library. Without a header, the names apply to the fields in order.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
@@ -20,7 +21,7 @@ use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tensorferry_sdk::records::type_named;
 use tensorferry_sdk::{Context, Error, Result};
 
-/// Reads the schema file at a path: the columns, and which field of a row each is.
+/// Reads the schema file at a path. Returns the columns, and the field index of each.
 pub(super) fn read(
     path: &str,
     names: &[String],
@@ -32,14 +33,14 @@ pub(super) fn read(
     let text = source.read_vec(file, 0, source.len(file), context.limits())?;
     let fields = parse(&text).map_err(|error| error.file(path))?;
     if !has_header && !names.is_empty() && fields.len() != names.len() {
-        let error = Error::usage("a schema without a header names every field").file(path);
+        let error = Error::usage("without a header, the schema must name every field").file(path);
         return Err(error.expected(format!("{} columns", names.len())).found(fields.len()));
     }
     let mut places = Vec::with_capacity(fields.len());
     for (number, field) in fields.iter().enumerate() {
         let place =
             if has_header { names.iter().position(|name| name == field.name()) } else { Some(number) };
-        // Files without a line have no header, and no rows.
+        // Files without lines have no header and no rows.
         let place = place.or(names.is_empty().then_some(number)).ok_or_else(|| {
             Error::usage("the files have no such column").column(field.name()).expected(names.join(", "))
         })?;
@@ -48,7 +49,7 @@ pub(super) fn read(
     Ok((Arc::new(Schema::new(fields)), places))
 }
 
-/// The keys of an object and their values, in its order.
+/// Keys and values of an object, in their original order.
 struct Pairs(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Pairs {
@@ -76,7 +77,7 @@ impl<'de> Deserialize<'de> for Pairs {
 }
 
 fn parse(text: &[u8]) -> Result<Vec<Field>> {
-    let wrong = |what: String| Error::usage(format!("not a schema of columns: {what}"));
+    let wrong = |what: String| Error::usage(format!("invalid schema of columns: {what}"));
     let Pairs(pairs) = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
     let mut fields = Vec::new();
     match pairs.iter().find(|(key, value)| key == "columns" && value.is_array()) {
@@ -86,7 +87,7 @@ fn parse(text: &[u8]) -> Result<Vec<Field>> {
                     |key: &str| column[key].as_str().ok_or_else(|| wrong(format!("a column has no {key}")));
                 let shape = column.get("shape").and_then(Value::as_array);
                 if shape.is_some_and(|shape| !shape.is_empty()) {
-                    let error = Error::usage("CSV has no lists: give the column as utf8");
+                    let error = Error::usage("CSV has no lists").hint("set the column's type to utf8");
                     return Err(error.column(text("name")?));
                 }
                 let required = column["required"].as_bool().unwrap_or_default();
@@ -95,14 +96,15 @@ fn parse(text: &[u8]) -> Result<Vec<Field>> {
         }
         _ => {
             for (name, word) in &pairs {
-                let word = word.as_str().ok_or_else(|| wrong(format!("the type of {name:?} is no text")))?;
+                let word =
+                    word.as_str().ok_or_else(|| wrong(format!("the type of {name:?} is not a string")))?;
                 fields.push(field(name, word, true)?);
             }
         }
     }
     let mut names = HashSet::new();
     match fields.iter().find(|field| !names.insert(field.name().clone())) {
-        Some(twice) => Err(Error::usage("the schema has a column twice").column(twice.name())),
+        Some(twice) => Err(Error::usage("the schema lists a column twice").column(twice.name())),
         None => Ok(fields),
     }
 }
@@ -114,7 +116,7 @@ fn field(name: &str, word: &str, is_nullable: bool) -> Result<Field> {
             || arrow_cast::can_cast_types(&DataType::Utf8, data_type) && !data_type.is_nested()
     });
     let data_type = known.ok_or_else(|| {
-        let error = Error::usage("a type that no text of CSV has").column(name);
+        let error = Error::usage("CSV does not support the type").column(name);
         error.expected("int64, float64, utf8, date32, ...").found(format!("{word:?}"))
     })?;
     Ok(Field::new(name, data_type, is_nullable))

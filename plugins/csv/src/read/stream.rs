@@ -18,10 +18,10 @@ use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, SchemaRef};
 use tensorferry_sdk::records::{Batched, Scan, batches, type_text};
 use tensorferry_sdk::{Error, LossKind, Result};
 
-/// Bytes of a batch, at most: the offsets of a column have 31 bits.
+/// Maximum bytes of a batch: the offsets of a column have 31 bits.
 const LONGEST: u64 = 1 << 30;
 
-/// Streams the columns and rows that are asked for. `places`: which field of a row each column is.
+/// Streams the requested columns and rows. `places` is the field index of each column.
 pub(super) fn open(
     mut rows: Rows,
     schema: &SchemaRef,
@@ -55,15 +55,16 @@ pub(super) fn open(
 struct Stream {
     rows: Rows,
     schema: SchemaRef,
-    /// Of each column the field, and the texts.
+    /// Field index and texts of each column.
     columns: Vec<(usize, StringBuilder)>,
     nulls: Vec<String>,
     losses: Option<SeenLosses>,
-    /// Whether only some rows told the types: then a value of another kind is an error, and is not made to fit.
+    /// If set, the types were inferred from some rows: a value of another kind is an error, and is
+    /// not converted.
     is_guessed: bool,
-    /// In which line each row begins, and where.
+    /// Line and offset of each row.
     lines: Vec<(u64, u64)>,
-    /// Rows that are still to be gone past, and those that are wanted behind them.
+    /// Rows to skip before the first requested row, and requested rows that remain.
     skip: u64,
     left: u64,
     most_rows: usize,
@@ -87,11 +88,11 @@ impl Stream {
             let (offset, line, len) = self.rows.place();
             for ((place, texts), field) in self.columns.iter_mut().zip(self.schema.fields()) {
                 let may_be_empty = *field.data_type() == DataType::Utf8 || is_bytes(field.data_type());
-                // An empty text is no value of another type.
+                // Only text and bytes columns have empty values.
                 if self.rows.is_null(*place, &self.nulls) || !may_be_empty && self.rows.raw(*place).is_empty()
                 {
                     if !field.is_nullable() {
-                        let error = Error::malformed("a null in a column that has none by its schema");
+                        let error = Error::malformed("a null in a required column");
                         return Err(self.rows.at(error.column(field.name())));
                     }
                     texts.append_null();
@@ -101,7 +102,7 @@ impl Stream {
                 texts.append_value(text);
             }
             self.lines.push((line, offset));
-            // An offset or a number for each field as well.
+            // Each field also takes an offset or a number.
             bytes += len + 8 * self.columns.len() as u64;
             self.left -= 1;
         }
@@ -123,7 +124,8 @@ impl Stream {
     }
 }
 
-/// Texts as values of a type; or the row of the first that is none, and why.
+/// Casts texts to a column's type, or returns the row and error of the first text that does not
+/// fit.
 fn cast(
     texts: StringArray,
     field: &Field,
@@ -132,7 +134,7 @@ fn cast(
 ) -> Result<ArrayRef, (usize, Error)> {
     let data_type = field.data_type();
     let wrong = |row: usize| {
-        let error = Error::malformed(format!("a value of another type than its column: {HINT}"));
+        let error = Error::malformed("a value does not have the type of its column").hint(HINT);
         (row, error.expected(type_text(data_type)).found(shown(texts.value(row))))
     };
     match data_type {
@@ -165,7 +167,7 @@ fn cast(
     let all = arrow_cast::cast_with_options(&texts, &plain, &options).map_err(unsupported)?;
     let all =
         if plain == *data_type { all } else { arrow_cast::cast(&all, data_type).map_err(unsupported)? };
-    // What is no value has become null.
+    // The cast turns invalid values into nulls.
     if all.null_count() != texts.null_count() {
         let row = (0..texts.len()).find(|row| texts.is_valid(*row) && all.is_null(*row));
         return Err(wrong(row.unwrap_or_default()));
@@ -186,7 +188,7 @@ fn is_bytes(data_type: &DataType) -> bool {
     matches!(data_type, Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
 }
 
-/// Bytes that are written in base64; or the row of the first text that is none, or of another length.
+/// Decodes base64, or returns the row of the first text that is invalid or has the wrong length.
 fn decoded(texts: &StringArray, data_type: &DataType) -> Result<ArrayRef, usize> {
     let mut bytes = BinaryBuilder::new();
     for row in 0..texts.len() {

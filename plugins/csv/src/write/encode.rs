@@ -14,67 +14,69 @@ use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 
-/// How rows become lines.
 pub(super) struct Encoder {
     columns: Vec<Column>,
     dialect: Dialect,
     null: String,
-    /// Whether the only column has had a null so far, and a date that is read back as text. Pieces are encoded separately.
+    /// Set once the only column has had a null, or a date that is read back as text. Shared,
+    /// because pieces are encoded separately.
     has_null: AtomicBool,
     has_far_date: AtomicBool,
 }
 
-/// A column that is written.
 struct Column {
     place: usize,
     field: FieldRef,
     form: Form,
-    /// What its values are cast to first.
+    /// Type that values are first cast to.
     plain: Option<DataType>,
 }
 
-/// What becomes of the values of a column.
+/// How the values of a column are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,
     /// Numbers and booleans, which are read back as such.
     Shown,
-    /// Dates and timestamps. A year with more than four digits is written with a sign and read back as text.
+    /// Dates and timestamps. A year with more than four digits is written with a sign and read back
+    /// as text.
     Date,
-    /// Times of a day, durations and intervals, which are read back as text.
+    /// Times of day, durations and intervals, which are read back as text.
     Time,
     Base64,
     Json,
 }
 
 impl Encoder {
-    /// For rows of a schema, and what is lost of them.
+    /// Creates an encoder for rows of a schema. Also returns the losses.
     pub(super) fn new(schema: &Schema, dialect: Dialect, null: &str) -> Result<(Self, Vec<Loss>)> {
         let (mut columns, mut losses) = (Vec::new(), Vec::new());
         let mut names = HashSet::new();
         for (place, field) in schema.fields().iter().enumerate() {
             if !names.insert(field.name()) {
-                return Err(Error::unsupported("two columns of one name: rename one").column(field.name()));
+                return Err(Error::unsupported("two columns have the same name")
+                    .column(field.name())
+                    .hint("rename one of them"));
             }
             let before = losses.len();
             match Column::new(place, field, &mut losses) {
                 Some(column) => columns.push(column),
                 None => {
-                    // Not written at all.
+                    // The column is not written, so changes to its form are not reported.
                     losses.truncate(before);
-                    let why = format!("neither CSV nor JSON can say {}", type_text(field.data_type()));
+                    let why = format!("neither CSV nor JSON can represent {}", type_text(field.data_type()));
                     losses.push(Loss::new(LossKind::Record, field.name(), why));
                 }
             }
         }
         if columns.is_empty() {
-            return Err(Error::unsupported("no column that CSV can have: a row is never empty"));
+            return Err(Error::unsupported("CSV cannot store any of the columns"));
         }
         let (has_null, has_far_date) = Default::default();
         Ok((Self { columns, dialect, null: null.to_owned(), has_null, has_far_date }, losses))
     }
 
-    /// The line of names.
+    /// Returns the line of column names.
     pub(super) fn header(&self) -> Result<Vec<u8>> {
         let mut line = Vec::new();
         for (number, column) in self.columns.iter().enumerate() {
@@ -87,7 +89,7 @@ impl Encoder {
         Ok(line)
     }
 
-    /// The lines of some rows, and what their values lost.
+    /// Returns the lines of some rows, and the losses of their values.
     pub(super) fn encode(&self, batches: &[RecordBatch]) -> Result<(Vec<u8>, Vec<Loss>)> {
         let mut text = Vec::new();
         let mut kinds = vec![Kind::None; self.columns.len()];
@@ -99,7 +101,7 @@ impl Encoder {
             let mut arrays = Vec::with_capacity(self.columns.len());
             for column in &self.columns {
                 let array = batch.columns().get(column.place);
-                let array = array.ok_or_else(|| Error::plugin("rows of another schema"))?;
+                let array = array.ok_or_else(|| Error::plugin("a batch does not match the schema"))?;
                 arrays.push(column.plain_of(array)?);
             }
             let mut values = Vec::with_capacity(self.columns.len());
@@ -116,7 +118,7 @@ impl Encoder {
                         text.push(self.dialect.delimiter);
                     }
                     if array.is_null(row) || *array.data_type() == DataType::Null {
-                        // An empty line would be no row.
+                        // An empty line might not be read as a row.
                         if self.columns.len() == 1 && self.null.is_empty() {
                             has_empty_row = true;
                             text.extend_from_slice(self.empty_row()?);
@@ -129,7 +131,7 @@ impl Encoder {
                     let value =
                         values.of(row, &mut cell).map_err(|error| error.column(column.field.name()))?;
                     has_far_date[number] |= column.form == Form::Date && value.starts_with(['+', '-']);
-                    // An empty text among numbers is a null.
+                    // An empty text among numbers is read as a null.
                     has_value |= matches!(column.form, Form::Shown | Form::Date);
                     if column.form == Form::Text && *kind != Kind::Text {
                         *kind = kind.and(Kind::of(value.as_bytes()));
@@ -142,14 +144,15 @@ impl Encoder {
         }
         let far = self.columns.iter().zip(&has_far_date).filter(|(_, is_far)| **is_far);
         losses.extend(far.map(|(column, _)| {
-            let why = "years of more than four digits are read as text unless -i schema=FILE says their type";
+            let why = "years of more than four digits are read as text unless -i schema=FILE sets their type";
             changed(column.field.name(), why)
         }));
         losses.extend(self.losses(&kinds, self.loses_nulls(has_empty_row, has_value, has_far_date[0])));
         Ok((text, losses))
     }
 
-    /// Whether the nulls of the only column, written as empty text, are read back as empty text.
+    /// Returns whether the nulls of the only column, written as empty texts, are read back as empty
+    /// texts.
     fn loses_nulls(&self, has_null: bool, has_value: bool, has_far_date: bool) -> bool {
         let seen = |flag: &AtomicBool, now: bool| flag.fetch_or(now, Ordering::SeqCst) || now;
         let (any_null, any_far) = (seen(&self.has_null, has_null), seen(&self.has_far_date, has_far_date));
@@ -161,14 +164,14 @@ impl Encoder {
         for (column, kind) in self.columns.iter().zip(kinds) {
             if !matches!(kind, Kind::None | Kind::Empty | Kind::Text) {
                 let as_what = type_text(&kind.data_type());
-                let why =
-                    format!("texts that are all {as_what}, and are read so unless -i schema=FILE says utf8");
+                let why = format!(
+                    "all texts look like {as_what}, so they are read as such unless -i schema=FILE sets utf8"
+                );
                 losses.push(changed(column.field.name(), why));
             }
             if has_lost_null {
-                let why =
-                    "a null in the only column is written as an empty text: an empty line would be no row";
-                // The value itself is read as another one, and cannot be verified.
+                let why = "a null in the only column becomes an empty text, since an empty line is not a row everywhere";
+                // The value is read back differently, so it cannot be verified.
                 let loss = Loss::new(LossKind::Record, column.field.name(), why);
                 losses.push(loss.severity(Severity::Changed));
             }
@@ -176,28 +179,28 @@ impl Encoder {
         losses
     }
 
-    /// A row of one null.
+    /// Returns a row with a single null.
     fn empty_row(&self) -> Result<&'static [u8]> {
         match self.dialect.quote {
             Some(b'"') => Ok(b"\"\""),
             Some(b'\'') => Ok(b"''"),
-            _ => Err(Error::unsupported("a null in the only column: -o nulls=WORD says what stands for it")),
+            _ => Err(Error::unsupported("a null in the only column needs a word").hint("pass -o nulls=WORD")),
         }
     }
 
-    /// Appends a value, in quotes where it would be read as something else without.
+    /// Appends a value, quoted if it would otherwise be read differently.
     fn put(&self, value: &str, null: &str, text: &mut Vec<u8>) -> Result<()> {
         let Dialect { delimiter, quote } = self.dialect;
         let bytes = value.as_bytes();
         let is_special =
             |byte: &u8| *byte == delimiter || matches!(byte, b'\n' | b'\r') || quote == Some(*byte);
         let takes_quotes = bytes.is_empty() || value == null || bytes.iter().any(is_special)
-            // What begins a file as its mark.
+            // A byte order mark at the start of the file would be dropped.
             || value.starts_with('\u{feff}');
         match quote {
             _ if !takes_quotes => text.extend_from_slice(bytes),
             None => {
-                return Err(Error::unsupported("a value that takes quotes, of which there are none")
+                return Err(Error::unsupported("a value needs quotes, but they are disabled")
                     .found(format!("{value:.40?}")));
             }
             Some(quote) => {
@@ -220,7 +223,7 @@ impl Column {
         let plain = match field.data_type() {
             DataType::Dictionary(_, values) => Some(values.as_ref().clone()),
             DataType::RunEndEncoded(_, values) => Some(values.data_type().clone()),
-            // The library knows no zone by its name; these are the same moments.
+            // The library does not know named zones. In UTC, the moments are the same.
             DataType::Timestamp(unit, Some(_)) => Some(DataType::Timestamp(*unit, Some("+00:00".into()))),
             _ => None,
         };
@@ -229,9 +232,7 @@ impl Column {
         if let DataType::Timestamp(_, Some(zone)) = field.data_type()
             && !matches!(&**zone, "UTC" | "Etc/UTC" | "+00:00")
         {
-            lose(&format!(
-                "times are written in UTC, and read so unless -i schema=FILE says their zone, {zone}"
-            ));
+            lose(&format!("times are written and read in UTC unless -i schema=FILE sets the zone {zone}"));
         }
         let form = match data_type {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Form::Text,
@@ -240,7 +241,7 @@ impl Column {
             | DataType::BinaryView
             | DataType::FixedSizeBinary(_) => {
                 lose(
-                    "CSV has no bytes: they are written as base64, and read as text unless -i schema=FILE says binary",
+                    "CSV has no bytes, so they are written as base64 and read as text unless -i schema=FILE sets binary",
                 );
                 Form::Base64
             }
@@ -248,15 +249,15 @@ impl Column {
             | DataType::Decimal64(..)
             | DataType::Decimal128(..)
             | DataType::Decimal256(..) => {
-                lose("decimals are read as other numbers unless -i schema=FILE says their type");
+                lose("decimals are read as other numbers unless -i schema=FILE sets their type");
                 Form::Shown
             }
             DataType::Time32(_) | DataType::Time64(_) | DataType::Duration(_) | DataType::Interval(_) => {
-                lose("times of a day and durations are read as text unless -i schema=FILE says their type");
+                lose("times of day and durations are read as text unless -i schema=FILE sets their type");
                 Form::Time
             }
             nested if nested.is_nested() => {
-                lose("CSV has no lists, structs and maps: they are written as JSON, and read as its text");
+                lose("CSV has no lists, structs or maps, so they are written as JSON and read as text");
                 Form::Json
             }
             DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => Form::Date,
@@ -287,14 +288,13 @@ impl Column {
             }
             Form::Json => {
                 let texts = json::texts(&self.plain_field(), array.as_ref(), NonNumbers::Quoted)?;
-                let text = |text| String::from_utf8(text).map_err(|_| Error::plugin("JSON that is no text"));
+                let text = |text| String::from_utf8(text).map_err(|_| Error::plugin("JSON is not UTF-8"));
                 Values::Json(texts.into_iter().map(text).collect::<Result<_>>()?)
             }
         })
     }
 }
 
-/// The values of a column in some rows.
 enum Values<'a> {
     Text(&'a ArrayRef),
     Base64(&'a ArrayRef),
@@ -331,10 +331,10 @@ impl Values<'_> {
 }
 
 fn refused(error: &ArrowError) -> Error {
-    Error::unsupported(error.to_string()).context("CSV cannot say these rows")
+    Error::unsupported(error.to_string()).context("CSV cannot represent these rows")
 }
 
-/// The values are there, and no longer say what they are.
+/// Returns a loss for values that are written but change their type.
 fn changed(column: impl Into<String>, why: impl Into<String>) -> Loss {
     Loss::new(LossKind::Metadata, column, why).severity(Severity::Changed)
 }

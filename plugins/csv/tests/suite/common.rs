@@ -1,4 +1,4 @@
-//! Rows read and written by the format in memory, the way a host does it.
+//! Helpers that read and write rows in memory, as a host does.
 
 use std::sync::Arc;
 use tensorferry_csv::Csv;
@@ -10,14 +10,14 @@ use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{Loss, MemoryContext, MemorySource, Result};
 use tensorferry_test_kit::rows::write_file;
 
-/// Opens a source under these options of the reader; `schema`: what a schema file has.
+/// Opens a source with these reader options. `schema` is the content of the schema file.
 pub(crate) fn open(source: MemorySource, given: &[(&str, &str)], schema: &str) -> Result<Opened> {
     let mut context = MemoryContext::default();
     context.sources.insert("schema.json".to_owned(), Arc::new(MemorySource::file("schema.json", schema)));
     records::open(&Csv, &pairs(given), Arc::new(source), &context)
 }
 
-/// The rows of a text in one batch.
+/// Reads the rows of a text as one batch.
 pub(crate) fn read_with(text: impl AsRef<[u8]>, given: &[(&str, &str)], schema: &str) -> Result<RecordBatch> {
     let set = open(MemorySource::file("in.csv", text.as_ref()), given, schema)?;
     let mut all = records::read(&*set, &Batches::default())?.concat();
@@ -25,23 +25,23 @@ pub(crate) fn read_with(text: impl AsRef<[u8]>, given: &[(&str, &str)], schema: 
     Ok(all.pop().unwrap_or_else(|| RecordBatch::new_empty(set.schema())))
 }
 
-/// The rows of a text in one batch.
+/// Reads the rows of a text as one batch, with default options.
 pub(crate) fn read(text: impl AsRef<[u8]>) -> Result<RecordBatch> {
     read_with(text, &[], "{}")
 }
 
-/// The message with which a text is refused.
+/// Returns the error message for a text that is refused.
 pub(crate) fn refusal(text: impl AsRef<[u8]>, given: &[(&str, &str)], schema: &str) -> String {
     read_with(text, given, schema).unwrap_err().to_string()
 }
 
-/// The types of columns by their names.
+/// Returns the names and types of columns.
 pub(crate) fn types(rows: &RecordBatch) -> Vec<(String, DataType)> {
     let schema = rows.schema();
     schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
 }
 
-/// Writes batches, each a piece of the one file.
+/// Writes batches, each as a piece of one file.
 pub(crate) fn write(
     pieces: &[RecordBatch],
     name: &str,

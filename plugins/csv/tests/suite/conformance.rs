@@ -24,7 +24,7 @@ fn conforms() {
 
 #[test]
 fn conforms_with_other_options() {
-    // Several at a time: each set of options takes half a second.
+    // Tested in parallel: each set of options takes half a second.
     for (format, options) in [
         (Preset::new(Csv).with(Side::Reader, "nulls", "NA"), &[("codec", "gzip"), ("nulls", "NA")][..]),
         (Preset::new(Csv), &[("codec", "zstd"), ("shards", "2")]),

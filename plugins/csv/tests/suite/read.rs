@@ -1,4 +1,4 @@
-//! What lines are read as.
+//! How lines are read.
 
 use crate::common::{open, read, read_with, refusal, types};
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ fn what_cannot_be_is_refused_with_its_line() {
     for (text, said) in [
         ("a,b\n1,2\n3\n", ["line 3", "expected 2 fields, found 1"]),
         ("a,b\n1,\"x\ny\"\n3,4,5\n", ["line 4", "expected 2 fields, found 3"]),
-        ("a,a\n1,2\n", ["two columns of one name", "line 1"]),
+        ("a,a\n1,2\n", ["two columns have the same name", "line 1"]),
         ("a\n\"x\"y\n", ["closing quote", "line 2"]),
         ("a\n1\n\"x", ["never ends", "line 3"]),
     ] {
@@ -114,10 +114,10 @@ fn what_cannot_be_is_refused_with_its_line() {
 #[test]
 fn a_value_that_does_not_fit_the_first_rows_is_an_error_with_what_to_do() {
     let message = refusal("a,b\n1,2\n2,2\n\n3,x\n", &[("infer", "2")], "{}");
-    for said in ["in.csv", "line 5", "column \"b\"", "expected int64", "found \"x\"", "-i schema="] {
+    for said in ["in.csv", "line 5", "column \"b\"", "expected int64", "found \"x\""] {
         assert!(message.contains(said), "{said}: {message}");
     }
-    // What all rows would have made text or a float is not made to fit.
+    // A value that would have made the column text or float is not converted.
     for (first, later) in [
         ("1", "02139"),
         ("1", "-0"),
@@ -143,7 +143,7 @@ fn a_schema_says_columns_and_types() {
     assert_eq!(rows.num_columns(), 3);
     assert_eq!(rows.column(0).as_primitive::<UInt8Type>().value(0), 7);
     assert_eq!(rows.column(1).as_primitive::<Decimal128Type>().values(), &[150, -300, 0]);
-    // An empty text is empty bytes, and nothing at all is a null.
+    // An empty text is empty bytes, and an empty field is a null.
     assert_eq!((rows.column(2).is_null(2), rows.column(2).as_binary::<i32>().value(2)), (false, &b""[..]));
     assert_eq!((rows.column(2).as_binary::<i32>().value(0), rows.column(2).is_null(1)), (&b"\xff"[..], true));
     let message = refusal("code,price,raw\n300,1,\n", &given, schema);
@@ -189,7 +189,7 @@ fn what_is_no_table_is_told_from_one() {
     for text in
         ["version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "<!DOCTYPE html>\n<p>\n"]
     {
-        assert!(refusal(text, &[], "{}").contains("none of a table"), "{text}");
+        assert!(refusal(text, &[], "{}").contains("not a table"), "{text}");
     }
     let notes = |text: &str, given: &[(&str, &str)]| {
         let context = MemoryContext::default();
@@ -329,7 +329,7 @@ fn fields_without_end_are_not_held() {
     }
     for given in [&[][..], &[("header", "false")]] {
         let said = refusal(&commas, given, "{}");
-        assert!(said.contains("line 1") && said.contains("columns=N"), "{said}");
+        assert!(said.contains("line 1") && said.contains("too many columns"), "{said}");
     }
 }
 

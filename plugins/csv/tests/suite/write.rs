@@ -1,4 +1,4 @@
-//! What rows are written as, and read as again.
+//! How rows are written and read back.
 
 use crate::common::{read, write};
 use proptest::prelude::*;
@@ -52,13 +52,13 @@ fn texts_that_look_like_numbers_are_a_loss() {
         let (_, losses) = write(&[texts(of)], "out.csv", &[]).unwrap();
         assert_eq!(!losses.is_empty(), is_lost, "{of:?}: {losses:?}");
     }
-    // A null that is written as an empty text is another value: nothing compares it.
+    // A null written as an empty text is a different value, so it is not compared.
     let columns: [(ArrayRef, bool); 5] = [
         (Arc::new(StringArray::from(vec![Some("x"), None])), true),
         (Arc::new(DurationSecondArray::from(vec![Some(1), None])), true),
         (Arc::new(Int64Array::from(vec![Some(1), None])), false),
         (Arc::new(Date32Array::from(vec![Some(1), None])), false),
-        // The year 10136.
+        // The year 10,183.
         (Arc::new(Date32Array::from(vec![Some(3_000_000), None])), true),
     ];
     for (column, is_lost) in columns {
@@ -70,7 +70,7 @@ fn texts_that_look_like_numbers_are_a_loss() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
-/// What is not written is not reported as written in another form as well.
+/// A column that is not written is not also reported as changed.
 #[test]
 fn a_column_that_is_left_out_is_one_loss() {
     let field = Arc::new(Field::new("n", DataType::Int64, true));
@@ -127,7 +127,7 @@ proptest! {
             1..20,
         ),
     ) {
-        // What tells each column's type, whatever the values are.
+        // The last value of each column fixes its type.
         let batch = rows(vec![
             ("i", Arc::new(Int64Array::from_iter(values.iter().map(|v| v.0).chain([Some(-1)]))) as ArrayRef),
             ("f", Arc::new(Float64Array::from_iter_values(values.iter().map(|v| v.1).chain([0.5])))),
