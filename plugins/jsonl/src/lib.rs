@@ -1,17 +1,18 @@
-//! JSON lines: one JSON object a line, a line a row.
+//! JSON lines: one JSON object per line, and one line per row.
 //!
 //! ```text
 //! {"id": 1, "name": "a", "vector": [0.5, 1.5]}\n
 //! {"id": 2, "name": null}\n
 //! ```
 //!
-//! Lines end with `\n`, blank ones are no rows, and the last one may lack its end. A file may be
-//! compressed as a whole, with gzip or Zstandard. A column's type is found by reading every line, or is
-//! given by the user.
+//! Lines end with `\n`. Blank lines are skipped, and the last line may lack its line end. A file
+//! may be compressed as a whole, with gzip or Zstandard. The type of a column is inferred from
+//! every line, or set by the user.
 //!
-//! What JSON cannot say is said in strings, both ways where the column's type is known: bytes in base64, floats
-//! that are no numbers as `"NaN"`, `"Infinity"` and `"-Infinity"`, times as in RFC 3339. Integers are exact, whatever
-//! their length. A line has at most 60 levels of objects and lists in one another.
+//! Values without a JSON form are strings, and are read back if the column's type is known: bytes
+//! in base64, NaN and infinities as `"NaN"`, `"Infinity"` and `"-Infinity"`, times as in RFC 3339.
+//! Integers are exact, regardless of their length. A line has at most 60 levels of nested objects
+//! and lists.
 //!
 //! Sources: jsonlines.org, RFC 8259; protobuf's JSON mapping for bytes and floats.
 #![forbid(unsafe_code)]
@@ -25,17 +26,17 @@ mod options;
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
-/// Endings of files that are surely JSON lines; the first names outputs.
+/// Suffixes of files that are always JSON lines; outputs get the first one.
 const SUFFIXES: [&str; 4] = [".jsonl", ".ndjson", ".jsonlines", ".jl"];
-/// An ending that documents of one object have too.
+/// Suffix that single JSON documents have too.
 const LOOSE_SUFFIX: &str = ".json";
 
-/// How many levels a line may have, whatever the limits, so that other formats can hold them: Arrow's libraries refuse schemas of
-/// more than 64 tables in one another, of which the message takes a few. What follows arrays by recursion fits into the stack of
-/// a thread then, of 2 MiB, even where it is not optimized.
+/// Maximum levels of a line, regardless of the limits, so that other formats can store the columns:
+/// Arrow libraries reject schemas with more than 64 nested tables, and the message uses a few of
+/// them. It also keeps recursion over arrays within a thread stack of 2 MiB, even in a build
+/// without optimizations.
 const MOST_LEVELS: u64 = 60;
 
-/// The format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JsonLines;
 
@@ -63,7 +64,7 @@ impl Format for JsonLines {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for programs that link it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(JsonLines)]

@@ -1,4 +1,4 @@
-//! How sure it is that a source is JSON lines, by its first line or a folder's file names.
+//! Detection of JSON lines by the first lines of a file, or by the names in a folder.
 
 use crate::read::is_member;
 use crate::{LOOSE_SUFFIX, SUFFIXES};
@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use tensorferry_sdk::file_name::{has_any_suffix, has_suffix};
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
-/// Bytes at the beginning that are looked at.
+/// Bytes at the beginning that are examined.
 const LOOKED_AT: u64 = 64 << 10;
 
-/// How sure it is that the source is JSON lines.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     match source.entry() {
         Entry::File(name) => of_file(source, name),
@@ -29,11 +28,11 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     let named = has_any_suffix(stem, SUFFIXES);
     Ok(match (is_object, named) {
         (true, true) => Score::CERTAIN,
-        // One line is one document too: `config.json`, minified.
+        // A single line may also be a minified document such as `config.json`.
         (true, false) => match lines.next() {
             None => Score::NO,
             Some(_) if has_suffix(stem, LOOSE_SUFFIX) => Score::LIKELY,
-            // A line of JSON may be the beginning of a binary file: equinox writes such files.
+            // A line of JSON may be the start of a binary file, such as those of equinox.
             Some(second) if second.starts_with(b"{") => Score(20),
             Some(_) => Score::NO,
         },

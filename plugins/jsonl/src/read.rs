@@ -1,5 +1,5 @@
-//! The reader: the schema first, from every line unless the user says otherwise; then each range of
-//! lines is a split.
+//! The reader. It first infers the schema from every line unless the options limit that. Each range
+//! of lines is then a split.
 
 mod blocks;
 mod decode;
@@ -26,12 +26,11 @@ use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, Scan, Split};
 use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
 use values_seen::ValuesSeen;
 
-/// Why objects with a key more than once are a loss.
-const REPEATED_KEY: &str = "objects with this key more than once: of its values the last one is read";
-/// Why objects that lack a key of others are a loss.
-const ABSENT_KEYS: &str = "nested objects do not all have the same keys: absent keys become nulls";
+/// Loss reported for objects that repeat a key.
+const REPEATED_KEY: &str = "some objects repeat this key: only the last value is read";
+/// Loss reported for objects that lack a key of other objects.
+const ABSENT_KEYS: &str = "some nested objects lack keys of others: missing keys become nulls";
 
-/// Reads files and folders of files.
 pub(crate) struct Reader(pub(crate) ReadOptions);
 
 impl RecordReader for Reader {
@@ -64,9 +63,10 @@ impl RecordReader for Reader {
 
 struct Set {
     schema: SchemaRef,
-    /// Of one that the user gave: then other keys are left out, and no loss.
+    /// Columns with values, if the user set the schema. Keys that the schema lacks are then
+    /// skipped, which is not a loss.
     given: Option<ValuesSeen>,
-    /// Whether every line was read for the schema.
+    /// If set, the schema was inferred from every line.
     is_scanned: bool,
     losses: SeenLosses,
     ranges: Vec<LineRange>,
@@ -83,10 +83,11 @@ impl RecordSet for Set {
         &self.splits
     }
 
-    /// Lines before the first row that is wanted are gone past, and keys that are not wanted are not decoded.
+    /// Skips lines before the first requested row, and decodes only the requested keys.
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let range = self.ranges.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
-        // A key that the schema lacks would be lost; one that nobody asked for is not.
+        // A key that an inferred schema lacks would be lost. If only some columns are requested,
+        // other keys are ignored.
         let is_strict = self.given.is_none() && scan.columns.is_none();
         let checks = Checks {
             is_strict,
@@ -103,17 +104,17 @@ impl RecordSet for Set {
     }
 }
 
-/// The files of a source, in the order of their names.
+/// Returns the files of a source, sorted by name.
 fn file_names(source: &dyn Source) -> Result<Vec<String>> {
     let mut names = entry_files(source, is_member)?;
     if names.is_empty() {
-        // The user said that it is JSON lines.
+        // The user selected this format, so `.json` files count too.
         names = entry_files(source, |name| is_called(name, &[LOOSE_SUFFIX]))?;
     }
-    file_name::require(names, "no files of JSON lines here", format!("*{}", SUFFIXES[0]))
+    file_name::require(names, "no JSON lines files here", format!("*{}", SUFFIXES[0]))
 }
 
-/// Whether a folder's file of this name is one of its data.
+/// Returns whether a file of this name in a folder is data.
 pub(crate) fn is_member(name: &str) -> bool {
     is_called(name, &SUFFIXES)
 }

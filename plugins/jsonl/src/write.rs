@@ -1,4 +1,5 @@
-//! The writer: pieces are runs of lines, and a compressed file is one member or frame for each.
+//! The writer. Pieces are runs of lines. In a compressed file, each piece is a separate member or
+//! frame.
 
 mod encode;
 mod values;
@@ -11,7 +12,6 @@ use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter, ShardFiles, Sharding};
 use tensorferry_sdk::{ByteSink, Context, LossSink, Result, Target};
 
-/// Writes with these options.
 pub(crate) struct Writer(pub(crate) WriteOptions);
 
 impl RecordWriter for Writer {
@@ -55,7 +55,7 @@ impl RecordPlan for Plan {
     }
 
     fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
-        // No bytes at all would be no compressed file.
+        // An empty file would not be a valid compressed file.
         if pieces.is_empty() && !self.compression.is_none() {
             self.encode(&[], output, &mut Vec::new())?;
         }
@@ -63,7 +63,7 @@ impl RecordPlan for Plan {
     }
 }
 
-/// `data.jsonl`, or with a number of shards `data-00000-of-00002.jsonl` and so on.
+/// Names `data.jsonl`, or `data-00000-of-00002.jsonl` and so on if a number of shards is set.
 fn files(name: &str, sharding: Sharding) -> ShardFiles {
     shard_files(name, sharding, &[&crate::SUFFIXES[..], &[crate::LOOSE_SUFFIX]].concat())
 }

@@ -4,41 +4,41 @@ use super::line_range::{LineRange, MEMORY_OF_A_BYTE, too_long};
 use std::io::Read;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Bytes of the first reads; a line that is longer doubles the buffer.
+/// Initial buffer size. A longer line doubles it.
 const READ: usize = 256 << 10;
-/// A buffer of so many bytes grows by a quarter instead.
+/// A buffer of this size or larger grows by a quarter instead.
 const LARGE: usize = 16 << 20;
-/// Bytes of blank lines after which the caller is asked whether to go on.
+/// Bytes of blank lines after which the caller can check for cancellation.
 const PAUSE: u64 = 64 << 20;
-/// What a value takes beside its text: its places on the decoder's tape, and itself.
+/// Memory of a value besides its text: its elements on the decoder's tape, and the value itself.
 const MEMORY_OF_A_VALUE: u64 = 40;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Lines, and where they lie.
+/// Whole lines, and their position.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block<'a> {
-    /// The lines, with their ends.
+    /// The lines, including their line ends.
     pub(super) text: &'a [u8],
-    /// The first one's offset in the file, once decompressed.
+    /// Offset of the first line in the decompressed file.
     pub(super) offset: u64,
-    /// The number of the first one in the range, from 0.
+    /// Number of the first line in the range, from 0.
     pub(super) line: u64,
-    /// How many of them are rows.
+    /// Number of lines that are rows.
     pub(super) rows: usize,
 }
 
 /// A line that is a row.
 pub(super) struct RowLine<'a> {
-    /// It, with its end.
+    /// The line, including its line end.
     pub(super) text: &'a [u8],
-    /// Its offset in the file, once decompressed.
+    /// Offset in the decompressed file.
     pub(super) offset: u64,
-    /// Its number in the range, from 0.
+    /// Number in the range, from 0.
     pub(super) line: u64,
 }
 
 impl<'a> Block<'a> {
-    /// Its rows, one after the other.
+    /// Iterates over the rows.
     pub(super) fn row_lines(self) -> impl Iterator<Item = RowLine<'a>> {
         let Self { mut text, mut offset, mut line, .. } = self;
         std::iter::from_fn(move || {
@@ -56,13 +56,13 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Lines without a row at the beginning of a text.
+/// Blank lines at the beginning of a text.
 struct BlankLines {
     bytes: usize,
     lines: u64,
 }
 
-/// Counts them, whole runs at a time: a compressed file can hold them by the thousand million.
+/// Counts blank lines in whole runs, since a compressed file can contain billions of them.
 fn blank_lines(text: &[u8]) -> BlankLines {
     let blank = text.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len());
     let bytes = memchr::memrchr(b'\n', &text[..blank]).map_or(0, |place| place + 1);
@@ -73,24 +73,24 @@ fn is_blank(line: &[u8]) -> bool {
     line.trim_ascii_start().is_empty()
 }
 
-/// About how much memory it takes to decode a line; less than `most` where it is surely less. Its text is there
-/// three times, in the buffer, among the decoder's and in the column, and numbers and lists may have one byte of text
-/// and tens in memory.
+/// Estimates the memory for decoding a line. If the result is certain to be less than `most`, it
+/// may be too low. The text exists three times: in the buffer, in the decoder and in the column.
+/// Numbers and lists can take one byte of text and tens of bytes in memory.
 fn memory_for(line: &[u8], most: u64) -> u64 {
     let text = line.len() as u64 * MEMORY_OF_A_BYTE;
     if (line.len() as u64) * (MEMORY_OF_A_BYTE + MEMORY_OF_A_VALUE) <= most {
         return text;
     }
-    // Those within strings count too, of which there are few.
+    // This also counts the few separators within strings.
     text + memchr::memchr2_iter(b',', b':', line).count() as u64 * MEMORY_OF_A_VALUE
 }
 
-/// Gives the lines of a range in blocks.
+/// Iterator over the lines of a range in blocks.
 pub(super) struct Blocks {
     range: LineRange,
     input: Box<dyn Read + Send>,
     buffer: Vec<u8>,
-    /// What of the buffer was given already, and what of it is filled.
+    /// End of the part of the buffer that has been returned, and end of its content.
     given: usize,
     filled: usize,
     is_at_end: bool,
@@ -114,8 +114,8 @@ impl Blocks {
         })
     }
 
-    /// The next lines: at most `rows` rows, and about `bytes` bytes, but one row at least; or none, where many
-    /// blank lines have been left behind.
+    /// Returns the next lines: at most `rows` rows and about `bytes` bytes, but at least one row.
+    /// After many blank lines, it returns an empty block.
     pub(super) fn next(&mut self, rows: usize, bytes: u64) -> Result<Option<Block<'_>>> {
         if self.offset == 0 && self.filled == 0 {
             while self.filled < BYTE_ORDER_MARK.len() && !self.is_at_end {
@@ -134,7 +134,7 @@ impl Blocks {
             let blank = blank_lines(&self.buffer[end..self.filled]);
             (end, lines) = (end + blank.bytes, lines + blank.lines);
             if count == 0 {
-                // Nothing is kept of the lines before the first row, however many they are.
+                // Blank lines before the first row are not kept in the buffer.
                 self.give(end, lines);
                 lines = 0;
                 if self.offset - begin >= PAUSE {
@@ -158,19 +158,20 @@ impl Blocks {
         Ok(Some(Block { text: &self.buffer[from..end], offset, line, rows: count }))
     }
 
-    /// Goes on at `end`, behind so many more lines.
+    /// Moves to `end`, past `lines` more lines.
     fn give(&mut self, end: usize, lines: u64) {
         self.offset += (end - self.given) as u64;
         self.line += lines;
         self.given = end;
     }
 
-    /// How many lines of the range have been given, or were blank.
+    /// Returns the number of lines of the range that have been returned or were blank.
     pub(super) fn lines(&self) -> u64 {
         self.line
     }
 
-    /// The end of the line that begins at `start`, which moves with the buffer; none behind the last.
+    /// Returns the end of the line at `start`, or `None` after the last line. `start` is adjusted
+    /// if the buffer moves.
     fn line_end(&mut self, start: &mut usize) -> Result<Option<usize>> {
         let mut searched = *start;
         loop {
@@ -194,7 +195,7 @@ impl Blocks {
         too_long(self.most).file(self.range.file()).offset(offset)
     }
 
-    /// Reads on; how far what is in the buffer moved to its beginning.
+    /// Reads more bytes. Returns how far the buffer's content moved toward its beginning.
     fn fill(&mut self) -> Result<usize> {
         let moved = self.given;
         if moved > 0 {

@@ -1,4 +1,5 @@
-//! Decoders for bytes in base64, and for numbers and times that `arrow_json`'s own would read as something else.
+//! Decoders for base64, and for numbers and times that the decoders of `arrow_json` would read
+//! incorrectly.
 
 use arrow_json::reader::{ArrayDecoder, DecoderContext, DecoderFactory, Tape, TapeElement};
 use base64::Engine as _;
@@ -16,28 +17,30 @@ use tensorferry_sdk::arrow_array::types::Float64Type;
 use tensorferry_sdk::arrow_array::{Array as _, ArrayRef, make_array, new_null_array};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Fields, SchemaRef};
 
-/// The most that a float counts to without a gap.
+/// Integers up to this one are exact in a float.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Decodes bytes from base64, where `arrow_json` would take hexadecimal digits, and what has a type that does not hold all of
-/// a value not at all, where it would cut the value off. A column that no row of a batch has costs nothing
-/// for each row.
+/// Factory for decoders that differ from those of `arrow_json`. Bytes are base64, not hexadecimal
+/// digits. A value that its type cannot represent is refused, not truncated. A column that is
+/// absent from a batch has no cost per row.
 #[derive(Debug)]
 pub(super) struct ExactDecoders {
     schema: SchemaRef,
     losses: SeenLosses,
     looks_at_keys: bool,
-    /// How many columns have decoders, or are given them: the library makes them in their order, each with all that is in it.
+    /// Number of columns whose decoders exist or are being created. The library creates them in
+    /// order, each with its nested decoders.
     columns: AtomicUsize,
 }
 
 impl ExactDecoders {
-    /// For the columns of a schema. `looks_at_keys`: the keys of objects may be other ones than those of the schema.
+    /// Creates a factory for a schema. `looks_at_keys` means that objects may have other keys than
+    /// the schema.
     pub(super) fn new(schema: &SchemaRef, losses: SeenLosses, looks_at_keys: bool) -> Self {
         Self { schema: schema.clone(), losses, looks_at_keys, columns: AtomicUsize::new(0) }
     }
 
-    /// The column that a field is, or is in; none for the rows themselves.
+    /// Returns the column that a field is or belongs to, or `None` for the rows themselves.
     fn column(&self, field: &FieldRef) -> Option<String> {
         let fields = self.schema.fields();
         let begun = self.columns.load(Ordering::Relaxed);
@@ -91,16 +94,17 @@ impl DecoderFactory for ExactDecoders {
     }
 }
 
-/// Where thousands of columns come from objects of a few keys, most columns of a batch are in none of its rows.
+/// Decoder for columns that most batches lack: thousands of columns may come from objects with a
+/// few keys each.
 struct RareDecoder {
     decoder: Box<dyn ArrayDecoder>,
-    /// What was decoded where no row had the column; batches mostly have one length.
+    /// Cached array for batches without the column, which mostly have the same length.
     absent: ArrayRef,
 }
 
 impl ArrayDecoder for RareDecoder {
     fn decode(&mut self, tape: &Tape<'_>, pos: &[u32]) -> Result<ArrayRef, ArrowError> {
-        // A tape's first element is the null that stands for what is absent.
+        // The first element of a tape is the null of absent values.
         if pos.iter().any(|&place| place != 0) {
             return self.decoder.decode(tape, pos);
         }
@@ -111,18 +115,19 @@ impl ArrayDecoder for RareDecoder {
     }
 }
 
-/// Numbers and times: what the builtin decoder makes of them, if that is all that was there.
+/// Decoder for numbers and times that accepts only values that their type represents exactly.
 struct ExactDecoder {
     builtin: Box<dyn ArrayDecoder>,
     data_type: DataType,
-    /// The column, and what is lost of it.
+    /// The column and the losses to report.
     losses: Option<(String, SeenLosses)>,
 }
 
 impl ExactDecoder {
-    /// Whether the type holds a number or a text.
+    /// Returns whether the type can represent a number or a string.
     fn holds(&self, text: &str, is_number: bool) -> bool {
-        // 1e3 and 2.0 are whole too; of floats over 2^53 only the digits would tell.
+        // 1e3 and 2.0 are integers too. Floats above 2^53 are rejected, since only their digits
+        // could decide.
         let is_whole = || {
             !text.contains(['.', 'e', 'E'])
                 || text.parse::<f64>().is_ok_and(|number| number.fract() == 0.0 && number.abs() <= MOST_EXACT)
@@ -135,7 +140,10 @@ impl ExactDecoder {
     }
 
     fn refused(&self, text: &str) -> ArrowError {
-        ArrowError::JsonError(format!("failed to parse {text} as {}, which does not hold it", self.data_type))
+        ArrowError::JsonError(format!(
+            "failed to parse {text} as {}, which cannot represent it",
+            self.data_type
+        ))
     }
 }
 
@@ -168,20 +176,20 @@ impl ArrayDecoder for ExactDecoder {
         if values.data_type() == &self.data_type {
             return Ok(values);
         }
-        // The same moments, under the name of their zone.
+        // Same moments with the name of the zone.
         Ok(make_array(values.to_data().into_builder().data_type(self.data_type.clone()).build()?))
     }
 }
 
-/// Objects, whose keys may be others than those of the schema, or repeat.
+/// Decoder for objects whose keys may repeat or differ from those of the schema.
 struct KeysDecoder {
     builtin: Box<dyn ArrayDecoder>,
     keys: Vec<String>,
     places: HashMap<String, usize>,
-    /// None for the rows themselves.
+    /// `None` for the rows themselves.
     column: Option<String>,
     losses: SeenLosses,
-    /// For each key the last object that had it, from 1.
+    /// Number of the last object with each key, from 1.
     last: Vec<usize>,
 }
 
@@ -236,8 +244,7 @@ impl ArrayDecoder for BytesDecoder {
                     TapeElement::String(text) => {
                         bytes.clear();
                         let decoded = STANDARD.decode_vec(tape.get_string(text), &mut bytes);
-                        decoded
-                            .map_err(|error| ArrowError::JsonError(format!("bytes in base64: {error}")))?;
+                        decoded.map_err(|error| ArrowError::JsonError(format!("invalid base64: {error}")))?;
                         take(Some(&bytes))?;
                     }
                     _ => return Err(tape.error(place, "bytes in base64")),

@@ -1,4 +1,4 @@
-//! Finds the schema by scanning every line, with a thread for each range.
+//! Infers the schema by scanning every line, with a thread for each range.
 
 use super::blocks::Blocks;
 use super::line_range::LineRange;
@@ -14,7 +14,7 @@ use tensorferry_row_text::scan_all;
 use tensorferry_sdk::arrow_schema::{Schema, SchemaRef};
 use tensorferry_sdk::{Context, Error, Loss, LossKind, Result};
 
-/// Lines that are read before the user is asked whether to go on.
+/// Lines and bytes between checks for cancellation.
 const ROWS: usize = 4096;
 const BYTES: u64 = 4 << 20;
 
@@ -24,7 +24,8 @@ pub(super) struct Inferred {
     pub(super) losses: Vec<Loss>,
 }
 
-/// Scans `most` lines of each file, or all of them; then each range knows how many rows it has.
+/// Scans `most` lines of each file, or all of them. In the latter case, it also sets the row count
+/// of each range.
 pub(super) fn infer(ranges: &mut [LineRange], most: Option<u64>, context: &dyn Context) -> Result<Inferred> {
     let mut all = object();
     let mut repeated = BTreeSet::new();
@@ -42,9 +43,9 @@ pub(super) fn infer(ranges: &mut [LineRange], most: Option<u64>, context: &dyn C
                 before += scanned.lines;
                 repeated.extend(scanned.repeated);
                 if all.clone().merge(scanned.kind.clone()).is_err() {
-                    // Which line it was is found by looking again, with what is known from before.
+                    // Scan again, with the types from earlier ranges, to find the line.
                     scan(range, all, None, context)?;
-                    return Err(Error::plugin("lines that differ only together").file(range.file()));
+                    return Err(Error::plugin("no line explains the conflict of types").file(range.file()));
                 }
                 all.merge(scanned.kind).map_err(|conflict| contradiction(&conflict))?;
                 if all.columns() > context.limits().columns {
@@ -69,7 +70,7 @@ pub(super) fn infer(ranges: &mut [LineRange], most: Option<u64>, context: &dyn C
         repeated.into_iter().map(|key| Loss::new(LossKind::Record, key, super::REPEATED_KEY)).collect();
     let fields = all.fields("", &mut losses);
     if let Some(field) = fields.iter().find(|field| is_too_wide(&all, field.name())) {
-        return Err(Error::unsupported("integers of more than 76 digits").column(field.name()));
+        return Err(Error::unsupported("an integer has more than 76 digits").column(field.name()));
     }
     Ok(Inferred { schema: Arc::new(Schema::new(fields)), losses })
 }
@@ -90,20 +91,20 @@ fn is_too_wide(all: &ValueType, column: &str) -> bool {
     matches!(all, ValueType::Object(objects) if objects.keys.get(column).is_some_and(|key| wide(&key.kind)))
 }
 
-/// What the scan of a range found.
+/// Result of scanning a range.
 struct Scanned {
     kind: ValueType,
     rows: u64,
     lines: u64,
-    /// How many columns there may be, and how many more than are known.
+    /// Maximum number of columns, and how many more may be added.
     most_columns: u64,
     columns_left: u64,
     most_levels: u64,
-    /// Keys that some object has more than once.
+    /// Keys that some object repeats.
     repeated: BTreeSet<String>,
 }
 
-/// Scans the lines of a range, `most` at most, adding to what is known from others.
+/// Scans at most `most` lines of a range, starting with the types in `known`.
 fn scan(range: &LineRange, known: ValueType, most: Option<u64>, context: &dyn Context) -> Result<Scanned> {
     let most_columns = context.limits().columns;
     let columns_left = most_columns.saturating_sub(known.columns());
@@ -162,19 +163,20 @@ fn scan_line(line: &[u8], scanned: &mut Scanned) -> Result<(), fault::LineError>
 }
 
 fn contradiction(conflict: &Conflict) -> Error {
-    Error::unsupported(
-        "a column has more than one kind of value: -i schema=FILE reads the columns that it names",
-    )
-    .column(conflict.column())
-    .expected(conflict.had)
-    .found(conflict.came)
+    Error::unsupported("a column has more than one kind of value")
+        .hint("pass -i schema=FILE to read only columns that it lists")
+        .column(conflict.column())
+        .expected(conflict.had)
+        .found(conflict.came)
 }
 
 fn too_deep(most: u64) -> Error {
     Error::limit("objects and lists nest too deep")
-        .expected(format!("at most {most} levels, the line's object counted"))
+        .expected(format!("at most {most} levels, including the line's object"))
 }
 
 fn too_many_columns(most: u64) -> Error {
-    Error::limit("too many columns (--bound columns=N allows more)").expected(format!("at most {most}"))
+    Error::limit("too many columns")
+        .hint("pass --bound columns=N to allow more")
+        .expected(format!("at most {most}"))
 }

@@ -1,5 +1,5 @@
-//! A range of whole lines of one file. Ranges are about even in length, so that threads can share a file: a
-//! newline in JSON text is always the end of a line.
+//! A range of whole lines of one file. Ranges have similar lengths, so that threads can share a
+//! file. A newline byte in JSON text always ends a line.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use tensorferry_row_text::TextFile;
 use tensorferry_sdk::records::Split;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
-/// Bytes of a range: enough that one costs little, few enough that small files are shared out.
+/// Bytes of a range: large enough for little overhead, and small enough to distribute a file.
 const RANGE_BYTES: u64 = 16 << 20;
-/// Bytes that are read in search of a line's end.
+/// Bytes read at once to find the end of a line.
 const SEARCH: usize = 64 << 10;
 
-/// What each byte of a line takes when it is decoded.
+/// Memory per byte of a line while it is decoded.
 pub(super) const MEMORY_OF_A_BYTE: u64 = 3;
 
 /// A run of whole lines.
@@ -21,14 +21,14 @@ pub(super) struct LineRange {
     text: TextFile,
     pub(super) start: u64,
     end: u64,
-    /// The number of its first line in the file, from 0, where that is known.
+    /// Number of its first line in the file, from 0, if known.
     pub(super) first_line: Option<u64>,
-    /// Its rows, where that is known.
+    /// Number of rows, if known.
     pub(super) rows: Option<u64>,
 }
 
-/// Cuts a file into ranges, an empty one into one as well: each file has a place among the splits. A
-/// compressed one is one.
+/// Divides a file into ranges. An empty file is one range, since each file needs a split. A
+/// compressed file is one range too.
 pub(super) fn of_file(source: &Arc<dyn Source>, name: &str, limits: &Limits) -> Result<Vec<LineRange>> {
     let text = TextFile::open(source, name)?;
     let len = text.len();
@@ -53,7 +53,7 @@ pub(super) fn of_file(source: &Arc<dyn Source>, name: &str, limits: &Limits) -> 
     Ok(ranges)
 }
 
-/// The place after the first newline at or behind `from`.
+/// Returns the offset after the first newline at or after `from`.
 fn after_newline(text: &TextFile, from: u64, limits: &Limits) -> Result<u64> {
     let len = text.len();
     let mut buffer = vec![0; SEARCH];
@@ -72,19 +72,18 @@ fn after_newline(text: &TextFile, from: u64, limits: &Limits) -> Result<u64> {
     Ok(len)
 }
 
-/// The error for a line that takes more memory than this.
+/// Returns the error for a line that needs more than `most` bytes of memory.
 pub(super) fn too_long(most: u64) -> Error {
-    Error::limit("a line is too long to be decoded in memory (--bound header_bytes=N allows more)")
-        .expected(format!("one that takes at most {most} bytes"))
+    Error::limit("a line is too long to decode in memory")
+        .hint("pass --bound header_bytes=N to allow more")
+        .expected(format!("at most {most} bytes in memory"))
 }
 
 impl LineRange {
-    /// The file's name.
     pub(super) fn file(&self) -> &str {
         self.text.name()
     }
 
-    /// As the host knows it.
     pub(super) fn split(&self) -> Split {
         Split {
             file: self.file().to_owned(),
@@ -94,12 +93,12 @@ impl LineRange {
         }
     }
 
-    /// Its bytes, decompressed; more than the limits allow are an error of the reader.
+    /// Returns the decompressed bytes. The returned reader fails if they exceed the limits.
     pub(super) fn bytes(&self, limits: &Limits) -> Result<Box<dyn Read + Send>> {
         self.text.bytes(self.start, self.end, limits)
     }
 
-    /// How many lines the file has before this range, counted if need be: for messages.
+    /// Returns the number of lines before this range for messages, and counts them if necessary.
     pub(super) fn lines_before(&self) -> Option<u64> {
         if self.first_line.is_some() {
             return self.first_line;
@@ -114,7 +113,7 @@ impl LineRange {
         }
     }
 
-    /// What an error while the lines were read means: the source's own, or a codec's.
+    /// Converts a read error, which is the source's own or a codec's.
     pub(super) fn failed(&self, error: io::Error) -> Error {
         self.text.failed(error)
     }

@@ -1,5 +1,5 @@
-//! Reads numbers from their text: `serde_json` gives those beyond 64 bits as floats, so that a second look
-//! tells whether they were integers.
+//! Reads numbers from their text. `serde_json` returns numbers beyond 64 bits as floats, so the
+//! text decides whether they are integers.
 
 use super::numbers::Numbers;
 use super::value_type::ValueType;
@@ -8,7 +8,7 @@ use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// Takes the numbers of a line whose text decides, into a kind that has taken its other values.
+/// Adds the numbers of a line to a type that already includes the line's other values.
 pub(super) fn take(kind: &mut ValueType, text: &RawValue) -> serde_json::Result<()> {
     match (text.get().as_bytes().first(), kind) {
         (Some(b'{'), ValueType::Object(objects)) => {
@@ -32,7 +32,7 @@ pub(super) fn take(kind: &mut ValueType, text: &RawValue) -> serde_json::Result<
     Ok(())
 }
 
-/// An object's keys, and the texts of their values.
+/// Keys of an object, and the texts of their values.
 struct Entries<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {

@@ -1,39 +1,38 @@
-//! Finds the narrowest type that holds every number of a column exactly.
+//! Finds the narrowest type that represents every number of a column exactly.
 
 use tensorferry_sdk::arrow_schema::{DECIMAL256_MAX_PRECISION, DataType};
 use tensorferry_sdk::{Loss, LossKind};
 
-/// What numbers were.
+/// Properties of the numbers seen so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Numbers {
-    /// Whether one had a fraction or an exponent.
+    /// Set if any number has a fraction or an exponent.
     pub(super) has_float: bool,
-    /// Whether an integer was negative.
+    /// Set if any integer is negative.
     is_negative: bool,
-    /// What integers need.
+    /// Width that the integers need.
     width: Width,
 }
 
-/// What holds integers.
+/// Type that can represent the integers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Width {
-    /// A float, too: there are none, or they are at most 2^53.
+    /// Any type, even a float: there are no integers, or none beyond 2^53.
     #[default]
     Exact,
-    /// i64.
+    /// An i64.
     Signed,
-    /// u64.
+    /// A u64.
     Unsigned,
-    /// Decimals of this many digits.
+    /// A decimal of this many digits.
     Digits(u32),
 }
 
 impl Numbers {
-    /// From here on `serde_json` does not tell integers and floats apart: 2^63.
+    /// From 2^63 on, `serde_json` does not distinguish integers and floats.
     pub(super) const LONG: f64 = 9_223_372_036_854_775_808.0;
-    /// A float.
     pub(super) const FLOAT: Self = Self { has_float: true, is_negative: false, width: Width::Exact };
-    /// The largest integer that a float holds with all those below.
+    /// Integers up to this one are exact in a float.
     const EXACT: u64 = 1 << 53;
 
     pub(super) fn of_u64(value: u64) -> Self {
@@ -50,7 +49,7 @@ impl Numbers {
         Self { has_float: false, is_negative: value < 0, width }
     }
 
-    /// From the text of a number.
+    /// Parses the text of a number.
     pub(super) fn of_text(text: &str) -> Self {
         if text.contains(['.', 'e', 'E']) {
             return Self::FLOAT;
@@ -67,7 +66,7 @@ impl Numbers {
         }
     }
 
-    /// These and those.
+    /// Returns the union of both.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             has_float: self.has_float || other.has_float,
@@ -76,7 +75,8 @@ impl Numbers {
         }
     }
 
-    /// How many digits the integers need where neither i64 nor u64 holds them all.
+    /// Returns the number of digits that the integers need, or `None` if an i64 or u64 can
+    /// represent all of them.
     fn digits(self) -> Option<u32> {
         match self.width {
             Width::Unsigned if self.is_negative => Some(20),
@@ -85,7 +85,8 @@ impl Numbers {
         }
     }
 
-    /// The narrowest type that holds them; those of more than 76 digits it cannot.
+    /// Returns the narrowest type that represents the numbers. Check
+    /// [`is_too_wide`](Self::is_too_wide) first: no type has more than 76 digits.
     pub(super) fn data_type(self) -> DataType {
         match (self.has_float, self.digits(), self.width) {
             (true, ..) => DataType::Float64,
@@ -96,14 +97,14 @@ impl Numbers {
         }
     }
 
-    /// Whether no type holds them.
+    /// Returns whether no type can represent the numbers.
     pub(super) fn is_too_wide(self) -> bool {
         !self.has_float && self.digits().is_some_and(|digits| digits > u32::from(DECIMAL256_MAX_PRECISION))
     }
 
-    /// What the type does not hold.
+    /// Returns the loss of precision, if any.
     pub(super) fn loss(self, column: &str) -> Option<Loss> {
-        let why = "integers beyond 2^53 in a column that has floats too are read as floats";
+        let why = "integers beyond 2^53 are read as floats, since the column also has floats";
         (self.has_float && self.width > Width::Exact).then(|| Loss::new(LossKind::Precision, column, why))
     }
 }

@@ -1,5 +1,5 @@
-//! A schema file says which keys of the lines are read, and as what, in JSON. It has the form of a
-//! schema for TFRecords, of which it takes what lines have.
+//! Reads a schema file: JSON with the keys to read and their types. It has the form of a schema for
+//! TFRecords, limited to what applies to lines.
 //!
 //! ```json
 //! {
@@ -13,12 +13,12 @@
 //! }
 //! ```
 //!
-//! | Field | Means |
+//! | Field | Meaning |
 //! |---|---|
 //! | `name` | the key, and the column |
-//! | `type` | `int8` to `int64`, `uint8` to `uint64`, `bool`, `float16`, `float32` or `float`, `float64` or `double`, `binary` or `bytes` (base64), `utf8` or `string`, `date32`, `date64`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`, `[us, UTC]`; or any type as Arrow's Rust library writes it |
-//! | `shape` | `[]` (the default) is one value, numbers are lists of this length, `null` is a list of any; each is the list of those behind it |
-//! | `required` | a missing key and a null are errors |
+//! | `type` | `int8` to `int64`, `uint8` to `uint64`, `bool`, `float16`, `float32` or `float`, `float64` or `double`, `binary` or `bytes` (base64), `utf8` or `string`, `date32`, `date64`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`, `[us, UTC]`; or any other type in the notation of Arrow's Rust library |
+//! | `shape` | `[]` (the default) is a single value, a number is a list of this length, `null` is a list of any length; each entry contains the next |
+//! | `required` | a missing key or a null is an error |
 
 use crate::MOST_LEVELS;
 use serde::Deserialize;
@@ -32,7 +32,7 @@ use tensorferry_sdk::{Context, Error, Result};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Which message TFRecords are.
+    /// Message type of TFRecords, ignored here.
     #[serde(default, rename = "message")]
     _message: Option<Value>,
     columns: Vec<Entry>,
@@ -60,7 +60,7 @@ pub(super) fn read(path: &str, context: &dyn Context) -> Result<SchemaRef> {
 
 fn parse(text: &[u8], most_levels: u64) -> Result<SchemaRef> {
     let file: File = serde_json::from_slice(text)
-        .map_err(|error| Error::usage(format!("not a schema of lines: {error}")))?;
+        .map_err(|error| Error::usage(format!("invalid schema of lines: {error}")))?;
     let mut names = HashSet::new();
     let mut fields = Vec::with_capacity(file.columns.len());
     for entry in file.columns {
@@ -72,19 +72,19 @@ fn parse(text: &[u8], most_levels: u64) -> Result<SchemaRef> {
             wrong("has an unknown type").expected("int64, float32, utf8, ...").found(&entry.data_type)
         })?;
         let shaped = shaped(leaf, &entry.shape).ok_or_else(|| {
-            wrong("has a shape that cannot be").expected("lengths of lists; null for lists of any length")
+            wrong("has an impossible shape").expected("lengths of lists; null for lists of any length")
         })?;
         if levels(&shaped) >= most_levels {
             return Err(Error::limit("the type of a column nests too deep")
                 .column(&entry.name)
-                .expected(format!("at most {most_levels} levels, the line's object counted")));
+                .expected(format!("at most {most_levels} levels, including the line's object")));
         }
         fields.push(Field::new(&entry.name, shaped, !entry.required));
     }
     Ok(Arc::new(Schema::new(fields)))
 }
 
-/// Lists of lists, from the inside.
+/// Wraps a type in the lists of a shape, from the inside out.
 fn shaped(leaf: DataType, shape: &[Option<u64>]) -> Option<DataType> {
     shape.iter().rev().try_fold(leaf, |item, len| {
         let item = Arc::new(Field::new_list_field(item, true));
@@ -95,7 +95,7 @@ fn shaped(leaf: DataType, shape: &[Option<u64>]) -> Option<DataType> {
     })
 }
 
-/// How many objects and lists lie in one another in values of a type.
+/// Returns the levels of nested objects and lists in values of a type.
 fn levels(data_type: &DataType) -> u64 {
     match data_type {
         DataType::List(item)
@@ -106,7 +106,7 @@ fn levels(data_type: &DataType) -> u64 {
         DataType::Struct(fields) => {
             1 + fields.iter().map(|field| levels(field.data_type())).max().unwrap_or_default()
         }
-        // Its entries are a struct, which is no level of the text.
+        // The struct of its entries is not a level of the text.
         DataType::Map(entries, _) => levels(entries.data_type()),
         DataType::Dictionary(_, values) => levels(values),
         DataType::RunEndEncoded(_, values) => levels(values.data_type()),

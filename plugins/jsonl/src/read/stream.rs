@@ -17,20 +17,20 @@ use tensorferry_sdk::arrow_schema::{ArrowError, SchemaRef};
 use tensorferry_sdk::records::{Batched, Projection, Scan, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Rows that are gone past at once.
+/// Rows skipped at once.
 const SKIPPED_ROWS: usize = 1 << 16;
 
-/// What is checked of lines beside their types.
+/// Checks of lines besides their types.
 pub(super) struct Checks {
-    /// Whether a key that the schema lacks is an error.
+    /// If set, a key that the schema lacks is an error.
     pub(super) is_strict: bool,
-    /// Whether every line is known to be JSON, and what its keys lose.
+    /// If set, every line is known to be JSON, and the losses of its keys are reported already.
     pub(super) is_scanned: bool,
     pub(super) seen: Option<ValuesSeen>,
     pub(super) losses: SeenLosses,
 }
 
-/// Streams the fields and rows that are asked for.
+/// Streams the requested fields and rows.
 pub(super) fn open(
     range: &LineRange,
     schema: &SchemaRef,
@@ -42,7 +42,7 @@ pub(super) fn open(
         None => schema.clone(),
         Some(paths) => Projection::new(schema, paths)?.schema(),
     };
-    // A column costs memory for each row, whether the row has it or not.
+    // A column takes memory for each row, even if the row lacks it.
     let columns = wanted.flattened_fields().len().max(1) as u64;
     let rows = (scan.bytes / (2 * columns)).max(1);
     let rows = usize::try_from(rows).unwrap_or(usize::MAX).min(scan.rows.max(1));
@@ -62,12 +62,12 @@ struct Stream {
     range: LineRange,
     blocks: Blocks,
     decoding: Decoding,
-    /// Rows and bytes of a batch.
+    /// Maximum rows and bytes of a batch.
     rows: usize,
     bytes: u64,
-    /// Rows that are still to be gone past.
+    /// Rows to skip.
     skip: u64,
-    /// Rows that are still wanted behind those.
+    /// Requested rows that remain after those.
     left: u64,
 }
 
@@ -84,7 +84,7 @@ impl Stream {
         let Some(block) = self.blocks.next(rows, bytes)? else { return Ok(None) };
         if block.rows == 0 || self.skip > 0 {
             self.skip -= block.rows as u64;
-            // For whoever pulls to end here, if the user has.
+            // Lets the caller check for cancellation.
             return Ok(Some(RecordBatch::new_empty(self.decoding.wanted.clone())));
         }
         self.left -= block.rows as u64;
@@ -103,19 +103,19 @@ impl Stream {
     }
 }
 
-/// What lines are decoded to.
+/// State for decoding lines.
 struct Decoding {
     wanted: SchemaRef,
     checks: Checks,
-    /// What decoded the last batch, and fewer rows than it can at once: making one costs far more than a row where
-    /// there are thousands of columns.
+    /// Decoder of the last batch, and its batch size, which is more than the rows of a batch.
+    /// Creating a decoder costs far more than a row if there are thousands of columns.
     decoder: Option<(usize, Decoder)>,
 }
 
 impl Decoding {
-    /// The rows of a text that has so many.
+    /// Decodes a text that contains `rows` rows.
     fn batch(&mut self, text: &[u8], rows: usize) -> Result<RecordBatch, ArrowError> {
-        // One that fails is not used again.
+        // A decoder that fails is not used again.
         let (most, mut decoder) = match self.decoder.take().filter(|(most, _)| rows < *most) {
             Some(kept) => kept,
             None => {
@@ -137,7 +137,7 @@ impl Decoding {
             }
             rest = &rest[read..];
         }
-        let others = || ArrowError::JsonError("there is not one object a line".to_owned());
+        let others = || ArrowError::JsonError("a line does not contain exactly one object".to_owned());
         if !rest.trim_ascii().is_empty() || decoder.has_partial_record() {
             return Err(others());
         }
@@ -153,7 +153,8 @@ impl Decoding {
         RecordBatch::try_new_with_options(self.wanted.clone(), batch.columns().to_vec(), &options)
     }
 
-    /// The error of the first line that cannot be decoded alone; `error` where each can.
+    /// Returns the error of the first line that cannot be decoded separately, or `error` if there
+    /// is no such line.
     fn culprit(&mut self, range: &LineRange, block: &Block<'_>, error: &ArrowError) -> Error {
         for row in block.row_lines() {
             if let Some(error) = self.line_error(row.text) {
@@ -167,7 +168,7 @@ impl Decoding {
         if let Some(error) = malformed(line) {
             return Some(error);
         }
-        // The text of keys is checked too.
+        // This also checks the text of keys.
         if let Err(error) = serde_json::from_slice::<HashMap<String, IgnoredAny>>(line) {
             return Some(of_json(&error, line));
         }
@@ -180,8 +181,8 @@ impl Decoding {
     }
 }
 
-/// What is wrong with a line that is not an object of JSON: `arrow_json` takes trailing commas, more than one object
-/// and numbers such as `01` and `1.2.3`.
+/// Returns what is wrong with a line that is not a JSON object. `arrow_json` accepts trailing
+/// commas, more than one object, and numbers such as `01` and `1.2.3`.
 fn malformed(line: &[u8]) -> Option<LineError> {
     if line.trim_ascii_start().first() != Some(&b'{') {
         return Some(not_an_object(line));
@@ -213,7 +214,7 @@ mod tests {
             let arrays = all.iter().map(|batch: &RecordBatch| batch.column(column));
             made += 1 + arrays.clone().zip(arrays.skip(1)).filter(|(a, b)| !Arc::ptr_eq(a, b)).count();
         }
-        // Each column's own batch, and the nulls before and behind it, which are one array.
+        // Each column's own batch, and the nulls before and after it, which are a single array.
         assert_eq!(made, 20 * 3 - 2);
         assert_eq!(all[7].column(7).null_count(), 0);
         assert_eq!(all[7].column(8).null_count(), 10);

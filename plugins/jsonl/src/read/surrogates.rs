@@ -1,8 +1,9 @@
-//! Escaped surrogate pairs: `arrow_json` decodes half of them as characters of another plane.
+//! Escaped surrogate pairs, half of which `arrow_json` decodes as characters of another plane.
 
 use std::borrow::Cow;
 
-/// Replaces each escaped pair by its character. A lone surrogate stays: the decoder refuses it.
+/// Replaces each escaped pair with its character. A lone surrogate stays, and the decoder rejects
+/// it.
 pub(super) fn joined(text: &[u8]) -> Cow<'_, [u8]> {
     let has = |start: &[u8]| memchr::memmem::find(text, start).is_some();
     if !has(b"\\ud") && !has(b"\\uD") {
@@ -18,7 +19,7 @@ pub(super) fn joined(text: &[u8]) -> Cow<'_, [u8]> {
                 joined.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
                 12
             }
-            // What a backslash escapes begins no escape itself.
+            // An escaped character does not start another escape.
             None => {
                 let len = escape.len().min(2);
                 joined.extend_from_slice(&escape[..len]);
@@ -31,7 +32,7 @@ pub(super) fn joined(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(joined)
 }
 
-/// The character of a pair that a text begins with.
+/// Decodes the pair at the start of a text.
 fn pair(text: &[u8]) -> Option<char> {
     let unit = |place: usize| {
         let digits = text.get(place..place + 6)?.strip_prefix(b"\\u")?;

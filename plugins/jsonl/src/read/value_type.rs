@@ -1,4 +1,4 @@
-//! The type of a column's JSON values, as far as they were read.
+//! The type of a column's JSON values, inferred from the lines read so far.
 
 use super::numbers::Numbers;
 use indexmap::IndexMap;
@@ -9,43 +9,41 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef};
 use tensorferry_sdk::{Loss, LossKind};
 
-/// The type that values had, of as many levels as a [`TypeSeed`] takes.
+/// Type of the values seen so far. Its depth is limited by [`TypeSeed`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) enum ValueType {
-    /// Nulls, or nothing.
+    /// Only nulls, or no values.
     #[default]
     Null,
-    /// True and false.
     Bool,
-    /// Numbers.
     Number(Numbers),
-    /// Strings; `are_words` if each was the word for a float that is no number.
-    Text { are_words: bool },
-    /// Lists of this.
+    /// Strings; `are_words` if each is the word for NaN or an infinity.
+    Text {
+        are_words: bool,
+    },
     List(Box<ValueType>),
-    /// Objects.
     Object(Objects),
 }
 
-/// What objects had.
+/// The objects seen so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Objects {
-    /// How many there were.
+    /// Number of objects.
     count: u64,
-    /// Their keys, in the order in which they came.
+    /// Their keys, in the order in which they first occurred.
     pub(super) keys: IndexMap<String, KeyType>,
 }
 
-/// What the values of a key were.
+/// The values of a key.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct KeyType {
     pub(super) kind: ValueType,
-    /// How many objects had it.
+    /// Number of objects with the key.
     objects: u64,
 }
 
 impl Objects {
-    /// What is lost where objects have different keys.
+    /// Returns the loss if the objects have different keys.
     fn loss(&self, path: &str) -> Option<Loss> {
         let (key, found) = self.keys.iter().find(|(_, found)| found.objects < self.count)?;
         let key: String = key.chars().take(60).collect();
@@ -59,22 +57,22 @@ impl Objects {
     }
 }
 
-/// What the visitor notes beside the types of a line.
+/// Notes of the visitor about a line, besides its types.
 #[derive(Debug, Default)]
 pub(super) struct LineNotes {
-    /// Why the line does not fit, if that is why it was given up.
+    /// Conflict of types that ended the line.
     pub(super) conflict: Option<Conflict>,
-    /// Whether only the text of a number in it tells its type.
+    /// Set if the type of a number depends on its text.
     pub(super) has_long_number: bool,
-    /// How many more columns there may be, nested ones counted.
+    /// Number of columns that may be added, including nested ones.
     pub(super) columns_left: u64,
-    /// Whether the line has more, and was given up for it.
+    /// Set if the line was given up because it has more columns.
     pub(super) has_too_many: bool,
-    /// How many more objects and lists may lie in one another.
+    /// Levels of objects and lists that may still be nested.
     pub(super) levels_left: u64,
-    /// Whether the line has more, and was given up for it.
+    /// Set if the line was given up because it nests deeper.
     pub(super) is_too_deep: bool,
-    /// Keys that an object of the line has more than once.
+    /// Keys that an object of the line repeats.
     pub(super) repeated: Vec<String>,
 }
 
@@ -91,32 +89,32 @@ impl LineNotes {
 /// Two kinds of values in one column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Conflict {
-    /// The column, from the inside outwards.
+    /// Path of the column, innermost key first.
     path: Vec<String>,
-    /// What it had.
+    /// Kind of the earlier values.
     pub(super) had: &'static str,
-    /// What came.
+    /// Kind of the new value.
     pub(super) came: &'static str,
 }
 
 impl Conflict {
-    /// The column with its parents, joined by dots.
+    /// Returns the path of the column, joined by dots.
     pub(super) fn column(&self) -> String {
         self.path.iter().rev().map(String::as_str).collect::<Vec<_>>().join(".")
     }
 }
 
-/// How long a column's path may be to stand before those of the columns in it: for a short line may hold a long
-/// key that thousands of columns lie in.
+/// Maximum length of a column's path for it to prefix the paths of nested columns. A short line may
+/// have a long key that contains thousands of columns.
 const MOST_PARENTS: usize = 1024;
 
-/// The word for a float that is no number.
+/// Returns whether the text is the word for NaN or an infinity.
 fn is_word(text: &str) -> bool {
     matches!(text, "NaN" | "Infinity" | "-Infinity")
 }
 
 impl ValueType {
-    /// In words.
+    /// Returns a name for messages.
     fn name(&self) -> &'static str {
         match self {
             Self::Null => "nulls",
@@ -128,7 +126,7 @@ impl ValueType {
         }
     }
 
-    /// Takes a value that has no parts.
+    /// Adds a value that is not nested.
     fn take(&mut self, other: Self) -> Result<(), Conflict> {
         let words = |mut numbers: Numbers| {
             numbers.has_float = true;
@@ -150,7 +148,7 @@ impl ValueType {
         Ok(())
     }
 
-    /// How many keys there are, those of objects within objects counted.
+    /// Returns the number of keys, including those of nested objects.
     pub(super) fn columns(&self) -> u64 {
         match self {
             Self::List(item) => item.columns(),
@@ -159,7 +157,7 @@ impl ValueType {
         }
     }
 
-    /// Takes what is known from other lines.
+    /// Adds the types of other lines.
     pub(super) fn merge(&mut self, other: Self) -> Result<(), Conflict> {
         match (self, other) {
             (Self::List(own), Self::List(other)) => own.merge(*other),
@@ -188,7 +186,7 @@ impl ValueType {
         }
     }
 
-    /// The Arrow type, with what it cannot say.
+    /// Returns the Arrow type, and adds what it cannot represent to `losses`.
     pub(super) fn data_type(&self, path: &str, losses: &mut Vec<Loss>) -> DataType {
         match self {
             Self::Null => DataType::Null,
@@ -208,7 +206,7 @@ impl ValueType {
         }
     }
 
-    /// The columns of an object.
+    /// Returns the columns of an object.
     pub(super) fn fields(&self, path: &str, losses: &mut Vec<Loss>) -> Vec<FieldRef> {
         let Self::Object(objects) = self else { return Vec::new() };
         let field = |(key, found): (&String, &KeyType)| {
@@ -223,7 +221,7 @@ impl ValueType {
     }
 }
 
-/// Adds the type of the value that is read.
+/// Deserializer seed that adds the type of the value that is read.
 pub(super) struct TypeSeed<'a> {
     pub(super) kind: &'a mut ValueType,
     pub(super) notes: &'a mut LineNotes,
@@ -232,7 +230,7 @@ pub(super) struct TypeSeed<'a> {
 impl TypeSeed<'_> {
     fn take<E: serde::de::Error>(self, other: ValueType) -> Result<(), E> {
         self.kind.take(other).map_err(|conflict| {
-            let error = E::custom("another kind of value than before");
+            let error = E::custom("a value differs in kind from earlier ones");
             self.notes.conflict = Some(conflict);
             error
         })
@@ -272,7 +270,7 @@ impl<'de> Visitor<'de> for TypeSeed<'_> {
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
         if value.abs() >= Numbers::LONG {
-            // A float, or an integer that u64 does not hold: only the text tells.
+            // This is a float, or an integer that does not fit into a u64. Only the text can tell.
             self.notes.has_long_number = true;
             return self.take(ValueType::Number(Numbers::default()));
         }
@@ -330,17 +328,18 @@ impl<'de> Visitor<'de> for TypeSeed<'_> {
     }
 }
 
-/// Which keys an object has had, by their places.
+/// Keys that an object has had, by index.
 #[derive(Default)]
 struct SeenKeys {
-    /// All before this one, which are the ones that an object has whose keys are those of the objects before it.
+    /// All indices before this one were seen. This covers objects with the same keys in the same
+    /// order as earlier objects.
     first: usize,
-    /// A bit for each place of others.
+    /// Bit set of other indices.
     others: Vec<u64>,
 }
 
 impl SeenKeys {
-    /// Whether it is new.
+    /// Adds an index, and returns whether it is new.
     fn insert(&mut self, place: usize) -> bool {
         if self.others.is_empty() && place == self.first {
             self.first += 1;
@@ -356,7 +355,7 @@ impl SeenKeys {
     }
 }
 
-/// Finds a key's place among those of an object. Keys mostly come in the same order.
+/// Deserializer seed that finds the index of a key. Keys mostly come in the same order.
 struct KeySeed<'a> {
     keys: &'a mut IndexMap<String, KeyType>,
     expected: usize,

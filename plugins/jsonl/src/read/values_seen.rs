@@ -1,5 +1,5 @@
-//! Which columns of a schema that the user gave have had a value: one that never has is mostly a name with a typo, and
-//! the key that was meant is left out.
+//! Records which columns of a user's schema have had a value. A column that never has one is
+//! usually misspelled, and the intended key is left out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use tensorferry_sdk::arrow_array::{Array, RecordBatch};
 use tensorferry_sdk::arrow_schema::Schema;
 use tensorferry_sdk::{Loss, LossKind, LossSink, Result, Severity};
 
-/// Shared by all streams of a set.
+/// Shared by all streams of a record set.
 #[derive(Debug, Clone)]
 pub(super) struct ValuesSeen(Arc<[Column]>);
 
@@ -19,7 +19,6 @@ struct Column {
 }
 
 impl ValuesSeen {
-    /// None so far.
     pub(super) fn new(schema: &Schema) -> Self {
         let column = |name: &String| Column {
             name: name.clone(),
@@ -29,7 +28,7 @@ impl ValuesSeen {
         Self(schema.fields().iter().map(|field| column(field.name())).collect())
     }
 
-    /// Looks at a batch of some columns.
+    /// Records the columns of a batch that have values.
     pub(super) fn look(&self, batch: &RecordBatch) {
         for column in self.0.iter().filter(|column| !column.has_value.load(Ordering::Relaxed)) {
             let Some(values) = batch.column_by_name(&column.name) else { continue };
@@ -40,13 +39,13 @@ impl ValuesSeen {
         }
     }
 
-    /// Says which columns that were read had none.
+    /// Reports the columns that were read, but had no values.
     pub(super) fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
         let is_empty = |column: &&Column| {
             column.is_asked.load(Ordering::Relaxed) && !column.has_value.load(Ordering::Relaxed)
         };
         self.0.iter().filter(is_empty).try_for_each(|column| {
-            let why = "the schema names this column, and no line that was read has a value for it";
+            let why = "no line has a value for this column of the schema";
             losses.loss(Loss::new(LossKind::Record, &column.name, why).severity(Severity::Note))
         })
     }

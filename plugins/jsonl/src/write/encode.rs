@@ -10,29 +10,30 @@ use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Schema};
 use tensorferry_sdk::records::{has_type, type_text};
 use tensorferry_sdk::{Error, Loss, LossKind, Result};
 
-/// How rows become lines.
 #[derive(Debug)]
 pub(super) struct Lines {
-    /// The columns that JSON can say; all, if nothing is here.
+    /// Columns that JSON can represent, or `None` for all.
     kept: Option<Vec<usize>>,
     nulls: bool,
 }
 
-/// What of `schema` can be written, and what is lost.
+/// Creates an encoder for the columns of `schema` that can be written. Also returns the losses.
 pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> {
     let (mut kept, mut losses) = (Vec::new(), Vec::new());
     let mut names = HashSet::new();
     for (index, field) in schema.fields().iter().enumerate() {
         if !names.insert(field.name()) {
-            return Err(Error::unsupported("two columns of one name: rename one").found(field.name()));
+            return Err(Error::unsupported("two columns have the same name")
+                .column(field.name())
+                .hint("rename one of them"));
         }
         if let Err(error) = writable(field) {
-            let why = format!("JSON has no {}: {error}", type_text(field.data_type()));
+            let why = format!("JSON cannot represent {}: {error}", type_text(field.data_type()));
             losses.push(Loss::new(LossKind::Record, field.name(), why));
             continue;
         }
         kept.push(index);
-        let strings = "and are read as strings unless the schema says otherwise";
+        let strings = "and read as strings unless the schema sets another type";
         for (is_such, what, how, so) in [
             (is_bytes as fn(&DataType) -> bool, "bytes", "as base64", strings),
             (is_time, "times", "as text", strings),
@@ -40,25 +41,24 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
                 has_fractions,
                 "decimals",
                 "as numbers",
-                "and are read as floats unless the schema says otherwise",
+                "and read as floats unless the schema sets another type",
             ),
-            (is_map, "maps", "as objects", "and are read as structs with the keys of all rows"),
-            (is_union, "unions", "as their values", "which may be read as another type"),
+            (is_map, "maps", "as objects", "and read as structs with the keys of all rows"),
+            (is_union, "unions", "as their values", "and may be read as another type"),
         ] {
             if has_type(field.data_type(), &is_such) {
-                losses
-                    .push(changed(field.name(), format!("JSON has no {what}: they are written {how}, {so}")));
+                losses.push(changed(field.name(), format!("JSON has no {what}: written {how}, {so}")));
             }
         }
     }
     if kept.is_empty() && !losses.is_empty() {
-        return Err(Error::unsupported("no column that JSON can say").found(&losses[0].why));
+        return Err(Error::unsupported("JSON cannot represent any of the columns").found(&losses[0].why));
     }
     let kept = (kept.len() < schema.fields().len()).then_some(kept);
     Ok((Lines { kept, nulls }, losses))
 }
 
-/// The library's own word: whether it makes an encoder for such a column.
+/// Checks whether the library can create an encoder for the column.
 fn writable(field: &FieldRef) -> Result<(), ArrowError> {
     let array = new_empty_array(field.data_type());
     let options = JsonEncoders::new(NonNumbers::Quoted).options(true);
@@ -83,10 +83,11 @@ fn is_union(data_type: &DataType) -> bool {
 }
 
 impl Lines {
-    /// The lines of some rows, and what their values lost.
+    /// Returns the lines of some rows, and the losses of their values.
     pub(super) fn encode(&self, batches: &[RecordBatch]) -> Result<(Vec<u8>, Vec<Loss>)> {
-        let refused =
-            |error: ArrowError| Error::unsupported(error.to_string()).context("JSON cannot say these rows");
+        let refused = |error: ArrowError| {
+            Error::unsupported(error.to_string()).context("JSON cannot represent these rows")
+        };
         let mut text = Vec::new();
         let mut losses = ValueLosses::default();
         let encoders = JsonEncoders::new(NonNumbers::Quoted);

@@ -1,4 +1,4 @@
-//! What values lose that their type does not tell: floats that are no numbers, and keys of a map that repeat.
+//! Losses that depend on values and not on types: NaN, infinities, and repeated keys of a map.
 
 use indexmap::IndexMap;
 use tensorferry_row_text::json;
@@ -8,14 +8,14 @@ use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::DataType;
 use tensorferry_sdk::{Loss, LossKind, Severity};
 
-/// By column, what its values lost.
+/// Losses by column.
 #[derive(Default)]
 pub(super) struct ValueLosses(IndexMap<String, Seen>);
 
-/// What there is among the values of a column, however deep.
+/// Properties of the values of a column, at any depth.
 #[derive(Default)]
 struct Seen {
-    /// Floats that JSON writes as strings, and others.
+    /// Floats that JSON writes as strings, and other floats.
     strings: bool,
     numbers: bool,
     has_repeated_key: bool,
@@ -43,13 +43,13 @@ impl ValueLosses {
                 losses.push(json::repeated_keys(&name));
             }
             if seen.strings {
-                // Where a column has no other numbers, nothing shows that the strings are some.
+                // Without other numbers in the column, nothing shows that the strings are numbers.
                 let (how, severity) = if seen.numbers {
-                    ("beside numbers, which ferry reads as floats", Severity::Note)
+                    ("but read as floats, since the column also has numbers", Severity::Note)
                 } else {
-                    ("and are read so unless the schema says otherwise", Severity::Changed)
+                    ("and read as strings unless the schema sets another type", Severity::Changed)
                 };
-                let why = format!("JSON has no NaN and no infinity: they are written as strings, {how}");
+                let why = format!("JSON has no NaN or infinity: written as strings, {how}");
                 losses.push(changed(name, why).severity(severity));
             }
         }
@@ -57,12 +57,12 @@ impl ValueLosses {
     }
 }
 
-/// The values are there, and no longer say what they are.
+/// Returns a loss for values that are written but change their type.
 pub(super) fn changed(column: impl Into<String>, why: impl Into<String>) -> Loss {
     Loss::new(LossKind::Metadata, column, why).severity(Severity::Changed)
 }
 
-/// Whether there may be floats or maps among the values of a type.
+/// Returns whether values of a type may contain floats or maps.
 fn may_lose(data_type: &DataType) -> bool {
     match data_type {
         DataType::Map(..) => true,

@@ -1,4 +1,4 @@
-//! Rows read and written by the format in memory, the way a host does it.
+//! Helpers that read and write rows in memory, as a host does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{Limits, Loss, MemoryContext, MemorySource, Result, Source};
 use tensorferry_test_kit::rows::{batches, write_file};
 
-/// Opens a source under these options of the reader.
+/// Opens a source with these reader options.
 pub(crate) fn open(source: impl Source + 'static, given: &[(&str, &str)], limits: Limits) -> Result<Opened> {
     open_beside(source, given, &MemoryContext::new(limits))
 }
@@ -24,7 +24,7 @@ pub(crate) fn open_beside(
     records::open(&JsonLines, &pairs(given), Arc::new(source), context)
 }
 
-/// The one batch of a short text.
+/// Reads a short text as one batch.
 pub(crate) fn read(text: impl AsRef<[u8]>) -> Result<RecordBatch> {
     let set = open(MemorySource::file("in.jsonl", text.as_ref()), &[], Limits::default())?;
     let mut all = batches(&*set, &Batches::default())?;
@@ -32,14 +32,14 @@ pub(crate) fn read(text: impl AsRef<[u8]>) -> Result<RecordBatch> {
     Ok(all.remove(0))
 }
 
-/// The message with which a text is refused, when it is opened or when it is read.
+/// Returns the error message for a text that is refused when it is opened or read.
 pub(crate) fn refusal(text: impl AsRef<[u8]>, given: &[(&str, &str)]) -> String {
     let read = open(MemorySource::file("in.jsonl", text.as_ref()), given, Limits::default())
         .and_then(|set| batches(&*set, &Batches::default()));
     read.unwrap_err().to_string()
 }
 
-/// Writes batches, each a piece of the one file: its name, its bytes, the losses.
+/// Writes batches, each as a piece of one file. Returns its name, its bytes and the losses.
 pub(crate) fn write(
     pieces: &[RecordBatch],
     name: &str,
@@ -48,12 +48,11 @@ pub(crate) fn write(
     write_file(&JsonLines, pieces, name, given)
 }
 
-/// The lines of some rows.
+/// Returns the lines of some rows.
 pub(crate) fn lines(rows: &RecordBatch) -> String {
     String::from_utf8(write(std::slice::from_ref(rows), "out.jsonl", &[]).unwrap().0).unwrap()
 }
 
-/// A folder's files.
 pub(crate) fn folder(files: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
     files.iter().map(|&(name, text)| (name.to_owned(), text.as_bytes().to_vec())).collect()
 }

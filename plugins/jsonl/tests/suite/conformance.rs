@@ -24,7 +24,7 @@ fn conforms() {
 
 #[test]
 fn conforms_with_other_options() {
-    // Several at a time: each set of options takes a second.
+    // Tested in parallel: each set of options takes a second.
     for options in [
         &[("codec", "gzip"), ("nulls", "false")][..],
         &[("codec", "zstd"), ("shards", "2")],

@@ -1,4 +1,4 @@
-//! What rows are written as, and read as again.
+//! How rows are written and read back.
 
 use crate::common::{lines, read, write};
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ fn what_json_cannot_say_is_said_in_strings() {
 fn what_is_lost_is_said() {
     let field = |name: &str| Field::new(name, DataType::Int64, name == "value");
     let pairs = DataType::Struct([field("key"), field("value")].into_iter().collect());
-    // Names of members are strings.
+    // The keys of objects are strings.
     let map = DataType::Map(Arc::new(Field::new("entries", pairs, false)), false);
     let batch = rows(vec![
         ("bin", Arc::new(BinaryArray::from(vec![&b"a"[..]])) as ArrayRef),
@@ -64,11 +64,11 @@ fn what_values_lose_is_said_however_deep_they_lie() {
     };
     assert_eq!(losses("plain", inside(floats([1.0, 2.0]))), []);
     let of_numbers = losses("some", floats([1.5, f64::NAN]));
-    assert!(of_numbers[0].2.contains("beside numbers"), "{of_numbers:?}");
+    assert!(of_numbers[0].2.contains("the column also has numbers"), "{of_numbers:?}");
     assert_eq!(of_numbers[0].3, Severity::Note);
     let deep = losses("deep", inside(floats([f64::NAN, f64::INFINITY])));
     assert_eq!((deep[0].0, deep[0].1.as_str()), (LossKind::Metadata, "deep"));
-    assert!(deep[0].2.contains("unless the schema says otherwise"), "{deep:?}");
+    assert!(deep[0].2.contains("unless the schema sets another type"), "{deep:?}");
     let decimals = |scale| Decimal128Array::from(vec![1]).with_precision_and_scale(30, scale).unwrap();
     assert!(losses("price", inside(Arc::new(decimals(2))))[0].2.contains("JSON has no decimals"));
     assert_eq!(losses("whole", inside(Arc::new(decimals(0)))), []);
@@ -148,7 +148,7 @@ proptest! {
             lists.values().append_slice(list);
             lists.append(true);
         }
-        // What tells each column's type, whatever the values are.
+        // The last value of each column fixes its type.
         lists.values().append_value(1);
         lists.append(true);
         let floats = values.iter().map(|(_, float, _, _)| *float).chain([0.5]);
