@@ -1,31 +1,29 @@
-//! How a shard is compressed as a whole: by the word before the colon in the index, such as `zstd:7`, which is also the
-//! ending of the file's name.
+//! Compression of whole shards. The codec is the word before the colon in the index, such as
+//! `zstd:7`, and also the suffix of the file name.
 
 use std::io::{self, BufReader, Read, Write};
 use tensorferry_sdk::{Error, Result};
 
-/// A snappy block has at most so many bytes for each of its own: a copy of 64 takes 3.
+/// Maximum compression ratio of a snappy block: a copy of 64 bytes takes 3.
 const MOST_SNAPPY: u64 = 32;
 
-/// A codec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Codec {
     /// RFC 8878.
     Zstd,
     /// RFC 1952.
     Gzip,
-    /// bzip2.
     Bzip2,
     /// RFC 7932.
     Brotli,
-    /// One block of snappy, without frames.
+    /// A single snappy block, without frames.
     Snappy,
 }
 
 impl Codec {
     pub(crate) const ALL: [Self; 5] = [Self::Zstd, Self::Gzip, Self::Bzip2, Self::Brotli, Self::Snappy];
 
-    /// Its word and ending.
+    /// Returns the word in the index, which is also the suffix.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Zstd => "zstd",
@@ -36,7 +34,7 @@ impl Codec {
         }
     }
 
-    /// The levels that it has.
+    /// Returns the supported levels.
     pub(crate) fn levels(self) -> Option<std::ops::RangeInclusive<u32>> {
         match self {
             Self::Zstd => Some(1..=22),
@@ -47,15 +45,16 @@ impl Codec {
         }
     }
 
-    /// The codec of an index's `compression`.
+    /// Parses the `compression` entry of an index.
     pub(crate) fn of(compression: &str) -> Result<Self> {
         let word = compression.split_once(':').map_or(compression, |(word, _)| word);
         let unknown = || Error::unsupported("an unknown compression").found(format!("{compression:?}"));
         Self::ALL.into_iter().find(|codec| codec.word() == word).ok_or_else(unknown)
     }
 
-    /// What `input` is the compressed form of; `most`: what the index says that it comes to, and no more is read;
-    /// `held`: how many bytes may be held in memory.
+    /// Returns a reader of the decompressed `input`, which has `len` bytes. `most` is the
+    /// decompressed length in the index, and `held` the maximum bytes in memory. Both apply only to
+    /// snappy.
     pub(crate) fn decompressed(
         self,
         input: impl Read + Send + 'static,
@@ -73,7 +72,7 @@ impl Codec {
         })
     }
 
-    /// The compressed form of a shard.
+    /// Compresses a shard.
     pub(crate) fn compress(self, bytes: &[u8], level: Option<u32>) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         match self {
@@ -101,15 +100,16 @@ impl Codec {
     }
 }
 
-/// A block has no end before its end: it is there as a whole, and so are its bytes. What it claims is compared with what
-/// it can be first, and with what may be held.
+/// Decompresses a snappy block. It cannot be streamed, so the block and its content must fit into
+/// memory. The claimed length is checked first.
 fn snappy_block(mut input: impl Read, len: u64, most: u64, held: u64) -> io::Result<Vec<u8>> {
     let check = |together: u64| {
         if together <= held {
             return Ok(());
         }
-        let error = Error::limit("a block of snappy is too long to hold in memory, where it is whole");
-        let expected = format!("at most {held} bytes with what it holds, or --bound header_bytes=N");
+        let error = Error::limit("a snappy block is too long to hold in memory")
+            .hint("pass --bound header_bytes=N to allow more");
+        let expected = format!("at most {held} bytes including its content");
         Err(io::Error::other(error.expected(expected).found(together)))
     };
     check(len)?;
@@ -118,7 +118,7 @@ fn snappy_block(mut input: impl Read, len: u64, most: u64, held: u64) -> io::Res
     let claimed = snap::raw::decompress_len(&block).map_err(io::Error::other)? as u64;
     check(len.saturating_add(claimed))?;
     if claimed > most || claimed > len.saturating_mul(MOST_SNAPPY) {
-        return Err(io::Error::other("a block that says that it holds more than it can"));
+        return Err(io::Error::other("a block claims more bytes than it can contain"));
     }
     snap::raw::Decoder::new().decompress_vec(&block).map_err(io::Error::other)
 }

@@ -1,58 +1,57 @@
-//! An encoding says what the bytes of a column's values are.
+//! Encodings of column values.
 //!
 //! | Encoding | Bytes |
 //! |---|---|
-//! | `bytes`, `str`, `json` | as they are; text is UTF-8 |
+//! | `bytes`, `str`, `json` | unchanged; text is UTF-8 |
 //! | `str_int`, `str_float`, `str_decimal` | decimal text of any length |
 //! | `int`, `int8` .. `uint64`, `float16` .. `float64` | a number; `int` has 64 bits |
 //! | `ndarray:T:d0,d1` | numbers |
-//! | `ndarray:T` | the head of a shape, numbers |
-//! | `ndarray` | u8 type of numbers, the head of a shape, numbers |
+//! | `ndarray:T` | a shape, then numbers |
+//! | `ndarray` | u8 number type, a shape, then numbers |
 //! | `jpeg`, `png` | the file |
 //! | `pil` | u32 width, height, length of the mode; mode; pixels |
 //! | `jpeg_array`, `jpegarray` | u32 n, u32 sizes, files |
 //! | `list[jpeg]`, `list[png]`, `list[pil]` | u32 0, u32 n, u32 sizes, items |
 //! | `pkl` | a pickle, which is never opened |
 //!
-//! The head of a shape is a byte, how many dimensions there are times 4 and the width of each of them as a power of two, and
-//! the dimensions. None is 0, and there is one at least.
+//! A shape begins with a byte: 4 times the number of dimensions, plus the power of two that is the
+//! width of each dimension in bytes. The dimensions follow. There is at least one, and none is 0.
 
 use crate::numbers::Number;
 use tensorferry_sdk::{Error, Result};
 
-/// The most dimensions of an array.
 const MOST_DIMENSIONS: usize = 63;
-/// What is carried as bytes.
+/// Encodings that are read as bytes.
 const IMAGES: [&str; 8] =
     ["jpeg", "png", "pil", "jpeg_array", "jpegarray", "list[pil]", "list[jpeg]", "list[png]"];
 
-/// The fields of an array that is read in parts.
+/// Fields of the struct that an array with varying type or depth is read as.
 pub(crate) const DTYPE: &str = "dtype";
 pub(crate) const SHAPE: &str = "shape";
 pub(crate) const VALUES: &str = "values";
 
-/// What the bytes of a value are.
+/// Encoding of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// Bytes, as they are.
     Bytes,
-    /// Files of images, and what holds them: bytes, as they are.
+    /// Image files, and containers of them, which are copied as bytes.
     Image(&'static str),
-    /// A pickle.
     Pickle,
-    /// Text.
     Text(&'static str),
     /// `int`, or a number of that type.
     Number(Number),
-    /// Numbers in a shape, of which the type and the shape may be said with each value.
-    Array { number: Option<Number>, shape: Option<Vec<u64>> },
+    /// Numbers with a shape. If the type or shape is `None`, each value contains its own.
+    Array {
+        number: Option<Number>,
+        shape: Option<Vec<u64>>,
+    },
 }
 
-/// The texts, of which the first is plain.
+/// Text encodings; the first is plain text.
 const TEXTS: [&str; 5] = ["str", "json", "str_int", "str_float", "str_decimal"];
 
 impl Encoding {
-    /// The encoding of this name.
+    /// Parses the name of an encoding.
     pub(crate) fn parse(name: &str) -> Result<Self> {
         let unknown = || Error::unsupported("an unknown encoding").found(format!("{name:?}"));
         if let Some(text) = TEXTS.into_iter().find(|text| *text == name) {
@@ -84,7 +83,7 @@ impl Encoding {
         }
     }
 
-    /// How long every value is.
+    /// Returns the length of every value, or `None` if it varies.
     pub(crate) fn size(&self) -> Option<u64> {
         match self {
             Self::Number(number) => Some(number.width() as u64),
@@ -96,11 +95,11 @@ impl Encoding {
     }
 }
 
-/// The numbers of an array, and what its head says of them.
+/// A parsed array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ArrayValue<'a> {
     pub(crate) number: Number,
-    /// The dimensions, each of that many bytes, or those that all arrays of the column have.
+    /// The dimensions, which the value contains or all arrays of the column share.
     dimensions: Dimensions<'a>,
     pub(crate) values: &'a [u8],
 }
@@ -112,7 +111,7 @@ enum Dimensions<'a> {
 }
 
 impl<'a> ArrayValue<'a> {
-    /// Parses a value of a column of arrays.
+    /// Parses a value of an array column.
     pub(crate) fn parse(bytes: &'a [u8], number: Option<Number>, shape: Option<&'a [u64]>) -> Result<Self> {
         let mut rest = bytes;
         let mut byte = || {
@@ -124,7 +123,7 @@ impl<'a> ArrayValue<'a> {
             Some(number) => number,
             None => {
                 let code = byte()?;
-                let unknown = || Error::malformed("an array of an unknown type").found(code);
+                let unknown = || Error::malformed("an array has an unknown type").found(code);
                 Number::coded(code).ok_or_else(unknown)?
             }
         };
@@ -140,23 +139,23 @@ impl<'a> ArrayValue<'a> {
         };
         let value = Self { number, dimensions, values: rest };
         if value.rank() == 0 {
-            return Err(Error::malformed("an array without a dimension"));
+            return Err(Error::malformed("an array has no dimensions"));
         }
         let mut len = number.width() as u64;
         for dimension in value.shape() {
-            // Empty ones would have room for any number of lists.
+            // Empty arrays could claim any number of lists.
             len = len.checked_mul(dimension).filter(|len| *len > 0).ok_or_else(|| value.misfit())?;
         }
         if len == rest.len() as u64 { Ok(value) } else { Err(value.misfit()) }
     }
 
     fn misfit(&self) -> Error {
-        Error::malformed("an array's shape is not that of its numbers")
+        Error::malformed("the shape of an array does not match its numbers")
             .expected(format!("{:?} of {}", self.shape().collect::<Vec<_>>(), self.number.word()))
             .found(format!("{} bytes", self.values.len()))
     }
 
-    /// How many dimensions there are.
+    /// Returns the number of dimensions.
     pub(crate) fn rank(&self) -> usize {
         match self.dimensions {
             Dimensions::Fixed(shape) => shape.len(),
@@ -164,7 +163,7 @@ impl<'a> ArrayValue<'a> {
         }
     }
 
-    /// Its dimensions.
+    /// Returns the dimensions.
     pub(crate) fn shape(&self) -> impl Iterator<Item = u64> + 'a {
         let (fixed, width, said) = match self.dimensions {
             Dimensions::Fixed(shape) => (shape, 1, &[][..]),
@@ -176,16 +175,15 @@ impl<'a> ArrayValue<'a> {
 }
 
 fn cut() -> Error {
-    Error::malformed("an array that ends within its head")
+    Error::malformed("an array ends within its shape")
 }
 
-/// Appends the head of a shape.
+/// Appends an encoded shape.
 pub(crate) fn put_shape(shape: &[u64], out: &mut Vec<u8>) -> Result<()> {
     if shape.is_empty() || shape.len() > MOST_DIMENSIONS || shape.contains(&0) {
-        return Err(Error::unsupported(
-            "MDS has no array without numbers: -o lists=json writes such lists as JSON",
-        )
-        .found(format!("{shape:?}")));
+        return Err(Error::unsupported("MDS has no empty arrays")
+            .hint("pass -o lists=json to write such lists as JSON")
+            .found(format!("{shape:?}")));
     }
     let most = shape.iter().copied().max().unwrap_or_default();
     let power = match most {

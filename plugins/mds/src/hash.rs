@@ -1,4 +1,5 @@
-//! Hashes of shards, by the names that Python's `hashlib` and `xxhash` have for them, as lowercase hex.
+//! Hashes of shards in lowercase hexadecimal, with the names that Python's `hashlib` and `xxhash`
+//! use.
 
 use md5::Md5;
 use sha1::Sha1;
@@ -8,7 +9,6 @@ use std::hash::Hasher as _;
 use tensorferry_sdk::{Error, Result, hex};
 use twox_hash::{XxHash3_64, XxHash3_128, XxHash32, XxHash64};
 
-/// A hash that is being taken.
 pub(crate) enum Hasher {
     Md5(Md5),
     Sha1(Sha1),
@@ -22,13 +22,13 @@ pub(crate) enum Hasher {
     Xxh128(Box<XxHash3_128>),
 }
 
-/// The names that are known.
+/// Supported hash names.
 pub(crate) const NAMES: [&str; 11] = [
     "md5", "sha1", "sha224", "sha256", "sha384", "sha512", "xxh128", "xxh32", "xxh3_128", "xxh3_64", "xxh64",
 ];
 
 impl Hasher {
-    /// The hash of this name, if it is known.
+    /// Returns the hasher of this name, or `None` if it is unknown.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "md5" => Self::Md5(Md5::new()),
@@ -60,7 +60,7 @@ impl Hasher {
         }
     }
 
-    /// In hex.
+    /// Returns the digest in hexadecimal.
     pub(crate) fn finish(self) -> String {
         match self {
             Self::Md5(hash) => hex(&hash.finalize()),
@@ -77,11 +77,11 @@ impl Hasher {
     }
 }
 
-/// Takes the hashes that an index has of a file, to compare them.
+/// Compares a file with its hashes in the index.
 pub(crate) struct Verifier(Vec<(String, String, Hasher)>);
 
 impl Verifier {
-    /// Of those that are known.
+    /// Creates a verifier for the hashes with known names.
     pub(crate) fn new(said: &BTreeMap<String, String>) -> Self {
         let known = said.iter().map(|(name, hash)| Some((name.clone(), hash.clone(), Hasher::named(name)?)));
         Self(known.flatten().collect())
@@ -99,7 +99,7 @@ impl Verifier {
         for (name, said, hasher) in self.0 {
             let found = hasher.finish();
             if !found.eq_ignore_ascii_case(&said) {
-                let error = Error::malformed(format!("a shard's {name} is not the one that the index has"));
+                let error = Error::malformed(format!("the {name} of a shard does not match the index"));
                 return Err(error.expected(said).found(found));
             }
         }
@@ -107,7 +107,7 @@ impl Verifier {
     }
 }
 
-/// The hash of bytes by its name.
+/// Returns the hash of bytes, or `None` if the name is unknown.
 pub(crate) fn of(name: &str, bytes: &[u8]) -> Option<String> {
     let mut hash = Hasher::named(name)?;
     hash.update(bytes);
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn hashes_are_those_of_python() {
-        // hashlib.NAME(b"a").hexdigest(), xxhash.NAME(b"a").hexdigest()
+        // `hashlib.NAME(b"a").hexdigest()`, `xxhash.NAME(b"a").hexdigest()`
         for (name, expected) in [
             ("md5", "0cc175b9c0f1b6a831c399e269772661"),
             ("sha1", "86f7e437faa5a7fce15d1ddcb9eaeaea377667b8"),

@@ -1,4 +1,4 @@
-//! `index.json`: the shards of a set, and the columns that all of them have.
+//! `index.json`: the shards of a dataset, and the columns that all of them share.
 
 use crate::INDEX;
 use crate::codec::Codec;
@@ -7,10 +7,9 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_sdk::{Error, Limits, Result, Source, check_name};
 
-/// The version that there is.
+/// The only version of the format.
 const VERSION: u64 = 2;
 
-/// What an index says.
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) columns: Vec<Column>,
@@ -22,20 +21,19 @@ pub(crate) struct Index {
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) encoding: Encoding,
-    /// The encoding's name.
+    /// Name of the encoding.
     pub(crate) word: String,
 }
 
-/// A shard.
 #[derive(Debug, Clone)]
 pub(crate) struct Shard {
     pub(crate) samples: u64,
     pub(crate) raw: File,
-    /// Its compressed form, if it has one.
+    /// Compressed form, if any.
     pub(crate) zip: Option<(Codec, File)>,
 }
 
-/// A file, as the index knows it.
+/// A file listed in the index.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct File {
     pub(crate) basename: String,
@@ -64,14 +62,13 @@ struct Entry {
 }
 
 impl Index {
-    /// Reads the index of a source.
     pub(crate) fn read(source: &dyn Source, name: &str, limits: &Limits) -> Result<Self> {
         let file = source.open(name)?;
         let text = source.read_vec(file, 0, source.len(file), limits)?;
         parse(&text, limits).map_err(|error| error.file(name))
     }
 
-    /// The name of the index of the folder that a file lies in.
+    /// Returns the name of the index in the folder of a file.
     pub(crate) fn beside(name: &str) -> String {
         name.rsplit_once('/').map_or(INDEX.to_owned(), |(folder, _)| format!("{folder}/{INDEX}"))
     }
@@ -79,12 +76,15 @@ impl Index {
 
 fn parse(text: &[u8], limits: &Limits) -> Result<Index> {
     let document: Document = serde_json::from_slice(text).map_err(|error| {
-        Error::malformed(format!("not an index of shards: {}", error.to_string().escape_debug()))
+        Error::malformed(format!("the index is invalid: {}", error.to_string().escape_debug()))
     })?;
     check_version(document.version)?;
     if document.shards.len() as u64 > limits.entries {
-        let expected = format!("at most {}, or --bound entries=N", limits.entries);
-        return Err(Error::limit("too many shards").expected(expected).found(document.shards.len()));
+        let expected = format!("at most {}", limits.entries);
+        return Err(Error::limit("too many shards")
+            .hint("pass --bound entries=N to allow more")
+            .expected(expected)
+            .found(document.shards.len()));
     }
     let mut index = Index { columns: Vec::new(), shards: Vec::new() };
     let mut names = HashSet::new();
@@ -98,12 +98,12 @@ fn parse(text: &[u8], limits: &Limits) -> Result<Index> {
                 let column = |column: &Column| format!("{}: {}", column.name, column.word);
                 columns.iter().map(column).collect::<Vec<_>>().join(", ")
             };
-            let error = Error::malformed("it has other columns than the first one");
+            let error = Error::malformed("the columns differ from those of the first shard");
             return Err(at(error.expected(of(&index.columns)).found(of(&columns))));
         }
         let is_new = names.insert(shard.raw.basename.clone());
         if !is_new || shard.zip.as_ref().is_some_and(|(_, zip)| !names.insert(zip.basename.clone())) {
-            let error = Error::malformed("two shards of one name");
+            let error = Error::malformed("two shards have the same name");
             return Err(at(error.found(format!("{:?}", shard.raw.basename))));
         }
         index.shards.push(shard);
@@ -115,42 +115,45 @@ fn check_version(version: u64) -> Result<()> {
     if version == VERSION {
         return Ok(());
     }
-    Err(Error::unsupported("another version of the index").expected(VERSION).found(version))
+    Err(Error::unsupported("unsupported version of the index").expected(VERSION).found(version))
 }
 
 impl Entry {
     fn parse(self, limits: &Limits) -> Result<(Vec<Column>, Shard)> {
         check_version(self.version)?;
         if self.format != "mds" {
-            let error = Error::unsupported("shards of another format: only mds is read");
+            let error = Error::unsupported("unsupported format of shards");
             return Err(error.expected("mds").found(format!("{:?}", self.format)));
         }
-        let lacks = |what: &str| Error::malformed(format!("it has no {what}"));
+        let lacks = |what: &str| Error::malformed(format!("missing {what}"));
         let names = self.column_names.ok_or_else(|| lacks("column_names"))?;
         let encodings = self.column_encodings.ok_or_else(|| lacks("column_encodings"))?;
         let sizes = self.column_sizes.ok_or_else(|| lacks("column_sizes"))?;
         if names.len() != encodings.len() || names.len() != sizes.len() {
-            return Err(Error::malformed("its columns have not as many names, encodings and sizes").found(
+            return Err(Error::malformed("different numbers of column names, encodings and sizes").found(
                 format!("{} names, {} encodings, {} sizes", names.len(), encodings.len(), sizes.len()),
             ));
         }
         if names.len() as u64 > limits.columns {
-            let expected = format!("at most {}, or --bound columns=N", limits.columns);
-            return Err(Error::limit("too many columns").expected(expected).found(names.len()));
+            let expected = format!("at most {}", limits.columns);
+            return Err(Error::limit("too many columns")
+                .hint("pass --bound columns=N to allow more")
+                .expected(expected)
+                .found(names.len()));
         }
         let mut seen = HashSet::new();
         let mut columns = Vec::with_capacity(names.len());
         for ((name, word), size) in names.into_iter().zip(encodings).zip(sizes) {
             let encoding = Encoding::parse(&word).map_err(|error| error.column(&name))?;
-            // The library takes a 0 for none.
+            // The library treats a size of 0 as no fixed size.
             if encoding.size() != size.filter(|size| *size > 0) {
-                return Err(Error::malformed("a column's size is not that of its encoding")
+                return Err(Error::malformed("the size of a column does not match its encoding")
                     .column(name)
                     .expected(format!("{:?} for {word:?}", encoding.size()))
                     .found(format!("{size:?}")));
             }
             if !seen.insert(name.clone()) {
-                return Err(Error::malformed("two columns of one name").column(name));
+                return Err(Error::malformed("two columns have the same name").column(name));
             }
             columns.push(Column { name, encoding, word });
         }
@@ -158,8 +161,8 @@ impl Entry {
         let zip = match (self.compression.filter(|word| !word.is_empty()), self.zip_data) {
             (Some(word), Some(zip)) => Some((Codec::of(&word)?, zip)),
             (None, None) => None,
-            (Some(_), None) => return Err(lacks("zip_data, though it is compressed")),
-            (None, Some(_)) => return Err(lacks("compression, though it has zip_data")),
+            (Some(_), None) => return Err(lacks("zip_data of a compressed shard")),
+            (None, Some(_)) => return Err(lacks("compression of a shard with zip_data")),
         };
         for file in [Some(&raw), zip.as_ref().map(|(_, zip)| zip)].into_iter().flatten() {
             check_name(&file.basename)?;

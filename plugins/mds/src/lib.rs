@@ -1,4 +1,5 @@
-//! MDS, the format of MosaicML Streaming: a folder of shards and `index.json`, which says what they are.
+//! MDS, the format of MosaicML Streaming: a folder of shards with an `index.json` that describes
+//! them.
 //!
 //! ```text
 //! index.json   {"version": 2, "shards": [{"format": "mds", "samples": n, "column_names": [..], "column_encodings": [..],
@@ -7,30 +8,31 @@
 //! sample       u32 size of each column without a fixed one, in column order | all values in column order
 //! ```
 //!
-//! Numbers are little-endian, and columns lie in the order of their names. A compressed shard is compressed whole. The
-//! table of encodings is in `encoding.rs`.
+//! Numbers are little-endian, and columns are sorted by name. A compressed shard is compressed as a
+//! whole. `encoding.rs` lists the encodings.
 //!
 //! | Encoding | Is read as |
 //! |---|---|
-//! | `str`, `json`, `str_int`, `str_float`, `str_decimal` | text, as it is |
+//! | `str`, `json`, `str_int`, `str_float`, `str_decimal` | text, unchanged |
 //! | `int`, `int8` .. `float64` | numbers |
-//! | `bytes`, `jpeg`, `png`, `pil` and lists of these | bytes, as they are |
+//! | `bytes`, `jpeg`, `png`, `pil` and lists of these | bytes, unchanged |
 //! | `ndarray:T:2,3` | lists of that length |
-//! | `ndarray:T`, `ndarray` | lists as deep as every array of the column; else the parts `shape` and `values`, and `dtype` |
-//! | `pkl` | bytes that nobody opens, as a loss |
+//! | `ndarray:T`, `ndarray` | lists with the depth of the column's arrays; if it varies, a struct of `shape` and `values`, and `dtype` |
+//! | `pkl` | bytes of the pickle, which is never opened, as a loss |
 //!
-//! What the type does not say of the encoding stays in the field's metadata under `ferry.mds.encoding`, by which such a column is
-//! written as it was.
+//! If the type does not determine the encoding, the field's metadata has it under
+//! `ferry.mds.encoding`, and the column is written back in that encoding.
 //!
 //! | Column | Is written as |
 //! |---|---|
-//! | numbers, texts, bytes | `int8` .. `float64`, of int64 `int`; `str`, `bytes`; truths as `uint8` |
+//! | numbers, texts, bytes | `int8` .. `float64`, int64 as `int`; `str`, `bytes`; booleans as `uint8` |
 //! | decimals | `str_decimal`; dates and times as `str` |
 //! | lists of numbers | `ndarray:T`, which has no empty arrays; with `-o lists=json` as `json` |
 //! | lists of a fixed length | `ndarray:T:2,3` |
 //! | other lists, structs, maps | `json` |
 //!
-//! MDS has no nulls: zeros, NaN and empty values are written for them as a loss, unless `-o nulls` says otherwise.
+//! MDS has no nulls: they become zeros, NaN and empty values, which is reported as a loss, unless
+//! `-o nulls` sets another method.
 //!
 //! Sources: `mosaicml-streaming` 0.13 (`format/mds`, `compression.py`, `hashing.py`).
 #![forbid(unsafe_code)]
@@ -49,12 +51,11 @@ mod options;
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
-/// What every set has.
+/// Name of the index, which every dataset has.
 const INDEX: &str = "index.json";
-/// The key of a field's metadata that says how the column is encoded, where its type does not.
+/// Metadata key of a field for its encoding, where the type does not determine it.
 const ENCODING: &str = "ferry.mds.encoding";
 
-/// The format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Mds;
 
@@ -80,7 +81,7 @@ impl Format for Mds {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for programs that link it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Mds)]

@@ -1,6 +1,6 @@
-//! The types of numbers, and columns of them as they lie in a shard: little-endian, one after the other.
+//! Number types, and columns of numbers in the layout of a shard: little-endian, without gaps.
 //!
-//! | Word | Code in an array's head |
+//! | Word | Code in an array |
 //! |---|---|
 //! | `uint8`, `uint16`, `uint32`, `uint64` | 8, 16, 32, 64 |
 //! | `int8`, `int16`, `int32`, `int64` | 9, 17, 33, 65 |
@@ -25,28 +25,28 @@ macro_rules! numbers {
         impl Number {
             const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// What encodings call it.
+            /// Returns the name in encodings.
             pub(crate) fn word(self) -> &'static str {
                 match self { $(Self::$name => $word,)* }
             }
 
-            /// What an array's head calls it.
+            /// Returns the code in an array.
             pub(crate) fn code(self) -> u8 {
                 match self { $(Self::$name => $code,)* }
             }
 
-            /// Bytes of one.
+            /// Returns the bytes of a number.
             pub(crate) fn width(self) -> usize {
                 match self { $(Self::$name => size_of::<$native>(),)* }
             }
 
-            /// The type of a column of them.
+            /// Returns the type of a column of such numbers.
             pub(crate) fn data_type(self) -> DataType {
                 match self { $(Self::$name => DataType::$name,)* }
             }
 
-            /// The numbers of an array of this type, little-endian; for one that is null, zero, or what is no number. And
-            /// how many these were.
+            /// Returns the little-endian bytes of an array of this type, with zero or NaN for
+            /// nulls, and the number of nulls.
             pub(crate) fn bytes_of(self, array: &dyn Array) -> (Vec<u8>, u64) {
                 let mut bytes = Vec::with_capacity(array.len() * self.width());
                 match self {
@@ -64,7 +64,7 @@ macro_rules! numbers {
             }
         }
 
-        /// Numbers of one type that are being collected.
+        /// Builder for a column of numbers.
         #[derive(Debug)]
         pub(crate) enum Numbers { $($name(Vec<$native>),)* }
 
@@ -73,12 +73,11 @@ macro_rules! numbers {
                 match number { $(Number::$name => Self::$name(Vec::new()),)* }
             }
 
-            /// How many there are.
             pub(crate) fn len(&self) -> usize {
                 match self { $(Self::$name(values) => values.len(),)* }
             }
 
-            /// Adds those that lie in these bytes; what is left of a last one is no number.
+            /// Adds the numbers in `bytes`. An incomplete number at the end is ignored.
             pub(crate) fn extend(&mut self, bytes: &[u8]) {
                 match self {
                     $(Self::$name(values) => {
@@ -88,7 +87,7 @@ macro_rules! numbers {
                 }
             }
 
-            /// All of them as an array; none are left.
+            /// Returns all numbers as an array, and clears the builder.
             pub(crate) fn finish(&mut self) -> ArrayRef {
                 match self {
                     $(Self::$name(values) => {
@@ -115,17 +114,17 @@ numbers! {
 }
 
 impl Number {
-    /// The type of this word.
+    /// Returns the type with this word.
     pub(crate) fn named(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|number| number.word() == word)
     }
 
-    /// The type of this code.
+    /// Returns the type with this code.
     pub(crate) fn coded(code: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|number| number.code() == code)
     }
 
-    /// The type of a column.
+    /// Returns the number type of a column.
     pub(crate) fn of(data_type: &DataType) -> Option<Self> {
         Self::ALL.iter().copied().find(|number| number.data_type() == *data_type)
     }

@@ -1,15 +1,16 @@
-//! How sure it is that a source is a set of MDS: by the beginning of its index.
+//! Detection of MDS datasets by the beginning of their index.
 
 use crate::INDEX;
 use crate::index::Index;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
-/// Bytes of an index that are looked at: the first shard is in them.
+/// Bytes of an index that are examined, which include the first shard.
 const LOOKED_AT: u64 = 256 << 10;
-/// The formats that an index may be of; only the first one is read, and the others are refused by name.
+/// Shard formats that an index may name. Only the first is read; the reader rejects the others by
+/// name.
 const FORMATS: [&str; 5] = ["mds", "json", "csv", "tsv", "xsv"];
 
-/// How sure it is that the source is such a set, or one of its shards.
+/// Scores a source as an MDS dataset or one of its shards.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     let index = match source.entry() {
         Entry::File(name) if is_index(name) => name.clone(),
@@ -35,7 +36,7 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     })
 }
 
-/// Whether a file is an index, by its name.
+/// Returns whether a file has the name of an index.
 pub(crate) fn is_index(name: &str) -> bool {
     name.rsplit('/').next() == Some(INDEX)
 }

@@ -1,5 +1,5 @@
-//! The reader: the index first, then the table of each shard, which says where samples lie; runs of samples are splits. A
-//! compressed shard is one split.
+//! The reader. It reads the index first, then the table of each shard, which locates the samples.
+//! Runs of samples are splits. A compressed shard is a single split.
 
 mod arrays;
 mod column;
@@ -22,7 +22,6 @@ use tensorferry_sdk::{
     Context, Entry, Error, Limits, Loss, LossKind, LossSink, Purpose, Result, Severity, Source,
 };
 
-/// Reads sets, and shards of sets.
 pub(crate) struct Reader {
     pub(crate) is_verified: bool,
 }
@@ -65,14 +64,15 @@ impl RecordReader for Reader {
     }
 }
 
-/// The index of what the user pointed at, with the shards that are meant, and the folder that these lie in.
+/// Reads the index of the user's input, limited to the requested shards. Also returns the folder of
+/// the shards.
 fn index_of(source: &dyn Source, limits: &Limits) -> Result<(Index, String)> {
     let name = match source.entry() {
         Entry::File(name) if probe::is_index(name) => name.clone(),
         Entry::File(name) => Index::beside(name),
         Entry::Folder => INDEX.to_owned(),
         Entry::Prefix(prefix) => {
-            return Err(Error::unsupported("a set of MDS is a folder or its index").file(prefix));
+            return Err(Error::unsupported("an MDS dataset is a folder or its index").file(prefix));
         }
     };
     let folder = name.strip_suffix(INDEX).unwrap_or_default().to_owned();
@@ -86,21 +86,22 @@ fn index_of(source: &dyn Source, limits: &Limits) -> Result<(Index, String)> {
                 || shard.zip.as_ref().is_some_and(|(_, zip)| is_meant(&zip.basename))
         });
         if index.shards.is_empty() {
-            return Err(Error::malformed("the index knows no shard of this name").file(shard));
+            return Err(Error::malformed("the index does not list this shard").file(shard));
         }
     }
     Ok((index, folder))
 }
 
-/// What reading a column does not carry as what it is.
+/// Reports a column whose values are read only as raw bytes.
 fn tell_of(column: &Column, losses: &mut dyn LossSink) -> Result<()> {
     let (why, severity) = match &column.encoding {
         Encoding::Pickle => {
-            ("pickles, which nobody opens here: their bytes are carried as they are", Severity::Changed)
+            ("pickles are not opened, so their bytes are copied unchanged", Severity::Changed)
         }
-        Encoding::Image("pil" | "list[pil]" | "list[jpeg]" | "list[png]" | "jpeg_array" | "jpegarray") => {
-            ("images in a container of MDS' own: their bytes are carried as they are", Severity::Note)
-        }
+        Encoding::Image("pil" | "list[pil]" | "list[jpeg]" | "list[png]" | "jpeg_array" | "jpegarray") => (
+            "images in an MDS container are not decoded, so their bytes are copied unchanged",
+            Severity::Note,
+        ),
         _ => return Ok(()),
     };
     losses.loss(Loss::new(LossKind::Record, &column.name, why).severity(severity))
@@ -111,14 +112,15 @@ fn tell_of_hashes(index: &Index, context: &dyn Context) {
         index.shards.iter().flat_map(|shard| [Some(&shard.raw), shard.zip.as_ref().map(|(_, zip)| zip)]);
     let names: BTreeSet<&String> = files.flatten().flat_map(|file| file.hashes.keys()).collect();
     for name in names.into_iter().filter(|name| hash::Hasher::named(name).is_none()) {
-        context.note(&format!("shards are not compared with their hashes of {name:?}: nobody here knows it"));
+        context
+            .note(&format!("shards are not checked against their {name:?} hashes, which are not supported"));
     }
 }
 
-/// The field of a column.
+/// Returns the field of a column.
 fn field(column: &Column, form: Option<&Form>) -> Result<Field> {
     let (data_type, is_said) = match (&column.encoding, form) {
-        // What a column of 64 bits is written as: Python's own number.
+        // By default, a column of 64-bit integers is written as `int`.
         (Encoding::Number(number), _) => (number.data_type(), column.word != "int64"),
         (Encoding::Text(text), _) => (DataType::Utf8, *text == "str"),
         (Encoding::Array { .. }, Some(form)) => {
@@ -135,7 +137,7 @@ fn field(column: &Column, form: Option<&Form>) -> Result<Field> {
 struct Set {
     schema: SchemaRef,
     layout: Arc<Layout>,
-    /// Of each split its shard, and which samples it has.
+    /// Shard and samples of each split.
     parts: Vec<(Arc<OpenShard>, Part)>,
     splits: Vec<Split>,
     limits: Limits,
@@ -150,7 +152,7 @@ impl RecordSet for Set {
         &self.splits
     }
 
-    /// Of a plain shard, samples before the first one that is wanted are not read.
+    /// Skips samples of an uncompressed shard before the first requested one without reading them.
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let (shard, part) =
             self.parts.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;

@@ -1,4 +1,5 @@
-//! The writer: a piece is a shard, since a shard begins with the table of its samples; the index is written last.
+//! The writer. Each piece is a shard, since a shard begins with the table of its samples. The index
+//! is written last.
 
 mod array;
 mod column;
@@ -12,10 +13,9 @@ use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, WrittenFile};
 use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Result, ShardTag, Target};
 
-/// The most shards that five digits can number.
+/// Maximum number of shards, which have five digits in their names.
 const MOST: usize = 99_999;
 
-/// Writes with these options.
 pub(crate) struct Writer(pub(crate) WriteOptions);
 
 impl RecordWriter for Writer {
@@ -28,12 +28,14 @@ impl RecordWriter for Writer {
         _context: &dyn Context,
     ) -> Result<Box<dyn RecordPlan>> {
         if let Target::File(name) = target {
-            return Err(Error::usage("a set of MDS is a folder: end the output with a slash").file(name));
+            return Err(Error::usage("an MDS dataset is a folder")
+                .file(name)
+                .hint("end the output path with a slash"));
         }
         let (columns, lost) = column::of_schema(schema, &self.0)?;
         lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
         let ending = self.0.compression.map_or(String::new(), |(codec, _)| format!(".{}", codec.word()));
-        // Shards of any earlier writing, however they were compressed.
+        // Matches the shards of earlier runs with any compression.
         let numbers = format!("{}.mds*", "[0-9]".repeat(5));
         let supersedes = vec![format!("shard.{numbers}"), format!("shard.{}.{numbers}", ShardTag::glob())];
         let stem = format!("shard{}", self.0.shard_tag.behind("."));
@@ -57,14 +59,15 @@ impl RecordPlan for Plan {
         &[]
     }
 
-    /// After each piece.
+    /// Starts a new file after each piece.
     fn roll(&self) -> Option<Roll> {
         Some(Roll::Bytes(1))
     }
 
     fn name(&self, file: usize, count: usize) -> Result<String> {
         if count > MOST {
-            let error = Error::unsupported("too many shards: let each hold more, and give --memory for them");
+            let error = Error::unsupported("too many shards")
+                .hint("pass larger -o max_shard_size and --memory values");
             return Err(error.expected(format!("at most {MOST}")).found(count));
         }
         Ok(format!("{}.{file:05}.mds{}", self.stem, self.ending))
@@ -91,10 +94,10 @@ impl RecordPlan for Plan {
 
     fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
         match pieces {
-            // No rows are a shard without samples.
+            // Without rows, write a shard without samples.
             [] => self.encode(&[], output, &mut Vec::new()).map(drop),
             [_] => Ok(()),
-            _ => Err(Error::plugin("a shard of two pieces")),
+            _ => Err(Error::plugin("a shard has two pieces")),
         }
     }
 

@@ -17,7 +17,7 @@ pub(super) struct Numbers {
 /// Type that can represent the integers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Width {
-    /// Any type, even a float: there are no integers, or none beyond 2^53.
+    /// Any type, even a float: no integer exceeds 2^53.
     #[default]
     Exact,
     /// An i64.

@@ -1,5 +1,6 @@
-//! What a column of arrays is read as. Where the encoding does not say the type or the shape, each value does: all of them
-//! are looked at first, or the first one of each shard, where a guess will do.
+//! Determines how columns of arrays are read. If the encoding does not fix the type or the shape,
+//! each value contains it. Then all values are examined, or only the first value of each shard if a
+//! guess is allowed.
 
 use super::sample;
 use super::shard::{OpenShard, Samples};
@@ -10,25 +11,26 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_sdk::{Context, Error, Result};
 
-/// What arrays of a column are read as.
+/// How the arrays of a column are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Lists of these lengths.
+    /// As nested lists of these lengths.
     Fixed(Number, Vec<u64>),
-    /// Lists so deep.
+    /// As lists of this depth.
     Lists(Number, usize),
-    /// A struct of the shape and the numbers; of the type and the numbers' bytes, where arrays are of several types.
+    /// As a struct of the shape and the numbers. If the type varies (`None`), as a struct of the
+    /// type, the shape and the raw bytes.
     Parts(Option<Number>),
 }
 
 impl Form {
-    /// The type of its column.
+    /// Returns the type of the column.
     pub(super) fn data_type(&self) -> Result<DataType> {
         let list = |item| DataType::List(Arc::new(Field::new_list_field(item, true)));
         match self {
             Self::Fixed(number, shape) => {
                 shape.iter().rev().try_fold(number.data_type(), |item, dimension| {
-                    let long = || Error::unsupported("an array of more than 2^31 numbers").found(dimension);
+                    let long = || Error::unsupported("an array has more than 2^31 numbers").found(dimension);
                     let len = i32::try_from(*dimension).map_err(|_| long())?;
                     Ok(DataType::FixedSizeList(Arc::new(Field::new_list_field(item, true)), len))
                 })
@@ -48,7 +50,7 @@ impl Form {
     }
 }
 
-/// What was seen of a column's arrays.
+/// Properties of the arrays seen in a column.
 #[derive(Clone, Copy)]
 struct Seen {
     number: Option<Number>,
@@ -75,7 +77,7 @@ impl Seen {
     }
 }
 
-/// The forms of those columns that are arrays.
+/// Determines the forms of the columns that are arrays.
 pub(super) fn forms(
     columns: &Arc<[Column]>,
     shards: &[Arc<OpenShard>],

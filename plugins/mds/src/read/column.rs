@@ -1,4 +1,4 @@
-//! The columns of a batch that is being built.
+//! Builders for the columns of a batch.
 
 use super::arrays::Form;
 use crate::encoding::{ArrayValue, Encoding};
@@ -11,13 +11,13 @@ use tensorferry_sdk::arrow_array::{ArrayRef, FixedSizeListArray, ListArray, Stru
 use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_sdk::{Error, Result};
 
-/// Values of a column that are being collected.
+/// Builder for a column.
 pub(super) struct Values {
     name: String,
     data_type: DataType,
     kind: Kind,
     rows: usize,
-    /// Bytes of texts and bytes so far: their offsets have 31 bits.
+    /// Bytes of the values so far, limited because offsets have 31 bits.
     bytes: u64,
 }
 
@@ -28,7 +28,7 @@ enum Kind {
     Array(Box<(ArraySource, ArrayValues)>),
 }
 
-/// How the values of a column of arrays are parsed.
+/// How the values of an array column are parsed.
 struct ArraySource {
     number: Option<Number>,
     shape: Option<Vec<u64>>,
@@ -37,14 +37,13 @@ struct ArraySource {
 
 enum ArrayValues {
     Fixed(Numbers, Vec<u64>),
-    /// The numbers, and where lists of each depth begin, the outermost first.
+    /// The numbers, and the ends of the lists of each level, outermost first.
     Lists(Number, Numbers, Vec<Vec<i32>>),
     Parts(Number, ListBuilder<UInt64Builder>, Numbers, Vec<i32>),
     Mixed(StringBuilder, ListBuilder<UInt64Builder>, BinaryBuilder),
 }
 
 impl Values {
-    /// For a column of this type.
     pub(super) fn new(column: &Column, form: Option<&Form>, data_type: &DataType, is_guessed: bool) -> Self {
         let kind = match (&column.encoding, form) {
             (Encoding::Number(number), _) => Kind::Numbers(Numbers::new(*number)),
@@ -58,19 +57,18 @@ impl Values {
         Self { name: column.name.clone(), data_type: data_type.clone(), kind, rows: 0, bytes: 0 }
     }
 
-    /// Adds a value.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes += bytes.len() as u64;
         if i32::try_from(self.bytes).is_err() {
-            return Err(Error::limit("a value of 2 GiB or more").found(self.bytes));
+            return Err(Error::limit("values have 2 GiB or more").found(self.bytes));
         }
         match &mut self.kind {
             Kind::Bytes(builder) => builder.append_value(bytes),
             Kind::Numbers(numbers) => numbers.extend(bytes),
             Kind::Text(builder) => {
                 let text = std::str::from_utf8(bytes).map_err(|error| {
-                    Error::malformed("a text that is not UTF-8")
-                        .found(format!("a wrong byte after {}", error.valid_up_to()))
+                    Error::malformed("a text is not UTF-8")
+                        .found(format!("an invalid byte at {}", error.valid_up_to()))
                 })?;
                 builder.append_value(text);
             }
@@ -87,7 +85,7 @@ impl Values {
         Ok(())
     }
 
-    /// All of them as an array; none are left.
+    /// Returns all values as an array, and clears the builder.
     pub(super) fn finish(&mut self) -> Result<ArrayRef> {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;
@@ -112,7 +110,7 @@ impl ArrayValues {
     }
 
     fn push(&mut self, value: &ArrayValue<'_>) -> Result<()> {
-        let other = || Error::wrong_guess("an array of another type or depth than the first ones");
+        let other = || Error::wrong_guess("an array differs in type or depth from the first ones");
         match self {
             Self::Fixed(numbers, _) => numbers.extend(value.values),
             Self::Lists(number, numbers, levels) => {
@@ -122,11 +120,11 @@ impl ArrayValues {
                 numbers.extend(value.values);
                 let mut lists: u64 = 1;
                 for (ends, dimension) in levels.iter_mut().zip(value.shape()) {
-                    // As many as there are numbers, at most.
+                    // The number of lists never exceeds the number of numbers.
                     for _ in 0..lists {
                         let begin = ends.last().copied().unwrap_or(0);
                         let end = i32::try_from(dimension).ok().and_then(|len| begin.checked_add(len));
-                        ends.push(end.ok_or_else(|| Error::limit("an array of 2^31 numbers or more"))?);
+                        ends.push(end.ok_or_else(|| Error::limit("an array has 2^31 numbers or more"))?);
                     }
                     lists *= dimension;
                 }
@@ -138,7 +136,7 @@ impl ArrayValues {
                 numbers.extend(value.values);
                 shapes.append_value(value.shape().map(Some));
                 let end = i32::try_from(numbers.len());
-                ends.push(end.map_err(|_| Error::limit("an array of 2^31 numbers or more"))?);
+                ends.push(end.map_err(|_| Error::limit("an array has 2^31 numbers or more"))?);
             }
             Self::Mixed(dtypes, shapes, bytes) => {
                 dtypes.append_value(value.number.word());
@@ -161,8 +159,7 @@ impl ArrayValues {
                     lists.push(before.saturating_mul(usize::try_from(*dimension).unwrap_or(usize::MAX)));
                 }
                 for (dimension, len) in shape.iter().zip(lists).rev() {
-                    let size =
-                        i32::try_from(*dimension).map_err(|_| Error::plugin("a list that is too long"))?;
+                    let size = i32::try_from(*dimension).map_err(|_| Error::plugin("a list is too long"))?;
                     let field = item(array.data_type());
                     let made = FixedSizeListArray::try_new_with_length(field, size, array, None, len);
                     array = Arc::new(made.map_err(wrong)?);
@@ -192,7 +189,7 @@ fn shapes() -> ListBuilder<UInt64Builder> {
     ListBuilder::new(UInt64Builder::new())
 }
 
-/// Lists of the items of an array, by where each ends.
+/// Builds lists from the items of an array and the end of each list.
 fn list(items: ArrayRef, ends: Vec<i32>) -> Result<ArrayRef> {
     let offsets: Vec<i32> = std::iter::once(0).chain(ends).collect();
     let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));
@@ -201,7 +198,7 @@ fn list(items: ArrayRef, ends: Vec<i32>) -> Result<ArrayRef> {
 }
 
 fn structs(data_type: &DataType, columns: Vec<ArrayRef>) -> Result<ArrayRef> {
-    let DataType::Struct(fields) = data_type else { return Err(Error::plugin("parts of no struct")) };
+    let DataType::Struct(fields) = data_type else { return Err(Error::plugin("the type is not a struct")) };
     let made = StructArray::try_new(fields.clone(), columns, None);
     made.map(|array| Arc::new(array) as ArrayRef).map_err(|error| Error::plugin(error.to_string()))
 }

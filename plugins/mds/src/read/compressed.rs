@@ -1,4 +1,4 @@
-//! The bytes of a shard that is compressed as a whole, in order.
+//! Sequential reader of a shard that is compressed as a whole.
 
 use crate::codec::Codec;
 use crate::hash::Verifier;
@@ -6,15 +6,14 @@ use std::sync::Arc;
 use tensorferry_row_text::{self as row_text, SourceRead, damaged, most_expanded};
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
-/// Bytes that are gone past at once.
+/// Bytes skipped at once.
 const CHUNK: u64 = 64 << 10;
-/// What errors call the file.
+/// Name of the file's kind in errors.
 const NOUN: &str = "shard";
 
-/// The bytes of a compressed shard.
 pub(super) struct Decompressed {
     input: row_text::Decompressed,
-    /// What it comes to, as the index says.
+    /// Decompressed length according to the index.
     said: u64,
     header_bytes: u64,
     verifier: Option<Verifier>,
@@ -37,12 +36,12 @@ impl Decompressed {
         Ok(Self { input, said, header_bytes, verifier })
     }
 
-    /// Where the next byte lies, once decompressed.
+    /// Returns the decompressed offset of the next byte.
     pub(super) fn offset(&self) -> u64 {
         self.input.offset()
     }
 
-    /// The next bytes.
+    /// Returns the next `len` bytes.
     pub(super) fn take(&mut self, len: u64) -> Result<&[u8]> {
         self.input.check_held(len).map_err(|error| error.offset(self.input.offset()))?;
         let found = self.input.advance(len)?;
@@ -55,7 +54,6 @@ impl Decompressed {
         Ok(self.input.window())
     }
 
-    /// Goes past bytes.
     pub(super) fn skip(&mut self, len: u64) -> Result<()> {
         let mut left = len;
         while left > 0 {
@@ -66,11 +64,11 @@ impl Decompressed {
         Ok(())
     }
 
-    /// Checks that nothing is left, and that the hashes are what the index says.
+    /// Checks that no bytes remain, and that the hashes match the index.
     pub(super) fn end(&mut self) -> Result<()> {
         let begin = self.offset();
         if self.input.fill(&mut [0; 1])? != 0 || begin != self.said {
-            let error = Error::malformed("a shard is not as long as the index says, once decompressed");
+            let error = Error::malformed("the decompressed length of a shard differs from the index");
             let error = error.file(self.input.file_name());
             return Err(error.expected(self.said).found(format!("{begin} or more")));
         }

@@ -1,14 +1,14 @@
-//! Where the values of a sample lie in it.
+//! Divides a sample into the values of its columns.
 
 use crate::index::Column;
 use std::ops::Range;
 use tensorferry_sdk::{Error, Result};
 
-/// Puts the range of each column's value into `ranges`.
+/// Sets `ranges` to the byte range of each column's value.
 pub(super) fn split(sample: &[u8], columns: &[Column], ranges: &mut Vec<Range<usize>>) -> Result<()> {
     ranges.clear();
     let misfit = |wanted: u64| {
-        Error::malformed("a sample is not as long as its values")
+        Error::malformed("the length of a sample does not match its values")
             .expected(format!("{wanted} bytes"))
             .found(sample.len())
     };

@@ -1,4 +1,4 @@
-//! A shard that is there: its table is checked before a sample is read.
+//! An opened shard. Its table is checked before any sample is read.
 //!
 //! ```text
 //! u32 n | u32 offset of each sample, and of the end | configuration | samples
@@ -13,12 +13,12 @@ use std::sync::Arc;
 use tensorferry_sdk::records::FileCursor;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
-/// Bytes of one split, at least.
+/// Minimum bytes of a split.
 const SPLIT: u64 = 8 << 20;
-/// Bytes that are hashed at once.
+/// Bytes hashed at once.
 const HASHED: usize = 1 << 20;
 
-/// A shard of which the file is there and as long as the index says.
+/// A shard whose file exists with the length in the index.
 pub(super) struct OpenShard {
     source: Arc<dyn Source>,
     name: String,
@@ -32,13 +32,14 @@ pub(super) struct OpenShard {
 #[derive(Debug, Clone)]
 pub(super) struct Part {
     pub(super) samples: Range<u64>,
-    /// Where it lies in the file.
+    /// Offset in the file.
     pub(super) offset: u64,
     pub(super) bytes: u64,
 }
 
 impl OpenShard {
-    /// Finds the shard's file in a folder: the plain one, if it is there, or else its compressed form.
+    /// Opens the shard's file in a folder: the uncompressed one if it exists, and otherwise the
+    /// compressed one.
     pub(super) fn new(
         source: &Arc<dyn Source>,
         folder: &str,
@@ -52,12 +53,12 @@ impl OpenShard {
             _ => (plain, None, &shard.raw),
         };
         if !source.contains(&name)? {
-            return Err(Error::malformed("a shard of the index is not there").file(name));
+            return Err(Error::malformed("a shard of the index is missing").file(name));
         }
         let file = source.open(&name)?;
         let len = source.len(file);
         if len != said.bytes {
-            let error = Error::malformed("a shard is not as long as the index says").file(name);
+            let error = Error::malformed("the length of a shard differs from the index").file(name);
             return Err(error.expected(format!("{} bytes", said.bytes)).found(len));
         }
         Ok(Self { source: source.clone(), name, file, codec, shard, is_verified })
@@ -67,7 +68,7 @@ impl OpenShard {
         &self.name
     }
 
-    /// Its samples in runs.
+    /// Divides the samples into runs.
     pub(super) fn parts(&self, limits: &Limits) -> Result<Vec<Part>> {
         let len = self.source.len(self.file);
         if self.codec.is_some() {
@@ -91,14 +92,14 @@ impl OpenShard {
         Ok(parts)
     }
 
-    /// What checks the table of a shard that says that it has so many samples and is so long.
+    /// Returns a checker for the table of a shard with this sample count and length.
     fn table(&self, count: u32, len: u64) -> Result<Table<'_>> {
         let samples = self.shard.samples;
         if u64::from(count) != samples {
-            let error = Error::malformed("a shard has another number of samples than the index says");
+            let error = Error::malformed("the number of samples in a shard differs from the index");
             return Err(error.file(&self.name).offset(0).expected(samples).found(count));
         }
-        // It cannot overflow: a count has 32 bits.
+        // This cannot overflow, since the count has 32 bits.
         let head = 4 + 4 * (samples + 1);
         if head > len {
             let error = Error::malformed("a shard ends within its table").file(&self.name);
@@ -129,7 +130,7 @@ impl OpenShard {
         verifier.finish().map_err(|error| error.file(&self.name))
     }
 
-    /// The samples of a compressed shard from one on, and the rest of its table.
+    /// Opens a compressed shard at sample `first`. Also returns the rest of its table.
     fn decompressed(
         &self,
         codec: Codec,
@@ -155,12 +156,12 @@ impl OpenShard {
     }
 }
 
-/// The offsets of a table, as they are read.
+/// Checker for the offsets of a table.
 struct Table<'a> {
     shard: &'a OpenShard,
-    /// Where the next one lies.
+    /// Position of the next offset.
     at: u64,
-    /// What it is at least and at most.
+    /// Minimum and maximum of the next offset.
     least: u64,
     most: u64,
 }
@@ -169,7 +170,7 @@ impl Table<'_> {
     fn next(&mut self, bytes: [u8; 4]) -> Result<u64> {
         let offset = u32::from_le_bytes(bytes).into();
         if !(self.least..=self.most).contains(&offset) {
-            let error = Error::malformed("a sample does not lie behind the one before it, in the file");
+            let error = Error::malformed("a sample does not follow the previous one within the file");
             let error = error.file(&self.shard.name).offset(self.at);
             return Err(error.expected(format!("{} to {}", self.least, self.most)).found(offset));
         }
@@ -177,21 +178,21 @@ impl Table<'_> {
         Ok(offset)
     }
 
-    /// Checks that the last one is the end.
+    /// Checks that the last offset is the end of the shard.
     fn end(&self) -> Result<()> {
         if self.least == self.most {
             return Ok(());
         }
-        let error = Error::malformed("the last sample does not end where the shard ends");
+        let error = Error::malformed("the last sample does not end at the end of the shard");
         Err(error.file(&self.shard.name).offset(self.at - 4).expected(self.most).found(self.least))
     }
 }
 
-/// The samples of a part, in order.
+/// Iterator over the samples of a part.
 pub(super) struct Samples {
     shard: Arc<OpenShard>,
     input: Input,
-    /// Where each one begins that is still to be read, and where the last one ends.
+    /// End offsets of the remaining samples.
     offsets: std::vec::IntoIter<u32>,
     begin: u64,
     number: u64,
@@ -203,7 +204,7 @@ enum Input {
     Compressed(Box<Decompressed>),
 }
 
-/// A sample: its number in the shard, and its place and bytes.
+/// A sample with its number in the shard, its offset and its bytes.
 pub(super) struct Sample<'a> {
     pub(super) number: u64,
     pub(super) offset: u64,
@@ -211,8 +212,8 @@ pub(super) struct Sample<'a> {
 }
 
 impl Samples {
-    /// The samples of a part from one on. A whole part is compared with the hashes that the index has: the beginning of a
-    /// plain file for all of it.
+    /// Opens the samples of a part after skipping some. If the whole part is read, hashes are
+    /// checked. For an uncompressed file, its first part checks the whole file.
     pub(super) fn new(
         shard: &Arc<OpenShard>,
         part: &Part,
@@ -244,7 +245,6 @@ impl Samples {
         Ok(Self { shard: shard.clone(), input, offsets, begin, number: first, is_whole })
     }
 
-    /// The next sample.
     pub(super) fn next(&mut self) -> Result<Option<Sample<'_>>> {
         let Some(end) = self.offsets.next() else {
             return self.end().map(|()| None);

@@ -12,20 +12,20 @@ use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Batched, Scan, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Bytes of a batch, at most: the offsets of a column have 31 bits.
+/// Maximum bytes of a batch: the offsets of a column have 31 bits.
 const LONGEST: u64 = 1 << 30;
-/// Bytes of a row beside its values, for each column: an offset, also of an empty text.
+/// Bytes per row and column besides the value: an offset, even of an empty text.
 const BESIDE: u64 = 4;
 
-/// The columns of a set, and what those of arrays are read as.
+/// The columns of a dataset, and the forms in which its arrays are read.
 pub(super) struct Layout {
     pub(super) columns: Arc<[Column]>,
     pub(super) forms: Vec<Option<Form>>,
-    /// Whether these were guessed.
+    /// If set, the forms are guesses.
     pub(super) is_guessed: bool,
 }
 
-/// Streams the samples that are asked for, in whole columns.
+/// Streams the requested samples, with whole columns.
 pub(super) fn open(
     shard: &Arc<OpenShard>,
     part: &Part,
@@ -64,11 +64,11 @@ struct Stream {
     shard: Arc<OpenShard>,
     layout: Arc<Layout>,
     schema: SchemaRef,
-    /// Which columns are wanted, and what was collected of each.
+    /// Indices of the requested columns, and their builders.
     places: Vec<usize>,
     columns: Vec<Values>,
     ranges: Vec<Range<usize>>,
-    /// Samples that are still wanted.
+    /// Requested samples that remain.
     left: u64,
     rows: usize,
     bytes: u64,

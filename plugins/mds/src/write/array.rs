@@ -1,4 +1,4 @@
-//! Lists of numbers as arrays of MDS.
+//! Encodes lists of numbers as MDS arrays.
 
 use crate::encoding::{DTYPE, SHAPE, VALUES, put_shape};
 use crate::numbers::Number;
@@ -8,18 +8,18 @@ use tensorferry_sdk::arrow_array::{Array, ArrayRef};
 use tensorferry_sdk::arrow_schema::DataType;
 use tensorferry_sdk::{Error, Result};
 
-/// What arrays of a column are written as.
+/// How the arrays of a column are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ArrayEncoding {
     pub(super) number: Number,
-    /// Whether every value says its type: the encoding is `ndarray` alone.
+    /// If set, every value contains its type: the encoding is just `ndarray`.
     pub(super) says_number: bool,
-    /// The shape that all have.
+    /// Shape of all arrays, if it is fixed.
     pub(super) shape: Option<Vec<u64>>,
 }
 
 impl ArrayEncoding {
-    /// The encoding's name.
+    /// Returns the name of the encoding.
     pub(super) fn word(&self) -> String {
         let number = self.number.word();
         match &self.shape {
@@ -32,14 +32,15 @@ impl ArrayEncoding {
         }
     }
 
-    /// Bytes of each.
+    /// Returns the bytes of each array, if the shape is fixed.
     pub(super) fn size(&self) -> Option<u64> {
         let width = self.number.width() as u64;
         self.shape.as_ref().map(|shape| shape.iter().fold(width, |size, len| size.saturating_mul(*len)))
     }
 }
 
-/// The numbers below the lists of a type, how deep they lie, and their shape, where every list has its length.
+/// Returns the number type inside nested lists, the depth of the lists, and their shape if every
+/// list has a fixed length.
 pub(super) fn numbers_of(data_type: &DataType) -> Option<(Number, usize, Option<Vec<u64>>)> {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) => {
@@ -60,7 +61,7 @@ pub(super) fn numbers_of(data_type: &DataType) -> Option<(Number, usize, Option<
     }
 }
 
-/// The values of a column of lists, and how many nulls have zeros instead.
+/// Encodes a column of lists. Also returns the number of nulls that are replaced by zero or NaN.
 pub(super) fn values(array: &ArrayRef, of: &ArrayEncoding) -> Result<(Vec<Vec<u8>>, u64)> {
     let width = of.number.width();
     let (mut values, mut nulls) = (Vec::with_capacity(array.len()), 0);
@@ -87,10 +88,11 @@ pub(super) fn values(array: &ArrayRef, of: &ArrayEncoding) -> Result<(Vec<Vec<u8
     Ok((values, nulls))
 }
 
-/// The values of a column of structs of a shape and the numbers in it, as the reader gives arrays of several depths.
+/// Encodes a column of structs with a shape and its numbers, which the reader returns for arrays of
+/// varying depth.
 pub(super) fn parts(array: &ArrayRef, of: &ArrayEncoding) -> Result<(Vec<Vec<u8>>, u64)> {
     let other =
-        || Error::unsupported("parts that are no array: a shape whose product is the count of its values");
+        || Error::unsupported("a struct is not an array: its shape does not match the number of its values");
     let columns = array.as_struct();
     let (shapes, numbers) =
         columns.column_by_name(SHAPE).zip(columns.column_by_name(VALUES)).ok_or_else(other)?;
@@ -132,7 +134,7 @@ pub(super) fn parts(array: &ArrayRef, of: &ArrayEncoding) -> Result<(Vec<Vec<u8>
     Ok((values, 0))
 }
 
-/// What a struct of such parts is written as, if it is one.
+/// Returns the encoding of such a struct, or `None` for other types.
 pub(super) fn parts_of(data_type: &DataType, word: &str) -> Option<ArrayEncoding> {
     let DataType::Struct(fields) = data_type else { return None };
     let of = |name: &str| fields.iter().find(|field| field.name() == name).map(|field| field.data_type());
@@ -150,7 +152,8 @@ pub(super) fn parts_of(data_type: &DataType, word: &str) -> Option<ArrayEncoding
     Some(ArrayEncoding { number, says_number, shape: None })
 }
 
-/// The numbers below a run of rows: whose lists have to be of one length, which is added to the shape.
+/// Returns the numbers in a range of rows, whose lists must have the same length. Adds that length
+/// to the shape.
 fn range(array: &ArrayRef, from: usize, to: usize, shape: &mut Vec<u64>) -> Result<(ArrayRef, usize, usize)> {
     let is_list =
         matches!(array.data_type(), DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
@@ -158,9 +161,8 @@ fn range(array: &ArrayRef, from: usize, to: usize, shape: &mut Vec<u64>) -> Resu
         return Ok((array.clone(), from, to));
     }
     if (from..to).any(|row| array.is_null(row)) {
-        return Err(Error::unsupported(
-            "an array of MDS is never null: -o lists=json writes such lists as JSON",
-        ));
+        return Err(Error::unsupported("MDS arrays cannot contain null lists")
+            .hint("pass -o lists=json to write such lists as JSON"));
     }
     let ends = |row: usize| match array.data_type() {
         DataType::List(_) => {
@@ -183,15 +185,14 @@ fn range(array: &ArrayRef, from: usize, to: usize, shape: &mut Vec<u64>) -> Resu
     };
     let first = ends(from + 1) - ends(from);
     if (from..to).any(|row| ends(row + 1) - ends(row) != first) {
-        let error =
-            Error::unsupported("lists of several lengths are no array: -o lists=json writes them as JSON");
+        let error = Error::unsupported("lists of different lengths cannot form an array")
+            .hint("pass -o lists=json to write such lists as JSON");
         return Err(error);
     }
     shape.push(first as u64);
     if first == 0 {
-        return Err(Error::unsupported(
-            "MDS has no array without numbers: -o lists=json writes such lists as JSON",
-        ));
+        return Err(Error::unsupported("MDS has no empty arrays")
+            .hint("pass -o lists=json to write such lists as JSON"));
     }
     range(items, ends(from), ends(to), shape)
 }

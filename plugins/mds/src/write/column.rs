@@ -1,4 +1,4 @@
-//! What the columns of rows are written as.
+//! Determines how the columns are written, and encodes their values.
 
 use super::array::{self, ArrayEncoding, numbers_of, parts_of};
 use crate::ENCODING;
@@ -14,16 +14,15 @@ use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 
-/// A column that is written.
 #[derive(Debug, Clone)]
 pub(super) struct OutColumn {
     pub(super) field: FieldRef,
-    /// Its place in the rows.
+    /// Index in the input.
     pub(super) place: usize,
-    /// The name of its encoding.
+    /// Name of the encoding.
     pub(super) word: String,
     kind: Kind,
-    /// What its values are cast to first.
+    /// Type that values are first cast to.
     plain: Option<DataType>,
     is_strict: bool,
 }
@@ -32,16 +31,16 @@ pub(super) struct OutColumn {
 enum Kind {
     Number(Number),
     Truth,
-    /// Texts and bytes, as they are.
+    /// Texts and bytes, unchanged.
     Slices,
-    /// Texts of decimals and times.
+    /// Decimals and times as text.
     Shown,
     Json,
     Array(ArrayEncoding),
     Parts(ArrayEncoding),
 }
 
-/// Values of some rows, as they are written.
+/// Encoded values of a column in some rows.
 pub(super) enum Encoded {
     Fixed(usize, Vec<u8>),
     Slices(ArrayRef, &'static [u8]),
@@ -49,7 +48,7 @@ pub(super) enum Encoded {
 }
 
 impl Encoded {
-    /// The bytes of a row's value.
+    /// Returns the bytes of a row's value.
     pub(super) fn value(&self, row: usize) -> &[u8] {
         match self {
             Self::Fixed(width, bytes) => &bytes[row * width..(row + 1) * width],
@@ -68,24 +67,26 @@ impl Encoded {
     }
 }
 
-/// The columns that can be written, in the order of their names, and what is lost of them and of the others.
+/// Returns the columns that can be written, sorted by name, and the losses.
 pub(super) fn of_schema(schema: &Schema, options: &WriteOptions) -> Result<(Vec<OutColumn>, Vec<Loss>)> {
     let (mut columns, mut losses) = (Vec::new(), Vec::new());
     let mut names = HashSet::new();
     for (place, field) in schema.fields().iter().enumerate() {
         if !names.insert(field.name()) {
-            return Err(Error::unsupported("two columns of one name: rename one").column(field.name()));
+            return Err(Error::unsupported("two columns have the same name")
+                .column(field.name())
+                .hint("rename one of them"));
         }
         match OutColumn::new(place, field, options, &mut losses) {
             Some(column) => columns.push(column),
             None => {
-                let why = format!("neither MDS nor JSON can say {}", type_text(field.data_type()));
+                let why = format!("neither MDS nor JSON can represent {}", type_text(field.data_type()));
                 losses.push(Loss::new(LossKind::Record, field.name(), why));
             }
         }
     }
     if columns.is_empty() {
-        return Err(Error::unsupported("no column that MDS can have: a sample is never empty"));
+        return Err(Error::unsupported("MDS cannot store any of the columns"));
     }
     columns.sort_by(|one, other| one.field.name().cmp(other.field.name()));
     Ok((columns, losses))
@@ -97,7 +98,7 @@ impl OutColumn {
             DataType::Dictionary(_, values) => Some(values.as_ref().clone()),
             DataType::RunEndEncoded(_, values) => Some(values.data_type().clone()),
             DataType::Timestamp(unit, Some(_)) => {
-                // The library knows no zone by its name; these are the same moments.
+                // The library does not know named zones. In UTC, the moments are the same.
                 Some(DataType::Timestamp(*unit, Some("+00:00".into())))
             }
             _ => None,
@@ -111,7 +112,7 @@ impl OutColumn {
         let array = || {
             let (number, depth, shape) = numbers_of(data_type).filter(|(_, depth, _)| *depth > 0)?;
             let is_array = said.starts_with("ndarray");
-            // Lists within lists may be of several lengths, unless it is said that they are arrays.
+            // Nested lists may have different lengths, unless the metadata marks them as arrays.
             let is_regular = depth == 1 || shape.is_some() || is_array;
             let says_number = said == "ndarray";
             let shape = shape.filter(|_| !is_array || said.matches(':').count() == 2);
@@ -123,7 +124,7 @@ impl OutColumn {
         } else if is_json {
             (Kind::Json, "json".to_owned())
         } else if let Some(number) = Number::of(data_type) {
-            // Python's own number, and not numpy's.
+            // By default, use Python's integer type, not numpy's.
             let word = if number == Number::Int64 && said != "int64" { "int" } else { number.word() };
             (Kind::Number(number), word.to_owned())
         } else if texts {
@@ -141,7 +142,7 @@ impl OutColumn {
         } else {
             match data_type {
                 DataType::Boolean => {
-                    lose(Severity::Note, "written as uint8: MDS has no truths".to_owned());
+                    lose(Severity::Note, "written as uint8: MDS has no booleans".to_owned());
                     (Kind::Truth, "uint8".to_owned())
                 }
                 DataType::Binary
@@ -153,7 +154,7 @@ impl OutColumn {
                         _ => "bytes",
                     };
                     if said == "pkl" {
-                        lose(Severity::Changed, "written as bytes: no pickle is written".to_owned());
+                        lose(Severity::Changed, "written as bytes: ferry does not write pickles".to_owned());
                     }
                     (Kind::Slices, word.to_owned())
                 }
@@ -161,7 +162,7 @@ impl OutColumn {
                 | DataType::Decimal64(..)
                 | DataType::Decimal128(..)
                 | DataType::Decimal256(..) => {
-                    lose(Severity::Changed, "written as str_decimal, which is read as text".to_owned());
+                    lose(Severity::Changed, "written as str_decimal and read as text".to_owned());
                     (Kind::Shown, "str_decimal".to_owned())
                 }
                 times if times.is_temporal() => {
@@ -176,7 +177,7 @@ impl OutColumn {
             if !json::can_say(&plain_field(field, plain.as_ref())) {
                 return None;
             }
-            lose(Severity::Changed, "written as JSON, which is read as its text".to_owned());
+            lose(Severity::Changed, "written as JSON and read as text".to_owned());
             if json::has_fractions(data_type) {
                 lose(Severity::Changed, json::FRACTIONS.to_owned());
             }
@@ -189,7 +190,7 @@ impl OutColumn {
         matches!(self.kind, Kind::Json)
     }
 
-    /// How long every value is.
+    /// Returns the length of every value, or `None` if it varies.
     pub(super) fn size(&self) -> Option<u64> {
         match &self.kind {
             Kind::Number(number) => Some(number.width() as u64),
@@ -199,7 +200,7 @@ impl OutColumn {
         }
     }
 
-    /// The values of a column, and how many nulls others stand for.
+    /// Encodes the values of a column. Also returns the number of replaced nulls.
     pub(super) fn encode(&self, column: &ArrayRef) -> Result<(Encoded, u64)> {
         self.encoded(column).map_err(|error| error.column(self.field.name()))
     }
@@ -255,12 +256,12 @@ impl OutColumn {
         })
     }
 
-    /// Whether a null has a text of its own.
+    /// Returns whether the encoding has its own form of null.
     fn has_null(&self) -> bool {
         self.word == "json"
     }
 
-    /// What stands for a null.
+    /// Returns the bytes that replace a null.
     fn filler(&self) -> &'static [u8] {
         match &*self.word {
             "json" => b"null",

@@ -1,4 +1,4 @@
-//! Rows as a shard, and its entry in the index.
+//! Encodes rows as a shard, and describes it for the index.
 
 use super::column::OutColumn;
 use crate::hash;
@@ -11,15 +11,14 @@ use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::records::Group;
 use tensorferry_sdk::{Error, Loss, LossKind, LossSink, Result};
 
-/// Makes shards of rows.
 pub(super) struct Encoder {
     columns: Vec<OutColumn>,
     options: WriteOptions,
-    /// What a shard says of itself.
+    /// JSON configuration in each shard.
     configuration: Vec<u8>,
 }
 
-/// A shard as it is written, and what the index says of it.
+/// An encoded shard, and its note for the index.
 pub(super) struct EncodedShard {
     pub(super) bytes: Vec<u8>,
     pub(super) note: Vec<u8>,
@@ -31,7 +30,7 @@ struct Note {
     zip: Option<FileNote>,
 }
 
-/// Bytes of a file, and its hashes by their names.
+/// Length and hashes of a file.
 #[derive(Serialize, Deserialize)]
 struct FileNote {
     bytes: u64,
@@ -45,7 +44,7 @@ impl Encoder {
         encoder
     }
 
-    /// What the index and every shard say alike.
+    /// Returns the settings that are in both the index and every shard.
     fn settings(&self) -> Value {
         let of = |value: &dyn Fn(&OutColumn) -> Value| self.columns.iter().map(value).collect::<Vec<_>>();
         json!({
@@ -60,8 +59,9 @@ impl Encoder {
         })
     }
 
-    /// So many rows that a shard of them has at most as many bytes as it may have, where its values are as long in it as in
-    /// memory: a sample has 4 more there for its place, and the shard a head.
+    /// Returns the maximum size of a group, so that its shard does not exceed the maximum shard
+    /// size if values are as long there as in memory. A sample takes 4 more bytes for its offset,
+    /// and the shard has a header.
     pub(super) fn group(&self) -> Group {
         let least: u64 = self.columns.iter().map(|column| column.size().unwrap_or(4)).sum::<u64>().max(1);
         let head = 4 + 4 + self.configuration.len() as u64;
@@ -71,7 +71,7 @@ impl Encoder {
         Group { rows: usize::try_from(rows).unwrap_or(usize::MAX), bytes }
     }
 
-    /// Some rows as a shard.
+    /// Encodes rows as a shard.
     pub(super) fn encode(&self, batches: &[RecordBatch], losses: &mut dyn LossSink) -> Result<EncodedShard> {
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         let mut nulls = vec![0_u64; self.columns.len()];
@@ -86,7 +86,7 @@ impl Encoder {
             let mut encoded = Vec::with_capacity(self.columns.len());
             for (column, nulls) in self.columns.iter().zip(&mut nulls) {
                 let array = batch.columns().get(column.place);
-                let array = array.ok_or_else(|| Error::plugin("rows of another schema"))?;
+                let array = array.ok_or_else(|| Error::plugin("a batch does not match the schema"))?;
                 if column.is_json() && repeats_keys(array) {
                     losses.loss(repeated_keys(column.field.name()))?;
                 }
@@ -104,7 +104,7 @@ impl Encoder {
             }
         }
         for (column, nulls) in self.columns.iter().zip(nulls).filter(|(_, nulls)| *nulls > 0) {
-            let why = format!("{nulls} nulls, for which zero, NaN or an empty value stands: see -o nulls");
+            let why = format!("nulls written as zero, NaN or an empty value: {nulls} (see -o nulls)");
             losses.loss(Loss::new(LossKind::Record, column.field.name(), why))?;
         }
         self.finish(bytes)
@@ -130,10 +130,10 @@ impl Encoder {
         FileNote { bytes: bytes.len() as u64, hashes: self.options.hashes.iter().filter_map(hash).collect() }
     }
 
-    /// What the index says of a shard: `raw`: its name before it is compressed.
+    /// Returns the index entry of a shard. `raw` is its name before compression.
     pub(super) fn entry(&self, raw: &str, file: &str, samples: u64, note: &[u8]) -> Result<Value> {
         let note: Note =
-            serde_json::from_slice(note).map_err(|_| Error::plugin("a note of another format"))?;
+            serde_json::from_slice(note).map_err(|_| Error::plugin("a note has the wrong format"))?;
         let of = |name: &str, file: FileNote| json!({"basename": name, "bytes": file.bytes, "hashes": file.hashes});
         let mut entry = self.settings();
         entry["samples"] = json!(samples);
@@ -143,7 +143,7 @@ impl Encoder {
     }
 }
 
-/// Writes where the bytes end so far as the next offset.
+/// Stores the current length as the next offset.
 fn put_offset(bytes: &mut [u8], at: &mut usize) -> Result<()> {
     let offset = u32::try_from(bytes.len()).map_err(|_| too_long())?;
     bytes[*at..*at + 4].copy_from_slice(&offset.to_le_bytes());
@@ -152,5 +152,5 @@ fn put_offset(bytes: &mut [u8], at: &mut usize) -> Result<()> {
 }
 
 fn too_long() -> Error {
-    Error::unsupported("a shard of 4 GiB or more: -o shard_rows=N makes shorter ones")
+    Error::unsupported("a shard has 4 GiB or more").hint("pass -o shard_rows=N to write smaller shards")
 }

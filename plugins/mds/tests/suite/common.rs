@@ -1,4 +1,4 @@
-//! Rows read and written by the format in memory, the way a host does it.
+//! Helpers that read and write rows in memory, as a host does.
 
 use tensorferry_mds::Mds;
 use tensorferry_sdk::arrow_array::RecordBatch;
@@ -7,28 +7,27 @@ use tensorferry_sdk::{Loss, MemorySource, Result, Target};
 use tensorferry_test_kit::fixtures::{cases, files_below};
 use tensorferry_test_kit::{Files, rows};
 
-/// All rows of a set, and what was lost.
+/// Returns all rows of a dataset, and the losses.
 pub(crate) fn read(source: MemorySource, given: &[(&str, &str)]) -> Result<(Vec<RecordBatch>, Vec<Loss>)> {
     rows::read(&Mds, source, given)
 }
 
-/// A folder of these files.
 pub(crate) fn folder(files: &Files) -> MemorySource {
     MemorySource::folder(files.clone())
 }
 
-/// Writes batches, each a shard.
+/// Writes batches, each as a shard.
 pub(crate) fn write(pieces: &[RecordBatch], given: &[(&str, &str)]) -> Result<RecordOutput> {
     rows::write(&Mds, pieces, &Target::Folder, given)
 }
 
-/// The files of a set of these batches.
+/// Writes batches, and returns the files.
 pub(crate) fn files(pieces: &[RecordBatch], given: &[(&str, &str)]) -> Files {
     let output = write(pieces, given).unwrap();
     output.files.into_iter().chain(output.sealed).collect()
 }
 
-/// The files of a case.
+/// Returns the files of a fixture.
 pub(crate) fn case(name: &str) -> Files {
     files_below(&cases("mds", name)[0])
 }

@@ -19,7 +19,7 @@ fn conforms() {
 
 #[test]
 fn conforms_with_other_options() {
-    // Two at a time: each set of options takes a second.
+    // Tested in parallel: each set of options takes a second.
     for (compression, key, value) in [
         ("zstd", "hashes", "sha1,xxh64"),
         ("gz", "nulls", "json"),

@@ -1,4 +1,4 @@
-//! Sets that the library wrote, and those that nobody may read.
+//! Datasets written by the library, and datasets that must be refused.
 
 use crate::common::{case, folder, read};
 use serde_json::Value;
@@ -60,7 +60,7 @@ fn a_wrong_hash_is_read_where_the_user_says_so() {
     assert!(read(folder(&case("bad_hash")), &[("verify", "false")]).is_ok());
 }
 
-/// Rows beside what the reference has for them: bytes in base64, arrays as type, shape and hash.
+/// Compares rows with the reference, which has bytes in base64, and arrays as type, shape and hash.
 fn compare(batches: &[RecordBatch], rows: &[Value], case: &str) {
     let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
     assert_eq!(count, rows.len(), "{case}");
@@ -69,7 +69,10 @@ fn compare(batches: &[RecordBatch], rows: &[Value], case: &str) {
     for (number, (found, expected)) in found.zip(rows).enumerate() {
         for (name, expected) in expected.as_object().unwrap() {
             let column = found.column_by_name(name).unwrap();
-            assert!(is_same(column, expected), "{case}, row {number}, {name}: {column:?} for {expected}");
+            assert!(
+                is_same(column, expected),
+                "{case}, row {number}, {name}: found {column:?}, expected {expected}"
+            );
             compared += 1;
         }
     }
@@ -90,7 +93,7 @@ fn is_same(column: &ArrayRef, expected: &Value) -> bool {
             expected.as_str() == Some(text) || as_json().as_ref() == Some(expected)
         }
         DataType::Binary => {
-            // Of these cases, short ones alone.
+            // These cases have only short values.
             let bytes = column.as_binary::<i32>().value(0);
             let groups = bytes.len().div_ceil(3) * 4;
             expected.as_str().is_some_and(|text| text.len() == groups)
@@ -112,7 +115,7 @@ fn is_same(column: &ArrayRef, expected: &Value) -> bool {
     }
 }
 
-/// The type, shape and little-endian bytes of the numbers of a row.
+/// Returns the type, shape and little-endian bytes of the numbers in a row.
 fn array(column: &ArrayRef) -> (String, Vec<u64>, Vec<u8>) {
     let (dtype, mut shape, bytes) = below(column);
     if !matches!(column.data_type(), DataType::Struct(_)) {
@@ -121,7 +124,7 @@ fn array(column: &ArrayRef) -> (String, Vec<u64>, Vec<u8>) {
     (dtype, shape, bytes)
 }
 
-/// The same of all rows, whose number is the first dimension.
+/// Returns the same for all rows. The number of rows is the first dimension.
 fn below(column: &ArrayRef) -> (String, Vec<u64>, Vec<u8>) {
     macro_rules! numbers {
         ($type:ty) => {

@@ -1,4 +1,4 @@
-//! Indexes and shards that contradict themselves.
+//! Indexes and shards with contradictions.
 
 use crate::common::{case, files, folder, read};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tensorferry_sdk::{ErrorKind, Limits, MemoryContext};
 use tensorferry_test_kit::Files;
 use tensorferry_test_kit::rows::rows;
 
-/// A set whose index has another text in place of one.
+/// Returns a dataset with a text replaced in its index.
 fn altered(name: &str, from: &str, to: &str) -> Files {
     let mut files = case(name);
     let index = String::from_utf8(files["index.json"].clone()).unwrap();
@@ -29,12 +29,12 @@ fn an_index_that_cannot_be_is_refused_by_name() {
     for (from, to, kind, said) in [
         ("\"format\": \"mds\"", "\"format\": \"xsv\"", Unsupported, "xsv"),
         ("], \"version\": 2}", "], \"version\": 3}", Unsupported, "version"),
-        ("\"bytes\": 489", "\"bytes\": 490", Malformed, "as long"),
+        ("\"bytes\": 489", "\"bytes\": 490", Malformed, "length"),
         ("[\"int\", \"str\"]", "[\"int\", \"word\"]", Unsupported, "word"),
         ("[\"int\", \"str\"]", "[\"int\"]", Malformed, "encodings"),
         ("[8, null]", "[8, 8]", Malformed, "size"),
-        ("[\"id\", \"text\"]", "[\"id\", \"id\"]", Malformed, "one name"),
-        ("shard.00001.mds", "shard.00000.mds", Malformed, "one name"),
+        ("[\"id\", \"text\"]", "[\"id\", \"id\"]", Malformed, "same name"),
+        ("shard.00001.mds", "shard.00000.mds", Malformed, "same name"),
         ("shard.00001.mds", "/etc/passwd", Malformed, "passwd"),
         ("shard.00001.mds", "a/../../b", Malformed, "a/../../b"),
         ("\"samples\": 13", "\"samples\": 12", Malformed, "number of samples"),
@@ -51,8 +51,8 @@ fn an_index_that_cannot_be_is_refused_by_name() {
 #[test]
 fn a_compressed_shard_is_held_to_what_the_index_says() {
     for (from, to, said) in [
-        ("\"bytes\": 292", "\"bytes\": 291", "as long"),
-        ("\"bytes\": 648", "\"bytes\": 600", "does not lie"),
+        ("\"bytes\": 292", "\"bytes\": 291", "length"),
+        ("\"bytes\": 648", "\"bytes\": 600", "does not follow"),
         ("\"bytes\": 648", "\"bytes\": 700", "does not end"),
         ("67c69777a31b53fec73e94ea6ad459cfba54177d", "00", "sha1"),
         ("95e35c6a5fb19f384a9d3cff4295343b0ff38242", "00", "sha1"),
@@ -94,7 +94,7 @@ fn shards_of_other_columns_are_no_set() {
     );
     let (kind, text) = refusal(&files);
     assert_eq!(kind, ErrorKind::Malformed);
-    assert!(text.contains("shard 1") && text.contains("other columns"), "{text}");
+    assert!(text.contains("shard 1") && text.contains("columns differ"), "{text}");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_block_of_snappy_is_held_as_a_whole_or_refused() {
     let error = opened(500_000).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
     let said = error.to_string();
-    assert!(said.contains("shard.00000.mds.snappy") && said.contains("header_bytes=N"), "{said}");
+    assert!(said.contains("shard.00000.mds.snappy") && said.contains("too long"), "{said}");
     opened(2_000_000).unwrap();
 }
 

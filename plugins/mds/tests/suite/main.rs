@@ -1,4 +1,4 @@
-//! Sets of MDS, written and read in memory, and files that the library wrote.
+//! MDS datasets written and read in memory, and files written by the library.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
