@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Limits, Result};
 
 /// The last dictionaries read, and the number of messages that they include. The streams of several
-/// splits need the same ones.
+/// splits share them.
 #[derive(Default)]
 pub(super) struct DictionaryCache(Mutex<Option<(usize, Arc<Values>)>>);
 

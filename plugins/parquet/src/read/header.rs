@@ -203,7 +203,7 @@ mod tests {
             // The number of values twice, first with another type.
             (parts(&[&page, &[0x4c], &none, &[0x05, 2], &many[1..], &[0, 0]]), "repeated"),
             (parts(&[&page, &[0x4c], &none, &[0x06, 2], &many[1..], &[0, 0]]), "repeated"),
-            (parts(&[&page, &[0x4c, 0x13], &many[1..], &[0, 0]]), "another type"),
+            (parts(&[&page, &[0x4c, 0x13], &many[1..], &[0, 0]]), "wrong type"),
             // A length that is short when truncated to 32 bits.
             (
                 parse(&[0x15, 4, 0x15, 0x88, 0x80, 0x80, 0x80, 0x20, 0x15, 8, 0x4c, 0x15, 0, 0x15, 0, 0, 0]),

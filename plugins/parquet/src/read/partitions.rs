@@ -261,6 +261,6 @@ mod tests {
             members(&source, &MemoryContext::default()).map(|members| members.len())
         };
         assert_eq!(found("k=1/l=2/f.parquet").ok(), Some(1));
-        assert!(found("k=1/k=2/f.parquet").is_err_and(|error| error.to_string().contains("the same key")));
+        assert!(found("k=1/k=2/f.parquet").is_err_and(|error| error.to_string().contains("repeats the key")));
     }
 }

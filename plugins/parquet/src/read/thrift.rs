@@ -265,19 +265,19 @@ mod tests {
     fn what_the_library_would_see_otherwise_is_refused() {
         for (bytes, why) in [
             (&[0x15, 6, 0x05, 2, 8, 0][..], "repeated"),
-            (&[0x25, 6, 0x05, 2, 8, 0], "another type"),
+            (&[0x25, 6, 0x05, 2, 8, 0], "wrong type"),
             (&[0x45, 6, 0x05, 2, 8, 0], "order"),
             // Id 65537 becomes 1 when truncated to 16 bits.
             (&[0x05, 0x82, 0x80, 0x08, 8, 0], "order"),
-            (&[0x18, 6, 0], "another type"),
+            (&[0x18, 6, 0], "wrong type"),
             // 2^32 becomes 0 when truncated to 32 bits.
             (&[0x15, 0x80, 0x80, 0x80, 0x80, 0x20, 0], "too large"),
             (&[0x49, 0x21, 1, 1, 0], "booleans"),
-            (&[0x4b, 0, 0], "no known type"),
-            (&[0x10, 0], "no known type"),
+            (&[0x4b, 0, 0], "unknown type"),
+            (&[0x10, 0], "unknown type"),
         ] {
             let error = seen(bytes).unwrap_err().to_string();
-            let fits = error.contains(why) || (why == "no known type" && error.contains("another type"));
+            let fits = error.contains(why) || (why == "unknown type" && error.contains("wrong type"));
             assert!(fits, "{bytes:?}: {error}");
         }
     }
