@@ -51,7 +51,7 @@ impl Header {
         let metadata = read_metadata(cursor, keys)?;
         let alignment = alignment(&metadata)?;
         let tensors = read_tensors(cursor, tensors)?;
-        // Without tensors there is no data, and no padding before it.
+        // A file without tensors has neither data nor padding before it.
         let end = if tensors.is_empty() { cursor.at() } else { cursor.at().next_multiple_of(alignment) };
         let data_offset = end.min(file_len);
         let header = Self { byte_order: cursor.order, metadata, tensors, data_offset };

@@ -64,7 +64,7 @@ impl Set {
                     return Err(Error::malformed("two members of the split have a tensor with this name")
                         .file(&*member.name)
                         .tensor(&*tensor.name)
-                        .found(format!("another in {other:?}")));
+                        .found(format!("{other:?}")));
                 }
             }
         }

@@ -50,7 +50,9 @@ impl Counted {
     fn chunk(&mut self, limits: &Limits) -> Result<()> {
         self.chunks += 1;
         if self.chunks > limits.entries {
-            return Err(Error::limit("too many chunks"));
+            return Err(Error::limit("too many chunks")
+                .expected(format!("at most {}", limits.entries))
+                .hint("raise the limit with --bound entries=N"));
         }
         Ok(())
     }

@@ -137,7 +137,9 @@ pub(crate) fn keys(
         budget.hold(body.len()).map_err(at)?;
         let children = entries(&body, &node, &mut budget, |key, value| {
             if found.len() as u64 >= limits.entries {
-                return Err(Error::limit("the OCDBT store has too many keys"));
+                return Err(Error::limit("the OCDBT store has too many keys")
+                    .expected(format!("at most {}", limits.entries))
+                    .hint("raise the limit with --bound entries=N"));
             }
             if last.as_ref().is_some_and(|last| *last >= key) {
                 return Err(Error::malformed("keys are not in order").found(key.escape_ascii()));
