@@ -1,7 +1,7 @@
 //! Command-line arguments.
 
 use super::cluster::Cluster;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::convert::Infallible;
 use std::path::PathBuf;
 use tensorferry::compare::MaxDiff;
@@ -83,7 +83,34 @@ pub(crate) struct Arguments {
     pub(crate) limits: Vec<(String, u64)>,
 }
 
+/// The commands as `ferry -h` groups them.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Convert and check", &["convert", "diff", "check", "verify"]),
+    ("Look", &["inspect", "show", "cat", "view"]),
+    ("Many files", &["run", "plan", "work"]),
+    ("Reference", &["formats", "steps"]),
+    ("Maintenance", &["index", "plugin", "clean", "recover", "completions", "man"]),
+];
+
 impl Arguments {
+    /// Parses the command line. The program's help lists the commands in groups.
+    pub(crate) fn parse_grouped() -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let mut groups = Vec::new();
+        for (heading, names) in GROUPS {
+            let mut text = format!("{heading}:\n");
+            for command in names.iter().filter_map(|name| command.find_subcommand(name)) {
+                let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+                text += &format!("  {:12} {about}\n", command.get_name());
+            }
+            groups.push(text);
+        }
+        // {all-args} would list them again, in no order.
+        command = command.mut_subcommands(|command| command.hide(true)).before_help(groups.join("\n"));
+        let template = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";
+        Self::from_arg_matches(&command.help_template(template).try_get_matches()?)
+    }
+
     /// The buffer budget, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         self.memory.unwrap_or(MEMORY)
@@ -1048,6 +1075,17 @@ fn loss_kind(text: &str) -> Result<LossKind, String> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+
+    #[test]
+    fn each_command_is_in_one_group() {
+        let command = Arguments::command();
+        let visible = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut visible: Vec<&str> = visible.map(clap::Command::get_name).collect();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        visible.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(grouped, visible);
+    }
 
     #[test]
     fn limits_follow_the_memory_that_is_given() {

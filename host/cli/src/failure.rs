@@ -1,19 +1,19 @@
-//! A failure, as it is told: to a person on stderr, and with `--json` to a program on stdout.
+//! Failures: printed on stderr, and with `--json` as a document on stdout.
 
 use super::args::{Arguments, Command, PluginCommand};
-use super::terminal;
+use super::{habits, terminal};
 use clap::CommandFactory;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use serde_json::{Map, Value, json};
 use tensorferry::suggest;
+use tensorferry_run::exit::exit_code;
 use tensorferry_run::hint::hint;
 use tensorferry_sdk::Error;
 
-/// Characters of a message or a name that a document has: what a file holds may be a megabyte.
-const MOST_CHARACTERS: usize = 2_000;
+/// Maximum characters of a text in a document: values from files may be megabytes long.
+const MAX_CHARACTERS: usize = 2_000;
 
-/// Whether a command's answer is JSON.
 pub(super) fn is_json(command: &Command) -> bool {
     match command {
         Command::Convert(command) => command.json,
@@ -60,10 +60,15 @@ pub(super) fn report(error: &Error, is_json: bool) {
     }
 }
 
-/// Ends the program as clap does for `mistake` in the arguments, or for help, which is none.
+/// Exits as clap would, for an argument error or for `--help`.
 pub(super) fn refuse_arguments(mut mistake: clap::Error) -> ! {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(error) = habits::answer(&arguments, &mistake) {
+        report(&error, arguments.iter().any(|argument| argument == "--json"));
+        std::process::exit(i32::from(exit_code(error.kind())));
+    }
     match mistake.kind() {
-        // clap names all commands, those among them that are not for people.
+        // clap lists internal commands, too.
         ErrorKind::MissingSubcommand => drop(mistake.remove(ContextKind::ValidSubcommand)),
         ErrorKind::InvalidSubcommand => name_nearest(&mut mistake),
         ErrorKind::UnknownArgument => name_flag(&mut mistake),
@@ -78,7 +83,7 @@ pub(super) fn refuse_arguments(mut mistake: clap::Error) -> ! {
     mistake.exit()
 }
 
-/// The command that is nearest to what was typed, where clap has several in no order.
+/// Suggests the closest command; clap suggests several in no order.
 fn name_nearest(mistake: &mut clap::Error) {
     let Some(ContextValue::String(typed)) = mistake.get(ContextKind::InvalidSubcommand) else { return };
     let command = Arguments::command();
@@ -89,7 +94,7 @@ fn name_nearest(mistake: &mut clap::Error) {
     }
 }
 
-/// What a flag of other programs is called here, instead of clap's guess; its other tip is how to name a file like that.
+/// Names the equivalent of another program's flag instead of clap's guess.
 fn name_flag(mistake: &mut clap::Error) {
     let Some(ContextValue::String(typed)) = mistake.get(ContextKind::InvalidArg) else { return };
     let tip = ELSEWHERE.iter().find(|(flag, _)| flag == typed).map(|(_, tip)| StyledStr::from(*tip));
@@ -100,23 +105,22 @@ fn name_flag(mistake: &mut clap::Error) {
     }
 }
 
-/// What other programs call what ferry calls otherwise.
+/// Flags of other programs, with the equivalent here.
 const ELSEWHERE: [(&str, &str); 6] = [
-    ("--dtype", "--step cast:DTYPE gives tensors another dtype, as in --step cast:bf16"),
-    ("--format", "--to FORMAT is what is written, --from FORMAT what is read"),
-    ("--input", "INPUT and OUTPUT are named without a flag"),
-    ("--output", "INPUT and OUTPUT are named without a flag"),
-    ("--overwrite", "--force replaces an output that is there"),
-    ("--workers", "--threads N is how many threads work at once"),
+    ("--dtype", "convert dtypes with --step cast:DTYPE, as in --step cast:bf16"),
+    ("--format", "set the output format with --to FORMAT, and the input format with --from FORMAT"),
+    ("--input", "pass INPUT and OUTPUT without a flag"),
+    ("--output", "pass INPUT and OUTPUT without a flag"),
+    ("--overwrite", "overwrite an existing output with --force"),
+    ("--workers", "set the number of threads with --threads N"),
 ];
 
-/// One line, as the lines of `run` are.
 fn print(error: &Error, hint: Option<&str>) {
     let _ = terminal::print(&format!("{}\n", document(error, hint)));
 }
 
 pub(super) fn document(error: &Error, hint: Option<&str>) -> Value {
-    let short = |text: &str| text.chars().take(MOST_CHARACTERS).collect::<String>();
+    let short = |text: &str| text.chars().take(MAX_CHARACTERS).collect::<String>();
     let keys = ["file", "tensor", "record", "column", "offset", "expected", "found", "hint"];
     let mut fields: Map<String, Value> = keys.map(|key| (key.to_owned(), Value::Null)).into_iter().collect();
     fields.insert("kind".to_owned(), error.kind().word().into());

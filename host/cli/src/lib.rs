@@ -14,6 +14,7 @@ mod convert;
 mod diff;
 mod failure;
 mod formats;
+mod habits;
 mod index;
 mod inspect;
 mod losses;
@@ -35,7 +36,7 @@ mod view;
 mod work;
 
 use args::{Arguments, Command};
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use std::sync::Arc;
 use tensorferry::Session;
 use tensorferry_core::context::fault;
@@ -49,8 +50,8 @@ const DIFFERENT: u8 = 1;
 /// process.
 #[must_use]
 pub fn run_program() -> u8 {
-    // clap prints help to stdout, and mistakes to stderr with exit code 2.
-    let arguments = Arguments::try_parse().unwrap_or_else(|mistake| failure::refuse_arguments(mistake));
+    // clap prints help to stdout, and errors to stderr with exit code 2.
+    let arguments = Arguments::parse_grouped().unwrap_or_else(|mistake| failure::refuse_arguments(mistake));
     if let Command::ScanPlugins { libraries } = &arguments.command {
         return match tensorferry::scan_plugins(libraries) {
             Ok(()) => 0,

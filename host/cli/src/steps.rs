@@ -21,7 +21,7 @@ pub(super) fn run(command: &Steps) -> Result<()> {
         return terminal::answer(command.json, || kind_record(kind), || text_of_kind(kind));
     }
     let names: Vec<&str> = signatures().into_iter().map(|kind| kind.name).chain(recipe::names()).collect();
-    let unknown = || Error::usage(format!("there is no step or recipe {name:?}{}", or_which(name, names)));
+    let unknown = || Error::usage(format!("unknown step or recipe {name:?}{}", or_which(name, names)));
     let recipe = recipe::find(name)?.ok_or_else(unknown)?;
     terminal::answer(command.json, || recipe_record(name, &recipe), || text_of_recipe(name, &recipe))
 }
@@ -105,8 +105,8 @@ fn text_of_recipe(name: &str, recipe: &Recipe) -> String {
     text
 }
 
-/// As a shell takes it.
-fn quoted(text: &str) -> String {
+/// Quotes a word for a shell.
+pub(super) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-.,:=/@+".contains(c);
     if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }

@@ -6,12 +6,13 @@ pub mod recipe;
 use std::sync::Arc;
 use tensorferry_core::context::suggest::or_which;
 use tensorferry_sdk::{Error, Result};
+use tensorferry_tensors::cast::dtype_called;
 use tensorferry_tensors::steps::signature::Signature;
 use tensorferry_tensors::steps::spec::Spec;
 use tensorferry_tensors::steps::{Step, TENSOR_KINDS, TensorAction};
 
-/// Recipes may name recipes so deep.
-const MOST_NESTED: usize = 8;
+/// Maximum depth of recipes that name recipes.
+const MAX_NESTED: usize = 8;
 
 /// What a step of a conversion acts on, and what a step on tensors does.
 #[derive(Debug)]
@@ -73,12 +74,21 @@ fn make(spec: &Spec, others: &dyn OtherSteps, depth: usize) -> Result<Vec<AnySte
         return Ok(vec![Step { spec: spec.clone(), recipe: None, action: action? }]);
     }
     let Some(specs) = recipe::steps(spec)? else {
-        let names = signatures(others).into_iter().map(|signature| signature.name).chain(recipe::names());
-        let which = or_which(&spec.name, names);
-        return Err(Error::usage(format!("there is no step or recipe {:?}{which}", spec.name)));
+        let names: Vec<&str> =
+            signatures(others).into_iter().map(|signature| signature.name).chain(recipe::names()).collect();
+        let error = |which| Error::usage(format!("unknown step or recipe {:?}{which}", spec.name));
+        return Err(match spec.name.split_once('=') {
+            Some((name, argument)) if names.contains(&name) => {
+                error(String::new()).hint(format!("pass --step {name}:{argument}"))
+            }
+            _ if dtype_called(&spec.name).is_some() => {
+                error(String::new()).hint(format!("pass --step cast:{}", spec.name))
+            }
+            _ => error(or_which(&spec.name, names)),
+        });
     };
-    if depth >= MOST_NESTED {
-        return Err(Error::usage(format!("recipes name each other more than {MOST_NESTED} deep")));
+    if depth >= MAX_NESTED {
+        return Err(Error::usage(format!("recipes name each other more than {MAX_NESTED} deep")));
     }
     let recipe = Arc::new(spec.clone());
     let mut steps = Vec::new();

@@ -177,8 +177,8 @@ pub(crate) fn difference(new: &Request, old: &Request) -> Option<String> {
     changed
         .next()
         .map(|((key, new), (_, old))| format!("{key} changed from {old:?} to {new:?}"))
-        .or_else(|| options("in", &new.input.options, &old.input.options))
-        .or_else(|| options("out", &new.output.options, &old.output.options))
+        .or_else(|| options("input_options", &new.input.options, &old.input.options))
+        .or_else(|| options("output_options", &new.output.options, &old.output.options))
         .or_else(|| match (&new.input.file_group, &old.input.file_group) {
             (Some(group), Some(old)) => group.differs_from(old),
             (None, None) => None,

@@ -136,7 +136,7 @@ fn a_run_leaves_no_file_of_its_older_output() {
     let run = |rows: u32, says: &str| {
         zoo.manifest(&format!(
             "[[job]]\ninput = \"in/rows.jsonl\"\noutput = \"out/\"\nto = \"jsonl\"\nverify = true\n\
-             receipt = true\nout = {{ shard_rows = {rows} }}\n"
+             receipt = true\noutput_options = {{ shard_rows = {rows} }}\n"
         ));
         let outcome = zoo.run(&[]).expect(0);
         assert!(outcome.stdout.contains(says), "{outcome}");

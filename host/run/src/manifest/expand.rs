@@ -139,7 +139,7 @@ impl Expansion<'_> {
             input: InputRequest {
                 path: input.into(),
                 format: id(&settings.from),
-                options: options(&settings.reader, Side::Reader),
+                options: options(&settings.input_options, Side::Reader),
                 part: settings.part.as_deref().map_or(Part::Auto, Part::parse),
                 allow_empty: settings.allow_empty.unwrap_or(false),
                 ..InputRequest::default()
@@ -148,7 +148,7 @@ impl Expansion<'_> {
             output: OutputRequest {
                 path: output.into(),
                 format: id(&settings.to),
-                options: options(&settings.writer, Side::Writer),
+                options: options(&settings.output_options, Side::Writer),
                 verify: settings.verify.unwrap_or(false),
                 receipt: settings.receipt(),
                 // A journal that reports "done" must still be right after a power cut.

@@ -54,58 +54,53 @@ pub struct RunTable {
     pub rate: Option<ByteSize>,
     /// Whether the first job that fails for good ends the run.
     pub fail_fast: Option<bool>,
-    /// The journal's path; else it is beside the manifest.
+    /// Path of the journal. Default: next to the manifest.
     pub journal: Option<String>,
-    /// The folder of report.html and report.json; else it is beside the journal.
+    /// Folder of report.html and report.json. Default: next to the journal.
     pub report: Option<String>,
 }
 
-/// What is said of a conversion.
+/// Settings of a conversion.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Settings {
-    /// The input's format; else it is told by its content.
+    /// Input format. Default: detected.
     pub(super) from: Option<Placed<String>>,
-    /// The output's format; else it is told by its ending.
+    /// Output format. Default: from the extension.
     pub(super) to: Option<Placed<String>>,
-    /// Options of the reader, as after `-i`.
-    #[serde(rename = "in")]
-    pub(super) reader: Option<OptionTexts>,
-    /// Options of the writer, as after `-o`.
-    #[serde(rename = "out")]
-    pub(super) writer: Option<OptionTexts>,
-    /// Which part of a nested checkpoint: `auto` (the model), `.` (everything), or a path.
+    /// Input format options, as with `-i`.
+    pub(super) input_options: Option<OptionTexts>,
+    /// Output format options, as with `-o`.
+    pub(super) output_options: Option<OptionTexts>,
+    /// Part of a checkpoint: `auto` (the model), `.` (everything), or a path.
     pub(super) part: Option<String>,
-    /// Steps, in order: as after `--step`, or a table `{ step = "rename", arg = "^a", to = "b" }`.
+    /// Steps, in order: texts as for `--step`, or tables such as `{ step = "rename", arg = "^a", to = "b" }`.
     pub(super) steps: Option<Vec<Placed<StepText>>>,
-    /// Read the output back, and compare every tensor, before it becomes visible.
+    /// Read the output back and compare every value before publishing it.
     pub(super) verify: Option<bool>,
-    /// Write a receipt with the output, for `ferry verify`; unless this is false. Its files are hashed by "sha256",
-    /// or by "blake3", which is faster.
+    /// Write a receipt for `ferry verify`: true, false, "sha256" or "blake3", which is faster. Default: "sha256".
     pub(super) receipt: Option<ReceiptSetting>,
-    /// Fail if content is lost, or changed without having been asked for.
+    /// Fail on any loss or change that was not requested.
     pub(super) strict: Option<bool>,
-    /// Kinds of losses that pass `strict`.
+    /// Kinds of losses that `strict` permits.
     pub(super) allow_loss: Option<Vec<Placed<String>>>,
-    /// Convert an input without a tensor or a record too, which fails otherwise.
+    /// Allow inputs without tensors or records.
     pub(super) allow_empty: Option<bool>,
     /// Follow links to weights and records outside the root, or outside the input's folder.
     pub(super) follow_links: Option<bool>,
-    /// What an output may replace.
+    /// Which existing outputs a job may replace.
     pub(super) force: Option<Force>,
-    /// How often a passing fault is tried again; 3 if not said.
+    /// Number of retries after a temporary failure. Default: 3.
     pub(super) retries: Option<u32>,
-    /// The wait before the first retry, each further one four times as long; `1s` if not said.
+    /// Wait before the first retry; each further wait is four times as long. Default: `1s`.
     pub(super) retry_wait: Option<Timespan>,
-    /// Memory that the job's process may allocate: `4GiB`. Without it: its share of what the machine has.
+    /// Memory that the process of the job may allocate, such as `4GiB`. Default: its share of the machine's memory.
     pub(super) memory_limit: Option<ByteSize>,
-    /// How long a job may take: `90s`, `10m`, `2h`, `none`. Without it: ten minutes, and one more for each GiB.
+    /// Maximum duration of a job: `90s`, `10m`, `2h` or `none`. Default: ten minutes, plus one minute per GiB of input.
     pub(super) timeout: Option<Timespan>,
 }
 
-// A table of jobs: the keys that only it has, and those that may also stand under `[defaults]`. In the
-// schema, its name and description are those of its own keys.
-/// Whether there is a receipt, and by what its files are hashed.
+/// Whether to write a receipt, and the algorithm for its file digests.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "expected true, false, \"sha256\" or \"blake3\"")]
 pub(super) enum ReceiptSetting {

@@ -156,7 +156,7 @@ fn a_format_without_schemas_has_one_or_is_refused() {
 fn steps_options_shards_and_plans() {
     let zoo = dataset();
     let manifest = format!(
-        "{MANIFEST}steps = [\"filter:id >= 100\", \"map:select,columns=id word\"]\nin = {{ bytes = \"utf8\" }}\n"
+        "{MANIFEST}steps = [\"filter:id >= 100\", \"map:select,columns=id word\"]\ninput_options = {{ bytes = \"utf8\" }}\n"
     );
     zoo.manifest(&manifest);
     let plan = zoo.run(&["--dry-run"]).expect(0);
@@ -280,5 +280,5 @@ fn files_of_a_table_with_a_log_are_refused() {
         ferry.run(args!["run", ferry.write("m.toml", text), "--dry-run"])
     };
     run("").expect(2).says(&["_delta_log", "table_log"]);
-    run("in = { table_log = \"ignore\" }\n").expect(0).prints(&["1 would run"]);
+    run("input_options = { table_log = \"ignore\" }\n").expect(0).prints(&["1 would run"]);
 }

@@ -73,8 +73,8 @@ fn an_unknown_format_or_option() {
     refused(
         "[[job]]\ninput = \"in/a.safetensors\"\noutput = \"a.pt\"\nto = \"safetensor\"\nfrom = \"troch\"\n\
          [[job]]\ninput = \"in/a.safetensors\"\noutput = \"a.pb\"\n\
-         [[job]]\ninput = \"in/a.safetensors\"\noutput = \"b.pt\"\nout = { fromat = \"legacy\", format = \"old\" }\n\
-         in = { waht = 1 }\nallow_loss = [\"tensors\"]\n",
+         [[job]]\ninput = \"in/a.safetensors\"\noutput = \"b.pt\"\noutput_options = { fromat = \"legacy\", format = \"old\" }\n\
+         input_options = { waht = 1 }\nallow_loss = [\"tensors\"]\n",
         &[
             ("4:6", &["writes \"safetensor\"", "did you mean \"safetensors\"?"]),
             ("5:8", &["reads \"troch\"", "did you mean \"torch\"?"]),

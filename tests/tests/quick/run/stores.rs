@@ -214,7 +214,7 @@ fn a_set_that_a_run_has_made_is_replaced_by_its_index() {
     Model::of_size(100_000, 9, 8).write(&second).unwrap();
     shop.zoo.manifest(
         "[[zoo]]\nroot = \"s3://bucket/models\"\noutput = \"s3://bucket/out/{path}.safetensors\"\n\
-         out = { max_shard_size = \"40KB\" }\n",
+         output_options = { max_shard_size = \"40KB\" }\n",
     );
     let sets = |keys: Vec<String>| -> Vec<String> {
         keys.into_iter().filter(|key| key.starts_with("out/") && key.contains("-of-")).collect()

@@ -112,7 +112,7 @@ fn what_the_manifest_says_otherwise_is_done_again() {
     // Nothing that changes the output.
     manifest("verify = false\ntimeout = \"5m\"");
     let _ = zoo.run(&[]).expect(0).prints(&["2 unchanged"]);
-    manifest("out = { format = \"legacy\" }");
+    manifest("output_options = { format = \"legacy\" }");
     let outcome = zoo.run(&["--explain"]).expect(0);
     assert!(
         outcome.stderr.contains("runs: in/a.safetensors: out changed from nothing to format=legacy"),
@@ -217,7 +217,7 @@ fn shards_without_an_index_are_one_model() {
     // A changed shard is a changed model.
     zoo.ferry.safetensors("in/m/model-00002-of-00003.safetensors", &[("t2", "U8", &[5], &[7; 5])]);
     let _ = zoo.run(&[]).expect(0).prints(&["1 done, 2 unchanged"]);
-    manifest("output = \"alone/{path}.pt\"\nin = { shard = \"alone\" }");
+    manifest("output = \"alone/{path}.pt\"\ninput_options = { shard = \"alone\" }");
     let _ = zoo.run(&[]).expect(0).prints(&["8 done"]);
     assert!(zoo.path("alone/m/model-00003-of-00003.pt").is_file());
     manifest("output = \"one/{path}.pt\"");

@@ -76,7 +76,9 @@ impl Expansion<'_> {
         };
         if is_known(&settings.to, Side::Writer) {
             match target::resolve(registry.as_ref(), &request.output.path, to, &UnreadInput(input)) {
-                Ok(resolved) => self.options(settings.writer.as_ref(), &[resolved.format], Side::Writer),
+                Ok(resolved) => {
+                    self.options(settings.output_options.as_ref(), &[resolved.format], Side::Writer)
+                }
                 Err(error) => {
                     let expected = error.details().find(|(name, _)| *name == "expected");
                     let suggestion = expected.map(|(_, ids)| ids.replace("--to with", "say to ="));
@@ -90,7 +92,7 @@ impl Expansion<'_> {
                 Some(id) => registry.format(id.get_ref(), Side::Reader).into_iter().collect(),
                 None => registry.formats().iter().collect(),
             };
-            self.options(settings.reader.as_ref(), &readers, Side::Reader);
+            self.options(settings.input_options.as_ref(), &readers, Side::Reader);
         }
     }
 
@@ -102,12 +104,12 @@ impl Expansion<'_> {
             if named.is_empty() {
                 let id = formats.first().map_or("", |format| format.description.id.as_str());
                 let (word, id) = match side {
-                    Side::Reader if formats.len() == 1 => ("reader", id),
-                    Side::Reader => ("reader", "any format"),
-                    Side::Writer => ("writer", id),
+                    Side::Reader if formats.len() == 1 => ("input", id),
+                    Side::Reader => ("input", "any format"),
+                    Side::Writer => ("output", id),
                 };
                 let suggestion = suggest(key.get_ref(), specs().map(|option| option.key.as_str()));
-                let message = format!("the {word} of {id} has no option {:?}", key.get_ref());
+                let message = format!("{id} has no {word} option {:?}", key.get_ref());
                 self.mistakes.add(&key.span(), message, suggestion);
                 continue;
             }

@@ -182,7 +182,8 @@ impl Expansion<'_> {
             });
             if is_read {
                 let refusal = table.refusal(root.below(folder).path());
-                let suggestion = "in = { table_log = \"ignore\" } reads every file, deleted rows included";
+                let suggestion =
+                    "input_options = { table_log = \"ignore\" } reads every file, deleted rows included";
                 let message = format!("{}: {}", shown(root.below(folder).path()), refusal.message());
                 self.mistakes.add(&at.span(), message, Some(suggestion.to_owned()));
             }

@@ -12,8 +12,8 @@ impl Settings {
         Self {
             from: new.from.or(old.from),
             to: new.to.or(old.to),
-            reader: merged(new.reader, old.reader),
-            writer: merged(new.writer, old.writer),
+            input_options: merged(new.input_options, old.input_options),
+            output_options: merged(new.output_options, old.output_options),
             part: new.part.or(old.part),
             steps: new.steps.or(old.steps),
             verify: new.verify.or(old.verify),

@@ -176,6 +176,6 @@ impl Expansion<'_> {
 }
 
 fn takes_shards_alone(settings: &Settings) -> bool {
-    let mut given = settings.reader.iter().flatten();
+    let mut given = settings.input_options.iter().flatten();
     given.any(|(key, values)| key.get_ref() == SHARD && values.0.iter().any(|value| value == "alone"))
 }

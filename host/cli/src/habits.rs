@@ -1,0 +1,85 @@
+//! Answers to arguments that other programs take, with the command that was meant.
+
+use super::steps::quoted;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::path::Path;
+use tensorferry_sdk::Error;
+
+/// Quantizations of llama.cpp that need an importance matrix or mix types, which ferry does not write.
+const LLAMA_TYPES: [&str; 4] = ["_k", "iq", "q2", "q3"];
+
+/// Returns the error for arguments with a well-known meaning elsewhere. `arguments` are those after `ferry`.
+pub(super) fn answer(arguments: &[String], mistake: &clap::Error) -> Option<Error> {
+    let text = |kind| match mistake.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    match mistake.kind() {
+        ErrorKind::InvalidSubcommand => of_first_word(arguments),
+        ErrorKind::ValueValidation => {
+            let (flag, value) = (text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?);
+            let is_output = flag.starts_with("--output-option") && !value.contains('=');
+            is_output.then(|| of_output(arguments, value))
+        }
+        ErrorKind::UnknownArgument if text(ContextKind::InvalidArg)?.starts_with("--quantize") => {
+            Some(of_quantize(arguments))
+        }
+        _ => None,
+    }
+}
+
+/// `ferry version`, `ferry model.bin`, `ferry model.bin model.safetensors`.
+fn of_first_word(arguments: &[String]) -> Option<Error> {
+    let first = arguments.iter().find(|argument| !argument.starts_with('-'))?;
+    let unknown = Error::usage(format!("{first:?} is not a command"));
+    if first == "version" {
+        return Some(unknown.hint("run `ferry --version`"));
+    }
+    let is_path = Path::new(first).exists() || first.contains(['.', '/']);
+    let command = match arguments.iter().filter(|argument| !argument.starts_with('-')).count() {
+        1 => "inspect",
+        _ => "convert",
+    };
+    let words = ["ferry", command].into_iter().chain(arguments.iter().map(String::as_str));
+    is_path.then(|| unknown.hint(format!("run `{}`", line(words))))
+}
+
+/// `ferry convert model.bin -o model.safetensors`.
+fn of_output(arguments: &[String], output: &str) -> Error {
+    let attached = format!("-o{output}");
+    let is_option = |argument: &str| {
+        [output, "-o", "--output-option", &*attached].contains(&argument)
+            || argument.strip_prefix("--output-option=") == Some(output)
+    };
+    let others = arguments.iter().map(String::as_str).filter(|argument| !is_option(argument));
+    let error = Error::usage(format!("-o sets an output option as KEY=VALUE, not the output {output:?}"));
+    if !output.contains(['.', '/']) {
+        return error.hint("run `ferry formats ID` for the options of a format");
+    }
+    error.hint(format!("run `{}`", line(["ferry"].into_iter().chain(others).chain([output]))))
+}
+
+/// `--quantize q8_0`.
+fn of_quantize(arguments: &[String]) -> Error {
+    let place = arguments.iter().position(|argument| argument.starts_with("--quantize"));
+    let words = place.map(|place| &arguments[place..]).unwrap_or_default();
+    let value = match words {
+        [flag, ..] if flag.contains('=') => flag.split_once('=').map(|(_, value)| value),
+        [_, value, ..] => Some(value.as_str()),
+        _ => None,
+    };
+    let value = value.unwrap_or("q8_0").to_ascii_lowercase();
+    let error = Error::usage("there is no flag --quantize");
+    if LLAMA_TYPES.iter().any(|part| value.contains(part)) {
+        let hint = format!(
+            "convert to GGUF first, then run llama.cpp's `llama-quantize model.gguf {}`",
+            value.to_uppercase()
+        );
+        return error.hint(hint);
+    }
+    error.hint(format!("pass -o quantize={value} when the output is GGUF"))
+}
+
+fn line<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    words.map(quoted).collect::<Vec<_>>().join(" ")
+}
