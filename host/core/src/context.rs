@@ -1,5 +1,6 @@
-//! What everything else stands on: the session with its threads, memory and limits; losses; windows of bytes;
-//! files that may be read without waiting, and the stamps that tell whether they changed; faults for tests.
+//! Basics that all other modules use: the session with its threads, memory and limits; losses;
+//! windows of bytes; opening files without blocking; stamps that detect changed files; faults for
+//! tests.
 
 pub mod fault;
 pub mod folder_names;

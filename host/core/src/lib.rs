@@ -1,7 +1,7 @@
-//! A layer of `tensorferry`, which uses it; its API promises nothing.
+//! The bottom layer of `tensorferry`. Its API has no stability promise.
 //!
-//! Everything else builds on it: sessions, the registry of formats and the libraries that they come from, and inputs: their
-//! files and what a reader makes of them.
+//! All other layers build on it. It contains sessions, the registry of formats and their libraries,
+//! and inputs: their files and what a reader makes of them.
 #![deny(unsafe_code)]
 
 pub mod context;

@@ -1,4 +1,5 @@
-//! An input: its files, the catalog that its reader makes of them, and the parts that can be taken.
+//! An input: its files, the catalog that its reader makes of them, and the parts that can be taken
+//! from it.
 
 pub mod account;
 pub mod attributes;

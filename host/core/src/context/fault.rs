@@ -1,19 +1,21 @@
-//! A fault is a failure that a test asks for, at a named moment between planning and the end of the commit.
+//! A fault is a failure that a test requests at a named stage between planning and the end of the
+//! commit.
 //!
-//! `STAGE[@N][=KIND]` makes the process fail when it reaches that stage for the N-th time (the first, if not
-//! said). Without a kind it kills itself with SIGKILL, as a crash would; `=stop` stops it, as a machine does that freezes;
-//! `=eio` and `=enospc` make the stage return that error instead. Only builds with the feature `faults` know of them; in others nothing is left
-//! of a stage.
+//! `STAGE[@N][=KIND]` makes the process fail when it reaches that stage for the N-th time (default:
+//! the first). Without a kind, the process kills itself with SIGKILL, as in a crash. `=stop` stops
+//! it, like a machine that freezes. `=eio` and `=enospc` make the stage return that error instead.
+//! Faults exist only in builds with the feature `faults`; in other builds, stages compile to
+//! nothing.
 
 #[cfg(any(test, feature = "faults"))]
 pub use armed::{reach, reached, set};
 
 use tensorferry_sdk::Result;
 
-/// Whether this build knows of faults.
+/// Whether this build supports faults.
 pub const ARE_KNOWN: bool = cfg!(any(test, feature = "faults"));
 
-/// Every stage there is, in the order in which a run may come to them, so that a test can walk them all.
+/// All stages, in the order in which a run may reach them, so that a test can go through them.
 pub const STAGES: [&str; 18] = [
     "stage-created",
     "stage-locked",
@@ -35,7 +37,8 @@ pub const STAGES: [&str; 18] = [
     "committed",
 ];
 
-/// The stages of `ferry run`'s own process, around each record of its journal and each schema that it keeps.
+/// The stages of the `ferry run` process itself, around each journal record and each schema that it
+/// stores.
 pub const RUN_STAGES: [&str; 8] = [
     "journal-begun",
     "journal-scanned",
@@ -47,20 +50,14 @@ pub const RUN_STAGES: [&str; 8] = [
     "journal-done-written",
 ];
 
-/// Marks that a stage has been reached.
-///
-/// # Errors
-/// None in this build.
+/// Does nothing in this build.
 #[cfg(not(any(test, feature = "faults")))]
 #[inline]
 pub fn reach(_stage: &str) -> Result<()> {
     Ok(())
 }
 
-/// Asks for a fault.
-///
-/// # Errors
-/// Usage: this build has none.
+/// Returns a usage error: this build has no faults.
 #[cfg(not(any(test, feature = "faults")))]
 pub fn set(_fault: &str) -> Result<()> {
     Err(tensorferry_sdk::Error::usage("built without the feature `faults`"))
@@ -80,15 +77,13 @@ mod armed {
     static FAULT: OnceLock<Fault> = OnceLock::new();
 
     thread_local! {
-        /// The stages that this thread has reached, if a test asked for them.
+        /// The stages that this thread has reached, if a test records them.
         static REACHED: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
     }
 
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     enum Kind {
-        /// The process gets this signal.
         Signal(Signal),
-        /// The stage fails with this.
         Error(Errno),
     }
 
@@ -96,31 +91,25 @@ mod armed {
     struct Fault {
         stage: String,
         kind: Kind,
-        /// How many times the stage is still to be passed unharmed.
+        /// How often the stage may still be reached without a failure.
         passes: AtomicU32,
     }
 
-    /// Asks for a fault, once for the whole process.
-    ///
-    /// # Errors
-    /// Usage, for a stage or a kind that does not exist, or a second fault.
+    /// Requests a fault, once per process.
     pub fn set(fault: &str) -> Result<()> {
-        FAULT.set(parse(fault)?).map_err(|_| Error::usage("a fault has been asked for already"))
+        FAULT.set(parse(fault)?).map_err(|_| Error::usage("a fault is already set"))
     }
 
-    /// Returns the stages that `work` reaches in this thread, in order, with its result.
+    /// Returns the result of `work` and the stages that it reached in this thread, in order.
     pub fn reached<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
         REACHED.set(Some(Vec::new()));
         let result = work();
         (result, REACHED.take().unwrap_or_default())
     }
 
-    /// Marks that a stage has been reached.
-    ///
-    /// # Errors
-    /// What was asked for.
+    /// Marks that a stage has been reached, and fails if a fault was requested here.
     pub fn reach(stage: &str) -> Result<()> {
-        debug_assert!(is_known(stage), "{stage} is not in the lists");
+        debug_assert!(is_known(stage), "{stage} is not a known stage");
         REACHED.with_borrow_mut(|reached| {
             if let Some(reached) = reached {
                 reached.push(stage.to_owned());
@@ -133,11 +122,12 @@ mod armed {
         }
         match fault.kind {
             Kind::Signal(signal) => {
-                // Once: who is woken goes on.
+                // Only once: a process that is resumed continues.
                 fault.passes.store(u32::MAX, Ordering::Relaxed);
                 // A process may always signal itself, and SIGKILL does not return.
                 let _ = kill_process(getpid(), signal);
-                // A stop comes to each thread in its time: this one must not go on before.
+                // SIGSTOP reaches each thread at its own time: this thread must not continue
+                // before.
                 std::thread::sleep(Duration::from_millis(100));
                 Ok(())
             }
@@ -153,11 +143,8 @@ mod armed {
     }
 
     fn parse(text: &str) -> Result<Fault> {
-        let unknown = || {
-            Error::usage("a fault names no stage and kind that exist")
-                .expected("STAGE[@N][=stop|=eio|=enospc]")
-                .found(format!("{text:?}"))
-        };
+        let unknown =
+            || Error::usage(format!("unknown fault {text:?}")).hint("pass STAGE[@N][=stop|=eio|=enospc]");
         let (place, kind) = match text.split_once('=') {
             None => (text, Kind::Signal(Signal::KILL)),
             Some((place, "stop")) => (place, Kind::Signal(Signal::STOP)),

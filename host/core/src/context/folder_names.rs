@@ -1,20 +1,22 @@
-//! Names in folders, kept for the jobs of a run: thousands of them may write to one folder, which may hold a
-//! million names.
+//! Names in output folders, cached for the jobs of a run. Thousands of jobs may write to one
+//! folder, which may contain a million names.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What folders held when they were first looked into. What the run's own jobs have written since is not in it.
+/// The names in folders when they were first listed, without what the run's own jobs have written
+/// since.
 #[derive(Debug, Default)]
 pub struct FolderNames {
-    /// The last folder: jobs of one folder follow each other.
+    /// The last folder: consecutive jobs usually share it.
     last: Mutex<Option<(PathBuf, Names)>>,
 }
 
 type Names = Arc<Vec<String>>;
 
 impl FolderNames {
-    /// The names in a folder that begin with `prefix`, in order; `list` lists the folder.
+    /// Returns the names in a folder that begin with `prefix`, in order. Calls `list` if the folder
+    /// is not cached.
     pub fn with_prefix<E>(
         &self,
         folder: &Path,

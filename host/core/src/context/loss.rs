@@ -1,28 +1,25 @@
-//! A loss as reports and receipts have it: what could not be carried, and why.
+//! Losses in reports and receipts: what was not carried over, and why.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use tensorferry_sdk::{Loss, Severity};
 
-/// A loss as JSON has it.
+/// A loss, as serialized to JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossRecord<'a> {
-    /// The kind's word.
     pub kind: Cow<'a, str>,
-    /// How bad it is: `lost`, `changed`, `note`. Earlier documents do not say.
+    /// `lost`, `changed` or `note`. Missing in earlier documents.
     #[serde(default = "worst")]
     pub severity: Cow<'a, str>,
-    /// Whether it follows from what the user asked for.
+    /// Whether the loss follows from what the user requested.
     #[serde(default)]
     pub asked: bool,
-    /// What is not there.
+    /// What was lost.
     pub what: Cow<'a, str>,
-    /// Why.
     pub why: Cow<'a, str>,
 }
 
 impl<'a> LossRecord<'a> {
-    /// The record of a loss.
     #[must_use]
     pub fn of(loss: &'a Loss) -> Self {
         Self {
@@ -34,7 +31,7 @@ impl<'a> LossRecord<'a> {
         }
     }
 
-    /// The record, on its own.
+    /// Returns the record with owned strings.
     #[must_use]
     pub fn into_owned(self) -> LossRecord<'static> {
         let Self { kind, severity, asked, what, why } = self;

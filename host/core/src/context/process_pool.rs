@@ -1,11 +1,10 @@
-//! A process pool is the threads of a session, started when they are first needed, and again in a process that was
-//! forked: threads do not go along into it, and whoever waits for the parent's there waits for ever.
+//! The threads of a session. They are started on first use, and again in a forked process: a fork
+//! does not copy threads, and waiting for those of the parent would never end.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Error, Result};
 
-/// The threads of one process.
 #[derive(Debug, Default)]
 pub(super) struct ProcessPool(Mutex<Option<OfProcess>>);
 
@@ -16,14 +15,14 @@ struct OfProcess {
 }
 
 impl ProcessPool {
-    /// The threads of this process: `threads` of them, if they have to be started.
+    /// Returns the threads of this process, and starts `threads` of them if needed.
     pub(super) fn get(&self, threads: usize) -> Result<Arc<ThreadPool>> {
         let process = std::process::id();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.as_ref().is_none_or(|known| known.process != process) {
             let started = ThreadPoolBuilder::new().num_threads(threads).build();
             let threads = started.map(Arc::new).map_err(|error| error.to_string());
-            // The parent's pool would wake threads that are not here.
+            // Leaked: dropping the parent's pool would wake threads that do not exist here.
             std::mem::forget(known.replace(OfProcess { process, threads }));
         }
         let threads = known.as_ref().map(|known| known.threads.clone());

@@ -1,5 +1,5 @@
-//! Files that are opened to be read: regular ones. A pipe without a writer would keep its reader waiting for
-//! ever, and a device may have no end.
+//! Opening of regular files only. A pipe without a writer would block its reader forever, and a
+//! device may never end.
 
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
@@ -7,16 +7,12 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Opens a file without waiting for anybody.
-///
-/// # Errors
-/// I/o: invalid input, where it is a pipe, a device, a socket or a folder.
+/// Opens a file without blocking. A pipe, device, socket or folder gives `InvalidInput`.
 pub fn open(path: &Path) -> io::Result<File> {
     let refused = || io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
     let options =
         OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
     let file = options.map_err(|error| match error.raw_os_error() {
-        // A socket.
         Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => refused(),
         _ => error,
     })?;

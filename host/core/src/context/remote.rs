@@ -1,5 +1,6 @@
-//! What the engine asks of places that are not folders of this machine: object stores, servers, the Hub. It knows no
-//! protocol and no URL; who embeds it says what opens them ([`Session::remote`](crate::context::session::Session::remote)).
+//! What the engine needs from places that are not local folders: object stores, servers, the Hub.
+//! The engine knows no protocol and no URL scheme; the embedding program sets what opens URLs
+//! ([`Session::remote`](crate::context::session::Session::remote)).
 
 mod read;
 mod stamp;

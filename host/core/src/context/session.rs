@@ -1,5 +1,5 @@
-//! A session is what conversions may use and must obey: threads, memory, limits, a cancel token, and a
-//! place for notes and progress.
+//! A session holds what conversions use and must respect: threads, memory, limits, a cancel token,
+//! and a place for notes and progress.
 
 use crate::context::folder_names::FolderNames;
 use crate::context::process_pool::ProcessPool;
@@ -11,50 +11,51 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{Context, Level, Limits, Result};
 
-/// The resources and limits of one or several conversions.
+/// Resources and limits for one or several conversions.
 #[derive(Debug)]
 pub struct Session {
-    /// What bounds hostile input.
+    /// Limits against hostile input.
     pub limits: Limits,
-    /// Threads that copy.
+    /// Number of threads that copy.
     pub threads: usize,
-    /// Bytes of buffers, all threads together.
+    /// Bytes of buffers, for all threads together.
     pub memory: u64,
-    /// Bytes a second, at most.
+    /// Maximum bytes per second.
     pub rate: Option<u64>,
-    /// What opens inputs that are URLs; none, where all inputs are paths.
+    /// Opens inputs that are URLs; `None` if all inputs are paths.
     pub remote: Option<Arc<dyn Remote>>,
-    /// Which links of an input's folder are followed.
+    /// Which links in an input's folder are followed.
     pub links: LinkRules,
     started: Instant,
     cancelled: Arc<AtomicBool>,
     notes: Mutex<Vec<String>>,
-    /// Bytes that have been copied, for the progress bar.
+    /// Bytes copied so far, for the progress bar.
     pub moved: AtomicU64,
-    /// Bytes that will have been copied when all that was begun is done.
+    /// Total bytes to copy, for all conversions that have started.
     expected: AtomicU64,
-    /// Started when they are first needed; shared with sessions that have as many.
+    /// Started on first use; shared by sessions with the same number of threads.
     pool: Arc<ProcessPool>,
-    /// What the folders of outputs held, if the session is one of many jobs.
+    /// Initial names in output folders, if the session serves many jobs.
     folders: Option<Arc<FolderNames>>,
-    /// Bytes that are read to be checked, and how many of them have been; shared with sessions that have a share.
+    /// Progress of checks in bytes; shared with child sessions.
     checks: Arc<Amount>,
-    /// How far a plugin's long call is, of bytes that it reads; shared likewise.
+    /// Progress of a plugin's long call in bytes; shared with child sessions.
     call: Arc<Amount>,
-    /// Bytes of files that rows are read from, and how many of them have been; shared likewise.
+    /// Progress of reading rows, in bytes of their files; shared with child sessions.
     reads: Arc<Amount>,
 }
 
-/// What the user said of links.
+/// The user's options for links.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkRules {
-    /// `--follow-links`: weights and records may be elsewhere.
+    /// `--follow-links`: weights and records may be links to files elsewhere.
     pub follow: bool,
-    /// The folder that an input was found below, which its links may lead into. The input itself was not named then.
+    /// The folder that was searched for the input, if the input was not named itself. Links may
+    /// lead into this folder.
     pub root: Option<PathBuf>,
 }
 
-/// How many bytes of how many.
+/// Progress: bytes done, of bytes expected.
 #[derive(Debug, Default)]
 struct Amount {
     expected: AtomicU64,
@@ -62,7 +63,7 @@ struct Amount {
 }
 
 impl Session {
-    /// A session with `threads` threads and `memory` bytes of buffers.
+    /// Returns a session with `threads` threads and `memory` bytes of buffers.
     #[must_use]
     pub fn new(threads: usize, memory: u64) -> Self {
         Self {
@@ -85,8 +86,8 @@ impl Session {
         }
     }
 
-    /// A session with the same threads, memory and limits, and a cancel token, notes and progress of its own: for
-    /// one of several things that a program does with one registry.
+    /// Returns a session with the same threads, memory and limits, but its own cancel token, notes
+    /// and progress. Programs use one per task with a shared registry.
     #[must_use]
     pub fn afresh(&self) -> Self {
         Self {
@@ -99,19 +100,21 @@ impl Session {
         }
     }
 
-    /// The same for the many jobs of one run: an output's folder is listed by the first of them alone.
+    /// Marks the session as one of a run with many jobs: only the first job lists an output's
+    /// folder.
     #[must_use]
     pub fn of_many_jobs(self) -> Self {
         Self { folders: Some(Arc::default()), ..self }
     }
 
-    /// What the folders of outputs held when the run's first job looked, if this is a job of a run.
+    /// Returns the names in output folders as the run's first job saw them, if this session belongs
+    /// to a run.
     #[must_use]
     pub fn folders(&self) -> Option<&FolderNames> {
         self.folders.as_deref()
     }
 
-    /// A session of its own that is cancelled with this one.
+    /// Returns a child session that is canceled together with this one.
     #[must_use]
     pub fn below(&self, threads: usize, memory: u64, rate: Option<u64>) -> Self {
         let pool = if threads == self.threads { self.pool.clone() } else { Arc::default() };
@@ -133,7 +136,8 @@ impl Session {
         }
     }
 
-    /// A session that is cancelled with this one, and has one of `of` equal shares of its memory.
+    /// Returns a child session that is canceled together with this one and has `1 / of` of its
+    /// memory.
     #[must_use]
     pub fn share(&self, of: u64) -> Self {
         let memory = self.memory / of.max(1);
@@ -150,55 +154,53 @@ impl Session {
         }
     }
 
-    /// Does `work` on the threads of this session, whatever it does in parallel; a process's global threads
-    /// are left alone.
-    ///
-    /// # Errors
-    /// I/o, if the threads cannot be started; what `work` gives.
+    /// Runs `work` with this session's threads for everything parallel in it. The process's global
+    /// threads are not used.
     pub fn install<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.pool.get(self.threads)?.install(work)
     }
 
-    /// The flag that cancels the session once it is set, from a signal handler say.
+    /// Returns the flag that cancels the session when it is set, for example in a signal handler.
     #[must_use]
     pub fn cancel_flag(&self) -> Arc<AtomicBool> {
         self.cancelled.clone()
     }
 
-    /// Bytes that one thread may hold beside its window, for gathers.
+    /// Returns the bytes that one thread may use for gathers in addition to its window.
     #[must_use]
     pub fn gather_bytes(&self) -> usize {
         let share = self.memory / (4 * self.threads as u64);
         size(share).clamp(256 << 10, 8 << 20)
     }
 
-    /// Bytes of a slab: beside it lies a tile, as it is stored and as it is cast.
+    /// Returns the bytes of a slab. In addition, a thread holds a tile as stored and as cast.
     #[must_use]
     pub fn slab_bytes(&self) -> usize {
         self.gather_bytes() / 2
     }
 
-    /// Bytes of decoded or gathered tensors that are held in memory; more goes to a temporary file.
+    /// Returns the bytes of decoded or gathered tensors to keep in memory; the rest goes to a
+    /// temporary file.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.memory / 4
     }
 
-    /// What was noted, once.
+    /// Returns and clears the notes.
     pub fn take_notes(&self) -> Vec<String> {
         let notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
         let of_remote = self.remote.as_ref().map(|remote| remote.take_notes());
         notes.into_iter().chain(of_remote.unwrap_or_default()).collect()
     }
 
-    /// How many notes there are.
+    /// Returns the number of notes.
     #[must_use]
     pub fn noted(&self) -> usize {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Forgets an attempt that is made again: its notes, which are those after the first `noted`, and what it
-    /// has moved, unless that counts for how fast the whole may go.
+    /// Discards a failed attempt before it is repeated: its notes, which are those after the first
+    /// `noted`, and its progress. With a rate limit, the copied bytes stay counted.
     pub fn start_over(&self, noted: usize) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).truncate(noted);
         if self.rate.is_none() {
@@ -208,36 +210,33 @@ impl Session {
         self.reads.expected.store(0, Ordering::Relaxed);
     }
 
-    /// Says that so many bytes more will be copied.
+    /// Adds bytes to the total to copy.
     pub fn expect(&self, bytes: u64) {
         self.expected.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// How far the conversions of this session are: bytes that have been copied, and those that are to be
-    /// copied in all, as far as conversions have begun.
+    /// Returns the bytes copied so far, and the total for all conversions that have started.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         (self.moved.load(Ordering::Relaxed), self.expected.load(Ordering::Relaxed))
     }
 
-    /// Says that so many bytes more will be read to be checked: hashed, or compared.
+    /// Adds bytes to the total to check, by hashing or comparison.
     pub fn will_check(&self, bytes: u64) {
         self.checks.expected.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts bytes that have been checked.
     pub fn checked(&self, bytes: u64) {
         self.checks.done.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// How far checks are: bytes that have been hashed or compared, and those that are to be, as far as checks have
-    /// begun.
+    /// Returns the bytes checked so far, and the total for all checks that have started.
     #[must_use]
     pub fn checks(&self) -> (u64, u64) {
         (self.checks.done.load(Ordering::Relaxed), self.checks.expected.load(Ordering::Relaxed))
     }
 
-    /// Says that so many bytes more of files will be read as rows.
+    /// Adds bytes of files to the total to read as rows.
     pub fn will_read(&self, bytes: u64) {
         self.reads.expected.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -247,32 +246,32 @@ impl Session {
         self.reads.done.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// How far reading of rows is: bytes of their files that have been gone through, and those of all, as far as it has
-    /// begun. What no step needs counts as read when the rest of its split is.
+    /// Returns the bytes of files read as rows so far, and the total for all files that have
+    /// started. Parts that no step needs count as read when the rest of their split has been read.
     #[must_use]
     pub fn reads(&self) -> (u64, u64) {
         (self.reads.done.load(Ordering::Relaxed), self.reads.expected.load(Ordering::Relaxed))
     }
 
-    /// Says how far the latest long call of a plugin is.
+    /// Sets the progress of a plugin's latest long call.
     pub(crate) fn progress_of_call(&self, done: u64, total: u64) {
         self.call.done.store(done, Ordering::Relaxed);
         self.call.expected.store(total, Ordering::Relaxed);
     }
 
-    /// How far the latest long call of a plugin is that said so, an index or a scan for a schema: bytes that it has
-    /// gone through, and all; 0 of 0, before there was one.
+    /// Returns the progress of the latest long plugin call that reports it (an index, or a scan for
+    /// a schema): bytes processed and total bytes. Returns 0 of 0 before the first such call.
     #[must_use]
     pub fn call(&self) -> (u64, u64) {
         (self.call.done.load(Ordering::Relaxed), self.call.expected.load(Ordering::Relaxed))
     }
 
-    /// Cancels everything that is done in this session: it ends with an error, and leaves nothing half-written.
+    /// Cancels all work in this session. It ends with an error and leaves nothing half-written.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Counts copied bytes, and waits where they come faster than they may.
+    /// Counts copied bytes, and waits if they exceed the rate limit.
     pub fn count(&self, bytes: u64) {
         let moved = self.moved.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if let Some(rate) = self.rate {
@@ -282,7 +281,7 @@ impl Session {
     }
 }
 
-/// The limits of a session of so much memory.
+/// Lowers the memory limit to `memory`.
 fn within(mut limits: Limits, memory: u64) -> Limits {
     limits.memory_bytes = limits.memory_bytes.min(memory);
     limits
@@ -316,7 +315,8 @@ impl Context for Session {
             Level::Error => format!("error: {message}"),
         };
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        // A plugin cannot fill the memory, or the user's terminal, with notes; an input may be probed several times.
+        // Bounded and without duplicates: a plugin cannot fill the memory or the terminal, and an
+        // input may be probed several times.
         if notes.len() < 1000 && !notes.contains(&message) {
             notes.push(message);
         }

@@ -1,16 +1,17 @@
-//! A suggestion is the word that was probably meant where an unknown one stands.
+//! Suggestions for misspelled words.
 
-/// The known word that is nearest to `word`, if one is near.
+/// Returns the known word nearest to `word`, if one is close enough.
 #[must_use]
 pub fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A third of the letters may be wrong, and one always: `renam`, `tarnspose`, `dtpye`.
+    // A third of the letters may be wrong, and always at least one: `renam`, `tarnspose`, `dtpye`.
     let most = (word.chars().count() / 3).max(1);
     let distance = |known: &str| strsim::damerau_levenshtein(&word.to_lowercase(), &known.to_lowercase());
     let near = known.into_iter().map(|known| (distance(known), known)).filter(|(far, _)| *far <= most);
     near.min().map(|(_, known)| known)
 }
 
-/// `; did you mean "WORD"?` or `; one of A, B, C`: the end of a message about an unknown word.
+/// Returns the end of a message about an unknown word: `; did you mean "WORD"?` or `; one of A, B,
+/// C`.
 #[must_use]
 pub fn or_which<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match suggest(word, known.clone()) {

@@ -1,18 +1,18 @@
-//! Windows: the stretches of a long run of bytes that are worked on one after the other.
+//! Windows: pieces of a long byte range that are processed one after the other.
 
 use std::ops::Range;
 
-/// The bytes that one thread fills, digests and writes at a time. Trial on two cores: 1 MiB stays in
-/// the L2 cache, and larger buffers were slower.
+/// Bytes that one thread fills, hashes and writes at a time. Measured on two cores: 1 MiB stays in
+/// the L2 cache; larger buffers were slower.
 pub const WINDOW_BYTES: usize = 1 << 20;
 
-/// The windows of a range, in order: where each begins, and how long it is.
+/// Returns the windows of a range in order, each with its start and length.
 pub fn windows(range: Range<u64>) -> impl Iterator<Item = (u64, usize)> {
     let starts = range.clone().step_by(WINDOW_BYTES);
     starts.map(move |start| (start, size(range.end - start).min(WINDOW_BYTES)))
 }
 
-/// Bytes as the length of a buffer in memory.
+/// Converts a byte count to the length of a buffer in memory.
 #[must_use]
 pub fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)

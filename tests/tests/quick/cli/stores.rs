@@ -87,7 +87,7 @@ fn a_url_is_an_input_as_a_path_is() {
     let typo = at(&url, "pytorch_model.bim");
     let _ = ferry.on("inspect", &typo, &[]).expect(2).says(&["no such file or folder", "pytorch_model.bim"]);
     let refused = ferry.try_convert(&output, &at(&url, "x.pt"), &[]);
-    let _ = refused.expect(3).says(&["outputs go to folders of this machine"]);
+    let _ = refused.expect(3).says(&["outputs can be written only to local folders"]);
     let _ = ferry.on("inspect", "ftp://host/x.pt", &[]).expect(2).says(&["nothing is known that opens"]);
     let _ = ferry.on("inspect", &input, &["--store", "paralel=4"]).expect(2).says(&["parallel"]);
 }

@@ -1,4 +1,4 @@
-//! What the engine asks of places that it reads from.
+//! What the engine needs from remote places that it reads.
 
 use super::stamp::RemoteStamp;
 use super::write::{NewObject, RemoteUpload};
@@ -8,17 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tensorferry_sdk::{Error, Result};
 
-/// Opens what URLs lead to.
+/// Opens URLs.
 pub trait Remote: Debug + Send + Sync {
-    /// The place that a URL is of, and the path in it, without a slash at its ends: a bucket and a key, a repository at a
-    /// commit and a file of it. `None`, if this is no URL of a scheme that it knows. What it needs to find the place it
-    /// may ask for now; whether there is anything at the path it does not look at.
-    ///
-    /// # Errors
-    /// Usage, for a URL of such a scheme that names no place; what the place answers.
+    /// Returns the place of a URL and the path in it, without leading or trailing slashes: a bucket
+    /// and a key, or a repository at a commit and a file in it. Returns `None` if the URL's scheme
+    /// is unknown. May send requests to find the place, but does not check whether anything exists
+    /// at the path.
     fn place(&self, url: &str) -> Result<Option<(Arc<dyn RemotePlace>, String)>>;
 
-    /// What users have to be told of how files were opened since this was last asked.
+    /// Returns and clears messages for users about how files were opened.
     fn take_notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -26,58 +24,46 @@ pub trait Remote: Debug + Send + Sync {
 
 /// Files by path: relative, parts separated by `/`.
 pub trait RemotePlace: Send + Sync {
-    /// What a path is called for people, without anything secret; of the empty path, the place itself.
+    /// Returns a path's URL for display, without secrets. The empty path gives the place itself.
     fn url(&self, path: &str) -> String;
 
-    /// What lies at a path; the empty path is a folder, if there is anything in it. A store without folders has one
-    /// wherever names go on behind a `/`. It is asked once.
-    ///
-    /// # Errors
-    /// I/o, transient, or what the place says; that there is nothing is no error.
+    /// Looks up a path, with a single request. The empty path is a folder if it has any content. In
+    /// a store without folders, a path is a folder if names continue after it with `/`. Returns
+    /// `None` if nothing exists there.
     fn look(&self, path: &str) -> Result<Option<RemoteEntry>>;
 
-    /// What lies directly in a folder, in any order. It is asked once.
-    ///
-    /// # Errors
-    /// Unsupported, where the place lists nothing; a limit, of more than `most` entries; as [`look`](Self::look).
+    /// Lists the direct entries of a folder, in any order, with a single request. More than `most`
+    /// entries are an error.
     fn list(&self, folder: &str, most: u64) -> Result<Vec<RemoteEntry>>;
 
-    /// A file, as it is now. It is asked once.
-    ///
-    /// # Errors
-    /// Malformed, if there is none; as [`look`](Self::look).
+    /// Opens the current version of a file, with a single request.
     fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>>;
 
-    /// Says which files will be opened, in this order. A hint: several may be opened at the same time, ahead of who asks
-    /// for them, so that a model of a hundred files takes the time of a few.
+    /// Announces which files will be opened, in this order. As a hint, several may be opened at
+    /// once ahead of their use, so that opening a hundred files takes as long as opening a few.
     fn will_open(&self, paths: &[&str]) {
         let _ = paths;
     }
 
-    /// What lies at a path just now, as a file; `None` where there is none. It may be another one a moment later.
-    ///
-    /// # Errors
-    /// Unsupported, where the place is none that is written to; as [`look`](Self::look).
+    /// Returns the stamp of the file that is at a path now, or `None` if no file exists. The file
+    /// may change right after.
     fn stamp(&self, path: &str) -> Result<Option<RemoteStamp>> {
         Err(read_only(self.url(path)))
     }
 
-    /// Begins to write an object, of which nothing is visible until it is committed.
+    /// Starts writing an object, which stays invisible until it is committed.
     fn create(&self, path: &str, object: NewObject) -> Result<Arc<dyn RemoteUpload>> {
         let _ = object;
         Err(read_only(self.url(path)))
     }
 
-    /// Removes an object; that there is none is no error.
+    /// Removes an object. A missing object is not an error.
     fn remove(&self, path: &str) -> Result<()> {
         Err(read_only(self.url(path)))
     }
 
-    /// Ends the uploads below a prefix of names that were begun longer ago than this and not committed; gives their
-    /// names for people.
-    ///
-    /// # Errors
-    /// Unsupported, where uploads cannot be listed; as [`stamp`](Self::stamp).
+    /// Aborts uncommitted uploads below a prefix that were started longer ago than `older_than`.
+    /// Returns their names for display.
     fn end_uploads(&self, prefix: &str, older_than: Duration) -> Result<Vec<String>> {
         let _ = older_than;
         Err(read_only(self.url(prefix)))
@@ -85,36 +71,33 @@ pub trait RemotePlace: Send + Sync {
 }
 
 fn read_only(url: String) -> Error {
-    Error::unsupported("outputs go to folders of this machine and to object stores").file(url)
+    Error::unsupported("outputs can be written only to local folders and object stores").file(url)
 }
 
-/// Something in a folder.
+/// An entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteEntry {
-    /// Its name, without those of the folders that it is in.
+    /// The name without its parent folders.
     pub name: String,
-    /// Bytes of a file; `None` for a folder.
+    /// The size of a file in bytes; `None` for a folder.
     pub len: Option<u64>,
 }
 
-/// An opened file. All of its bytes are of the stamp that it was opened with.
+/// An opened file. All bytes that it returns belong to the version that its stamp names.
 pub trait RemoteFile: Send + Sync {
-    /// What it was when it was opened.
+    /// Returns the stamp of the file when it was opened.
     fn stamp(&self) -> &RemoteStamp;
 
-    /// Fills `buffer` from `offset` on; the range lies within the file.
-    ///
-    /// # Errors
-    /// Transient, if it is another file now, or the place cannot be reached after what retries are worth.
+    /// Fills `buffer` with the bytes from `offset` on. The range is inside the file. Fails with a
+    /// transient error if the file has changed, or if the place stays unreachable after all
+    /// retries.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Says which ranges will be read next, in this order, after those that were said before. A hint: they may be fetched
-    /// ahead, within the memory that the remote was given.
+    /// Announces ranges that will be read next, in this order, after those announced before. As a
+    /// hint, they may be prefetched within the memory limit of the remote.
     fn advise(&self, ranges: &[Range<u64>]);
 
-    /// Looks whether it is still the same file, if more of it was read than came when it was opened.
-    ///
-    /// # Errors
-    /// Transient, if not.
+    /// Checks that the file is still the same, if more was read than came with the opening request.
+    /// Fails with a transient error if it has changed.
     fn check_unchanged(&self) -> Result<()>;
 }

@@ -1,13 +1,14 @@
-//! What tells a file beyond a network from another of its name.
+//! Stamps that distinguish versions of a remote file.
 
-/// What changes when a file is replaced.
+/// Metadata that changes when a file is replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RemoteStamp {
-    /// Bytes.
+    /// The size in bytes.
     pub len: u64,
-    /// What the place tells a file's content by: a version, an `ETag`, a digest; with what it is. One that begins with
-    /// `sha256:` is the content's own, in hexadecimal digits, and what was read whole is held against it.
+    /// Identifies the content: the kind of identifier (a version, an `ETag` or a digest) and its
+    /// value. A tag that begins with `sha256:` is the content's own hash in hexadecimal; files that
+    /// were read in full are checked against it.
     pub tag: String,
-    /// When it was written, in seconds and nanoseconds, where the place says it.
+    /// The modification time in seconds and nanoseconds, if the place reports it.
     pub modified: (i64, i64),
 }

@@ -1,57 +1,52 @@
-//! What the engine asks of places that it writes to.
+//! What the engine needs from remote places that it writes.
 
 use super::stamp::RemoteStamp;
 use std::ops::Range;
 use tensorferry_sdk::Result;
 
-/// An object that will be written.
 #[derive(Debug, Clone, Default)]
 pub struct NewObject {
-    /// Bytes, if that is known.
+    /// The size in bytes, if known.
     pub len: Option<u64>,
-    /// Ranges whose bytes are known when all others are: they are [written late](RemoteUpload::write_late), whatever is
-    /// written there before.
+    /// Ranges whose bytes are known only after all others. They are [written
+    /// late](RemoteUpload::write_late), regardless of what was written there before.
     pub late: Vec<Range<u64>>,
 }
 
-/// What may stand under an object's name when it becomes visible.
+/// What may exist under an object's name at commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// Nothing.
+    /// No object.
     Absent,
-    /// The object that was there before.
+    /// The same object as before.
     Same(RemoteStamp),
-    /// Anything, which is replaced.
+    /// Anything; it is replaced.
     Any,
 }
 
-/// An object on its way. Its bytes are sent while others are written, from several threads and in any order; nothing of it
-/// is visible before it is committed. One that is dropped without that leaves nothing.
+/// An object that is being written. Several threads may write its bytes in any order, and parts are
+/// uploaded meanwhile. Nothing is visible before the commit. Dropping an uncommitted upload leaves
+/// nothing behind.
 pub trait RemoteUpload: Send + Sync {
-    /// Takes bytes to their place; each byte comes once. It waits where bytes come faster than they are sent.
-    ///
-    /// # Errors
-    /// I/o, transient, cancelled: whatever has failed so far, also of bytes that came earlier.
+    /// Writes bytes at their offset; each byte is written once. Blocks if bytes arrive faster than
+    /// they can be sent. Returns any failure so far, including one of earlier bytes.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Takes the bytes of a part of one of the [late](NewObject::late) ranges.
+    /// Writes bytes of one of the [late](NewObject::late) ranges.
     fn write_late(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Says how long it will be, where that was not known when it was begun.
+    /// Sets the final length, if it was unknown at the start.
     fn ends_at(&self, len: u64) -> Result<()>;
 
-    /// Bytes; of an object whose length was not known when it was begun, those that it has so far.
+    /// Returns the length, or the number of bytes so far if the length was unknown at the start.
     fn bytes(&self) -> u64;
 
-    /// Waits until the place has every byte.
-    ///
-    /// # Errors
-    /// As [`write_at`](Self::write_at); a plugin error, where a byte was never written.
+    /// Waits until the place has received every byte. Bytes that were never written give a plugin
+    /// error.
     fn finish(&self) -> Result<()>;
 
-    /// Makes it visible, whole; gives what has to be said of how that was done.
-    ///
-    /// # Errors
-    /// Usage, if something has come to stand under the name where nothing may; transient, if another object has.
+    /// Makes the complete object visible. Returns a message for the user, if there is something to
+    /// report. Fails with a usage error if an object exists where none may, and with a transient
+    /// error if the existing object has changed.
     fn commit(&self, condition: &Condition) -> Result<Option<String>>;
 }
