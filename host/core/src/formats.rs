@@ -1,4 +1,4 @@
-//! The formats that there are, where they come from, and which of them an input is.
+//! Formats: which ones are available, where they come from, and which of them an input has.
 
 #[cfg(feature = "dynamic")]
 mod cache;

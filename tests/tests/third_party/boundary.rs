@@ -134,10 +134,10 @@ fn a_manifest_and_a_twin_that_do_not_go_together_are_refused() {
         ("sdk/abi/src/twin.rs", "struct Make<L>", lie),
         ("sdk/abi/src/twin.rs", "Twin { init: init::<L>,", "Twin { init: lie,"),
     ]);
-    refused(&lies.plugin(), "", &["layout", "another init"]);
+    refused(&lies.plugin(), "", &["layout", "different init"]);
     let silent =
         Copy::of_sdk("silent_twin").patched(&[("sdk/abi/src/manifest.rs", "flags: HAS_TWIN,", "flags: 0,")]);
-    refused(&silent.plugin(), "", &["layout", "does not speak"]);
+    refused(&silent.plugin(), "", &["layout", "does not declare"]);
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn a_manifest_that_speaks_of_a_twin_which_is_not_there_is_refused() {
     let mut compile = Command::new("cc");
     compile.args(["-std=c11", "-fPIC", "-shared", "-I"]).arg(root().join("sdk/abi/include"));
     run(compile.arg("-o").arg(&library).arg(source)).expect(0);
-    run(ferry.command(["plugin", "check"]).arg(library)).expect(5).says(&["speaks of a twin"]);
+    run(ferry.command(["plugin", "check"]).arg(library)).expect(5).says(&["declares a twin"]);
 }
 
 /// A C plugin that many threads call at once, a format in each: conversions of a whole folder, and a scan.

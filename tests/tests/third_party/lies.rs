@@ -168,7 +168,7 @@ fn what_a_reader_says_is_looked_at() {
 fn of_two_formats_of_one_id_the_first_stays() {
     let liar = Liar::new();
     let outcome = liar.run("id-twice", &mut liar.ferry.command(args!["plugin", "check", liar.library]));
-    is_told("id-twice", &outcome, 0, &["format lies is already there", "this one is left out"]);
+    is_told("id-twice", &outcome, 0, &["format lies is already registered", "this one is left out"]);
 }
 
 /// What never ends, and texts within rows, are a matter of the suite: a conversion does not look at every value.

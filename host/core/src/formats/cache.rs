@@ -1,8 +1,10 @@
-//! The cache of what plugin libraries say of themselves, so that a program opens only those that it uses.
+//! The cache of plugin library descriptions. With it, a program opens only the libraries that it
+//! uses.
 //!
-//! One small file for each library and program, named by the hash of both. It holds the library's stamp: one that
-//! differs from the file's, a file that is damaged, or one that somebody else may have written, is as good as
-//! none. The cache decides nothing of safety: a library that is opened is checked again.
+//! Each library and program has one small file, named by the hash of both, with the library's
+//! stamp. An entry is ignored if its stamp differs from the file's, if it is damaged, or if another
+//! user may have written it. Safety does not depend on the cache: an opened library is checked
+//! again.
 
 use crate::context::stamp::Stamp;
 use crate::formats::plugin::Look;
@@ -16,26 +18,25 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Raised when entries change their meaning.
+/// Incremented when the meaning of entries changes.
 const VERSION: u32 = 2;
-/// Entries that are kept; when there are more, the older half goes.
+/// Maximum number of entries; beyond that, the older half is deleted.
 const MOST_ENTRIES: usize = 1_000;
-/// An entry is some kilobytes: what is larger is none.
+/// Maximum bytes of an entry. Real entries have a few kilobytes.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// A folder of entries.
 #[derive(Debug)]
 pub(super) struct Cache {
     folder: PathBuf,
-    /// What this program is: what it says of a library, another one might not.
+    /// Identifies this program: two programs may describe a library differently.
     host: String,
 }
 
-/// What is known of one library.
+/// A library's description and stamp.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
     version: u32,
-    /// For people: the entry is found by the hash of the path.
+    /// Only for people: the entry is found by the hash of the path.
     library: String,
     pub(super) stamp: Stamp,
     pub(super) sha256: String,
@@ -49,7 +50,8 @@ impl Entry {
 }
 
 impl Cache {
-    /// The cache in this folder, which need not be there yet; `None` if it cannot be trusted.
+    /// Returns the cache in this folder, which need not exist yet, or `None` if the folder cannot
+    /// be trusted.
     pub(super) fn at(folder: &Path) -> Option<Self> {
         if let Ok(metadata) = folder.symlink_metadata()
             && !(metadata.is_dir() && is_own(&metadata))
@@ -68,7 +70,7 @@ impl Cache {
         self.folder.join(format!("{}.json", hasher.finalize().to_hex()))
     }
 
-    /// What is known of a library whose file has this stamp.
+    /// Returns the entry of a library whose file has this stamp.
     pub(super) fn get(&self, library: &Path, stamp: &Stamp) -> Option<Entry> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = File::from(rustix::fs::open(self.path(library), flags, Mode::empty()).ok()?);
@@ -82,7 +84,7 @@ impl Cache {
         (entry.version == VERSION && entry.stamp == *stamp).then_some(entry)
     }
 
-    /// Keeps what was found out, if it can: without it everything works, only slower.
+    /// Stores an entry. Errors are ignored: without the cache, everything works but is slower.
     pub(super) fn put(&self, library: &Path, entry: &Entry) {
         let _ = self.try_put(library, entry);
     }
@@ -95,7 +97,8 @@ impl Cache {
         self.prune()
     }
 
-    /// Libraries and programs that are no more leave entries behind.
+    /// Deletes the older half of too many entries: libraries and programs that no longer exist
+    /// leave entries behind.
     fn prune(&self) -> std::io::Result<()> {
         let entries = std::fs::read_dir(&self.folder)?.filter_map(Result::ok);
         let age = |entry: std::fs::DirEntry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()));
@@ -111,7 +114,7 @@ impl Cache {
     }
 }
 
-/// Whether a file is the user's, and nobody else may write to it.
+/// Whether the file belongs to the user and no other user may write to it.
 fn is_own(metadata: &Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0
 }
@@ -124,7 +127,7 @@ mod tests {
     use std::fs::{Permissions, set_permissions, write};
     use std::os::unix::fs::PermissionsExt;
 
-    /// A cache folder that is not there yet, and an entry for a library.
+    /// Returns a cache folder that does not exist yet, and an entry for a library.
     fn cache() -> (tempfile::TempDir, PathBuf, PathBuf, Entry) {
         let folder = tempfile::tempdir().unwrap();
         let library = folder.path().join("plugin.so");
@@ -163,7 +166,7 @@ mod tests {
         assert_eq!(changed(|stamp| stamp.device += 1), None);
         assert_eq!(changed(|stamp| stamp.modified.1 += 1), None);
         assert_eq!(changed(|stamp| stamp.changed.1 += 1), None);
-        // Another program has entries of its own.
+        // Another program has its own entries.
         let other = Cache { host: "another".to_owned(), ..Cache::at(&place).unwrap() };
         assert_eq!(other.get(&library, &entry.stamp), None);
     }
@@ -196,11 +199,11 @@ mod tests {
         }
         set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         assert!(cache.get(&library, &entry.stamp).is_some());
-        // A link in its place.
+        // A link instead of the entry.
         std::fs::rename(&path, place.join("elsewhere")).unwrap();
         std::os::unix::fs::symlink("elsewhere", &path).unwrap();
         assert_eq!(cache.get(&library, &entry.stamp), None);
-        // The folder.
+        // A folder that others may write to.
         set_permissions(&place, Permissions::from_mode(0o777)).unwrap();
         assert!(Cache::at(&place).is_none());
         assert!(Cache::at(&library).is_none());

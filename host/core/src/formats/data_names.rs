@@ -1,4 +1,4 @@
-//! The names that formats declare for their files, compiled once for a registry.
+//! File names that formats declare, compiled once per registry.
 
 use crate::formats::placeholder::PARTIAL;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -6,23 +6,22 @@ use std::collections::HashMap;
 use tensorferry_sdk::file_name::{strip_suffix, uncompressed};
 use tensorferry_sdk::{Description, Error, Result};
 
-/// What programs add to the name of a file while they write it.
+/// Suffixes that programs add to a file's name while writing it.
 pub(crate) const TEMPORARY: [&str; 2] = [".tmp", ".temp"];
 
-/// The names that formats declare for their files.
+/// File names that formats declare.
 #[derive(Debug)]
 pub struct DataNames {
-    /// Formats by their suffixes, in lower case.
+    /// Format IDs by suffix, in lowercase.
     suffixes: HashMap<String, String>,
     patterns: GlobSet,
-    /// The formats of the patterns, in order.
+    /// Format IDs of the patterns, in the same order.
     of_patterns: Vec<String>,
-    /// Names without a wildcard: `latest`, `saved_model.pb`.
+    /// Format IDs by names without a wildcard: `latest`, `saved_model.pb`.
     exact: HashMap<String, String>,
 }
 
 impl DataNames {
-    /// The names of these formats.
     pub(super) fn of<'d>(formats: impl IntoIterator<Item = &'d Description>) -> Result<Self> {
         let (mut suffixes, mut exact) = (HashMap::new(), HashMap::new());
         let (mut patterns, mut of_patterns) = (Vec::new(), Vec::new());
@@ -46,8 +45,8 @@ impl DataNames {
         Ok(Self { suffixes, patterns: globs(&patterns, true)?, of_patterns, exact })
     }
 
-    /// The format whose files are called so, also below the suffix of a compression, of an unfinished file, or the number of
-    /// a log that was rotated.
+    /// Returns the format that declares files of this name. Also looks below the suffixes of
+    /// compressed and unfinished files, and below the number of a rotated log.
     pub fn format_of(&self, file: &str) -> Option<&str> {
         self.declared(file).or_else(|| bare_names(file).find_map(|name| self.declared(name)))
     }
@@ -60,12 +59,12 @@ impl DataNames {
         by_suffix.or_else(by_pattern).map(String::as_str)
     }
 
-    /// Whether some format reads a file of this name, alone or as a part of a folder.
+    /// Whether some format reads a file of this name, by itself or as part of a folder.
     pub fn is_read(&self, file: &str) -> bool {
         self.format_of(file).is_some() || self.exact.contains_key(file)
     }
 
-    /// The name without the suffix of a format.
+    /// Returns the name without the suffix of a format.
     pub fn stem<'n>(&self, file: &'n str) -> Option<&'n str> {
         let lower = file.to_ascii_lowercase();
         let mut dots = lower.match_indices('.').filter(|(at, _)| *at > 0);
@@ -73,7 +72,8 @@ impl DataNames {
     }
 }
 
-/// Whether a program has not finished writing a file, by its name: `a.tmp`, `a.tmp1234`, and `.a.jsonl.x7Ge2K` of rsync.
+/// Whether a file's name shows that a program has not finished writing it: `a.tmp`, `a.tmp1234`,
+/// and rsync's `.a.jsonl.x7Ge2K`.
 pub(crate) fn is_temporary(file: &str) -> bool {
     without_temporary(file).is_some()
 }
@@ -91,37 +91,37 @@ fn without_temporary(file: &str) -> Option<&str> {
     if is_tmp { Some(name) } else { hidden() }
 }
 
-/// The names that a file has without what says that it is not finished, without the suffix of a compression, and without
-/// the number of a rotated log or of a volume of an archive.
+/// Returns the names below the suffixes of an unfinished file, of a compression, and of a rotated
+/// log or archive volume.
 pub(crate) fn bare_names(file: &str) -> impl Iterator<Item = &str> {
     let partial = PARTIAL.iter().find_map(|suffix| strip_suffix(file, suffix));
     let finished = partial.or_else(|| without_temporary(file)).unwrap_or(file);
     let bare = uncompressed(finished);
     let is_number =
         |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit()) || is_volume(end);
-    // logrotate puts a date behind a dash.
+    // logrotate appends a date after a hyphen.
     let dated = bare.rsplit_once('-').filter(|(_, date)| date.len() == 8 && is_number(date));
     let rotated = bare.rsplit_once('.').filter(|(_, end)| is_number(end)).or(dated);
     let rotated = rotated.map(|(name, _)| name);
     [Some(finished), Some(bare), rotated, rotated.map(uncompressed)].into_iter().flatten()
 }
 
-/// The first volumes that `split` writes.
+/// Whether a suffix is one of the first volumes that `split` writes.
 fn is_volume(end: &str) -> bool {
     matches!(end.as_bytes(), [b'a', b'a'..=b'z'])
 }
 
-/// The patterns as one set.
+/// Compiles the patterns into one set.
 pub fn globs(patterns: &[&str], case_insensitive: bool) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
-        // A plugin's pattern that cannot be parsed matches nothing, and keeps its place.
+        // A plugin's invalid pattern matches nothing, and keeps its index.
         let glob =
             GlobBuilder::new(pattern).case_insensitive(case_insensitive).literal_separator(true).build();
         let never = || GlobBuilder::new("/").build();
         set.add(glob.or_else(|_| never()).map_err(|error| Error::plugin(error.to_string()))?);
     }
-    set.build().map_err(|error| Error::plugin(format!("the formats' name patterns: {error}")))
+    set.build().map_err(|error| Error::plugin(format!("cannot compile the formats' name patterns: {error}")))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a format is, as programs read it.
+//! Descriptions of formats for programs.
 
 use super::options;
 use super::registry::{Formats, RegisteredFormat};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Capabilities, OptionKind, OptionSpec, Side};
 
-/// What may be said for an option: `true|false`, `N`, `PATH`.
+/// Returns the allowed values of an option: `true|false`, `N`, `PATH`.
 #[must_use]
 pub fn kind(option: &OptionSpec) -> String {
     match &option.kind {
@@ -19,7 +19,7 @@ pub fn kind(option: &OptionSpec) -> String {
     }
 }
 
-/// The document of a format, as `ferry formats --json` has it.
+/// Returns the JSON of a format in `ferry formats --json`.
 #[must_use]
 pub fn document(registry: &Formats, format: &RegisteredFormat) -> Value {
     let d = &format.description;

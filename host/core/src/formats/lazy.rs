@@ -10,16 +10,15 @@ use tensorferry_sdk::{
     Context, Description, Error, Format, Level, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// A library, and what it said of its formats when it was looked at.
+/// A library, and the descriptions of its formats from when it was inspected.
 pub(super) struct LazyLibrary {
     path: PathBuf,
-    /// The package's name.
     name: String,
     said: Vec<Arc<Description>>,
     formats: OnceLock<Result<Vec<RemoteFormat>, Refusal>>,
-    /// What it had to say to the user when it was opened.
+    /// Messages for the user from when the library was opened.
     lines: OnceLock<Vec<(Level, String)>>,
-    /// Whether the user was told.
+    /// Whether these messages were reported.
     is_told: AtomicBool,
 }
 
@@ -47,7 +46,7 @@ impl LazyLibrary {
         }
     }
 
-    /// Its formats, each with its description.
+    /// Returns the library's formats, each with its description.
     pub(super) fn formats(self) -> Vec<LazyFormat> {
         let library = Arc::new(self);
         let formats = library.said.iter().enumerate();
@@ -60,7 +59,8 @@ impl LazyLibrary {
         let OpenPlugin { formats, lines, .. } = open(&self.path)?;
         let _ = self.lines.set(lines);
         let is_same = |(format, said): (&RemoteFormat, &Arc<Description>)| format.describe() == **said;
-        // Options, limits and receipts go by what was said: nothing of a library that says something else is used.
+        // Options, limits and receipts depend on the known descriptions: a library that now
+        // describes itself differently is not used.
         if formats.len() != self.said.len() || !formats.iter().zip(&self.said).all(is_same) {
             return Err(Refusal::OtherFormats);
         }
@@ -68,7 +68,6 @@ impl LazyLibrary {
     }
 }
 
-/// A format of a lazy library.
 pub(super) struct LazyFormat {
     library: Arc<LazyLibrary>,
     place: usize,
@@ -85,7 +84,7 @@ impl LazyFormat {
         formats.get(self.place).ok_or_else(|| refused(&Refusal::OtherFormats))
     }
 
-    /// Tells what the library had to say when it was opened, once, where there is somewhere to tell it.
+    /// Reports the library's messages from when it was opened, once.
     pub(super) fn tell(&self, context: &dyn Context) {
         let lines = self.library.lines.get().map_or(&[][..], Vec::as_slice);
         if lines.is_empty() || self.library.is_told.swap(true, Ordering::Relaxed) {
@@ -96,7 +95,7 @@ impl LazyFormat {
         }
     }
 
-    /// What its destructors said; `None` as long as it was not used.
+    /// Returns the faults of the library's destructors, or `None` if it was not used yet.
     pub(super) fn faults(&self) -> Option<&Arc<Faults>> {
         let formats = self.library.formats.get()?.as_ref().ok()?;
         formats.get(self.place).map(RemoteFormat::faults)

@@ -1,7 +1,7 @@
-//! A library is a plugin's file, once it has been opened and found fit.
+//! A plugin's file that has been opened and checked.
 //!
-//! Unsafe: opening a library runs its constructors, and what its symbols are is known only from its manifest.
-//! What is opened is therefore looked at first (`trust.rs`).
+//! Unsafe: opening a library runs its constructors, and only its manifest tells what its symbols
+//! are. The file is therefore checked before it is opened (`trust.rs`).
 #![expect(unsafe_code, reason = "symbols of a foreign library have no types")]
 
 use crate::formats::refusal::Refusal;
@@ -14,24 +14,25 @@ use tensorferry_abi::{
 use tensorferry_sdk::mirror::level;
 use tensorferry_sdk::{Error, Level};
 
-/// A library that may be called.
 pub(super) struct Library {
     pub(super) manifest: Manifest,
     pub(super) formats: Vec<Owned<FormatTable>>,
-    /// What it had to say to the user as it started.
+    /// Messages for the user from its start.
     pub(super) lines: Vec<(Level, String)>,
 }
 
-/// Opens a library and asks it for its formats. It is never unloaded.
+/// Opens a library and queries its formats. It is never unloaded.
 pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
-    // All symbols are bound now, so that a missing one is named here and not in the middle of a conversion.
-    // SAFETY: runs the library's constructors; the caller vouches for the folder that it lies in.
+    // All symbols are bound now, so that a missing one is reported here and not during a
+    // conversion. SAFETY: this runs the library's constructors; the caller has checked that its
+    // folder is trusted.
     let library = unsafe { Opened::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
     let library = library.map_err(|e| Refusal::CannotOpen(source_message(&e)))?;
     let manifest = manifest(&library)?;
     let init = manifest.init().ok_or_else(|| Refusal::BadManifest("has no init".to_owned()))?;
     check_twin(&library, &manifest, init)?;
-    // SAFETY: the manifest is of this revision, and a library in Rust has the tables that were compared above.
+    // SAFETY: the manifest has this revision, and the tables of a library in Rust were compared
+    // above.
     let formats = unsafe { formats_of(init) };
     let (formats, lines) = formats.map_err(|failure| Refusal::by_init(&Error::from(failure)))?;
     std::mem::forget(library);
@@ -41,14 +42,15 @@ pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
 
 /// Reads the manifest before any function of the plugin is called.
 fn manifest(library: &Opened) -> Result<Manifest, Refusal> {
-    // SAFETY: nothing is read of it yet.
+    // SAFETY: the symbol is not read yet.
     let symbol = unsafe { library.get::<*const Manifest>(MANIFEST_SYMBOL.as_bytes()) };
     let Ok(symbol) = symbol else {
-        // SAFETY: nothing is read of it.
+        // SAFETY: the symbol is not read.
         let preview = unsafe { library.get::<*const u8>(PREVIEW_SYMBOL.as_bytes()) };
         return Err(if preview.is_ok() { Refusal::Preview } else { Refusal::NotAPlugin });
     };
-    // SAFETY: a symbol of this name is a manifest, or data of which magic and size say that it is none.
+    // SAFETY: a symbol of this name is a manifest, or data whose magic and size show that it is not
+    // one.
     let manifest = unsafe { Manifest::read(*symbol) }.map_err(Refusal::BadManifest)?;
     let (found, needs) = (manifest.revision(), manifest.needs());
     if found.0 != REVISION.0 || needs > REVISION {
@@ -57,21 +59,20 @@ fn manifest(library: &Opened) -> Result<Manifest, Refusal> {
     Ok(manifest)
 }
 
-/// Compares the tables of a library in Rust with this program's. One that says that it has none goes by its
-/// manifest and by the sizes of its tables.
+/// Compares the tables of a library in Rust with this program's. A library whose manifest declares
+/// no twin is checked by its manifest and the sizes of its tables.
 fn check_twin(library: &Opened, manifest: &Manifest, init: Init) -> Result<(), Refusal> {
-    // SAFETY: the symbol's name is that of `abi_stable`'s header, which is checked before it is used.
+    // SAFETY: the symbol's name is that of `abi_stable`'s header, which is checked before it is
+    // used.
     let header = unsafe { library.get::<AbiHeaderRef>(ROOT_MODULE_LOADER_NAME_WITH_NUL.as_bytes()) };
     let header = match (header, manifest.has_twin()) {
         (Ok(header), true) => *header,
         (Err(_), false) => return Ok(()),
         (Err(_), true) => {
-            return Err(Refusal::OtherLayout("its manifest speaks of a twin, which it lacks".to_owned()));
+            return Err(Refusal::OtherLayout("its manifest declares a twin, which is missing".to_owned()));
         }
         (Ok(_), false) => {
-            return Err(Refusal::OtherLayout(
-                "it has a twin of which its manifest does not speak".to_owned(),
-            ));
+            return Err(Refusal::OtherLayout("it has a twin that its manifest does not declare".to_owned()));
         }
     };
     let header = header.upgrade().map_err(|e| Refusal::OtherLayout(first_line(&e.to_string())))?;
@@ -79,7 +80,7 @@ fn check_twin(library: &Opened, manifest: &Manifest, init: Init) -> Result<(), R
     if std::ptr::fn_addr_eq(of_twin, init) {
         Ok(())
     } else {
-        Err(Refusal::OtherLayout("its twin is that of another init".to_owned()))
+        Err(Refusal::OtherLayout("its twin belongs to a different init".to_owned()))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Loading: which libraries there are, which of them may be opened, what each of them has, and which formats of
-//! them are used.
+//! Loading of plugins: finds libraries, decides which may be opened, inspects each, and selects the
+//! formats to use.
 
 use crate::context::stamp::Stamp;
 use crate::formats::cache::{Cache, Entry};
@@ -20,19 +20,19 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tensorferry_sdk::hex;
 
-/// How long after a change of a file another one may leave the same times: file systems count in ticks of some
-/// milliseconds, some in seconds.
+/// Two changes of a file within this time may leave the same timestamps: file systems count in
+/// ticks of a few milliseconds, some in seconds.
 const TICK: Duration = Duration::from_millis(50);
 const COARSE_TICK: Duration = Duration::from_secs(2);
-/// Bytes of a library that are read at once to hash it.
+/// Bytes of a library that are hashed at a time.
 const PIECE: usize = 1 << 16;
 
 /// Which plugin libraries a program uses, and how it opens them.
 ///
-/// Without more, every library is opened when it is found, in the program itself, as `Registry::load` does.
-/// With a [`cache`](Self::cache) only those are opened whose formats are used. With
-/// [`scan_with`](Self::scan_with) a library that nothing is known of is opened in a process of its own first: one that
-/// crashes or does not come back is [quarantined](Refusal::Quarantined).
+/// By default, each library is opened in the program itself when it is found, as `Registry::load`
+/// does. With a [`cache`](Self::cache), only libraries whose formats are used are opened. With
+/// [`scan_with`](Self::scan_with), unknown libraries are first opened in a child process; one that
+/// crashes or hangs is [quarantined](Refusal::Quarantined).
 #[derive(Debug, Clone, Default)]
 pub struct PluginSearch {
     folders: Vec<PluginFolder>,
@@ -45,28 +45,29 @@ pub struct PluginSearch {
 }
 
 impl PluginSearch {
-    /// In these folders, in their order: of two formats with one id, the first one is used.
+    /// Searches these folders, in order: if two formats have the same ID, the first one is used.
     #[must_use]
     pub fn new<F: Into<PluginFolder>>(folders: impl IntoIterator<Item = F>) -> Self {
         Self { folders: folders.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// Also this file, before those in the folders and wherever it lies.
+    /// Adds this file, before those in the folders. It may be anywhere.
     #[must_use]
     pub fn file(mut self, library: impl Into<PathBuf>) -> Self {
         self.files.push(library.into());
         self
     }
 
-    /// Keeps what libraries say of themselves in this folder, which is made if it is not there. Without one that can be
-    /// written to, everything works as without a cache.
+    /// Caches the descriptions of libraries in this folder, which is created if missing. If the
+    /// folder is not writable, the search works as without a cache.
     #[must_use]
     pub fn cache(self, folder: impl Into<PathBuf>) -> Self {
         Self { cache: Some(folder.into()), ..self }
     }
 
-    /// Opens libraries that nothing is known of in a process of its own: `program` is started with these arguments
-    /// and the libraries' paths, and must give those to [`scan_plugins`](crate::formats::scan::scan_plugins).
+    /// Opens unknown libraries in a child process. `program` is started with these arguments and
+    /// the libraries' paths, and must pass the paths to
+    /// [`scan_plugins`](crate::formats::scan::scan_plugins).
     #[must_use]
     pub fn scan_with(
         self,
@@ -78,7 +79,7 @@ impl PluginSearch {
         Self { scanner: Some(scanner), ..self }
     }
 
-    /// Opens no other libraries than those with these SHA-256 sums, in hexadecimal, and those in folders of the
+    /// Opens only libraries with these SHA-256 sums, in hexadecimal, and those in folders of the
     /// program's own formats.
     #[must_use]
     pub fn allow_only(self, sums: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
@@ -88,14 +89,14 @@ impl PluginSearch {
         }
     }
 
-    /// Lets formats of other folders take these ids from the program's own formats.
+    /// Lets formats from other folders replace the program's own formats with these IDs.
     #[must_use]
     pub fn allow_shadow(mut self, ids: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.shadows.extend(ids.into_iter().map(Into::into));
         self
     }
 
-    /// Looks at every library anew, whatever the cache knows, and shows what it prints meanwhile.
+    /// Inspects every library again, regardless of the cache, and shows what it prints.
     #[must_use]
     pub fn look_again(mut self) -> Self {
         self.looks_again = true;
@@ -105,8 +106,9 @@ impl PluginSearch {
         self
     }
 
-    /// The formats of these libraries. A library that cannot be used does not end the search:
-    /// [`Formats::libraries`] says why, [`Formats::notes`] which folders were passed over.
+    /// Returns the formats of these libraries. An unusable library does not end the search:
+    /// [`Formats::libraries`] lists the reason, and [`Formats::notes`] the folders that were
+    /// skipped.
     #[must_use]
     pub fn load(&self) -> Formats {
         let mut registry = Formats::default();
@@ -120,7 +122,7 @@ impl PluginSearch {
         registry
     }
 
-    /// Every library once: it may lie in two folders, as a link or under two names.
+    /// Finds each library once. The same file may be in two folders, as a link or under two names.
     fn find(&self, registry: &mut Formats) -> Vec<FoundLibrary> {
         let trust = Trust::new(self.folders.iter().filter(|f| f.trusted).map(|f| f.path.as_path()));
         let mut found: Vec<FoundLibrary> = Vec::new();
@@ -153,7 +155,7 @@ impl PluginSearch {
         found
     }
 
-    /// Takes what the cache knows, and refuses what may not be opened.
+    /// Looks up a library in the cache, and refuses it if it may not be opened.
     fn recall(&self, library: &mut FoundLibrary, cache: Option<&Cache>) {
         let Some(stamp) = library.stamp else { return };
         let entry = cache.and_then(|cache| cache.get(&library.path, &stamp));
@@ -172,7 +174,7 @@ impl PluginSearch {
         }
     }
 
-    /// Looks at the libraries that nothing is known of, and keeps what is found.
+    /// Inspects unknown libraries, and caches the results.
     fn look_at(&self, found: &mut [FoundLibrary], cache: Option<&Cache>) {
         let is_new = |library: &&mut FoundLibrary| library.refused.is_none() && library.known.is_none();
         let mut libraries: Vec<&mut FoundLibrary> = found.iter_mut().filter(is_new).collect();
@@ -195,7 +197,7 @@ impl PluginSearch {
         }
     }
 
-    /// Adds the formats, the program's own ids to its own libraries alone.
+    /// Adds the formats. Only the program's own libraries may use the program's own IDs.
     fn register(&self, registry: &mut Formats, found: Vec<FoundLibrary>) {
         let mut all = Vec::new();
         for library in found {
@@ -224,9 +226,11 @@ impl PluginSearch {
                 if loses {
                     let path = library.path.display();
                     registry.note(if library.built_in {
-                        format!("{path}: format {id} is taken from another library, as --allow-shadow asks")
+                        format!("{path}: format {id} is taken from another library because of --allow-shadow")
                     } else {
-                        format!("{path}: format {id} is built in: --allow-shadow {id} takes this library's")
+                        format!(
+                            "{path}: format {id} is built in; pass --allow-shadow {id} to use this library's"
+                        )
                     });
                 }
                 !loses
@@ -236,9 +240,9 @@ impl PluginSearch {
     }
 }
 
-/// A library on its way into the registry.
+/// A library that was found but is not registered yet.
 struct FoundLibrary {
-    /// Without links.
+    /// The path with links resolved.
     path: PathBuf,
     built_in: bool,
     /// Why it is not opened.
@@ -249,13 +253,13 @@ struct FoundLibrary {
     known: Option<Known>,
 }
 
-/// What is known of a library.
+/// The source of what is known about a library.
 enum Known {
-    /// By the cache.
+    /// The cache.
     Told(Result<Look, Refusal>),
-    /// By a process that has just opened it.
+    /// A child process that has just opened it.
     New(Result<Look, Refusal>),
-    /// By this program, which has opened it.
+    /// This program, which has opened it.
     Open(Result<OpenPlugin, Refusal>),
 }
 
@@ -267,7 +271,7 @@ impl Known {
         }
     }
 
-    /// What the manifest says, and the formats.
+    /// Returns the identity from the manifest, and the formats.
     fn formats(self, path: &Path) -> (Result<PluginIdentity, Refusal>, Vec<LazyFormat>) {
         let plugin = match self {
             Self::Open(plugin) => plugin,
@@ -278,7 +282,7 @@ impl Known {
                     let library = LazyLibrary::closed(path.to_owned(), look.identity.name.clone(), said);
                     return (Ok(look.identity), library.formats());
                 }
-                // It was opened without harm before.
+                // Safe to open: an earlier inspection succeeded.
                 None => open(path),
             },
         };
@@ -295,7 +299,7 @@ fn gone() -> Refusal {
     Refusal::CannotOpen("no such file".to_owned())
 }
 
-/// Keeps what was found of a library, unless a look at the same file may find something else.
+/// Caches the result for a library, unless inspecting the same file again may give a different one.
 fn keep(cache: &Cache, library: &FoundLibrary, outcome: Result<Look, Refusal>) {
     let (Some(stamp), Some(sha256)) = (library.stamp, &library.sha256) else { return };
     let is_quarantined = matches!(outcome, Err(Refusal::Quarantined(_)));
@@ -306,8 +310,8 @@ fn keep(cache: &Cache, library: &FoundLibrary, outcome: Result<Look, Refusal>) {
     cache.put(&library.path, &Entry::new(&library.path, stamp, sha256.clone(), outcome));
 }
 
-/// Whether a file of this stamp is the one that was looked at: it has not changed meanwhile, and the next
-/// change will show.
+/// Whether the file is still the one that was inspected, and any later change will show in its
+/// stamp.
 fn is_certain(path: &Path, stamp: &Stamp) -> bool {
     let (seconds, nanoseconds) = stamp.changed;
     let tick = if nanoseconds == 0 { COARSE_TICK } else { TICK };
@@ -318,13 +322,14 @@ fn is_certain(path: &Path, stamp: &Stamp) -> bool {
     is_old && path.metadata().is_ok_and(|metadata| Stamp::of(&metadata) == *stamp)
 }
 
-/// The sum in the file beside a library, as `sha256sum` writes it; `ferry plugin install` puts one there.
+/// Returns the hash in the file next to a library, in the format of `sha256sum`. `ferry plugin
+/// install` writes this file.
 fn installed_sum(library: &Path) -> Option<String> {
     let text = std::fs::read_to_string(sum_file(library)).ok()?;
     Some(text.split_whitespace().next().unwrap_or_default().to_ascii_lowercase())
 }
 
-/// The file beside a library with its SHA-256.
+/// Returns the path of the file next to a library that contains its SHA-256.
 #[must_use]
 pub fn sum_file(library: &Path) -> PathBuf {
     let mut name = library.as_os_str().to_owned();
@@ -332,10 +337,7 @@ pub fn sum_file(library: &Path) -> PathBuf {
     name.into()
 }
 
-/// The SHA-256 of a file in hexadecimal.
-///
-/// # Errors
-/// I/o.
+/// Returns the SHA-256 of a file in hexadecimal.
 pub fn sha256(path: &Path) -> std::io::Result<String> {
     let (mut file, mut hasher, mut piece) = (File::open(path)?, Sha256::new(), vec![0; PIECE]);
     loop {

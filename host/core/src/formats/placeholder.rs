@@ -1,15 +1,15 @@
-//! What lies in the place of a file that nobody can read: a pointer to it, a web page that a download gave
-//! instead, nothing at all, the part of it that has come so far, or the file inside of something else.
+//! Explains files that cannot be read because they are not the data: a Git LFS pointer, a
+//! downloaded web page, an empty file, an unfinished download, or a file inside an archive.
 
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Error, ErrorKind, Source};
 
-/// What a Git LFS pointer begins with (`docs/spec.md` of git-lfs: at most 1,024 bytes long).
+/// First bytes of a Git LFS pointer (`docs/spec.md` of git-lfs: at most 1,024 bytes long).
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
-/// What web pages begin with, in small letters; stores tell of errors in XML.
+/// First bytes of web pages, in lowercase. Stores report errors in XML.
 const PAGES: [&[u8]; 3] = [b"<!doctype html", b"<html", b"<?xml"];
-/// What programs add to the name of a file while it is downloaded or copied: huggingface_hub, curl and wget's wrappers,
-/// Chrome, Firefox, Safari and Opera, aria2, WinSCP, Hadoop, Flink.
+/// Suffixes that programs add while they download or copy a file: huggingface_hub, curl and wget
+/// wrappers, Chrome, Firefox, Safari and Opera, aria2, WinSCP, Hadoop, Flink.
 pub(crate) const PARTIAL: [&str; 10] = [
     ".incomplete",
     ".part",
@@ -22,27 +22,26 @@ pub(crate) const PARTIAL: [&str; 10] = [
     "._copying_",
     ".inprogress",
 ];
-/// What has these bytes at this place holds what was meant, or may: what it is, and what to do.
+/// Containers that may hold the expected data: offset, magic bytes, and the message.
 const WRAPPED: [(usize, &[u8], &str); 12] = [
-    (0, b"\x1f\x8b", "the file is compressed by gzip: unpack it first"),
-    (0, b"\x28\xb5\x2f\xfd", "the file is compressed by zstd: unpack it first"),
-    (0, b"\xfd7zXZ\0", "the file is compressed by xz: unpack it first"),
-    (0, b"BZh", "the file is compressed by bzip2: unpack it first"),
+    (0, b"\x1f\x8b", "the file is compressed with gzip: decompress it first"),
+    (0, b"\x28\xb5\x2f\xfd", "the file is compressed with zstd: decompress it first"),
+    (0, b"\xfd7zXZ\0", "the file is compressed with xz: decompress it first"),
+    (0, b"BZh", "the file is compressed with bzip2: decompress it first"),
     (0, b"7z\xbc\xaf\x27\x1c", "the file is a 7z archive: unpack it first"),
-    (0, b"PK\x03\x04", "the file is a zip archive of none of these formats: unpack it first"),
-    (257, b"ustar", "the file is a tar archive of none of these formats: unpack it first"),
-    (0, b"[", "the file is a JSON array: JSON lines have an object a line, as `jq -c '.[]'` prints them"),
+    (0, b"PK\x03\x04", "the file is a zip archive in no supported format: unpack it first"),
+    (257, b"ustar", "the file is a tar archive in no supported format: unpack it first"),
+    (0, b"[", "the file is a JSON array, not JSON Lines: convert it with `jq -c '.[]'`"),
     (0, b"\x80\x02", PICKLE),
     (0, b"\x80\x03", PICKLE),
     (0, b"\x80\x04", PICKLE),
     (0, b"\x80\x05", PICKLE),
 ];
-const PICKLE: &str =
-    "the file is a pickle that torch.save did not write: no format here, and no pickle is ever run";
-/// Bytes that are looked at.
+const PICKLE: &str = "the file is a pickle that torch.save did not write, and ferry never runs pickles";
+/// Bytes that are examined.
 const LOOKED_AT: u64 = 512;
 
-/// The error of whoever could not read a source, or what is the matter with its file, where that shows.
+/// Returns a clearer error for a source that could not be read, if its file shows what is wrong.
 pub fn explain(source: &dyn Source, error: Error) -> Error {
     if !matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) {
         return error;
@@ -58,7 +57,7 @@ pub fn explain(source: &dyn Source, error: Error) -> Error {
     }
 }
 
-/// The same of a source that no format knows: its file may be inside of something else.
+/// Does the same for a source in an unknown format: its file may be inside a container.
 pub(crate) fn explain_unknown(source: &dyn Source, error: Error) -> Error {
     match looked_at(source, &error).and_then(|(name, start)| Some((name, start.wrapper()?))) {
         Some((name, what)) => Error::unsupported(what).file(name).found(error.message()),
@@ -66,7 +65,7 @@ pub(crate) fn explain_unknown(source: &dyn Source, error: Error) -> Error {
     }
 }
 
-/// The file that an error names, or else the source's, and how it begins.
+/// Returns the file that the error names, or the source's file, with its first bytes.
 fn looked_at(source: &dyn Source, error: &Error) -> Option<(String, Start)> {
     let named = error.details().find(|(key, _)| *key == "file").map(|(_, name)| name);
     let entry = match source.entry() {
@@ -78,7 +77,7 @@ fn looked_at(source: &dyn Source, error: &Error) -> Option<(String, Start)> {
     Some((name, start))
 }
 
-/// How a file begins.
+/// The first bytes of a file.
 struct Start {
     len: u64,
     bytes: Vec<u8>,
@@ -93,7 +92,7 @@ impl Start {
         Some(Self { len, bytes })
     }
 
-    /// What the file is instead of data.
+    /// Describes what the file is instead of data.
     fn placeholder(&self, name: &str) -> Option<&'static str> {
         let bytes = &*self.bytes;
         let text =
@@ -101,24 +100,24 @@ impl Start {
         if self.len == 0 {
             Some("the file is empty")
         } else if bytes.starts_with(LFS) {
-            Some("a Git LFS pointer lies in the place of the file: `git lfs pull` fetches it")
+            Some("the file is a Git LFS pointer: run `git lfs pull` to fetch it")
         } else if PAGES.iter().any(|page| text.starts_with(page)) {
-            Some("a web page lies in the place of the file: a login or an error that was saved as a download")
+            Some("the file is a web page: probably a login or error page that was downloaded instead")
         } else if has_any_suffix(name, PARTIAL) {
-            Some("the file is still being downloaded, by its name")
+            Some("the file is still being downloaded, according to its name")
         } else {
             None
         }
     }
 
-    /// What the data may be in.
+    /// Describes the container that the data may be in.
     fn wrapper(&self) -> Option<&'static str> {
         let has = |at: usize, magic: &[u8]| self.bytes.get(at..).is_some_and(|rest| rest.starts_with(magic));
         WRAPPED.iter().find(|(at, magic, _)| has(*at, magic)).map(|(.., what)| *what)
     }
 }
 
-/// A file that has not come whole, among those that a folder or a prefix has.
+/// Returns an unfinished download among the files of a folder or prefix.
 fn coming(source: &dyn Source) -> Option<String> {
     let names = match source.entry() {
         Entry::File(_) => return None,
@@ -159,13 +158,15 @@ mod tests {
 
     #[test]
     fn what_a_file_is_in_is_said_where_no_format_knows_it() {
-        for (bytes, said) in [(&b"\x1f\x8b\x08"[..], "gzip: unpack it"), (b"\x80\x04\x95", "a pickle that")] {
+        for (bytes, said) in
+            [(&b"\x1f\x8b\x08"[..], "gzip: decompress it"), (b"\x80\x04\x95", "a pickle that")]
+        {
             let files = [("m.bin".to_owned(), bytes.to_vec())].into();
             let source = MemorySource::new(Entry::File("m.bin".to_owned()), files);
-            let unknown = || Error::unsupported("no plugin knows this format");
+            let unknown = || Error::unsupported("no format matches this file");
             let text = explain_unknown(&source, unknown()).to_string();
             assert!(text.contains("unsupported: the file is") && text.contains(said), "{text}");
-            // A reader that knows the file knows what is wrong in it.
+            // A reader that knows the file reports what is wrong with it.
             assert_eq!(explain(&source, unknown()).to_string(), unknown().to_string());
         }
     }

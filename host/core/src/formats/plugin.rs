@@ -1,4 +1,4 @@
-//! A plugin is what one library says of itself: its manifest, and the descriptions of its formats.
+//! A plugin: a library's manifest and the descriptions of its formats.
 
 #[cfg(feature = "dynamic")]
 pub(super) use self::dynamic::{Look, OpenPlugin, look, open};
@@ -7,33 +7,31 @@ use crate::formats::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A plugin library that was looked at, and whether it could be used.
+/// A plugin library that was inspected, and whether it can be used.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PluginLibrary {
-    /// Its file.
     pub path: PathBuf,
-    /// What its manifest says, or why it was refused.
+    /// Its manifest, or the reason why it was refused.
     pub outcome: Result<PluginIdentity, Refusal>,
-    /// The SHA-256 of the file, in hexadecimal; `None` if it was not read.
+    /// The SHA-256 of the file in hexadecimal; `None` if it was not read.
     pub sha256: Option<String>,
     /// Whether it comes from a folder of the program's own formats.
     pub built_in: bool,
-    /// Whether it was opened now to see what it is; else a cache knew that.
+    /// Whether it was opened now to inspect it; otherwise the cache was used.
     pub is_new: bool,
 }
 
-/// What a plugin library's manifest says.
+/// The contents of a plugin library's manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PluginIdentity {
-    /// The package.
+    /// The package name.
     pub name: String,
-    /// Its version.
     pub version: String,
-    /// The SDK that it was built with.
+    /// The version of the SDK that it was built with.
     pub sdk_version: String,
-    /// The ABI's revision that it was built for, major and minor.
+    /// The ABI revision that it was built for, major and minor.
     pub revision: (u32, u32),
 }
 
@@ -48,15 +46,15 @@ mod dynamic {
     use tensorferry_sdk::mirror::RemoteFormat;
     use tensorferry_sdk::{Description, Format, Level};
 
-    /// A plugin that may be called.
+    /// A plugin whose functions can be called.
     pub(in crate::formats) struct OpenPlugin {
         pub(in crate::formats) identity: PluginIdentity,
         pub(in crate::formats) formats: Vec<RemoteFormat>,
-        /// What it had to say to the user as it started.
+        /// Messages for the user from its start.
         pub(in crate::formats) lines: Vec<(Level, String)>,
     }
 
-    /// Opens a library, which runs its code, and asks each of its formats for its description.
+    /// Opens a library, which runs its code, and queries the description of each format.
     pub(in crate::formats) fn open(path: &Path) -> Result<OpenPlugin, Refusal> {
         let library = library::open(path)?;
         let manifest = &library.manifest;
@@ -75,22 +73,22 @@ mod dynamic {
         Ok(OpenPlugin { identity, formats, lines: library.lines })
     }
 
-    /// What is kept of a plugin that was looked at.
+    /// The part of an inspected plugin that is cached.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub(in crate::formats) struct Look {
         pub(in crate::formats) identity: PluginIdentity,
-        /// `None`, if a description says something that cannot be kept.
+        /// `None` if a description cannot be saved completely.
         formats: Option<Vec<SavedDescription>>,
     }
 
     impl Look {
-        /// The descriptions of its formats; `None`, if they cannot be known without opening it.
+        /// Returns the descriptions of its formats, or `None` if it must be opened to get them.
         pub(in crate::formats) fn descriptions(&self) -> Option<Vec<Description>> {
             Some(self.formats.as_ref()?.iter().map(SavedDescription::restore).collect())
         }
     }
 
-    /// What is to be kept of an open plugin.
+    /// Returns what to cache of an open plugin.
     pub(in crate::formats) fn look(plugin: &OpenPlugin) -> Look {
         let formats = plugin.formats.iter().map(|format| SavedDescription::of(&format.describe()));
         Look { identity: plugin.identity.clone(), formats: formats.collect() }

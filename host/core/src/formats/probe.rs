@@ -1,4 +1,5 @@
-//! Probing finds the format of an input: by what formats declare, then by asking those that fit.
+//! Probing finds the format of an input: first from what formats declare, then by asking those that
+//! fit.
 
 use crate::formats::placeholder::explain_unknown;
 use crate::formats::registry::{Formats, RegisteredFormat};
@@ -7,18 +8,17 @@ use std::cmp::Reverse;
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Context, Description, Entry, Error, ErrorKind, Result, Score, Side, Source};
 
-/// What declared data is worth, on the scale of [`Score`].
+/// Scores of declared properties, on the scale of [`Score`].
 const BY_MAGIC: u32 = 70;
 const BY_MEMBER: u32 = 60;
 const BY_SUFFIX: u32 = 20;
 
-/// The format of `source`: the one that the user named, or the one that is surest of it. Of formats that are equally
-/// sure, one that is built in wins. A format that could not win whatever it said is not asked, so that its library
-/// stays closed; one whose probe fails is noted, and is not the input's.
+/// Returns the format of `source`: the one that the user named, or the one with the highest score.
+/// On a tie, a built-in format wins. Formats that cannot win are not asked, so that their libraries
+/// stay closed. A format whose probe fails is noted and skipped.
 ///
-/// # Errors
-/// Usage, if the user named one that is not there, or if two are equally sure; unsupported, if none
-/// knows it; what a probe gave, if none knows it and one failed.
+/// Two formats with the same highest score are a usage error. If no format knows the source, a
+/// failed probe's error is returned, or "unsupported".
 pub fn probe<'a>(
     registry: &'a Formats,
     source: &dyn Source,
@@ -31,12 +31,12 @@ pub fn probe<'a>(
     }
 }
 
-/// Of a folder: a format that is at most so sure of it has files there that are exports of models in other formats, or
-/// lie beside them as their companions. They are a model where nothing else is one, and go along with one that there
-/// is.
+/// Maximum score of a folder whose files only accompany a model: exports to other formats, or
+/// companion files. The format is used if the folder contains no other model; otherwise these files
+/// are copied along with the model.
 pub const BESIDE_A_MODEL: Score = Score(15);
 
-/// The format that is surest of `source`, and how sure it is.
+/// Returns the format with the highest score for `source`, and the score.
 pub fn surest<'a>(
     registry: &'a Formats,
     source: &dyn Source,
@@ -49,7 +49,7 @@ pub fn surest<'a>(
     let mut scored: Vec<(u32, &RegisteredFormat)> = Vec::new();
     let mut failure = None;
     for candidate in candidates {
-        // Those that follow can at most be as sure as this one.
+        // The remaining candidates cannot have a higher score than this one.
         let is_beaten = |(score, best): &(u32, &RegisteredFormat)| {
             let wins_ties = best.is_built_in() && !candidate.format.is_built_in();
             *score > candidate.most() || *score == candidate.most() && wins_ties
@@ -63,7 +63,7 @@ pub fn surest<'a>(
             Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
             Err(error) => {
                 let id = &candidate.format.description.id;
-                context.note(&format!("format {id} was not considered: {error}"));
+                context.note(&format!("format {id} was skipped: {error}"));
                 failure.get_or_insert(error);
             }
         }
@@ -73,7 +73,9 @@ pub fn surest<'a>(
         [] => Err(failure.unwrap_or_else(|| explain_unknown(source, unknown(registry, source)))),
         [(first, a), (second, b), ..] if first == second && a.is_built_in() == b.is_built_in() => {
             let ids = format!("{} or {}", a.description.id, b.description.id);
-            let error = |input| Error::usage(format!("the {input} may be {ids}: say which with --from"));
+            let error = |input| {
+                Error::usage(format!("the {input} may be {ids}")).hint("pass --from to name the format")
+            };
             Err(match source.entry() {
                 Entry::Folder => error("folder"),
                 Entry::File(name) | Entry::Prefix(name) => error("input").file(name),
@@ -83,7 +85,8 @@ pub fn surest<'a>(
     }
 }
 
-/// Whether a format's files in a folder lie beside a model of another format ([`BESIDE_A_MODEL`]).
+/// Whether a format's files in a folder only accompany a model of another format
+/// ([`BESIDE_A_MODEL`]).
 #[must_use]
 pub fn is_beside(registry: &Formats, id: &str, folder: &dyn Source, context: &dyn Context) -> bool {
     let Ok(format) = registry.format(id, Side::Reader) else { return false };
@@ -91,10 +94,9 @@ pub fn is_beside(registry: &Formats, id: &str, folder: &dyn Source, context: &dy
     score.is_ok_and(|score| score.is_some_and(|score| score > Score::NO && score <= BESIDE_A_MODEL))
 }
 
-/// A format that may be the input's.
 struct Candidate<'a> {
     format: &'a RegisteredFormat,
-    /// What the input's name is worth.
+    /// Score of the input's name.
     suffix: u32,
 }
 
@@ -104,14 +106,14 @@ impl<'a> Candidate<'a> {
         Self { format, suffix: if is_named { BY_SUFFIX } else { 0 } }
     }
 
-    /// The highest score that it could have.
+    /// Returns the highest score that is possible.
     fn most(&self) -> u32 {
         Score::CERTAIN.0 + self.suffix
     }
 
     fn score(&self, source: &dyn Source, context: &dyn Context) -> Result<u32> {
         Ok(match self.format.probe(source, context)? {
-            // A suffix decides between formats that are equally sure of the bytes.
+            // The suffix decides between formats with equal scores for the bytes.
             Some(Score(0)) => 0,
             Some(Score(asked)) => asked.min(Score::CERTAIN.0) + self.suffix,
             None => declared_content(&self.format.description, source) + self.suffix,
@@ -119,7 +121,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// What the content is worth by what the format declares.
+/// Returns the score of the content, from what the format declares.
 fn declared_content(description: &Description, source: &dyn Source) -> u32 {
     match source.entry() {
         Entry::File(name) if has_magic(description, source, name) => BY_MAGIC,
@@ -151,11 +153,9 @@ fn unknown(registry: &Formats, source: &dyn Source) -> Error {
         .map(|f| f.description.id.as_str())
         .collect();
     let error = match source.entry() {
-        Entry::Folder => {
-            Error::unsupported(format!("no plugin knows what this folder holds{}", registry.refusals()))
-        }
+        Entry::Folder => Error::unsupported(format!("no format matches this folder{}", registry.refusals())),
         Entry::File(name) | Entry::Prefix(name) => {
-            Error::unsupported(format!("no plugin knows this format{}", registry.refusals())).file(name)
+            Error::unsupported(format!("no format matches this file{}", registry.refusals())).file(name)
         }
     };
     error.expected(format!("one of {}", ids.join(", ")))
@@ -171,7 +171,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tensorferry_sdk::{Capabilities, Format, MemorySource};
 
-    /// A format with the suffix `.a` or none, whose probe gives this.
+    /// A format with the suffix `.a` or none, whose probe returns this.
     struct Sure {
         id: &'static str,
         suffix: Option<&'static str>,
@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    /// Formats, of which some are somebody else's, and how often they were asked.
+    /// Formats, some of them foreign, and how often they were asked.
     #[derive(Default)]
     struct AskedFormats {
         registry: Formats,
@@ -217,7 +217,7 @@ mod tests {
             Self { registry: self.registry.with_foreign(format), ..self }
         }
 
-        /// The format of a file of this name, how many were asked, and what was noted.
+        /// Returns the format of a file with this name, how many formats were asked, and the notes.
         fn probe(&self, name: &str) -> (Result<String>, usize, Vec<String>) {
             let session = Session::new(1, 1 << 20);
             self.asked.store(0, Ordering::Relaxed);
@@ -232,11 +232,11 @@ mod tests {
         let formats =
             AskedFormats::default().own("b", "", 90).own("a", ".a", 100).foreign("c", ".c", Ok(Some(100)));
         assert_eq!(formats.probe("x.a"), (Ok("a".to_owned()), 1, Vec::new()));
-        // Without a suffix each could win: but of equals the built-in one does.
+        // Without a suffix, each could win; on a tie, the built-in one does.
         assert_eq!(formats.probe("x"), (Ok("a".to_owned()), 2, Vec::new()));
         let (found, asked, _) = formats.probe("x.c");
         assert_eq!((found.unwrap().as_str(), asked), ("c", 1));
-        // One that is not certain does not keep the others from being asked.
+        // An uncertain format does not prevent others from being asked.
         let formats = AskedFormats::default().own("b", "", 100).own("a", ".a", 70);
         assert_eq!(formats.probe("x.a"), (Ok("b".to_owned()), 2, Vec::new()));
     }
@@ -251,7 +251,7 @@ mod tests {
             .own("c", "", 50);
         let (error, asked, _) = formats.probe("x");
         let error = error.unwrap_err().to_string();
-        assert!(error.contains("a or b") && error.contains("--from"), "{error}");
+        assert!(error.contains("a or b"), "{error}");
         assert_eq!(asked, 3);
         let formats = AskedFormats::default().own("a", "", 60).own("b", "", 60);
         assert!(formats.probe("x").0.is_err());
@@ -267,7 +267,7 @@ mod tests {
         assert!(notes[0].contains("format a") && notes[0].contains("panicked in probe"), "{notes:?}");
         let formats = AskedFormats::default().foreign("a", "", broken()).own("b", "", 0);
         assert_eq!(formats.probe("x").0, broken().map(|_: Option<u32>| String::new()));
-        // The user's end of the run is no plugin's fault.
+        // A cancellation by the user is not a plugin's fault.
         let formats =
             AskedFormats::default().foreign("a", ".x", Err(Error::cancelled("ended"))).own("b", "", 30);
         assert_eq!(formats.probe("x.x").0.unwrap_err().kind(), ErrorKind::Cancelled);

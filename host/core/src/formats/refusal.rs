@@ -1,52 +1,50 @@
-//! The reasons for which a plugin library is refused.
+//! The reasons why a plugin library is refused.
 
 use serde::{Deserialize, Serialize};
 use tensorferry_abi::{MANIFEST_SYMBOL, REVISION};
 #[cfg(feature = "dynamic")]
 use tensorferry_sdk::Error;
 
-/// Why a library was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The system's loader could not open it.
     CannotOpen(String),
-    /// It has no manifest.
     NotAPlugin,
-    /// What it has in its manifest's place is none.
+    /// Its manifest's symbol is not a valid manifest.
     BadManifest(String),
-    /// It was built for the boundary as it was before 1.0.
+    /// It was built for the ABI before 1.0.
     Preview,
-    /// It was built for another revision of the ABI.
     OtherRevision {
         /// The library's revision, major and minor.
         found: (u32, u32),
     },
-    /// A type of the boundary lies otherwise in it.
+    /// A type of the ABI has a different layout in it.
     OtherLayout(String),
-    /// It said no when it was asked for its formats.
+    /// Its init function failed.
     InitFailed(String),
-    /// Others than the user and root may write to it, to a folder above it, or to where a link leads.
+    /// Users other than the current one and root may write to it, to a folder above it, or to a
+    /// link's target.
     Untrusted(String),
-    /// The program opens listed libraries only, and this one's SHA-256 is not on the list.
+    /// The program opens only listed libraries, and this SHA-256 is not on the list.
     NotListed(String),
-    /// Its bytes are not those of the SHA-256 in the file beside it.
+    /// Its bytes do not match the SHA-256 in the file next to it.
     Changed,
-    /// The process that looked at it crashed or did not come back. It is not opened again until it changes.
+    /// The process that inspected it crashed or hung. It is not opened again until it changes.
     Quarantined(String),
-    /// It describes other formats than it did when it was looked at.
+    /// Its formats differ from those of the inspection.
     OtherFormats,
 }
 
 impl Refusal {
-    /// The library said no with this error.
+    /// Returns the refusal for an error of the library's init.
     #[cfg(feature = "dynamic")]
     pub(super) fn by_init(error: &Error) -> Self {
         Self::InitFailed(error.message().to_owned())
     }
 
-    /// Whether a look at the same file would end in the same way: what depends on the environment, as whether
-    /// another library is there or `init` succeeds, may not.
+    /// Whether inspecting the same file again would give the same result. It may not if the result
+    /// depends on the environment, such as a missing library or a failing `init`.
     #[cfg(feature = "dynamic")]
     pub(super) fn is_lasting(&self) -> bool {
         matches!(
@@ -83,24 +81,24 @@ impl std::fmt::Display for Refusal {
                  this ferry",
                 REVISION.0, REVISION.1
             ),
-            Self::OtherLayout(why) => write!(f, "the layout of the boundary differs: {why}"),
+            Self::OtherLayout(why) => write!(f, "the layout of the ABI differs: {why}"),
             Self::InitFailed(why) => write!(f, "its init failed: {why}"),
             Self::Untrusted(why) => write!(f, "not trusted: {why}"),
             Self::NotListed(sha256) => write!(
                 f,
-                "its SHA-256 {sha256} is not on the list of libraries that may be opened: `ferry plugin trust` \
+                "its SHA-256 {sha256} is not on the list of trusted libraries: `ferry plugin trust` \
                  adds it"
             ),
             Self::Changed => f.write_str(
-                "changed since it was installed: its SHA-256 is not that of the file .sha256 beside it; install it \
+                "changed since it was installed: its SHA-256 does not match the .sha256 file next to it; install it \
                  again",
             ),
             Self::Quarantined(how) => write!(
                 f,
-                "quarantined: opening it {how}; it is left alone until it changes (`ferry plugin check` tries again)"
+                "quarantined: opening it {how}; it is skipped until it changes (`ferry plugin check` tries again)"
             ),
             Self::OtherFormats => f.write_str(
-                "describes other formats than when it was looked at: `ferry plugin check` looks again",
+                "describes other formats than when it was inspected: `ferry plugin check` inspects it again",
             ),
         }
     }

@@ -1,5 +1,6 @@
-//! A registry is the set of formats that a program can use: those that it links, and those of the plugin
-//! libraries that it asked to load. Nothing is searched for or opened unless the program says so.
+//! A registry is the set of formats that a program can use: those that it links, and those of the
+//! plugin libraries that it loads. No library is searched for or opened unless the program requests
+//! it.
 
 use crate::context::suggest::suggest;
 use crate::formats::data_names::DataNames;
@@ -13,28 +14,27 @@ use tensorferry_sdk::{
     TensorWriter,
 };
 
-/// A format of a registry. Clones are cheap, and mean the same format.
+/// A format of a registry. Clones are cheap, and refer to the same format.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RegisteredFormat {
     format: Arc<dyn Format>,
-    /// What it says of itself.
     pub description: Arc<Description>,
     built_in: bool,
-    /// The library that it comes from; `None` for a format that is linked into the program.
+    /// The library that it comes from; `None` if it is linked into the program.
     library: Option<FromLibrary>,
 }
 
 #[derive(Clone)]
 struct FromLibrary {
-    /// Index of [`Formats::libraries`].
+    /// Index in [`Formats::libraries`].
     index: usize,
     #[cfg(feature = "dynamic")]
     format: Arc<LazyFormat>,
 }
 
 impl RegisteredFormat {
-    /// A format that is linked into the program.
+    /// Registers a format that is linked into the program.
     pub fn linked(format: Box<dyn Format>) -> Self {
         let description = Arc::new(format.describe());
         Self { format: format.into(), description, built_in: true, library: None }
@@ -47,43 +47,34 @@ impl RegisteredFormat {
         Self { format: format.clone(), description, built_in, library: Some(FromLibrary { index, format }) }
     }
 
-    /// The index in [`Formats::libraries`] of the library that it comes from, if it was loaded.
+    /// Returns the index of its library in [`Formats::libraries`], if it was loaded.
     #[must_use]
     pub fn library(&self) -> Option<usize> {
         self.library.as_ref().map(|library| library.index)
     }
 
-    /// Whether it is the program's own: linked, or from a folder of its own formats.
+    /// Whether it is one of the program's own formats: linked, or from a folder of its own formats.
     #[must_use]
     pub fn is_built_in(&self) -> bool {
         self.built_in
     }
 
-    /// The score that the format gives a source, if it looks at its bytes at all.
+    /// Returns the format's score for a source, or `None` if the format has no probe.
     pub(crate) fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
         self.format.probe(source, context)
     }
 
-    /// A reader of tensors with these options.
-    ///
-    /// # Errors
-    /// Usage, for options that the reader does not have; what the plugin answers.
+    /// Returns a tensor reader with these options.
     pub fn reader(&self, given: &[(String, String)], context: &dyn Context) -> Result<Box<dyn TensorReader>> {
         self.made(Side::Reader, given, context, |format, options| format.reader(options))
     }
 
-    /// A writer of tensors with these options.
-    ///
-    /// # Errors
-    /// As of [`reader`](Self::reader).
+    /// Returns a tensor writer with these options.
     pub fn writer(&self, given: &[(String, String)], context: &dyn Context) -> Result<Box<dyn TensorWriter>> {
         self.made(Side::Writer, given, context, |format, options| format.writer(options))
     }
 
-    /// A reader of records with these options.
-    ///
-    /// # Errors
-    /// As of [`reader`](Self::reader).
+    /// Returns a record reader with these options.
     #[cfg(feature = "records")]
     pub fn record_reader(
         &self,
@@ -93,10 +84,7 @@ impl RegisteredFormat {
         self.made(Side::Reader, given, context, |format, options| format.record_reader(options))
     }
 
-    /// A writer of records with these options.
-    ///
-    /// # Errors
-    /// As of [`reader`](Self::reader).
+    /// Returns a record writer with these options.
     #[cfg(feature = "records")]
     pub fn record_writer(
         &self,
@@ -106,7 +94,8 @@ impl RegisteredFormat {
         self.made(Side::Writer, given, context, |format, options| format.record_writer(options))
     }
 
-    /// What the format makes with these options: checked before, and with what is the plugin's fault laid to it.
+    /// Checks the options and makes a reader or writer. Attributes the plugin's errors to the
+    /// plugin.
     fn made<T>(
         &self,
         side: Side,
@@ -121,7 +110,7 @@ impl RegisteredFormat {
         Ok(made)
     }
 
-    /// Whether a reader or writer of records takes these options.
+    /// Whether a record reader or writer accepts these options.
     pub(crate) fn takes(&self, side: Side, given: &[(String, String)]) -> bool {
         let options = Options::check(&self.description.options, side, given);
         #[cfg(feature = "records")]
@@ -132,16 +121,13 @@ impl RegisteredFormat {
         options.is_ok()
     }
 
-    /// The format itself, for the suite that examines plugins.
+    /// Returns the format itself, for the conformance suite.
     #[must_use]
     pub fn unchecked(&self) -> &dyn Format {
         &*self.format
     }
 
-    /// Reports what a destructor of the plugin has done wrong since the last call.
-    ///
-    /// # Errors
-    /// A plugin error that names the plugin.
+    /// Returns a plugin error if a destructor of the plugin has misbehaved since the last call.
     pub fn check_faults(&self) -> Result<()> {
         #[cfg(feature = "dynamic")]
         if let Some(faults) = self.library.as_ref().and_then(|library| library.format.faults()) {
@@ -150,14 +136,16 @@ impl RegisteredFormat {
         Ok(())
     }
 
-    /// What the plugin's destructors did wrong, also once the format is gone; `None` as long as its library was not opened.
+    /// Returns the faults of the plugin's destructors, which stay available after the format is
+    /// dropped. `None` if its library was not opened.
     #[cfg(feature = "dynamic")]
     #[must_use]
     pub fn faults(&self) -> Option<Arc<tensorferry_sdk::mirror::Faults>> {
         self.library.as_ref()?.format.faults().cloned()
     }
 
-    /// Tells what the plugin had to say when its library was opened, once: a format that the user names is never probed.
+    /// Reports the plugin's messages from when its library was opened, once. Needed here because a
+    /// format that the user names is never probed.
     fn tell(&self, context: &dyn Context) {
         #[cfg(feature = "dynamic")]
         if let Some(library) = &self.library {
@@ -187,7 +175,7 @@ impl std::fmt::Debug for RegisteredFormat {
     }
 }
 
-/// Whether a format is one of records alone: its tensors, if any, are what its reader makes of them.
+/// Whether a format contains only records: tensors, if any, are made of them by its reader.
 #[must_use]
 pub fn holds_records(description: &Description) -> bool {
     let has = |capability| description.capabilities.has(capability);
@@ -196,7 +184,8 @@ pub fn holds_records(description: &Description) -> bool {
         && !has(Capabilities::WRITE)
 }
 
-/// The formats that a program can use. Clones are cheap enough for one a call: they share the libraries.
+/// The formats that a program can use. Clones share the libraries and are cheap enough for one per
+/// call.
 #[derive(Debug, Clone, Default)]
 pub struct Formats {
     libraries: Vec<PluginLibrary>,
@@ -206,19 +195,22 @@ pub struct Formats {
 }
 
 impl Formats {
-    /// No formats.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a format that is linked into the program. Of two formats with one id, the first one stays.
+    /// Adds a format that is linked into the program. If two formats have the same ID, the first
+    /// one stays.
     #[must_use]
     pub fn with(mut self, format: Box<dyn Format>) -> Self {
         let format = RegisteredFormat::linked(format);
         if let Some(known) = self.known(&format.description.id) {
             let known = self.place_of(known);
-            self.notes.push(format!("format {} is already there{known}, and stays", format.description.id));
+            self.notes.push(format!(
+                "format {} is already registered{known}; the first one is used",
+                format.description.id
+            ));
         } else {
             self.push(format);
         }
@@ -230,20 +222,20 @@ impl Formats {
         self.data_names = Arc::default();
     }
 
-    /// Adds a format as if it came from somebody else's library, for tests.
+    /// Adds a format as if it came from a foreign library, for tests.
     #[must_use]
     pub fn with_foreign(mut self, format: Box<dyn Format>) -> Self {
         self.push(RegisteredFormat { built_in: false, ..RegisteredFormat::linked(format) });
         self
     }
 
-    /// Adds several, as the function `formats()` of a format's crate gives them.
+    /// Adds several formats, as returned by the function `formats()` of a format's crate.
     #[must_use]
     pub fn with_all(self, formats: impl IntoIterator<Item = Box<dyn Format>>) -> Self {
         formats.into_iter().fold(self, Self::with)
     }
 
-    /// Adds a library, and those of its formats whose ids are not taken yet.
+    /// Adds a library, and those of its formats whose IDs are not taken yet.
     #[cfg(feature = "dynamic")]
     pub(super) fn add_library(&mut self, library: PluginLibrary, formats: Vec<LazyFormat>) {
         let index = self.libraries.len();
@@ -252,7 +244,7 @@ impl Formats {
             if let Some(known) = self.known(&format.description.id) {
                 let (id, known) = (&format.description.id, self.place_of(known));
                 self.notes.push(format!(
-                    "{}: format {id} is already there{known}, and stays: this one is left out",
+                    "{}: format {id} is already registered{known}; this one is left out",
                     library.path.display()
                 ));
             } else {
@@ -262,7 +254,7 @@ impl Formats {
         self.libraries.push(library);
     }
 
-    /// Keeps what a person should know.
+    /// Adds a note for the user.
     #[cfg(feature = "dynamic")]
     pub(super) fn note(&mut self, note: String) {
         self.notes.push(note);
@@ -277,40 +269,37 @@ impl Formats {
         library.map(|library| format!(" from {}", library.path.display())).unwrap_or_default()
     }
 
-    /// Every plugin library that was looked at, in order.
+    /// Returns all plugin libraries that were inspected, in order.
     #[must_use]
     pub fn libraries(&self) -> &[PluginLibrary] {
         &self.libraries
     }
 
-    /// The manifest of the library that a format was loaded from.
+    /// Returns the identity of the library that a format was loaded from.
     #[must_use]
     pub fn plugin_of(&self, format: &RegisteredFormat) -> Option<&PluginIdentity> {
         self.libraries.get(format.library()?)?.outcome.as_ref().ok()
     }
 
-    /// Every format that can be used.
+    /// Returns all usable formats.
     #[must_use]
     pub fn formats(&self) -> &[RegisteredFormat] {
         &self.formats
     }
 
-    /// The names that the formats that read declare for their files.
+    /// Returns the file names that readable formats declare.
     pub fn data_names(&self) -> Result<Arc<DataNames>> {
         let readers = self.formats.iter().map(|format| &*format.description).filter(|format| format.reads());
         self.data_names.get_or_init(|| DataNames::of(readers).map(Arc::new)).clone()
     }
 
-    /// What a person should know of the search: folders that were passed over, ids taken twice.
+    /// Returns notes about the search for people: folders that were skipped, duplicate IDs.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The format of this id, if it can do what is asked of it.
-    ///
-    /// # Errors
-    /// I/o, if there is no format at all; usage, naming the ids that there are.
+    /// Returns the format with this ID, if it supports this side. The error lists the IDs that do.
     pub fn format(&self, id: &str, side: Side) -> Result<&RegisteredFormat> {
         self.check_any()?;
         let format = self.known(id);
@@ -330,7 +319,8 @@ impl Formats {
         })
     }
 
-    /// In brackets, that libraries were refused: one of them may have the format that is missing.
+    /// Returns a hint, in parentheses, that libraries were refused: one of them may have the
+    /// missing format.
     pub(super) fn refusals(&self) -> String {
         match self.libraries.iter().filter(|library| library.outcome.is_err()).count() {
             0 => String::new(),
@@ -339,10 +329,8 @@ impl Formats {
         }
     }
 
-    /// Whether there is any format.
-    ///
-    /// # Errors
-    /// I/o (the environment's fault), telling where plugins were looked for and what was refused.
+    /// Fails if no format is available. The I/O error lists where plugins were searched for and
+    /// what was refused.
     pub fn check_any(&self) -> Result<()> {
         if !self.formats.is_empty() {
             return Ok(());

@@ -1,9 +1,8 @@
-//! A saved description is a format's [`Description`] as JSON, so that it is known without opening its library.
+//! A format's [`Description`] saved as JSON, so that it is known without opening its library.
 
 use serde::{Deserialize, Serialize};
 use tensorferry_sdk::{Capabilities, Description, Magic, OptionKind, OptionSpec, Side};
 
-/// A description as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SavedDescription {
     id: String,
@@ -46,8 +45,8 @@ enum SavedKind {
 }
 
 impl SavedDescription {
-    /// `None` if the description says something that this does not keep: then its library has to be opened to
-    /// know it, which is slower and never wrong.
+    /// Returns `None` if the description has something that this type cannot save. Then the library
+    /// has to be opened, which is slower but never wrong.
     pub(super) fn of(description: &Description) -> Option<Self> {
         let d = description;
         let saved = Self {
@@ -64,7 +63,6 @@ impl SavedDescription {
         (saved.restore() == *d).then_some(saved)
     }
 
-    /// The description.
     pub(super) fn restore(&self) -> Description {
         let options: Vec<OptionSpec> = self.options.iter().map(SavedOption::restore).collect();
         let description = Description::new(self.id.as_str(), self.title.as_str())
@@ -146,7 +144,7 @@ mod tests {
         ];
         let options = kinds.into_iter().enumerate().map(|(number, kind)| {
             let make = if number % 2 == 0 { OptionSpec::reader } else { OptionSpec::writer };
-            make(&format!("key{number}"), kind, (number < 3).then_some("x"), "what it is for")
+            make(&format!("key{number}"), kind, (number < 3).then_some("x"), "what it does")
         });
         let description = Description::new("id", "a title \u{202e}\0\"")
             .suffixes([".a", ".b"])

@@ -1,7 +1,7 @@
-//! A scan opens libraries in a process of its own, to see what they are: one that crashes, ends its process or does not
-//! come back does so there.
+//! A scan opens libraries in a child process to inspect them, so that a library that crashes, exits
+//! or hangs does so there.
 //!
-//! The process is given the libraries' paths and says, a line each, `ready` once, then what it found.
+//! The child receives the libraries' paths. It prints `ready` once, then one line per library.
 
 use crate::context::fault;
 use crate::formats::plugin::{Look, look, open};
@@ -18,18 +18,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{Error, Result};
 
-/// What the process says once it runs: what ends it later is a library's fault.
+/// Printed by the child when it runs: later failures are a library's fault.
 const READY: &str = "ready";
-/// Libraries that one process is given, so that their paths fit its command line.
+/// Libraries per child process, so that their paths fit its command line.
 const MOST_LIBRARIES: usize = 100;
-/// How long opening a library may take. Milliseconds are usual; a slow disk and a busy machine are not hostile.
+/// Time limit for opening a library. It usually takes milliseconds, but disks may be slow and
+/// machines busy.
 const TIME: Duration = Duration::from_secs(10);
-/// How often an ended pipe's process is looked at.
+/// Interval of checks whether the child has exited after closing its pipe.
 const TICK: Duration = Duration::from_millis(2);
-/// Signals by which people and systems end what is well.
+/// Signals that people and systems send to processes that work correctly.
 const ENDED_FROM_OUTSIDE: [i32; 4] = [1, 2, 3, 15];
 
-/// Returns how long opening a library may take: in builds for tests, the seconds that a test asks for.
+/// Returns the time limit for opening a library. In test builds, a test may set the seconds.
 pub(super) fn time() -> Duration {
     let asked = || std::env::var("FERRY_FAULT_SCAN_SECONDS").ok();
     fault::ARE_KNOWN
@@ -39,18 +40,18 @@ pub(super) fn time() -> Duration {
         .map_or(TIME, Duration::from_secs)
 }
 
-/// How the process is started.
+/// How to start the child process.
 #[derive(Debug, Clone)]
 pub(super) struct Scanner {
     pub(super) program: PathBuf,
-    /// What stands before the libraries' paths.
+    /// Arguments before the libraries' paths.
     pub(super) arguments: Vec<OsString>,
     pub(super) time: Duration,
-    /// Whether what the libraries print on opening is shown.
+    /// Whether to show what the libraries print when they are opened.
     pub(super) is_loud: bool,
 }
 
-/// What the commonest signals of crashes are called.
+/// Names of the most common crash signals.
 const CRASHES: [(i32, &str); 6] = [
     (4, " (SIGILL)"),
     (6, " (SIGABRT)"),
@@ -60,11 +61,12 @@ const CRASHES: [(i32, &str); 6] = [
     (11, " (SIGSEGV)"),
 ];
 
-/// What was found of one library.
+/// The result for one library.
 pub(super) type Found = std::result::Result<Look, Refusal>;
 
 impl Scanner {
-    /// What each of these libraries is, in their order. `None`, if no process can be started.
+    /// Inspects these libraries, and returns the results in order. `None` if no process can be
+    /// started.
     pub(super) fn scan(&self, libraries: &[&Path]) -> Option<Vec<Found>> {
         let mut found = Vec::new();
         while let Some(rest) = libraries.get(found.len()..).filter(|rest| !rest.is_empty()) {
@@ -83,7 +85,8 @@ impl Scanner {
         let mut process = command.spawn().ok()?;
         let stdout = process.stdout.take()?;
         let (sender, lines) = channel();
-        // It ends with the pipe, which a process that a library started may hold open.
+        // The thread ends when the pipe closes. A process that a library started may keep the pipe
+        // open.
         let read = move || {
             let lines = BufReader::new(stdout).lines().map_while(std::result::Result::ok);
             lines.map(|line| sender.send(line)).find(std::result::Result::is_err);
@@ -99,8 +102,8 @@ struct ScanProcess {
 }
 
 impl ScanProcess {
-    /// What it says of so many libraries; if it ends before, why, of the library that comes next. `None`, if it
-    /// never came so far as to open one.
+    /// Returns the results for up to `count` libraries. If the child ends early, also returns why,
+    /// which applies to the next library. Returns `None` if the child ended before it opened any.
     fn answers(&mut self, count: usize, time: Duration) -> Option<(Vec<Found>, Option<Refusal>)> {
         if self.lines.recv_timeout(time).ok()? != READY {
             return None;
@@ -121,7 +124,7 @@ impl ScanProcess {
         Some((found, None))
     }
 
-    /// How a process ended that has closed its pipe; a library may close pipes as well.
+    /// Returns how a process that has closed its pipe ended. A library may close pipes as well.
     fn ended(&mut self, time: Duration) -> Refusal {
         let start = Instant::now();
         while start.elapsed() < time {
@@ -137,7 +140,7 @@ impl ScanProcess {
 
 impl Drop for ScanProcess {
     fn drop(&mut self) {
-        // Also after the last answer: what libraries do when their process ends is of no interest.
+        // Also after the last answer: what libraries do when the process exits is not relevant.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -154,7 +157,7 @@ fn too_long(time: Duration) -> Refusal {
 fn ended(status: ExitStatus) -> Refusal {
     match (status.signal(), status.code()) {
         (Some(signal), _) if ENDED_FROM_OUTSIDE.contains(&signal) => {
-            Refusal::CannotOpen(format!("the look at it was ended by signal {signal}"))
+            Refusal::CannotOpen(format!("its inspection was ended by signal {signal}"))
         }
         (Some(signal), _) => {
             let name = CRASHES.iter().find(|(number, _)| *number == signal).map_or("", |(_, name)| name);
@@ -165,18 +168,16 @@ fn ended(status: ExitStatus) -> Refusal {
     }
 }
 
-/// Does what a scan's process has to do: opens these libraries and writes to the standard output what they are. A
-/// program that names itself to [`PluginSearch::scan_with`](crate::formats::load::PluginSearch::scan_with) calls this when it is
-/// started so, before it does anything else.
-///
-/// # Errors
-/// I/o, if there is nobody to answer.
+/// Runs the child process of a scan: opens these libraries and prints the results to standard
+/// output. A program that passes itself to
+/// [`PluginSearch::scan_with`](crate::formats::load::PluginSearch::scan_with) calls this, before
+/// anything else, when it is started as that child.
 pub fn scan_plugins(libraries: impl IntoIterator<Item = impl Into<PathBuf>>) -> Result<()> {
     let failed = |e: std::io::Error| Error::from(e).context("cannot answer");
-    // A crash is expected here: no files of it, and nothing is left running.
+    // Crashes are expected here: write no core files, and leave nothing running.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    // What libraries print does not come between.
+    // Keep the output of libraries out of the answers.
     let answers = rustix::io::fcntl_dupfd_cloexec(stdout(), 3).map_err(|e| failed(e.into()))?;
     dup2_stdout(stderr()).map_err(|e| failed(e.into()))?;
     let mut answers = File::from(answers);
@@ -184,7 +185,7 @@ pub fn scan_plugins(libraries: impl IntoIterator<Item = impl Into<PathBuf>>) -> 
     for library in libraries {
         let found: Found = open(&library.into()).map(|plugin| {
             let found = look(&plugin);
-            // Destructors may crash too, and are not what is looked at.
+            // Not dropped: destructors may crash too, and are not inspected.
             std::mem::forget(plugin);
             found
         });
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
     use crate::formats::plugin::PluginIdentity;
 
-    /// A scanner whose process is a shell script; `$@` are the libraries.
+    /// Returns a scanner whose process is a shell script; `$@` are the libraries.
     fn scripted(script: &str) -> Scanner {
         Scanner {
             program: "/bin/sh".into(),
@@ -217,7 +218,7 @@ mod tests {
         scripted(script).scan(&libraries)
     }
 
-    /// A script that answers `not a plugin` for each library, and does what the library's name says first.
+    /// A script that first runs each library's name as a command, and then answers `not a plugin`.
     const OBEYS: &str = r#"echo ready; for library; do eval "$library"; echo '{"Err":"NotAPlugin"}'; done"#;
 
     fn how(found: &Found) -> &str {

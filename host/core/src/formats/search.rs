@@ -4,42 +4,40 @@ use crate::formats::trust::Trust;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// A folder of plugins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PluginFolder {
-    /// Where it is.
     pub path: PathBuf,
-    /// The name of the only library that is used, if others there may be of another kind: a build's folder has many.
+    /// The only library name to use, if the folder has other libraries too, such as a build folder.
     pub only: Option<String>,
-    /// Whether it is used whoever may write to it: one beside the program, say, since whoever writes there can
-    /// exchange the program.
+    /// Whether to use the folder regardless of who may write to it. For example, a user who can
+    /// write to the program's own folder could replace the program anyway.
     pub trusted: bool,
-    /// Whether it holds the program's own formats: those of other folders do not take their ids, and lose
-    /// against them where both are equally sure of an input.
+    /// Whether it contains the program's own formats. Formats of other folders cannot take their
+    /// IDs, and lose to them on equal scores.
     pub built_in: bool,
 }
 
 impl PluginFolder {
-    /// A folder in which every library is taken for a plugin.
+    /// Returns a folder in which every library is a plugin.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), only: None, trusted: false, built_in: false }
     }
 
-    /// The same folder, of which only the library with this name is used.
+    /// Uses only the library with this name.
     #[must_use]
     pub fn only(self, library: impl Into<String>) -> Self {
         Self { only: Some(library.into()), ..self }
     }
 
-    /// The same folder, used whoever may write to it.
+    /// Uses the folder regardless of who may write to it.
     #[must_use]
     pub fn trusted(self) -> Self {
         Self { trusted: true, ..self }
     }
 
-    /// The same folder, as that of the program's own formats.
+    /// Marks the folder as that of the program's own formats.
     #[must_use]
     pub fn built_in(self) -> Self {
         Self { built_in: true, ..self }
@@ -52,7 +50,7 @@ impl<P: Into<PathBuf>> From<P> for PluginFolder {
     }
 }
 
-/// The libraries in a folder, sorted; none if there is no such folder.
+/// Returns the libraries in a folder, sorted; none if the folder does not exist.
 pub(super) fn libraries(folder: &PluginFolder, trust: &Trust) -> Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(&folder.path) {
         Ok(entries) => entries,
@@ -66,14 +64,14 @@ pub(super) fn libraries(folder: &PluginFolder, trust: &Trust) -> Result<Vec<Path
     paths.sort();
     if !paths.is_empty() {
         trust.check(&folder.path).map_err(|fault| {
-            Error::io(format!("a plugin folder is passed over: {fault}"))
+            Error::io(format!("skipping an untrusted plugin folder: {fault}"))
                 .file(folder.path.display().to_string())
         })?;
     }
     Ok(paths)
 }
 
-/// Whether a file's name is that of a library.
+/// Whether a file has the name of a library.
 #[must_use]
 pub fn is_library(path: &Path) -> bool {
     path.extension().is_some_and(|suffix| suffix == std::env::consts::DLL_EXTENSION)

@@ -1,33 +1,35 @@
-//! Trust: opening a library is running its code, so that nobody but the user and root may have put it where it
-//! lies, or be able to exchange it. The file counts, every link on the way to it, and every folder above both.
+//! Opening a library runs its code. Only the user and root may therefore be able to write or
+//! replace it. This applies to the file, every link on the way to it, and every folder above both.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Links that are followed on the way to one file, as many as Linux follows.
+/// Maximum number of links to follow for one file, as in Linux.
 const MOST_LINKS: u32 = 40;
 /// Group and others may write.
 const OTHERS_WRITE: u32 = 0o022;
-/// Only the owner of an entry, or of the folder, may remove or rename the entry.
+/// In a folder with this bit, only the owner of an entry or of the folder may remove or rename the
+/// entry.
 const STICKY: u32 = 0o1000;
 
-/// Who is trusted, and where.
+/// Which users and folders are trusted.
 #[derive(Debug)]
 pub(super) struct Trust {
     user: u32,
-    /// Folders that the program trusts as it trusts itself, without links in their paths.
+    /// Folders that the program trusts like itself, with links resolved.
     folders: Vec<PathBuf>,
 }
 
 impl Trust {
-    /// Trusts root, the user of this process, and these folders, whoever may write to them.
+    /// Trusts root, the user of this process, and these folders, regardless of who may write to
+    /// them.
     pub(super) fn new<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Self {
         let folders = folders.into_iter().filter_map(|folder| folder.canonicalize().ok()).collect();
         Self { user: rustix::process::geteuid().as_raw(), folders }
     }
 
-    /// Why a file or a folder of plugins must not be used, in a line; `Ok` if it may be.
+    /// Returns an error, in one line, if a plugin file or folder must not be used.
     pub(super) fn check(&self, path: &Path) -> Result<(), String> {
         let mut links = 0;
         let mut path = std::path::absolute(path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -41,11 +43,11 @@ impl Trust {
         Ok(())
     }
 
-    /// Checks a path up to the first link in it; gives the path that it leads to.
+    /// Checks a path up to its first link, and returns the path that the link leads to.
     fn check_to_link(&self, path: &Path) -> Result<Option<PathBuf>, String> {
         let mut at = PathBuf::from("/");
         let mut fault = None;
-        // The trusted folder that was passed, and whether others may add entries to `at`.
+        // The trusted folder above `at`, and whether others may add entries to `at`.
         let (mut trusted, mut is_shared) = (None, false);
         let mut components = path.components();
         while let Some(component) = components.next() {
@@ -53,7 +55,8 @@ impl Trust {
                 continue;
             }
             if component == Component::ParentDir {
-                // Without links above it, `..` is the folder before; its own parents are looked at again.
+                // No links above, so `..` is the parent folder; the parent's own path is checked
+                // again.
                 at.pop();
                 return Ok(Some(at.join(components.as_path())));
             }
@@ -73,12 +76,12 @@ impl Trust {
                 return fault.or_else(own).or_else(beside).map_or(Ok(None), Err);
             }
             if self.folders.contains(&at) {
-                // Whoever can write above it can as well exchange the program.
+                // A user who can write above this folder could replace the program as well.
                 (fault, is_shared) = (None, false);
                 trusted = Some(metadata);
                 continue;
             }
-            // In a sticky folder others may add entries, and not exchange those that are there.
+            // In a sticky folder, others may add entries, but not replace existing ones.
             is_shared = metadata.mode() & OTHERS_WRITE != 0 && metadata.mode() & STICKY != 0;
             fault = fault.or_else(|| {
                 if is_shared {
@@ -88,14 +91,14 @@ impl Trust {
                 }
             });
         }
-        // The path of a folder: what lies in it must be nobody else's.
+        // The path is a folder: others must not be able to write to it.
         fault.or_else(|| is_shared.then(|| write_fault(&at))).map_or(Ok(None), Err)
     }
 
-    /// Why this file or folder is not safe, where `trusted` is a folder above it that is trusted.
+    /// Returns why this file or folder is not safe. `trusted` is a trusted folder above it.
     fn fault(&self, path: &Path, metadata: &Metadata, trusted: Option<&Metadata>) -> Option<String> {
         let mut writers = metadata.mode() & OTHERS_WRITE;
-        // Those who may write to the trusted folder may write here.
+        // Users who may write to the trusted folder may write here.
         if let Some(trusted) = trusted.filter(|trusted| trusted.mode() & STICKY == 0) {
             match trusted.mode() & OTHERS_WRITE {
                 all if all & 0o002 != 0 => writers = 0,
@@ -111,7 +114,9 @@ impl Trust {
         let owner = metadata.uid();
         let is_known =
             owner == 0 || owner == self.user || trusted.is_some_and(|trusted| trusted.uid() == owner);
-        (!is_known).then(|| format!("{} belongs to another user ({owner}): copy the plugin", path.display()))
+        (!is_known).then(|| {
+            format!("{} belongs to another user ({owner}): make your own copy of the plugin", path.display())
+        })
     }
 }
 
@@ -128,7 +133,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use tempfile::TempDir;
 
-    /// A folder with `inner/plugin.so`, of which only the user may write.
+    /// Returns a folder with `inner/plugin.so`, writable only by the user.
     fn tree() -> (TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("inner");
@@ -196,7 +201,7 @@ mod tests {
             assert_eq!(check(path), Ok(()));
         }
         assert!(check(&links.join("loop")).unwrap_err().contains("links"));
-        // Where the link lies is safe, where it leads is not.
+        // The link is in a safe folder, but its target is not.
         chmod(file.parent().unwrap(), 0o777);
         for path in [&links.join("absolute"), &links.join("relative"), &through] {
             assert!(check(path).unwrap_err().contains("inner"), "{}", path.display());
@@ -230,10 +235,10 @@ mod tests {
         assert_eq!(ok(0o777, 0o666, 0o777), (true, true));
         assert_eq!(ok(0o755, 0o664, 0o775), (false, false));
         assert_eq!(ok(0o775, 0o666, 0o777), (false, false));
-        // Others add files of their own to a sticky folder, and change no other.
+        // In a sticky folder, others can add files but not change existing ones.
         assert_eq!(ok(0o1777, 0o644, 0o755), (true, true));
         assert_eq!(ok(0o1777, 0o666, 0o777), (false, false));
-        // Where a link in it leads is looked at for itself.
+        // The target of a link in it is checked separately.
         chmod(inner, 0o777);
         symlink("plugin.so", inner.join("same.so")).unwrap();
         assert_eq!(trust.check(&inner.join("same.so")), Ok(()));
