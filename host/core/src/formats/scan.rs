@@ -170,8 +170,8 @@ fn ended(status: ExitStatus) -> Refusal {
 
 /// Runs the child process of a scan: opens these libraries and prints the results to standard
 /// output. A program that passes itself to
-/// [`PluginSearch::scan_with`](crate::formats::load::PluginSearch::scan_with) calls this, before
-/// anything else, when it is started as that child.
+/// [`PluginSearch::scan_with`](crate::formats::load::PluginSearch::scan_with) calls this first
+/// when it is started as that child.
 pub fn scan_plugins(libraries: impl IntoIterator<Item = impl Into<PathBuf>>) -> Result<()> {
     let failed = |e: std::io::Error| Error::from(e).context("cannot answer");
     // Crashes are expected here: write no core files, and leave nothing running.

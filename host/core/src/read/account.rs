@@ -1,4 +1,4 @@
-//! The account of an input: each entry of the folder, glob or set is in exactly one class.
+//! The account of an input puts each entry of the folder, glob or set into exactly one class.
 //!
 //! | Class | Entries | In a report |
 //! |---|---|---|
@@ -6,12 +6,13 @@
 //! | companion | files that are copied along with a model, and indexes of records | count, a sample |
 //! | superseded | another form of the same model, by the table in `account/superseded.rs` | count, a sample |
 //! | no data | names in the table of `account/names.rs`, receipts, journals | count, a sample |
-//! | left out | files that may hold tensors or records | a loss each |
-//! | not examined | names that say nothing | count, a sample |
+//! | left out | files that may contain tensors or records | a loss each |
+//! | not examined | names that tell nothing | count, a sample |
 //!
-//! Names decide. A file whose name has no suffix is looked into, on local disks only, and of one input at most
-//! `MAX_SNIFFED` of them, in the folder and among the first `MAX_LISTED` entries of those below it. Folders below an
-//! input are listed, on local disks only, until they have `MAX_ENTERED` entries together.
+//! Names decide. Files without a suffix are opened to find their format, but only on local disks
+//! and at most `MAX_SNIFFED` per input. They are taken from the folder and from the first
+//! `MAX_LISTED` entries of its sub-folders. Sub-folders are listed only on local disks, up to
+//! `MAX_ENTERED` entries in total.
 
 mod names;
 mod superseded;
@@ -38,44 +39,43 @@ use tensorferry_sdk::ErrorKind::Unsupported;
 use tensorferry_sdk::file_name::{is_hidden, uncompressed};
 use tensorferry_sdk::{Entry, Error, Loss, LossKind, Result, Source};
 
-/// How many files without a suffix are looked into.
+/// Maximum number of files without a suffix to open.
 pub(crate) const MAX_SNIFFED: usize = 16;
-/// How many entries of folders below an input are looked at for such files.
+/// Maximum number of entries in sub-folders to search for such files.
 const MAX_LISTED: usize = 1_000;
-/// How many entries of folders below an input are looked at.
+/// Maximum number of entries in sub-folders to list.
 pub(crate) const MAX_ENTERED: usize = 100_000;
-/// How many names braces may stand for.
+/// Maximum number of names that braces may expand to.
 const MAX_NAMED: u64 = 1 << 20;
-/// How deep folders are entered.
+/// Maximum depth of sub-folders.
 const MAX_DEPTH: usize = 32;
-/// How many names of a class a report has, besides those that were left out.
+/// Maximum number of names per class in a report, except for entries that were left out.
 const MAX_SAMPLE: usize = 3;
-/// What an index is called after its file of records.
+/// Suffixes of a record file's index.
 const INDEXES: [&str; 2] = [".idx", ".index"];
 
-/// What became of an entry of the input.
+/// The class of an input's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EntryClass {
     /// A reader opened it.
     Read,
-    /// It goes with what was read, and is copied along with a model.
+    /// It belongs to what was read, and is copied along with a model.
     Companion,
     /// Another form of the same model.
     Superseded,
-    /// It is known to hold no data.
+    /// It is known to contain no data.
     NoData,
-    /// It may hold data, and was not read.
+    /// It may contain data, and was not read.
     LeftOut,
-    /// Its name says nothing, and it was not looked into.
+    /// Its name tells nothing, and it was not opened.
     NotExamined,
 }
 
 impl EntryClass {
-    /// Every class.
     pub const ALL: [Self; 6] =
         [Self::Read, Self::Companion, Self::Superseded, Self::NoData, Self::LeftOut, Self::NotExamined];
 
-    /// The class as documents name it.
+    /// Returns the name of the class in documents.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -89,29 +89,26 @@ impl EntryClass {
     }
 }
 
-/// The classes of an input's entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
     counts: BTreeMap<EntryClass, u64>,
     samples: BTreeMap<EntryClass, Vec<String>>,
-    /// A loss for each entry that was left out.
+    /// One loss per entry that was left out.
     losses: Vec<Loss>,
-    /// The first entry that some format would read, and that cannot be looked at.
+    /// The first unreadable entry that some format would read, and the reason.
     unreadable: Option<(String, String)>,
-    /// How many models were read.
     pub models: u64,
 }
 
-/// An account as documents have it.
+/// An account, as serialized in documents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountRecord {
-    /// How many models were read.
     #[serde(default)]
     pub models: u64,
-    /// How many entries each class has.
+    /// Number of entries per class.
     #[serde(default)]
     pub counts: BTreeMap<String, u64>,
-    /// Every entry that was left out.
+    /// All entries that were left out.
     #[serde(default)]
     pub left_out: Vec<String>,
     /// Some names of the other classes.
@@ -120,7 +117,8 @@ pub struct AccountRecord {
 }
 
 impl AccountRecord {
-    /// The account on one line: `2 models; 3 read, 7 companions, 2 superseded (pytorch_model.bin, tf_model.h5)`.
+    /// Returns the account as one line: `2 models; 3 read, 7 companions, 2 superseded
+    /// (pytorch_model.bin, tf_model.h5)`.
     #[must_use]
     pub fn line(&self) -> String {
         let counted = |class: &EntryClass| {
@@ -144,7 +142,7 @@ impl AccountRecord {
         format!("{models}{}", EntryClass::ALL.iter().filter_map(counted).collect::<Vec<_>>().join(", "))
     }
 
-    /// Whether there is anything but files that were read, and companions of one model.
+    /// Whether it has more than files that were read and companions of one model.
     #[must_use]
     pub fn is_notable(&self) -> bool {
         let plain = [EntryClass::Read, EntryClass::Companion].map(EntryClass::word);
@@ -153,12 +151,11 @@ impl AccountRecord {
 }
 
 impl Account {
-    /// An account of so many models.
+    /// Returns an empty account of this many models.
     pub fn of_models(models: u64) -> Self {
         Self { models, ..Self::default() }
     }
 
-    /// Adds an entry.
     pub fn add(&mut self, class: EntryClass, name: &str) {
         *self.counts.entry(class).or_default() += 1;
         let sample = self.samples.entry(class).or_default();
@@ -167,13 +164,14 @@ impl Account {
         }
     }
 
-    /// Adds an entry that may hold data and was not read.
+    /// Adds an entry that may contain data and was not read.
     pub fn leave_out(&mut self, name: &str, why: impl Into<String>) {
         self.add(EntryClass::LeftOut, name);
         self.losses.push(Loss::new(LossKind::Input, name, why));
     }
 
-    /// Adds an entry that is decided by its kind or by a name without data: returns whether it was one.
+    /// Adds an entry whose class follows from its kind, or from a name that means no data. Returns
+    /// whether it was added.
     pub fn add_special(&mut self, folder: &FileSource, entry: &FolderEntry, names: &DataNames) -> bool {
         let file = entry.name.rsplit('/').next().unwrap_or_default();
         let is_known = match entry.kind {
@@ -192,44 +190,43 @@ impl Account {
         true
     }
 
-    /// How many entries a class has.
+    /// Returns the number of entries in a class.
     #[must_use]
     pub fn count(&self, class: EntryClass) -> u64 {
         self.counts.get(&class).copied().unwrap_or_default()
     }
 
-    /// Some names of a class; of what was left out, all.
+    /// Returns some names of a class; for the class "left out", all.
     #[must_use]
     pub fn sample(&self, class: EntryClass) -> &[String] {
         self.samples.get(&class).map_or(&[], Vec::as_slice)
     }
 
-    /// A loss for each entry that was left out.
+    /// Returns a loss for each entry that was left out.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
         &self.losses
     }
 
-    /// The first entry that some format would read and that cannot be read, and why.
+    /// Returns the first unreadable entry that some format would read, and the reason.
     pub fn unreadable(&self) -> Option<(&str, &str)> {
         self.unreadable.as_ref().map(|(name, why)| (&**name, &**why))
     }
 
-    /// Checks that every entry that some format would read could be looked at. `is_allowed` is what the user said of
-    /// such entries, where there is an option for it.
+    /// Checks that every entry that some format would read is readable. `is_allowed` is the user's
+    /// choice for such entries; `None` if the command has no such option.
     pub fn check(&self, is_allowed: Option<bool>) -> Result<()> {
         let advice = match is_allowed {
             Some(true) => return Ok(()),
             Some(false) => ALLOW_INPUT,
-            None => "or a pattern of the files that are meant",
+            None => "or pass a pattern that matches only the files you want",
         };
         let Some((name, why)) = &self.unreadable else { return Ok(()) };
         let error = Error::malformed(format!("this entry of the input {why}")).file(name);
-        let expected = if why == LEADS_OUT { ADVICE } else { "a file that can be read" };
-        Err(error.expected(format!("{expected}, {advice}")))
+        let first = if why == LEADS_OUT { ADVICE } else { "make the file readable" };
+        Err(error.hint(format!("{first}, {advice}")))
     }
 
-    /// The account as documents have it.
     #[must_use]
     pub fn record(&self) -> AccountRecord {
         let word = |class: &EntryClass| class.word().to_owned();
@@ -243,7 +240,7 @@ impl Account {
         }
     }
 
-    /// What the user should know of files that are another form of the model.
+    /// Returns a note for the user about files that are another form of the model.
     pub fn note(&self) -> Option<String> {
         let names = self.sample(EntryClass::Superseded);
         let quoted = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
@@ -253,46 +250,46 @@ impl Account {
     }
 }
 
-/// The list of the files of a data set that `datasets` has saved.
+/// The file list of a dataset that `datasets` has saved.
 pub const STATE: &str = "state.json";
 
-/// The entries of a folder that belong together by their names.
+/// Entries of a folder that belong together by their names.
 pub(crate) trait EntrySet: Debug + Send + Sync {
-    /// Whether an entry belongs to them, or is a folder that may have such entries.
+    /// Whether an entry belongs to the set, or is a folder that may contain such entries.
     fn is_meant(&self, entry: &FolderEntry) -> bool;
 }
 
-/// Which entries an input stands for, and what formats call their files.
+/// Which entries an input includes, and the file names that formats declare.
 #[derive(Debug)]
 pub struct InputScope {
     reach: Reach,
     names: Arc<DataNames>,
-    /// Files without a suffix that some format knows by their content, and which.
+    /// Formats of files without a suffix, found from their content.
     sniffed: BTreeMap<String, String>,
 }
 
-/// Whether a model of a common start has a file whose name goes on so: `ckpt-1` has `ckpt-1.index`, and not `ckpt-10.index`.
+/// Whether `rest`, which follows a model's prefix in a file name, belongs to the same model:
+/// `ckpt-1` has `ckpt-1.index`, but not `ckpt-10.index`.
 fn ends_a_name(rest: &str) -> bool {
     let number = rest.strip_prefix('-').unwrap_or_default();
     rest.starts_with('.') || number.starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// Which entries an input stands for.
 #[derive(Debug, Clone)]
 enum Reach {
     /// Everything in the folder.
     Folder,
-    /// What begins so.
+    /// Names with this prefix.
     Prefix(String),
-    /// What a pattern matches.
+    /// Names that match this pattern.
     Glob(String),
-    /// What belongs to one of the folder's sets by its name.
+    /// Names that belong to one of the folder's sets.
     Set(Arc<dyn EntrySet>),
 }
 
 impl InputScope {
-    /// The scope of a source as the user named it; `files` is the option of that name. A named file has none, nor have
-    /// files that were listed one by one.
+    /// Returns the scope of a source as the user named it; `files` is the option of that name. A
+    /// file that was named has no scope, and neither have files that were listed one by one.
     pub fn of(source: &FileSource, files: Option<&str>, registry: &Formats) -> Result<Option<Self>> {
         let reach = match (files, source.pattern(), source.entry()) {
             (Some(glob), ..) | (None, Some(glob), _) => Reach::Glob(glob.to_owned()),
@@ -305,12 +302,12 @@ impl InputScope {
         Ok(Some(Self { reach, names, sniffed: BTreeMap::new() }))
     }
 
-    /// The scope of a set that the user chose among those of a folder.
+    /// Returns the scope of a set that the user chose in a folder.
     pub(crate) fn of_set(set: Arc<dyn EntrySet>, registry: &Formats) -> Result<Self> {
         Ok(Self { reach: Reach::Set(set), names: registry.data_names()?, sniffed: BTreeMap::new() })
     }
 
-    /// Looks into files whose names say nothing.
+    /// Opens files whose names tell nothing, to find their formats.
     pub(crate) fn sniff(&mut self, source: &FileSource, registry: &Formats, session: &Session) {
         if !source.is_local() || !matches!(self.reach, Reach::Folder) {
             return;
@@ -343,8 +340,8 @@ impl InputScope {
         }
     }
 
-    /// The account of an input that was read as one format, without the files of folders that models are made of.
-    /// `is_read` says which files were read.
+    /// Returns the account of an input that was read as one format, without the files in
+    /// sub-folders of a model. `is_read` tells which files were read.
     pub fn account(
         &self,
         source: &FileSource,
@@ -363,13 +360,14 @@ impl InputScope {
             Reach::Prefix(_) => false,
         };
         let mut account = Account::of_models(u64::from(!holds_records));
-        // With the targets of the links on the way, which may lead in circles.
+        // Folders to visit, each with the targets of links on the way, since links may form a
+        // circle.
         let mut open = vec![(String::new(), Vec::new())];
         let mut entered = 0;
         while let Some((folder, targets)) = open.pop() {
             let entries = match root.entries(&folder) {
                 Ok(entries) => entries,
-                // Some servers list nothing: then what was named is all that is known.
+                // Some servers list nothing: then only the named entries are known.
                 Err(error) if !root.is_local() && error.kind() == Unsupported => break,
                 Err(error) if folder.is_empty() => return Err(error),
                 Err(error) => {
@@ -383,7 +381,7 @@ impl InputScope {
             let read: Vec<&str> =
                 entries.iter().map(|entry| &*entry.name).filter(|name| is_read(name)).collect();
             let read_files = ReadFiles::of(read.iter().map(|name| base(name)), &self.names);
-            // `datasets` lists its files there, and caches results beside them.
+            // `datasets` lists its files in `state.json`, and writes cached results next to them.
             let is_saved = entries.iter().any(|entry| base(&entry.name) == STATE);
             let is_cache =
                 |name: &str| is_saved && base(name).starts_with("cache-") && name.ends_with(".arrow");
@@ -406,7 +404,7 @@ impl InputScope {
                 if entry.kind == EntryKind::File && is_read(&entry.name) {
                     account.add(EntryClass::Read, &entry.name);
                 } else if account.add_special(&root, entry, &self.names) {
-                    // It has its class.
+                    // Classified by `add_special`.
                 } else if entry.kind == EntryKind::Folder {
                     let is_deep = entry.name.split('/').count() > MAX_DEPTH;
                     if let Some(what) = other_data(base(&entry.name)).filter(|_| holds_records) {
@@ -433,7 +431,6 @@ impl InputScope {
         Ok(account)
     }
 
-    /// Adds a file beside records that were read.
     fn add_beside_records(
         &self,
         account: &mut Account,
@@ -455,7 +452,7 @@ impl InputScope {
             if is_read(tracked) || self.names.format_of(base(tracked)).is_none() {
                 account.add(EntryClass::NoData, name);
             } else {
-                account.leave_out(name, "it is DVC's pointer to a file that is not here");
+                account.leave_out(name, "it is a DVC pointer to a missing file");
             }
         } else if is_hidden(file) {
             account.add(EntryClass::NoData, name);
@@ -478,7 +475,7 @@ impl InputScope {
     }
 }
 
-/// The targets of links on the way into a folder; `None`, if it leads back to where it lies.
+/// Returns the targets of the links on the way into a folder, or `None` if they form a circle.
 fn followed(root: &FileSource, entry: &FolderEntry, targets: &[PathBuf]) -> Option<Vec<PathBuf>> {
     if !entry.is_link {
         return Some(targets.to_vec());
@@ -490,7 +487,7 @@ fn followed(root: &FileSource, entry: &FolderEntry, targets: &[PathBuf]) -> Opti
     (!is_circle).then(|| [targets, &[target]].concat())
 }
 
-/// Files of repositories that are documents by their names.
+/// Whether a file's name is that of a repository's document.
 fn is_document(file: &str) -> bool {
     ["README", "LICENSE", "LICENCE", "NOTICE", "COPYING", "AUTHORS", "CODEOWNERS", "Makefile", "Dockerfile"]
         .iter()
@@ -501,7 +498,7 @@ fn base(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// Why an entry cannot be looked at, if that is so.
+/// Returns why an entry is unreadable, if it is.
 pub fn unreadable(folder: &FileSource, entry: &FolderEntry) -> Option<String> {
     match entry.kind {
         EntryKind::Unnameable => return Some("has a name that is not UTF-8".to_owned()),
@@ -518,7 +515,7 @@ pub fn unreadable(folder: &FileSource, entry: &FolderEntry) -> Option<String> {
             "is a link whose target is missing".to_owned()
         }
         Err(error) if entry.is_link => format!("is a link that cannot be followed: {error}"),
-        Err(error) => format!("cannot be looked at: {error}"),
+        Err(error) => format!("cannot be inspected: {error}"),
     })
 }
 
@@ -591,7 +588,7 @@ mod tests {
             record.line()
         );
         assert!(found.losses().iter().all(|loss| loss.kind == LossKind::Input), "{:?}", found.losses());
-        // A pattern stands for what it matches.
+        // A pattern includes only what it matches.
         let named = account(home.path(), Some("*.jsonl"), &["a.jsonl"]);
         assert_eq!((named.count(EntryClass::Read), named.counts.len()), (1, 1));
     }

@@ -1,9 +1,11 @@
-//! Attributes of a flat list of tensors (a torch state dict's `_metadata`, which says what version of
-//! each module wrote it) go into a target's metadata where it has no tree, and come back from there.
+//! Attributes of a flat list of tensors, such as the `_metadata` of a torch state dict with the
+//! version of each module. In a target without a tree they are stored in the metadata, and are
+//! restored from there.
 //!
-//! The entry `ferry.attributes` is JSON: null, booleans, integers and texts are themselves, a plain
-//! mapping is an object, a mapping of a class is `["CLASS", {...}]`. Keys are texts, in their order.
-//! `{"class": CLASS, "attributes": {...}}` is the list itself: its own class and what is set on it.
+//! The entry `ferry.attributes` is JSON. Null, booleans, integers and text stay as they are. A
+//! plain mapping is an object, and a mapping with a class is `["CLASS", {...}]`. Keys are text, in
+//! their order. `{"class": CLASS, "attributes": {...}}` is the list itself: its own class and the
+//! attributes set on it.
 
 use crate::read::entries::Entries;
 use serde::de::value::MapAccessDeserializer;
@@ -12,11 +14,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::HashSet;
 use tensorferry_sdk::{self as sdk, Catalog, Error, Limits, Node, NodeId, NodeKind, Result, TensorId, Tree};
 
-/// The metadata key.
 pub const KEY: &str = "ferry.attributes";
 
-/// What attributes can hold. Read by hand: serde's derive for an untagged enum keeps the whole content
-/// of every level aside to try the variants on, which is depth times size of work on a stranger's file.
+/// A value of an attribute. Deserialized by hand: serde's derive for an untagged enum buffers the
+/// whole content at every level to try the variants, which takes depth × size of work on an
+/// untrusted file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 enum Value {
@@ -28,7 +30,7 @@ enum Value {
     MapOfClass(String, Entries<Value>),
 }
 
-/// The list itself: its own class, and what is set on it.
+/// The list itself: its own class, and the attributes set on it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Attributed {
@@ -36,8 +38,8 @@ struct Attributed {
     attributes: Value,
 }
 
-/// Puts the attributes of the tree's root into the metadata; says whether there were any, and all of
-/// them fitted.
+/// Moves the attributes of the tree's root into the metadata. Returns whether there were any and
+/// all of them could be stored.
 pub fn fold(catalog: &mut Catalog) -> bool {
     let Some((class, attributes)) = of_root(catalog.tree()) else { return false };
     let Ok(json) = serde_json::to_string(&Attributed { class, attributes }) else { return false };
@@ -50,11 +52,8 @@ pub fn fold(catalog: &mut Catalog) -> bool {
     true
 }
 
-/// Takes the attributes out of the metadata, and makes a tree of the flat list that carries them.
-/// Metadata under this key that is something else stays as it is.
-///
-/// # Errors
-/// None that a catalog can cause: the tree is made here.
+/// Moves the attributes out of the metadata, and turns the flat list into a tree that carries them.
+/// Other metadata under this key stays as it is.
 pub fn unfold(catalog: Catalog) -> Result<Catalog> {
     let found = catalog.metadata().get(KEY).and_then(|value| from_json(value.as_text()?));
     let (Some(Attributed { class, attributes }), None) = (found, catalog.tree().root()) else {
@@ -76,7 +75,7 @@ pub fn unfold(catalog: Catalog) -> Result<Catalog> {
     catalog.with_metadata(metadata).with_tree(tree)
 }
 
-/// The class and the attributes of a root that is a mapping with attributes.
+/// Returns the class and the attributes of a root that is a mapping with attributes.
 fn of_root(tree: &Tree) -> Option<(String, Value)> {
     let root = tree.get(tree.root()?)?;
     let &[value, attributes] = &*root.children else { return None };
@@ -92,7 +91,8 @@ fn from_json(json: &str) -> Option<Attributed> {
 }
 
 impl Value {
-    /// The value of a node, if it can be said here; nesting is bounded as serde_json's reader is.
+    /// Returns the value of a node, if it can be represented. The depth is limited as in
+    /// serde_json.
     fn of(tree: &Tree, id: NodeId, depth: u32) -> Option<Self> {
         let node = tree.get(id).filter(|_| depth < 32)?;
         match node.kind {
@@ -112,7 +112,7 @@ impl Value {
         }
     }
 
-    /// As the mappings of a tree do.
+    /// Whether all keys are unique, as in the mappings of a tree.
     fn has_each_key_once(&self) -> bool {
         let (Self::Map(entries) | Self::MapOfClass(_, entries)) = self else { return true };
         let mut seen = HashSet::new();
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{CatalogBuilder, CatalogSink, Dtype, MemorySource, Storage};
 
-    /// Every level costs its own bytes, however deep it stands.
+    /// Each level costs only its own bytes, at any depth.
     #[test]
     fn deep_attributes_are_read_once() {
         let nested = |depth: usize| {
@@ -248,7 +248,7 @@ mod tests {
         let back = unfold(flat).unwrap();
         assert_eq!(of_root(back.tree()).unwrap(), before);
         assert!(back.metadata().is_empty());
-        // No mapping of a tree has a key twice.
+        // A mapping of a tree cannot have the same key twice.
         assert!(from_json(json).is_some());
         assert!(from_json(&json.replace(r#""":{"#, r#""bn":{"#)).is_none());
     }

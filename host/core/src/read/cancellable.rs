@@ -1,5 +1,5 @@
-//! A cancellable source fails once its session is cancelled: calls of readers of records that are told of no session, as a scan is,
-//! end with their next read.
+//! A cancellable source fails when its session is canceled. Record readers get no session in some
+//! calls, such as a scan; with this source, these calls end with their next read.
 
 use crate::context::session::Session;
 use crate::read::source::FileSource;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_sdk::{Entry, Error, FileId, FileRange, Limits, Result, Source};
 
-/// A source that others read for as long as a session is not cancelled.
+/// A source that fails when its session is canceled.
 pub struct CancellableSource {
     source: Arc<FileSource>,
     cancelled: Arc<AtomicBool>,
@@ -27,7 +27,7 @@ impl CancellableSource {
     }
 }
 
-#[deny(clippy::missing_trait_methods, reason = "every question goes to the source")]
+#[deny(clippy::missing_trait_methods, reason = "every call is forwarded to the source")]
 impl Source for CancellableSource {
     fn entry(&self) -> &Entry {
         self.source.entry()

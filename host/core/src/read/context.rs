@@ -1,4 +1,5 @@
-//! What plugins are told while they read an input or plan an output, and the other inputs that they open.
+//! What plugins get from the host while they read an input or plan an output, and the additional
+//! inputs that they open.
 
 use crate::context::session::Session;
 use crate::formats::registry::holds_records;
@@ -14,16 +15,17 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Level, Limits, Loss, LossKind, Purpose, Result, Source,
 };
 
-/// The context in which plugins read one input: what it is read for, and the session's limits.
+/// The context in which plugins read one input: its purpose and the session's limits.
 pub struct ReadContext<'a> {
     session: &'a Session,
     purpose: Purpose,
     output_is_new: bool,
-    /// The folder of the model, where it is one.
+    /// The folder of the model, if it is a folder.
     folder: Option<FileSource>,
     /// Which entries the user named, for the account of the input.
     scope: Option<Arc<InputScope>>,
-    /// Whether entries that cannot be read are losses, and not errors; `None` where the user has no option for it.
+    /// Whether unreadable entries are losses instead of errors; `None` if the command has no such
+    /// option.
     allows_unreadable: Option<bool>,
     account: OnceLock<Account>,
     /// Each with the path that it was opened by.
@@ -31,7 +33,6 @@ pub struct ReadContext<'a> {
 }
 
 impl<'a> ReadContext<'a> {
-    /// For an input that is read for this purpose.
     #[must_use]
     pub fn new(session: &'a Session, purpose: Purpose) -> Self {
         Self {
@@ -46,32 +47,33 @@ impl<'a> ReadContext<'a> {
         }
     }
 
-    /// The same, where the output is a folder that does not exist yet.
+    /// Sets whether the output is a folder that does not exist yet.
     #[must_use]
     pub fn with_new_output(self, output_is_new: bool) -> Self {
         Self { output_is_new, ..self }
     }
 
-    /// The same, of a model that is a folder.
+    /// Sets the model's folder.
     #[must_use]
     pub fn with_folder(self, folder: Option<FileSource>) -> Self {
         Self { folder, ..self }
     }
 
-    /// The same, of an input whose entries are accounted for.
+    /// Sets the scope of the input's account.
     #[must_use]
     pub fn with_scope(self, scope: Option<Arc<InputScope>>) -> Self {
         Self { scope, ..self }
     }
 
-    /// The same, where entries of the input that cannot be read are losses, or errors; `None` where the user has no
-    /// option for it.
+    /// Sets whether unreadable entries are losses or errors; `None` if the command has no such
+    /// option.
     #[must_use]
     pub fn allowing_unreadable(self, allows: Option<bool>) -> Self {
         Self { allows_unreadable: allows, ..self }
     }
 
-    /// Takes the account of an input whose scope is known, now that its reader has opened its files.
+    /// Takes the account of an input with a scope, after its reader has opened its files. Returns
+    /// the losses.
     pub fn take_account(
         &self,
         source: &FileSource,
@@ -84,8 +86,9 @@ impl<'a> ReadContext<'a> {
         Ok(self.account.get_or_init(|| account).losses())
     }
 
-    /// The files of an input, and of the others that plugins have opened, that were asked for and not read, since links in
-    /// their places lead elsewhere; but for those in the account.
+    /// Returns a loss for each requested file that was not read because a link leads elsewhere.
+    /// Covers the input and the additional inputs of plugins, without files that the account
+    /// already lists.
     pub fn unfollowed(&self, source: &FileSource) -> Vec<Loss> {
         let told =
             |name: &String| self.account().is_some_and(|it| it.sample(EntryClass::LeftOut).contains(name));
@@ -102,23 +105,23 @@ impl<'a> ReadContext<'a> {
         names.into_iter().map(loss).collect()
     }
 
-    /// Keeps an account that was taken while companions were looked for.
+    /// Stores an account that was taken during the search for companions.
     pub fn keep_account(&self, account: Account) {
         self.account.get_or_init(|| account);
     }
 
-    /// The account of the input, if it was taken.
+    /// Returns the account of the input, if it was taken.
     #[must_use]
     pub fn account(&self) -> Option<&Account> {
         self.account.get()
     }
 
-    /// A source that ends with the session.
+    /// Returns a source that fails when the session is canceled.
     pub fn cancellable(&self, source: Arc<FileSource>) -> Arc<CancellableSource> {
         CancellableSource::new(source, self.session)
     }
 
-    /// Whether a plugin has opened a file of the model's folder beside what its reader has.
+    /// Whether a plugin has opened a file of the model's folder in addition to those of its reader.
     #[must_use]
     pub fn has_read(&self, name: &str) -> bool {
         let folder = self.folder.as_ref().map(FileSource::folder);
@@ -126,30 +129,27 @@ impl<'a> ReadContext<'a> {
         self.additional_inputs().iter().filter(is_folder).any(|source| source.is_open(name))
     }
 
-    /// The other inputs that plugins have opened, as options told them: a schema, say.
+    /// Returns the additional inputs that plugins have opened because of options, such as a schema.
     #[must_use]
     pub fn additional_inputs(&self) -> Vec<Arc<FileSource>> {
         let inputs = self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner);
         inputs.iter().map(|(_, source)| source.clone()).collect()
     }
 
-    /// The files of those inputs, as [`FileSource::stamped`].
+    /// Returns the files of these inputs, as in [`FileSource::stamped`].
     #[must_use]
     pub fn additional_files(&self) -> Vec<(PathBuf, FileIdentity)> {
         let inputs = self.additional_inputs();
         inputs.iter().flat_map(|source| source.stamped()).map(|(path, id)| (path.to_owned(), id)).collect()
     }
 
-    /// Checks that those inputs are still what they were when they were opened.
-    ///
-    /// # Errors
-    /// Transient, naming the file that changed.
+    /// Checks that these inputs have not changed since they were opened.
     pub fn check_additional_inputs(&self) -> Result<()> {
         self.additional_inputs().iter().try_for_each(|source| source.check_unchanged())
     }
 }
 
-/// What a conversion from one format to another reads its input for.
+/// Returns the purpose for which a conversion between these formats reads its input.
 #[must_use]
 pub fn purpose(source: &Description, target: &Description) -> Purpose {
     if source.id == target.id {
@@ -161,21 +161,21 @@ pub fn purpose(source: &Description, target: &Description) -> Purpose {
     }
 }
 
-/// What tensors and records may have for each byte of an input, beside the limit `expanded_bytes`; and all bytes
-/// together, since an input may have holes.
+/// Bytes that tensors and records may have for each byte of an input, in addition to the limit
+/// `expanded_bytes`. The maximum below applies to their sum, since an input may be a sparse file.
 const EXPANSION: u64 = 1_000;
 const MOST_EXPANSION: u64 = 60 << 30;
-/// What tensors and records that share bytes may have beyond these, for each byte of an input.
+/// Additional bytes for each byte of an input, for tensors and records that share bytes.
 const SHARING: u64 = 4;
 
-/// The context in which one source is opened: what it may expand to grows with its bytes.
+/// The context in which one source is opened: the limit on its expansion grows with its size.
 pub struct SourceContext<'a> {
     context: &'a ReadContext<'a>,
     limits: Limits,
 }
 
 impl<'a> SourceContext<'a> {
-    /// The context of a reader of this source, whose limits grow with the source's bytes.
+    /// Returns the context for a reader of this source.
     pub fn new(context: &'a ReadContext<'a>, source: &FileSource) -> Self {
         let mut limits = context.limits().clone();
         let paid = source.bytes().saturating_mul(EXPANSION).min(MOST_EXPANSION);
@@ -186,7 +186,7 @@ impl<'a> SourceContext<'a> {
     }
 }
 
-#[deny(clippy::missing_trait_methods, reason = "every question but one goes to the input's context")]
+#[deny(clippy::missing_trait_methods, reason = "every call but one is forwarded to the input's context")]
 impl Context for SourceContext<'_> {
     fn limits(&self) -> &Limits {
         &self.limits
@@ -233,7 +233,7 @@ impl Context for SourceContext<'_> {
     }
 }
 
-#[deny(clippy::missing_trait_methods, reason = "every question goes to the session or is answered here")]
+#[deny(clippy::missing_trait_methods, reason = "every call is forwarded to the session or answered here")]
 impl Context for ReadContext<'_> {
     fn limits(&self) -> &Limits {
         self.session.limits()
@@ -261,7 +261,7 @@ impl Context for ReadContext<'_> {
 
     fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
         let mut inputs = self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner);
-        // What is planned and what is copied is of the same files.
+        // Planning and copying must use the same files.
         if let Some((_, source)) = inputs.iter().find(|(known, _)| known == path) {
             return Ok(source.clone());
         }
@@ -273,7 +273,7 @@ impl Context for ReadContext<'_> {
     fn input_folder(&self) -> Result<Option<Arc<dyn Source>>> {
         let Some(folder) = &self.folder else { return Ok(None) };
         let mut inputs = self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner);
-        // No path that a plugin opens has a NUL.
+        // The NUL distinguishes this key from any path that a plugin opens.
         let key = format!("\0{}", folder.folder().display());
         if let Some((_, source)) = inputs.iter().find(|(known, _)| *known == key) {
             return Ok(Some(source.clone()));

@@ -1,4 +1,4 @@
-//! The entries of a JSON object in the order in which they are written, doubled keys included.
+//! The entries of a JSON object in their original order, including duplicate keys.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};

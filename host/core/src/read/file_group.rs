@@ -1,13 +1,13 @@
-//! A file group is the files of a data set that are converted together, into one output.
+//! A file group is a number of dataset files that are converted together, into one output.
 //!
-//! All groups of a data set are read with one schema. The host gives it, and the group's files, to any
-//! reader that declares options for them; it knows those by their names alone:
+//! All groups of a dataset are read with the same schema. The host passes the schema and the
+//! group's files to any reader that declares options for them, by these names:
 //!
-//! | Option | Kind | What the host says with it |
+//! | Option | Kind | Value passed by the host |
 //! |---|---|---|
-//! | `schema` | a source | a file as `ferry inspect --schema` prints it: read these columns, and find none yourself |
-//! | `infer` | | never said together with `schema`: it would tell the reader how to find one |
-//! | `files` | text | `**`: exactly the files that the source lists, and no others that belong to them by name |
+//! | `schema` | a source | a file as printed by `ferry inspect --schema`: read these columns, and do not infer any |
+//! | `infer` | | never passed with `schema`, since it tells the reader how to infer one |
+//! | `files` | text | `**`: exactly the files that the source lists, without others that belong to them by name |
 
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
@@ -17,36 +17,33 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Entry, OptionKind, Result, Side};
 
-/// The option that takes a schema.
+/// The option for a schema.
 pub const SCHEMA: &str = "schema";
 const INFER: &str = "infer";
-/// The option that takes a glob.
+/// The option for a glob.
 pub const FILES: &str = "files";
 const EVERY_FILE: &str = "**";
 
-/// Files of a data set that are converted together.
+/// Files of a dataset that are converted together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileGroup {
-    /// The data set's name.
     pub dataset: String,
-    /// Its folder, absolute, or the URL of it.
+    /// The dataset's folder, as an absolute path or a URL.
     pub folder: PathBuf,
     /// The files, relative to the folder, sorted.
     pub files: Vec<String>,
-    /// The file with the schema that all groups are read with, once it is known. Its name holds its digest.
+    /// The schema file for all groups, once it is known. Its name contains its digest.
     pub schema: Option<PathBuf>,
 }
 
 impl FileGroup {
-    /// The group's files, as one input.
-    ///
-    /// # Errors
-    /// As of `InputFolder::at`.
+    /// Returns the group's files as one input.
     pub fn source(&self, session: &Session) -> Result<FileSource> {
         Ok(FileSource::below_path(&self.folder, Entry::Folder, session)?.with_files(self.files.clone()))
     }
 
-    /// What a reader is told: what the user says, which files, and with which schema where it takes one.
+    /// Returns the reader's options: the user's, the files, and the schema if the reader accepts
+    /// one.
     #[must_use]
     pub fn reader_options(
         &self,
@@ -63,33 +60,33 @@ impl FileGroup {
         options
     }
 
-    /// What has changed of it since `old`, in words.
+    /// Describes how the group differs from `old`.
     #[must_use]
     pub fn differs_from(&self, old: &Self) -> Option<String> {
         let lacks = |of: &Self, name: &String| !of.files.contains(name);
         if let Some(name) = self.files.iter().find(|name| lacks(old, name)) {
-            return Some(format!("the file group has another file, {name:?}"));
+            return Some(format!("the file group has a new file, {name:?}"));
         }
         if let Some(name) = old.files.iter().find(|name| lacks(self, name)) {
-            return Some(format!("the file group has a file less, {name:?}"));
+            return Some(format!("the file group no longer has the file {name:?}"));
         }
         if self.folder != old.folder {
-            return Some(format!("the data set was in {}", old.folder.display()));
+            return Some(format!("the dataset was in {}", old.folder.display()));
         }
         match (&self.schema, &old.schema) {
             (Some(new), Some(old)) if new != old => {
                 let column = columns(new).zip(columns(old)).and_then(|(new, old)| differing(&old, &new));
                 let column = column.map_or_else(String::new, |column| format!(": {column}"));
-                Some(format!("the schema of the data set changed{column}"))
+                Some(format!("the schema of the dataset changed{column}"))
             }
-            (None, Some(_)) => Some("the schema of the data set has to be found again".to_owned()),
-            (Some(_), None) => Some("the schema of the data set is its own now, and was given".to_owned()),
+            (None, Some(_)) => Some("the schema of the dataset has to be inferred again".to_owned()),
+            (Some(_), None) => Some("the dataset uses its own schema now, instead of a given one".to_owned()),
             _ => None,
         }
     }
 }
 
-/// The options with which a reader takes exactly the files that its source lists.
+/// Returns the options with which a reader reads exactly the files that its source lists.
 #[must_use]
 pub fn files_alone(format: &RegisteredFormat, given: &[(String, String)]) -> Vec<(String, String)> {
     let mut options = given.to_vec();
@@ -99,7 +96,7 @@ pub fn files_alone(format: &RegisteredFormat, given: &[(String, String)]) -> Vec
     options
 }
 
-/// Whether a reader takes a schema beside what the user says.
+/// Whether a reader accepts a schema in addition to the user's options.
 #[must_use]
 pub fn takes_schema(format: &RegisteredFormat, given: &[(String, String)]) -> bool {
     let is_given = given.iter().any(|(key, _)| key == SCHEMA);
@@ -108,7 +105,7 @@ pub fn takes_schema(format: &RegisteredFormat, given: &[(String, String)]) -> bo
     }
     let mut options: Vec<(String, String)> = given.iter().filter(|(key, _)| key != INFER).cloned().collect();
     options.push((SCHEMA.to_owned(), String::new()));
-    // Where the user says what contradicts any schema: raw records.
+    // The user's options may contradict any schema, such as those for raw records.
     format.takes(Side::Reader, &options)
 }
 
@@ -121,7 +118,7 @@ fn columns(schema: &Path) -> Option<Value> {
     serde_json::from_slice(&std::fs::read(schema).ok()?).ok()
 }
 
-/// The first column that two schemas have otherwise: `column "a" is int64, was float32`.
+/// Describes the first column that differs between two schemas: `column "a" is int64, was float32`.
 #[must_use]
 pub fn differing(old: &Value, new: &Value) -> Option<String> {
     let (column, was, is) = first_difference(old, new)?;
@@ -134,7 +131,7 @@ pub fn differing(old: &Value, new: &Value) -> Option<String> {
     })
 }
 
-/// The first column that two schemas have otherwise, and what it is in each.
+/// Returns the first column that differs between two schemas, with both types.
 #[must_use]
 pub fn first_difference(old: &Value, new: &Value) -> Option<(String, Option<String>, Option<String>)> {
     let columns = |of: &Value| of["columns"].as_array().cloned().unwrap_or_default();
@@ -146,7 +143,8 @@ pub fn first_difference(old: &Value, new: &Value) -> Option<(String, Option<Stri
     Some((changed.clone(), of(&old), of(&new)))
 }
 
-/// `int64 [28, null]`, and what else a format says of the column.
+/// Returns the type of a column, such as `int64 [28, null]`, with the format's other facts about
+/// it.
 fn type_of(column: &Value) -> String {
     let mut text = column["type"].as_str().unwrap_or_default().to_owned();
     for (key, value) in column.as_object().into_iter().flatten() {
@@ -189,9 +187,9 @@ mod tests {
         assert_eq!(old.differs_from(&old), None);
         for (new, said) in [
             (group(&["a", "b", "c"], Some("/x.json")), "another file, \"c\""),
-            (group(&["a"], Some("/x.json")), "a file less, \"b\""),
-            (group(&["a", "b"], Some("/y.json")), "the schema of the data set changed"),
-            (group(&["a", "b"], None), "has to be found again"),
+            (group(&["a"], Some("/x.json")), "no longer has the file \"b\""),
+            (group(&["a", "b"], Some("/y.json")), "the schema of the dataset changed"),
+            (group(&["a", "b"], None), "has to be inferred again"),
         ] {
             let text = new.differs_from(&old).unwrap();
             assert!(text.contains(said), "{text}");

@@ -1,4 +1,4 @@
-//! The folder that an input's files lie in: one of this machine, or of a place beyond a network.
+//! The folder of an input's files, on this machine or in a remote place.
 
 mod file_url;
 mod links;
@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Result};
 
-/// A folder with files, which have names relative to it, separated by `/`.
+/// A folder with files. Their names are relative to it, separated by `/`.
 #[derive(Clone)]
 pub struct InputFolder {
-    /// Of a remote one, its URL.
+    /// The path, or the URL of a remote folder.
     path: PathBuf,
     place: Place,
 }
@@ -35,73 +35,71 @@ enum Place {
     Remote(Arc<RemoteTree>, String),
 }
 
-/// What lies in a folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FolderEntry {
-    /// Its name, with those of the folders above it that it was asked for by.
+    /// The name, relative to the folder on which the listing was requested.
     pub name: String,
-    /// What it is, or where it is a link, what that leads to.
+    /// The kind; for a link, that of its target.
     pub kind: EntryKind,
     /// Whether it is a symbolic link.
     pub is_link: bool,
-    /// Bytes of a file, where they came with the name.
+    /// The size of a file in bytes, if the listing includes it.
     pub len: Option<u64>,
 }
 
-/// What something in a folder is.
+/// The kind of a folder's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntryKind {
-    /// A regular file.
     File,
-    /// A folder.
     Folder,
-    /// A pipe, a device, a link that leads nowhere, a file that may not be read.
+    /// A pipe, a device, a link without a target, or a file without read permission.
     Other,
     /// A link that leads out of the folder, and is not followed.
     Outside,
-    /// Something whose name is not UTF-8; what stands for it is not its name.
+    /// An entry whose name is not UTF-8; a placeholder is used as its name.
     Unnameable,
 }
 
-/// A file that was opened.
+/// An opened file.
 pub(super) enum Opened {
     Local { file: File, path: PathBuf, stamp: Stamp },
     Remote(Arc<dyn RemoteFile>),
 }
 
 impl InputFolder {
-    /// One of this machine.
+    /// Returns a folder on this machine.
     #[must_use]
     pub fn local(path: PathBuf) -> Self {
         Self::with_rules(path, LinkRules::default())
     }
 
-    /// One of this machine, with what the user said of links.
+    /// Returns a folder on this machine, with the user's options for links.
     #[must_use]
     pub(crate) fn with_rules(path: PathBuf, rules: LinkRules) -> Self {
         Self { place: Place::Local(Arc::new(Links::of(path.clone(), rules))), path }
     }
 
-    /// The same where links to weights and records outside of it are followed, if `follow` is set.
+    /// Sets whether links to weights and records outside the folder are followed.
     #[must_use]
     pub fn following_links(self, follow: bool) -> Self {
         self.map_links(|links| links.following(follow))
     }
 
-    /// The same where the user named this file in it, which is followed wherever it leads.
+    /// Marks this file as named by the user: it is followed wherever it leads.
     #[must_use]
     pub(super) fn naming(self, name: &str) -> Self {
         let file = self.local_path(name);
         self.map_links(|links| links.naming(file))
     }
 
-    /// The same for files whose bytes go into an output as they are: none is taken from elsewhere.
+    /// Restricts the folder to files whose bytes go into an output unchanged: none is taken from
+    /// elsewhere.
     #[must_use]
     pub(super) fn of_companions(self) -> Self {
         self.map_links(|links| links.with_purpose(Purpose::Companions))
     }
 
-    /// The same for files that are only checked: links are followed.
+    /// Restricts the folder to files that are only checked: links are followed.
     #[must_use]
     pub(super) fn for_checks(self) -> Self {
         self.map_links(|links| links.with_purpose(Purpose::Check))
@@ -115,10 +113,7 @@ impl InputFolder {
         Self { place, ..self }
     }
 
-    /// The folder at a path of this machine, or at a URL. Whether there is one is not looked at.
-    ///
-    /// # Errors
-    /// Usage, for a URL of which nobody knows what it leads to; what the place answers.
+    /// Returns the folder at a local path or a URL. Does not check whether it exists.
     pub fn at(path: &Path, session: &Session) -> Result<Self> {
         let around = Self::around_url(path, session)?;
         Ok(around.map_or_else(
@@ -127,8 +122,8 @@ impl InputFolder {
         ))
     }
 
-    /// The folder around what a URL leads to, and the name of that in it, empty for the top of a place; `None`, if this is no
-    /// URL.
+    /// Returns the folder that contains a URL's target, and the target's name in it, which is empty
+    /// for the top of a place. Returns `None` if this is not a URL.
     pub(super) fn around_url(url: &Path, session: &Session) -> Result<Option<(Self, String)>> {
         let Some((place, path)) = place_of(url, session)? else { return Ok(None) };
         let tree = RemoteTree::new(place, session.limits.entries);
@@ -140,7 +135,7 @@ impl InputFolder {
         Self { path: PathBuf::from(tree.url(&folder)), place: Place::Remote(tree, folder) }
     }
 
-    /// A folder in this one; of an empty name, this one.
+    /// Returns a sub-folder; with an empty name, this folder.
     #[must_use]
     pub fn below(&self, folder: &str) -> Self {
         match &self.place {
@@ -150,19 +145,19 @@ impl InputFolder {
         }
     }
 
-    /// Its path or URL.
+    /// Returns the path or URL.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is one of this machine, so that its path is one.
+    /// Whether it is on this machine, so that its path is a real path.
     #[must_use]
     pub fn is_local(&self) -> bool {
         matches!(self.place, Place::Local(_))
     }
 
-    /// The path or URL of a name in it.
+    /// Returns the path or URL of a name in it.
     #[must_use]
     pub fn path_of(&self, name: &str) -> PathBuf {
         match &self.place {
@@ -171,15 +166,14 @@ impl InputFolder {
         }
     }
 
-    /// The path of a name in a folder of this machine. Joined to an empty name, that of a file would end in a slash and lead nowhere.
+    /// Returns the path of a name in a local folder. Joining an empty name to a file's path would
+    /// append a slash and make the path invalid.
     fn local_path(&self, name: &str) -> PathBuf {
         if name.is_empty() { self.path.clone() } else { self.path.join(name) }
     }
 
-    /// What lies at a name in it; of an empty name, at its own place.
-    ///
-    /// # Errors
-    /// I/o, and what the place answers; that there is nothing is no error.
+    /// Returns the kind of the entry with this name, or `None` if there is no such entry. An empty
+    /// name means the folder's own path.
     pub fn kind(&self, name: &str) -> Result<Option<EntryKind>> {
         match &self.place {
             Place::Local(links) => match std::fs::metadata(self.local_path(name)) {
@@ -195,7 +189,7 @@ impl InputFolder {
         }
     }
 
-    /// Bytes of a file in it; none, if it is not there.
+    /// Returns the size of a file in bytes; 0 if it does not exist.
     #[must_use]
     pub fn len(&self, name: &str) -> u64 {
         match &self.place {
@@ -206,10 +200,8 @@ impl InputFolder {
         }
     }
 
-    /// What lies directly in a folder below this one, of names that begin with `start`, sorted by name.
-    ///
-    /// # Errors
-    /// I/o; a limit, of more than `most` entries.
+    /// Lists the direct entries of a sub-folder whose names begin with `start`, sorted by name.
+    /// More than `most` entries are an error.
     pub fn entries(&self, folder: &str, start: &str, most: u64) -> Result<Vec<FolderEntry>> {
         let mut entries = match &self.place {
             Place::Local(links) => self.local_entries(links, folder, start, most)?,
@@ -263,7 +255,7 @@ impl InputFolder {
         Ok(entries)
     }
 
-    /// Opens a file to be read.
+    /// Opens a file for reading.
     pub(super) fn open(&self, name: &str) -> Result<Opened> {
         match &self.place {
             Place::Local(links) => {
@@ -271,7 +263,7 @@ impl InputFolder {
                 let file = regular_file::open(&path).map_err(|e| match e.kind() {
                     NotFound => Error::malformed("no such file").file(name),
                     InvalidInput => Error::malformed("not a regular file").file(name),
-                    _ if is_loop(&e) => Error::malformed("a symbolic link that leads nowhere").file(name),
+                    _ if is_loop(&e) => Error::malformed("a symbolic link in a cycle").file(name),
                     _ => Error::from(e).file(name),
                 })?;
                 if !links.admit_file(&path, &file) {
@@ -285,19 +277,16 @@ impl InputFolder {
     }
 }
 
-/// The place that a URL is of, and the path in it; `None`, if this is no URL.
-///
-/// # Errors
-/// Usage, for a URL of which nobody knows what it leads to; what the place answers.
+/// Returns the place of a URL and the path in it, or `None` if this is not a URL.
 pub fn place_of(url: &Path, session: &Session) -> Result<Option<(Arc<dyn RemotePlace>, String)>> {
     let Some(url) = url.to_str().filter(|text| is_url(text)) else { return Ok(None) };
     let unknown = |why: &str| Error::usage(format!("{why}: {:?}", shown(Path::new(url))));
-    let remote = session.remote.as_ref().ok_or_else(|| unknown("this program opens no URLs"))?;
-    remote.place(url)?.ok_or_else(|| unknown("nothing is known that opens such a URL")).map(Some)
+    let remote = session.remote.as_ref().ok_or_else(|| unknown("this program cannot open URLs"))?;
+    remote.place(url)?.ok_or_else(|| unknown("unsupported URL scheme")).map(Some)
 }
 
-/// Whether a text begins as a URL does: with a scheme and `://` (RFC 3986, section 3.1). One of a file of this machine is a
-/// path: [`local_path`].
+/// Whether a text begins like a URL, with a scheme and `://` (RFC 3986, section 3.1). The URL of a
+/// local file is a path instead: see [`local_path`].
 #[must_use]
 pub fn is_url(text: &str) -> bool {
     let is_local = file_url::path_of(text).is_some();
@@ -307,7 +296,8 @@ pub fn is_url(text: &str) -> bool {
     })
 }
 
-/// A path or a URL for people, without what may be secret in a URL: a user and password, a signed query.
+/// Returns a path or URL for display, without possible secrets of a URL: user and password, a
+/// signed query.
 #[must_use]
 pub fn shown(path: &Path) -> String {
     let text = path.display().to_string();
@@ -315,17 +305,14 @@ pub fn shown(path: &Path) -> String {
     let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?..."));
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host = match authority.rsplit_once('@') {
-        // A container of Azure's is written so too, and is no secret.
+        // An Azure container is written the same way, and is not a secret.
         Some((user, host)) if user.contains(':') || scheme.starts_with("http") => host,
         _ => authority,
     };
     format!("{scheme}://{host}{path}{query}")
 }
 
-/// What tells the file that a path or a URL leads to from another of its name.
-///
-/// # Errors
-/// I/o; what the place of a URL answers.
+/// Returns the identity of the file at a path or URL.
 pub fn identity(path: &Path, session: &Session) -> Result<FileIdentity> {
     let Some((folder, name)) = InputFolder::around_url(path, session)? else {
         return Ok(FileIdentity::of(&std::fs::metadata(local_path(path))?));
@@ -336,10 +323,7 @@ pub fn identity(path: &Path, session: &Session) -> Result<FileIdentity> {
     })
 }
 
-/// A path as one that does not depend on the current folder; a URL as it is.
-///
-/// # Errors
-/// I/o, where there is no current folder.
+/// Makes a path absolute; a URL stays as it is.
 pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     if path.to_str().is_some_and(is_url) {
         Ok(path.to_owned())
@@ -348,7 +332,7 @@ pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-/// Whether links lead from one to the other without end.
+/// Whether the error is a cycle of links.
 pub(super) fn is_loop(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }

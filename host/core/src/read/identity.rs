@@ -1,4 +1,4 @@
-//! The identity of a file: what stays the same through a rename and changes with its content.
+//! A file's identity stays the same when the file is renamed, and changes with its content.
 
 use crate::context::remote::RemoteStamp;
 use crate::context::stamp::Stamp;
@@ -6,35 +6,34 @@ use serde::{Deserialize, Serialize};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// What tells a file from another of the same name. Without the device, whose number may be another after
-/// a restart; with length and time, since inode numbers are used again.
+/// Distinguishes files of the same name. The device is not included, since its
+/// number may change with a restart. Length and time are included, since inode numbers are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
-    /// The inode's number; of a file beyond a network, 64 bits of a digest of what its place tells its content by.
+    /// The inode number. For a remote file, 64 bits of a digest of the tag that identifies its
+    /// content.
     pub inode: u64,
-    /// In bytes.
     pub len: u64,
-    /// Seconds and nanoseconds.
+    /// Modification time in seconds and nanoseconds.
     pub modified: (i64, i64),
 }
 
 impl FileIdentity {
-    /// That of a file with this metadata.
     pub fn of(meta: &Metadata) -> Self {
         Self { inode: meta.ino(), len: meta.len(), modified: (meta.mtime(), meta.mtime_nsec()) }
     }
 
-    /// That of a file with this stamp.
     pub(super) fn of_stamp(stamp: &Stamp) -> Self {
         Self { inode: stamp.inode, len: stamp.len, modified: stamp.modified }
     }
 
-    /// That of an object on its way: what tells it from others it gets when it becomes visible.
+    /// Returns the identity of an object that is being written. The rest is known only when it
+    /// becomes visible.
     pub fn of_len(len: u64) -> Self {
         Self { inode: 0, len, modified: (0, 0) }
     }
 
-    /// Whether only its length is known.
+    /// Whether only the length is known.
     #[must_use]
     pub fn is_of_len_alone(&self) -> bool {
         (self.inode, self.modified) == (0, (0, 0))

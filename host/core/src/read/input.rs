@@ -1,4 +1,4 @@
-//! An input is a source that was read: its catalog, and what decodes its encoded storages.
+//! An input is a source that was read: its catalog, and the decoder of its encoded storages.
 
 use crate::context::session::Session;
 use crate::formats::options;
@@ -12,7 +12,7 @@ use tensorferry_sdk::{
     Result, TensorDecoder,
 };
 
-/// The format of tensors that no file holds.
+/// The format of tensors that are not in any file.
 struct InMemory;
 
 impl Format for InMemory {
@@ -21,24 +21,19 @@ impl Format for InMemory {
     }
 }
 
-/// A source, what it holds, and its decoder.
+/// A source, its catalog and its decoder.
 pub struct Input {
-    /// The files.
     pub source: Arc<FileSource>,
-    /// Whose input it is.
+    /// The format that read it.
     pub format: RegisteredFormat,
-    /// What it holds.
     pub catalog: Catalog,
-    /// Whether codes of quantized weights are wanted as the numbers that they are.
+    /// Whether codes of quantized weights are treated as plain numbers.
     pub codes_are_numbers: bool,
-    /// `None`: the host made the tensors, of records.
+    /// `None` if the host made the tensors from records.
     decoder: Option<Box<dyn TensorDecoder>>,
 }
 
-/// Reads the catalog of a source whose format is known.
-///
-/// # Errors
-/// Usage, for options that the reader does not have; else whatever is wrong with the input.
+/// Reads the catalog of a source in a known format.
 pub fn read(
     source: &FileSource,
     format: &RegisteredFormat,
@@ -60,40 +55,40 @@ pub fn read(
 }
 
 impl Input {
-    /// Tensors that were made of the records of a source.
+    /// Returns an input of tensors that were made from the records of a source.
     pub fn of_records(source: Arc<FileSource>, format: &RegisteredFormat, catalog: Catalog) -> Self {
         Self { source, format: format.clone(), catalog, codes_are_numbers: true, decoder: None }
     }
 
-    /// Tensors whose bytes the catalog holds.
+    /// Returns an input of tensors whose bytes are in the catalog.
     pub fn in_memory(source: FileSource, catalog: Catalog) -> Self {
         let format = RegisteredFormat::linked(Box::new(InMemory));
         let decoder: Option<Box<dyn TensorDecoder>> = Some(Box::new(NothingEncoded));
         Self { source: Arc::new(source), format, catalog, codes_are_numbers: false, decoder }
     }
 
-    /// Whether they were made of records.
+    /// Whether the tensors were made from records.
     #[must_use]
     pub fn is_of_records(&self) -> bool {
         self.decoder.is_none()
     }
 
-    /// The same with a decoder.
+    /// Sets the decoder.
     pub fn decoded_by(self, decoder: impl TensorDecoder + 'static) -> Self {
         Self { decoder: Some(Box::new(decoder)), ..self }
     }
 
-    /// Decodes an encoded storage.
     pub fn decode(&self, handle: u64, output: &mut dyn ByteSink, session: &Session) -> Result<()> {
-        let decoder = self.decoder.as_ref().ok_or_else(|| Error::plugin("tensors that nobody encoded"))?;
+        let decoder = self
+            .decoder
+            .as_ref()
+            .ok_or_else(|| Error::plugin("decode requested for a tensor without encoded storage"))?;
         let decoded = decoder.decode(&*self.source, handle, output, session);
         decoded.map_err(|e| e.file(self.source.entry_path().display().to_string()))
     }
 
-    /// Checks that the source is still what it was, and lets the decoder go.
-    ///
-    /// # Errors
-    /// Transient, if a file changed; a plugin error, if the reader's or the decoder's destructor panicked.
+    /// Checks that the source has not changed, and drops the decoder. Fails if the destructor of
+    /// the reader or the decoder panicked.
     pub fn close(self) -> Result<()> {
         self.source.check_unchanged()?;
         let Self { format, decoder, .. } = self;

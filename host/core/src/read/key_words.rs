@@ -1,7 +1,7 @@
-//! The words in a key: `grad_scaler` and `gradScaler` have `scaler` among them, `upscaler` has not. They say what a branch of
-//! a checkpoint is for, or a file beside a model.
+//! The words in a key: `grad_scaler` and `gradScaler` contain the word `scaler`, but `upscaler`
+//! does not. They tell the purpose of a branch of a checkpoint, or of a file next to a model.
 
-/// Words of what only training needs: optimizers, schedulers, gradient scalers.
+/// Words for what only training needs: optimizers, schedulers, gradient scalers.
 const OF_TRAINING: [&str; 12] = [
     "optim",
     "optims",
@@ -17,11 +17,12 @@ const OF_TRAINING: [&str; 12] = [
     "gradscaler",
 ];
 
-/// Words of models, as checkpoints and files have them.
+/// Words for models, as used in checkpoints and file names.
 const OF_MODELS: [&str; 9] =
     ["model", "models", "module", "modules", "net", "network", "ema", "params", "weights"];
 
-/// Whether a key says that it has what only training needs, a random state and its arguments among it.
+/// Whether a key names state that only training needs, including random state and training
+/// arguments.
 pub fn names_training_state(key: &str) -> bool {
     let words = words(key);
     words.iter().any(|word| OF_TRAINING.contains(&&**word))
@@ -30,13 +31,13 @@ pub fn names_training_state(key: &str) -> bool {
         || names_random_state(key)
 }
 
-/// Whether a folder has what only training needs, by its name: `optimizer_0`, as Accelerate writes it.
+/// Whether a folder's name is that of training state, such as `optimizer_0` from Accelerate.
 pub fn is_training_folder(name: &str) -> bool {
     let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '_');
     ["optimizer", "optimizers", "optim", "scheduler"].contains(&stem)
 }
 
-/// Whether a key says that it has the state of a random generator.
+/// Whether a key names the state of a random generator.
 pub(crate) fn names_random_state(key: &str) -> bool {
     let words = words(key);
     words.iter().any(|word| matches!(&**word, "rng" | "rngs"))
@@ -44,7 +45,7 @@ pub(crate) fn names_random_state(key: &str) -> bool {
         || has_run(&words, ["random", "states"])
 }
 
-/// Whether a key says that it has a model.
+/// Whether a key names a model.
 pub(crate) fn names_a_model(key: &str) -> bool {
     let words = words(key);
     words.iter().any(|word| OF_MODELS.contains(&&**word)) || has_run(&words, ["state", "dict"])
@@ -54,7 +55,8 @@ fn has_run(words: &[String], run: [&str; 2]) -> bool {
     words.windows(2).any(|pair| pair == run)
 }
 
-/// Runs of letters in lower case, cut where a capital begins another word: `LRScheduler2` is `lr` and `scheduler`.
+/// Splits a key into words: runs of letters in lowercase, split before a capital that begins a new
+/// word. `LRScheduler2` becomes `lr` and `scheduler`.
 fn words(key: &str) -> Vec<String> {
     let letters: Vec<char> = key.chars().collect();
     let mut words = vec![String::new()];

@@ -77,7 +77,7 @@ fn what_is_not_read_is_an_error_of_strict_commands_unless_it_is_allowed() {
     ends(&["--strict", "--allow-loss", "tensor"], 3, "--allow-loss input lets");
     ends(&["--strict", "--allow-loss", "input"], 0, "lost: input \"c.jsonl.bz2\"");
     symlink("gone", ferry.at("in/d.jsonl")).unwrap();
-    ends(&[], 3, "or --allow-loss input to go on without it");
+    ends(&[], 3, "or pass --allow-loss input to skip it");
     ends(&ALLOWED, 0, "lost: input \"d.jsonl\"");
     assert_eq!(ferry.on("cat", &input, &ALLOWED).expect(0).stdout.lines().count(), 2);
 }
@@ -179,13 +179,13 @@ fn files_and_folders_without_permission_are_errors_or_losses() {
     for command in
         [&args!["convert", input, output, "--force"][..], &args!["cat", input], &args!["diff", input, input]]
     {
-        bound(&ferry, command).expect(5).says(&["b.jsonl", "Permission denied", "or --allow-loss input"]);
+        bound(&ferry, command).expect(5).says(&["b.jsonl", "Permission denied", "or pass --allow-loss input"]);
         let allowed = [command, &args!["--allow-loss", "input"]].concat();
         bound(&ferry, &allowed).expect(0).says(&["b.jsonl", "README", "\"sub\"", "Permission denied"]);
     }
     assert_eq!(ferry.cat(&output), "{\"id\":1}\n");
     let of_model = args!["convert", model, models, "--to", "torch", "--force"];
-    bound(&ferry, &of_model).expect(5).says(&["sub", "Permission denied", "or --allow-loss input"]);
+    bound(&ferry, &of_model).expect(5).says(&["sub", "Permission denied", "or pass --allow-loss input"]);
     let allowed = [&of_model[..], &args!["--allow-loss", "input"]].concat();
     let lost = bound(&ferry, &[&allowed[..], &args!["--json"]].concat()).expect(0).json();
     assert_eq!(lost["account"]["left_out"], serde_json::json!(["sub", "vocab.txt"]), "{lost}");

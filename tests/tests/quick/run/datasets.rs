@@ -52,7 +52,7 @@ fn forty_files_are_one_table_in_ten_files() {
     // A new column is in every output.
     zoo.write(&name(2, 5), &rows(ids(2, 5), |id| vec![("new", Feature::Ints(vec![id]))]));
     let outcome = zoo.run(&["--explain"]).expect(0);
-    let why = "the schema of the data set changed: column \"new\" is new";
+    let why = "the schema of the dataset changed: column \"new\" is new";
     assert_eq!(outcome.stderr.matches(why).count() as u64, UNITS, "{outcome}");
     assert_eq!(zoo.total("done"), UNITS);
     let found = read_all(&zoo);
@@ -63,7 +63,7 @@ fn forty_files_are_one_table_in_ten_files() {
     // Gone with the file that had it: everything again, and the unit is smaller.
     fs::remove_file(zoo.path(&name(2, 5))).unwrap();
     let outcome = zoo.run(&["--explain"]).expect(0);
-    assert!(outcome.stderr.contains("a file less, \"s2/5.tfrecord\""), "{outcome}");
+    assert!(outcome.stderr.contains("no longer has the file \"s2/5.tfrecord\""), "{outcome}");
     assert!(outcome.stderr.contains("column \"new\" is gone"), "{outcome}");
     assert_eq!(read_all(&zoo).len() as i64, FOLDERS * FILES * ROWS - ROWS);
 

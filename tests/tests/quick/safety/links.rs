@@ -212,7 +212,7 @@ fn no_part_of_a_set_is_taken_from_elsewhere() {
             symlink(&moved, &at).unwrap();
             let is_external = !names_the_others.is_empty() && name != Path::new(names_the_others);
             let file = name.file_name().unwrap().to_str().unwrap();
-            let advice = if is_external { "not even with --follow-links" } else { "or --follow-links" };
+            let advice = if is_external { "not even with --follow-links" } else { "or pass --follow-links" };
             let refused = ferry.try_convert(&input, &out, &[]).expect(3);
             refused.says(&["leads out of the folder", file, advice]);
             let followed = ferry.try_convert(&input, &out, &["--follow-links"]);

@@ -1,4 +1,4 @@
-//! Tells from its name alone whether an entry that no format reads may hold data.
+//! Tells from the name of an entry that no format reads whether it may contain data.
 
 use crate::formats::data_names::{bare_names, globs, is_temporary};
 use crate::formats::placeholder::PARTIAL;
@@ -6,7 +6,7 @@ use globset::GlobSet;
 use std::sync::LazyLock;
 use tensorferry_sdk::file_name::{has_suffix, strip_suffix, uncompressed};
 
-/// Files that hold no tensors and no records, whatever their suffix is.
+/// Files without tensors and records, regardless of their suffix.
 const FILES_WITHOUT_DATA: [&str; 23] = [
     // Spark, Hadoop, Databricks, Dask.
     "_SUCCESS",
@@ -37,7 +37,8 @@ const FILES_WITHOUT_DATA: [&str; 23] = [
     "*label_map*.pbtxt",
 ];
 
-/// What names say that may hold tensors or records, and that no format reads: by suffixes, what it is.
+/// Suffixes of files that may contain tensors or records but that no format reads, with a
+/// description.
 const OTHER_DATA: [(&[&str], &str); 12] = [
     (
         &[".zip", ".7z", ".rar", ".tar.bz2", ".tar.xz", ".tar.zst"],
@@ -49,7 +50,7 @@ const OTHER_DATA: [(&[&str], &str); 12] = [
     (&[".xlsx", ".xls", ".ods"], "a spreadsheet, which ferry does not read"),
     (&[".sqlite", ".sqlite3", ".duckdb", ".mdb"], "a database, which ferry does not read"),
     (&[".rec", ".beton", ".mds"], "a file of records, which ferry does not read here"),
-    (&[".lance", ".zarr"], "a data set in a format that is not read here"),
+    (&[".lance", ".zarr"], "a dataset in a format that ferry does not read here"),
     (&[".mat", ".rds", ".rdata", ".nc"], "a file of arrays, which ferry does not read"),
     (&[".dta", ".sav", ".sas7bdat"], "a file of a statistics program, which ferry does not read"),
     (
@@ -59,7 +60,7 @@ const OTHER_DATA: [(&[&str], &str); 12] = [
     (&[".ggml", ".llamafile"], "weights in a format that ferry does not read"),
 ];
 
-/// Folders that are not entered, since they hold no data of the input.
+/// Folders that are not listed, since they contain no data of the input.
 const FOLDERS_WITHOUT_DATA: [&str; 33] = [
     "__MACOSX",
     "lost+found",
@@ -81,7 +82,7 @@ const FOLDERS_WITHOUT_DATA: [&str; 33] = [
     "$RECYCLE.BIN",
     "@eaDir",
     "System Volume Information",
-    // Tools of developers, and of runs.
+    // Tools for development and training runs.
     ".dvc",
     ".hydra",
     ".idea",
@@ -102,17 +103,17 @@ static NO_DATA: LazyLock<[GlobSet; 2]> = LazyLock::new(|| {
         .map(|patterns| globs(patterns, false).unwrap_or_default())
 });
 
-/// Whether a file of this name is known to hold no data.
+/// Whether files of this name are known to contain no data.
 pub(super) fn is_file_without_data(file: &str) -> bool {
     NO_DATA[0].is_match(file)
 }
 
-/// Whether a folder of this name is known to hold no data.
+/// Whether folders of this name are known to contain no data.
 pub fn is_folder_without_data(folder: &str) -> bool {
     NO_DATA[1].is_match(folder)
 }
 
-/// Why an entry that no format reads may hold data, by its name.
+/// Describes an entry that no format reads but whose name suggests data.
 pub fn other_data(file: &str) -> Option<&'static str> {
     let by_suffix = |file: &str| {
         let mut known = OTHER_DATA.iter();
@@ -122,17 +123,17 @@ pub fn other_data(file: &str) -> Option<&'static str> {
     by_suffix(file).or_else(|| bare_names(file).find_map(by_suffix))
 }
 
-/// Why a file that is not read as the others may still hold data.
+/// Returns why a file that was not read with the others may still contain data.
 pub(super) fn why_left_out(file: &str, format: &str, read_as: &str) -> String {
     let finished = PARTIAL.iter().find_map(|suffix| strip_suffix(file, suffix));
     if finished.is_some() {
         "its download has not finished".to_owned()
     } else if is_temporary(file) {
-        "a program had not finished writing it, by its name".to_owned()
+        "a program had not finished writing it, according to its name".to_owned()
     } else if format == read_as && uncompressed(file) != file {
         format!("{read_as} is not read with this compression: decompress it, or convert it on its own")
     } else if format == read_as {
-        format!("it is not among the files that are read as {read_as}: convert it on its own")
+        format!("it is not one of the files that are read as {read_as}: convert it on its own")
     } else {
         format!("it is a {format} file, and the input is read as {read_as}: convert it on its own")
     }
@@ -159,7 +160,7 @@ mod tests {
         {
             assert!(is_file_without_data(name), "{name}");
         }
-        // Orbax's own file, and Spark's.
+        // Names similar to files of Orbax and Spark.
         assert!(!is_file_without_data("_METADATA") && !is_file_without_data("_b.jsonl"));
         assert!(is_folder_without_data("__MACOSX") && is_folder_without_data(".dvc"));
         assert!(!is_folder_without_data("data") && !is_folder_without_data(".data"));

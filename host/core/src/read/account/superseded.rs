@@ -1,11 +1,12 @@
-//! Which files are another form of a model that was read: the same weights for another framework, in another precision
-//! or layout. The names that everybody uses decide; the names of tensors cannot, since frameworks name weights differently.
+//! Finds files that are another form of a model that was read: the same weights for another
+//! framework, or in another precision or layout. Common names decide. Tensor names cannot, since
+//! frameworks name weights differently.
 
 use crate::formats::data_names::DataNames;
 use tensorferry_sdk::ShardName;
 use tensorferry_sdk::file_name::{base_of_variant, has_any_suffix, has_suffix};
 
-/// Stems that libraries give to one model.
+/// File stems that libraries use for the same model.
 const SAME_MODEL: [&[&str]; 3] = [
     &[
         "model",
@@ -22,28 +23,27 @@ const SAME_MODEL: [&[&str]; 3] = [
     &["diffusion_pytorch_model", "diffusion_flax_model"],
     &["adapter_model", "adapter_flax_model"],
 ];
-/// A vendor's own file of a model that is there in the layout of transformers: `consolidated.safetensors`,
-/// `consolidated.00.pth`.
+/// Stem of a vendor's own file of a model that also exists in the transformers layout:
+/// `consolidated.safetensors`, `consolidated.00.pth`.
 const CONSOLIDATED: &str = "consolidated";
-/// The folder next to a model in which a vendor publishes these files.
+/// The folder next to a model in which vendors publish these files.
 const VENDOR_FOLDER: &str = "original";
-/// Exports of a model, by their suffixes, and the names of others.
+/// Suffixes of a model's exports; then the names of other exports.
 const EXPORTS: [&str; 7] = [".onnx", ".onnx_data", ".onnx.data", ".ort", ".tflite", ".mlmodel", ".ot"];
 const EXPORTED: [&str; 3] = ["openvino_model.bin", "openvino_model.xml", "frozen_inference_graph.pb"];
-/// Folders of exports.
 const EXPORT_FOLDERS: [&str; 2] = ["openvino", "coreml"];
 const EXPORT_PACKAGES: [&str; 2] = [".mlpackage", ".mlmodelc"];
 
-/// The files of a folder that its model was read from.
+/// The files of a folder from which its model was read.
 #[derive(Debug, Default)]
 pub struct ReadFiles {
     stems: Vec<FileStem>,
 }
 
-/// What a file's name says of the model that it is of.
+/// The parts of a model's file name.
 #[derive(Debug, PartialEq, Eq)]
 struct FileStem {
-    /// Without the variant and the number of a shard.
+    /// Without the variant and the shard number.
     stem: String,
     variant: Option<String>,
     format: String,
@@ -54,13 +54,13 @@ struct FileStem {
 impl FileStem {
     fn of(file: &str, names: &DataNames) -> Option<Self> {
         let format = names.format_of(file)?.to_owned();
-        // `model.safetensors.index.fp16.json`: of an index, the variant is behind the suffix.
+        // In the name of an index, the variant follows the suffix:
+        // `model.safetensors.index.fp16.json`.
         let index = file.find(".index.").filter(|_| has_suffix(file, ".json"));
         let (whole, behind) = index.map_or((file, ""), |at| (&file[..at], &file[at + ".index.".len()..]));
         let bare = names.stem(whole).unwrap_or(whole);
         let shard = ShardName::parse(bare).filter(|shard| shard.ending.is_empty());
         let stem = shard.map_or(bare, |shard| shard.stem).to_ascii_lowercase();
-        // `model.ckpt.data-00000-of-00001`.
         let stem = stem.strip_suffix(".data").map(str::to_owned).unwrap_or(stem);
         let own = base_of_variant(&stem).map(|base| (base.to_owned(), stem[base.len() + 1..].to_owned()));
         let (stem, own) = own.map_or((stem.clone(), None), |(base, variant)| (base, Some(variant)));
@@ -68,12 +68,12 @@ impl FileStem {
         Some(Self { stem, variant, format, is_shard: shard.is_some(), is_index: index.is_some() })
     }
 
-    /// Whether the name is one that a vendor gives to its own layout.
+    /// Whether the name is one that vendors use for their own layout.
     fn is_of_vendor(&self) -> bool {
         self.stem.split(['.', '-']).next() == Some(CONSOLIDATED)
     }
 
-    /// Whether both names are those of one model.
+    /// Whether both names belong to the same model.
     fn is_same(&self, other: &Self) -> bool {
         let is_in = |row: &&&[&str]| row.contains(&&*self.stem) && row.contains(&&*other.stem);
         self.stem == other.stem || SAME_MODEL.iter().any(|row| is_in(&row))
@@ -81,12 +81,11 @@ impl FileStem {
 }
 
 impl ReadFiles {
-    /// Of a folder from which these were opened.
     pub fn of<'n>(opened: impl IntoIterator<Item = &'n str>, names: &DataNames) -> Self {
         Self { stems: opened.into_iter().filter_map(|file| FileStem::of(file, names)).collect() }
     }
 
-    /// Whether a file next to them, which was not read, is another form of their model.
+    /// Whether an unread file next to them is another form of their model.
     pub fn supersede(&self, file: &str, names: &DataNames) -> bool {
         if self.stems.is_empty() {
             return false;
@@ -101,7 +100,7 @@ impl ReadFiles {
             return self.stems.iter().any(|read| is_model(&read));
         }
         let mut same = self.stems.iter().filter(|read| read.is_same(&other)).peekable();
-        // A shard that the index of its own set does not name holds other tensors.
+        // A shard of the same set that its index does not name has different tensors.
         let is_of_set = |read: &FileStem| {
             other.is_shard
                 && read.is_shard
@@ -118,17 +117,17 @@ impl ReadFiles {
     }
 }
 
-/// Whether a folder next to a model is one in which a vendor publishes its own layout.
+/// Whether a folder next to a model is one in which vendors publish their own layout.
 pub fn is_vendor_folder(folder: &str) -> bool {
     folder.rsplit('/').next() == Some(VENDOR_FOLDER)
 }
 
-/// Whether a file is an export of a model, by its name.
+/// Whether a file's name is that of a model's export.
 pub fn is_export(file: &str) -> bool {
     EXPORTED.contains(&file) || has_any_suffix(file, EXPORTS)
 }
 
-/// Whether a folder holds an export of the model around it, by its name.
+/// Whether a folder's name is that of an export of the model around it.
 pub fn is_export_folder(folder: &str) -> bool {
     let name = folder.rsplit('/').next().unwrap_or(folder);
     EXPORT_FOLDERS.contains(&name) || has_any_suffix(name, EXPORT_PACKAGES)
@@ -142,7 +141,7 @@ mod tests {
     use crate::formats::registry::Formats;
     use tensorferry_sdk::{Capabilities, Description, Format};
 
-    /// Formats of models with the suffixes that the real ones have.
+    /// A model format with the suffixes of the real one.
     struct Of(&'static str, &'static [&'static str]);
 
     impl Format for Of {
@@ -194,7 +193,7 @@ mod tests {
             (set, "consolidated.safetensors", true),
             (set, "consolidated.00.pth", true),
             (set, "model.safetensors", true),
-            // The index of its set does not name it.
+            // Not named by the index of its set.
             (set, "model-00003-of-00003.safetensors", false),
             (&["x.bin"], "consolidated.00.pth", false),
             (&["x.safetensors"], "x.pt", true),

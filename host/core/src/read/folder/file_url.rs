@@ -1,4 +1,4 @@
-//! A file URL names a file of this machine: `file:///data/my%20model.pt` (RFC 8089).
+//! A file URL names a file on this machine: `file:///data/my%20model.pt` (RFC 8089).
 
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// A file URL as the path that it names; any other text as it is, one that names another machine too.
+/// Converts a file URL to its path. Any other text stays as it is, including a file URL of another
+/// machine.
 #[must_use]
 pub fn local_path(path: &Path) -> Cow<'_, Path> {
     match path.to_str().and_then(path_of) {
@@ -15,7 +16,7 @@ pub fn local_path(path: &Path) -> Cow<'_, Path> {
     }
 }
 
-/// The path in a file URL of this machine, still encoded.
+/// Returns the path in a file URL of this machine, still percent-encoded.
 pub(super) fn path_of(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
     let rest = rest.strip_prefix("localhost").unwrap_or(rest);

@@ -1,10 +1,10 @@
-//! Which links of a folder are followed.
+//! Decides which links in a folder are followed.
 //!
-//! A folder of a stranger may have a link to a private file in the place of any of its own. A link that leads out of the
-//! folder is therefore not followed, except to what the Hub's cache keeps. `--follow-links` is for weights and records;
-//! files whose bytes go into an output as they are (text, tokenizers, configurations, assets) are never taken from elsewhere,
-//! nor is what a model names by any path (ONNX's external data).
-//! A path that the user named is followed, whatever it is.
+//! In an untrusted folder, any file may be a link to a private file. Links that lead out of the
+//! folder are therefore not followed, except into the Hub's cache. `--follow-links` applies to
+//! weights and records. Files whose bytes go into an output unchanged (text, tokenizers,
+//! configurations, assets) are never taken from elsewhere, and neither are files that a model names
+//! by a path (ONNX external data). A path that the user named is always followed.
 
 use crate::context::session::LinkRules;
 use rustix::fs::{Mode, OFlags};
@@ -16,44 +16,44 @@ use tensorferry_sdk::Error;
 
 /// Why an entry is not read.
 pub const LEADS_OUT: &str = "is a link that leads out of the folder";
-/// What a user does about it.
+/// Hint for the user.
 pub(crate) const ADVICE: &str =
-    "a file in the folder, or --follow-links (in a manifest: follow_links = true)";
+    "copy the file into the folder, or pass --follow-links (in a manifest: follow_links = true)";
 const COPY: &str =
-    "a copy of the file in the folder: it is never read from elsewhere, not even with --follow-links";
+    "copy the file into the folder: it is never read from elsewhere, not even with --follow-links";
 
-/// Endings of the files beside weights that go into outputs as they are.
+/// Suffixes of files next to weights that go into outputs unchanged.
 const COMPANIONS: [&str; 14] = [
     "jinja", "json", "txt", "md", "model", "py", "yaml", "yml", "toml", "xml", "html", "vocab", "tiktoken",
     "spm",
 ];
-/// Files with such endings that are parts of weights or of records.
+/// Files with such suffixes that are parts of weights or records.
 const INDEXES: [&str; 4] =
     ["index.json", "state.json", "dataset_info.json", "latest_checkpointed_iteration.txt"];
-/// Parts of the names of others.
+/// Parts of the names of other such files.
 const OF_INDEXES: [&str; 2] = [".index.", ".weights.json"];
-/// Folders of files that only programs beside the weights read.
+/// Folders of files that only programs other than ferry read.
 const ASSETS: [&str; 2] = ["assets", "assets.extra"];
 
 /// Which files a folder is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Weights, records, and what is beside them.
+    /// Weights, records, and the files next to them.
     Input,
-    /// Files whose bytes go into an output as they are, or that another file names by any path.
+    /// Files whose bytes go into an output unchanged, or that another file names by a path.
     Companions,
     /// Files that are only checked against a receipt: they may have been moved since.
     Check,
 }
 
-/// The links of a folder of this machine.
+/// The rules for links in a local folder.
 #[derive(Debug, Clone)]
 pub(super) struct Links {
-    /// The folder, as it was named.
+    /// The folder, as the user named it.
     top: PathBuf,
     rules: LinkRules,
     purpose: Purpose,
-    /// The file in it that was named.
+    /// The file in it that the user named.
     named: Option<PathBuf>,
     /// The folders that links may lead into.
     homes: OnceLock<Vec<PathBuf>>,
@@ -68,28 +68,28 @@ impl Links {
         Self { rules: LinkRules { follow, ..self.rules.clone() }, ..self.clone() }
     }
 
-    /// The error of a file that is not read.
+    /// Returns the error for a file that is not read.
     pub(super) fn error(&self, name: &str) -> Error {
-        let error = leads_out(name);
-        if self.purpose == Purpose::Companions { error.expected(COPY) } else { error }
+        let advice = if self.purpose == Purpose::Companions { COPY } else { ADVICE };
+        not_followed(name).hint(advice)
     }
 
     pub(super) fn with_purpose(&self, purpose: Purpose) -> Self {
         Self { purpose, ..self.clone() }
     }
 
-    /// The same where the user named this file. One that was found below a root was not.
+    /// Marks this file as named by the user, unless it was found below a root.
     pub(super) fn naming(&self, file: PathBuf) -> Self {
         Self { named: Some(file).filter(|_| self.rules.root.is_none()), ..self.clone() }
     }
 
-    /// Whether what a path leads to may be read.
+    /// Whether the target of a path may be read.
     pub(super) fn admit(&self, path: &Path) -> bool {
         self.admits_any(path) || real_path(path).is_none_or(|real| self.admit_real(path, &real))
     }
 
-    /// Whether a file that was opened by a path may be read. What was opened is asked about: whoever exchanges the path
-    /// meanwhile gains nothing.
+    /// Whether an opened file may be read. This checks the open file itself, so that replacing the
+    /// path in the meantime has no effect.
     pub(super) fn admit_file(&self, path: &Path, file: &File) -> bool {
         self.admits_any(path) || real_of(file, path).is_none_or(|real| self.admit_real(path, &real))
     }
@@ -119,12 +119,16 @@ impl Links {
     }
 }
 
-/// The error of a file that is not read because of where it leads.
+/// Returns the error for a file that is not read because of where it leads.
 pub(crate) fn leads_out(name: &str) -> Error {
-    Error::malformed(format!("this entry of the input {LEADS_OUT}")).file(name).expected(ADVICE)
+    not_followed(name).hint(ADVICE)
 }
 
-/// Whether a file's bytes go into outputs as they are, by its name relative to the folder.
+fn not_followed(name: &str) -> Error {
+    Error::malformed(format!("this entry of the input {LEADS_OUT}")).file(name)
+}
+
+/// Whether a file's bytes go into outputs unchanged, from its name relative to the folder.
 pub(crate) fn is_companion(name: &Path) -> bool {
     let is_asset = |part: Component<'_>| ASSETS.iter().any(|folder| part.as_os_str() == *folder);
     let file = name.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
@@ -133,34 +137,34 @@ pub(crate) fn is_companion(name: &Path) -> bool {
     name.components().any(is_asset) || (COMPANIONS.contains(&ending) && !is_index())
 }
 
-/// The `blobs/` of the repository in `huggingface_hub`'s cache that a folder is a snapshot of, or a part of one
-/// (`models--ORG--NAME/snapshots/REVISION/NAME` is a link to `blobs/`).
+/// Returns the `blobs/` of the `huggingface_hub` cache repository to which a folder belongs as a
+/// snapshot or a part of one (`models--ORG--NAME/snapshots/REVISION/NAME` is a link to `blobs/`).
 fn own_blobs(folder: &Path) -> Option<PathBuf> {
     let snapshots =
         folder.ancestors().find(|path| path.file_name().is_some_and(|name| name == "snapshots"))?;
     snapshots.parent().filter(|path| is_repository(path)).map(|repository| repository.join("blobs"))
 }
 
-/// The `blobs/` of a repository in a cache of `huggingface_hub` that a file is in.
+/// Returns the `blobs/` of the `huggingface_hub` cache repository that contains a file.
 fn blobs_of(file: &Path) -> Option<&Path> {
     let blobs = file.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "blobs"))?;
     blobs.parent().is_some_and(is_repository).then_some(blobs)
 }
 
-/// Whether a folder is a repository in huggingface_hub's cache, by its name.
+/// Whether a folder's name is that of a repository in the huggingface_hub cache.
 pub fn is_repository(folder: &Path) -> bool {
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     ["models--", "datasets--", "spaces--"].iter().any(|start| name.starts_with(start))
 }
 
-/// Where a path leads, without a link in it; `None`, if nothing is there.
+/// Resolves all links in a path. Returns `None` if nothing exists there.
 fn real_path(path: &Path) -> Option<PathBuf> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty()).ok()?;
     real_of(&opened, path)
 }
 
-/// The path of what is open, which `path` led to.
+/// Returns the real path of an open file, which was opened as `path`.
 fn real_of(opened: &impl AsFd, path: &Path) -> Option<PathBuf> {
     let link = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
     let real = std::fs::read_link(link).ok().filter(|real| real.is_absolute());

@@ -1,5 +1,6 @@
-//! A remote tree is a place beyond a network, and what it has said of its files so far. Formats ask for the same names again
-//! and again while an input is probed and read; the place is asked once, and stays what it was then.
+//! A cache of what a remote place has reported about its files. Formats look up the same names
+//! repeatedly while an input is probed and read. The place is asked once, and its first answer
+//! stays.
 
 use crate::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
 use std::collections::HashMap;
@@ -14,15 +15,17 @@ pub(super) struct RemoteTree {
 
 #[derive(Default)]
 struct Known {
-    /// The lengths of files, and folders, by path; `None`: there is nothing.
+    /// Results of lookups by path: `None` if nothing exists, `Some(None)` for a folder, otherwise
+    /// the size of the file.
     looked: HashMap<String, Option<Option<u64>>>,
     listed: HashMap<String, Result<Arc<Vec<RemoteEntry>>>>,
     opened: HashMap<String, Arc<dyn RemoteFile>>,
-    /// Of sets whose names are numbered, the file that was asked for first; `None`, when the others are on their way.
+    /// For each numbered set, the file that was requested first; `None` once the others have been
+    /// announced.
     sets: HashMap<String, Option<String>>,
 }
 
-/// Larger sets are opened as they are asked for.
+/// Maximum size of a set to announce; files of larger sets are opened one by one.
 const MOST_FORESEEN: u32 = 4096;
 
 impl RemoteTree {
@@ -34,7 +37,8 @@ impl RemoteTree {
         self.place.url(path)
     }
 
-    /// What lies at a path: bytes of a file, or that it is a folder.
+    /// Looks up a path: `None` if nothing exists, `Some(None)` for a folder, otherwise the size of
+    /// the file.
     pub(super) fn look(&self, path: &str) -> Result<Option<Option<u64>>> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let known = self.known();
@@ -44,7 +48,7 @@ impl RemoteTree {
         if let Some(file) = known.opened.get(path) {
             return Ok(Some(Some(file.stamp().len)));
         }
-        // The top has no name in any listing.
+        // The top folder has no name in any listing.
         if let (Some(Ok(listed)), false) = (known.listed.get(folder), path.is_empty()) {
             return Ok(listed.iter().find(|entry| entry.name == name).map(|entry| entry.len));
         }
@@ -73,11 +77,11 @@ impl RemoteTree {
         }
         self.foresee(path);
         let file = self.place.open(path)?;
-        // Another thread may have opened it meanwhile.
+        // Another thread may have opened it in the meantime.
         Ok(self.known().opened.entry(path.to_owned()).or_insert(file).clone())
     }
 
-    /// With the second file of a numbered set, the others are wanted too.
+    /// Announces the other files of a numbered set when its second file is requested.
     fn foresee(&self, path: &str) {
         let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
         let Some(shard) = ShardName::parse(name) else { return };
@@ -88,7 +92,7 @@ impl RemoteTree {
         let set = format!("{folder}/{}", shard.pattern());
         let first = known.sets.entry(set).or_insert_with(|| Some(path.to_owned()));
         let Some(other) = first.take_if(|first| first != path) else { return };
-        // Sets are numbered from 0 or from 1, and asked for from their first file on.
+        // Sets are numbered from 0 or 1, and are requested starting with their first file.
         let is_of_zero = |path: &str| ShardName::parse(path).is_some_and(|shard| shard.number == 0);
         let start = u32::from(!is_of_zero(path) && !is_of_zero(&other));
         let name = |number: u32| ShardName::format(shard.stem, number.into(), count.into(), shard.ending);
