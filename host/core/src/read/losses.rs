@@ -1,4 +1,5 @@
-//! Losses that the host sees: what a target's format has no place for, whatever its writer says.
+//! Losses that the host detects: contents for which a target's format has no place, regardless of
+//! its writer.
 
 use crate::read::marks::Marks;
 use crate::read::part::{TreeWalk, join};
@@ -10,10 +11,11 @@ use tensorferry_sdk::{
     Segment, Severity,
 };
 
-/// Losses of one kind that are listed one by one; the rest is counted.
+/// Maximum number of losses of one kind to list; the rest is counted.
 const MOST_LISTED: usize = 200;
 
-/// What a tree says, for a target that has none: [its values](of_values), and what it says of tensors.
+/// Returns the losses of a tree for a target without one: [its values](of_values), and its marks on
+/// tensors.
 #[must_use]
 pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     let mut losses = of_values(catalog, folded);
@@ -21,8 +23,8 @@ pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     losses
 }
 
-/// The non-tensor state below the root, for a target that has no tree: each branch without tensors
-/// is one loss. `folded`: the root's attributes went into the metadata.
+/// Returns the losses of non-tensor state below the root for a target without a tree, one per
+/// branch without tensors. `folded` means that the root's attributes went into the metadata.
 #[must_use]
 pub fn of_values(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     let mut paths = Vec::new();
@@ -35,10 +37,11 @@ pub fn of_values(catalog: &Catalog, folded: bool) -> Vec<Loss> {
             paths.push(if path.is_empty() { "." } else { path }.to_owned());
         }
     });
-    listed(LossKind::State, &paths, "values", "the target holds tensors alone")
+    listed(LossKind::State, &paths, "values", "the target holds only tensors")
 }
 
-/// What the tree says of tensors, for a target that has none: attributes or a wrapper around a tensor.
+/// Returns the losses of marks on tensors for a target without a tree: attributes of a tensor, or a
+/// wrapper around it.
 #[must_use]
 pub fn of_marks(catalog: &Catalog) -> Vec<Loss> {
     let (mut attributes, mut composed, mut marked) = (Vec::new(), Vec::new(), 0_u64);
@@ -53,13 +56,12 @@ pub fn of_marks(catalog: &Catalog) -> Vec<Loss> {
             Marks::Attributes(keys) => attributes.extend(keys.iter().map(|key| format!("{path}: {key}"))),
         }
     });
-    let why = "it was set on the tensor, and the target holds tensors alone";
+    let why = "it was set on the tensor, and the target holds only tensors";
     let mut losses = listed(LossKind::State, &attributes, "values", why);
-    let parts =
-        "a sparse, nested or quantised tensor is written as its parts, and nothing says that they are one";
+    let parts = "a sparse, nested or quantized tensor is written as its parts, without a record that they belong together";
     losses.extend(listed(LossKind::Sparse, &composed, "tensors", parts));
     if marked > 0 {
-        let why = "the target cannot say that a tensor is a parameter or requires a gradient";
+        let why = "the target cannot record that a tensor is a parameter or requires a gradient";
         let tensors = if marked == 1 { "a tensor".to_owned() } else { format!("{marked} tensors") };
         let marks = Loss::new(LossKind::State, format!("marks of {tensors}"), why);
         losses.push(marks.severity(Severity::Note));
@@ -92,14 +94,14 @@ fn listed(kind: LossKind, what: &[String], rest: &str, why: &str) -> Vec<Loss> {
     losses
 }
 
-/// Metadata, for a target that has none.
+/// Returns the losses of metadata, for a target without metadata.
 #[must_use]
 pub fn of_metadata(catalog: &Catalog) -> Vec<Loss> {
     let lose = |key: &String| Loss::new(LossKind::Metadata, key, "the target has no place for metadata");
     catalog.metadata().keys().take(MOST_LISTED).map(lose).collect()
 }
 
-/// Tied tensors that a layout writes more than once.
+/// Returns the losses for tied tensors that a layout writes more than once.
 #[must_use]
 pub fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabilities) -> Vec<Loss> {
     if capabilities.has(Capabilities::TIES) {
@@ -121,7 +123,7 @@ pub fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabiliti
     for mut members in written.into_values() {
         members.sort_unstable();
         members.dedup();
-        // One is written in any case, and the reader's first need not be it.
+        // One of them is written in any case, and need not be the reader's first.
         let Some((&first, again)) = members.split_first() else { continue };
         for &member in again {
             let why = format!("tied to {:?} and written again", view.tensor(first).name);
@@ -135,10 +137,9 @@ pub fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabiliti
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LossPolicy {
-    /// `--strict`: any that is lost, or changed without having been asked for, and that is not allowed.
+    /// `--strict`: refuse loss of data and unrequested changes of representation, unless their kind
+    /// is allowed.
     pub strict: bool,
-    /// `--allow-loss`.
-    #[serde(serialize_with = "write_kinds", deserialize_with = "read_kinds")]
     pub allowed: Vec<LossKind>,
 }
 
@@ -155,16 +156,13 @@ fn read_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<LossKind
 }
 
 impl LossPolicy {
-    /// Whether losses of this kind pass.
+    /// Whether losses of this kind are allowed.
     #[must_use]
     pub fn allows(&self, kind: LossKind) -> bool {
         self.allowed.contains(&kind)
     }
 
-    /// Looks for a loss that ends the conversion.
-    ///
-    /// # Errors
-    /// Unsupported: what would be lost, and the flag that allows it.
+    /// Returns an error for the first loss that ends the conversion, with the flag that allows it.
     pub fn check(&self, losses: &[Loss]) -> Result<()> {
         let ends = |loss: &&Loss| match loss.severity {
             Severity::Lost => true,
@@ -178,7 +176,7 @@ impl LossPolicy {
         let kind = first.kind.word();
         Err(Error::new(
             ErrorKind::Unsupported,
-            format!("--strict: {first}{more}; --allow-loss {kind} lets losses of this kind pass"),
+            format!("--strict: {first}{more}; pass --allow-loss {kind} to accept losses of this kind"),
         ))
     }
 }

@@ -1,34 +1,32 @@
-//! Marks are what a tree says of a tensor beside its elements: that it is a parameter, that it is sparse or quantised, and
-//! whatever else was set on it.
+//! Marks are what a tree records about a tensor besides its elements: that it is a parameter, that
+//! it is sparse or quantized, and any other attributes.
 
 use crate::read::part::TreeWalk;
 use tensorferry_sdk::{NodeId, NodeKind};
 
-/// What the marks of a tensor come to.
+/// The most important mark of a tensor.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Marks {
-    /// There are none.
     None,
-    /// That it is a parameter or requires a gradient.
+    /// It is a parameter or requires a gradient.
     Parameter,
-    /// It is one of several tensors that are one together.
+    /// It is one of several tensors that form one.
     Parts,
-    /// Something else was set on it: the keys, as far as they are text.
+    /// It has other attributes: their keys, if they are text.
     Attributes(Vec<String>),
 }
 
-/// What training asks of a tensor: nothing of its content.
+/// The attribute that only training needs; it says nothing about the content.
 const OF_TRAINING: &str = "requires_grad";
 
 impl Marks {
-    /// Those of a tensor of a tree.
     pub(super) fn of(walk: &TreeWalk<'_>, mut id: NodeId) -> Self {
         let (mut is_marked, mut keys) = (false, Vec::new());
         loop {
             let node = walk.node(id);
             match (node.kind, &*node.children) {
                 (NodeKind::ATTRIBUTED, &[value, attributes]) => {
-                    // A layout alone tells of parts that the reader lost.
+                    // A layout without tensors means that the reader lost the parts.
                     let is_layout = |(key, _): (String, NodeId)| key == "layout";
                     if walk.tensors_below(attributes) > 0 || walk.children(attributes).any(is_layout) {
                         return Self::Parts;
@@ -65,7 +63,8 @@ mod tests {
         Storage,
     };
 
-    /// The catalog of a mapping `{"t": ...}`: `mark` is given a tensor's node and a second one's.
+    /// Returns the losses of a mapping `{"t": ...}`. `mark` gets the node of a tensor and that of a
+    /// second one.
     fn losses(
         mark: impl FnOnce(&mut CatalogBuilder<'_>, NodeId, NodeId) -> NodeId,
     ) -> Vec<(LossKind, Severity, String)> {

@@ -1,5 +1,5 @@
-//! A model is what one reader reads of the input. Most inputs are one; a folder may hold more in its
-//! sub-folders: a pipeline of diffusers has one for each of its parts.
+//! A model is what one reader reads of the input. Most inputs are one model. A folder may contain
+//! more in its sub-folders: a diffusers pipeline has one for each of its parts.
 
 use crate::read::context::ReadContext;
 use crate::read::identity::FileIdentity;
@@ -7,24 +7,23 @@ use crate::read::input::Input;
 use std::path::PathBuf;
 use tensorferry_sdk::{Loss, Result};
 
-/// A model of the input, read.
+/// A model of the input that has been read.
 pub struct InputModel<'a> {
-    /// The folder that it lies in, relative to the input's; empty for the input itself.
+    /// Its folder, relative to the input's; empty for the input itself.
     pub folder: String,
-    /// What it holds.
     pub input: Input,
-    /// What its plugins are told.
+    /// The context of its plugins.
     pub context: ReadContext<'a>,
 }
 
 impl InputModel<'_> {
-    /// Where a name of this model lies in the input.
+    /// Returns the path of one of the model's names in the input.
     #[must_use]
     pub fn path_of(&self, name: &str) -> String {
         if self.folder.is_empty() { name.to_owned() } else { format!("{}/{name}", self.folder) }
     }
 
-    /// A loss of this model as one of the whole input.
+    /// Returns a loss of this model as a loss of the whole input.
     #[must_use]
     pub fn place(&self, loss: &Loss) -> Loss {
         let mut placed = loss.clone();
@@ -32,23 +31,21 @@ impl InputModel<'_> {
         placed
     }
 
-    /// The files that it was read from, and what they were then.
+    /// Returns the files that it was read from, with their identities at that time.
     #[must_use]
     pub fn files(&self) -> Vec<(PathBuf, FileIdentity)> {
         let own = self.input.source.stamped().map(|(path, identity)| (path.to_owned(), identity));
         own.chain(self.context.additional_files()).collect()
     }
 
-    /// Checks that everything it was read from is still what it was.
-    ///
-    /// # Errors
-    /// Transient, if a file changed; a plugin error, if the reader's destructor panicked.
+    /// Checks that everything it was read from is unchanged. Fails if the reader's destructor
+    /// panicked.
     pub fn close(self) -> Result<()> {
         self.input.close()?;
         self.context.check_additional_inputs()
     }
 
-    /// Whether its reader, or the writer of its output, has opened the file of this name of the input.
+    /// Whether its reader, or the writer of its output, has opened this file of the input.
     #[must_use]
     pub fn has_read(&self, name: &str) -> bool {
         let own = if self.folder.is_empty() {

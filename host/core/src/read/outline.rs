@@ -1,5 +1,5 @@
-//! An outline is a catalog's tree as a person reads it: what state there is, and which parts hold
-//! how many tensors; the tensors themselves are listed elsewhere.
+//! An outline shows a catalog's tree to people: the state, and which parts contain how many
+//! tensors. The tensors themselves are listed elsewhere.
 
 use crate::read::part::TreeWalk;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -8,32 +8,32 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use tensorferry_sdk::{Catalog, Node, NodeId, NodeKind};
 
-/// Lines of one outline.
+/// Maximum lines of an outline.
 const MOST_LINES: usize = 20;
-/// Children of one node that are shown before the rest is counted.
+/// Maximum children of a node to show; the rest is counted.
 const MOST_CHILDREN: usize = 10;
-/// Characters of one value.
+/// Maximum characters of a value.
 const MOST_CHARACTERS: usize = 100;
-/// Items of a list that are shown in a line.
+/// Maximum items of a list to show in a line.
 const MOST_ITEMS: usize = 4;
-/// Values that are looked at for one line: a pickle has a long list once, and refers to it often.
+/// Maximum values to visit for one line: a pickle contains a long list once, and may refer to it
+/// often.
 const MOST_LOOKED_AT: usize = 256;
 
-/// Levels of a tree that are written as JSON, whose readers go no deeper.
+/// Maximum depth of a tree written as JSON; JSON readers have a similar limit.
 const MOST_DEPTH: usize = 120;
 
-/// A line of an outline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// How deep it stands.
+    /// The depth in the tree.
     pub level: usize,
-    /// The key; it may hold anything.
+    /// The key, which may contain any character.
     pub key: String,
-    /// The value of a leaf; a class.
+    /// The value of a leaf, or a class.
     pub value: String,
-    /// How many tensors are below.
+    /// Number of tensors below.
     pub tensors: u64,
-    /// The bytes of those tensors.
+    /// Bytes of these tensors.
     pub bytes: u64,
 }
 
@@ -43,8 +43,9 @@ impl Line {
     }
 }
 
-/// The lines of a catalog's tree; none where it has none. What is near the root comes first: a node is
-/// opened if all that is as near as it has been, and there is room for its children.
+/// Returns the lines of a catalog's tree; none if it has no tree. Nodes near the root come first: a
+/// node is expanded if all nodes at its level before it were visited, and there is room for its
+/// children.
 #[must_use]
 pub fn lines(catalog: &Catalog) -> Vec<Line> {
     let Some(root) = catalog.tree().root() else { return Vec::new() };
@@ -56,7 +57,8 @@ pub fn lines(catalog: &Catalog) -> Vec<Line> {
         let children = || walk.children(node).filter(|(_, child)| !walk.is_leaf(*child));
         let count = children().count();
         let places = if level == 0 { MOST_LINES } else { MOST_CHILDREN };
-        // Its line has said all of it; of many like one another, that there are so many.
+        // Not expanded: its own line shows everything, or it has many similar children, which are
+        // counted.
         let is_said = in_one_line(catalog, &walk, node).is_some();
         if level > 0 && (is_said || (count > MOST_CHILDREN && walk.tensors_below(node) > 0)) {
             continue;
@@ -82,7 +84,7 @@ pub fn lines(catalog: &Catalog) -> Vec<Line> {
     in_order(&shown, &top)
 }
 
-/// Parents before their children.
+/// Orders parents before their children.
 fn in_order(shown: &[(Line, Vec<usize>)], top: &[usize]) -> Vec<Line> {
     let mut lines = Vec::with_capacity(shown.len());
     let mut open: Vec<usize> = top.iter().rev().copied().collect();
@@ -103,8 +105,8 @@ fn line(catalog: &Catalog, walk: &TreeWalk<'_>, level: usize, key: &str, node: N
     }
 }
 
-/// A mapping of values, as `lr=0.001, betas=[0.9, 0.999]`, a list of scalars, or the first of a list of
-/// such mappings; `None` for nodes that hold more.
+/// Returns a mapping of values as `lr=0.001, betas=[0.9, 0.999]`, a list of scalars, or the first
+/// of a list of such mappings. `None` for nodes that contain more.
 fn in_one_line(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> Option<String> {
     let node = catalog.tree().get(walk.value(id))?;
     if node.kind == NodeKind::MAP {
@@ -112,7 +114,7 @@ fn in_one_line(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> Option<Str
         return Some(shortened(&format!("{class}{}", pairs(catalog, walk, id, true)?)));
     }
     items(catalog, walk, id).or_else(|| {
-        // An optimizer's groups of parameters are like one another.
+        // The parameter groups of an optimizer are similar to each other.
         if node.kind != NodeKind::LIST || node.children.len() > MOST_CHILDREN {
             return None;
         }
@@ -127,7 +129,8 @@ fn in_one_line(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> Option<Str
     })
 }
 
-/// The values of a mapping; inside of it another one, if it is as short as a list has to be.
+/// Returns the values of a mapping. It may contain another mapping, with the same limit on its
+/// length as a list.
 fn pairs(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId, may_nest: bool) -> Option<String> {
     let value = |id: NodeId| {
         let node = catalog.tree().get(walk.value(id))?;
@@ -149,7 +152,7 @@ fn pairs(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId, may_nest: bool) -> 
     pairs.filter(|pairs| !pairs.is_empty()).map(|pairs| pairs.join(", "))
 }
 
-/// A list of scalars, if it is short; else how many they are.
+/// Returns a list of scalars if it is short; otherwise their number.
 fn items(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> Option<String> {
     let node = catalog.tree().get(walk.value(id))?;
     if !matches!(node.kind, NodeKind::LIST | NodeKind::TUPLE | NodeKind::SET) || node.children.is_empty() {
@@ -165,7 +168,7 @@ fn items(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> Option<String> {
     if is_short { Some(all) } else { is_known.then(|| format!("[{count} values]")) }
 }
 
-/// The value of a node, shortened, or what it is.
+/// Returns the value of a node, shortened, or a description of the node.
 fn summary(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> String {
     if let Some(line) = in_one_line(catalog, walk, id) {
         return line;
@@ -187,12 +190,12 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// The tree as JSON: mappings and lists as they are, tensors by their names, objects by their class. It is written node
-/// by node, and is never in memory as a whole. `None` where there is no tree.
+/// Returns the tree as JSON: mappings and lists as such, tensors by name, objects by class. It is
+/// serialized node by node, and is never in memory as a whole. `None` without a tree.
 #[must_use]
 pub fn json(catalog: &Catalog) -> Option<State<'_>> {
     let root = catalog.tree().root()?;
-    // Nodes may be shared by many parents, so that what is written is bounded.
+    // Many parents may share nodes, so the number of written values is limited.
     Some(State { catalog, root, most: catalog.tree().len().saturating_mul(4) + 1000 })
 }
 
@@ -205,7 +208,7 @@ pub struct State<'a> {
 }
 
 impl State<'_> {
-    /// The same, of which no more than `most` values are shown.
+    /// Limits the number of values to show.
     #[must_use]
     pub fn within(self, most: usize) -> Self {
         Self { most: self.most.min(most), ..self }
@@ -219,7 +222,7 @@ impl Serialize for State<'_> {
     }
 }
 
-/// A node and what is below it; `left` are the values that may still be shown.
+/// A node and its descendants; `left` is the number of values that may still be shown.
 #[derive(Clone, Copy)]
 struct Below<'a> {
     catalog: &'a Catalog,
@@ -233,7 +236,7 @@ impl<'a> Below<'a> {
         Self { id, depth: self.depth + 1, ..self }
     }
 
-    /// The node as the key of a mapping.
+    /// Returns the node as the key of a mapping.
     fn key(self) -> String {
         match self.catalog.tree().get(self.id).and_then(Node::as_text) {
             Some(text) => text.to_owned(),
@@ -283,7 +286,7 @@ impl Serialize for Parts<'_> {
     }
 }
 
-/// The value of a node that is no container.
+/// Returns the value of a node that is not a container.
 fn scalar(node: &Node) -> Option<Value> {
     match node.kind {
         NodeKind::NONE => Some(Value::Null),

@@ -1,23 +1,24 @@
-//! Own files are what the program leaves beside data, and is none of it: receipts, and the journals of runs.
+//! ferry's own files next to data, which are not data: receipts, and the journals of runs.
 
 use crate::context::regular_file;
 use crate::read::folder::is_url;
 use std::io::Read;
 use std::path::Path;
 
-/// What a receipt's name ends in.
+/// Suffix of a receipt.
 pub const RECEIPT: &str = ".ferry.json";
 
-/// What the first record of every journal begins with.
+/// First bytes of every journal.
 const JOURNAL_BEGINS: &[u8] = b"{\"event\":\"begin\",\"at\":\"";
 
-/// Whether a file of a folder is one.
+/// Whether a file in a folder is one of ferry's own.
 pub fn is_own(folder: &Path, name: &str) -> bool {
     name.ends_with(RECEIPT) || is_journal(folder, name)
 }
 
-/// Whether a file of a folder is a journal: `NAME.journal.jsonl`, of a shard `NAME.journal.1-of-2.jsonl`. Data may be called so,
-/// and begins otherwise; plans alone have journals in a store.
+/// Whether a file in a folder is a journal: `NAME.journal.jsonl`, or `NAME.journal.1-of-2.jsonl`
+/// for a shard. Data may have such a name, but begins differently. In a store, only plans have
+/// journals.
 #[must_use]
 pub fn is_journal(folder: &Path, name: &str) -> bool {
     if !name.contains(".journal.") || !name.ends_with(".jsonl") || folder.to_str().is_some_and(is_url) {

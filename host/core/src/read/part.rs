@@ -1,6 +1,6 @@
-//! A part is what is taken of an input: all of it, one branch of its tree, or (by default, where the
-//! target holds a flat list) the one mapping of names to tensors that is not optimizer, scheduler or
-//! random state.
+//! A part is what is taken of an input: all of it, one branch of its tree, or the model. The model
+//! is the default if the target is a flat list. It is the one mapping of names to tensors that is
+//! not optimizer, scheduler or random state.
 
 use crate::read::key_words::{names_a_model, names_random_state, names_training_state};
 use serde::{Deserialize, Serialize};
@@ -13,17 +13,16 @@ use tensorferry_sdk::{
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Part {
-    /// Whatever a newcomer means.
+    /// The model for a flat target, otherwise everything.
     #[default]
     Auto,
-    /// Everything.
     Whole,
     /// The branch at this path.
     Path(String),
 }
 
 impl Part {
-    /// `auto`, `.`, or a path.
+    /// Parses `auto`, `.`, or a path.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text {
@@ -56,13 +55,11 @@ impl fmt::Display for Part {
     }
 }
 
-/// Takes a part of a catalog. `flat`: the target holds a flat list of tensors. Also gives what
-/// `auto` left out.
-///
-/// # Errors
-/// Usage: a path that is not there, or several mappings for `auto`, each with its command.
+/// Takes a part of a catalog. `flat` means that the target is a flat list of tensors. Also returns
+/// what `auto` left out. Fails if the path does not exist, or if `auto` finds several mappings;
+/// then the error lists a command for each.
 pub fn take(catalog: Catalog, part: &Part, flat: bool) -> Result<(Catalog, Vec<Loss>)> {
-    // A tree that names no tensor only describes: the tensors are a flat list beside it.
+    // A tree without tensors only describes: the tensors are a flat list next to it.
     let holds_tensors = |root: &NodeId| TreeWalk::new(&catalog).tensors_below(*root) > 0;
     let branch = match (part, catalog.tree().root().filter(holds_tensors)) {
         (Part::Whole, _) | (Part::Auto, None) => return Ok((catalog, Vec::new())),
@@ -87,7 +84,7 @@ pub fn take(catalog: Catalog, part: &Part, flat: bool) -> Result<(Catalog, Vec<L
     Ok((catalog.select(&kept, Some(root))?, branch.left_out))
 }
 
-/// Whether a catalog has the branch at a path.
+/// Whether a catalog has a branch at this path.
 #[must_use]
 pub fn has(catalog: &Catalog, path: &str) -> bool {
     let walk = TreeWalk::new(catalog);
@@ -97,15 +94,17 @@ pub fn has(catalog: &Catalog, path: &str) -> bool {
     }
 }
 
-/// The branch without the children that are not taken: what else is in it is still the user's to know.
+/// Removes the children of the branch that are not taken. Other values in it stay visible to the
+/// user.
 fn pruned(catalog: Catalog, branch: &Branch) -> Result<(Catalog, NodeId)> {
     if branch.without.is_empty() {
         return Ok((catalog, branch.node));
     }
     let mut tree = catalog.tree().clone();
-    // The tree's only owner adds to it without a copy.
+    // Removing the tree from the catalog makes it uniquely owned, so that it can be extended
+    // without a copy.
     let catalog = catalog.with_tree(Tree::default())?;
-    // The way from the branch to the container itself, through its attributes.
+    // The nodes from the branch through its attributes to the container itself.
     let mut way = vec![branch.node];
     let mut node = node_of(&tree, branch.node)?;
     while let (NodeKind::ATTRIBUTED, Some(&inner)) = (node.kind, node.children.first()) {
@@ -135,7 +134,7 @@ fn node_of(tree: &Tree, id: NodeId) -> Result<Node> {
     tree.get(id).cloned().ok_or_else(|| Error::plugin(format!("the tree has no node {}", id.0)))
 }
 
-/// For formats without a tree: the tensors whose names begin with the path.
+/// For formats without a tree: takes the tensors whose names begin with the path.
 fn by_prefix(catalog: &Catalog, path: &str) -> Result<Catalog> {
     let prefix = format!("{path}.");
     let kept: Vec<(TensorId, String)> = (0..)
@@ -149,12 +148,12 @@ fn by_prefix(catalog: &Catalog, path: &str) -> Result<Catalog> {
     catalog.select(&kept, None)
 }
 
-/// Why something is not in the part that was chosen.
+/// Why something is not in the chosen part.
 const LEFT_OUT: &str = "outside the part that --part auto took; --part . takes everything";
-/// Values without tensors that are listed one by one; the rest is counted.
+/// Maximum number of values without tensors to list; the rest is counted.
 const MOST_LISTED: usize = 200;
 
-/// The part that was chosen.
+/// The chosen part.
 struct Branch {
     node: NodeId,
     path: String,
@@ -163,15 +162,15 @@ struct Branch {
     left_out: Vec<Loss>,
 }
 
-/// A catalog's tree, and what is below each node.
+/// A catalog's tree, with facts about the descendants of each node.
 pub(crate) struct TreeWalk<'a> {
     catalog: &'a Catalog,
     tree: &'a Tree,
-    /// How many tensors.
+    /// Number of tensors.
     below: Vec<u64>,
-    /// Whether there is a mapping of names to tensors, or it is one.
+    /// Whether it is or contains a mapping of names to tensors.
     mapping: Vec<bool>,
-    /// Whether there is one whose names are paths of modules: a state dict.
+    /// Whether it is or contains a state dict: a mapping whose names are module paths.
     state_dict: Vec<bool>,
 }
 
@@ -184,7 +183,7 @@ impl<'a> TreeWalk<'a> {
             let own = u64::from(node.kind == NodeKind::TENSOR);
             let count = node.children.iter().fold(own, |sum, c| sum.saturating_add(walk.below[c.0 as usize]));
             walk.below.push(count);
-            // What an object of an unknown class holds is that class's own business.
+            // The contents of an object of an unknown class are not searched.
             let is_open = node.kind != NodeKind::OBJECT;
             let any_below = |of: &[bool]| is_open && node.children.iter().any(|c| of[c.0 as usize]);
             let (mut maps, mut has_paths) = (any_below(&walk.mapping), any_below(&walk.state_dict));
@@ -207,7 +206,7 @@ impl<'a> TreeWalk<'a> {
         &self.tree.nodes()[id.0 as usize]
     }
 
-    /// Looks through attributes at what they are set on.
+    /// Follows attributes to the node that they are set on.
     pub(crate) fn value(&self, mut id: NodeId) -> NodeId {
         while self.node(id).kind == NodeKind::ATTRIBUTED {
             id = self.node(id).children[0];
@@ -215,7 +214,8 @@ impl<'a> TreeWalk<'a> {
         id
     }
 
-    /// The named children of a container. Their names are made as they are asked for: a list may have millions.
+    /// Iterates over the named children of a container. Names are made one by one, since a list may
+    /// have millions.
     pub(crate) fn children(&self, id: NodeId) -> impl DoubleEndedIterator<Item = (String, NodeId)> {
         let node = self.node(self.value(id));
         let (is_map, count) = match node.kind {
@@ -235,25 +235,25 @@ impl<'a> TreeWalk<'a> {
         node.as_text().map(str::to_owned).or_else(number).unwrap_or_else(|| "?".to_owned())
     }
 
-    /// Whether a node has named children, or could have.
+    /// Whether a node can have named children.
     pub(crate) fn is_container(&self, id: NodeId) -> bool {
         matches!(self.node(self.value(id)).kind, NodeKind::MAP | NodeKind::LIST | NodeKind::TUPLE)
     }
 
-    /// Whether a node is one tensor, with whatever is said of it.
+    /// Whether a node is one tensor, including its attributes.
     pub(crate) fn is_leaf(&self, id: NodeId) -> bool {
         let value = self.node(self.value(id));
         value.kind == NodeKind::TENSOR
             || (value.kind == NodeKind::OBJECT && self.tensors_below(id) == 1 && self.wraps_a_tensor(value))
     }
 
-    /// Whether an object's first argument is a tensor, as that of a parameter is.
+    /// Whether an object's first argument is a tensor, as for a parameter.
     fn wraps_a_tensor(&self, object: &Node) -> bool {
         let first = self.wrapped(object);
         first.is_some_and(|first| self.node(self.value(first)).kind == NodeKind::TENSOR)
     }
 
-    /// An object's first argument.
+    /// Returns an object's first argument.
     pub(crate) fn wrapped(&self, object: &Node) -> Option<NodeId> {
         self.arguments(object).first().copied()
     }
@@ -263,14 +263,14 @@ impl<'a> TreeWalk<'a> {
         arguments.filter(|node| node.kind == NodeKind::TUPLE).map_or(&[], |node| &node.children)
     }
 
-    /// The keys of the mappings among an object's arguments.
+    /// Returns the keys of mappings among an object's arguments.
     pub(crate) fn said_beside(&self, object: &Node) -> impl Iterator<Item = String> {
         let mappings =
             self.arguments(object).iter().skip(1).filter(|id| self.node(**id).kind == NodeKind::MAP);
         mappings.flat_map(|id| self.children(*id)).map(|(key, _)| key)
     }
 
-    /// The tensors below a node.
+    /// Returns the tensors below a node.
     pub(crate) fn tensors(&self, root: NodeId, without: &[NodeId]) -> Vec<TensorId> {
         let mut open = vec![root];
         let mut found = Vec::new();
@@ -284,7 +284,7 @@ impl<'a> TreeWalk<'a> {
         found
     }
 
-    /// Descends while one branch alone holds a mapping of names to tensors that is a model's.
+    /// Descends as long as only one branch contains a model's mapping of names to tensors.
     fn choose(&self, root: NodeId) -> Result<Branch> {
         let mut branch =
             Branch { node: root, path: String::new(), without: Vec::new(), left_out: Vec::new() };
@@ -295,14 +295,15 @@ impl<'a> TreeWalk<'a> {
                 children.iter().partition(|(key, child)| self.is_training_state(key, *child));
             let mappings: Vec<&(String, NodeId)> =
                 rest.iter().copied().filter(|(_, child)| self.mapping[child.0 as usize]).collect();
-            // Beside a model, what holds no weights (a callback's best loss) is none.
+            // A mapping without weights next to a model is not a model, for example a callback's
+            // best loss.
             let (others, models): (Vec<_>, Vec<_>) =
                 mappings.iter().copied().partition(|(_, child)| self.holds_no_weights(*child));
             let models = if models.is_empty() { others } else { models };
             let is_model = self.is_model(branch.node, &rest, &models)
                 || (branch.node != root && self.are_layers(&models));
             if models.is_empty() || is_model {
-                // Where there is nothing but training state, that is what the user means.
+                // If there is only training state, the user wants that.
                 for (key, child) in training.into_iter().filter(|_| !rest.is_empty()) {
                     branch.left_out.push(self.left_out(&branch.path, key, *child));
                     branch.without.push(*child);
@@ -329,9 +330,10 @@ impl<'a> TreeWalk<'a> {
         }
     }
 
-    /// Whether a mapping is a model itself, in which others lie: a state dict with state of a module's own, the layers of
-    /// a tree of parameters. A checkpoint may have a tensor beside its models just so (the weights of classes, a
-    /// history of losses), and is none: its models are state dicts, or are called models.
+    /// Whether a mapping is itself a model that contains other mappings: a state dict with a
+    /// module's own state, or the layers of a parameter tree. A checkpoint may have a tensor next
+    /// to its models (class weights, a history of losses) but is not a model: its models are state
+    /// dicts or have the names of models.
     fn is_model(&self, id: NodeId, children: &[&(String, NodeId)], models: &[&(String, NodeId)]) -> bool {
         let is_weight = |child: &&&(String, NodeId)| self.is_leaf(child.1) && !self.holds_no_weights(child.1);
         let mut weights = children.iter().filter(is_weight).map(|(key, _)| key.as_str()).peekable();
@@ -343,14 +345,14 @@ impl<'a> TreeWalk<'a> {
         !is_beside || weights.any(|key| is_path(key) || OF_MODULES.contains(&key))
     }
 
-    /// Whether several mappings within what was chosen are layers, a tree of parameters: none of them is a state dict, or is
-    /// called a model.
+    /// Whether several mappings within the chosen part are layers of a parameter tree: none of them
+    /// is a state dict or has the name of a model.
     fn are_layers(&self, models: &[&(String, NodeId)]) -> bool {
         models.len() > 1
             && !models.iter().any(|(key, model)| self.state_dict[model.0 as usize] || names_a_model(key))
     }
 
-    /// Whether no tensor below a node is one that a model could have.
+    /// Whether no tensor below a node could belong to a model.
     fn holds_no_weights(&self, root: NodeId) -> bool {
         let mut open = vec![root];
         while let Some(id) = open.pop() {
@@ -359,7 +361,7 @@ impl<'a> TreeWalk<'a> {
             }
             let node = self.node(id);
             let tensor = node.as_tensor().and_then(|id| self.catalog.tensor(id));
-            // A class of its own: an array of another library, a history of losses.
+            // A tensor with its own class is another library's array, or a history of losses.
             if tensor.is_some_and(|tensor| node.class.is_empty() && may_be_a_weight(tensor)) {
                 return false;
             }
@@ -368,9 +370,10 @@ impl<'a> TreeWalk<'a> {
         true
     }
 
-    /// Optimizers, schedulers, gradient scalers and random states go by these names everywhere; an
-    /// optimizer's state also shows by its shape, whatever it is called. A tensor of such a name may be a model's own:
-    /// only a random generator's state is known by its length.
+    /// Whether a branch is training state. Optimizers, schedulers, gradient scalers and random
+    /// state have the same names everywhere, and an optimizer's state also shows by its structure.
+    /// A single tensor with such a name may belong to a model, so that only the length of a random
+    /// generator's state decides.
     fn is_training_state(&self, key: &str, id: NodeId) -> bool {
         if self.is_leaf(id) {
             return names_random_state(key)
@@ -393,7 +396,8 @@ impl<'a> TreeWalk<'a> {
         Loss::new(LossKind::State, join(path, key), why)
     }
 
-    /// The node at a path. Keys may hold dots themselves, so every way to cut the path is tried.
+    /// Finds the node at a path. Keys may contain dots themselves, so every way to split the path
+    /// is tried.
     fn find(&self, root: NodeId, path: &str) -> Result<Branch> {
         let mut open = vec![(root, path)];
         while let Some((id, rest)) = open.pop() {
@@ -412,11 +416,11 @@ impl<'a> TreeWalk<'a> {
             }
         }
         let known: Vec<String> = self.children(root).map(|(key, _)| key).take(20).collect();
-        Err(Error::usage(format!("--part {path}: there is no such part")).expected(known.join(", ")))
+        Err(Error::usage(format!("--part {path}: no such part")).expected(known.join(", ")))
     }
 }
 
-/// Names of a module's own parameters, which a state dict of that module alone has without a path.
+/// Names of a module's own parameters. The state dict of a single module has them without a path.
 const OF_MODULES: [&str; 4] = ["weight", "bias", "kernel", "embedding"];
 
 /// Whether a key is the path of a parameter: `fc.weight`, `dense/kernel`.
@@ -424,18 +428,18 @@ fn is_path(key: &str) -> bool {
     key.contains(['.', '/'])
 }
 
-/// Single numbers are steps and losses.
+/// Whether a tensor could be a weight. Single numbers are steps and losses.
 fn may_be_a_weight(tensor: &Tensor) -> bool {
     tensor.shape.iter().product::<u64>() > 1 && !is_generator(tensor)
 }
 
-/// Bytes of these lengths are the states of torch's random generators (`torch.get_rng_state()`,
-/// `torch.cuda.get_rng_state()`), whatever they are called.
+/// Whether a tensor is the state of a random generator in torch (`torch.get_rng_state()`,
+/// `torch.cuda.get_rng_state()`), which has one of these lengths in bytes.
 fn is_generator(tensor: &Tensor) -> bool {
     tensor.dtype == Dtype::U8 && matches!(*tensor.shape, [5056 | 16])
 }
 
-/// The path of an entry of a mapping.
+/// Joins the path of a mapping and the key of an entry.
 pub fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }

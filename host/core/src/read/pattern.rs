@@ -1,21 +1,21 @@
-//! Patterns for the files of a data set: globs, and braces as a shell and `webdataset` expand them
+//! Patterns for the files of a dataset: globs, and braces that expand as in a shell or `webdataset`
 //! (`data-{00000..00063}.tar`, `{train,extra}-*.tar`).
 //!
-//! A glob takes what is there; a name that braces spell out has to be there, so that a set with a hole is no
-//! smaller set.
+//! A glob matches existing files. A name that results from braces must exist, so that a missing
+//! file does not go unnoticed.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::collections::HashSet;
 use tensorferry_sdk::{Error, Result};
 
-/// What a glob is told by.
+/// Characters that mark a glob.
 const GLOB_SIGNS: [char; 3] = ['*', '?', '['];
 
-/// A pattern, or several that braces stand for.
+/// One or more patterns, after the expansion of braces.
 #[derive(Debug)]
 pub(super) struct FilePattern {
     globs: GlobSet,
-    /// The names that are spelt out, in their order.
+    /// Names without a glob, in their order.
     names: Vec<String>,
 }
 
@@ -42,22 +42,22 @@ impl FilePattern {
         Ok(Self { globs, names })
     }
 
-    /// Whether files in folders may be meant.
+    /// Whether the pattern may match files in sub-folders.
     pub(super) fn has_folders(text: &str) -> bool {
         text.contains('/') || text.contains("**")
     }
 
-    /// Whether a name is meant.
+    /// Whether a name matches.
     pub(super) fn is_match(&self, name: &str) -> bool {
         self.globs.is_match(name) || self.names.iter().any(|known| known == name)
     }
 
-    /// The names that are meant, in the order of the names; none if a glob finds nothing.
+    /// Returns the matching names, in their order; none if a glob matches nothing.
     pub(super) fn matching(&self, mut there: Vec<String>) -> Result<Vec<String>> {
         let known: HashSet<&str> = there.iter().map(String::as_str).collect();
         if let Some(missing) = self.names.iter().find(|name| !known.contains(name.as_str())) {
             let found = self.names.iter().filter(|name| known.contains(name.as_str())).count();
-            return Err(Error::usage("a file that the braces name is not there")
+            return Err(Error::usage("a file named by the braces is missing")
                 .file(missing)
                 .expected(format!("{} files", self.names.len()))
                 .found(found.to_string()));
@@ -69,7 +69,7 @@ impl FilePattern {
     }
 }
 
-/// All texts that a text with braces stands for.
+/// Expands the braces in a text.
 fn expand(text: &str, most: u64) -> Result<Vec<String>> {
     let (mut done, mut open) = (Vec::new(), vec![text.to_owned()]);
     while let Some(text) = open.pop() {
@@ -79,7 +79,7 @@ fn expand(text: &str, most: u64) -> Result<Vec<String>> {
                 let (before, after) = (&text[..start], &text[end..]);
                 let count = choices.len() + (done.len() + open.len()) as u64;
                 if count > most {
-                    return Err(Error::limit("braces that stand for too many names")
+                    return Err(Error::limit("the braces expand to too many names")
                         .found(count.to_string())
                         .expected(format!("at most {most}, or --limit entries=N")));
                 }
@@ -90,7 +90,7 @@ fn expand(text: &str, most: u64) -> Result<Vec<String>> {
     Ok(done)
 }
 
-/// The first braces that stand for something, as the range of bytes that they take and what is in them.
+/// Returns the byte range and the contents of the first braces that can be expanded.
 fn first_braces(text: &str) -> Option<(usize, usize, Choices<'_>)> {
     let mut starts = text.match_indices('{');
     starts.find_map(|(start, _)| {
@@ -100,11 +100,12 @@ fn first_braces(text: &str) -> Option<(usize, usize, Choices<'_>)> {
     })
 }
 
-/// What stands within braces.
+/// The contents of braces.
 enum Choices<'t> {
     /// `a,b,c`
     Words(Vec<&'t str>),
-    /// `008..010`, both included, in as many digits as the longer of them has if one begins with a zero.
+    /// `008..010`, inclusive. If one number begins with a zero, all have the digits of the longer
+    /// one.
     Numbers { first: u64, last: u64, width: usize },
 }
 
@@ -127,7 +128,7 @@ impl<'t> Choices<'t> {
         }
     }
 
-    /// The last first.
+    /// Returns the choices in reverse order.
     fn rev(self) -> Box<dyn Iterator<Item = String> + 't> {
         match self {
             Self::Words(words) => Box::new(words.into_iter().rev().map(str::to_owned)),

@@ -1,21 +1,21 @@
-//! Folders that hold one rank's part of a model each, by their names: `mp_rank_00`, `tp_rank_00_pp_rank_000`, `rank_0`. Files in
-//! them have the names of whole models.
+//! Folders whose names show that they contain one rank's part of a model: `mp_rank_00`,
+//! `tp_rank_00_pp_rank_000`, `rank_0`. Their files have the names of whole models.
 
 use crate::context::session::Session;
 use crate::read::folder::{EntryKind, InputFolder, absolute};
 use crate::read::source::FileSource;
 use tensorferry_sdk::{Entry, Error, Result, Source};
 
-/// The option of a reader, and its value, with which a part is read by itself.
+/// The reader option, with its value, for reading a single part.
 const ALONE: (&str, &str) = ("shard", "alone");
 
-/// Whether the options of a reader say that a part is meant.
+/// Whether the reader's options request a single part.
 #[must_use]
 pub fn is_alone(options: &[(String, String)]) -> bool {
     options.iter().any(|(key, value)| (key.as_str(), value.as_str()) == ALONE)
 }
 
-/// The folder that is next to a source's and holds a different rank of the same set.
+/// Returns a folder next to the source's that contains a different rank of the same set.
 pub fn sibling(source: &FileSource, session: &Session) -> Result<Option<String>> {
     let is_one = matches!(source.entry(), Entry::Folder | Entry::File(_)) && !source.is_listed()
         || source.pattern().is_some();
@@ -23,7 +23,7 @@ pub fn sibling(source: &FileSource, session: &Session) -> Result<Option<String>>
     let name =
         path.file_name().and_then(|name| name.to_str()).filter(|name| is_one && set_of(name).is_some());
     let Some((name, parent)) = name.zip(path.parent()) else { return Ok(None) };
-    // What cannot be listed has no names.
+    // A folder that cannot be listed has no siblings.
     let Ok(entries) = InputFolder::at(parent, session)?.entries("", "", session.limits.entries) else {
         return Ok(None);
     };
@@ -31,7 +31,8 @@ pub fn sibling(source: &FileSource, session: &Session) -> Result<Option<String>>
     Ok(sibling_among(name, folders.map(|entry| entry.name.as_str())))
 }
 
-/// As [`sibling`], of a folder among these. Ranks count from 0: other numbers may be anything.
+/// Does the same as [`sibling`], for a folder among these. Ranks count from 0: other numbers may be
+/// anything.
 pub fn sibling_among<'n>(name: &str, folders: impl Iterator<Item = &'n str>) -> Option<String> {
     let (set, is_first) = set_of(name)?;
     let others = folders.filter(|other| *other != name);
@@ -39,15 +40,15 @@ pub fn sibling_among<'n>(name: &str, folders: impl Iterator<Item = &'n str>) -> 
     of_set.find(|(_, (_, other_is_first))| is_first || *other_is_first).map(|(other, _)| other.to_owned())
 }
 
-/// The error for a folder of one rank.
+/// Returns the error for a folder of one rank.
 pub fn refusal(folder: &str, sibling: &str) -> Error {
-    Error::usage("the folder holds one rank's part of a model, and not the whole model")
+    Error::usage(format!("the folder holds one rank's part of a model: {sibling:?} is next to it"))
         .file(folder)
-        .expected("the whole model, or -i shard=alone to read this part by itself")
-        .found(format!("{sibling:?} next to it"))
+        .hint("pass the whole model, or -i shard=alone to read only this part")
 }
 
-/// The name of a folder with `#` for its numbers, and whether all of them are 0; `None`, if it is not one of ranks.
+/// Returns the name of a folder with `#` for its numbers, and whether all of them are 0; `None` if
+/// it is not a rank's folder.
 fn set_of(name: &str) -> Option<(String, bool)> {
     let is_digit = |c: char| c.is_ascii_digit();
     let is_rank = |(at, word): (usize, &str)| {

@@ -1,13 +1,14 @@
-//! Which files of an input of records are meant. A named file is that file. A folder, or the common start of
-//! several files, is one data set, unless the names tell sets or splits apart: these are not run together
-//! without a word, the user says which.
+//! Decides which files of a record input are read. A named file is that file. A folder, or the
+//! common prefix of several files, is one dataset. If the names show several sets or splits, the
+//! user must choose: they are never combined without a request.
 //!
-//! Splits are told by the words that the Hub's library `datasets` goes by (`datasets/data_files.py`), and by the
-//! names that a `dataset_info.json` lists, of `datasets` or of `tensorflow_datasets`. Where a folder has no file
-//! that anybody knows, its splits may lie below it, in `data/` or in folders that are called like them.
+//! Splits are recognized by the words that the Hub's library `datasets` uses
+//! (`datasets/data_files.py`), and by the names in a `dataset_info.json` of `datasets` or
+//! `tensorflow_datasets`. If a folder has no file in a known format, its splits may be in
+//! sub-folders, in `data/` or in folders with the names of splits.
 //!
-//! Names that count (`train-00000-of-00002.parquet`) say how many files a set has: one that lacks some is refused, but for
-//! files that the user lists.
+//! Numbered names (`train-00000-of-00002.parquet`) tell how many files a set has. An incomplete set
+//! is refused, unless the user lists the files.
 
 mod saved_dataset;
 mod sets;
@@ -34,48 +35,42 @@ use std::sync::Arc;
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, LossKind, Purpose, Result, Source};
 
-/// The folder of a data set's files on the Hub.
+/// The folder for a dataset's files on the Hub.
 const DATA: &str = "data";
-/// How deep folders of files are entered.
+/// Maximum depth of sub-folders.
 const MOST_DEPTH: usize = 16;
-/// How many files are looked for.
+/// Maximum number of files to find.
 const MOST_FILES: usize = 1 << 20;
 
-/// What is said of an input beside its path.
+/// The user's options for an input.
 #[derive(Debug, Clone, Copy)]
 pub struct InputChoice<'a> {
-    /// `--from`.
     pub from: Option<&'a str>,
-    /// `-i`.
     pub options: &'a [(String, String)],
-    /// `--part`.
     pub part: &'a Part,
-    /// `--strict` and `--allow-loss`; `None` where the user has no such option.
+    /// `--strict` and `--allow-loss`; `None` if the command has no such options.
     pub losses: Option<&'a LossPolicy>,
 }
 
 /// An input whose format and files are known.
 pub struct FoundInput<'r> {
-    /// Its files.
     pub source: FileSource,
-    /// What they are.
     pub format: &'r RegisteredFormat,
-    /// What the reader is told.
+    /// The reader's options.
     pub options: Vec<(String, String)>,
-    /// Whether the part was one of these splits: then all of it is meant.
+    /// Whether the part was one of these splits: then everything in it is taken.
     pub is_split: bool,
-    /// Which of several sets of the folder the user chose.
+    /// The set that the user chose in the folder.
     chosen: Option<ChosenSet>,
-    /// Which entries the user named, where these are more than the files.
+    /// The entries that the user named, if these are more than the files.
     pub scope: Option<Arc<InputScope>>,
-    /// Whether entries that cannot be read are losses, and not errors; `None` where the user has no option for it.
+    /// Whether unreadable entries are losses instead of errors; `None` if the command has no such
+    /// option.
     allows_unreadable: Option<bool>,
 }
 
-/// Finds out what a path is, and of records, which files.
-///
-/// # Errors
-/// Usage, if there is nothing of that name, or the user has to choose; unsupported, if nobody knows it.
+/// Finds the format of a path and, for records, its files. Fails if nothing exists there, if the
+/// user must choose, or if no format matches.
 pub fn find<'r>(
     path: &Path,
     choice: InputChoice<'_>,
@@ -85,7 +80,7 @@ pub fn find<'r>(
     find_from(FileSource::open(path, session)?, choice, registry, session)
 }
 
-/// As [`find`], of a source that has been opened.
+/// Does the same as [`find`], for an opened source.
 pub fn find_from<'r>(
     source: FileSource,
     choice: InputChoice<'_>,
@@ -105,7 +100,7 @@ pub fn find_from<'r>(
     Ok(found)
 }
 
-/// As [`find_from`], without a note on other ranks' parts.
+/// Does the same as [`find_from`], without a note on other ranks' parts.
 pub fn find_in<'r>(
     source: FileSource,
     choice: InputChoice<'_>,
@@ -134,7 +129,7 @@ pub fn find_in<'r>(
                     let error = unknown::explain(error, &source, registry, session);
                     let scope = InputScope::of(&named, None, registry)?;
                     let account = scope.and_then(|scope| scope.account(&named, "", true, &|_| false).ok());
-                    // A file that is a link to nothing may be all that there is.
+                    // A link without a target may be the only entry.
                     let unreadable = account.as_ref().and_then(|account| account.unreadable());
                     return Err(match unreadable {
                         Some((name, why)) if why == LEADS_OUT => leads_out(name),
@@ -162,8 +157,7 @@ pub fn find_in<'r>(
     Ok(FoundInput { scope, allows_unreadable, ..found })
 }
 
-/// Chooses the files of records that are meant; an input of tensors, and files that were listed, are left as
-/// they are.
+/// Chooses the record files to read. Tensor inputs and listed files stay as they are.
 fn choose<'r>(
     source: FileSource,
     format: &'r RegisteredFormat,
@@ -176,8 +170,8 @@ fn choose<'r>(
     choose_among(source, format, choice, session)
 }
 
-/// The files of the splits below a folder, where they are records, and no folder beside them is a model: a
-/// pipeline of models may have a `test/` of its own.
+/// Returns the record files of the splits in sub-folders. Returns `None` if another sub-folder is a
+/// model, since a pipeline of models may have its own `test/`.
 fn below<'r>(
     source: &FileSource,
     part: &Part,
@@ -213,7 +207,7 @@ fn below<'r>(
     Ok(Some((below, format)))
 }
 
-/// Chooses among the sets and splits of a source of records.
+/// Chooses among the sets and splits of a record source.
 fn choose_among<'r>(
     source: FileSource,
     format: &'r RegisteredFormat,
@@ -227,7 +221,7 @@ fn choose_among<'r>(
         return Ok(all.only(names));
     }
     let listed = match all.source.entry() {
-        // One that was found below a folder was not named.
+        // This file was found in a sub-folder: the user did not name it.
         Entry::File(name) if all.source.is_listed() => vec![name.clone()],
         Entry::File(_) => return Ok(all),
         Entry::Folder => all.source.list("")?,
@@ -245,7 +239,7 @@ fn choose_among<'r>(
     let sets = splits.sets(&listed, format);
     let wanted = match (part, all.source.entry()) {
         (Part::Path(name), _) => Some(name),
-        // `data` is the set `data-?????-of-00004` also beside `data-old-?????-of-00002`.
+        // `data` means the set `data-?????-of-00004`, even if `data-old-?????-of-00002` exists too.
         (_, Entry::Prefix(prefix)) => Some(prefix),
         _ => None,
     };
@@ -280,7 +274,7 @@ fn choose_among<'r>(
     }
 }
 
-/// Notes the files of a format that the state of a data set does not list.
+/// Adds a note about files of a format that a dataset's state does not list.
 fn note_unlisted(saved: &[String], listed: &[String], format: &RegisteredFormat, session: &Session) {
     let is_other = |name: &&String| format_calls(format, name) && !saved.contains(name);
     let others: Vec<String> = listed.iter().filter(is_other).cloned().collect();
@@ -290,23 +284,23 @@ fn note_unlisted(saved: &[String], listed: &[String], format: &RegisteredFormat,
     }
 }
 
-/// Whether a reader that lists the files itself would take some for data that the program has left beside them: a journal
-/// among JSON lines, or a receipt where no file is called as the format's are.
+/// Whether a reader that lists the files itself would read ferry's own files as data: a journal
+/// among JSON Lines files, or a receipt if no file has the format's suffix.
 fn takes_own(source: &FileSource, listed: &[String], format: &RegisteredFormat) -> bool {
     let (own, others): (Vec<&String>, Vec<&String>) =
         listed.iter().partition(|name| is_own(source.folder(), name));
     let are_called = |names: &[&String]| names.iter().any(|name| format_calls(format, name));
-    // Of a format without endings an index says which files are data.
+    // For a format without suffixes, an index tells which files are data.
     let has_endings = !format.description.suffixes.is_empty();
     has_endings && !own.is_empty() && (are_called(&own) || !are_called(&others))
 }
 
-/// Whether a name ends as those of a format do.
+/// Whether a name has one of a format's suffixes.
 fn format_calls(format: &RegisteredFormat, name: &str) -> bool {
     has_any_suffix(name, &format.description.suffixes)
 }
 
-/// The files of a set, which are all of it.
+/// Returns the files of a set, after checking that it is complete.
 fn names_of(set: &Set<'_>) -> Result<Vec<String>> {
     check_whole(&set.files)?;
     Ok(set.files.iter().map(|&name| name.to_owned()).collect())
@@ -320,8 +314,8 @@ impl<'r> FoundInput<'r> {
 }
 
 impl FoundInput<'_> {
-    /// What the input's reader is told; its entries are accounted for. Entries that cannot be read do not keep an input from
-    /// being shown.
+    /// Returns the context of the input's reader, with the scope for its account. When the input is
+    /// only shown, unreadable entries are not errors.
     #[must_use]
     pub fn reading<'s>(&self, session: &'s Session, purpose: Purpose) -> ReadContext<'s> {
         let allows_unreadable = if purpose.has(Purpose::SHOW) { Some(true) } else { self.allows_unreadable };
@@ -330,14 +324,14 @@ impl FoundInput<'_> {
             .allowing_unreadable(allows_unreadable)
     }
 
-    /// The same input, whose reader is told this.
+    /// Returns the same input with these reader options.
     #[must_use]
     pub fn with_options(&self, options: Vec<(String, String)>) -> Self {
         let (scope, chosen) = (self.scope.clone(), self.chosen.clone());
         Self { source: self.source.afresh(), options, scope, chosen, ..*self }
     }
 
-    /// Of these files alone.
+    /// Restricts the input to these files.
     fn only(self, names: Vec<String>) -> Self {
         let options: Vec<_> = self.options.iter().filter(|(key, _)| key != FILES).cloned().collect();
         let options = files_alone(self.format, &options);
@@ -346,7 +340,7 @@ impl FoundInput<'_> {
     }
 }
 
-/// The visible files of a folder whose paths match.
+/// Returns the visible files of a folder whose paths match.
 fn matching(source: &FileSource, pattern: &str) -> Result<Vec<String>> {
     let option = |error: Error| error.context(format!("option {FILES}"));
     let mut names = Vec::new();
@@ -358,7 +352,7 @@ fn matching(source: &FileSource, pattern: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Adds the visible files of a folder, and those below it, but for what the program itself leaves beside data.
+/// Adds the visible files of a folder and its sub-folders, except for ferry's own files.
 fn walk(source: &FileSource, folder: &str, names: &mut Vec<String>, depth: usize) -> Result<()> {
     let is_visible = |name: &String| !name.rsplit('/').next().unwrap_or(name).starts_with(['.', '_']);
     let is_data = |name: &String| is_visible(name) && !is_own(source.folder(), name);
@@ -368,7 +362,7 @@ fn walk(source: &FileSource, folder: &str, names: &mut Vec<String>, depth: usize
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         names.extend(source.list(&prefix)?.into_iter().filter(is_data));
         folders += 1;
-        // Links among folders may lead in circles.
+        // Links between folders may form a circle.
         if names.len() + folders > MOST_FILES {
             return Err(Error::limit("too many files")
                 .file(folder)

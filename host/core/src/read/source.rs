@@ -1,5 +1,5 @@
-//! A source is what the user named, and its neighbours: files opened by relative name, stamped when
-//! they are first opened, and read by position.
+//! A source is what the user named, and the files next to it. Files are opened by relative name,
+//! stamped when they are first opened, and read by position.
 
 use crate::context::regular_file;
 use crate::context::remote::RemoteFile;
@@ -28,44 +28,43 @@ use tensorferry_sdk::{
     Entry, Error, ErrorKind, FileId, FileRange, Limits, Result, Source, check_name, check_range, split_ranges,
 };
 
-/// Descriptors that a source keeps open at once: this part of those that the process may have, and so many at
-/// least and at most. The ones that were used longest ago are reopened when they are read again.
+/// A source may keep open one `PART_OPEN`-th of the process's file descriptors, within the bounds
+/// `OPEN`. The least recently used ones are closed, and reopened when needed.
 const PART_OPEN: u64 = 4;
 const OPEN: RangeInclusive<u64> = 64..=4096;
 
-/// The option that lets a conversion go on without an entry that cannot be read.
-pub(crate) const ALLOW_INPUT: &str = "or --allow-loss input to go on without it";
+/// Part of a hint: the option to continue without an unreadable entry.
+pub(crate) const ALLOW_INPUT: &str = "or pass --allow-loss input to skip it";
 
-/// What becomes of files and folders that may not be read.
+/// How unreadable files and folders are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unreadable {
-    /// They are an error.
+    /// As an error.
     Refused,
-    /// They are an error that names the option to leave them out.
+    /// As an error that names the option to skip them.
     Advised,
-    /// They are not listed as files and folders.
+    /// Not listed as files and folders.
     LeftOut,
 }
 
 /// Files of a folder.
 pub struct FileSource {
     folder: InputFolder,
-    /// The same folder for all files but the first that is opened, where that one names them.
+    /// If set, the first file names the others: this is the folder for all files except the first.
     named_by_first: Option<InputFolder>,
     entry: Entry,
-    /// All that there is to be listed, where that is not what the folder holds.
+    /// The names to list, if they are not the folder's own.
     only: Option<Vec<String>>,
-    /// The glob that those were found by.
+    /// The glob that matched these names.
     pattern: Option<String>,
-    /// How many names of a folder are listed at most.
+    /// Maximum number of names to list in a folder.
     most_listed: u64,
-    /// What becomes of files and folders that may not be read.
     unreadable: Unreadable,
     files: boxcar::Vec<SourceFile>,
     state: Mutex<OpenFiles>,
-    /// Names that were asked for and are links that lead out of the folder.
+    /// Requested names that are links leading out of the folder.
     unfollowed: Mutex<BTreeSet<String>>,
-    /// Bytes that were read since they were last asked for.
+    /// Bytes read since the last call of `take_read`.
     read: AtomicU64,
 }
 
@@ -73,13 +72,13 @@ pub struct FileSource {
 struct OpenFiles {
     by_name: HashMap<String, u32>,
     open: HashMap<u32, OpenFile>,
-    /// How often descriptors were asked for.
+    /// Counter of descriptor uses.
     uses: u64,
 }
 
 struct OpenFile {
     file: Arc<File>,
-    /// The number of its last use.
+    /// Value of the counter at its last use.
     used: u64,
 }
 
@@ -89,28 +88,25 @@ struct SourceFile {
     place: FilePlace,
 }
 
-/// Where the bytes of a file of a source are.
+/// The location of a file's bytes.
 enum FilePlace {
-    /// In a file of a folder of this machine.
+    /// A file in a local folder.
     Path(PathBuf, Stamp),
-    /// In a file of ours that nobody else can reach.
+    /// An unnamed temporary file.
     Unnamed(Arc<File>),
-    /// Beyond a network: its URL, and what reads it.
+    /// A remote file: its URL, and its reader.
     Remote(PathBuf, Arc<dyn RemoteFile>),
 }
 
 impl FileSource {
-    /// Finds out what the user pointed at: a file, a folder, the common start of several files, or a glob that
-    /// matches some; by a path of this machine, or a URL that the session's [remote](Session::remote) opens.
-    ///
-    /// # Errors
-    /// Usage, if there is nothing of that name; a limit, if it has to be looked for among too many; else i/o.
+    /// Opens what the user named: a file, a folder, the common prefix of several files, or a glob.
+    /// It is a local path, or a URL that the session's [remote](Session::remote) opens.
     pub fn open(input: &Path, session: &Session) -> Result<Self> {
         Self::open_with(input, session.links.clone(), session)
     }
 
-    /// As [`open`](Self::open), of an input whose bytes go into an output as they are: nothing is taken from where a link in
-    /// it leads.
+    /// Does the same as [`open`](Self::open), for an input whose bytes go into an output unchanged:
+    /// links out of it are not followed.
     pub(crate) fn open_companions(input: &Path, session: &Session) -> Result<Self> {
         Self::open_with(input, LinkRules::default(), session).map(|source| source.of_companions())
     }
@@ -126,7 +122,7 @@ impl FileSource {
         }
     }
 
-    /// As [`open`](Self::open), of a path of this machine.
+    /// Does the same as [`open`](Self::open), for a local path.
     pub(super) fn open_local(input: &Path, links: LinkRules, limits: &Limits) -> Result<Self> {
         let metadata = std::fs::metadata(input);
         if metadata.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
@@ -140,12 +136,12 @@ impl FileSource {
             _ => PathBuf::from("."),
         };
         let found = match metadata {
-            // That it is a regular file is seen when it is opened.
+            // Whether it is a regular file is checked when it is opened.
             Ok(_) => Some(EntryKind::File),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) if is_loop(&error) => {
                 return Err(
-                    Error::malformed("a symbolic link that leads nowhere").file(input.display().to_string())
+                    Error::malformed("a symbolic link in a cycle").file(input.display().to_string())
                 );
             }
             Err(error) => return Err(Error::from(error).file(input.display().to_string())),
@@ -153,7 +149,8 @@ impl FileSource {
         Self::named(InputFolder::with_rules(folder, links), name, found, input, limits)
     }
 
-    /// What a name in a folder means, at which this was found; `input` is what the user wrote.
+    /// Returns the source for a name in a folder, where `found` is what exists at that name.
+    /// `input` is the user's text, for errors.
     fn named(
         folder: InputFolder,
         name: String,
@@ -167,7 +164,8 @@ impl FileSource {
             None => {}
         }
         let source = Self::of(folder, Entry::Prefix(name.clone()), limits);
-        // A folder here that cannot be listed is mostly one that is not there; what a store refuses is told.
+        // Locally, a failed listing usually means that the folder is missing; errors of stores are
+        // reported.
         let is_told = |error: &Error| !source.is_local() || error.kind() == ErrorKind::Limit;
         let found =
             source.list(&name).map_err(|error| if is_told(&error) { error } else { nothing(input) })?;
@@ -175,7 +173,7 @@ impl FileSource {
             return Ok(source);
         }
         let names = source.list("")?;
-        // A shell that was not to expand it hands a pattern over.
+        // A quoted pattern that the shell did not expand.
         if FilePattern::is_one(&name) {
             let matching = source.matching(&name, names.clone())?;
             if !matching.is_empty() {
@@ -193,18 +191,17 @@ impl FileSource {
         })
     }
 
-    /// A source of the files in `folder` of this machine.
+    /// Returns a source of the files in a local folder.
     #[must_use]
     pub fn at(folder: PathBuf, entry: Entry, limits: &Limits) -> Self {
         Self::of(InputFolder::local(folder), entry, limits)
     }
 
-    /// A source of the files in the folder at a path or a URL.
+    /// Returns a source of the files in the folder at a path or URL.
     pub fn below_path(folder: &Path, entry: Entry, session: &Session) -> Result<Self> {
         Ok(Self::of(InputFolder::at(folder, session)?, entry, &session.limits))
     }
 
-    /// A source of the files in a folder.
     pub(super) fn of(folder: InputFolder, entry: Entry, limits: &Limits) -> Self {
         Self {
             folder,
@@ -221,14 +218,16 @@ impl FileSource {
         }
     }
 
-    /// A source of these files alone, each a name relative to `folder`, which is one of this machine; one of them is the
-    /// entry itself. Others in the folder are not listed, and can be opened by name: an index beside a file.
+    /// Returns a source of only these files, with names relative to a local folder. If there is one
+    /// name, that file is the entry. Other files of the folder are not listed, but can be opened by
+    /// name, such as an index next to a file.
     #[must_use]
     pub fn of_files(folder: PathBuf, names: Vec<String>) -> Self {
         Self::at(folder, Entry::Folder, &Limits::default()).with_files(names)
     }
 
-    /// A source of these files alone of the same folder, as [`of_files`](Self::of_files) gives it.
+    /// Returns a source of only these files of the same folder, as [`of_files`](Self::of_files)
+    /// does.
     #[must_use]
     pub fn with_files(&self, names: Vec<String>) -> Self {
         let entry = match &*names {
@@ -238,7 +237,7 @@ impl FileSource {
         Self { only: Some(names), entry, ..self.below("") }
     }
 
-    /// A source of all files of a folder in this source's folder; of an empty name, of that folder itself.
+    /// Returns a source of all files in a sub-folder; with an empty name, in this source's folder.
     #[must_use]
     pub fn below(&self, folder: &str) -> Self {
         Self {
@@ -248,7 +247,8 @@ impl FileSource {
         }
     }
 
-    /// The same files for what goes into an output as it is: none is taken from where a link leads.
+    /// Returns the same source for files that go into an output unchanged: links out of it are not
+    /// followed.
     #[must_use]
     pub fn of_companions(&self) -> Self {
         let (entry, only) = (self.entry.clone(), self.only.clone());
@@ -256,20 +256,20 @@ impl FileSource {
         Self { only, most_listed: self.most_listed, ..of }
     }
 
-    /// The same files with nothing opened yet, of which the first that is opened names the others: none of those is taken from
-    /// where a link leads.
+    /// Returns the same source with nothing opened yet, where the first opened file names the
+    /// others. For those, links out of the folder are not followed.
     #[must_use]
     pub(crate) fn named_by_first(&self) -> Self {
         Self { named_by_first: Some(self.folder.clone().of_companions()), ..self.afresh() }
     }
 
-    /// The folder that the next file is opened in.
+    /// Returns the folder in which the next file is opened.
     fn next_folder(&self) -> &InputFolder {
         let named = self.named_by_first.as_ref().filter(|_| self.files.count() > 0);
         named.unwrap_or(&self.folder)
     }
 
-    /// The same files to be checked alone: links are followed.
+    /// Returns the same source for checks only: links are followed.
     #[must_use]
     pub fn for_checks(&self) -> Self {
         let (entry, only) = (self.entry.clone(), self.only.clone());
@@ -277,12 +277,12 @@ impl FileSource {
         Self { only, most_listed: self.most_listed, ..of }
     }
 
-    /// The files that were asked for and not read, since links in their places lead out of the folder.
+    /// Returns the requested files that were not read because they are links out of the folder.
     pub fn unfollowed(&self) -> Vec<String> {
         self.unfollowed_names().iter().cloned().collect()
     }
 
-    /// Checks that every part of the weights or records that was asked for is in the folder.
+    /// Checks that every requested part of weights or records is in the folder.
     pub fn check_links(&self) -> Result<()> {
         let names = self.unfollowed_names();
         names.iter().find(|name| !is_companion(Path::new(name))).map_or(Ok(()), |name| Err(leads_out(name)))
@@ -298,20 +298,21 @@ impl FileSource {
         self.only.is_some()
     }
 
-    /// The glob that the user named the files by.
+    /// Returns the glob with which the user named the files.
     #[must_use]
     pub fn pattern(&self) -> Option<&str> {
         self.pattern.as_deref()
     }
 
-    /// The same source with nothing opened yet: what probing looked into has not been read.
+    /// Returns the same source with nothing opened yet: files that probing opened do not count as
+    /// read.
     #[must_use]
     pub fn afresh(&self) -> Self {
         let (entry, only, pattern) = (self.entry.clone(), self.only.clone(), self.pattern.clone());
         Self { entry, only, pattern, ..self.below("") }
     }
 
-    /// The same source, in which files and folders that may not be read are [`EntryKind::Other`].
+    /// Returns the same source, in which unreadable files and folders are [`EntryKind::Other`].
     #[must_use]
     pub(crate) fn without_unreadable(mut self) -> Self {
         self.only = self.only.take().map(|mut names| {
@@ -321,7 +322,8 @@ impl FileSource {
         Self { unreadable: Unreadable::LeftOut, ..self }
     }
 
-    /// The same source, where the user may leave out files and folders that may not be read: errors name the option.
+    /// Returns the same source, with errors for unreadable files and folders that name the option
+    /// to skip them.
     #[must_use]
     pub(crate) fn advising(self) -> Self {
         let is_one_file = matches!(self.entry, Entry::File(_)) && self.only.is_none();
@@ -331,47 +333,45 @@ impl FileSource {
     fn advised(&self, error: Error, name: &str) -> Error {
         let is_advised = self.unreadable == Unreadable::Advised && error.kind() == ErrorKind::Io;
         if is_advised && self.why_unreadable(name).is_some() {
-            return error.expected(format!("an entry that can be read, {ALLOW_INPUT}"));
+            return error.hint(format!("make it readable, {ALLOW_INPUT}"));
         }
         error
     }
 
-    /// Why a file or a folder of this machine may not be read, if that is so.
+    /// Returns why a local file or folder is unreadable, if it is.
     pub fn why_unreadable(&self, name: &str) -> Option<std::io::Error> {
         let path = self.is_local().then(|| self.path(name))?;
-        // Files of a folder can be opened only if it may be searched.
+        // Opening a folder's files also requires the permission to search it.
         let reads = if path.is_dir() { Access::READ_OK | Access::EXEC_OK } else { Access::READ_OK };
         rustix::fs::access(path, reads).err().map(std::io::Error::from)
     }
 
-    /// The path or URL of a name in this source.
+    /// Returns the path or URL of a name in this source.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path_of(name)
     }
 
-    /// What the user named, as a path or URL.
+    /// Returns the path or URL that the user named.
     #[must_use]
     pub fn entry_path(&self) -> PathBuf {
         self.path(self.entry.name())
     }
 
-    /// The path or URL of the folder that names are relative to.
+    /// Returns the path or URL of the folder that names are relative to.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Whether its folder is one of this machine.
+    /// Whether its folder is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.folder.is_local()
     }
 
-    /// What lies directly in a folder of the source's, sorted by name; an empty name is the source's folder itself.
-    ///
-    /// # Errors
-    /// I/o; a limit, if there are too many.
+    /// Lists the direct entries of a sub-folder, sorted by name; with an empty name, of the
+    /// source's folder.
     pub fn entries(&self, folder: &str) -> Result<Vec<FolderEntry>> {
         self.entries_from(folder, "")
     }
@@ -387,30 +387,31 @@ impl FileSource {
         Ok(entries)
     }
 
-    /// Bytes of what the user named: of the file, of the files with this start, or of those in the folder.
+    /// Returns the total bytes of the named file, of the files with the named prefix, or of the
+    /// files in the folder.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let names = match &self.entry {
             Entry::File(name) => vec![name.clone()],
             entry => self.list(entry.name()).unwrap_or_default(),
         };
-        // Files with holes may be as long as they like.
+        // Saturating: sparse files may have any length.
         names.iter().map(|name| self.folder.len(name)).fold(0, u64::saturating_add)
     }
 
-    /// Bytes that were read by position since this was last asked, over all files.
+    /// Returns and resets the number of bytes read by position, over all files.
     #[must_use]
     pub fn take_read(&self) -> u64 {
         self.read.swap(0, Ordering::Relaxed)
     }
 
-    /// Whether a name has been opened.
+    /// Whether a file of this name has been opened.
     #[must_use]
     pub fn is_open(&self, name: &str) -> bool {
         self.state().by_name.contains_key(name)
     }
 
-    /// The names of the files that have been opened, sorted.
+    /// Returns the names of all opened files, sorted.
     #[must_use]
     pub fn opened(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.open_files().map(|file| file.name.as_str()).collect();
@@ -418,7 +419,7 @@ impl FileSource {
         names
     }
 
-    /// Whether a path is that of a file that has been opened, under whatever name.
+    /// Whether a path leads to an opened file, even under a different name.
     #[must_use]
     pub fn has_opened(&self, path: &Path) -> bool {
         let metadata = std::fs::metadata(path).ok();
@@ -432,7 +433,7 @@ impl FileSource {
         self.open_files().any(is_it)
     }
 
-    /// Every file that has been opened, and what it was then.
+    /// Iterates over all opened files, with their identities at that time.
     pub fn stamped(&self) -> impl Iterator<Item = (&Path, FileIdentity)> {
         self.open_files().filter_map(|file| match &file.place {
             FilePlace::Path(path, stamp) => Some((&**path, FileIdentity::of_stamp(stamp))),
@@ -441,7 +442,7 @@ impl FileSource {
         })
     }
 
-    /// The SHA-256 that the place of a remote file says of its content, in hexadecimal digits.
+    /// Returns the SHA-256, in hexadecimal, that the place reports for a remote file.
     pub fn stated_sha256(&self, id: FileId) -> Option<&str> {
         match &self.get(id).ok()?.place {
             FilePlace::Remote(_, remote) => remote.stamp().tag.strip_prefix("sha256:"),
@@ -449,10 +450,7 @@ impl FileSource {
         }
     }
 
-    /// Whether every file that was opened is still the one that it was.
-    ///
-    /// # Errors
-    /// Transient, naming the file that changed.
+    /// Checks that all opened files are unchanged. The error names the first file that changed.
     pub fn check_unchanged(&self) -> Result<()> {
         for file in self.open_files() {
             let (path, stamp) = match &file.place {
@@ -471,8 +469,8 @@ impl FileSource {
         Ok(())
     }
 
-    /// Whether the files that are open have the content that they had at first. One whose name another file has taken
-    /// is still itself.
+    /// Checks that the contents of the open files are unchanged. A file stays valid if another file
+    /// has taken its name.
     pub fn check_content(&self) -> Result<()> {
         let open: Vec<_> = self.state().open.iter().map(|(&id, open)| (id, open.file.clone())).collect();
         for (id, open) in open {
@@ -486,8 +484,8 @@ impl FileSource {
         Ok(())
     }
 
-    /// Why reading these files failed: that one of them was changed meanwhile, or is a link that is not followed, where that
-    /// is so. Half of a new file is no damaged one.
+    /// Returns the real cause of a failure to read these files, if one of them has changed or is a
+    /// link that is not followed. For example, half of a new file is not a damaged file.
     #[must_use]
     pub fn blame(&self, error: Error) -> Error {
         let may_follow = matches!(
@@ -500,7 +498,7 @@ impl FileSource {
         );
         match self.check_unchanged() {
             Err(changed) if may_follow && changed.kind() == ErrorKind::Transient => changed,
-            // This error already says what to do about its file.
+            // This error already has a hint about its file.
             _ if may_follow && !error.message().ends_with(LEADS_OUT) => {
                 self.check_links().err().unwrap_or(error)
             }
@@ -508,17 +506,14 @@ impl FileSource {
         }
     }
 
-    /// The descriptor of a file of this machine.
-    ///
-    /// # Errors
-    /// Transient, if it is not the same file any more; unsupported, if it is a remote one; else i/o.
+    /// Returns the descriptor of a local file. Fails if the file has changed, or if it is remote.
     pub fn descriptor(&self, id: FileId) -> Result<Arc<File>> {
         let file = self.get(id)?;
         let (path, stamp) = match &file.place {
             FilePlace::Path(path, stamp) => (path, stamp),
             FilePlace::Unnamed(unnamed) => return Ok(unnamed.clone()),
             FilePlace::Remote(url, _) => {
-                return Err(Error::unsupported("not a file of this machine").file(url.display().to_string()));
+                return Err(Error::unsupported("not a local file").file(url.display().to_string()));
             }
         };
         if let Some(open) = self.state().used(id.0) {
@@ -531,18 +526,15 @@ impl FileSource {
         Ok(self.state().keep(id.0, open))
     }
 
-    /// Takes in a file without a name, to be read as the others are: bytes that were made of theirs.
-    /// It is none of the files that have been opened.
-    ///
-    /// # Errors
-    /// I/o; a limit.
+    /// Adds an unnamed file, made from the bytes of others, to be read like them. It does not count
+    /// as opened.
     pub fn adopt(&self, name: &str, file: File) -> Result<FileId> {
         let len = file.metadata().map_err(|e| Error::from(e).file(name))?.len();
         let file = SourceFile { name: name.to_owned(), len, place: FilePlace::Unnamed(Arc::new(file)) };
         u32::try_from(self.files.push(file)).map(FileId).map_err(|_| Error::limit("too many files"))
     }
 
-    /// The files of the folder that have been opened.
+    /// Iterates over the opened files of the folder.
     fn open_files(&self) -> impl Iterator<Item = &SourceFile> {
         let is_named = |file: &&SourceFile| !matches!(file.place, FilePlace::Unnamed(_));
         self.files.iter().map(|(_, file)| file).filter(is_named)
@@ -552,25 +544,25 @@ impl FileSource {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The names in a folder that begin so and are of this kind, sorted.
+    /// Returns the names in a folder with this prefix and of this kind, sorted.
     fn names(&self, folder: &str, start: &str, kind: EntryKind) -> Result<Vec<String>> {
         if !folder.is_empty() {
             check_name(folder)?;
         }
         let entries = match self.entries_from(folder, start) {
-            // Where nothing is listed, what was named is all that is known.
+            // If a place cannot list files, only the named ones are known.
             Err(error) if error.kind() == ErrorKind::Unsupported && !self.is_local() => Vec::new(),
             entries => entries?,
         };
         let (wanted, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.kind == kind);
-        // Of the folder itself, the account of the input tells.
+        // For the top folder, the account of the input reports these.
         let unfollowed =
             others.into_iter().filter(|entry| entry.kind == EntryKind::Outside && !folder.is_empty());
         self.unfollowed_names().extend(unfollowed.map(|entry| entry.name));
         Ok(wanted.into_iter().map(|entry| entry.name).collect())
     }
 
-    /// Those of the names that a pattern means.
+    /// Returns the names that match a pattern.
     pub fn matching(&self, pattern: &str, names: Vec<String>) -> Result<Vec<String>> {
         FilePattern::parse(pattern, self.most_listed)?.matching(names)
     }
@@ -589,7 +581,7 @@ impl OpenFiles {
     }
 
     fn keep(&mut self, id: u32, file: File) -> Arc<File> {
-        // Another thread may have opened it meanwhile.
+        // Another thread may have opened it in the meantime.
         if let Some(open) = self.used(id) {
             return open;
         }
@@ -604,7 +596,7 @@ impl OpenFiles {
     }
 }
 
-/// How many descriptors a source keeps open.
+/// Returns how many descriptors a source keeps open.
 fn most_open() -> usize {
     static MOST: OnceLock<usize> = OnceLock::new();
     *MOST.get_or_init(|| {
@@ -642,7 +634,7 @@ impl Source for FileSource {
             Opened::Remote(file) => (file.stamp().len, FilePlace::Remote(self.path(name), file), None),
         };
         let mut state = self.state();
-        // Another thread may have opened it meanwhile.
+        // Another thread may have opened it in the meantime.
         if let Some(id) = known(&state) {
             return Ok(id);
         }
@@ -700,7 +692,7 @@ impl Source for FileSource {
             return if buffer.is_empty() { Ok(()) } else { remote.read_at(offset, buffer) };
         }
         self.descriptor(id)?.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
-            // The stamp said that these bytes are there.
+            // According to the stamp, these bytes existed.
             std::io::ErrorKind::UnexpectedEof => changed(file).offset(offset),
             _ => Error::from(error).file(&file.name).offset(offset),
         })
@@ -713,7 +705,7 @@ impl Source for FileSource {
         }
         parts.sort_by_key(|(range, _)| (range.file, range.offset));
         let runs = runs(&mut parts);
-        // Where there are several, the disk begins with all of them while the first is waited for.
+        // With several runs, the disk starts on all of them while the first is read.
         if runs.len() > 1 {
             self.advise(&runs.iter().map(|run| run.range).collect::<Vec<_>>());
         }
@@ -743,7 +735,7 @@ impl Source for FileSource {
             }
             let Ok(file) = self.descriptor(of_file[0].file) else { continue };
             for range in of_file {
-                // A hint: a file system that takes none reads as it would have.
+                // Only a hint: file systems without support read as before.
                 let _ =
                     rustix::fs::fadvise(&*file, range.offset, NonZeroU64::new(range.len), Advice::WillNeed);
             }
@@ -751,18 +743,18 @@ impl Source for FileSource {
     }
 }
 
-/// Ranges of one file that are read at once.
+/// Ranges of one file that are read with one call.
 struct Run<'r, 'b> {
     range: FileRange,
     parts: &'r mut [(FileRange, &'b mut [u8])],
 }
 
-/// What lies between two ranges that are read together: reading it costs less than another call.
+/// Maximum gap between two ranges of a run: reading it costs less than another call.
 const NEAR: u64 = 64 << 10;
-/// Bytes that are read together, but for a range that is longer itself.
+/// Maximum bytes of a run, unless a single range is longer.
 const LONGEST_RUN: u64 = 1 << 20;
 
-/// Neighbours that lie close together, of ranges in order.
+/// Groups sorted ranges into runs of neighbors.
 fn runs<'r, 'b>(parts: &'r mut [(FileRange, &'b mut [u8])]) -> Vec<Run<'r, 'b>> {
     let mut runs = Vec::new();
     let mut rest = parts;
@@ -892,7 +884,7 @@ mod tests {
                 assert_eq!(listed.is_ok(), is_listed);
                 assert!(listed.err().is_none_or(|error| error.to_string().contains("--limit entries=N")));
             }
-            // A common start is looked for among them.
+            // Finding a common prefix requires a listing.
             let found = FileSource::open_local(&folder.path().join("[ab]"), LinkRules::default(), &limits);
             assert_eq!(found.is_ok(), is_listed);
         }

@@ -1,7 +1,9 @@
-//! Tables with a log next to their data files, which says which files are part of the table now. Older files hold rows that
-//! were deleted or changed since, so a folder of such a table is not the sum of its files.
+//! Tables with a log next to their data files, which lists the current files of the table. Older
+//! files contain rows that were deleted or changed since, so that a folder of such a table is not
+//! the sum of its files.
 //!
-//! A reader of such files declares an option `table_log`; with the value `ignore` it reads every file.
+//! Readers of such files declare an option `table_log`; with the value `ignore` they read every
+//! file.
 
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
@@ -14,21 +16,20 @@ use tensorferry_sdk::{Entry, Error, OptionKind, Result, Side, Source};
 /// The option, and the value that reads every file.
 const OPTION: &str = "table_log";
 const IGNORE: &str = "ignore";
-/// How many folders above are looked at: keys of partitions, and one for the data.
+/// Maximum number of parent folders to check: those of partition keys, and one for the data.
 const MAX_PARENTS: usize = 16;
-/// How many folders of files that were listed are looked at.
+/// Maximum number of folders of listed files to check.
 const MAX_FOLDERS: usize = 1024;
 
 /// A kind of table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableLog {
-    /// What it is called.
     pub title: &'static str,
-    /// The folder of its log.
+    /// The name of its log folder.
     pub folder: &'static str,
-    /// What the name of a file in that folder begins or ends with, where the folder's name is not enough.
+    /// Names or suffixes of files in that folder, if the folder's name is not enough.
     files: &'static [&'static str],
-    /// A file in each of the folders that hold the table's data.
+    /// A file in each data folder of the table.
     marker: Option<&'static str>,
 }
 
@@ -50,10 +51,7 @@ const TABLES: [TableLog; 4] = [
 ];
 
 impl TableLog {
-    /// The kind of table whose log is among these folders of a folder.
-    ///
-    /// # Errors
-    /// I/o.
+    /// Returns the kind of table whose log is among these sub-folders of a folder.
     pub fn among<'n>(
         folder: &InputFolder,
         mut folders: impl Iterator<Item = &'n str>,
@@ -72,24 +70,26 @@ impl TableLog {
         TABLES.iter().find(|table| table.folder == name)
     }
 
-    /// Whether the folder of its name is a log, which holds files of these names.
+    /// Whether a folder with this table's log name and these files is its log.
     fn is_log<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> bool {
         self.files.is_empty() || names.any(|name| self.files.iter().any(|end| name.ends_with(end)))
     }
 
-    /// The error for a folder that holds such a table.
+    /// Returns the error for a folder that contains such a table.
     #[must_use]
     pub fn refusal(&self, folder: &Path) -> Error {
         let Self { title, folder: log, .. } = self;
-        Error::unsupported(format!("the folder is {title}: {log} says which of its files count, and ferry does not read it"))
-            .file(folder.display().to_string())
-            .expected(format!(
-                "files without a log, such as an export of the table; -i {OPTION}={IGNORE} reads every file, deleted rows included"
-            ))
+        Error::unsupported(format!(
+            "the folder is {title}: {log} lists its current files, and ferry does not read that log"
+        ))
+        .file(folder.display().to_string())
+        .hint(format!(
+            "export the table first, or pass -i {OPTION}={IGNORE} to read every file, deleted rows included"
+        ))
     }
 }
 
-/// Whether the options of a reader say that the log does not matter.
+/// Whether the reader's options ignore the log.
 #[must_use]
 pub fn is_ignored(options: &[(String, String)]) -> bool {
     options.iter().any(|(key, value)| key == OPTION && value == IGNORE)
@@ -104,8 +104,8 @@ pub fn is_of(format: &RegisteredFormat) -> bool {
     options.any(|option| option.side == Side::Reader && option.key == OPTION && is_it(&option.kind))
 }
 
-/// Checks that the files of a source are not those of a table with a log, which is in their folder or above their partitions.
-/// A file that is named is that file.
+/// Checks that the files of a source do not belong to a table with a log in their folder or above
+/// their partitions. A file that the user named is not checked.
 pub fn check(
     source: &FileSource,
     format: &RegisteredFormat,
@@ -142,7 +142,7 @@ pub fn check(
     Ok(())
 }
 
-/// The kind of table whose log is in a folder.
+/// Returns the kind of table whose log is in a folder.
 fn log_in(folder: &InputFolder) -> Result<Option<&'static TableLog>> {
     let mut there = Vec::new();
     for table in &TABLES {
@@ -158,9 +158,9 @@ fn log_in(folder: &InputFolder) -> Result<Option<&'static TableLog>> {
     TableLog::among(folder, there.into_iter())
 }
 
-/// The folder above one that may be a part of a table: a partition, or the folder of the data.
+/// Returns the parent of a folder that may be part of a table: a partition, or the data folder.
 fn parent(folder: &Path) -> Option<PathBuf> {
-    // The working folder has a name too.
+    // A relative path may have no name; the current folder has one.
     let whole = folder.file_name().is_none().then(|| absolute(folder).ok()).flatten();
     let folder = whole.as_deref().unwrap_or(folder);
     let name = folder.file_name()?.to_str()?;

@@ -1,10 +1,11 @@
-//! Folders that a program writes a checkpoint to before it renames them. One that has kept such a name was never finished.
+//! Folders to which programs write a checkpoint before they rename them. A folder that still has
+//! such a name was never finished.
 
 use crate::read::folder::absolute;
 use std::path::Path;
 use tensorferry_sdk::{Error, Result};
 
-/// What the name of such a folder begins with, and what follows later in it.
+/// Prefixes of such folders, each with a text that follows later in the name.
 const NAMES: [(&str, &str); 4] = [
     ("", "checkpoint-tmp-"),
     ("", ".orbax-checkpoint-tmp"),
@@ -12,23 +13,23 @@ const NAMES: [(&str, &str); 4] = [
     ("tmp-checkpoint-", ""),
 ];
 
-/// Whether the name of a folder is one of a checkpoint that was never finished.
+/// Whether a folder's name is that of an unfinished checkpoint.
 #[must_use]
 pub fn is_unfinished(name: &str) -> bool {
     NAMES.iter().any(|(start, rest)| name.strip_prefix(start).is_some_and(|name| name.contains(rest)))
 }
 
-/// Checks that no folder of a path is of a checkpoint that was never finished.
+/// Checks that no folder of a path is an unfinished checkpoint.
 pub fn check(path: &Path) -> Result<()> {
     let whole = absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut names = whole.iter().filter_map(|name| name.to_str());
     match names.find(|name| is_unfinished(name)) {
         None => Ok(()),
         Some(name) => Err(Error::malformed(format!(
-            "the checkpoint was never finished: {name:?} is a name for a folder that is being written"
+            "the checkpoint was never finished: {name:?} is the name of a folder that is still being written"
         ))
         .file(path.display().to_string())
-        .expected("a finished step, or the folder under a different name to read what it holds")),
+        .hint("pass a finished step, or rename the folder to read its contents")),
     }
 }
 

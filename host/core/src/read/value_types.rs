@@ -1,6 +1,6 @@
-//! Metadata as text, and what it was: a target that holds metadata as text alone gets each value as compact JSON, for
-//! people and other programs, and one entry more, `ferry.types`, that says what the values are. With both they come
-//! back bit for bit.
+//! Typed metadata for a target that stores metadata only as text. Each value becomes compact JSON,
+//! for people and other programs, and one more entry, `ferry.types`, records the types. With both,
+//! the values are restored bit for bit.
 //!
 //! ```text
 //! llama.block_count     = "32"
@@ -8,31 +8,30 @@
 //! ferry.types           = {"llama.block_count":"U32","tokenizer.ggml.tokens":["TEXT"]}
 //! ```
 //!
-//! | Type | What the text is |
+//! | Type | The text is |
 //! |---|---|
 //! | `"U32"`, `"F32"`, `"BOOL"`, ... | a number of this dtype |
 //! | `"INT"`, `"FLOAT"`, `"NONE"`, `"TEXT"` | a number of no particular type, nothing, a text in a list |
 //! | `"U32[]"` | a run of numbers |
 //! | `"BYTES"`, `"BYTES CLASS"` | bytes, in hexadecimal |
 //! | `[TYPE]` | a list whose items are all of this type |
-//! | `{"items":[TYPE,...],"class":CLASS}` | another list; a class may say what an empty one would hold |
-//! | `{"type":TYPE,"hex":BYTES}` | a number, or a run of them, that its text does not say exactly (a NaN's bits) |
+//! | `{"items":[TYPE,...],"class":CLASS}` | another list; the class may tell the item type of an empty one |
+//! | `{"type":TYPE,"hex":BYTES}` | a number, or a run of them, that its text does not represent exactly (a NaN's bits) |
 
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 use tensorferry_sdk::{Catalog, Dtype, Loss, LossKind, Node, NodeKind, Severity, Value, hex};
 
-/// The metadata key.
 const KEY: &str = "ferry.types";
-/// How deep lists may nest that a type is said of: each level reads the text once more.
+/// Maximum depth of lists that get a type: each level reads the text once more.
 const MOST_LEVELS: u32 = 8;
-/// What follows the dtype of a run's numbers.
+/// Suffix after the dtype of a run of numbers.
 const RUN: &str = "[]";
-/// What bytes are called, and what comes before their class.
+/// Word for bytes; it may be followed by their class.
 const BYTES: &str = "BYTES";
 
-/// What a value is.
+/// The type of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Type {
     Word(String),
@@ -49,8 +48,8 @@ enum Type {
     },
 }
 
-/// Makes texts of the values that come back from text and type, and adds what their types are. Values that would not
-/// come back stay values. Gives what is to be said of it.
+/// Converts metadata values to text, and adds their types. Values that could not be restored from
+/// text and type stay as they are. Returns a note about the conversion.
 pub fn fold(catalog: &mut Catalog) -> Option<Loss> {
     if catalog.metadata().contains_key(KEY) {
         return None;
@@ -73,12 +72,12 @@ pub fn fold(catalog: &mut Catalog) -> Option<Loss> {
     *catalog = std::mem::take(catalog).with_metadata(metadata);
     let what = if count == 1 { first } else { format!("{count} entries") };
     let why =
-        format!("the target holds metadata as text: there it is compact JSON, and {KEY} says the types");
+        format!("the target holds metadata as text: values become compact JSON, and {KEY} lists their types");
     Some(Loss::new(LossKind::Metadata, what, why).severity(Severity::Note))
 }
 
-/// Restores the values that the metadata says the types of; whether there were any. A text that is no value of its
-/// type stays a text.
+/// Restores the values whose types the metadata lists. Returns whether there were any. A text that
+/// is not a value of its type stays a text.
 #[must_use]
 pub fn unfold(catalog: Catalog) -> (Catalog, bool) {
     let types = catalog.metadata().get(KEY).and_then(|value| serde_json::from_str(value.as_text()?).ok());
@@ -145,7 +144,7 @@ impl Type {
     }
 }
 
-/// The type of a value, if there is a word for it.
+/// Returns the type of a value, if it can be represented.
 fn said(value: &Value) -> Option<Type> {
     // Children come before their parents.
     let mut types: Vec<(u32, Option<Type>)> = Vec::with_capacity(value.nodes().len());
@@ -196,13 +195,13 @@ fn leaf(node: &Node) -> Option<Type> {
     (restored(&value.json(), &exact).as_ref() == Some(&value)).then_some(exact)
 }
 
-/// The value that a text is, if it is one of this type.
+/// Parses a text as a value of this type.
 fn restored(json: &str, said: &Type) -> Option<Value> {
     match said {
         Type::Word(word) => of_word(json, word),
         Type::Exact { word, bytes } => {
             let value = of_bytes(word, bytes)?;
-            // A text that somebody has changed counts, not what it was.
+            // If the text was edited, the edited text counts, not the original value.
             (value.json() == json).then_some(value)
         }
         Type::Alike(item) => {
@@ -250,17 +249,17 @@ fn of_word(json: &str, word: &str) -> Option<Value> {
     }
 }
 
-/// The numbers that a word and their bytes say.
+/// Returns the numbers for a type's word and bytes.
 fn of_bytes(word: &str, bytes: &[u8]) -> Option<Value> {
     match (word, word.strip_suffix(RUN)) {
         (_, Some(dtype)) => Value::numbers(Dtype::named(dtype)?, bytes).ok(),
         ("FLOAT", _) => Value::of(Node::scalar(NodeKind::FLOAT, bytes), []).ok(),
-        // A node has every float as an F64.
+        // In a node, every float is stored as an F64.
         _ => Value::of(Node { class: word.into(), ..Node::scalar(NodeKind::FLOAT, bytes) }, []).ok(),
     }
 }
 
-/// The little-endian bytes of a number of a dtype.
+/// Returns the little-endian bytes of a number of this dtype.
 fn element(dtype: Dtype, json: &str) -> Option<Vec<u8>> {
     macro_rules! number {
         ($type:ty) => {
@@ -283,8 +282,8 @@ fn element(dtype: Dtype, json: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// A number, or the name of one that JSON has no word for. The nearest one of its own type: by way of an f64 an f32
-/// would be rounded twice.
+/// Parses a number, or the name of one that JSON cannot represent. Parses directly to the target
+/// type: going through f64 would round an f32 twice.
 fn float<F: std::str::FromStr>(json: &str) -> Option<F> {
     match json {
         r#""NaN""# | r#""inf""# | r#""-inf""# => json.trim_matches('"').parse().ok(),
@@ -329,7 +328,7 @@ mod tests {
         Value::of(Node { class: class.into(), ..Node::scalar(kind, bytes) }, []).unwrap()
     }
 
-    /// Values of every kind, and the types that are said of them.
+    /// Returns values of every kind, with their expected types.
     fn values() -> Vec<(Value, &'static str)> {
         let texts = Value::list([Value::text("a\"\u{1}"), Value::text("")]).unwrap();
         let empty = Value::of(Node::container(NodeKind::LIST, "STR", []), []).unwrap();

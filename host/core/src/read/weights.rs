@@ -1,4 +1,4 @@
-//! Which files of a folder are weights: those whose names some tensor format declares as its own.
+//! Decides which files of a folder are weights: those whose names a tensor format declares.
 
 use crate::formats::data_names::bare_names;
 use crate::formats::registry::{Formats, holds_records};
@@ -9,16 +9,16 @@ use crate::read::source::FileSource;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use tensorferry_sdk::{Description, Error, Result};
 
-/// How deep sub-folders are entered.
+/// Maximum depth of sub-folders.
 pub const MOST_FOLDERS: usize = 32;
 
-/// The names under which formats know their own files.
+/// File names that tensor formats declare.
 pub struct Weights(Vec<Known>);
 
 /// Files that name a step of a run.
 const POINTERS: [&str; 3] = ["latest", "latest_universal", "latest_checkpointed_iteration.txt"];
 
-/// What one format knows.
+/// File names of one format.
 struct Known {
     id: String,
     is_built_in: bool,
@@ -26,9 +26,8 @@ struct Known {
 }
 
 impl Weights {
-    /// Those of all plugins.
     pub fn of(registry: &Formats) -> Result<Self> {
-        // Records beside a model are no weights of it.
+        // Records next to a model are not weights.
         let formats = registry.formats().iter().filter(|format| !holds_records(&format.description));
         let known = formats.map(|format| {
             let Description { id, suffixes, members, .. } = &*format.description;
@@ -39,13 +38,13 @@ impl Weights {
         known.collect::<Result<_>>().map(Self)
     }
 
-    /// Whether some format knows a file by its name.
+    /// Whether some format declares this file name.
     pub fn is_match(&self, file: &str) -> bool {
         self.0.iter().any(|known| known.names.is_match(file))
     }
 
-    /// Whether a file beside a model's weights is weights itself, and not what training keeps beside them (`optimizer.pt`,
-    /// `training_args.bin`, the folder `optimizer_0`, DeepSpeed's `latest`).
+    /// Whether a file next to a model's weights is itself weights, and not training state
+    /// (`optimizer.pt`, `training_args.bin`, the folder `optimizer_0`, DeepSpeed's `latest`).
     pub fn is_match_beside(&self, name: &str) -> bool {
         let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
         let is_training = || names_training_state(file) || folders.split('/').any(is_training_folder);
@@ -53,7 +52,7 @@ impl Weights {
         is_weights && !POINTERS.contains(&file) && !is_training()
     }
 
-    /// Whether a folder has nothing but files that some format knows by their names, and receipts.
+    /// Whether a folder contains only files whose names some format declares, and receipts.
     pub fn are_alone_in(&self, folder: &FileSource) -> bool {
         let is_one = |entry: &FolderEntry| {
             entry.kind == EntryKind::File && (self.is_match(&entry.name) || entry.name.ends_with(RECEIPT))
@@ -61,12 +60,12 @@ impl Weights {
         folder.entries("").is_ok_and(|entries| entries.iter().all(is_one))
     }
 
-    /// Whether this format knows it.
+    /// Whether this format declares the file name.
     pub fn is_of(&self, file: &str, format: &Description) -> bool {
         self.0.iter().any(|known| known.id == format.id && known.names.is_match(file))
     }
 
-    /// The built-in formats that know it.
+    /// Returns the built-in formats that declare the file name.
     pub fn built_in<'a>(&'a self, file: &str) -> impl Iterator<Item = &'a str> {
         let known = self.0.iter().filter(move |known| known.is_built_in && known.names.is_match(file));
         known.map(|known| &*known.id)
@@ -75,17 +74,17 @@ impl Weights {
 
 fn set_of<'p>(patterns: impl IntoIterator<Item = &'p String>) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
-    // A plugin's pattern that is none matches nothing.
+    // A plugin's invalid pattern matches nothing.
     for glob in patterns
         .into_iter()
         .filter_map(|pattern| GlobBuilder::new(pattern).case_insensitive(true).build().ok())
     {
         set.add(glob);
     }
-    set.build().map_err(|e| Error::plugin(format!("the formats' name patterns: {e}")))
+    set.build().map_err(|e| Error::plugin(format!("cannot compile the formats' name patterns: {e}")))
 }
 
-/// A set of patterns of names.
+/// Compiles name patterns into a set.
 pub fn globs(patterns: &[String]) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {

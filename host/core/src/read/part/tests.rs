@@ -1,12 +1,12 @@
-//! Which part `auto` finds, and what paths lead to.
+//! Which part `auto` finds, and which nodes paths lead to.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
 use tensorferry_sdk::{CatalogBuilder, CatalogSink, Dtype, Limits, MemorySource, Storage};
 
-/// A catalog whose tree is written as JSON: a string is a tensor of as many elements as it has
-/// letters, other values are state.
+/// Parses a catalog whose tree is written as JSON: a string is a tensor with one element per
+/// letter, other values are state.
 fn catalog(text: &str) -> Catalog {
     fn add(builder: &mut CatalogBuilder<'_>, value: &serde_json::Value, path: &str) -> NodeId {
         let node = match value {
@@ -106,7 +106,7 @@ fn training_state_beside_plain_tensors_is_left_out() {
     assert_eq!(names(&part), ["scaler", "scaler.mean", "weight"]);
     let what: Vec<&str> = left_out.iter().map(|loss| loss.what.as_str()).collect();
     assert_eq!(what, ["optim", "rng_state"]);
-    // What is no tensor stays in the tree, where a target that cannot hold it says so.
+    // Other values stay in the tree; a target that cannot hold them reports a loss.
     let walk = TreeWalk::new(&part);
     let keys: Vec<String> = walk.children(part.tree().root().unwrap()).map(|(key, _)| key).collect();
     assert_eq!(keys, ["epoch", "scaler", "scaler.mean", "weight"]);
@@ -129,18 +129,18 @@ fn paths_go_through_keys_with_dots() {
     assert!(take(catalog(text), &Part::parse("a.c"), true).is_err());
 }
 
-/// What `auto` takes where tensors lie beside mappings of tensors: the names, and what is left out; or the parts of which
-/// one has to be chosen.
+/// Expected results of `auto` for tensors next to mappings of tensors: the names and what is left
+/// out, or the parts to choose from.
 #[test]
 fn a_tensor_beside_a_model_makes_no_model_of_both() {
     let taken: [(&str, &[&str], &[&str]); 10] = [
-        // A checkpoint.
+        // Checkpoints.
         (r#"{"state_dict": {"fc.w": "TT"}, "class_weights": "TTT"}"#, &["fc.w"], &["class_weights"]),
         (r#"{"whatever": {"fc.w": "TT"}, "losses": "TTT", "epoch": 3}"#, &["fc.w"], &["epoch", "losses"]),
         (r#"{"model": {"weight": "TT"}, "losses": "TTT"}"#, &["weight"], &["losses"]),
         (r#"{"net": {"a": {"fc.w": "TT"}}, "scaler": "TTT"}"#, &["fc.w"], &["scaler"]),
         (r#"{"upscaler": {"fc.w": "TT"}}"#, &["fc.w"], &[]),
-        // A state dict, or a tree of parameters.
+        // State dicts or parameter trees.
         (r#"{"extra": {"fc.w": "TT"}, "fc.w": "TT"}"#, &["extra.fc.w", "fc.w"], &[]),
         (r#"{"_extra_state": {"a": "TT"}, "weight": "TT"}"#, &["_extra_state.a", "weight"], &[]),
         (r#"{"ema": {"weight": "TT"}, "weight": "TT"}"#, &["ema.weight", "weight"], &[]),

@@ -1,16 +1,16 @@
-//! The files of a data set that `datasets` has saved to a folder: `state.json` lists them, in the order of the rows. Other
-//! files of the same format in the folder are caches.
+//! The files of a dataset that `datasets` has saved to a folder. `state.json` lists them in the
+//! order of the rows. Other files of the same format in the folder are caches.
 
 use crate::read::account::STATE;
 use crate::read::source::FileSource;
 use serde_json::Value;
 use tensorferry_sdk::{Error, Limits, Result, Source, check_name};
 
-/// A list of files is short.
+/// Maximum bytes of `state.json`; real files are short.
 const MAX_STATE: u64 = 16 << 20;
 
-/// The files that the state in a folder of the source lists; an empty name is the source's own folder. `None`, if there is no
-/// such state.
+/// Returns the files that the state in a folder of the source lists, or `None` if there is no such
+/// state. An empty name means the source's own folder.
 pub(super) fn files(source: &FileSource, folder: &str) -> Result<Option<Vec<String>>> {
     let source = source.below(folder);
     if !source.contains(STATE)? {
@@ -19,14 +19,14 @@ pub(super) fn files(source: &FileSource, folder: &str) -> Result<Option<Vec<Stri
     let file = source.open(STATE)?;
     let bytes = source.read_vec(file, 0, source.len(file).min(MAX_STATE), &Limits::default())?;
     let Some(state) = serde_json::from_slice::<Value>(&bytes).ok() else { return Ok(None) };
-    // Others call a file so too.
+    // Other programs use this file name too.
     let Some(listed) = state.get("_data_files").and_then(Value::as_array) else { return Ok(None) };
     let path = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
     let is_said = |key: &str| state.get(key).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     if is_said("_indices_data_files") || is_said("_indices_files") {
-        return Err(Error::unsupported("the data set has an index of its rows, which ferry does not apply")
+        return Err(Error::unsupported("the dataset has an index of its rows, which ferry does not apply")
             .file(path(STATE))
-            .expected("a data set that datasets saved after flatten_indices()"));
+            .hint("save the dataset again after flatten_indices()"));
     }
     let mut names = Vec::with_capacity(listed.len());
     for entry in listed {
@@ -34,10 +34,10 @@ pub(super) fn files(source: &FileSource, folder: &str) -> Result<Option<Vec<Stri
         let name = name.ok_or_else(|| Error::malformed("a data file without a name").file(path(STATE)))?;
         check_name(name).map_err(|error| error.file(path(STATE)))?;
         if entry.get("skip").or(entry.get("take")).is_some_and(|part| !part.is_null()) {
-            return Err(Error::unsupported("the data set has only some rows of its file").file(path(name)));
+            return Err(Error::unsupported("the dataset has only some rows of its file").file(path(name)));
         }
         if !source.contains(name)? {
-            return Err(Error::malformed("the data set lists a file that is missing")
+            return Err(Error::malformed("the dataset lists a file that is missing")
                 .file(path(STATE))
                 .expected(format!("{:?}", path(name))));
         }

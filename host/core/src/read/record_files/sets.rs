@@ -1,5 +1,5 @@
-//! A set is the files of a folder that belong together, by their names: those of a split, the shards of one name, or all
-//! that are told apart by nothing.
+//! A set is the files of a folder that belong together by their names: those of a split, the shards
+//! of one name, or all files whose names show no difference.
 
 use super::DATA;
 use super::shards::shard_of;
@@ -13,36 +13,36 @@ use std::path::PathBuf;
 use tensorferry_sdk::file_name::uncompressed;
 use tensorferry_sdk::{Description, Error, Limits, Result, Source, listed};
 
-/// The splits that everybody has, and the words for each.
+/// Common splits, with the words for each.
 const SPLITS: [(&str, &[&str]); 3] = [
     ("train", &["train", "training"]),
     ("validation", &["validation", "valid", "val", "dev"]),
     ("test", &["test", "testing", "eval", "evaluation"]),
 ];
-/// Where splits are listed, and how much of it is read.
+/// The file that lists splits; then the maximum bytes to read of it.
 const INFO: &str = "dataset_info.json";
 const DICT: &str = "dataset_dict.json";
 const MOST_INFO: u64 = 16 << 20;
-/// What an index is called after its file.
+/// Suffixes of a file's index.
 const INDEXES: [&str; 2] = [".idx", ".index"];
-/// How many sets an error lists.
+/// Maximum number of sets in an error.
 const MOST_LISTED: usize = 8;
 
 /// Files that belong together.
 pub(super) struct Set<'a> {
-    /// A split's name, or what the names of a set's shards begin with; `None`: all other files.
+    /// The name of a split, or the prefix of a set's shards; `None` for all other files.
     pub(super) name: Option<String>,
     pub(super) files: Vec<&'a str>,
 }
 
-/// The error of who named none of several sets.
+/// Returns the error for an input with several sets of which none was chosen.
 pub(super) fn several(sets: &[Set<'_>], description: &Description) -> Error {
     let found = sets.iter().map(|set| {
         let name = set.name.as_deref().map_or("others".to_owned(), |name| format!("{name:?}"));
         let files = set.files.len();
         format!("{name} ({files} file{}, {:?})", if files == 1 { "" } else { "s" }, set.files[0])
     });
-    // Sets of one name are told apart by the number of their shards.
+    // Sets of the same name differ in their number of shards.
     let is_unique = |name: &String| sets.iter().filter(|set| set.name.as_ref() == Some(name)).count() == 1;
     let parts = sets.iter().filter_map(|set| {
         let name = set.name.as_ref()?;
@@ -50,26 +50,25 @@ pub(super) fn several(sets: &[Set<'_>], description: &Description) -> Error {
         Some(shard.map_or(format!("--part {name}"), |shard| format!("-i 'files={}'", shard.pattern())))
     });
     let every = description.suffixes.first().map_or("", String::as_str);
-    Error::usage("several data sets or splits, which are not read as one unless that is said")
-        .expected(format!(
-            "{}, or -i 'files=GLOB'; -i 'files=**/*{every}*' is all of them",
+    Error::usage(format!("the input has several datasets or splits: {}", listed(found, MOST_LISTED))).hint(
+        format!(
+            "pass {}, -i 'files=GLOB', or -i 'files=**/*{every}*' for all of them",
             listed(parts, MOST_LISTED)
-        ))
-        .found(listed(found, MOST_LISTED))
+        ),
+    )
 }
 
-/// The error of who named a split that none of several sets is.
+/// Returns the error for an unknown split or set.
 pub(super) fn no_such_split(sets: &[Set<'_>], wanted: &str) -> Error {
     let names = sets.iter().filter_map(|set| Some(format!("--part {}", set.name.as_ref()?)));
     let names = listed(names, MOST_LISTED);
     let error = Error::usage(format!("no such split or set: {wanted:?}"));
-    error.expected(format!("{names}, or -i 'files=GLOB'"))
+    error.hint(format!("pass {names}, or -i 'files=GLOB'"))
 }
 
-/// A set that the user chose among several.
+/// A set that the user chose.
 #[derive(Debug, Clone)]
 pub(super) struct ChosenSet {
-    /// Its name.
     pub(super) name: String,
     pub(super) splits: Splits,
 }
@@ -82,10 +81,10 @@ impl EntrySet for ChosenSet {
     }
 }
 
-/// The words that tell the splits of a data set.
+/// The words that identify the splits of a dataset.
 #[derive(Debug, Clone)]
 pub(super) struct Splits {
-    /// Those that the data set lists for itself, the longest first.
+    /// The splits that the dataset itself lists, longest first.
     own: Vec<String>,
     folder: PathBuf,
 }
@@ -97,7 +96,7 @@ impl Splits {
         Self { own, folder: source.folder().to_owned() }
     }
 
-    /// The split that a file is of, by its name or that of a folder above it.
+    /// Returns the split of a file, from its name or that of a folder above it.
     pub(super) fn of_path(&self, path: &str) -> Option<String> {
         let own = self.own.iter().find(|name| mentions(path, name).is_some());
         if let Some(own) = own {
@@ -106,18 +105,18 @@ impl Splits {
         let words = SPLITS.iter().flat_map(|(split, words)| words.iter().map(move |word| (*split, *word)));
         let lower = path.to_ascii_lowercase();
         let found = words.filter_map(|(split, word)| Some((mentions(&lower, word)?, split)));
-        // What stands last says it: `test_suite/train.parquet`.
+        // The last word decides: `test_suite/train.parquet`.
         found.max().map(|(_, split)| split.to_owned())
     }
 
-    /// The files of a format by sets, those of splits and shards by their names.
+    /// Groups the files of a format into sets by the names of splits and shards.
     pub(super) fn sets<'a>(&self, listed: &'a [String], format: &RegisteredFormat) -> Vec<Set<'a>> {
         let suffixes = &format.description.suffixes;
         let is_called = |name: &str| {
             let name = name.to_ascii_lowercase();
             suffixes.iter().any(|suffix| name.contains(suffix.as_str()))
         };
-        // Values of a column stand in the folder's name: `split=train/`.
+        // Folders such as `split=train/` contain column values.
         let is_visible =
             |name: &str| !name.split('/').any(|part| part.starts_with(['.', '_']) || part.contains('='));
         let all: HashSet<&str> = listed.iter().map(String::as_str).collect();
@@ -130,7 +129,7 @@ impl Splits {
             .copied()
             .filter(|name| is_called(name) || shard_of(name).is_some_and(|shard| shard.ending.is_empty()))
             .collect();
-        // Shards of another count are another writing of the same set.
+        // Shards with a different count are a different version of the set.
         let mut sets: BTreeMap<Option<(String, u64)>, Vec<&str>> = BTreeMap::new();
         for name in if called.is_empty() { &visible } else { &called } {
             let shard = shard_of(name);
@@ -139,14 +138,14 @@ impl Splits {
             sets.entry(set.map(|set| (set, count))).or_default().push(name);
         }
         if called.is_empty() {
-            // Nothing says that the others are data at all.
+            // Nothing shows that the others are data at all.
             sets.remove(&None);
         }
         sets.into_iter().map(|(key, files)| Set { name: key.map(|(name, _)| name), files }).collect()
     }
 }
 
-/// Where a word stands by itself in a path.
+/// Returns the position of a separate word in a path.
 fn mentions(path: &str, word: &str) -> Option<usize> {
     let is_apart = |c: Option<char>| c.is_none_or(|c| !c.is_alphabetic());
     let found = path.match_indices(word).map(|(at, _)| at).filter(|&at| {
@@ -155,23 +154,25 @@ fn mentions(path: &str, word: &str) -> Option<usize> {
     found.last()
 }
 
-/// Checks that the folders of all splits are there that `datasets` has saved in one folder.
+/// Checks that the folders of all splits exist that `datasets` has saved in one folder.
 pub(super) fn check_saved(source: &FileSource) -> Result<()> {
     let folders = source.folders("").unwrap_or_default();
     match listed_in(DICT, source).unwrap_or_default().into_iter().find(|split| !folders.contains(split)) {
-        Some(missing) => Err(Error::malformed("the data set lists a split whose folder is missing")
+        Some(missing) => Err(Error::malformed("the dataset lists a split whose folder is missing")
             .file(DICT)
-            .expected(format!("{missing:?}, or --part with a split that is there"))),
+            .expected(format!("{missing:?}"))
+            .hint("pass --part with an existing split")),
         None => Ok(()),
     }
 }
 
-/// The splits that a data set lists.
+/// Returns the splits that a dataset lists.
 fn listed_splits(source: &FileSource) -> Option<Vec<String>> {
     listed_in(INFO, source).or_else(|| listed_in(DICT, source))
 }
 
-/// The splits in such a file: `[{"name": NAME}, ...]` of `tensorflow_datasets`, `{NAME: ...}` or `[NAME, ...]` of `datasets`.
+/// Returns the splits in such a file: `[{"name": NAME}, ...]` from `tensorflow_datasets`, `{NAME:
+/// ...}` or `[NAME, ...]` from `datasets`.
 fn listed_in(file: &str, source: &FileSource) -> Option<Vec<String>> {
     let source = source.below("");
     if !source.contains(file).ok()? {

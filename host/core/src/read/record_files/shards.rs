@@ -1,20 +1,20 @@
-//! Shards of a data set by their names, and whether all are there: a set with a hole is no smaller set.
+//! Recognizes shards of a dataset by their names, and checks that no shard is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tensorferry_sdk::{Error, Result, ShardName};
 
-/// How many missing shards an error lists.
+/// Maximum number of missing shards in an error.
 const MOST_LISTED: usize = 8;
-/// How many digits a digest in a name has at least.
+/// Minimum digits of a digest in a name.
 const DIGEST: usize = 8;
 
-/// The shard that a file is by its name. Some programs write numbers of four digits.
+/// Parses a file's name as a shard. Some programs write numbers with four digits.
 pub(super) fn shard_of(name: &str) -> Option<ShardName<'_>> {
     let ends_well = |ending: &str| ending.is_empty() || ending.starts_with('.');
     ShardName::parse_short(name, 4).filter(|shard| ends_well(without_digest(shard.ending).1))
 }
 
-/// The digest of a shard that `datasets` once wrote behind the count, with the dash before it, and what follows:
+/// Splits off the digest, with its hyphen, that older versions of `datasets` wrote after the count:
 /// `train-00000-of-00002-1c7f4e6d2a9b0c35.parquet`.
 fn without_digest(ending: &str) -> (&str, &str) {
     let digits =
@@ -22,7 +22,7 @@ fn without_digest(ending: &str) -> (&str, &str) {
     if digits < DIGEST { ("", ending) } else { ending.split_at(1 + digits) }
 }
 
-/// Checks that of every set of shards that these files are of, all are among them.
+/// Checks that every set of shards among these files is complete.
 pub(super) fn check_whole(files: &[&str]) -> Result<()> {
     let mut sets: BTreeMap<(&str, u64, &str), (String, BTreeSet<u64>)> = BTreeMap::new();
     for shard in files.iter().filter_map(|name| shard_of(name)) {
@@ -45,9 +45,8 @@ fn check_set(pattern: &str, count: u64, there: &BTreeSet<u64>) -> Result<()> {
     if missing.is_empty() {
         let beyond = there.iter().find(|number| !(first..first.saturating_add(count)).contains(number));
         return beyond.map_or(Ok(()), |beyond| {
-            let error = Error::malformed(
-                "the set has shards beyond its count (-i files=GLOB reads those that are meant)",
-            );
+            let error = Error::malformed("the set has shards beyond its count")
+                .hint("pass -i files=GLOB to select the files");
             let found = format!("{}, one of them number {beyond}", there.len());
             Err(error.file(pattern).expected(format!("{count} files")).found(found))
         });

@@ -1,5 +1,5 @@
-//! What is said of a folder that no format knows as a whole: the folders below it that are data sets, and the files that
-//! are known alone.
+//! Explains a folder that no format matches as a whole: lists the sub-folders that are datasets,
+//! and the files that are datasets by themselves.
 
 use crate::context::session::Session;
 use crate::formats::probe::probe;
@@ -9,38 +9,36 @@ use crate::read::source::FileSource;
 use std::collections::VecDeque;
 use tensorferry_sdk::{Entry, Error, Result, Source};
 
-/// How deep folders are entered, and how many files and folders are looked into.
+/// Maximum depth of sub-folders; then the maximum number of files and folders to inspect.
 const MOST_DEPTH: usize = 3;
 const MOST_LOOKED_AT: usize = 64;
-/// How many an error lists.
+/// Maximum number of names in an error.
 const MOST_LISTED: usize = 8;
 
-/// The error of a folder that nobody knows, with what can be named instead.
+/// Adds to the error of an unknown folder what the user can name instead.
 pub(super) fn explain(error: Error, source: &FileSource, registry: &Formats, session: &Session) -> Error {
     if *source.entry() != Entry::Folder || source.is_listed() {
         return error;
     }
     let folders = data_sets_below(source, registry, session).unwrap_or_default();
     if !folders.is_empty() {
-        return error.found(format!(
-            "data sets in folders below it, of which one can be named: {}",
-            listed(&folders)
-        ));
+        return error
+            .found(format!("datasets in sub-folders: {}", listed(&folders)))
+            .hint("pass one of these folders");
     }
     let files = files_alone(source, registry, session).unwrap_or_default();
     match files.first() {
         Some((_, id)) => {
             let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
-            error.found(format!(
-                "{}, of which one can be named; --from {id} reads them as a data set",
-                listed(&names)
-            ))
+            error
+                .found(listed(&names))
+                .hint(format!("pass one of these files, or --from {id} to read them as one dataset"))
         }
         None => error,
     }
 }
 
-/// The folders below that hold records, the upper ones alone.
+/// Returns the sub-folders that contain records, without their own sub-folders.
 fn data_sets_below(source: &FileSource, registry: &Formats, session: &Session) -> Result<Vec<String>> {
     let visible = |folders: Vec<String>, depth: usize| {
         let is_visible = |name: &String| !name.rsplit('/').next().unwrap_or(name).starts_with(['.', '_']);
@@ -61,7 +59,7 @@ fn data_sets_below(source: &FileSource, registry: &Formats, session: &Session) -
     Ok(found)
 }
 
-/// The files that are records by themselves, all of one format, and which.
+/// Returns the files that are records by themselves and all have the same format, with that format.
 fn files_alone(source: &FileSource, registry: &Formats, session: &Session) -> Result<Vec<(String, String)>> {
     let mut found: Vec<(String, String)> = Vec::new();
     let is_data = |name: &String| !is_own(source.folder(), name);
