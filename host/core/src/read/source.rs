@@ -140,9 +140,7 @@ impl FileSource {
             Ok(_) => Some(EntryKind::File),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) if is_loop(&error) => {
-                return Err(
-                    Error::malformed("a symbolic link in a cycle").file(input.display().to_string())
-                );
+                return Err(Error::malformed("a symbolic link in a cycle").file(input.display().to_string()));
             }
             Err(error) => return Err(Error::from(error).file(input.display().to_string())),
         };
