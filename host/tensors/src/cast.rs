@@ -1,21 +1,22 @@
-//! A cast converts numbers while they are read from a storage: the step that asks for it changes a
-//! catalog ([`Catalog::cast`](tensorferry_sdk::Catalog::cast)), and every reader of the tensor, the copy first of all, gets
-//! the new dtype.
+//! A cast converts numbers while they are read from a storage. The step that requests it changes a
+//! catalog ([`Catalog::cast`](tensorferry_sdk::Catalog::cast)); every reader of the tensor,
+//! including the copy, then gets the new dtype.
 //!
-//! - *To a float*: to the nearest number, ties to even, in one step. What is too large becomes
-//!   infinite; where the dtype has no infinity, the largest number (F8_E4M3), or NaN (the FNUZ dtypes,
-//!   E8M0). NaN stays NaN, with its sign and as much of its payload as 16 bits hold.
-//! - *To an integer*: a float loses its fraction; beyond the range, it becomes the nearest end, and NaN
-//!   zero. An integer keeps its low bits.
-//! - *To BOOL*: whether it is not zero.
-//! - *To F8_E8M0*: the nearest power of two of the size; there is no sign, and no zero.
+//! - *To a float*: to the nearest number, ties to even, in one step. Numbers that are too large
+//!   become infinite. In a dtype without infinity they become the largest number (F8_E4M3) or NaN
+//!   (the FNUZ dtypes, E8M0). NaN stays NaN, with its sign and as much of its payload as 16 bits
+//!   can hold.
+//! - *To an integer*: a float loses its fraction. Out of range, it becomes the nearest end of the
+//!   range, and NaN becomes zero. An integer keeps its low bits.
+//! - *To BOOL*: whether the number is not zero.
+//! - *To F8_E8M0*: the nearest power of two of the magnitude; there is no sign, and no zero.
 //!
-//! These are torch's values, where torch defines them, with two exceptions: torch goes from F64 and
-//! from wide integers to the smaller floats through F32, and may so be off by one in the last place;
-//! and it rounds up to E8M0 most of what lies just above 2^-127.
+//! These are torch's values, where torch defines them, with two exceptions. From F64 and wide
+//! integers to the smaller floats, torch rounds through F32, and may be off by one in the last
+//! place. To E8M0, torch rounds up most numbers just above 2^-127.
 //!
-//! Values that are not what they were are counted ([`CastLosses`]): each element of the output once, in the
-//! copy ([`tally`](super::tally)); a cast that can lose none does not count.
+//! Values that change are counted ([`CastLosses`]): each element of the output once, during the
+//! copy ([`tally`](super::tally)). A cast that cannot lose anything is not counted.
 
 mod double;
 mod float;
@@ -37,10 +38,9 @@ use std::sync::OnceLock;
 use table::Table;
 use tensorferry_sdk::{Dtype, Error, Result};
 
-/// Values that are worked on at once: they stay in the L1 cache.
+/// Values that are processed at a time: they stay in the L1 cache.
 const BLOCK: usize = 1024;
 
-/// A cast from one dtype to another.
 pub struct Cast {
     from_width: usize,
     to_width: usize,
@@ -50,7 +50,7 @@ pub struct Cast {
 
 #[expect(
     clippy::large_enum_variant,
-    reason = "one for each cast of a catalog, and a table is read for each element"
+    reason = "there is one per cast of a catalog, and the table is read for each element"
 )]
 enum Kernel {
     Table(Table),
@@ -65,14 +65,14 @@ pub fn is_castable(dtype: Dtype) -> bool {
     NumberSet::of(dtype).is_some()
 }
 
-/// Whether a dtype is a float, as torch's `is_floating_point` has it.
+/// Whether a dtype is a float, as in torch's `is_floating_point`.
 #[must_use]
 pub fn is_float(dtype: Dtype) -> bool {
     matches!(NumberSet::of(dtype), Some(NumberSet::Float(_)))
 }
 
-/// The dtype of this name, if it can be cast: as `ferry inspect` shows it, in any case, or as torch
-/// calls it.
+/// Returns the castable dtype with this name: as shown by `ferry inspect`, in any case, or torch's
+/// name.
 #[must_use]
 pub fn dtype_called(name: &str) -> Option<Dtype> {
     let is = |dtype: &Dtype| {
@@ -82,7 +82,7 @@ pub fn dtype_called(name: &str) -> Option<Dtype> {
     dtypes().find(is)
 }
 
-/// What torch calls a dtype that can be cast, if it has it.
+/// Returns torch's name for a castable dtype, if it has one.
 #[must_use]
 pub fn torch_name(dtype: Dtype) -> Option<&'static str> {
     Some(match dtype {
@@ -108,19 +108,16 @@ pub fn torch_name(dtype: Dtype) -> Option<&'static str> {
     })
 }
 
-/// The dtypes that can be cast, and cast to.
+/// Iterates over the dtypes that can be cast from and to.
 pub fn dtypes() -> impl Iterator<Item = Dtype> {
     number::NUMBERS.iter().map(|(dtype, _)| *dtype)
 }
 
 impl Cast {
-    /// The cast from one dtype to another.
-    ///
-    /// # Errors
-    /// Unsupported, if one of them has no numbers.
+    /// Returns the cast between two dtypes, or an error if one of them has no numbers.
     pub fn between(from: Dtype, to: Dtype) -> Result<&'static Self> {
         const COUNT: usize = number::NUMBERS.len();
-        // In boxes: the tables of all pairs would be 3.7 MB of the program's file.
+        // Boxed: the tables of all pairs would take 3.7 MB of the executable.
         static KNOWN: [OnceLock<Box<Cast>>; COUNT * COUNT] = [const { OnceLock::new() }; COUNT * COUNT];
         let place = |dtype| dtypes().position(|known| known == dtype).ok_or_else(|| no_numbers(dtype));
         let known = &KNOWN[place(from)? * COUNT + place(to)?];
@@ -144,7 +141,7 @@ impl Cast {
         Some(Self { kernel: Kernel::Table(table), ..direct })
     }
 
-    /// The cast number by number.
+    /// Returns the cast that converts number by number, without a table.
     fn direct(from: Dtype, to: Dtype) -> Option<Self> {
         let width = |dtype: Dtype| dtype.info()?.element_bytes().map(|bytes| bytes as usize);
         let (numbers, to_numbers) = (NumberSet::of(from)?, NumberSet::of(to)?);
@@ -165,7 +162,7 @@ impl Cast {
         self.exact
     }
 
-    /// Casts values that lie side by side, little-endian; says what they lost.
+    /// Casts contiguous little-endian values, and returns what they lost.
     pub fn run(&self, from: &[u8], to: &mut [u8]) -> CastLosses {
         debug_assert_eq!(from.len() / self.from_width, to.len() / self.to_width);
         let mut lost = CastLosses::default();
@@ -197,19 +194,20 @@ impl Cast {
     }
 }
 
-/// Reads numbers of F32, F16 or BF16 that lie side by side, little-endian, as many as there is room for.
+/// Returns a loop that reads contiguous little-endian numbers of F32, F16 or BF16 until the output
+/// is full.
 #[must_use]
 pub(crate) fn load_singles(from: Dtype) -> Option<Load<f32>> {
     single::load(from)
 }
 
-/// Reads numbers of a dtype that can be cast as F64; integers of 64 bits are rounded.
+/// Returns a loop that reads numbers of a castable dtype as F64; 64-bit integers are rounded.
 #[must_use]
 pub(crate) fn load_doubles(from: Dtype) -> Option<Load<f64>> {
     double::load(from)
 }
 
-/// Writes numbers as F32, F16 or BF16, little-endian; counts what they lose.
+/// Returns a loop that writes numbers as little-endian F32, F16 or BF16, and counts their losses.
 #[must_use]
 pub(crate) fn store_singles(to: Dtype) -> Option<Store<f32>> {
     single::store(to)

@@ -1,4 +1,5 @@
-//! Casts through `f64`, which has every number of the other dtypes but the 64-bit integers'.
+//! Casts through `f64`, which can represent every number of the other dtypes except 64-bit
+//! integers.
 
 use super::CastLosses;
 use super::float::{self, small_float, store_double, to_double};
@@ -6,8 +7,8 @@ use super::loops::{Load, Store, load, store};
 use half::{bf16, f16};
 use tensorferry_sdk::Dtype;
 
-/// How values of a dtype become `f64`. Integers of 64 bits are rounded to odd: whatever smaller float
-/// they are rounded to then is the one that they themselves are nearest to.
+/// Returns the loop that converts values of a dtype to `f64`. 64-bit integers are rounded to odd,
+/// so that a second rounding to a smaller float gives the number nearest to the original.
 pub(super) fn load(dtype: Dtype) -> Option<Load<f64>> {
     Some(match dtype {
         Dtype::BOOL => load!(u8, |byte| f64::from(u8::from(byte != 0))),
@@ -36,23 +37,24 @@ pub(super) fn load(dtype: Dtype) -> Option<Load<f64>> {
     })
 }
 
-/// The number, or if `f64` does not have it, that of its two neighbours whose last bit is set.
+/// Returns the number, or if `f64` cannot represent it, the neighbor whose last bit is set.
 fn to_odd(value: u64) -> f64 {
     let excess = (u64::BITS - value.leading_zeros()).saturating_sub(f64::MANTISSA_DIGITS);
     let cut = (1 << excess) - 1;
     let odd = u64::from(value & cut != 0) << excess;
-    // What is left has 53 digits at most.
+    // At most 53 digits remain.
     ((value & !cut) | odd) as f64
 }
 
 macro_rules! integer {
     ($type:ty) => {
         store!(|value, lost| {
-            // Towards zero, as everywhere; what is out of range becomes the nearest end, NaN zero.
+            // Rounds towards zero. Out of range gives the nearest end, NaN gives zero.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is counted")]
             let integer = value as $type;
             let whole = value.trunc();
-            // The ends are powers of two, or one less: what is beyond them is, at least, the power.
+            // Each end of the range is a power of two, or one less: a number beyond the end is at
+            // least the power.
             let above = whole >= (<$type>::MAX / 2 + 1) as f64 * 2.0;
             if whole.is_nan() || whole < <$type>::MIN as f64 || above {
                 lost.range += 1;
@@ -64,7 +66,7 @@ macro_rules! integer {
     };
 }
 
-/// How values of a dtype are made of `f64`.
+/// Returns the loop that converts `f64` to values of a dtype.
 pub(super) fn store(dtype: Dtype) -> Option<Store<f64>> {
     Some(match dtype {
         Dtype::BOOL => store!(|value, lost| {
@@ -87,7 +89,7 @@ pub(super) fn store(dtype: Dtype) -> Option<Store<f64>> {
     })
 }
 
-/// The processor's own instruction, which rounds to nearest even.
+/// Uses the processor's own instruction, which rounds to nearest even.
 fn single(values: &[f64], bytes: &mut [u8], lost: &mut CastLosses) {
     let (mut infinite, mut zero, mut changed) = (0_u64, 0_u64, 0_u64);
     for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {

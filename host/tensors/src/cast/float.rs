@@ -1,11 +1,11 @@
-//! Floats of 8 and 16 bits: what their bits say, and rounding to them from `f32` and `f64`.
+//! Floats of 8 and 16 bits: decoding their bits, and rounding to them from `f32` and `f64`.
 //!
-//! Rounding is to the nearest, ties to the even one, and in one step: an `f64` does not go through
-//! `f32`. It has no branches, so that the compiler makes vector instructions of loops over it.
+//! Numbers are rounded to the nearest, ties to even, in one step: an `f64` does not go through
+//! `f32`. The code has no branches, so that the compiler can vectorize loops over it.
 
 use super::CastLosses;
 
-/// What becomes of a number that is too large.
+/// The result for a number that is too large.
 #[derive(PartialEq, Eq)]
 pub(super) enum Overflow {
     Infinity,
@@ -13,22 +13,23 @@ pub(super) enum Overflow {
     Nan,
 }
 
-/// A float that has, from the top, a sign, an exponent and a mantissa.
+/// A float that consists, from the top, of a sign, an exponent and a mantissa.
 pub(super) trait Small {
     const BITS: u32;
     const MANTISSA: u32;
     const BIAS: i32;
-    /// The largest number.
+    /// The bits of the largest number.
     const MAX: u32;
     const OVERFLOW: Overflow;
     const NAN: u32;
 
     const SIGN: u32 = 1 << (Self::BITS - 1);
-    /// Where the sign of zero stands for NaN, there is one zero, and one NaN without a sign.
+    /// Whether the bits of negative zero mean NaN. Then there is only one zero, and one NaN without
+    /// a sign.
     const ONE_ZERO: bool = Self::NAN == Self::SIGN;
-    /// The bits of a NaN that keep what the original had there.
+    /// The bits of a NaN that keep the original's payload.
     const PAYLOAD: u32 = if Self::BITS > 8 { (1 << (Self::MANTISSA - 1)) - 1 } else { 0 };
-    /// What a number that is too large becomes.
+    /// The bits of the result for a number that is too large.
     const BEYOND: u32 = match Self::OVERFLOW {
         Overflow::Infinity => Self::MAX + 1,
         Overflow::Largest => Self::MAX,
@@ -51,9 +52,9 @@ macro_rules! small {
     )* };
 }
 
-// IEEE 754; the OCP's 8-bit specification; and for the FNUZ ones, arXiv 2206.02915. What lies beyond
-// the largest number is torch's: E4M3 saturates (the OCP's saturating mode, infinity included), the
-// FNUZ ones become NaN.
+// IEEE 754; the OCP's 8-bit specification; and for the FNUZ dtypes, arXiv 2206.02915. Overflow is
+// as in torch: E4M3 saturates (the OCP's saturating mode, including infinity), and the FNUZ dtypes
+// become NaN.
 small! {
     Half: 16 bits, 10 of mantissa, bias 15, at most 0x7bff, then Infinity, NaN 0x7e00;
     Brain: 16 bits, 7 of mantissa, bias 127, at most 0x7f7f, then Infinity, NaN 0x7fc0;
@@ -64,7 +65,7 @@ small! {
     E4m3B11Fnuz: 8 bits, 3 of mantissa, bias 11, at most 0x7f, then Nan, NaN 0x80;
 }
 
-/// `$f` for the small float that a dtype is.
+/// Evaluates `$f` for the small float that belongs to a dtype.
 macro_rules! small_float {
     ($dtype:expr, $f:ident) => {
         Some(match $dtype {
@@ -81,7 +82,7 @@ macro_rules! small_float {
 }
 pub(super) use small_float;
 
-/// A number as a small float, and what it lost: each of the three is 0 or 1, and at most one is 1.
+/// A rounded number and its loss: each of the three counts is 0 or 1, and at most one is 1.
 struct Rounded<Bits> {
     code: Bits,
     beyond: Bits,
@@ -93,7 +94,7 @@ macro_rules! rounding {
     ($(#[$doc:meta])* $name:ident, $store:ident, $float:ty, $bits:ty, $mantissa:literal, $bias:literal) => {
         $(#[$doc])*
         #[inline(always)]
-        #[expect(clippy::cast_sign_loss, reason = "biases differ by what wraps around again")]
+        #[expect(clippy::cast_sign_loss, reason = "the bias difference wraps around, and so does the sum")]
         fn $name<F: Small>(value: $float) -> Rounded<$bits> {
             const WIDTH: u32 = <$bits>::BITS;
             const INFINITE: $bits = <$float>::INFINITY.to_bits();
@@ -101,8 +102,8 @@ macro_rules! rounding {
             let bits = value.to_bits();
             let magnitude = bits & (<$bits>::MAX >> 1);
 
-            // Adding just less than half of the last place, and the last place's bit, rounds up what is
-            // above the half, and of ties the odd ones.
+            // Adding just less than half of the last place, plus the last place's bit, rounds up
+            // values above the half, and ties only if odd.
             let to_bias = ((F::BIAS - $bias) as $bits) << $mantissa;
             let odd = (magnitude >> shift) & 1;
             let below_half = (1 << (shift - 1)) - 1;
@@ -110,7 +111,7 @@ macro_rules! rounding {
             let cut = magnitude & ((1 << shift) - 1) != 0;
 
             // In a sum with a number whose last place is that of the small float's subnormals, the
-            // processor rounds.
+            // processor does the rounding.
             let least_normal = ((1 + $bias - F::BIAS) as $bits) << $mantissa;
             let place = (($bias + 1 + shift as i32 - F::BIAS) as $bits) << $mantissa;
             let (size, place) = (<$float>::from_bits(magnitude), <$float>::from_bits(place));
@@ -135,7 +136,7 @@ macro_rules! rounding {
             Rounded { code: size | sign, beyond: beyond.into(), zero: zero.into(), rounded: rounded.into() }
         }
 
-        /// Writes values as small floats, and counts what they lose.
+        /// Writes values as small floats, and counts their losses.
         pub(super) fn $store<F: Small, const BYTES: usize>(
             values: &[$float],
             bytes: &mut [u8],
@@ -155,28 +156,28 @@ macro_rules! rounding {
 }
 
 rounding!(
-    /// An `f32` as a small float.
+    /// Rounds an `f32` to a small float.
     from_single, store_single, f32, u32, 23, 127
 );
 rounding!(
-    /// An `f64` as a small float.
+    /// Rounds an `f64` to a small float.
     from_double, store_double, f64, u64, 52, 1023
 );
 
-/// The number of a small float.
+/// Returns the value of a small float.
 pub(super) fn to_double<F: Small>(code: u32) -> f64 {
     let (size, negative) = (code & (F::SIGN - 1), code & F::SIGN != 0);
     let value = if (F::ONE_ZERO && code == F::NAN) || size > F::MAX {
         if size == F::MAX + 1 && F::OVERFLOW == Overflow::Infinity { f64::INFINITY } else { f64::NAN }
     } else {
-        // As an f64 of the same bits it is too small by the difference of the biases.
+        // The same bits as an f64 are too small by the difference of the biases.
         let unbiased = u64::try_from(2 * 1023 - F::BIAS).unwrap_or(0);
         f64::from_bits(u64::from(size) << (52 - F::MANTISSA)) * f64::from_bits(unbiased << 52)
     };
     if negative { -value } else { value }
 }
 
-/// Adds what a block of numbers lost to the count that is right for the small float.
+/// Adds the losses of a block of numbers to the counters that apply to the small float.
 fn count<F: Small>(lost: &mut CastLosses, beyond: u64, zero: u64, rounded: u64) {
     lost.zero += zero;
     lost.rounded += rounded;
@@ -187,8 +188,8 @@ fn count<F: Small>(lost: &mut CastLosses, beyond: u64, zero: u64, rounded: u64) 
     }
 }
 
-/// The power of two that E8M0 has for a number, ties to the larger: the sign is dropped, zero is the
-/// least power, infinity is NaN. As torch's.
+/// Returns the E8M0 power of two that is nearest to a number, ties to the larger. The sign is
+/// dropped, zero gives the smallest power, and infinity gives NaN, as in torch.
 pub(super) fn to_exponent(value: f64, lost: &mut CastLosses) -> u8 {
     const NAN: u8 = 0xff;
     let size = value.abs();
@@ -196,7 +197,7 @@ pub(super) fn to_exponent(value: f64, lost: &mut CastLosses) -> u8 {
         lost.nan += u64::from(!size.is_nan());
         return NAN;
     }
-    // The exponent of the number, one more from 1.5 times a power of two on.
+    // The number's exponent, plus one if the number is at least 1.5 times a power of two.
     let bits = size.to_bits().saturating_add(1 << 51);
     let exponent = i32::try_from(bits >> 52).unwrap_or(i32::MAX) - 1023;
     let Ok(code) = u8::try_from(exponent.max(-127) + 127) else {
@@ -212,7 +213,7 @@ pub(super) fn to_exponent(value: f64, lost: &mut CastLosses) -> u8 {
     code
 }
 
-/// The number of an E8M0.
+/// Returns the value of an E8M0.
 pub(super) fn from_exponent(code: u8) -> f64 {
     if code == 0xff { f64::NAN } else { f64::from_bits((u64::from(code) + 1023 - 127) << 52) }
 }

@@ -1,5 +1,6 @@
-//! Gathering through a cast: elements are brought in order as they lie, and cast then. So each element
-//! of the destination is cast, and counted, once; a tile of the source may hold others beside them.
+//! Gathering through a cast: elements are ordered in their stored form, and cast afterwards. Each
+//! element of the destination is therefore cast and counted once, even if a source tile contains
+//! other elements.
 
 use super::{CastChain, CastLosses};
 use crate::gather::{Scratch, StridedCopy, Tile, swap};
@@ -7,15 +8,15 @@ use tensorferry_core::context::windows::size;
 use tensorferry_sdk::Result;
 
 impl CastChain {
-    /// A copy from the cast storage as one from the storage below it, between elements as they lie.
+    /// Translates a copy from the cast storage to the storage below it, with the sizes of stored
+    /// elements.
     #[must_use]
     pub fn rescaled(&self, copy: &StridedCopy) -> StridedCopy {
         copy.rescaled(self.to_width, self.from_width, |byte| self.below(byte))
     }
 
-    /// Does a tile of such a copy: takes bytes of the storage where the numbers lie from `read_lying`, and
-    /// gives `write` the bytes of the new dtype, each `swap_unit` of them reversed, and where they go. Says
-    /// what was lost.
+    /// Copies one tile of such a copy. `read_lying` reads bytes of the storage below. `write` gets
+    /// the cast bytes, reversed in groups of `swap_unit`, with their offset. Returns what was lost.
     pub fn copy_tile(
         &self,
         tile: &Tile<'_>,

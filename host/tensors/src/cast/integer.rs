@@ -1,9 +1,10 @@
-//! Casts of integers to integers, and of those with 64 bits to F64: through `i128`, which has them all.
+//! Casts between integers, and of 64-bit integers to F64. They go through `i128`, which can
+//! represent all of them.
 
 use super::loops::{Load, Store, load, store};
 use tensorferry_sdk::Dtype;
 
-/// How values of a dtype become `i128`.
+/// Returns the loop that converts values of a dtype to `i128`.
 pub(super) fn load(dtype: Dtype) -> Option<Load<i128>> {
     Some(match dtype {
         Dtype::BOOL => load!(u8, |byte| i128::from(byte != 0)),
@@ -22,7 +23,7 @@ pub(super) fn load(dtype: Dtype) -> Option<Load<i128>> {
 macro_rules! integer {
     ($type:ty) => {
         store!(|value, lost| {
-            // What is out of range keeps its low bits, as in C, NumPy and torch.
+            // Out of range, the low bits are kept, as in C, NumPy and torch.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is counted")]
             let integer = value as $type;
             lost.range += u64::from(i128::from(integer) != value);
@@ -31,7 +32,7 @@ macro_rules! integer {
     };
 }
 
-/// How values of a dtype are made of `i128`.
+/// Returns the loop that converts `i128` to values of a dtype.
 pub(super) fn store(dtype: Dtype) -> Option<Store<i128>> {
     Some(match dtype {
         Dtype::BOOL => store!(|value, lost| {
@@ -48,7 +49,7 @@ pub(super) fn store(dtype: Dtype) -> Option<Store<i128>> {
         Dtype::I64 => integer!(i64),
         Dtype::F64 => store!(|value, lost| {
             let double = value as f64;
-            // Of 64 bits, so that it is far from the ends of an i128.
+            // The value has 64 bits, far from the ends of an i128.
             #[expect(clippy::cast_possible_truncation, reason = "it has no fraction")]
             let back = double as i128;
             lost.rounded += u64::from(back != value);

@@ -1,14 +1,14 @@
-//! Loops over numbers of one dtype that lie side by side, little-endian.
+//! Loops over contiguous little-endian numbers of one dtype.
 
 use super::CastLosses;
 
-/// Reads as many values as there is room for.
+/// Reads values until the output is full.
 pub type Load<V> = fn(&[u8], &mut [V]);
 
-/// Writes values, and counts what they lose.
+/// Writes values, and counts their losses.
 pub type Store<V> = fn(&[V], &mut [u8], &mut CastLosses);
 
-/// A [`Load`] that makes a value of each number.
+/// Defines a [`Load`] that converts each number to a value.
 macro_rules! load {
     ($type:ty, $convert:expr) => {
         |bytes, values| {
@@ -19,7 +19,7 @@ macro_rules! load {
     };
 }
 
-/// A [`Store`] that makes a number of each value, and counts what that loses.
+/// Defines a [`Store`] that converts each value to a number, and counts the losses.
 macro_rules! store {
     (|$value:ident, $lost:ident| $number:expr) => {
         |values, bytes, $lost| {

@@ -1,36 +1,34 @@
-//! How many values a cast has changed, and in which way: each is counted once.
+//! Counts of the values that a cast has changed, by kind. Each value is counted once.
 
 use std::ops::AddAssign;
 
-/// How many values a cast has changed.
+/// Counts of the values that a cast has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CastLosses {
-    /// Numbers that became infinite.
     pub infinite: u64,
-    /// Numbers that became NaN, in a dtype that has no infinity.
+    /// Numbers that became NaN, in a dtype without infinity.
     pub nan: u64,
-    /// Numbers beyond the least or the greatest of a dtype that has neither infinity nor, for integers, NaN.
+    /// Numbers out of range, in a dtype without infinity and, for integers, without NaN.
     pub range: u64,
-    /// Numbers that became zero.
     pub zero: u64,
-    /// All others that are not what they were.
+    /// All other numbers that changed.
     pub rounded: u64,
 }
 
 impl CastLosses {
-    /// How many, in all.
+    /// Returns the total.
     #[must_use]
     pub fn values(&self) -> u64 {
         self.infinite + self.nan + self.range + self.zero + self.rounded
     }
 
-    /// Whether a number had no place in the dtype.
+    /// Whether any number was out of range.
     #[must_use]
     pub(crate) fn is_out_of_range(&self) -> bool {
         self.infinite + self.nan + self.range > 0
     }
 
-    /// What a loss says of them.
+    /// Describes the counts for a loss.
     #[must_use]
     pub fn describe(&self) -> String {
         let kinds = [

@@ -1,13 +1,12 @@
-//! What numbers a dtype has: enough to tell whether another one has all of them too.
+//! The set of numbers of a dtype, as far as needed to tell whether another dtype contains them all.
 
 use tensorferry_sdk::Dtype;
 
 /// The numbers of a dtype.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NumberSet {
-    /// 0 and 1.
     Bool,
-    /// Integers of so many bits, the sign's included.
+    /// Integers with this many bits, including the sign.
     Integer {
         signed: bool,
         bits: i32,
@@ -15,19 +14,20 @@ pub(super) enum NumberSet {
     Float(FloatRange),
 }
 
-/// The numbers of a float: 2^`least` and all its multiples below 2^`beyond` that have so many `digits`.
+/// The numbers of a float: 2^`least` and its multiples below 2^`beyond` with at most `digits`
+/// digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FloatRange {
-    /// Binary digits of the significand, the implied one included.
+    /// Binary digits of the significand, including the implied one.
     digits: i32,
-    /// The exponent of the smallest number that is not zero.
+    /// The exponent of the smallest nonzero number.
     least: i32,
-    /// The first power of two that is too large.
+    /// The exponent of the first power of two that is too large.
     beyond: i32,
-    /// How many of the largest significands below it stand for something else.
+    /// How many of the largest significands below it have a different meaning.
     missing: i32,
     infinite: bool,
-    /// E8M0 has neither zero nor a sign.
+    /// Whether it has zero and signs; E8M0 has neither.
     zero: bool,
 }
 
@@ -35,7 +35,7 @@ const fn float(digits: i32, least: i32, beyond: i32, missing: i32, infinite: boo
     NumberSet::Float(FloatRange { digits, least, beyond, missing, infinite, zero: true })
 }
 
-/// Every dtype that can be cast, in no order that means anything.
+/// All castable dtypes, in no particular order.
 pub(super) const NUMBERS: [(Dtype, NumberSet); 19] = [
     (Dtype::BOOL, NumberSet::Bool),
     (Dtype::U8, NumberSet::Integer { signed: false, bits: 8 }),
@@ -50,7 +50,7 @@ pub(super) const NUMBERS: [(Dtype, NumberSet); 19] = [
     (Dtype::F32, float(24, -149, 128, 0, true)),
     (Dtype::BF16, float(8, -133, 128, 0, true)),
     (Dtype::F16, float(11, -24, 16, 0, true)),
-    // The largest significand at the largest exponent is its NaN.
+    // The largest significand with the largest exponent is its NaN.
     (Dtype::F8_E4M3, float(4, -9, 9, 1, false)),
     (Dtype::F8_E5M2, float(3, -16, 16, 0, true)),
     (Dtype::F8_E4M3FNUZ, float(4, -10, 8, 0, false)),
@@ -70,13 +70,13 @@ pub(super) const NUMBERS: [(Dtype, NumberSet); 19] = [
 ];
 
 impl NumberSet {
-    /// The numbers of a dtype that can be cast.
+    /// Returns the numbers of a castable dtype.
     pub(super) fn of(dtype: Dtype) -> Option<Self> {
         NUMBERS.iter().find(|(known, _)| *known == dtype).map(|(_, number)| *number)
     }
 
-    /// Whether every number of this dtype, every infinity and NaN, is one of the other too. Signs of
-    /// zeros do not count.
+    /// Whether the other dtype contains every number of this one, including infinities and NaN.
+    /// Signs of zeros do not count.
     pub(super) fn fits(self, other: Self) -> bool {
         match (self, other) {
             (Self::Bool, Self::Float(to)) => to.zero,
@@ -84,7 +84,7 @@ impl NumberSet {
             (Self::Integer { signed, bits }, Self::Integer { signed: to_signed, bits: to_bits }) => {
                 if signed == to_signed { bits <= to_bits } else { to_signed && bits < to_bits }
             }
-            // The least integer, a power of two, fits where the greatest does.
+            // The smallest integer is a power of two, and fits if the largest does.
             (Self::Integer { signed, bits }, Self::Float(to)) => {
                 let digits = bits - i32::from(signed);
                 to.zero && digits <= to.digits && digits < to.beyond

@@ -1,5 +1,5 @@
-//! Reading through a cast: the numbers as they lie come in pieces that stay in the L2 cache, and leave
-//! in their new dtype.
+//! Reading through a cast: stored numbers are read in pieces that fit the L2 cache, and returned in
+//! their new dtype.
 
 use super::{Cast, CastLosses};
 use crate::gather::swap;
@@ -7,41 +7,39 @@ use std::ops::Range;
 use tensorferry_core::context::windows::size;
 use tensorferry_sdk::{ByteOrder, CastStorage, Error, Result, StorageId};
 
-/// Bytes, as they lie, that are cast at once.
+/// Stored bytes that are cast at a time.
 const PIECE: usize = 128 << 10;
 
-/// Who is shown the bytes that a read goes over, as they lie in their storage: digests are taken of them.
+/// Observes the stored bytes of a read, for example to compute digests.
 pub struct ReadObserver<'a> {
-    /// The part of the range that this reader answers for, in bytes of the storage that it reads: a
-    /// number belongs to who has its first byte.
+    /// The part of the range that belongs to this reader, in bytes of the storage that it reads. A
+    /// number belongs to the reader that has its first byte.
     pub owned: Range<u64>,
-    /// Is given the bytes behind that part as they lie: their storage, where they begin in it, and they.
+    /// Called with the stored bytes behind that part: their storage, their offset in it, and the
+    /// bytes.
     pub see: &'a mut dyn FnMut(StorageId, u64, &[u8]) -> Result<()>,
 }
 
-/// The way of numbers from where they lie to the dtype that they are read in.
+/// The conversion of numbers from their stored dtype to the dtype in which they are read.
 pub struct CastChain {
-    /// The storage where they lie.
+    /// The storage with the stored numbers.
     pub of: StorageId,
-    /// Bytes of a number there.
+    /// Bytes of a stored number.
     pub(crate) from_width: u64,
-    /// Bytes of a number as it is read.
+    /// Bytes of a number as read.
     pub(crate) to_width: u64,
-    /// Bytes to reverse together there; 1: none.
+    /// Bytes to reverse together in the storage; 1 means none.
     pub swap_unit: u32,
     start: u64,
     casts: Vec<&'static Cast>,
 }
 
 impl CastChain {
-    /// The way to a cast storage.
-    ///
-    /// # Errors
-    /// Unsupported, if a dtype on it has no numbers.
+    /// Returns the chain of a cast storage, or an error if one of its dtypes has no numbers.
     pub fn of(cast: &CastStorage, byte_order: ByteOrder) -> Result<Self> {
         let casts = cast.dtypes.windows(2).map(|pair| Cast::between(pair[0], pair[1]));
         let lying = cast.dtypes.first().and_then(|dtype| dtype.info());
-        let lying = lying.ok_or_else(|| Error::unsupported("a cast from no dtype"))?;
+        let lying = lying.ok_or_else(|| Error::unsupported("a cast without a source dtype"))?;
         let (from_width, to_width) = cast.widths();
         Ok(Self {
             of: cast.of,
@@ -53,19 +51,19 @@ impl CastChain {
         })
     }
 
-    /// Whether no number can be lost on it.
+    /// Whether no number can be lost.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.casts.iter().all(|cast| cast.is_exact())
     }
 
-    /// Where a number lies: its byte in the cast storage as a byte of the one below.
+    /// Converts a number's offset in the cast storage to its offset in the storage below.
     #[must_use]
     pub fn below(&self, byte: u64) -> u64 {
         self.start + byte / self.to_width * self.from_width
     }
 
-    /// Casts numbers that lie side by side, little-endian; says what they lost.
+    /// Casts contiguous little-endian numbers, and returns what they lost.
     pub fn run(&self, from: &[u8], to: &mut [u8]) -> CastLosses {
         match &*self.casts {
             [cast] => cast.run(from, to),
@@ -86,11 +84,8 @@ impl CastChain {
         lost
     }
 
-    /// Fills `buffer` from `offset` bytes into the cast storage. `read_lying` reads bytes of the storage where
-    /// the numbers lie. Says what was lost of the numbers that `observer` owns.
-    ///
-    /// # Errors
-    /// Whatever `read_lying` and `observer` give.
+    /// Fills `buffer` from `offset` bytes into the cast storage. `read_lying` reads bytes of the
+    /// storage below. Returns what was lost of the numbers that `observer` owns.
     pub fn read(
         &self,
         mut read_lying: impl FnMut(u64, &mut [u8]) -> Result<()>,
@@ -121,7 +116,7 @@ impl CastChain {
                 lost +=
                     self.cast_owned(lying, &mut buffer[size(start - offset)..size(stop - offset)], &owned);
             } else {
-                // The range cuts a number: it is cast whole.
+                // The range splits a number: cast it whole.
                 cut.resize(size(stop - start), 0);
                 lost += self.cast_owned(lying, &mut cut, &owned);
                 let (from, to) = (start.max(offset), stop.min(end));
@@ -133,13 +128,13 @@ impl CastChain {
         Ok(lost)
     }
 
-    /// Which of a piece's numbers begin in `bytes` of the cast storage.
+    /// Returns which of a piece's numbers begin in `bytes` of the cast storage.
     fn owned(&self, piece: &Range<u64>, bytes: &Range<u64>) -> Range<usize> {
         let within = |byte: u64| byte.div_ceil(self.to_width).clamp(piece.start, piece.end) - piece.start;
         size(within(bytes.start))..size(within(bytes.end))
     }
 
-    /// Casts a piece, and counts what is lost of some of its numbers.
+    /// Casts a piece, and returns the losses of only the owned numbers.
     fn cast_owned(&self, lying: &[u8], to: &mut [u8], owned: &Range<usize>) -> CastLosses {
         let count = lying.len() / size(self.from_width);
         let mut part = |numbers: Range<usize>| {

@@ -1,4 +1,4 @@
-//! Casts through `f32`: between F32, F16 and BF16 and to all other floats, at the memory's speed.
+//! Casts through `f32`: between F32, F16 and BF16 and to all other floats, at memory speed.
 
 use super::float::{self, small_float, store_single};
 use super::loops::{Load, Store, load, store};
@@ -7,7 +7,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use tensorferry_sdk::Dtype;
 
-/// How values of a dtype become `f32`.
+/// Returns the loop that converts values of a dtype to `f32`.
 pub(super) fn load(dtype: Dtype) -> Option<Load<f32>> {
     Some(match dtype {
         Dtype::F32 => load!(f32, |value| value),
@@ -24,7 +24,7 @@ pub(super) fn load(dtype: Dtype) -> Option<Load<f32>> {
     })
 }
 
-/// How values of a dtype are made of `f32`.
+/// Returns the loop that converts `f32` to values of a dtype.
 pub(super) fn store(dtype: Dtype) -> Option<Store<f32>> {
     Some(match dtype {
         Dtype::F64 => store!(|value, _lost| f64::from(value)),
@@ -35,16 +35,16 @@ pub(super) fn store(dtype: Dtype) -> Option<Store<f32>> {
     })
 }
 
-/// BF16, three times as fast where no number is near what a block seldom has: infinities, NaN, the
-/// largest, and those that BF16 is too coarse for.
+/// Converts to BF16. This is three times as fast for blocks without the rare cases: infinities,
+/// NaN, the largest numbers, and numbers that BF16 rounds to zero.
 fn brain(values: &[f32], bytes: &mut [u8], lost: &mut CastLosses) {
-    /// From here on, what is rounded is infinite.
+    /// Numbers from here on round to infinity.
     const BEYOND: u32 = 0x7f7f_8000;
     let (mut is_rare, mut exact) = (false, 0_u32);
     for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {
         let bits = value.to_bits();
         let size = bits & (u32::MAX >> 1);
-        // At most half of the least BF16, but not zero, which wraps around.
+        // At most half of the smallest BF16, but not zero, which wraps around.
         let vanishes = size.wrapping_sub(1) >> 15 == 0;
         is_rare |= (size >= BEYOND) | vanishes;
         exact += u32::from(bits & 0xffff == 0);

@@ -1,16 +1,16 @@
-//! Casts of dtypes with one byte an element: a table of all 256.
+//! Casts of one-byte dtypes: a table with all 256 values.
 
 use super::CastLosses;
 
-/// What becomes of each value.
+/// The results for all values.
 pub(super) struct Table {
-    /// The bytes of each, side by side.
+    /// The bytes of all results, contiguous.
     cast: Vec<u8>,
     lost: [CastLosses; 256],
 }
 
 impl Table {
-    /// The table of a cast that can be done otherwise: `cast` gives a value's bytes, and what it loses.
+    /// Builds the table: `cast` returns the bytes of a value and its losses.
     pub(super) fn new(cast: impl Fn(u8) -> (Vec<u8>, CastLosses)) -> Self {
         let (mut all, mut lost) = (Vec::new(), [CastLosses::default(); 256]);
         for (value, lost) in (0..=u8::MAX).zip(&mut lost) {
@@ -21,7 +21,7 @@ impl Table {
         Self { cast: all, lost }
     }
 
-    /// Casts values, and if `counts` is given, adds what they lose.
+    /// Casts values. If `counts` is set, returns their losses.
     pub(super) fn cast(&self, from: &[u8], to: &mut [u8], counts: bool) -> CastLosses {
         match self.cast.len() / 256 {
             1 => self.look_up::<1>(from, to),

@@ -3,7 +3,7 @@
 use super::*;
 use half::{bf16, f16};
 
-/// The bits of values that are cast, as numbers, and what they lost.
+/// Returns the bits of the cast values as numbers, and what was lost.
 fn cast(from: Dtype, to: Dtype, bytes: &[u8]) -> (Vec<u64>, CastLosses) {
     let conversion = Cast::between(from, to).unwrap();
     let width = |dtype: Dtype| dtype.info().unwrap().element_bytes().unwrap() as usize;
@@ -53,7 +53,8 @@ fn halves_are_the_libraries() {
     let (halves, _) = of_f32(&values, Dtype::F16);
     let (brains, _) = of_f32(&values, Dtype::BF16);
     for ((value, half), brain) in values.iter().zip(halves).zip(brains) {
-        // The library rounds in software here, and as the processor does in slices; both keep payloads.
+        // The library rounds in software here, and with the processor in slices; both keep
+        // payloads.
         assert_eq!(u64::from(f16::from_f32_const(*value).to_bits()), half, "{value:e}");
         assert_eq!(u64::from(bf16::from_f32(*value).to_bits()), brain, "{value:e}");
     }
@@ -88,14 +89,15 @@ fn each_loss_is_counted_as_what_it_is() {
 
 #[test]
 fn nothing_is_rounded_twice() {
-    // Just above the middle of two bf16: through f32 it would be the middle, and go down to the even one.
+    // Just above the middle of two bf16. Through f32 it would become the middle, and be rounded
+    // down to even.
     let above = 1.0 + 2_f64.powi(-8) + 2_f64.powi(-40);
     assert_eq!(of_f64(&[above, -above], Dtype::BF16).0, [0x3f81, 0xbf81]);
     assert_eq!(of_f64(&[1.0 + 2_f64.powi(-11) + 2_f64.powi(-40)], Dtype::F16).0, [0x3c01]);
     let subnormal = 2_f64.powi(-25) + 2_f64.powi(-60);
     assert_eq!(of_f64(&[subnormal, 2_f64.powi(-25)], Dtype::F16).0, [1, 0]);
     assert_eq!(of_f64(&[2_f64.powi(-149) * 0.5, 2_f64.powi(-149) * 0.75], Dtype::F32).0, [0, 1]);
-    // 2^60 + 2^52 is the middle of two bf16, and 2^60 + 2^36 of two f32.
+    // 2^60 + 2^52 is the middle of two bf16, and 2^60 + 2^36 that of two f32.
     for (value, to, bits) in [
         ((1_i64 << 60) + (1 << 52) + 1, Dtype::BF16, 0x5d81),
         ((1 << 60) + (1 << 52), Dtype::BF16, 0x5d80),
@@ -124,7 +126,7 @@ fn integers_keep_their_low_bits() {
     assert_eq!(cast(Dtype::U64, Dtype::F16, &wide).1.infinite, 1);
 }
 
-/// A cast that is called exact loses none of the values that there are; another one loses some.
+/// A cast reported as exact loses no value of the source dtype; any other cast loses some.
 #[test]
 fn casts_that_lose_nothing_are_known() {
     let mut compared = 0;
@@ -144,7 +146,8 @@ fn casts_that_lose_nothing_are_known() {
     assert_eq!(compared, 13 * 18);
 }
 
-/// Every small float comes back from every larger one, and its number is that of `f64`.
+/// Every small float survives a round trip through every larger one, and its number is that of
+/// `f64`.
 #[test]
 fn small_floats_come_back() {
     let mut pairs = 0;

@@ -1,6 +1,7 @@
-//! The bins of a histogram: 64 equal ones from the least to the greatest number, counted as `numpy.histogram(x[isfinite(x)], bins=64)`
-//! counts them: the same edges, the same arithmetic, the same corrections of what lies on an edge. F32 is counted in F32,
-//! as there; all other floats as if they were F64, where numpy computes the edges of F16 in F16.
+//! The bins of a histogram: 64 equal bins from the minimum to the maximum, counted as by
+//! `numpy.histogram(x[isfinite(x)], bins=64)`: with the same edges, the same arithmetic, and the
+//! same corrections for numbers on an edge. F32 is counted in F32, as in numpy. All other floats
+//! are counted as F64, whereas numpy computes the edges of F16 in F16.
 
 use super::floats::BLOCK;
 use super::histogram::{BINS, Histogram};
@@ -9,7 +10,7 @@ use super::partial::{Number, Numbers};
 use super::{codes::Codes, complex};
 use tensorferry_sdk::Dtype;
 
-/// Where the bins lie that numbers are counted in.
+/// The bins, in the precision in which numbers are counted.
 #[derive(Debug, Clone)]
 pub(super) enum Bins {
     Single { edges: Box<[f32; BINS + 1]>, extent: f32 },
@@ -18,7 +19,7 @@ pub(super) enum Bins {
 
 macro_rules! arithmetic {
     ($edges:ident, $bin:ident, $float:ty) => {
-        /// As `numpy.linspace` has them; none, where they are not apart.
+        /// Returns the edges as in `numpy.linspace`, or `None` if they are not distinct.
         fn $edges(first: $float, last: $float, places: [$float; BINS + 1]) -> Option<[$float; BINS + 1]> {
             let bins = places[BINS];
             let (extent, step) = (last - first, (last - first) / bins);
@@ -29,12 +30,12 @@ macro_rules! arithmetic {
             edges.windows(2).all(|pair| pair[0] < pair[1]).then_some(edges)
         }
 
-        /// The bin of a finite number that is within the edges.
+        /// Returns the bin of a finite number within the edges.
         fn $bin(value: $float, edges: &[$float; BINS + 1], extent: $float, bins: $float) -> usize {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                reason = "the bin is held in range"
+                reason = "the bin is clamped to the range"
             )]
             let place = (((value - edges[0]) / extent) * bins) as usize;
             let mut bin = place.min(BINS - 1);
@@ -52,7 +53,7 @@ macro_rules! arithmetic {
 arithmetic!(edges_in_single, bin_in_single, f32);
 arithmetic!(edges_in_double, bin_in_double, f64);
 
-/// 0, 1, 2 and on.
+/// 0, 1, 2 and so on.
 const PLACES: [f64; BINS + 1] = {
     let mut places = [0.0; BINS + 1];
     let mut place = 1;
@@ -64,8 +65,8 @@ const PLACES: [f64; BINS + 1] = {
 };
 
 impl Bins {
-    /// The bins for numbers that were found to have this range; none, where 64 of them cannot be told apart. Of no
-    /// numbers they are from 0 to 1.
+    /// Returns the bins for numbers with this range: from 0 to 1 if there are no numbers, and
+    /// `None` if 64 bins cannot be distinguished.
     pub(super) fn of(kind: Loop, found: &Numbers) -> Option<Self> {
         let (min, max) = (found.min.unwrap_or(Number::Float(0.0)), found.max.unwrap_or(Number::Float(1.0)));
         if let Loop::Singles(_, 4, _) = kind {
@@ -84,14 +85,14 @@ impl Bins {
         };
         let (first, last) = if is_one { (low - 0.5, high + 0.5) } else { (low, high) };
         let extent = match (min, max) {
-            // Whole numbers are subtracted as such.
+            // Integers are subtracted exactly.
             (Number::Integer(min), Number::Integer(max)) if !is_one => (max - min) as f64,
             _ => last - first,
         };
         Some(Self::Double { edges: Box::new(edges_in_double(first, last, PLACES)?), extent })
     }
 
-    /// Counts elements that lie side by side.
+    /// Counts contiguous elements.
     pub(super) fn count(&self, kind: Loop, bytes: &[u8], counts: &mut [u64; BINS]) {
         match kind {
             Loop::Singles(load, width, _) => {

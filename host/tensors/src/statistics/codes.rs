@@ -1,4 +1,5 @@
-//! Dtypes of up to eight bits: how often each code occurs says everything, and counting is the same for all of them.
+//! Dtypes of up to eight bits: the number of occurrences of each code determines all statistics,
+//! and counting is the same for all of them.
 
 use super::moments::Moments;
 use super::partial::{Number, Partial};
@@ -6,32 +7,32 @@ use crate::cast::{Cast, is_float};
 use std::sync::OnceLock;
 use tensorferry_sdk::Dtype;
 
-/// How codes lie in bytes.
+/// How codes are packed into bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Packing {
-    /// One in each byte.
+    /// One per byte.
     Byte,
-    /// Two or four in each byte, of so many bits, the first in the lowest.
+    /// Two or four per byte, with this many bits, the first in the lowest bits.
     InByte(u32),
     /// Four in three bytes, the first in the lowest bits.
     Six,
 }
 
-/// What each code of a dtype stands for.
+/// The values of a dtype's codes.
 #[derive(Debug)]
 pub(super) struct Codes {
     packing: Packing,
-    /// NaN where a code stands for none.
+    /// NaN for a code without a value.
     values: [f64; 256],
     is_integer: bool,
     least_normal: f64,
     largest: f64,
 }
 
-/// A dtype, what a code of it stands for, and for floats the least number with all its digits.
+/// A dtype, its packing, the value of a code, and for floats the smallest normal number.
 type Row = (Dtype, Packing, fn(u8) -> f64, Option<f64>);
 
-/// The dtypes that casts do not know, or whose codes share bytes.
+/// Dtypes that casts do not support, or whose codes share bytes.
 const OTHERS: [Row; 12] = [
     (Dtype::F6_E2M3, Packing::Six, |code| small(code, 6, 3, 1), Some(1.0)),
     (Dtype::F6_E3M2, Packing::Six, |code| small(code, 6, 2, 3), Some(0.25)),
@@ -47,7 +48,8 @@ const OTHERS: [Row; 12] = [
     (Dtype::U2_UNPACKED, Packing::Byte, |code| f64::from(code & 3), None),
 ];
 
-/// The dtypes of one byte that are cast, and for floats the least number with all its digits. E8M0 has nothing else.
+/// One-byte dtypes that can be cast, and for floats the smallest normal number. All numbers of E8M0
+/// are normal.
 const BYTES: [(Dtype, Option<f64>); 9] = [
     (Dtype::BOOL, None),
     (Dtype::U8, None),
@@ -60,13 +62,13 @@ const BYTES: [(Dtype, Option<f64>); 9] = [
     (Dtype::F8_E8M0, Some(0.0)),
 ];
 
-/// An integer of so many bits, the sign's among them.
+/// Decodes an integer with this many bits, including the sign.
 fn signed(code: u8, bits: u32) -> f64 {
     let unused = 8 - bits;
     f64::from((code << unused).cast_signed() >> unused)
 }
 
-/// A float of so many bits that has neither infinities nor NaN.
+/// Decodes a float with this many bits that has neither infinities nor NaN.
 fn small(code: u8, bits: u32, mantissa: u32, bias: i32) -> f64 {
     let fraction = f64::from(code & ((1 << mantissa) - 1)) / f64::from(1 << mantissa);
     let exponent = i32::from((code & ((1 << (bits - 1)) - 1)) >> mantissa);
@@ -79,7 +81,7 @@ fn small(code: u8, bits: u32, mantissa: u32, bias: i32) -> f64 {
 }
 
 impl Codes {
-    /// The codes of a dtype, if they have at most eight bits.
+    /// Returns the codes of a dtype, if they have at most eight bits.
     pub(super) fn of(dtype: Dtype) -> Option<&'static Self> {
         const COUNT: usize = OTHERS.len() + BYTES.len();
         static TABLES: [OnceLock<Codes>; COUNT] = [const { OnceLock::new() }; COUNT];
@@ -113,7 +115,7 @@ impl Codes {
         Self { packing, values, is_integer, least_normal: least_normal.unwrap_or(0.0), largest }
     }
 
-    /// How often each code occurs.
+    /// Counts the occurrences of each code.
     fn counts(&self, bytes: &[u8]) -> [u64; 256] {
         match self.packing {
             Packing::Byte => count(bytes),
@@ -137,7 +139,7 @@ impl Codes {
         }
     }
 
-    /// Adds numbers that lie side by side.
+    /// Adds contiguous numbers.
     pub(super) fn add(&self, bytes: &[u8], into: &mut Partial) {
         let counts = self.counts(bytes);
         let numbers = self.values.iter().copied().zip(counts).filter(|(_, times)| *times > 0);
@@ -159,7 +161,7 @@ impl Codes {
         into.moments.merge(&Moments::of_counted(numbers.filter(|(value, _)| value.is_finite())));
     }
 
-    /// Gives each number that occurs, and how often.
+    /// Passes each number that occurs to `see`, with its count.
     pub(super) fn each(&self, bytes: &[u8], mut see: impl FnMut(f64, u64)) {
         let counts = self.counts(bytes);
         self.values
@@ -176,7 +178,8 @@ impl Codes {
     }
 }
 
-/// How often each byte occurs. Four counts of each: equal neighbours would wait for one another.
+/// Counts the occurrences of each byte. Uses four counters per byte, since equal neighbors would
+/// wait for each other.
 fn count(bytes: &[u8]) -> [u64; 256] {
     let mut counts = [[0_u64; 256]; 4];
     let (groups, rest) = bytes.as_chunks::<4>();

@@ -1,10 +1,12 @@
-//! Complex numbers by their magnitudes, as `numpy.abs` gives them of numbers that were made F64 first. One of whose
-//! parts is NaN counts as NaN, and of the others one with an infinite part as an infinity.
+//! Complex numbers are counted by their magnitudes, which are those of `numpy.abs` after a
+//! conversion to F64. A number with a NaN part counts as NaN; otherwise one with an infinite part
+//! counts as an infinity.
 
 use super::floats::{BLOCK, FloatFacts, by_number};
 use super::partial::Partial;
 
-/// Magnitudes of complex numbers, `width` bytes each, whose parts `read` gives.
+/// Iterates over the magnitudes of complex numbers of `width` bytes each, whose parts are read by
+/// `read`.
 pub(super) fn magnitudes(
     bytes: &[u8],
     width: usize,
@@ -17,11 +19,11 @@ pub(super) fn magnitudes(
     })
 }
 
-/// Adds complex numbers that lie side by side. Numbers one of whose parts is subnormal, or the largest that there
-/// is, count as such.
+/// Adds contiguous complex numbers. A number counts as subnormal or saturated if one of its parts
+/// is.
 pub(super) fn add(bytes: &[u8], width: usize, read: fn(&[u8]) -> f64, facts: FloatFacts, into: &mut Partial) {
     for bytes in bytes.chunks(BLOCK * width) {
-        // Magnitudes have other limits than their parts.
+        // Limits of the parts do not apply to magnitudes.
         let none = FloatFacts { least_normal: 0.0, largest: f64::INFINITY };
         by_number(magnitudes(bytes, width, read), none, into);
         for number in bytes.chunks_exact(width) {

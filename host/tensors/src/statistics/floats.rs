@@ -1,25 +1,26 @@
 //! The loops over floats of 16, 32 and 64 bits.
 //!
-//! A block stays in the L1 cache and is gone over twice: for its range and its small numbers, and for its sums. The sums
-//! tell whether all of it is finite; only a block that is not is looked at number by number. Each loop keeps several
-//! numbers of everything, side by side, which is what the compiler makes vectors of.
+//! A block stays in the L1 cache and is traversed twice: for its range and its small numbers, and
+//! for its sums. The sums show whether all numbers are finite; only a block with others is
+//! processed number by number. Each loop keeps several accumulators side by side, so that the
+//! compiler can vectorize it.
 
 use super::moments::Moments;
 use super::partial::{Number, Partial};
 
-/// Numbers of a block.
+/// Numbers per block.
 pub(super) const BLOCK: usize = 1024;
 
-/// What is special in a float's dtype.
+/// The special numbers of a float dtype.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FloatFacts {
-    /// The least number with all its digits.
+    /// The smallest normal number.
     pub(super) least_normal: f64,
     /// The largest number.
     pub(super) largest: f64,
 }
 
-/// Numbers beside each other in a loop.
+/// Parallel lanes of a loop.
 const LANES: usize = 16;
 
 macro_rules! block {
@@ -54,7 +55,8 @@ macro_rules! block {
             }
             rest.iter().enumerate().for_each(|(lane, &value)| add(lane, value));
             let (sum, square) = (sums.iter().sum::<f64>(), squares.iter().sum::<f64>());
-            // An infinity or NaN anywhere makes its square one, and so does a block that reaches too far.
+            // Any infinity or NaN makes the square infinite or NaN, and so does a block with a very
+            // wide range.
             if !(sum.is_finite() && square.is_finite()) {
                 return by_number(values.iter().map(|&value| f64::from(value)), facts, into);
             }
@@ -78,15 +80,16 @@ fn single(number: f64) -> f32 {
 }
 
 block!(
-    /// Adds numbers that F32 holds, at most [`BLOCK`].
+    /// Adds at most [`BLOCK`] numbers that F32 can represent.
     singles, f32, single
 );
 block!(
-    /// Adds numbers of F64, at most [`BLOCK`].
+    /// Adds at most [`BLOCK`] numbers of F64.
     doubles, f64, |number: f64| number
 );
 
-/// Adds numbers of which some are no finite ones, or which are too far apart for their sums; at most [`BLOCK`].
+/// Adds numbers one by one, at most [`BLOCK`]: some are not finite, or the range is too wide for
+/// sums.
 pub(super) fn by_number(values: impl Iterator<Item = f64>, facts: FloatFacts, into: &mut Partial) {
     let (mut finite, mut count) = ([0_f64; BLOCK], 0);
     for value in values {

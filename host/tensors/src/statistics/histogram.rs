@@ -1,13 +1,14 @@
-//! A histogram: how many numbers lie in each of 64 equal bins.
+//! A histogram: how many numbers are in each of 64 equal bins.
 
-/// How many bins a histogram has.
+/// Number of bins in a histogram.
 pub const BINS: usize = 64;
 
-/// How many numbers lie in each bin; one on the edge of two lies in the upper, and the last has both its edges.
+/// How many numbers are in each bin. A number on the edge of two bins counts in the upper one; the
+/// last bin includes both its edges.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
-    /// Where bins begin, and where the last one ends.
+    /// The starts of the bins, and the end of the last one.
     pub edges: [f64; BINS + 1],
-    /// The numbers in each.
+    /// Numbers per bin.
     pub counts: [u64; BINS],
 }

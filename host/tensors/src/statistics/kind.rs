@@ -8,11 +8,11 @@ use crate::cast::{Load, load_singles};
 use half::{bf16, f16};
 use tensorferry_sdk::{Dtype, DtypeInfo};
 
-/// How a dtype's elements are looked at.
+/// How the statistics of a dtype's elements are computed.
 #[derive(Clone, Copy)]
 pub struct Kind(pub(super) Loop);
 
-/// The loop over them.
+/// The loop over the elements.
 #[derive(Clone, Copy)]
 pub(super) enum Loop {
     /// F32, F16 or BF16.
@@ -26,22 +26,19 @@ pub(super) enum Loop {
 }
 
 const HALF: FloatFacts = FloatFacts { least_normal: 6.103_515_625e-5, largest: 65504.0 };
-/// The upper half of `f32::MAX` as a number.
+/// The largest BF16 consists of the upper half of `f32::MAX`.
 const BRAIN: FloatFacts =
     FloatFacts { least_normal: SINGLE.least_normal, largest: f32::from_bits(0x7f7f_0000) as f64 };
 const SINGLE: FloatFacts = FloatFacts { least_normal: f32::MIN_POSITIVE as f64, largest: f32::MAX as f64 };
 pub(super) const DOUBLE: FloatFacts = FloatFacts { least_normal: f64::MIN_POSITIVE, largest: f64::MAX };
 
-/// A part of a complex number, whose bytes are as many as its dtype has.
+/// Reads a part of a complex number, which has exactly the bytes of its dtype.
 fn number<const N: usize>(part: &[u8], convert: fn([u8; N]) -> f64) -> f64 {
     part.try_into().map_or(f64::NAN, convert)
 }
 
 impl Kind {
-    /// How elements of a dtype are looked at.
-    ///
-    /// # Errors
-    /// Why a dtype has no numbers of its own.
+    /// Returns how elements of a dtype are processed, or why the dtype has no numbers.
     pub fn of(dtype: Dtype, info: &DtypeInfo) -> Result<Self, String> {
         let singles = |width, facts| load_singles(dtype).map(|load| Loop::Singles(load, width, facts));
         let complex = |width, read, facts| Some(Loop::Complex(width, read, facts));
@@ -66,7 +63,7 @@ impl Kind {
         found.map(Self).ok_or_else(|| without_numbers(dtype, info))
     }
 
-    /// Whether elements are floats, in whatever number of bits.
+    /// Whether elements are floats, with any number of bits.
     #[must_use]
     pub fn is_float(dtype: Dtype) -> bool {
         let is_small = [Dtype::F6_E2M3, Dtype::F6_E3M2, Dtype::F4, Dtype::F4_UNPACKED].contains(&dtype);
@@ -78,17 +75,15 @@ fn without_numbers(dtype: Dtype, info: &DtypeInfo) -> String {
     let name = info.name();
     match dtype {
         Dtype::QI8 | Dtype::QU8 | Dtype::QI16 | Dtype::QU16 | Dtype::QI32 | Dtype::QU4X2 | Dtype::QU2X4 => {
-            format!("{name} has codes, and nothing says what they stand for")
+            format!("{name} holds codes whose values are not known")
         }
-        _ if dtype.info().is_some() => format!("{name} has bits without a meaning"),
-        _ => format!(
-            "{name} is a type of its format, whose reader does not give the numbers that it stands for"
-        ),
+        _ if dtype.info().is_some() => format!("{name} holds bits without a numeric meaning"),
+        _ => format!("{name} is specific to its format, whose reader does not decode it to numbers"),
     }
 }
 
 impl Loop {
-    /// Adds elements that lie side by side; strings are not added like this.
+    /// Adds contiguous elements. Strings are not added this way.
     pub(super) fn add(self, bytes: &[u8], into: &mut Partial) {
         match self {
             Self::Singles(load, width, facts) => {

@@ -1,19 +1,19 @@
-//! What a stretch of numbers comes to, whatever their dtype; and what a whole tensor's do.
+//! Statistics of a stretch of numbers of any dtype, and those of a whole tensor.
 
 use super::histogram::Histogram;
 use super::moments::Moments;
 
-/// A number, exactly.
+/// An exact number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
-    /// Of an integer's dtype, or BOOL.
+    /// Of an integer dtype, or BOOL.
     Integer(i128),
-    /// Of a float's.
+    /// Of a float dtype.
     Float(f64),
 }
 
 impl Number {
-    /// The number as F64, to the nearest.
+    /// Rounds the number to the nearest F64.
     #[must_use]
     pub fn as_f64(self) -> f64 {
         match self {
@@ -30,48 +30,45 @@ impl Number {
     }
 }
 
-/// What the numbers of a tensor come to.
+/// Statistics of a tensor's numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Numbers {
-    /// Elements.
+    /// Number of elements.
     pub count: u64,
-    /// Those that are numbers, and not infinite: what the next four are of.
+    /// Number of finite elements, to which the next four apply.
     pub finite: u64,
-    /// The least.
     pub min: Option<Number>,
-    /// The greatest.
     pub max: Option<Number>,
-    /// The mean.
     pub mean: Option<f64>,
-    /// The standard deviation of the population; infinite, where its square is beyond F64.
+    /// The population's standard deviation; infinite if its square exceeds F64.
     pub deviation: Option<f64>,
     /// Zeros of either sign.
     pub zeros: u64,
-    /// What is not a number.
+    /// NaN elements.
     pub nan: u64,
-    /// Infinities above.
+    /// Positive infinities.
     pub positive_infinities: u64,
-    /// Infinities below.
+    /// Negative infinities.
     pub negative_infinities: u64,
-    /// Floats with less than all their digits: smaller than the least normal number of their dtype, and not zero.
+    /// Subnormal floats: not zero, but smaller than the smallest normal number of their dtype.
     pub subnormals: u64,
-    /// Floats that are the largest number of their dtype, of either sign.
+    /// Floats equal to the largest number of their dtype, of either sign.
     pub saturated: u64,
-    /// Places of the first dimension that hold zeros alone, where that was looked for.
+    /// Indices of the first dimension whose elements are all zero, if requested.
     pub zero_rows: Option<u64>,
-    /// The bins, if they were asked for and can be told apart.
+    /// The histogram, if requested and if its bins can be distinguished.
     pub histogram: Option<Box<Histogram>>,
 }
 
 impl Numbers {
-    /// Infinities of either sign.
+    /// Returns the number of infinities of either sign.
     #[must_use]
     pub fn infinities(&self) -> u64 {
         self.positive_infinities + self.negative_infinities
     }
 }
 
-/// What a stretch of numbers comes to.
+/// Statistics of a stretch of numbers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Partial {
     pub(super) moments: Moments,

@@ -12,7 +12,7 @@ fn kind(dtype: Dtype) -> Loop {
     Kind::of(dtype, dtype.info().unwrap()).unwrap().0
 }
 
-/// What bytes come to, looked at in stretches of so many.
+/// Returns the statistics of bytes, processed in stretches of this many bytes.
 fn found(dtype: Dtype, bytes: &[u8], stretch: usize) -> Numbers {
     let mut all = Partial::default();
     for stretch in bytes.chunks(stretch) {
@@ -23,7 +23,7 @@ fn found(dtype: Dtype, bytes: &[u8], stretch: usize) -> Numbers {
     all.finish()
 }
 
-/// The same of numbers, one after the other, in F64.
+/// Computes the same statistics number by number, in F64.
 fn naive(values: &[f64], least_normal: f64, largest: f64) -> Numbers {
     let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     let is_any = !finite.is_empty();
@@ -49,7 +49,7 @@ fn naive(values: &[f64], least_normal: f64, largest: f64) -> Numbers {
     }
 }
 
-/// Counts and the range are the same, the mean and the deviation near.
+/// Checks that counts and range are the same, and that mean and deviation are close.
 fn assert_same(found: &Numbers, expected: &Numbers, what: &str) {
     let near = |a: Option<f64>, b: Option<f64>| match (a, b) {
         (Some(a), Some(b)) => {
@@ -78,7 +78,7 @@ fn assert_same(found: &Numbers, expected: &Numbers, what: &str) {
     assert_eq!(rest(found), rest(expected), "{what}");
 }
 
-/// Codes of a float with everything special in it, so many.
+/// Returns `count` codes of a float, including all special ones.
 fn codes(count: usize, bits: u32) -> Vec<u64> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -99,7 +99,7 @@ fn floats_are_as_one_by_one() {
         ] {
             let mut codes = codes(count, width * 8);
             if dtype == Dtype::F64 {
-                // As far apart as F64's squares allow.
+                // With the widest range that F64's squares allow.
                 codes
                     .iter_mut()
                     .for_each(|code| *code = f64::from(f32::from_bits((*code >> 32) as u32)).to_bits());
@@ -139,7 +139,7 @@ fn what_is_special_in_floats_is_counted() {
         f32::MIN,
         3.0,
     ];
-    // Alone, and in a block of what is plain.
+    // First only these, then within a block of ordinary numbers.
     for others in [0, 1011, 4096] {
         let bytes: Vec<u8> = values
             .iter()
@@ -160,7 +160,7 @@ fn what_is_special_in_floats_is_counted() {
 
 #[test]
 fn a_large_mean_costs_no_digits() {
-    // Differences of 1e-3 from 1e6, in F64; from 1e15, whole numbers.
+    // Differences of 1e-3 from 1e6, in F64; integers near 1e15.
     for (mean, step) in [(1e6_f64, 1e-3_f64), (1e15, 1.0), (-1e12, 0.5)] {
         let value = |index: usize| mean + step * (if index.is_multiple_of(2) { 1.0 } else { -1.0 });
         let bytes: Vec<u8> = (0..200_000).flat_map(|index| value(index).to_le_bytes()).collect();
@@ -172,7 +172,7 @@ fn a_large_mean_costs_no_digits() {
     let bytes: Vec<u8> = (0..4096_i64).flat_map(|index| (large + index % 2).to_le_bytes()).collect();
     let numbers = found(Dtype::I64, &bytes, 512);
     assert!((numbers.deviation.unwrap() - 0.5).abs() < 1e-9, "{numbers:?}");
-    // One that is far away does not spoil the others' block.
+    // A single distant number does not spoil the rest of its block.
     let values = (0..1024).map(|index| if index == 0 { 1e30 } else { f64::from(index % 7) });
     let bytes: Vec<u8> = values.clone().flat_map(f64::to_le_bytes).collect();
     assert_same(
@@ -212,7 +212,7 @@ fn integers_are_exact_to_their_ends() {
 
 #[test]
 fn small_codes_are_what_they_stand_for() {
-    // Two in a byte, the first in the low four bits.
+    // Two per byte, the first in the low four bits.
     let numbers = found(Dtype::I4, &[0x8f, 0x70], 1);
     assert_eq!((numbers.min, numbers.max), (Some(Number::Integer(-8)), Some(Number::Integer(7))));
     assert_eq!((numbers.count, numbers.zeros, numbers.mean), (4, 1, Some(-0.5)));
@@ -251,7 +251,7 @@ fn every_dtype_has_numbers_or_a_reason() {
             Err(why) => assert!(why.contains("codes") || why.contains("bits"), "{why}"),
         }
     }
-    assert_eq!(with, 36, "all but quantised numbers and bits");
+    assert_eq!(with, 36, "all but quantized numbers and bits");
 }
 
 #[test]
@@ -293,11 +293,11 @@ fn bins_hold_their_lower_edge_and_the_last_one_both() {
     assert_eq!(histogram(Dtype::F32, &bytes), Some(expected));
     let bytes: Vec<u8> = (0..=64_i64).flat_map(i64::to_le_bytes).collect();
     assert_eq!(histogram(Dtype::I64, &bytes), Some(expected));
-    // One number is the middle of an interval of one.
+    // For a single number, the interval has length one, with the number in the middle.
     let mut one = [0; BINS];
     one[32] = 3;
     assert_eq!(histogram(Dtype::F32, &[2.5_f32; 3].map(f32::to_le_bytes).concat()), Some(one));
-    // What no 64 edges lie between has none, as in numpy, which refuses it.
+    // If 64 edges cannot be distinguished, there is no histogram; numpy raises an error.
     assert_eq!(histogram(Dtype::F32, &[1e20_f32; 2].map(f32::to_le_bytes).concat()), None);
     assert_eq!(histogram(Dtype::F64, &[]), Some([0; BINS]));
 }

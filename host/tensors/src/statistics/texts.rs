@@ -1,24 +1,25 @@
-//! Lengths of strings: each is its length as u64, little-endian, then its bytes.
+//! Lengths of strings. Each string is stored as its length as u64, little-endian, followed by its
+//! bytes.
 
 use tensorferry_core::context::windows::size;
 
-/// What strings come to.
+/// Statistics of strings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Texts {
-    /// How many.
+    /// Number of strings.
     pub count: u64,
-    /// Those without a byte.
+    /// Number of empty strings.
     pub empty: u64,
-    /// Bytes of the shortest.
+    /// Bytes of the shortest string.
     pub shortest: u64,
-    /// Bytes of the longest.
+    /// Bytes of the longest string.
     pub longest: u64,
-    /// Bytes of all.
+    /// Bytes of all strings.
     pub total: u64,
 }
 
 impl Texts {
-    /// The mean of their lengths.
+    /// Returns the mean length in bytes.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.total as f64 / self.count as f64)
@@ -33,13 +34,13 @@ impl Texts {
     }
 }
 
-/// Takes strings as their bytes come.
+/// Processes strings from bytes that arrive in pieces.
 #[derive(Default)]
 pub(super) struct Lengths {
     pub(super) found: Texts,
-    /// Bytes of a length that has not been seen whole.
+    /// Bytes of a length that is not complete yet.
     length: Vec<u8>,
-    /// Bytes of the string that are still to come.
+    /// Bytes of the current string that are still missing.
     left: u64,
 }
 
@@ -60,7 +61,7 @@ impl Lengths {
         }
     }
 
-    /// Whether the last string ended.
+    /// Whether the last string is complete.
     pub(super) fn is_whole(&self) -> bool {
         self.left == 0 && self.length.is_empty()
     }

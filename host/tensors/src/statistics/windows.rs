@@ -1,6 +1,6 @@
-//! The tensors of a catalog, window by window on all threads. A window is looked at where it was read, and what it
-//! comes to is joined with the others of its tensor in their order, so that the outcome is the same for any number of
-//! threads.
+//! Processes the tensors of a catalog window by window, on all threads. Each window's statistics
+//! are joined with the others of its tensor in order, so that the result is the same for any number
+//! of threads.
 
 use super::bins::Bins;
 use super::histogram::BINS;
@@ -14,16 +14,14 @@ use std::ops::Range;
 use tensorferry_core::context::windows::{WINDOW_BYTES, size};
 use tensorferry_sdk::{CatalogView, Context, Data, Error, Result, TensorId, element_count};
 
-/// Windows between two times that what they come to is joined.
+/// Windows that are processed before their results are joined.
 const AT_ONCE: u64 = 4096;
 
-/// A tensor, and how it is looked at.
+/// A tensor, and how it is processed.
 pub(super) type Wanted = (TensorId, Kind);
 
-/// The statistics of some tensors, in their order; with histograms, if they are asked for.
-///
-/// # Errors
-/// Malformed, where a stored digest is wrong; whatever reading gives.
+/// Returns the statistics of some tensors, in order; with histograms if requested. Stored digests
+/// are checked first.
 pub fn statistics(logical: &Logical<'_>, wanted: &[Wanted], histograms: bool) -> Result<Vec<Statistics>> {
     let mut storages = Vec::new();
     for (id, _) in wanted {
@@ -74,8 +72,8 @@ impl Loop {
     }
 }
 
-/// Has `add` look at every window of some tensors, of numbers, and `merge` join what those of each come to. `add` is
-/// also told which of the tensors it is.
+/// Calls `add` for every window of some tensors of numbers, and joins the results of each tensor
+/// with `merge`. `add` also gets the index of the tensor.
 fn each_window<P: Send>(
     logical: &Logical<'_>,
     wanted: &[Wanted],
@@ -115,15 +113,15 @@ fn each_window<P: Send>(
     Ok(all)
 }
 
-/// Whether a tensor's bytes lie side by side; those of others are looked at where they lie, since their order says
-/// nothing here.
+/// Whether a tensor's bytes are contiguous. Others are read as stored, since the order does not
+/// matter here.
 fn is_whole(logical: &Logical<'_>, id: TensorId) -> bool {
     logical.catalog().tensor(id).is_none_or(|tensor| matches!(tensor.data, Data::Whole { .. } | Data::Empty))
 }
 
-/// Where windows lie: whole elements, of one tensor each.
+/// Windows of whole elements, each of one tensor.
 struct Windows {
-    /// For each tensor the windows before it, its bytes, and those of its windows.
+    /// For each tensor: the number of windows before it, its bytes, and the bytes of a window.
     tensors: Vec<(u64, u64, u64)>,
     count: u64,
     bytes: u64,
@@ -151,7 +149,7 @@ impl Windows {
         self.count
     }
 
-    /// Which tensor's a window is, and its bytes.
+    /// Returns the tensor and the byte range of a window.
     fn get(&self, number: u64) -> (usize, Range<u64>) {
         let place = self.tensors.partition_point(|(before, ..)| *before <= number) - 1;
         let (before, bytes, window) = self.tensors[place];
@@ -160,7 +158,7 @@ impl Windows {
     }
 }
 
-/// The lengths of a tensor's strings.
+/// Returns the statistics of a tensor's strings.
 fn lengths(logical: &Logical<'_>, id: TensorId) -> Result<Statistics> {
     let tensor = logical.tensor(id);
     logical.stored().session().will_check(tensor.bytes);
@@ -172,7 +170,7 @@ fn lengths(logical: &Logical<'_>, id: TensorId) -> Result<Statistics> {
     })?;
     let elements = element_count(tensor.shape)?;
     if !lengths.is_whole() || lengths.found.count != elements {
-        return Err(Error::malformed("the strings are not as many as the shape says")
+        return Err(Error::malformed("the number of strings does not match the shape")
             .tensor(tensor.name)
             .expected(elements)
             .found(lengths.found.count));
@@ -180,10 +178,8 @@ fn lengths(logical: &Logical<'_>, id: TensorId) -> Result<Statistics> {
     Ok(Statistics::Texts(lengths.found))
 }
 
-/// How many places of a tensor's first dimension hold zeros alone; `None`, for a dtype whose elements share bytes.
-///
-/// # Errors
-/// Whatever reading gives.
+/// Returns how many indices of a tensor's first dimension have only zeros, or `None` for a dtype
+/// whose elements share bytes.
 pub fn rows_of_zeros(logical: &Logical<'_>, id: TensorId) -> Result<Option<u64>> {
     let tensor = logical.tensor(id);
     let Some(rows) = tensor.shape.first().copied().filter(|rows| *rows > 0) else { return Ok(None) };
@@ -208,7 +204,7 @@ pub fn rows_of_zeros(logical: &Logical<'_>, id: TensorId) -> Result<Option<u64>>
     Ok(Some(of_zeros))
 }
 
-/// Whether elements are zero. The sign of a float's does not count; it is in its last byte.
+/// Whether all elements are zero. The sign of a float, which is in its last byte, does not count.
 fn are_zeros(bytes: &[u8], width: usize, is_signed: bool) -> bool {
     if !is_signed {
         return bytes.iter().all(|byte| *byte == 0);
