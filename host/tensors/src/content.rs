@@ -1,4 +1,4 @@
-//! Content digests: what a tensor and a catalog hold, the same in every format.
+//! Content digests of tensors and catalogs, which are the same in every format.
 //!
 //! ```text
 //! tensor  = BLAKE3("tensorferry tensor 1\n"
@@ -17,24 +17,20 @@ use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 use tensorferry_sdk::{CatalogView, Result, StorageId, TensorId};
 
-/// A content digest.
 pub type ContentDigest = [u8; 32];
 
 /// Digests that `inspect` and receipts offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithm {
-    /// SHA-256; of a tensor, over the logical bytes alone.
+    /// SHA-256; for a tensor, of only the logical bytes.
     Sha256,
-    /// BLAKE3; of a tensor, the content digest.
+    /// BLAKE3; for a tensor, the content digest.
     Blake3,
 }
 
-/// The digests of all tensors, by their place. Storages that their format gives a digest for are
-/// checked first.
-///
-/// # Errors
-/// Malformed, where a stored digest is wrong; else whatever reading gives.
+/// Returns the digests of all tensors, in order. Storages with a digest in their format are checked
+/// first.
 pub fn digests(logical: &Logical<'_>, algorithm: Algorithm) -> Result<Vec<ContentDigest>> {
     check_storages(logical)?;
     // Tied tensors are read once.
@@ -44,7 +40,7 @@ pub fn digests(logical: &Logical<'_>, algorithm: Algorithm) -> Result<Vec<Conten
     each_of(logical, |id| tensor(logical, id, algorithm))
 }
 
-/// Compares the storages behind all tensors with the digests that their format gives of them.
+/// Checks the storages behind all tensors against the digests in their format.
 pub fn check_storages(logical: &Logical<'_>) -> Result<()> {
     let mut storages: Vec<StorageId> = Vec::new();
     for id in logical.tensor_ids() {
@@ -55,7 +51,7 @@ pub fn check_storages(logical: &Logical<'_>) -> Result<()> {
     logical.stored().check_digests(&storages)
 }
 
-/// A digest for each tensor: its own by `digest`, in parallel, or that of the one that it is tied to.
+/// Returns a digest per tensor, computed in parallel by `digest`. Tied tensors share one.
 pub fn each_of(
     logical: &Logical<'_>,
     digest: impl Fn(TensorId) -> Result<ContentDigest> + Sync,
@@ -68,7 +64,7 @@ pub fn each_of(
     Ok(ids.iter().filter_map(|&id| digests[logical.tied_to(id).0 as usize]).collect())
 }
 
-/// The digest of a tensor whose bytes are read for it.
+/// Reads a tensor and returns its digest.
 pub fn tensor(logical: &Logical<'_>, id: TensorId, algorithm: Algorithm) -> Result<ContentDigest> {
     let mut hasher = Hasher::of_bytes(algorithm);
     if algorithm == Algorithm::Blake3 {
@@ -77,7 +73,7 @@ pub fn tensor(logical: &Logical<'_>, id: TensorId, algorithm: Algorithm) -> Resu
     hash(logical, id, hasher)
 }
 
-/// The content digest that a tensor would have with another shape.
+/// Returns the content digest that a tensor would have with a different shape.
 pub fn reshaped(logical: &Logical<'_>, id: TensorId, shape: &[u64]) -> Result<ContentDigest> {
     let mut hasher = Hasher::of_bytes(Algorithm::Blake3);
     hasher.update(&header_of(logical, id, shape)?);
@@ -93,7 +89,7 @@ fn hash(logical: &Logical<'_>, id: TensorId, mut hasher: Hasher) -> Result<Conte
     Ok(hasher.finish())
 }
 
-/// What a content digest is over before the bytes of the tensor.
+/// Returns the bytes that precede those of the tensor in a content digest.
 pub fn header(logical: &Logical<'_>, id: TensorId) -> Result<Vec<u8>> {
     header_of(logical, id, &tensor_of(logical.catalog(), id)?.shape)
 }
@@ -108,14 +104,14 @@ fn header_of(logical: &Logical<'_>, id: TensorId, shape: &[u64]) -> Result<Vec<u
     Ok(header)
 }
 
-/// Takes the digest of bytes as they come.
+/// Computes a digest incrementally.
 enum Hasher {
     Sha256(sha2::Sha256),
     Blake3(Box<blake3::Hasher>),
 }
 
 impl Hasher {
-    /// Of all bytes that are to come, and nothing else.
+    /// Starts a digest of only the bytes that follow.
     fn of_bytes(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::Sha256 => Self::Sha256(sha2::Sha256::new()),
@@ -138,7 +134,7 @@ impl Hasher {
     }
 }
 
-/// The digest of a catalog from those of its tensors.
+/// Returns the digest of a catalog from those of its tensors.
 #[must_use]
 pub fn catalog<'a>(tensors: impl IntoIterator<Item = (&'a str, ContentDigest)>) -> ContentDigest {
     let mut sorted: Vec<_> = tensors.into_iter().collect();

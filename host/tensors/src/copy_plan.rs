@@ -1,5 +1,5 @@
-//! A copy plan says from where in its storages the bytes of a tensor's part are copied: runs of bytes that lie
-//! side by side where both sides allow it, strided copies elsewhere.
+//! A copy plan tells from where in its storages the bytes of a tensor's part are copied. It
+//! consists of contiguous runs where both sides allow it, and of strided copies elsewhere.
 
 use crate::gather::StridedCopy;
 use std::borrow::Cow;
@@ -7,48 +7,44 @@ use tensorferry_sdk::{
     Block, ByteOrder, Catalog, Data, Error, Order, Region, Result, StorageId, Tensor, TensorId, TensorPart,
 };
 
-/// A run at least this long is worth a read of its own.
+/// Minimum bytes of a run that is worth its own read.
 pub(super) const LONG_RUN: u64 = 16 << 10;
 
-/// Runs of one block that become reads of their own, at most.
+/// Maximum number of runs of one block that become separate reads.
 const MOST_RUNS: u64 = 1 << 16;
 
-/// So many blocks of one storage are worth a look for a pattern; fewer are read as they are.
+/// Minimum number of blocks in a storage for which a search for a pattern is worthwhile.
 const MANY_BLOCKS: usize = 16;
 
-/// The copy of some bytes of a tensor's part.
+/// A copy of some bytes of a tensor's part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlannedCopy {
-    /// Of bytes that lie side by side in a storage.
+    /// Of contiguous bytes in a storage.
     Contiguous {
-        /// The first byte in the part.
+        /// Offset of the first byte in the part.
         to: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
-        /// Where they are.
         storage: StorageId,
-        /// The first byte in the storage.
+        /// Offset of the first byte in the storage.
         from: u64,
-        /// Bytes to reverse together; 1: none.
+        /// Bytes to reverse together; 1 means none.
         swap_unit: u32,
     },
-    /// Of elements that lie with strides.
+    /// Of elements with strides.
     Strided {
-        /// The strides.
         copy: StridedCopy,
-        /// Where they are.
         storage: StorageId,
-        /// Bytes to reverse together; 1: none.
+        /// Bytes to reverse together; 1 means none.
         swap_unit: u32,
     },
 }
 
-/// The tensor of a part.
 pub fn tensor_of(catalog: &Catalog, id: TensorId) -> Result<&Tensor> {
     catalog.tensor(id).ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))
 }
 
-/// The copies that make up a part, in no order; together they are all its bytes.
+/// Returns the copies that make up a part, in no order; together they cover all its bytes.
 pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCopy>> {
     let tensor = tensor_of(catalog, part.tensor)?;
     let info = catalog
@@ -79,7 +75,7 @@ pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCo
     for block in tensor.blocks_of(&region) {
         let (storage, swap_unit) = (block.storage, swap_unit(block.storage));
         let Some(width) = info.element_bytes() else {
-            // The layout's check lets packed elements through only whole and row-major.
+            // The layout's check permits packed elements only if they are complete and row-major.
             let (to, len) = packed_run(&block, &tensor.shape, |elements| info.bytes_of(elements))?;
             planned.push(PlannedCopy::Contiguous { to, len, storage, from: block.offset, swap_unit });
             continue;
@@ -105,7 +101,7 @@ pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCo
     Ok(planned)
 }
 
-/// The copies that a strided one is done as: one of each run, where these are long.
+/// Splits a strided copy into one copy per run, if the runs are long.
 pub(super) fn copies_of(
     copy: StridedCopy,
     storage: StorageId,

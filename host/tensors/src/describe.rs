@@ -1,6 +1,7 @@
-//! A description says what a model is, beside its list of tensors: how it was quantised and how many parameters it truly
-//! has, whose architecture, whose adapter, which models a single file holds. All of it comes from names, shapes, the
-//! metadata, and the small JSON files of the model's folder; what these get wrong is said, and never an error.
+//! Describes a model in addition to its list of tensors: how it was quantized, its true number of
+//! parameters, its architecture, its adapter, and the models in a single file. All of this comes
+//! from names, shapes, metadata, and the small JSON files in the model's folder. Problems with
+//! these files are reported, but never an error.
 
 pub mod adapter;
 pub mod composite;
@@ -30,72 +31,72 @@ use tensorferry_core::read::part::{self, Part};
 use tensorferry_sdk::{Catalog, Dtype, Entry, Source};
 use tokenizer::Tokenizer;
 
-/// What a model is, as far as something says so.
+/// A description of a model, as far as its files tell.
 #[derive(Debug, Default, Serialize)]
 pub struct ModelDescription {
     /// The class of the model, or the family of models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
-    /// What it calls itself.
+    /// The name that the model gives itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The library that it was saved for.
+    /// The library for which it was saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library: Option<String>,
-    /// The mix of types that a file says of itself.
+    /// The mix of types that the file declares.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_type: Option<FileType>,
-    /// How weights were quantised that are several tensors each.
+    /// How weights were quantized that consist of several tensors each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantization: Option<Quantization>,
-    /// What it adapts, if it is no model of its own.
+    /// What it adapts, if it is not a complete model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter: Option<Adapter>,
-    /// The models that one file holds.
+    /// The models in a single file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub single_file: Option<SingleFile>,
-    /// Its tokenizer, where it has no tensors, or where the metadata holds it.
+    /// Its tokenizer, if there are no tensors or if the metadata contains one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<Tokenizer>,
     /// Parameters, bits, sizes by dtype.
     #[serde(flatten)]
     pub count: Count,
-    /// Weights that are several tensors each.
+    /// Weights that consist of several tensors each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub weights: Vec<Composite>,
 }
 
-/// How weights were quantised.
+/// How weights were quantized.
 #[derive(Debug, Serialize)]
 pub struct Quantization {
-    /// The method.
     pub method: String,
-    /// Which variant of it: bits, groups.
+    /// The variant of the method: bits, groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// How many weights.
+    /// Number of weights.
     pub weights: u64,
     /// Numbers in these weights.
     pub parameters: u64,
-    /// Bytes of these weights, with those of scales and zero points.
+    /// Bytes of these weights, including scales and zero points.
     pub bytes: u64,
-    /// Bits that one of the numbers takes, its part of scales and zero points included.
+    /// Bits per number, including its share of scales and zero points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_weight: Option<f64>,
-    /// Why they are not dequantised, or not all; the number of parameters is that of what is stored, for those.
+    /// Why some or all weights are not dequantized. Their number of parameters is then that of the
+    /// stored elements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
 impl ModelDescription {
-    /// Whether numbers are stored in fewer bits than any float has: several tensors a weight, or blocks.
+    /// Whether numbers have fewer bits than any float dtype: several tensors per weight, or blocks.
     #[must_use]
     pub fn is_quantized(&self) -> bool {
         self.quantization.is_some() || self.count.dtypes.values().any(|dtype| dtype.is_blocks)
     }
 }
 
-/// What an input is of which this catalog was read, and of which `shown` is looked at.
+/// Describes the model of an input. `catalog` is what was read, `shown` the part that is displayed.
 #[must_use]
 pub fn describe(input: &Input, catalog: &Catalog, shown: &Catalog, session: &Session) -> ModelDescription {
     let catalog = &*of_model(catalog);
@@ -138,9 +139,9 @@ pub fn describe(input: &Input, catalog: &Catalog, shown: &Catalog, session: &Ses
     }
 }
 
-/// The weights of which all parts are shown.
+/// Returns the weights whose parts are all shown.
 fn kept(weights: Vec<Composite>, shown: &Catalog) -> Vec<Composite> {
-    // Most models have none, and may have a hundred thousand names.
+    // Most models have no such weights, and may have a hundred thousand names.
     if weights.is_empty() {
         return weights;
     }
@@ -149,7 +150,7 @@ fn kept(weights: Vec<Composite>, shown: &Catalog) -> Vec<Composite> {
     weights.into_iter().filter(kept).collect()
 }
 
-/// The part of a nested checkpoint that is its model, with the tensors restored that were packed.
+/// Returns the model in a nested checkpoint, with packed tensors restored.
 fn of_model(catalog: &Catalog) -> Cow<'_, Catalog> {
     let has_tree = catalog.tree().root().is_some();
     let part = has_tree.then(|| part::take(catalog.clone(), &Part::Auto, true).ok()).flatten();
@@ -162,7 +163,7 @@ fn of_model(catalog: &Catalog) -> Cow<'_, Catalog> {
 impl Quantization {
     fn of(found: QuantizedModel, weights: &[Composite], catalog: &Catalog) -> Option<Self> {
         let QuantizedModel { method, variant, problem, .. } = found;
-        // A configuration beside a file says nothing of it, if the file has no such weights.
+        // A configuration next to a file does not apply to it if the file has no such weights.
         if weights.is_empty() && problem.is_none() {
             return None;
         }

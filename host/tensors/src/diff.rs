@@ -1,4 +1,4 @@
-//! Differences between two catalogs: names, dtypes, shapes and content, whatever the formats.
+//! Differences between two catalogs of any formats: names, dtypes, shapes and content.
 
 use crate::content::check_storages;
 pub use crate::distance::Tolerance;
@@ -14,55 +14,53 @@ use tensorferry_sdk::{
     Catalog, CatalogBytes, CatalogView, Context, Data, DtypeInfo, Error, Result, Tensor, TensorId, Value,
 };
 
-/// Characters of a value that are shown.
+/// Maximum characters of a value to show.
 const MOST_SHOWN: usize = 60;
 
-/// Elements that one thread reads of both sides at a time.
+/// Elements that one thread reads from both sides at a time.
 const WINDOW: u64 = 1 << 16;
-/// Windows that one thread takes of a large tensor at a time.
+/// Windows of a large tensor that one thread processes as a unit.
 const WINDOWS: u64 = 32;
 
-/// One difference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// The tensor.
+    /// The name of the tensor.
     pub name: String,
-    /// What differs.
     pub kind: DifferenceKind,
-    /// How far its numbers are apart, where both sides have numbers and the same shape.
+    /// The distance between the numbers, if both sides have numbers and the same shape.
     pub distance: Option<Box<Distance>>,
 }
 
-/// How far tensors may be apart before that counts as a failure.
+/// How large a distance may be before it counts as a failure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MaxDiff {
-    /// The largest difference that does not.
+    /// The largest difference that is not a failure.
     pub limit: f64,
-    /// Whether that is of relative differences.
+    /// Whether the limit applies to relative differences.
     pub is_relative: bool,
 }
 
-/// What differs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DifferenceKind {
-    /// B does not have it.
+    /// B does not have the tensor.
     Missing,
-    /// A does not have it.
+    /// A does not have the tensor.
     Unexpected,
-    /// Its dtype in A and in B.
+    /// The dtypes in A and B.
     Dtype(String, String),
-    /// Its shape in A and in B.
+    /// The shapes in A and B.
     Shape(Vec<u64>, Vec<u64>),
-    /// Its bytes; with a tolerance, numbers that are further apart.
+    /// The bytes differ; with a tolerance, numbers differ by more than that.
     Content,
-    /// An attribute of it, by its key: what it is in A and in B, as JSON; nothing where it is not there.
+    /// An attribute of the tensor: its key, and its values in A and B as JSON, or `None` if
+    /// missing.
     Attribute(String, Option<String>, Option<String>),
-    /// No tensor but the entry of the metadata that has this name, in A and in B.
+    /// A metadata entry instead of a tensor: its values in A and B as JSON, or `None` if missing.
     Metadata(Option<String>, Option<String>),
 }
 
 impl DifferenceKind {
-    /// The kind's word.
+    /// Returns the name of the kind.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -99,7 +97,7 @@ impl fmt::Display for Difference {
 }
 
 impl Difference {
-    /// As `--json` has it.
+    /// Returns the record for `--json`.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         let mut record = json!({ "kind": self.kind.word(), "name": self.name });
@@ -119,13 +117,13 @@ impl Difference {
         record
     }
 
-    /// A difference without a distance.
+    /// Returns a difference without a distance.
     pub fn new(name: &str, kind: DifferenceKind) -> Self {
         Self { name: name.to_owned(), kind, distance: None }
     }
 
-    /// Whether it counts as a failure: names on one side, other shapes, what has no numbers to compare, NaN beside a
-    /// number, and a largest difference over the limit.
+    /// Whether it counts as a failure: names on only one side, different shapes, contents without
+    /// comparable numbers, NaN on one side, or a difference over the limit.
     #[must_use]
     pub fn is_over(&self, limit: MaxDiff) -> bool {
         match (&self.kind, &self.distance) {
@@ -135,7 +133,8 @@ impl Difference {
         }
     }
 
-    /// Sorts the worst first: what has no distance, then NaN beside numbers, then by the largest difference.
+    /// Returns a key that sorts the worst first: differences without a distance, then NaN on one
+    /// side, then the largest distance.
     fn badness(&self, is_relative: bool) -> (Reverse<u8>, Reverse<bool>, Reverse<u64>) {
         let rank = match (&self.kind, &self.distance) {
             (DifferenceKind::Missing, _) => 6,
@@ -148,13 +147,13 @@ impl Difference {
         };
         let distance = self.distance.as_ref();
         let has_nan = distance.is_some_and(|distance| distance.nan > 0);
-        // Of numbers that are not negative, the bits are in their order.
+        // The bits of nonnegative floats have the same order as the numbers.
         let worst = distance.map_or(0, |distance| distance.worst(is_relative).to_bits());
         (Reverse(rank), Reverse(has_nan), Reverse(worst))
     }
 }
 
-/// A value in a line of text.
+/// Formats a value for a line of text.
 fn said(json: Option<&String>) -> String {
     match json.map(|json| (json, json.char_indices().nth(MOST_SHOWN))) {
         None => "nothing".to_owned(),
@@ -163,8 +162,8 @@ fn said(json: Option<&String>) -> String {
     }
 }
 
-/// Differences of attributes, sorted by name, for two inputs whose formats keep these. What is said of a tensor
-/// that one of them does not have is no difference of its own.
+/// Returns differences of attributes, sorted by name, for two inputs whose formats keep attributes.
+/// Tensors that only one of them has are skipped.
 #[must_use]
 pub fn diff_attributes(a: &Catalog, b: &Catalog) -> Vec<Difference> {
     let in_b: BTreeMap<&str, &Tensor> = b.tensors().iter().map(|t| (t.name.as_str(), t)).collect();
@@ -180,14 +179,16 @@ pub fn diff_attributes(a: &Catalog, b: &Catalog) -> Vec<Difference> {
     differences
 }
 
-/// Differences of metadata, sorted by key, for two inputs whose formats keep values as they are.
+/// Returns differences of metadata, sorted by key, for two inputs whose formats keep values
+/// unchanged.
 #[must_use]
 pub fn diff_metadata(a: &Catalog, b: &Catalog) -> Vec<Difference> {
     let metadata = differing(a.metadata(), b.metadata()).into_iter();
     metadata.map(|(name, of_a, of_b)| Difference::new(&name, DifferenceKind::Metadata(of_a, of_b))).collect()
 }
 
-/// The entries that are not the same, with both values as JSON. Values of two types may look the same.
+/// Returns the entries that differ, with both values as JSON. Values of different types may look
+/// the same.
 fn differing(
     a: &BTreeMap<String, Value>,
     b: &BTreeMap<String, Value>,
@@ -197,17 +198,14 @@ fn differing(
     differ.map(|key| (key.clone(), a.get(key).map(Value::json), b.get(key).map(Value::json))).collect()
 }
 
-/// Sorts differences, the worst first, by absolute or by relative distances; those that are alike by name.
+/// Sorts differences, worst first, by absolute or relative distance, and then by name.
 pub fn worst_first(differences: &mut [Difference], is_relative: bool) {
     differences.sort_by(|x, y| {
         x.badness(is_relative).cmp(&y.badness(is_relative)).then_with(|| x.name.cmp(&y.name))
     });
 }
 
-/// Compares two catalogs; gives the differences sorted by name.
-///
-/// # Errors
-/// Whatever reading either gives; malformed, where a checksum of a format is wrong.
+/// Compares two catalogs, and returns the differences sorted by name.
 pub fn diff(a: &Logical<'_>, b: &Logical<'_>, tolerance: Option<Tolerance>) -> Result<Vec<Difference>> {
     let (in_a, in_b) = (by_name(a), by_name(b));
     let mut differences = Vec::new();
@@ -220,7 +218,7 @@ pub fn diff(a: &Logical<'_>, b: &Logical<'_>, tolerance: Option<Tolerance>) -> R
         let (x, y) = (a.tensor(id), b.tensor(other));
         let (of_x, of_y) = (a.dtype_info(x.dtype)?, b.dtype_info(y.dtype)?);
         if x.shape != y.shape {
-            // That of the dtype alone is told, as it is where the shape is another one too.
+            // If both the dtype and the shape differ, only the dtype is reported.
             let kind = match of_x == of_y {
                 true => DifferenceKind::Shape(x.shape.to_vec(), y.shape.to_vec()),
                 false => DifferenceKind::Dtype(of_x.name().to_owned(), of_y.name().to_owned()),
@@ -257,7 +255,7 @@ fn by_name<'a>(view: &'a Logical<'_>) -> BTreeMap<&'a str, TensorId> {
     view.tensor_ids().map(|id| (view.tensor(id).name, id)).collect()
 }
 
-/// A tensor of each side, of one shape.
+/// A tensor of each side; both have the same shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Pair {
     x: TensorId,
@@ -265,7 +263,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// How they differ, if they do.
+    /// Returns how they differ, if they do.
     fn compare(
         self,
         a: &Logical<'_>,
@@ -288,7 +286,7 @@ impl Pair {
             self.tally(a, b, &comparison, range)
         };
         let chunks = elements.div_ceil(chunk);
-        // What has to be gathered is gathered once, for one thread.
+        // Tensors that must be gathered are read by one thread, so that they are gathered once.
         let is_gathered = |logical: &Logical<'_>, id| {
             let data = logical.catalog().tensor(id).map(|tensor| &tensor.data);
             matches!(data, Some(Data::Blocks(_) | Data::Grid(_)))
@@ -308,7 +306,7 @@ impl Pair {
         Ok(differs.then(|| (kind, Some(tally.finish(of_x.shape, &comparison)))))
     }
 
-    /// Compares some elements, window by window.
+    /// Compares a range of elements, window by window.
     fn tally(
         self,
         a: &Logical<'_>,
@@ -335,7 +333,7 @@ impl Pair {
         Ok(tally)
     }
 
-    /// Whether two tensors without numbers are the same.
+    /// Whether two tensors without numbers have the same bytes.
     fn has_same_bytes(self, a: &Logical<'_>, b: &Logical<'_>) -> Result<bool> {
         let len = a.tensor(self.x).bytes;
         if len != b.tensor(self.y).bytes {

@@ -1,11 +1,12 @@
-//! Distances say how far the numbers of two tensors are apart: the largest absolute and relative difference and where
-//! they are, how many elements differ, the angle between the two. Numbers are compared as F64, which has all of them but
-//! the integers of 64 bits; these are subtracted as integers.
+//! The distance between the numbers of two tensors: the largest absolute and relative difference
+//! with their positions, how many elements differ, and the angle between the two. Numbers are
+//! compared as F64, which represents all of them except 64-bit integers; those are subtracted as
+//! integers.
 //!
-//! - *Relative* is a difference over the larger of both sizes: at most 2 for finite numbers, and the same for A and B
-//!   exchanged.
-//! - *NaN* is equal to NaN. NaN beside a number has no distance and is counted by itself.
-//! - *The cosine* is that of the elements which are finite on both sides, as one vector.
+//! - *Relative*: a difference divided by the larger magnitude. It is at most 2 for finite numbers,
+//!   and the same if A and B are exchanged.
+//! - *NaN* is equal to NaN. NaN on only one side has no distance and is counted separately.
+//! - *The cosine* is that of the elements that are finite on both sides, as one vector.
 
 use super::elements::{Elements, bits, decode, unpacked};
 use crate::cast::{Load, load_doubles};
@@ -13,14 +14,14 @@ use serde_json::{Value, json};
 use std::fmt;
 use tensorferry_sdk::Dtype;
 
-/// Numbers that are compared at once: both sides stay in the L1 cache.
+/// Numbers that are compared at a time: both sides stay in the L1 cache.
 const BLOCK: usize = 1024;
-/// Numbers that a loop handles side by side.
+/// Numbers that a loop handles in parallel lanes.
 const LANES: usize = 8;
-/// Less than one by more than a product is rounded by.
+/// Less than one by more than the rounding error of a product.
 const ALMOST: f64 = 1.0 - 4.0 * f64::EPSILON;
 
-/// How far numbers may be apart: |a - b| <= atol + rtol x |b|.
+/// Accepted difference: |a - b| <= atol + rtol × |b|.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance {
     /// Absolute.
@@ -29,45 +30,44 @@ pub struct Tolerance {
     pub rtol: f64,
 }
 
-/// How far two tensors are apart.
+/// The distance between two tensors.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Distance {
-    /// Elements that differ; where numbers may be apart, those that are further.
+    /// Elements that differ by more than the tolerance, if there is one.
     pub elements: u64,
-    /// Elements in all.
+    /// Total number of elements.
     pub of: u64,
-    /// How far they may be apart, if that was said.
+    /// The accepted difference, if one was set.
     pub tolerance: Option<Tolerance>,
-    /// Those among them where one is NaN and the other is not.
+    /// Elements among these with NaN on only one side.
     pub nan: u64,
     /// The largest absolute difference.
     pub absolute: Option<Largest>,
-    /// The largest relative one.
+    /// The largest relative difference.
     pub relative: Option<Largest>,
-    /// The cosine of the angle between the two; none where one is zero.
+    /// The cosine of the angle between the two; `None` if one is zero.
     pub cosine: Option<f64>,
 }
 
-/// A largest difference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Largest {
-    /// How large.
+    /// The difference.
     pub value: f64,
-    /// Where.
+    /// The index of the element.
     pub index: Vec<u64>,
-    /// The numbers of A and B there; none of complex ones.
+    /// The numbers in A and B; `None` for complex numbers.
     pub values: Option<[f64; 2]>,
 }
 
 impl Distance {
-    /// The largest difference, absolute or relative.
+    /// Returns the largest difference, absolute or relative.
     #[must_use]
     pub(crate) fn worst(&self, is_relative: bool) -> f64 {
         let largest = if is_relative { &self.relative } else { &self.absolute };
         largest.as_ref().map_or(0.0, |largest| largest.value)
     }
 
-    /// The entries that `--json` has of it.
+    /// Adds the entries for `--json`.
     pub(crate) fn add_to(&self, record: &mut Value) {
         record["elements"] = json!(self.elements);
         record["of"] = json!(self.of);
@@ -87,7 +87,7 @@ impl Distance {
     }
 }
 
-/// A number as JSON; what it has none for is a string.
+/// Returns a number as JSON; infinities and NaN become strings.
 fn number(value: f64) -> Value {
     if value.is_finite() {
         json!(value)
@@ -103,10 +103,7 @@ impl fmt::Display for Distance {
                 Some(Tolerance { atol, rtol }) if atol > 0.0 || rtol > 0.0 => {
                     write!(f, "all numbers within the tolerance")
                 }
-                _ => write!(
-                    f,
-                    "the same numbers in other bits (of another dtype, a zero's sign, what NaN carries)"
-                ),
+                _ => write!(f, "the same numbers in different bits (dtype, sign of zero, NaN payload)"),
             };
         }
         write!(f, "{} of {} differ", self.elements, self.of)?;
@@ -129,7 +126,7 @@ impl fmt::Display for Distance {
     }
 }
 
-/// A number with at most so many digits that count.
+/// Formats a number with at most this many significant digits.
 fn short(value: f64, digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
@@ -145,10 +142,11 @@ fn short(value: f64, digits: usize) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A largest difference while elements come: how large, the element's number, both numbers.
+/// The largest difference so far: its size, the element's position, and both numbers.
 type Found = (f64, u64, [f64; 2]);
 
-/// What is known of the distance after some elements. Of two parts one after the other it is [joined](Tally::join).
+/// The distance of the elements so far. Those of two consecutive parts can be
+/// [joined](Tally::join).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally {
     pub(super) elements: u64,
@@ -157,7 +155,7 @@ pub(super) struct Tally {
     relative: Option<Found>,
     dot: f64,
     squares: [f64; 2],
-    /// Whether any bits differ, of two tensors of one dtype.
+    /// Whether any bits differ between two tensors of the same dtype.
     pub(super) has_other_bits: bool,
 }
 
@@ -203,7 +201,7 @@ impl Tally {
         }
     }
 
-    /// One element by itself. `apart` is how far both are apart; `sizes` are theirs.
+    /// Adds one element. `apart` is the difference, and `sizes` are both magnitudes.
     fn add(
         &mut self,
         place: u64,
@@ -252,16 +250,15 @@ pub(super) struct Comparison {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// As F64.
     Real,
     /// As pairs of F64.
     Complex,
-    /// As integers of 64 bits.
+    /// As 64-bit integers.
     Wide,
 }
 
 impl Comparison {
-    /// The comparison of two dtypes, if both have numbers of one kind.
+    /// Returns the comparison of two dtypes, if both have numbers of the same kind.
     pub(super) fn of(a: Dtype, b: Dtype, tolerance: Option<Tolerance>) -> Option<Self> {
         let kind = |dtype: Dtype| match dtype {
             Dtype::C128 | Dtype::C64 | Dtype::C32 | Dtype::BC32 => Some(Kind::Complex),
@@ -280,7 +277,7 @@ impl Comparison {
         self.kind == Kind::Complex
     }
 
-    /// Adds `count` elements that lie side by side in both, the first of which has the number `first`.
+    /// Adds `count` contiguous elements of both sides. `first` is the position of the first one.
     pub(super) fn add(&self, tally: &mut Tally, first: u64, count: usize, a: &[u8], b: &[u8]) {
         let is_same = self.dtypes[0] == self.dtypes[1] && a == b;
         tally.has_other_bits |= !is_same;
@@ -330,7 +327,8 @@ impl Comparison {
                         let is_nan = (0..2).any(|part| x[part].is_nan() != y[part].is_nan());
                         let apart = if is_nan { f64::NAN } else { apart };
                         let sizes = [x[0].hypot(x[1]), y[0].hypot(y[1])];
-                        // Numbers that are never equal, nor NaN: `apart` alone counts.
+                        // Placeholder values that are neither equal nor NaN, so that only `apart`
+                        // counts.
                         tally.add(place, apart, sizes, [0.0, 1.0], self.tolerance);
                     }
                 }
@@ -344,7 +342,7 @@ impl Comparison {
                     for (place, (x, y)) in (place..).zip(pairs) {
                         let (apart, values) = ((x - y).unsigned_abs() as f64, [x as f64, y as f64]);
                         let sizes = values.map(f64::abs);
-                        // Two integers may be one F64.
+                        // Two different integers may be equal as F64.
                         let values = if apart > 0.0 && values[0] == values[1] {
                             [values[0], values[1].next_up()]
                         } else {
@@ -358,7 +356,7 @@ impl Comparison {
     }
 }
 
-/// A side's numbers, as F64.
+/// The numbers of one side, as F64.
 struct Numbers<'a> {
     bytes: &'a [u8],
     width: usize,
@@ -389,7 +387,7 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// Numbers of dtypes that are not cast: packed ones, and integers that stand for others.
+/// Decodes dtypes that cannot be cast: packed numbers, and integers that represent others.
 fn decoded(dtype: Dtype, bytes: &[u8], count: usize) -> Vec<f64> {
     let values = match bits(dtype) {
         Some(bits) => decode(dtype, &unpacked(bytes, bits, 0, count)),
@@ -402,7 +400,7 @@ fn decoded(dtype: Dtype, bytes: &[u8], count: usize) -> Vec<f64> {
     }
 }
 
-/// The sums of a x b, a x a and b x b.
+/// Returns the sums of a × b, a × a and b × b.
 fn products(a: &[f64], b: &[f64]) -> [f64; 3] {
     let mut sums = [[0.0; LANES]; 3];
     let (a, rest_a) = a.as_chunks::<LANES>();
@@ -422,8 +420,8 @@ fn products(a: &[f64], b: &[f64]) -> [f64; 3] {
     sums.map(|lanes| lanes.iter().sum())
 }
 
-/// The distances of finite numbers. Most blocks have none that is larger than those before: one look at all of them
-/// says so, and counts.
+/// Adds finite numbers. Most blocks have no difference larger than those before; a first pass
+/// detects this and counts.
 fn quick_distances(tally: &mut Tally, first: u64, a: &[f64], b: &[f64]) {
     let largest = tally.absolute.map_or(0.0, |found| found.0);
     let relative = tally.relative.map_or(0.0, |found| found.0) * ALMOST;
@@ -458,7 +456,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    /// The distance, and what a loop over all elements finds.
+    /// Returns the distance, after comparing it with a loop over all elements.
     fn of(a: &[f32], b: &[f32], step: usize) -> Distance {
         let comparison = Comparison::of(Dtype::F32, Dtype::F32, None).unwrap();
         let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();

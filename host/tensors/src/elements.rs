@@ -1,4 +1,4 @@
-//! Elements are the values of a tensor's bytes, each by itself: what is shown to people, and written as JSON.
+//! Elements are the individual values in a tensor's bytes, for display and JSON.
 
 use crate::cast::{Cast, is_float};
 use half::{bf16, f16};
@@ -7,33 +7,29 @@ use tensorferry_sdk::{Dtype, DtypeInfo};
 /// Values of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Elements {
-    /// True and false.
     Bool(Vec<bool>),
-    /// Integers, and bits without a meaning.
+    /// Integers, and bits without a numeric meaning.
     Integer(Vec<i128>),
-    /// Floats, each exactly.
+    /// Floats, each exact.
     Float(Vec<f64>, Precision),
-    /// A real and an imaginary part each.
+    /// Pairs of a real and an imaginary part.
     Complex(Vec<(f64, f64)>, Precision),
-    /// Texts, or bytes that are none.
+    /// Strings, which may not be valid UTF-8.
     Text(Vec<Vec<u8>>),
 }
 
-/// Which floats there are beside a number: what decides how many digits tell it from them.
+/// The precision of a float, which decides how many digits distinguish it from its neighbors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
-    /// F64's.
     Double,
-    /// F32's; also of the floats of 8 bits and less, so that each is shown as it is.
+    /// F32, and floats of 8 bits and less, which are shown exactly.
     Single,
-    /// F16's.
     Half,
-    /// BF16's.
     Brain,
 }
 
 impl Precision {
-    /// The float of this precision that is nearest to a number.
+    /// Rounds to the nearest float of this precision.
     #[must_use]
     pub fn round(self, value: f64) -> f64 {
         #[expect(clippy::cast_possible_truncation, reason = "to the nearest")]
@@ -46,11 +42,11 @@ impl Precision {
     }
 }
 
-/// A number as F32 whose last bit says whether anything was cut off, so that it can be rounded once more to fewer bits. The
-/// crate's own way from F64 looks at 20 bits of the mantissa alone, and takes what is beside the middle of two numbers for the
-/// middle.
+/// Converts to an F32 whose last bit is set if anything was cut off, so that it can be rounded
+/// again to fewer bits. The crate's own conversion from F64 uses only 20 bits of the mantissa, and
+/// mistakes numbers near the middle of two floats for the middle.
 fn to_odd(value: f64) -> f32 {
-    #[expect(clippy::cast_possible_truncation, reason = "what is cut off is looked at")]
+    #[expect(clippy::cast_possible_truncation, reason = "the cut off part is checked below")]
     let nearest = value as f32;
     if !nearest.is_finite() || f64::from(nearest) == value {
         return nearest;
@@ -60,7 +56,7 @@ fn to_odd(value: f64) -> f32 {
 }
 
 impl Elements {
-    /// How many there are.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -72,27 +68,27 @@ impl Elements {
         }
     }
 
-    /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Whether a dtype's bytes have values of their own: a format's own blocks have none.
+/// Whether a dtype's bytes have individual values. A format's own blocks do not.
 #[must_use]
 pub fn has_values(dtype: Dtype) -> bool {
     dtype == Dtype::STR || bits(dtype).is_some() || decode(dtype, &[]).is_some()
 }
 
-/// The bits of an element that shares bytes with others, the first in the lowest bits.
+/// Returns the bits of an element that shares bytes with others. The first element is in the lowest
+/// bits.
 #[must_use]
 pub fn bits(dtype: Dtype) -> Option<u32> {
     let info: &DtypeInfo = dtype.info()?;
     (info.block_elements() > 1).then(|| info.block_bytes() * 8 / info.block_elements())
 }
 
-/// The elements `first..first + count` of packed ones, as a byte each, of which the lower bits count.
+/// Unpacks elements `first..first + count` to one byte each, of which the low bits count.
 #[must_use]
 pub fn unpacked(bytes: &[u8], bits: u32, first: u64, count: usize) -> Vec<u8> {
     let mask = (1_u16 << bits) - 1;
@@ -106,8 +102,8 @@ pub fn unpacked(bytes: &[u8], bits: u32, first: u64, count: usize) -> Vec<u8> {
     (first..).take(count).map(code).collect()
 }
 
-/// The values of elements that lie side by side, little-endian; packed ones as a byte each, and no strings. `None` for a
-/// dtype without values.
+/// Decodes contiguous little-endian elements. Packed ones must be unpacked to one byte each, and
+/// strings are not supported. Returns `None` for a dtype without values.
 #[must_use]
 pub fn decode(dtype: Dtype, bytes: &[u8]) -> Option<Elements> {
     let precision = match dtype {
@@ -162,7 +158,7 @@ pub fn decode(dtype: Dtype, bytes: &[u8]) -> Option<Elements> {
     }
 }
 
-/// The parts of `count` strings, each of which is its length and then its bytes.
+/// Splits `count` strings, each stored as its length followed by its bytes.
 #[must_use]
 pub fn texts(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut texts = Vec::new();
@@ -175,7 +171,7 @@ pub fn texts(mut bytes: &[u8]) -> Vec<&[u8]> {
     texts
 }
 
-/// Floats as F64, which has all of them.
+/// Decodes floats to F64, which represents all of them.
 fn doubles(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f64>> {
     let width = dtype.info()?.element_bytes()? as usize;
     let mut wide = vec![0; bytes.len() / width * size_of::<f64>()];
@@ -183,7 +179,7 @@ fn doubles(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f64>> {
     Some(wide.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
 }
 
-/// A float of a sign, so many bits of exponent and so many of mantissa, that has neither NaN nor infinity.
+/// Decodes a float with a sign, this many exponent and mantissa bits, and neither NaN nor infinity.
 fn small(code: u8, exponent_bits: u32, mantissa_bits: u32) -> f64 {
     let mantissa = code & ((1 << mantissa_bits) - 1);
     let exponent = i32::from(code >> mantissa_bits & ((1 << exponent_bits) - 1));
@@ -217,7 +213,7 @@ mod tests {
             panic!("no floats")
         };
         assert_eq!(values, [0.125, 7.5, -7.5]);
-        // Four in three bytes: a code may lie in two of them.
+        // Four in three bytes: a code may span two of them.
         assert_eq!(unpacked(&[0b1100_0001, 0b0011_0000, 0b0000_1000], 6, 0, 4), [1, 3, 3, 2]);
         assert_eq!(unpacked(&[0x21, 0x43], 4, 1, 3), [2, 3, 4]);
     }

@@ -1,4 +1,4 @@
-//! Which tensors an input is expected to have, by name, dtype and shape.
+//! The tensors that an input is expected to have, by name, dtype and shape.
 
 use crate::diff::{Difference, DifferenceKind};
 use serde::Deserialize;
@@ -7,10 +7,9 @@ use std::path::Path;
 use tensorferry_core::context::regular_file;
 use tensorferry_sdk::{Catalog, Error, Result};
 
-/// What is expected of each tensor.
 pub(crate) type Expected = BTreeMap<String, ExpectedTensor>;
 
-/// What is expected of one tensor; what is not said is not compared.
+/// The expected facts of one tensor; missing ones are not compared.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ExpectedTensor {
     dtype: Option<String>,
@@ -22,7 +21,7 @@ struct Document {
     tensors: Tensors,
 }
 
-/// Either `{NAME: {...}}`, or what `ferry inspect --json` prints.
+/// Either `{NAME: {...}}`, or the output of `ferry inspect --json`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Tensors {
@@ -37,10 +36,7 @@ struct NamedTensor {
     facts: ExpectedTensor,
 }
 
-/// Reads expectations.
-///
-/// # Errors
-/// Usage: the file cannot be read, or is not of either form.
+/// Reads expectations from a file.
 pub fn read(path: &Path) -> Result<Expected> {
     let shown = path.display().to_string();
     let text = regular_file::open(path).and_then(std::io::read_to_string);
@@ -48,7 +44,7 @@ pub fn read(path: &Path) -> Result<Expected> {
     let document: Document = serde_json::from_str(&text).map_err(|e| {
         Error::usage(format!("not a list of expected tensors: {e}"))
             .file(&shown)
-            .expected("{\"tensors\": {NAME: {\"dtype\": ..., \"shape\": [...]}}}")
+            .hint("write {\"tensors\": {NAME: {\"dtype\": ..., \"shape\": [...]}}}")
     })?;
     Ok(match document.tensors {
         Tensors::ByName(expected) => expected,
@@ -56,7 +52,7 @@ pub fn read(path: &Path) -> Result<Expected> {
     })
 }
 
-/// Compares a catalog (B) with what is expected (A).
+/// Compares a catalog (B) with the expectations (A).
 #[must_use]
 pub fn compare(expected: &Expected, catalog: &Catalog) -> Vec<Difference> {
     let mut differences = Vec::new();

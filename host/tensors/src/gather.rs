@@ -1,9 +1,10 @@
-//! A gather brings elements that lie with strides into the order of their destination.
+//! A gather brings elements with strides into the order of their destination.
 //!
 //! It works in tiles: hyper-rectangles that are long both in the direction in which the source is
-//! contiguous and in that of the destination, so that a transposition of a tensor larger than
-//! memory reads and writes long runs and touches every byte once. (An output-driven gather would
-//! read the source once for each piece of the output; a spilled intermediate would write it twice.)
+//! contiguous and in that of the destination. A transposition of a tensor larger than memory
+//! therefore reads and writes long runs, and touches every byte once. (A gather driven by the
+//! output would read the source once for each piece of the output, and a spilled intermediate would
+//! be written twice.)
 
 use std::ops::Range;
 use tensorferry_core::context::windows::size;
@@ -17,22 +18,23 @@ struct Dim {
     to: u64,
 }
 
-/// Runs of bytes that lie with strides on both sides.
+/// Runs of bytes with strides on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StridedCopy {
-    /// Where the first run lies in its storage.
+    /// Offset of the first run in its storage.
     pub from: u64,
-    /// Where it goes in its destination.
+    /// Offset of the first run in the destination.
     pub to: u64,
-    /// The bytes of a run, contiguous on both sides.
+    /// Bytes of a run, which is contiguous on both sides.
     pub run: u64,
     /// From the destination's slowest dimension to its fastest.
     dims: Vec<Dim>,
 }
 
 impl StridedCopy {
-    /// The copy of what a block has of `region`, into a destination that holds the region alone in
-    /// this order; `None` if they share nothing. `width` is the bytes of an element.
+    /// Returns the copy of a block's share of `region`, into a destination that contains only the
+    /// region, in this order. Returns `None` if they do not overlap. `width` is the bytes of an
+    /// element.
     #[must_use]
     #[expect(clippy::needless_range_loop, reason = "one index into six slices")]
     pub fn new(block: &Block, region: &Region, order: Order, width: u32) -> Option<Self> {
@@ -58,7 +60,7 @@ impl StridedCopy {
         Some(Self { from: from.cast_unsigned(), to, run: width, dims }.folded())
     }
 
-    /// Joins dimensions that are one on both sides, and the fastest ones with the run.
+    /// Merges dimensions that are contiguous on both sides, and the fastest ones with the run.
     fn folded(mut self) -> Self {
         let mut dims = std::mem::take(&mut self.dims);
         dims.retain(|dim| dim.len != 1);
@@ -83,9 +85,9 @@ impl StridedCopy {
         self
     }
 
-    /// Joins neighbours that are alike and evenly apart on both sides: what had to be said in many blocks (a
-    /// transposed matrix as a vector has one for each row) is one gather, with tiles that are long in both
-    /// directions, instead of one read for each element.
+    /// Joins neighbors that are equal and evenly spaced on both sides. Some layouts need many
+    /// blocks, such as a transposed matrix as a vector, which needs one per row. Joined, they are
+    /// one gather whose tiles are long in both directions, instead of one read per element.
     #[must_use]
     pub fn joined(mut copies: Vec<Self>) -> Vec<Self> {
         copies.sort_by_key(|copy| copy.to);
@@ -116,8 +118,8 @@ impl StridedCopy {
         }
     }
 
-    /// The same copy where elements have another width on both sides: `offset` gives the place of
-    /// the first run in the storage that they lie in then.
+    /// Returns the same copy for elements of a different width on both sides. `offset` converts the
+    /// offset of the first run.
     #[must_use]
     pub fn rescaled(&self, width: u64, to_width: u64, offset: impl Fn(u64) -> u64) -> Self {
         let scaled = |bytes: u64| bytes / width * to_width;
@@ -134,13 +136,13 @@ impl StridedCopy {
         }
     }
 
-    /// How many runs there are.
+    /// Returns the number of runs.
     #[must_use]
     pub fn runs(&self) -> u64 {
         self.dims.iter().map(|dim| dim.len).product()
     }
 
-    /// Each run: where it lies, where it goes.
+    /// Iterates over the runs: source offset and destination offset.
     pub fn each_run(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         (0..self.runs()).map(|mut index| {
             let (mut from, mut to) = (self.from.cast_signed(), self.to);
@@ -162,7 +164,7 @@ impl StridedCopy {
         Tiles { copy: self, lens, counts }
     }
 
-    /// Grows a tile first along the two directions in which runs can be long, evenly, then along the
+    /// Grows a tile evenly along the two directions in which runs can be long, then along the
     /// others from the fastest to the slowest.
     fn tile_lens(&self, bytes: u64) -> Vec<u64> {
         let mut lens = vec![1_u64; self.dims.len()];
@@ -188,7 +190,7 @@ impl StridedCopy {
         lens
     }
 
-    /// The dimensions along which the source moves, slowest first.
+    /// Returns the dimensions along which the source moves, slowest first.
     fn source_order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.dims.len()).filter(|&d| self.dims[d].from != 0).collect();
         order.sort_by_key(|&d| std::cmp::Reverse(self.dims[d].from.unsigned_abs()));
@@ -196,15 +198,15 @@ impl StridedCopy {
     }
 }
 
-/// Where a tile's source bytes lie in the buffer that they were read into.
+/// The layout of a tile's source bytes in the buffer into which they were read.
 struct Buffered {
-    /// For each dimension, bytes from one index to the next.
+    /// Bytes from one index to the next, for each dimension.
     strides: Vec<i64>,
-    /// The byte of the tile's first run.
+    /// Offset of the tile's first run.
     first: i64,
 }
 
-/// The tiles of a strided copy: each is made when it is asked for, since a large tensor has millions.
+/// The tiles of a strided copy. They are made on request, since a large tensor has millions.
 pub struct Tiles<'a> {
     copy: &'a StridedCopy,
     lens: Vec<u64>,
@@ -212,13 +214,13 @@ pub struct Tiles<'a> {
 }
 
 impl<'a> Tiles<'a> {
-    /// How many there are.
+    /// Returns the number of tiles.
     #[must_use]
     pub fn count(&self) -> usize {
         size(self.counts.iter().product())
     }
 
-    /// The tile of this number, which is less than their count.
+    /// Returns the tile with this number, which must be less than the count.
     #[must_use]
     pub fn get(&self, number: usize) -> Tile<'a> {
         let mut index = number as u64;
@@ -231,7 +233,7 @@ impl<'a> Tiles<'a> {
         Tile { copy: self.copy, ranges }
     }
 
-    /// All of them, in order.
+    /// Iterates over all tiles, in order.
     pub fn iter(&self) -> impl Iterator<Item = Tile<'a>> {
         (0..self.count()).map(|number| self.get(number))
     }
@@ -248,17 +250,14 @@ impl Tile<'_> {
         self.ranges[d].end - self.ranges[d].start
     }
 
-    /// The bytes of the tile.
+    /// Returns the bytes of the tile.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         (0..self.ranges.len()).map(|d| self.len(d)).product::<u64>() * self.copy.run
     }
 
-    /// Reads the tile through `read(offset, buffer)`, brings it in order, and gives it to
-    /// `write(offset, bytes)` in runs that are contiguous in the destination.
-    ///
-    /// # Errors
-    /// Whatever `read` and `write` give.
+    /// Reads the tile through `read(offset, buffer)`, orders it, and passes it to `write(offset,
+    /// bytes)` in runs that are contiguous in the destination.
     pub fn copy<E>(
         &self,
         scratch: &mut Scratch,
@@ -274,8 +273,8 @@ impl Tile<'_> {
         self.write(&scratch.output, &mut write)
     }
 
-    /// Reads the tile's source bytes in as few and as long reads as it takes without reading much
-    /// that is not needed.
+    /// Reads the tile's source bytes with few long reads, without reading too much that is not
+    /// needed.
     fn read<E>(
         &self,
         buffer: &mut Vec<u8>,
@@ -284,7 +283,7 @@ impl Tile<'_> {
         let dims = &self.copy.dims;
         let order = self.copy.source_order();
         let reach = |d: usize| (self.len(d) - 1) * dims[d].from.unsigned_abs();
-        // `inner` dimensions are read together, gaps included; the others one by one.
+        // The `inner` dimensions are read together, including gaps; the others one by one.
         let (mut inner, mut extent, mut needed) = (0, self.copy.run, self.copy.run);
         let (mut best_inner, mut best_extent) = (0, extent);
         for &d in order.iter().rev() {
@@ -300,7 +299,7 @@ impl Tile<'_> {
         buffer.resize(size(slots * best_extent), 0);
 
         let mut strides = vec![0_i64; dims.len()];
-        // The lowest byte of an inner block: where strides are negative, that of the last index.
+        // The lowest byte of an inner block: with negative strides, that of the last index.
         let mut first = 0_i64;
         for &d in inner {
             strides[d] = dims[d].from;
@@ -330,7 +329,7 @@ impl Tile<'_> {
         Ok(Buffered { strides, first })
     }
 
-    /// Brings the buffered runs in the destination's order.
+    /// Orders the buffered runs as in the destination.
     fn permute(&self, buffered: &Buffered, source: &[u8], output: &mut [u8]) {
         let rank = self.ranges.len();
         let mut out_strides = vec![0_u64; rank];
@@ -339,8 +338,8 @@ impl Tile<'_> {
             out_strides[d] = stride;
             stride *= self.len(d);
         }
-        // The two dimensions whose neighbours are near in memory are walked innermost, in small
-        // squares, so that both sides stay in the cache; the others in any order.
+        // The two dimensions with the nearest neighbors in memory are traversed innermost, in small
+        // squares, so that both sides stay in the cache. The order of the others does not matter.
         let fast_to = rank.saturating_sub(1);
         let near = |d: &usize| buffered.strides[*d].unsigned_abs();
         let fast_from = (0..fast_to).filter(|d| buffered.strides[*d] != 0).min_by_key(near);
@@ -395,7 +394,7 @@ impl Tile<'_> {
     }
 }
 
-/// Buffers that tiles of one thread use again.
+/// Buffers that one thread reuses for its tiles.
 #[derive(Debug, Default)]
 pub struct Scratch {
     source: Vec<u8>,
@@ -417,7 +416,7 @@ struct Plane {
 }
 
 impl Plane {
-    /// Elements of a known width: the copy of one is a load and a store.
+    /// Copies elements of a fixed width, so that each copy is a load and a store.
     fn copy<const WIDTH: usize>(&self, source: &[u8], output: &mut [u8]) {
         self.each(|from, to| {
             let element: [u8; WIDTH] = source[from..from + WIDTH].try_into().unwrap_or([0; WIDTH]);
@@ -448,7 +447,7 @@ impl Plane {
     }
 }
 
-/// Reverses each `unit` bytes.
+/// Reverses each group of `unit` bytes.
 pub fn swap(bytes: &mut [u8], unit: u32) {
     match unit {
         0 | 1 => {}

@@ -1,8 +1,10 @@
-//! A hash tree takes the BLAKE3 of a long run of bytes from pieces of it, in whatever order they come by.
+//! A hash tree computes the BLAKE3 of a long byte sequence from its pieces, which may arrive in any
+//! order.
 //!
-//! BLAKE3 is a binary tree over chunks of 1 KiB. The value of a subtree depends on its bytes and on where they lie, and
-//! two siblings make their parent: so that of what came by next to each other one value is held, and what no
-//! piece had is read in the end. Here no subtree is less than 16 KiB, as many chunks as processors hash at once.
+//! BLAKE3 is a binary tree over chunks of 1 KiB. The value of a subtree depends on its bytes and
+//! their position, and two siblings give their parent. Adjacent pieces therefore merge into one
+//! value, and bytes that were in no piece are read at the end. The smallest subtree here is 16 KiB,
+//! which is as many chunks as processors hash at once.
 
 use crate::content::ContentDigest;
 use blake3::Hasher;
@@ -19,31 +21,31 @@ use tensorferry_sdk::{Context, Result};
 
 const BLOCK: u64 = 16 << 10;
 
-/// Of a shorter piece, what is read beside it would be too much of it.
+/// Minimum bytes of a piece: for a shorter one, the extra bytes to read would be too large a share.
 const SHORTEST: usize = 64 << 10;
 
-/// The subtrees that are known of a run of bytes.
+/// The known subtrees of a byte sequence.
 pub struct HashTree {
     len: u64,
-    /// By where they begin: how long they are, and their values.
+    /// Lengths and values, by start offset.
     known: Mutex<Subtrees>,
 }
 
 type Subtrees = BTreeMap<u64, (u64, ChainingValue)>;
 
 impl HashTree {
-    /// Of so many bytes.
     pub fn new(len: u64) -> Self {
         Self { len, known: Mutex::default() }
     }
 
-    /// How many bytes there are.
+    /// Returns the total number of bytes.
     pub fn bytes(&self) -> u64 {
         self.len
     }
 
-    /// Takes the whole blocks of a piece, and with `read` the rest of the block that it ends in: a block belongs to
-    /// the piece that has its first byte, so that pieces which follow each other leave none out.
+    /// Adds the whole blocks of a piece. The last block that begins in the piece is completed with
+    /// `read`. A block belongs to the piece that has its first byte, so that consecutive pieces
+    /// leave no block out.
     pub fn add_piece(
         &self,
         at: u64,
@@ -66,7 +68,7 @@ impl HashTree {
         Ok(())
     }
 
-    /// Takes the whole blocks of a piece.
+    /// Adds the whole blocks of a piece.
     pub fn add(&self, at: u64, bytes: &[u8]) {
         let end = (at + bytes.len() as u64) / BLOCK * BLOCK;
         let mut next = at.next_multiple_of(BLOCK);
@@ -74,7 +76,7 @@ impl HashTree {
             let mut len = 1 << (end - next).ilog2();
             len = max_subtree_len(next).map_or(len, |most| len.min(most));
             if len == self.len {
-                // The root's value is not to be had from a subtree's, but from its two halves'.
+                // The root's value cannot be computed as a subtree, only from its two halves.
                 len /= 2;
             }
             if len < BLOCK {
@@ -92,7 +94,8 @@ impl HashTree {
         let mut known = self.known();
         let before = known.range(..start + len).next_back();
         if before.is_some_and(|(before, (len, _))| before + len > start) {
-            // Bytes that came by twice, in other pieces: what this one has beyond them is read in the end.
+            // Bytes that were added before, in other pieces. Any additional bytes of this subtree
+            // are read at the end.
             return;
         }
         while len * 2 < self.len {
@@ -113,7 +116,8 @@ impl HashTree {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The hash of all bytes: those that no piece had are read now, in parallel, and counted as checked.
+    /// Returns the hash of all bytes. Missing bytes are read now, in parallel, and counted as
+    /// checked.
     pub fn finish(
         &self,
         session: &Session,
@@ -134,7 +138,7 @@ fn value(start: u64, bytes: &[u8]) -> ChainingValue {
     Hasher::new().set_input_offset(start).update(bytes).finalize_non_root()
 }
 
-/// What is known when all pieces have come, and how to read the rest.
+/// The known subtrees after all pieces, and how to read the rest.
 struct Rest<'a, R> {
     known: &'a Subtrees,
     session: &'a Session,
@@ -144,7 +148,7 @@ struct Rest<'a, R> {
 }
 
 impl<R: Fn(u64, &mut [u8]) -> Result<()> + Sync> Rest<'_, R> {
-    /// The value of the subtree over a range, which begins at a block.
+    /// Returns the value of the subtree over a range that begins at a block.
     fn subtree(&self, range: Range<u64>) -> Result<ChainingValue> {
         let len = range.end - range.start;
         let first = self.known.range(range.clone()).next();
@@ -195,7 +199,7 @@ mod tests {
         (0..len).scan(7, |state, _| next(state)).collect()
     }
 
-    /// Its hash, and how many bytes were read for it.
+    /// Returns the hash, and how many bytes were read for it.
     fn finish(tree: &HashTree, bytes: &[u8]) -> (ContentDigest, u64) {
         let read = AtomicU64::new(0);
         let session = Session::new(1, 1 << 20);
@@ -246,7 +250,7 @@ mod tests {
         assert!(tree.known().len() <= 20, "{}", tree.known().len());
         let (found, read) = finish(&tree, &bytes);
         assert_eq!(found, *blake3::hash(&bytes).as_bytes());
-        // The block before the first piece's own, and the one in which all ends.
+        // Only the block before the first piece's own, and the last block.
         assert!(read <= 2 * BLOCK, "{read}");
     }
 

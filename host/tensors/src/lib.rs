@@ -1,6 +1,6 @@
-//! A layer of `tensorferry`, which uses it; its API promises nothing.
+//! A layer of `tensorferry`. Its API has no stability promise.
 //!
-//! Bytes of tensors, wherever they lie: read, gathered, cast, hashed and compared.
+//! It reads, gathers, casts, hashes and compares the bytes of tensors, wherever they are stored.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! Logical bytes: a tensor's elements row-major and little-endian, whatever lies in the storages.
+//! Logical bytes: a tensor's elements in row-major order and little-endian, regardless of their
+//! storage.
 
 use crate::copy_plan::{PlannedCopy, plan_copies, tensor_of};
 use crate::gather::{Scratch, swap};
@@ -14,14 +15,14 @@ use tensorferry_sdk::{
     TensorPart, check_range,
 };
 
-/// A catalog and the bytes behind it: what writers, digests and comparisons read.
+/// A catalog and its bytes, as writers, digests and comparisons read them.
 pub struct Logical<'a> {
     stored: Stored<'a>,
     ties: OnceLock<Vec<TensorId>>,
-    /// Tensors that had to be gathered and are being read now, the latest last.
+    /// Gathered tensors that are being read, most recent last.
     gathered: Mutex<Vec<(TensorId, Arc<Gathered>)>>,
-    /// Whether nothing is shared out among threads: whoever reads holds what other work of the pool may wait for, and a
-    /// thread that waits for its share takes on such work.
+    /// Whether all work stays in the calling thread. Needed if the caller holds a lock: a thread
+    /// that waits for parallel work takes on other work of the pool, which may wait for that lock.
     in_one_thread: bool,
 }
 
@@ -31,31 +32,29 @@ enum Gathered {
 }
 
 impl<'a> Logical<'a> {
-    /// The bytes of the tensors that lie in these storages.
     #[must_use]
     pub fn new(stored: Stored<'a>) -> Self {
         Self { stored, ties: OnceLock::new(), gathered: Mutex::default(), in_one_thread: false }
     }
 
-    /// The same, read by the thread that asks and no other.
+    /// Keeps all work in the calling thread.
     #[must_use]
     pub fn in_one_thread(self) -> Self {
         Self { in_one_thread: true, ..self }
     }
 
-    /// The catalog.
     #[must_use]
     pub fn catalog(&self) -> &'a Catalog {
         self.stored.catalog()
     }
 
-    /// The storages behind it.
+    /// Returns the storages of the catalog.
     #[must_use]
     pub fn stored(&self) -> &Stored<'a> {
         &self.stored
     }
 
-    /// Gives all of a tensor's bytes to `each`, in order, in windows of [`WINDOW_BYTES`].
+    /// Passes all bytes of a tensor to `each`, in order, in windows of [`WINDOW_BYTES`].
     pub fn each_window(&self, id: TensorId, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let tensor = tensor_of(self.catalog(), id)?;
         let mut buffer = vec![0; size(tensor.bytes).min(WINDOW_BYTES)];
@@ -66,18 +65,16 @@ impl<'a> Logical<'a> {
         })
     }
 
-    /// Gives all of a tensor's bytes to `each`, in no order, in pieces of whole elements: for whoever the order says
-    /// nothing, of a tensor that would have to be brought in order first. `buffer` is one that may be used again.
-    ///
-    /// # Errors
-    /// Whatever reading gives.
+    /// Passes all bytes of a tensor to `each`, in any order, in pieces of whole elements. For
+    /// order-insensitive consumers of tensors that would otherwise need a gather. `buffer` may be
+    /// reused.
     pub(crate) fn each_piece(
         &self,
         id: TensorId,
         buffer: &mut Vec<u8>,
         mut each: impl FnMut(&[u8]),
     ) -> Result<()> {
-        /// Runs may be as short as an element: so many bytes of them are given at once.
+        /// Bytes that are passed at a time, since runs may be as short as an element.
         const PIECE: usize = 64 << 10;
         let unit = self.dtype_info(self.tensor(id).dtype)?.block_bytes().max(1) as usize;
         buffer.clear();
@@ -94,7 +91,8 @@ impl<'a> Logical<'a> {
         Ok(())
     }
 
-    /// The storages where a tensor's bytes lie, whatever they are cast to, and those that these are joined of.
+    /// Returns the storages that contain a tensor's bytes: those below casts, and the parts of
+    /// joined ones.
     pub fn storages_of(&self, id: TensorId) -> Result<Vec<StorageId>> {
         let tensor = tensor_of(self.catalog(), id)?;
         Ok(tensor.storages().flat_map(|storage| behind(self.catalog(), storage)).collect())
@@ -115,7 +113,7 @@ impl<'a> Logical<'a> {
         Ok(gathered)
     }
 
-    /// Brings a tensor in order: in memory if it is small, else in a temporary file.
+    /// Gathers a tensor: in memory if it is small, otherwise in a temporary file.
     fn gather(&self, id: TensorId) -> Result<Gathered> {
         let tensor = tensor_of(self.catalog(), id)?;
         let (part, session) = (TensorPart::whole(id), self.stored.session());
@@ -147,10 +145,8 @@ impl<'a> Logical<'a> {
         Ok(Gathered::Spilled(file))
     }
 
-    /// Fills `buffer` with a part of a tensor.
-    ///
-    /// # Errors
-    /// A plugin error, if the part is not there or of another length; whatever reading gives.
+    /// Fills `buffer` with a part of a tensor. Fails if the part does not exist or has a different
+    /// length.
     pub fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
         self.place_part(part, buffer).map_err(|e| match self.catalog().tensor(part.tensor) {
             Some(tensor) => e.tensor(&tensor.name),
@@ -171,7 +167,7 @@ impl<'a> Logical<'a> {
         self.each_run(part, write)
     }
 
-    /// Gives the bytes of a part to `write`, with their place in it, run by run.
+    /// Passes the bytes of a part to `write`, run by run, each with its offset in the part.
     fn each_run(&self, part: &TensorPart, write: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         if let Some(slabs) = self.slabs(part)? {
             let mut buffers = SlabBuffers::default();
@@ -185,7 +181,7 @@ impl<'a> Logical<'a> {
         copies.iter().try_for_each(|copy| self.place(copy, &mut scratch, write))
     }
 
-    /// Gives the bytes of a copy to `write`, each run with its place.
+    /// Passes the bytes of a copy to `write`, each run with its offset.
     pub(super) fn place(
         &self,
         copy: &PlannedCopy,
@@ -218,7 +214,7 @@ impl<'a> Logical<'a> {
         }
     }
 
-    /// Bytes that lie side by side; a number that the range cuts is read whole and swapped whole.
+    /// Reads contiguous bytes. A number that the range splits is read and swapped whole.
     fn read_contiguous(
         &self,
         storage: StorageId,

@@ -1,9 +1,10 @@
-//! Slabs are the boxes in which a tensor of many tiles is copied: as many whole tiles as fit the budget, along the
-//! fastest axes of the destination first, so that what is written are long runs. So is one whose rows lie in pieces side by
-//! side (a model's weights that are split by columns): rows are put together, and written at once. Each is made when it is its turn:
-//! nothing here grows with the number of tiles.
+//! Slabs are the boxes in which a tensor with many tiles is copied. A slab has as many whole tiles
+//! as fit the budget, along the fastest axes of the destination first, so that runs are long when
+//! they are written. Slabs also serve tensors whose rows are split into adjacent pieces, such as
+//! weights of a model that are split by columns: rows are assembled and written at once. Each slab
+//! is made when it is needed, so that memory does not grow with the number of tiles.
 //!
-//! Tiles that are larger than the budget are cut along the slowest axes.
+//! Tiles larger than the budget are cut along the slowest axes.
 
 use crate::cast::CastLosses;
 use crate::copy_plan::{LONG_RUN, tensor_of};
@@ -15,30 +16,31 @@ use tensorferry_sdk::{
     TensorPart,
 };
 
-/// A part of fewer tiles is planned tile by tile: its bytes fill the windows that small tensors share.
+/// Minimum number of tiles. A part with fewer is planned tile by tile, and its bytes fill windows
+/// that small tensors share.
 const MANY_TILES: u64 = 64;
 
-/// Each slab looks at all blocks of a tensor that is no grid.
+/// Maximum number of blocks of a tensor without a grid, since each slab visits all of them.
 const MOST_BLOCKS: u64 = 256;
 
 /// The slabs of a part of a tensor.
 pub struct Slabs<'a> {
     tensor: &'a Tensor,
-    /// What is copied of the tensor.
+    /// The region of the tensor to copy.
     region: Region,
     order: Order,
     byte_order: ByteOrder,
-    /// The bytes of an element, and those of it that are reversed together.
+    /// The bytes of an element; then the bytes in it to reverse together.
     width: u32,
     swap_unit: u32,
-    /// The shape of a slab: slabs begin at its multiples.
+    /// The shape of a slab; slabs begin at multiples of it.
     lens: Vec<u64>,
-    /// The place of the region's first slab among them, along each dimension, and how many there are.
+    /// The region's first slab along each dimension; then how many there are.
     first: Vec<u64>,
     counts: Vec<u64>,
 }
 
-/// Buffers that slabs of one thread use again.
+/// Buffers that one thread reuses for its slabs.
 #[derive(Debug, Default)]
 pub struct SlabBuffers {
     scratch: Scratch,
@@ -46,17 +48,16 @@ pub struct SlabBuffers {
     slab: Vec<u8>,
 }
 
-/// Whether the digests of the checked storages are compared while they are read.
+/// Whether storages are checked against their digests while they are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Digests {
-    /// They are.
     Checked,
-    /// Somebody else does, or did.
+    /// The caller checks them separately.
     Ignored,
 }
 
 impl<'a> Slabs<'a> {
-    /// The slabs of `part`, if it is one of many tiles; of about so many `bytes` each.
+    /// Returns the slabs of `part`, of about `bytes` each, or `None` if it has too few tiles.
     pub fn of(catalog: &'a Catalog, part: &TensorPart, bytes: usize) -> Result<Option<Self>> {
         Self::of_at_least(MANY_TILES, catalog, part, bytes)
     }
@@ -81,7 +82,7 @@ impl<'a> Slabs<'a> {
             let tile = tile.iter().zip(&region.shape).map(|(&tile, &len)| tile.min(len)).collect();
             slab_lens(tile, &region, part.order, most(bytes))
         } else if is_in_short_runs(tensor, &region, part.order, width) {
-            // What is put together stays in the cache until it is written.
+            // Assembled rows stay in the cache until they are written.
             let end = region.origin.iter().zip(&region.shape).map(|(start, len)| start + len).collect();
             slab_lens(end, &region, part.order, most(bytes.min(WINDOW_BYTES)))
         } else {
@@ -92,14 +93,14 @@ impl<'a> Slabs<'a> {
         Ok(Some(Self { tensor, region, order, byte_order, width, swap_unit, lens, first, counts }))
     }
 
-    /// How many there are.
+    /// Returns the number of slabs.
     #[must_use]
     pub fn count(&self) -> usize {
         size(self.counts.iter().product())
     }
 
-    /// Reads the slab of this number, which is less than their count, and gives it to `write(offset, bytes)` in runs
-    /// that lie side by side in the part. Says what casts lost of it.
+    /// Reads the slab with this number, which must be less than the count, and passes it to
+    /// `write(offset, bytes)` in runs that are contiguous in the part. Returns the losses of casts.
     pub fn copy(
         &self,
         number: usize,
@@ -111,7 +112,7 @@ impl<'a> Slabs<'a> {
         let slab = self.slab(number);
         let mut lost = CastLosses::default();
         let bytes = slab.shape.iter().product::<u64>() * u64::from(self.width);
-        // Every byte of it is in a tile.
+        // No need to clear it: every byte is in some tile.
         buffers.slab.resize(size(bytes), 0);
         for block in self.tensor.blocks_of(&slab) {
             stored.session().check_cancelled()?;
@@ -122,8 +123,8 @@ impl<'a> Slabs<'a> {
         Ok(lost)
     }
 
-    /// Brings what a slab has of a tile to its place in the slab's buffer. `own`: a storage whose digest is compared with
-    /// what is read of it.
+    /// Copies the slab's share of a tile to its place in the slab's buffer. `own` is a storage
+    /// whose digest is checked with the bytes that are read.
     fn tile(
         &self,
         block: &Block,
@@ -174,18 +175,20 @@ impl<'a> Slabs<'a> {
                 }
             }
         }
-        // It was not read in one piece.
+        // The storage was not read in one piece.
         stored.check_digests(&unchecked.into_iter().collect::<Vec<_>>())?;
         Ok(lost)
     }
 
-    /// The storages whose digests are compared while the slabs are copied: those that one slab reads whole.
+    /// Returns the storages whose digests are checked during the copy: those that one slab reads
+    /// completely.
     pub fn checked<'s>(&'s self, stored: &'s Stored<'_>) -> impl Iterator<Item = StorageId> + 's {
         self.tensor.blocks_of(&self.region).filter_map(|block| self.own_digest(&block, stored))
     }
 
-    /// The storage of a tile that is as long as the tile and has a digest, where the whole tile is in one slab. One
-    /// that is longer may be many tiles', each of which would read it whole for its digest.
+    /// Returns the storage of a tile if it has a digest, is as long as the tile, and the whole tile
+    /// is in one slab. A longer storage may have many tiles, each of which would read all of it for
+    /// the digest.
     fn own_digest(&self, block: &Block, stored: &Stored<'_>) -> Option<StorageId> {
         let is_in_one_slab = (0..self.lens.len()).all(|d| {
             let (start, end) = (block.region.origin[d], block.region.origin[d] + block.region.shape[d]);
@@ -200,13 +203,14 @@ impl<'a> Slabs<'a> {
             _ => (block.storage, bytes),
         };
         let storage = stored.storage(id).ok()?;
-        // Encoded ones are compared where they are decoded, joined ones have parts that others may have too.
+        // Encoded storages are checked when they are decoded, and the parts of joined ones may have
+        // other users.
         let is_plain = matches!(storage.place, Place::File { .. } | Place::Inline(_));
         let is_own = is_in_one_slab && is_plain && storage.len == bytes && storage.digest.is_some();
         is_own.then_some(id)
     }
 
-    /// The place of a slab in the tensor.
+    /// Returns the region of a slab in the tensor.
     fn slab(&self, number: usize) -> Region {
         let mut index = number as u64;
         let rank = self.lens.len();
@@ -221,13 +225,13 @@ impl<'a> Slabs<'a> {
         slab
     }
 
-    /// Gives each run of a slab that lies side by side in the part: where it goes there, where it lies in the slab, and
-    /// its length, in bytes.
+    /// Iterates over the runs of a slab that are contiguous in the part: offset in the part, offset
+    /// in the slab, and length, in bytes.
     fn each_run(&self, slab: &Region, mut each: impl FnMut(u64, usize, usize) -> Result<()>) -> Result<()> {
         let width = u64::from(self.width);
         let (mut run, mut to, mut stride) = (width, 0, width);
         let mut is_open = true;
-        // The dimensions behind the run, from the fastest: how long they are, and how far apart in the part.
+        // Dimensions outside the run, fastest first: length, and distance in the part.
         let mut outer = Vec::new();
         for d in fastest_first(slab.shape.len(), self.order) {
             to += (slab.origin[d] - self.region.origin[d]) * stride;
@@ -251,8 +255,8 @@ impl<'a> Slabs<'a> {
     }
 }
 
-/// Whether what is copied of a tensor are several blocks whose runs are too short to be written one by one, and which lie
-/// in the order of the destination: others are turned in tiles.
+/// Whether the region covers several blocks whose runs are too short to write one by one but are in
+/// the order of the destination. Blocks in a different order are transposed in tiles.
 fn is_in_short_runs(tensor: &Tensor, region: &Region, order: Order, width: u32) -> bool {
     let bytes = region.shape.iter().product::<u64>() * u64::from(width);
     if bytes < WINDOW_BYTES as u64 || !(2..=MOST_BLOCKS).contains(&tensor.block_count()) {
@@ -272,7 +276,7 @@ fn is_in_short_runs(tensor: &Tensor, region: &Region, order: Order, width: u32) 
     any_short && all_in_order
 }
 
-/// Where the first of boxes of this shape lies that touch a region, and how many do, along each dimension.
+/// Returns, for each dimension, the first box of this shape that touches a region, and how many do.
 fn places<'a>(region: &'a Region, lens: &'a [u64]) -> impl Iterator<Item = (u64, u64)> + 'a {
     region.origin.iter().zip(&region.shape).zip(lens).map(|((&start, &len), &of)| {
         let first = start / of;
@@ -280,7 +284,8 @@ fn places<'a>(region: &'a Region, lens: &'a [u64]) -> impl Iterator<Item = (u64,
     })
 }
 
-/// A slab's shape: a tile, cut along the slowest axes until it has `most` elements at most, or grown along the fastest.
+/// Returns a slab's shape: a tile, cut along the slowest axes to at most `most` elements, or grown
+/// along the fastest.
 fn slab_lens(tile: Vec<u64>, region: &Region, order: Order, most: u64) -> Vec<u64> {
     let mut lens = tile;
     let elements = |lens: &[u64]| lens.iter().product::<u64>();
@@ -292,7 +297,8 @@ fn slab_lens(tile: Vec<u64>, region: &Region, order: Order, most: u64) -> Vec<u6
     for &d in &fastest {
         let times = (most / elements(&lens)).max(1);
         let grown = lens[d].saturating_mul(times);
-        // One that reaches over the whole axis, and beyond it if the region does not begin with a tile.
+        // A slab that covers the whole axis extends to its end, since the region may not begin at a
+        // tile.
         let end = region.origin[d] + region.shape[d];
         lens[d] = if grown >= end { end } else { grown };
         if lens[d] < end {
@@ -302,12 +308,12 @@ fn slab_lens(tile: Vec<u64>, region: &Region, order: Order, most: u64) -> Vec<u6
     lens
 }
 
-/// The dimensions of an order.
+/// Iterates over the dimensions of an order, fastest first.
 fn fastest_first(rank: usize, order: Order) -> impl Iterator<Item = usize> {
     (0..rank).map(move |d| if order == Order::C { rank - 1 - d } else { d })
 }
 
-/// Compares all bytes of a storage with its digest.
+/// Checks all bytes of a storage against its digest.
 fn check(stored: &Stored<'_>, id: StorageId, bytes: &[u8]) -> Result<()> {
     let Some(expected) = &stored.storage(id)?.digest else { return Ok(()) };
     let mut sum = expected.algorithm.start()?;

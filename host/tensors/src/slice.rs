@@ -1,5 +1,6 @@
-//! A slice takes of each axis of a tensor the indices that lie a step apart, as `start:stop:step` does in numpy. It is
-//! read like any other part: a block with longer strides, of which only the bytes that are needed are read.
+//! A slice takes evenly spaced indices of each axis of a tensor, like `start:stop:step` in numpy.
+//! It is read like any other part: as a block with longer strides, of which only the needed bytes
+//! are read.
 
 use crate::copy_plan::{PlannedCopy, copies_of, tensor_of};
 use crate::gather::{Scratch, StridedCopy};
@@ -9,44 +10,45 @@ use tensorferry_sdk::{
     Block, ByteOrder, CatalogView, Context, Error, Order, Region, Result, TensorId, element_count,
 };
 
-/// What is taken of an axis: `len` indices from `start` on, a `step` apart.
+/// The indices taken of an axis: `len` indices from `start` on, with distance `step`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AxisSlice {
     /// The first index.
     pub start: u64,
-    /// From one index to the next; negative: towards the beginning.
+    /// The distance between indices; negative: towards the beginning.
     pub step: i64,
-    /// How many indices.
+    /// Number of indices.
     pub len: u64,
 }
 
 impl AxisSlice {
-    /// All of an axis.
+    /// Returns a slice of the whole axis.
     #[must_use]
     pub fn whole(len: u64) -> Self {
         Self { start: 0, step: 1, len }
     }
 
-    /// The index at a place of the slice, which is less than its length.
+    /// Returns the index at a position in the slice, which must be less than its length.
     #[must_use]
     pub fn index(&self, place: u64) -> u64 {
         let index = i128::from(self.start) + i128::from(place) * i128::from(self.step);
         u64::try_from(index).unwrap_or(u64::MAX)
     }
 
-    /// The part of it from one place to another.
+    /// Returns the part between two positions.
     #[must_use]
     pub fn part(&self, from: u64, to: u64) -> Self {
         Self { start: self.index(from), len: to - from, ..*self }
     }
 
-    /// The least index, and how many there are from it to the greatest.
+    /// Returns the smallest index, and the length of the range up to the largest.
     fn bounds(&self) -> (u64, u64) {
         let ends = (self.start, self.index(self.len.saturating_sub(1)));
         (ends.0.min(ends.1), if self.len == 0 { 0 } else { ends.0.abs_diff(ends.1) + 1 })
     }
 
-    /// The first place whose index lies in the `len` ones from `origin` on, and how many places do.
+    /// Returns the first position whose index is in `origin..origin + len`, and how many positions
+    /// are.
     fn within(&self, origin: u64, len: u64) -> (u64, u64) {
         let (start, step) = (i128::from(self.start), i128::from(self.step.unsigned_abs()).max(1));
         let (low, high) = (i128::from(origin), i128::from(origin) + i128::from(len) - 1);
@@ -60,11 +62,8 @@ impl AxisSlice {
     }
 }
 
-/// Fills `buffer` with the elements of a slice: row-major, little-endian.
-///
-/// # Errors
-/// Unsupported, for elements that are no whole bytes each; a plugin error, where `axes` are not the tensor's, or the
-/// buffer is of another length; whatever reading gives.
+/// Fills `buffer` with the elements of a slice: row-major, little-endian. Elements must consist of
+/// whole bytes. `axes` and the length of `buffer` must match the tensor.
 pub fn read_slice(logical: &Logical<'_>, id: TensorId, axes: &[AxisSlice], buffer: &mut [u8]) -> Result<()> {
     let tensor = tensor_of(logical.catalog(), id)?;
     let info = logical.dtype_info(tensor.dtype)?;
@@ -75,12 +74,10 @@ pub fn read_slice(logical: &Logical<'_>, id: TensorId, axes: &[AxisSlice], buffe
         && (0..axes.len())
             .all(|d| bounds.shape[d] == 0 || bounds.origin[d] + bounds.shape[d] <= tensor.shape[d]);
     if !is_inside || info.bytes_of(element_count(&shape)?)? != buffer.len() as u64 {
-        return Err(Error::plugin("a slice that is not the tensor's").tensor(&tensor.name));
+        return Err(Error::plugin("a slice that does not match the tensor").tensor(&tensor.name));
     }
     let Some(width) = info.element_bytes() else {
-        return Err(
-            Error::unsupported("elements that share bytes have no places of their own").tensor(&tensor.name)
-        );
+        return Err(Error::unsupported("elements that share bytes cannot be sliced").tensor(&tensor.name));
     };
     if buffer.is_empty() {
         return Ok(());
@@ -106,7 +103,8 @@ pub fn read_slice(logical: &Logical<'_>, id: TensorId, axes: &[AxisSlice], buffe
     Ok(())
 }
 
-/// What a slice takes of a block, as a block of the slice; `width` is the bytes of an element.
+/// Returns the slice's share of a block, as a block of the slice. `width` is the bytes of an
+/// element.
 fn of_block(block: &Block, axes: &[AxisSlice], width: u32) -> Option<Block> {
     let mut taken = block.clone();
     let mut offset = i128::from(block.offset);

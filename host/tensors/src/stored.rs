@@ -1,5 +1,5 @@
-//! Stored bytes: the storages of a catalog, read by position wherever they live, and checked
-//! against the digests that their format gives.
+//! Stored bytes: the storages of a catalog, read by position from any place, and checked against
+//! the digests of their format.
 
 use crate::cast::{CastChain, CastLosses, ReadObserver};
 use rayon::prelude::*;
@@ -19,7 +19,7 @@ use tensorferry_sdk::{
     JoinedRanges, Place, Result, Source, Storage, StorageId, StorageRange, Tensor, check_range, hex,
 };
 
-/// Makes a temporary file that has no name: beside the output, or where temporary files go.
+/// Creates an unnamed temporary file, next to the output or in the folder for temporary files.
 pub type Spill = Box<dyn Fn() -> Result<File> + Send + Sync>;
 
 /// The storages of an input's catalog, or of a part of it.
@@ -31,21 +31,21 @@ pub struct Stored<'a> {
     spill: Spill,
 }
 
-/// What the encoded storages of one catalog have been decoded to so far. It may outlive the [`Stored`] that
-/// filled it, so that a model that stays open decodes each of them once.
+/// The decoded storages of a catalog so far. It may outlive the [`Stored`] that filled it, so that
+/// an open model decodes each storage only once.
 pub struct DecodedStorages {
     by_storage: HashMap<StorageId, Once<Decoded>>,
     /// Bytes of them that are in memory.
     held: AtomicU64,
-    /// Short ones that joined storages are read through.
+    /// Short storages that are read through joined ones.
     pieces: RecentPieces,
 }
 
-/// Encoded storages of at most so many bytes, of which joined ones are made, are decoded when they are read.
+/// Maximum bytes of an encoded part of a joined storage that is decoded when it is read.
 pub const LONGEST_PIECE: u64 = 4 << 20;
 
-/// What is made once, by whoever needs it first, or why it cannot be. That it was cancelled is not kept: another call
-/// makes it.
+/// A value that is made once, on first use, or the error of making it. A cancellation is not kept:
+/// the next call tries again.
 struct Once<T>(Mutex<Option<Result<Arc<T>>>>);
 
 impl<T> Default for Once<T> {
@@ -68,15 +68,16 @@ impl<T> Once<T> {
     }
 }
 
-/// A piece, decoded by whoever needs it first.
+/// A piece that is decoded on first use.
 type Piece = Arc<Once<Vec<u8>>>;
 
-/// Pieces that were decoded lately: what is copied at a time ends within a piece, and goes on in it soon after.
+/// Recently decoded pieces. A copy often ends inside a piece, and the next one continues there soon
+/// after.
 #[derive(Default)]
 struct RecentPieces(Mutex<VecDeque<(StorageId, Piece)>>);
 
 impl RecentPieces {
-    /// The piece that a storage is; the oldest of more than `most` goes.
+    /// Returns the piece for a storage. If there are more than `most`, the oldest is dropped.
     fn get(&self, id: StorageId, most: usize) -> Piece {
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, piece)) = recent.iter().find(|(known, _)| *known == id) {
@@ -92,7 +93,7 @@ impl RecentPieces {
 }
 
 impl DecodedStorages {
-    /// Nothing is decoded yet.
+    /// Returns an empty set: nothing is decoded yet.
     #[must_use]
     pub fn new(catalog: &Catalog) -> Self {
         let is_encoded = |storage: &Storage| matches!(storage.place, Place::Encoded { .. });
@@ -119,50 +120,39 @@ impl Decoded {
 }
 
 impl<'a> Stored<'a> {
-    /// The storages of `catalog`, which is the input's or a part of it.
+    /// Returns the storages of `catalog`, which is the input's or a part of it.
     #[must_use]
     pub fn new(input: &'a Input, catalog: &'a Catalog, session: &'a Session, spill: Spill) -> Self {
         Self { input, session, catalog, decoded: Arc::new(DecodedStorages::new(catalog)), spill }
     }
 
-    /// The same storages, of which some were decoded before.
+    /// Uses storages that were decoded before.
     #[must_use]
     pub fn with_decoded(self, decoded: Arc<DecodedStorages>) -> Self {
         Self { decoded, ..self }
     }
 
-    /// The catalog that they are of.
     #[must_use]
     pub fn catalog(&self) -> &'a Catalog {
         self.catalog
     }
 
-    /// The run that this belongs to.
     #[must_use]
     pub fn session(&self) -> &Session {
         self.session
     }
 
-    /// A temporary file without a name.
-    ///
-    /// # Errors
-    /// I/o.
+    /// Creates an unnamed temporary file.
     pub fn spill(&self) -> Result<File> {
         (self.spill)()
     }
 
-    /// The storage's facts.
-    ///
-    /// # Errors
-    /// A plugin error, if there is none of this id.
+    /// Returns a storage of the catalog. An unknown ID is a plugin error.
     pub fn storage(&self, id: StorageId) -> Result<&Storage> {
         self.catalog.storage(id).ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))
     }
 
     /// Fills `buffer` from `offset` bytes into a storage.
-    ///
-    /// # Errors
-    /// As reading or decoding gives.
     pub fn read(&self, id: StorageId, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let storage = self.storage(id)?;
         check_range("", storage.len, offset, buffer.len() as u64)?;
@@ -186,7 +176,8 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Fills `buffer` from a range of a joined storage. A short piece that has to be decoded is let go of soon.
+    /// Fills `buffer` from a range of a joined storage. A short encoded piece is kept only for a
+    /// short time.
     fn read_range(&self, range: StorageRange, buffer: &mut [u8]) -> Result<()> {
         let storage = self.storage(range.storage)?;
         match storage.place {
@@ -212,7 +203,8 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// The same, for a reader that wants to know what comes by; says what a cast loses of it.
+    /// Does the same as [`read`](Self::read), and shows the stored bytes to an observer. Returns
+    /// the losses of a cast.
     pub fn read_observed(
         &self,
         id: StorageId,
@@ -246,10 +238,7 @@ impl<'a> Stored<'a> {
         Ok(CastLosses::default())
     }
 
-    /// The way to a storage that casts; `None` for the others.
-    ///
-    /// # Errors
-    /// Unsupported, if a dtype on it has no numbers.
+    /// Returns the conversion of a storage that casts; `None` for others.
     pub fn chain(&self, id: StorageId) -> Result<Option<CastChain>> {
         match &self.storage(id)?.place {
             Place::Cast(cast) => CastChain::of(cast, self.storage(cast.of)?.byte_order).map(Some),
@@ -257,13 +246,13 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// The files that the storages lie in.
+    /// Returns the source with the files of the storages.
     #[must_use]
     pub fn source(&self) -> &'a FileSource {
         &self.input.source
     }
 
-    /// The file and the offset at which a storage's bytes lie as they are, if they do.
+    /// Returns the file and the offset of a storage whose bytes are stored there unchanged.
     #[must_use]
     pub fn place_in_file(&self, id: StorageId) -> Option<(FileId, u64)> {
         match &self.catalog.storage(id)?.place {
@@ -272,15 +261,15 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// The same, with that file's descriptor.
+    /// Does the same as [`place_in_file`](Self::place_in_file), with the descriptor of the file.
     #[must_use]
     pub fn in_file(&self, id: StorageId) -> Option<(Arc<File>, u64)> {
         let (file, offset) = self.place_in_file(id)?;
         Some((self.input.source.descriptor(file).ok()?, offset))
     }
 
-    /// Adds the ranges of files that `len` bytes from `offset` on of a storage are read from, as far as they lie in files
-    /// without being decoded or computed.
+    /// Adds the file ranges from which `len` bytes of a storage are read, starting at `offset`.
+    /// Bytes that must be decoded or computed are skipped.
     pub fn add_file_ranges(&self, id: StorageId, offset: u64, len: u64, ranges: &mut Vec<FileRange>) {
         let Some(storage) = self.catalog.storage(id) else { return };
         match &storage.place {
@@ -302,7 +291,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// The error for a storage whose bytes do not have their digest.
+    /// Returns the error for a storage whose bytes do not match their digest.
     #[must_use]
     pub fn mismatch(&self, id: StorageId, expected: &Digest, found: &Digest) -> Error {
         let error =
@@ -319,7 +308,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// The first tensor that has bytes in a storage.
+    /// Returns the name of the first tensor that has bytes in a storage.
     fn tensor_in(&self, id: StorageId) -> Option<&str> {
         let lies_in = |tensor: &&Tensor| {
             tensor.storages().flat_map(|storage| behind(self.catalog, storage)).any(|storage| storage == id)
@@ -327,10 +316,8 @@ impl<'a> Stored<'a> {
         self.catalog.tensors().iter().find(lies_in).map(|tensor| tensor.name.as_str())
     }
 
-    /// Reads storages and compares them with the digests that their format gives.
-    ///
-    /// # Errors
-    /// Malformed, naming file, offset, and both values.
+    /// Reads storages and checks them against the digests of their format. An error names the file,
+    /// the offset, and both values.
     pub fn check_digests(&self, ids: &[StorageId]) -> Result<()> {
         ids.par_iter().try_for_each(|&id| {
             let storage = self.storage(id)?;
@@ -377,7 +364,8 @@ impl<'a> Stored<'a> {
         })
     }
 
-    /// Decodes a storage into `output` as it comes, and holds nothing of it. Its digest, if it has one, is not looked at.
+    /// Decodes a storage into `output` without keeping anything. Its digest, if it has one, is not
+    /// checked.
     pub fn decode_into(&self, id: StorageId, output: &mut dyn ByteSink) -> Result<()> {
         let storage = self.storage(id)?;
         let Place::Encoded { handle } = storage.place else {
@@ -397,7 +385,8 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// Gives each range of a joined storage with its part of a buffer, which is to hold the bytes from `offset` on.
+/// Passes each range of a joined storage to `each`, with its part of a buffer for the bytes from
+/// `offset` on.
 fn each_range(
     joined: &JoinedRanges,
     offset: u64,
@@ -412,7 +401,8 @@ fn each_range(
     Ok(())
 }
 
-/// All storages that have bytes of a storage: it, the one that it casts, and those that this is joined or computed of.
+/// Returns all storages that contribute bytes to a storage: itself or the one that it casts, and
+/// those of which that one is joined or computed.
 pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageId> + '_ {
     let lying = lying(catalog, id);
     let joined = match catalog.storage(lying).map(|storage| &storage.place) {
@@ -426,7 +416,7 @@ pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageI
     std::iter::once(lying).chain(joined.iter().map(|range| range.storage)).chain(inputs.iter().copied())
 }
 
-/// The storage where the bytes behind a storage lie: itself, unless it casts another one's.
+/// Returns the storage with the stored bytes: itself, unless it casts a different one.
 #[must_use]
 fn lying(catalog: &Catalog, id: StorageId) -> StorageId {
     match catalog.storage(id).map(|storage| &storage.place) {
@@ -443,12 +433,12 @@ struct DecodeSink {
 }
 
 fn wrong_length(taken: u64, expected: u64) -> Error {
-    Error::plugin("decode gave another number of bytes than the reader declared")
+    Error::plugin("decode returned a different number of bytes than the reader declared")
         .expected(expected)
         .found(format!("{taken}{}", if taken > expected { " or more" } else { "" }))
 }
 
-/// Gives on as many bytes as were declared, and no more.
+/// Passes on at most the declared number of bytes.
 struct CountedSink<'a> {
     output: &'a mut dyn ByteSink,
     taken: u64,
@@ -465,7 +455,7 @@ impl ByteSink for CountedSink<'_> {
     }
 }
 
-/// Takes what is decoded straight to where it is wanted.
+/// Decodes directly into a buffer.
 struct SliceSink<'a> {
     buffer: &'a mut [u8],
     taken: u64,
@@ -498,10 +488,7 @@ impl ByteSink for DecodeSink {
     }
 }
 
-/// The checksum of a range of bytes, read window by window.
-///
-/// # Errors
-/// Unsupported, for an algorithm that is not known; what `read` gives.
+/// Returns the checksum of a byte range, read window by window. An unknown algorithm is an error.
 pub fn checksum(
     range: Range<u64>,
     algorithm: DigestAlgorithm,

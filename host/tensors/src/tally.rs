@@ -1,6 +1,7 @@
-//! Counting the values that casts change, tensor by tensor. The copy adds to the tally what it writes; tensors that
-//! it wrote without knowing whose bytes they were (storages with several views, streamed files) are read
-//! once more. Each element that the output has is counted once, however often it is read.
+//! Counts the values that casts change, tensor by tensor. The copy adds what it writes to the
+//! tally. It writes some tensors without knowing to which one the bytes belong (storages with
+//! several views, streamed files); these are read once more. Each element of the output is counted
+//! once, however often it is read.
 
 use crate::cast::{CastLosses, ReadObserver};
 use crate::copy_plan::{PlannedCopy, plan_copies, tensor_of};
@@ -17,14 +18,14 @@ use tensorferry_sdk::{
     TensorPart,
 };
 
-/// What casts lose, by tensor.
+/// Losses of casts, by tensor.
 pub struct CastTally {
-    /// The tensors that a cast may change, and the dtypes on their way.
+    /// The tensors that a cast may change, with the dtypes of their conversion.
     may_lose: BTreeMap<TensorId, Vec<Dtype>>,
     lost: Mutex<BTreeMap<TensorId, CastLosses>>,
 }
 
-/// What a dry run says of the casts whose losses only the copy can tell.
+/// Returns the notes of a dry run about casts whose losses only the copy can find.
 pub fn foresee<'a>(models: impl Iterator<Item = &'a Logical<'a>>) -> Result<Vec<String>> {
     let mut tensors: BTreeMap<String, u64> = BTreeMap::new();
     for logical in models {
@@ -33,12 +34,12 @@ pub fn foresee<'a>(models: impl Iterator<Item = &'a Logical<'a>>) -> Result<Vec<
         }
     }
     let say = |(way, count)| {
-        format!("{count} tensors are cast from {way}: what they lose is known once they are read")
+        format!("{count} tensors are cast from {way}: their losses are known only after they are read")
     };
     Ok(tensors.into_iter().map(say).collect())
 }
 
-/// The tensors of a catalog that casts may change, and the dtypes on their way.
+/// Returns the tensors of a catalog that casts may change, with the dtypes of their conversion.
 fn may_lose(catalog: &Catalog, stored: &Stored<'_>) -> Result<BTreeMap<TensorId, Vec<Dtype>>> {
     let mut found = BTreeMap::new();
     for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
@@ -56,7 +57,7 @@ fn may_lose(catalog: &Catalog, stored: &Stored<'_>) -> Result<BTreeMap<TensorId,
 }
 
 impl CastTally {
-    /// With nothing lost yet.
+    /// Returns an empty tally.
     pub fn of(logical: &Logical<'_>) -> Result<Self> {
         Ok(Self { may_lose: may_lose(logical.catalog(), logical.stored())?, lost: Mutex::default() })
     }
@@ -67,7 +68,7 @@ impl CastTally {
         self.may_lose.contains_key(&tensor)
     }
 
-    /// Adds what a tensor lost.
+    /// Adds the losses of a tensor.
     pub fn add(&self, tensor: TensorId, lost: CastLosses) {
         if self.watches(tensor) {
             *self.lock().entry(tensor).or_default() += lost;
@@ -78,7 +79,7 @@ impl CastTally {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the tensors that the output has and the copy has not added, and gives the losses.
+    /// Reads the tensors of the output that the copy has not added, and returns the losses.
     pub fn finish(self, logical: &Logical<'_>, layout: &Layout) -> Result<Vec<Loss>> {
         let known: BTreeSet<TensorId> = self.lock().keys().map(|&id| logical.tied_to(id)).collect();
         let mut missing: BTreeMap<TensorId, TensorId> = BTreeMap::new();
@@ -102,18 +103,18 @@ fn loss(logical: &Logical<'_>, id: TensorId, dtypes: &[Dtype], lost: CastLosses)
     let tensor = tensor_of(logical.catalog(), id)?;
     let width = tensor.dtype.info().and_then(|info| info.element_bytes()).map_or(1, u64::from);
     let why = format!("cast from {}: of {} values {}", way(dtypes), tensor.bytes / width, lost.describe());
-    // Rounding is what a cast is for; a number that became infinite is gone.
+    // Rounding is expected of a cast; a number that became infinite is lost.
     let severity = if lost.is_out_of_range() { Severity::Lost } else { Severity::Changed };
     Ok(Loss::new(LossKind::Precision, &tensor.name, why).severity(severity).asked_for())
 }
 
-/// Dtypes, one after the other.
+/// Joins the names of dtypes.
 fn way(dtypes: &[Dtype]) -> String {
     let names: Vec<&str> = dtypes.iter().filter_map(|dtype| Some(dtype.info()?.name())).collect();
     names.join(" to ")
 }
 
-/// What a tensor loses, read once for that alone.
+/// Reads a tensor only to count its losses.
 fn count(logical: &Logical<'_>, id: TensorId) -> Result<CastLosses> {
     let stored = logical.stored();
     let (mut scratch, mut buffer) = (Scratch::default(), Vec::new());

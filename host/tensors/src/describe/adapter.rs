@@ -1,5 +1,5 @@
-//! An adapter is what was trained beside a model, and is no model of its own: LoRA of PEFT, of diffusers, of kohya's
-//! trainers, of MLX, of llama.cpp.
+//! An adapter was trained for a model, and is not a complete model: LoRA from PEFT, diffusers,
+//! kohya's trainers, MLX, or llama.cpp.
 //!
 //! ```text
 //! PEFT        L.lora_A.weight [rank, in]     L.lora_B.weight [out, rank]     adapter_config.json
@@ -17,7 +17,7 @@ use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 use tensorferry_sdk::{Catalog, Tensor};
 
-/// How the names of the two halves of a low-rank weight end.
+/// Suffixes of the names of a low-rank weight's two halves.
 const HALVES: [(&str, &str); 6] = [
     (".lora_A.weight", ".lora_B.weight"),
     (".lora_A.default.weight", ".lora_B.default.weight"),
@@ -26,21 +26,20 @@ const HALVES: [(&str, &str); 6] = [
     (".lora_linear_layer.down.weight", ".lora_linear_layer.up.weight"),
     (".lora_a", ".lora_b"),
 ];
-/// Modules that are named; a regular expression of them is one.
+/// Maximum number of modules to list.
 const MOST_TARGETS: usize = 64;
 
-/// What adapts a model.
+/// An adapter of a model.
 #[derive(Debug, Serialize)]
 pub struct Adapter {
-    /// The method, as PEFT calls it: `LORA`.
+    /// The method, with PEFT's name: `LORA`.
     pub method: String,
-    /// The model that it belongs to.
+    /// The model that it was trained for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_model: Option<String>,
-    /// The ranks of its weights.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub ranks: BTreeSet<u64>,
-    /// What its product is scaled by, times the rank.
+    /// The scale of its product, times the rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
     /// The modules that it changes.
@@ -49,7 +48,8 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// What a catalog's names, the configuration in its folder, and its metadata say.
+    /// Recognizes an adapter from a catalog's names, the configuration in its folder, and its
+    /// metadata.
     pub(super) fn of(catalog: &Catalog, config: Option<&Value>, metadata: &Metadata<'_>) -> Option<Self> {
         let by_name: LazyCell<HashMap<&str, &Tensor>, _> =
             LazyCell::new(|| catalog.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor)).collect());
@@ -93,21 +93,22 @@ impl Adapter {
     }
 }
 
-/// Whether a configuration says how the tensors beside it adapt something: PEFT's names its method, MLX's also where all
-/// of a model was tuned.
+/// Whether a configuration describes an adapter of the tensors next to it. PEFT's configuration
+/// names its method. MLX also writes one if the whole model was tuned.
 fn is_of(config: &Value, ranks: &BTreeSet<u64>) -> bool {
     text(config, "peft_type").is_some() || !ranks.is_empty()
 }
 
-/// The rank is the dimension that both halves have: the smaller one, if they have two.
+/// Returns the rank: the dimension that both halves share, or the smaller one if they share two.
 fn rank(a: &[u64], b: &[u64]) -> Option<u64> {
     let ([first, second, ..], [rows, columns, ..]) = (a, b) else { return None };
-    // Kernels of convolutions: [rank, in, h, w] and [out, rank, 1, 1].
+    // Convolution kernels: [rank, in, h, w] and [out, rank, 1, 1].
     let shared = [(first, columns), (second, rows)].into_iter();
     shared.filter(|(mine, theirs)| mine == theirs).map(|(mine, _)| *mine).min()
 }
 
-/// The last word of a module's path; of kohya's, which have no dots, the part of the pipeline.
+/// Returns the last word of a module's path. Names from kohya's trainers have no dots: for these,
+/// the part of the pipeline.
 fn module(path: &str) -> &str {
     let path = path.strip_suffix(".weight").unwrap_or(path);
     match ["lora_unet", "lora_te1", "lora_te2", "lora_te3", "lora_te"]
@@ -119,7 +120,7 @@ fn module(path: &str) -> &str {
     }
 }
 
-/// The modules that a configuration names: a list, or one expression.
+/// Returns the modules that a configuration names: a list, or one expression.
 fn modules(config: &Value) -> BTreeSet<String> {
     let keys = config.get("lora_parameters").and_then(|lora| lora.get("keys"));
     match config.get("target_modules").filter(|named| !named.is_null()).or(keys) {

@@ -1,36 +1,35 @@
-//! A composite is a weight that is several tensors: codes, scales, zero points.
+//! A composite is a weight that consists of several tensors: codes, scales, zero points.
 
 use crate::steps::dequantize::QuantizedWeight;
 use serde::Serialize;
 use tensorferry_sdk::{Catalog, TensorId, element_count};
 
-/// A weight that is several tensors.
+/// A weight that consists of several tensors.
 #[derive(Debug, Serialize)]
 pub struct Composite {
-    /// The name that it has once it is dequantised.
+    /// The name after dequantization.
     pub name: String,
-    /// The dimensions that it has then.
+    /// The dimensions after dequantization.
     pub shape: Vec<u64>,
     /// Bytes of its parts.
     pub bytes: u64,
-    /// Bits that a number takes.
+    /// Bits per number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_weight: Option<f64>,
-    /// The tensors that it is made of.
+    /// The names of its tensors.
     pub parts: Vec<String>,
-    /// The tensor in whose place it comes.
+    /// The tensor that it replaces.
     #[serde(skip)]
     pub(super) place: TensorId,
 }
 
 impl Composite {
-    /// How many numbers it stands for.
+    /// Returns the number of its elements.
     #[must_use]
     pub fn parameters(&self) -> u64 {
         element_count(&self.shape).unwrap_or(u64::MAX)
     }
 
-    /// The weight that these tensors of a catalog are.
     pub(super) fn of(weight: &QuantizedWeight, catalog: &Catalog) -> Self {
         let parts = || weight.parts.iter().filter_map(|part| catalog.tensor(*part));
         let bytes = parts().map(|part| part.bytes).fold(0, u64::saturating_add);
@@ -44,13 +43,13 @@ impl Composite {
         }
     }
 
-    /// Whether it is not tied to one before it.
+    /// Whether it is not tied to an earlier weight.
     pub(super) fn is_own(&self, ties: &[TensorId]) -> bool {
         ties.get(self.place.0 as usize).is_none_or(|first| *first == self.place)
     }
 }
 
-/// Bits of so many bytes, for each of so many numbers, to two digits behind the point.
+/// Returns the bits per number, rounded to two decimals.
 pub(super) fn bits(bytes: u64, numbers: u64) -> Option<f64> {
     (numbers > 0).then(|| (bytes as f64 * 800.0 / numbers as f64).round() / 100.0)
 }

@@ -1,29 +1,27 @@
-//! Counts of a model: its true parameters, the bits that they take, and the sizes by dtype.
+//! Counts of a model: its true number of parameters, their bits, and the sizes by dtype.
 
 use super::composite::{Composite, bits};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use tensorferry_sdk::{Catalog, Dtype, element_count};
 
-/// What there is of each.
 #[derive(Debug, Default, Serialize)]
 pub struct Count {
-    /// Numbers in the weights, those of tied ones once. A weight that is several tensors counts as itself; what holds text
-    /// counts not at all.
+    /// Numbers in the weights; tied weights count once. A weight that consists of several tensors
+    /// counts its own elements, and strings do not count.
     pub parameters: u64,
-    /// Bits of all that is stored, for each of them.
+    /// Stored bits per parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_parameter: Option<f64>,
-    /// What is stored, by the names of the dtypes.
+    /// Stored tensors by the names of their dtypes.
     pub dtypes: BTreeMap<String, DtypeCount>,
 }
 
-/// What is stored of a dtype.
+/// The stored tensors of a dtype.
 #[derive(Debug, Default, Serialize)]
 pub struct DtypeCount {
-    /// How many tensors.
+    /// Number of tensors.
     pub tensors: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// Whether its numbers share a scale.
     #[serde(skip)]
@@ -31,7 +29,7 @@ pub struct DtypeCount {
 }
 
 impl Count {
-    /// What a catalog holds, of which some weights are several tensors.
+    /// Counts a catalog in which some weights consist of several tensors.
     pub(super) fn of(catalog: &Catalog, weights: &[Composite]) -> Self {
         let mut dtypes: BTreeMap<String, DtypeCount> = BTreeMap::new();
         for tensor in catalog.tensors() {
@@ -46,7 +44,8 @@ impl Count {
                 of_dtype.bytes = of_dtype.bytes.saturating_add(tensor.bytes);
             }
         }
-        // The part that a weight is counted with, and those that are not counted.
+        // For each part of a weight: the parameters to count with it. The first part counts the
+        // weight, the others nothing.
         let mut of_weights: HashMap<&str, Option<u64>> = HashMap::new();
         for weight in weights {
             for (number, part) in weight.parts.iter().enumerate() {

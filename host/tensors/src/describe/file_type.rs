@@ -1,15 +1,16 @@
-//! `general.file_type` is the mix of types that a file of llama.cpp was quantised to.
+//! `general.file_type` is the mix of types to which llama.cpp quantized a file.
 //!
-//! Source: `llama_ftype` in `include/llama.h`, and `llama_model_ftype_name` in `src/llama-model-loader.cpp`.
+//! Source: `llama_ftype` in `include/llama.h`, and `llama_model_ftype_name` in
+//! `src/llama-model-loader.cpp`.
 
 use serde::Serialize;
 
 /// The mix of types of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct FileType {
-    /// The number that stands in the file.
+    /// The number in the file.
     pub number: u64,
-    /// What `llama-quantize` calls it.
+    /// The name in `llama-quantize`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<&'static str>,
 }
@@ -56,7 +57,6 @@ const NAMES: [(u64, &str); 38] = [
 ];
 
 impl FileType {
-    /// The mix of a number.
     #[must_use]
     pub fn of(number: u64) -> Self {
         let name = NAMES.iter().find(|(known, _)| *known == number).map(|(_, name)| *name);

@@ -1,20 +1,21 @@
-//! What the small JSON files of a folder say: whose model it is, what it adapts.
+//! Facts from the small JSON files of a folder, such as a model's class and library.
 
 use crate::steps::model_config::read_json;
 use serde_json::Value;
 use tensorferry_core::read::source::FileSource;
 
-/// What an adapter says of itself: PEFT's, and MLX's.
+/// The configuration of an adapter from PEFT or MLX.
 pub(super) const ADAPTER: &str = "adapter_config.json";
-/// Longer files say something else.
+/// Maximum bytes of a configuration; larger files have other contents.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// A file of an input's folder; `None` also where it is no JSON object.
+/// Reads a JSON file of an input's folder. Returns `None` if it is missing or not a JSON object.
 pub(super) fn json(source: &FileSource, name: &str) -> Option<Value> {
     read_json(&source.below(""), name, MOST_BYTES).ok().flatten().filter(Value::is_object)
 }
 
-/// The class of a model by its configuration: transformers' or diffusers'; else the family that it names.
+/// Returns the class of a model from the configuration of transformers or diffusers; otherwise the
+/// family that it names.
 pub(super) fn architecture(config: &Value) -> Option<String> {
     let class = config.get("architectures").and_then(Value::as_array).and_then(|all| all.first()?.as_str());
     let class = class.or_else(|| text(config, "_class_name"));
@@ -24,7 +25,7 @@ pub(super) fn architecture(config: &Value) -> Option<String> {
     }
 }
 
-/// The library that wrote a configuration.
+/// Returns the library that wrote a configuration.
 pub(super) fn library(config: &Value) -> Option<String> {
     ["transformers", "diffusers"].into_iter().find_map(|library| {
         let version = text(config, &format!("_{library}_version"));
@@ -33,7 +34,7 @@ pub(super) fn library(config: &Value) -> Option<String> {
     })
 }
 
-/// The text of a key, if it has one.
+/// Returns the text value of a key, if there is one.
 pub(super) fn text<'a>(json: &'a Value, key: &str) -> Option<&'a str> {
     json.get(key)?.as_str().filter(|text| !text.is_empty())
 }

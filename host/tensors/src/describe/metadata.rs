@@ -1,9 +1,8 @@
-//! What a catalog's metadata says under keys that are the same wherever models are told apart: `general.*` of llama.cpp,
-//! `modelspec.*` of Stability AI, `ss_*` of kohya's trainers.
+//! Facts from a catalog's metadata under well-known keys: `general.*` from llama.cpp, `modelspec.*`
+//! from Stability AI, `ss_*` from kohya's trainers.
 
 use tensorferry_sdk::{Catalog, Value};
 
-/// The metadata of a catalog.
 pub(super) struct Metadata<'a>(&'a Catalog);
 
 impl<'a> Metadata<'a> {
@@ -19,7 +18,7 @@ impl<'a> Metadata<'a> {
         self.value(key)?.as_text().filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    /// A number, also one that is written as a text.
+    /// Returns a number, which may be written as text.
     pub(super) fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
         let value = self.value(key)?;
         value.as_text().map_or_else(|| value.json().parse().ok(), |text| text.parse().ok())

@@ -1,4 +1,5 @@
-//! A pipeline of diffusers is a folder with several models, each in a folder of its own, and a list of them.
+//! A diffusers pipeline is a folder with several models, each in its own sub-folder, and an index
+//! of them.
 
 use super::folder::{self, text};
 use serde::Serialize;
@@ -6,35 +7,32 @@ use serde_json::Value;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::Source;
 
-/// The list of its parts.
+/// The index of its parts.
 const INDEX: &str = "model_index.json";
 
-/// A pipeline of several models.
 #[derive(Debug, Serialize)]
 pub struct Pipeline {
-    /// Its class.
     pub class: String,
     /// The library, with its version.
     pub library: String,
-    /// What it is made of, by name.
+    /// Its parts, by name.
     pub components: Vec<Component>,
 }
 
 /// A part of a pipeline.
 #[derive(Debug, Serialize)]
 pub struct Component {
-    /// Its name, which is that of its folder.
+    /// Its name, which is also that of its folder.
     pub name: String,
-    /// Its class.
     pub class: String,
     /// The library of the class.
     pub library: String,
-    /// Whether its folder is there.
+    /// Whether its folder exists.
     pub is_there: bool,
 }
 
 impl Pipeline {
-    /// The pipeline that a folder's list of models says it is.
+    /// Returns the pipeline that a folder's index describes.
     #[must_use]
     pub fn of(source: &FileSource) -> Option<Self> {
         let json = folder::json(source, INDEX)?;

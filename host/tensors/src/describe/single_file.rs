@@ -1,6 +1,8 @@
-//! A single file of a diffusion model holds several models side by side, told apart by how names begin.
+//! A single file of a diffusion model contains several models, distinguished by the prefixes of
+//! their tensors' names.
 //!
-//! Source: `CHECKPOINT_KEY_NAMES` in `loaders/single_file_utils.py` of diffusers, and the names of ComfyUI's files.
+//! Source: `CHECKPOINT_KEY_NAMES` in `loaders/single_file_utils.py` of diffusers, and the names in
+//! ComfyUI's files.
 
 use serde::Serialize;
 use tensorferry_sdk::{Catalog, element_count};
@@ -8,25 +10,24 @@ use tensorferry_sdk::{Catalog, element_count};
 /// The models of a file.
 #[derive(Debug, Serialize)]
 pub struct SingleFile {
-    /// Whose architecture they are.
+    /// The family of the architecture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub family: Option<&'static str>,
-    /// The models.
     pub models: Vec<FileModel>,
 }
 
-/// One of them.
+/// A model in a single file.
 #[derive(Debug, Serialize)]
 pub struct FileModel {
-    /// What it is for.
+    /// Its role.
     pub role: &'static str,
-    /// How its names begin.
+    /// The prefix of its names.
     pub prefix: &'static str,
     /// Numbers in its tensors.
     pub parameters: u64,
 }
 
-/// Models by how their names begin, the longer ones first.
+/// Models by the prefix of their names, longer ones first.
 const ROLES: [(&str, &str); 12] = [
     ("model.diffusion_model.", "diffusion model"),
     ("model_ema.", "averaged weights of the diffusion model"),
@@ -41,10 +42,11 @@ const ROLES: [(&str, &str); 12] = [
     ("control_model.", "ControlNet"),
     ("safety_checker.", "safety checker"),
 ];
-/// The diffusion model's names begin so in a file of several, and not in one of its own.
+/// Prefix of the diffusion model's names in a file with several models; a separate file has no such
+/// prefix.
 const DIFFUSION: &str = "model.diffusion_model.";
 
-/// What tells a family: names that begin so, `*` with or without [`DIFFUSION`].
+/// Prefixes that identify a family; `*` stands for an optional [`DIFFUSION`].
 const FAMILIES: [(&str, &[&str]); 8] = [
     ("FLUX", &["*double_blocks.0.img_attn.", "*single_blocks.0."]),
     ("Stable Diffusion 3", &["*joint_blocks.0.context_block."]),
@@ -57,7 +59,7 @@ const FAMILIES: [(&str, &[&str]); 8] = [
 ];
 
 impl SingleFile {
-    /// The models of a catalog, if it has names as such files have them.
+    /// Recognizes the models of a catalog by names that are typical of such files.
     pub(super) fn of(catalog: &Catalog) -> Option<Self> {
         let mut parameters = [0_u64; ROLES.len()];
         for tensor in catalog.tensors() {
@@ -75,7 +77,7 @@ impl SingleFile {
         let found = ROLES.iter().zip(parameters).filter(|(_, parameters)| *parameters > 0);
         let models: Vec<FileModel> =
             found.map(|(&(prefix, role), parameters)| FileModel { role, prefix, parameters }).collect();
-        // Whoever has an autoencoder may have nothing to do with diffusion.
+        // An autoencoder alone does not make it a diffusion model.
         let is_one = family.is_some() || models.iter().any(|model| model.prefix == DIFFUSION);
         is_one.then(|| Self { family: family.map(|(family, _)| *family), models })
     }

@@ -1,4 +1,4 @@
-//! A tokenizer without a model, as folders of the Hub have them; and the one that a file holds in its metadata.
+//! Tokenizers: one in a folder without a model, as on the Hub, or one in a file's metadata.
 
 use super::folder::text;
 use super::metadata::Metadata;
@@ -20,28 +20,27 @@ const FILES: [&str; 9] = [
     "merges.txt",
     "special_tokens_map.json",
 ];
-/// The largest vocabularies take 40 MiB.
+/// Maximum bytes of a tokenizer file; the largest vocabularies take 40 MiB.
 const MOST_BYTES: u64 = 128 << 20;
 
-/// What splits text into the numbers that a model takes.
+/// A tokenizer, which splits text into a model's input numbers.
 #[derive(Debug, Serialize)]
 pub struct Tokenizer {
-    /// How it splits: `BPE`, `Unigram`, `WordPiece`, or as a metadata calls it.
+    /// Its algorithm: `BPE`, `Unigram`, `WordPiece`, or the name in the metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Its class in a library.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// How many tokens it has.
+    /// Number of tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Its files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
 }
 
 impl Tokenizer {
-    /// The tokenizer of a folder, if it has the files of one.
+    /// Returns the tokenizer of a folder, if the folder has the files of one.
     #[must_use]
     pub fn of_folder(source: &FileSource) -> Option<Self> {
         let names = source.list("").ok()?;
@@ -65,7 +64,7 @@ impl Tokenizer {
         })
     }
 
-    /// The tokenizer that a metadata holds, as llama.cpp has it.
+    /// Returns the tokenizer in the metadata of a llama.cpp file.
     pub(super) fn of_metadata(metadata: &Metadata<'_>) -> Option<Self> {
         let model = metadata.text("tokenizer.ggml.model")?;
         let listed = metadata.value("tokenizer.ggml.tokens").map(tensorferry_sdk::Value::root);
@@ -74,7 +73,7 @@ impl Tokenizer {
     }
 }
 
-/// How many tokens a `tokenizer.json` has: those of its model, and those that were added beside.
+/// Returns the number of tokens in a `tokenizer.json`: those of its model, and the added ones.
 fn tokens(json: &Value) -> Option<u64> {
     let vocabulary = json.get("model")?.get("vocab")?;
     let own = match vocabulary {

@@ -1,4 +1,4 @@
-//! Slabs against the definition of a tensor's elements, in every order and budget.
+//! Compares slabs with the definition of a tensor's elements, in every order and budget.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
@@ -11,22 +11,22 @@ use tensorferry_sdk::{
     Result, Storage, Tiles,
 };
 
-/// How the tiles of a tensor lie.
+/// The layout of a tensor's tiles.
 #[derive(Debug, Clone, Copy)]
 struct Lie {
     order: Order,
     edges: Edges,
     byte_order: ByteOrder,
-    /// Every so many tiles one is absent, and repeats 7; 0: none.
+    /// Every how many tiles one is missing and filled with 7; 0 means never.
     absent: u64,
-    /// A tile whose digest is wrong.
+    /// A tile with a wrong digest.
     wrong: Option<u64>,
 }
 
 const PLAIN: Lie =
     Lie { order: Order::C, edges: Edges::Clipped, byte_order: ByteOrder::Little, absent: 0, wrong: None };
 
-/// A tensor of U32 of this shape, whose elements are their places.
+/// Returns a U32 tensor of this shape, whose elements are their positions.
 fn catalog(shape: &[u64], tile: &[u64], lie: Lie) -> Catalog {
     let (source, limits) = (MemorySource::file("x", []), Limits::default());
     let mut builder = CatalogBuilder::new("made", &source, &limits);
@@ -67,7 +67,7 @@ fn is_absent(number: u64, lie: Lie) -> bool {
     lie.absent > 0 && number % lie.absent == 1
 }
 
-/// Where a tile lies.
+/// Returns the region of a tile.
 fn tile_region(shape: &[u64], tile: &[u64], mut number: u64) -> Region {
     let mut region = Region::whole(shape);
     for d in (0..shape.len()).rev() {
@@ -79,7 +79,7 @@ fn tile_region(shape: &[u64], tile: &[u64], mut number: u64) -> Region {
     region
 }
 
-/// The indices of a box, in the order in which its elements lie.
+/// Returns the indices of a box, in the order of its elements.
 fn each_index(shape: &[u64], order: Order) -> Vec<Vec<u64>> {
     let dims: Vec<usize> = fastest_first(shape.len(), order).collect();
     (0..shape.iter().product())
@@ -94,7 +94,7 @@ fn each_index(shape: &[u64], order: Order) -> Vec<Vec<u64>> {
         .collect()
 }
 
-/// The row-major place of an element.
+/// Returns the row-major position of an element.
 fn place(at: &[u64], shape: &[u64]) -> u32 {
     u32::try_from(at.iter().zip(shape).fold(0, |place, (at, len)| place * len + at)).unwrap()
 }
@@ -115,7 +115,8 @@ fn expected(shape: &[u64], tile: &[u64], lie: Lie, part: &TensorPart) -> Vec<u8>
     bytes
 }
 
-/// What slabs of `bytes` each make of a part, how many there were, and the most that one write had.
+/// Copies a part in slabs of `bytes` each. Returns the result, the number of slabs, and the length
+/// of the longest write.
 fn copied(catalog: Catalog, part: &TensorPart, bytes: usize) -> Result<(Vec<u8>, usize, usize)> {
     let input = Input::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog);
     let session = Session::new(1, 1 << 20);
@@ -214,7 +215,7 @@ fn a_wrong_digest_is_found_where_the_tile_is_read() {
         assert_eq!(error.kind(), ErrorKind::Malformed);
         assert!(error.to_string().contains("crc32c"), "{error}");
     }
-    // Tiles that no slab reads whole are left to who reads whole storages.
+    // Digests of tiles that no slab reads completely are left to readers of whole storages.
     assert!(copied(wrong(50), &part, 12).is_ok());
     let catalog = wrong(50);
     let input = Input::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog);
@@ -237,7 +238,8 @@ fn few_tiles_are_planned_one_by_one() {
     assert!(Slabs::of(&many, &part, 100).unwrap().is_none());
 }
 
-/// A tensor of U32 of 600 rows, whose elements are their places, in blocks of these numbers of columns.
+/// Returns a U32 tensor of 600 rows, whose elements are their positions, in blocks with these
+/// numbers of columns.
 fn columns(widths: &[u64], is_turned: bool) -> Catalog {
     let (source, limits) = (MemorySource::file("x", []), Limits::default());
     let mut builder = CatalogBuilder::new("made", &source, &limits);
@@ -266,7 +268,7 @@ fn rows_that_lie_in_pieces_are_put_together() {
     for bytes in [3000, 10_000, 1 << 20, 1 << 23] {
         let (found, _, longest) = copied(columns(&[500, 1, 499], false), &part, bytes).unwrap();
         assert!(found == expected, "{bytes}");
-        // Whole rows, as many as fit a window at most.
+        // Whole rows, at most as many as fit a window.
         let rows = bytes.min(WINDOW_BYTES) / 4000 * 4000;
         assert_eq!(longest, if rows == 0 { 3000 } else { rows });
     }
@@ -284,7 +286,7 @@ fn what_is_not_in_short_runs_is_no_slab() {
     let part = TensorPart::whole(tensorferry_sdk::TensorId(0));
     let is_taken = |catalog: Catalog| Slabs::of(&catalog, &part, 1 << 20).unwrap().is_some();
     assert!(is_taken(columns(&[500, 500], false)));
-    // One block; a turned one; less than a window; runs that are long enough.
+    // One block; a transposed one; less than a window; runs that are long enough.
     assert!(!is_taken(columns(&[1000], false)));
     assert!(!is_taken(columns(&[500, 500], true)));
     assert!(!is_taken(columns(&[200, 200], false)));
