@@ -1,11 +1,12 @@
-//! A step makes a catalog of a catalog: it selects, renames, turns, cuts or joins tensors.
+//! A step turns a catalog into a new one: it selects, renames, transposes, splits or joins tensors.
 //!
-//! Nothing moves. A tensor is blocks over storages, so a step only changes where its elements are read from,
-//! and a chain of ten steps costs one pass over the data. A [`Spec`](spec::Spec) is how a step is
-//! written, a [`Signature`](signature::Signature) what may be written; each step has a file of its own here.
+//! No data is moved. A tensor consists of blocks over storages, so that a step only changes where
+//! its elements are read from. A chain of ten steps therefore costs one pass over the data. A
+//! [`Spec`](spec::Spec) is a step as written by the user, and a [`Signature`](signature::Signature)
+//! describes what may be written. Each step has its own file here.
 //!
-//! Steps are functions of the catalog alone. What happens to a tensor happens to its place in the tree of
-//! non-tensor state too: see [`tree`].
+//! Steps depend only on the catalog. A step also changes a tensor's place in the tree of non-tensor
+//! state: see [`tree`].
 
 pub mod adapt;
 pub mod cast;
@@ -36,7 +37,7 @@ pub use model_facts::ModelFacts;
 pub use step::{Step, StepKind};
 pub use tensor_step::{Effects, TensorAction, apply, apply_to};
 
-/// Every kind of step on tensors.
+/// All kinds of steps on tensors.
 pub static TENSOR_KINDS: &[StepKind<TensorAction>] = &[
     StepKind { signature: &select::SELECT, make: |spec| select::make(spec, true) },
     StepKind { signature: &select::DROP, make: |spec| select::make(spec, false) },

@@ -1,5 +1,5 @@
-//! Adapting a catalog to a target: the part that the user asked for goes through the steps, and gets the
-//! shape that the target's format can take. What that leaves out is a loss.
+//! Adapts a catalog to a target: the part that the user chose goes through the steps, and gets a
+//! form that the target's format can hold. Anything left out is a loss.
 
 use super::dequantize::StoredCodes;
 use super::model_facts::ModelFacts;
@@ -9,24 +9,22 @@ use tensorferry_core::read::part::{self, Part};
 use tensorferry_core::read::{attributes, losses, value_types};
 use tensorferry_sdk::{Capabilities, Catalog, Description, Dtype, Loss, LossKind, Result};
 
-/// What goes to the writer.
+/// The input of the writer.
 pub struct Selected {
     /// The tensors, metadata and tree.
     pub catalog: Catalog,
-    /// What the reader, `--part auto`, steps, or the target's format leave out.
+    /// Losses caused by the reader, `--part auto`, steps, or the target's format.
     pub losses: Vec<Loss>,
-    /// What the steps say beside that.
+    /// Notes from the steps.
     pub notes: Vec<String>,
-    /// What quantised weights have become, where none of them is left.
+    /// The dtype of dequantized weights, if no quantized ones are left.
     pub dequantized: Option<Dtype>,
     /// Which tensors are codes of quantized weights.
     pub codes: StoredCodes,
 }
 
-/// Takes a part of what was read of a model, and has steps change it, for a target: first those that its reader asks for.
-///
-/// # Errors
-/// Usage, if the part is not there, or if several could be meant; whatever a step says.
+/// Takes a part of a model that was read, and applies steps to it for a target. The steps that its
+/// reader requires come first.
 pub fn select(
     model: &ModelFacts<'_>,
     part: &Part,
@@ -39,7 +37,7 @@ pub fn select(
     let mut lost = catalog.losses().to_vec();
     let (catalog, left_out) = part::take(catalog.clone(), part, !keeps(Capabilities::TREE))?;
     if keeps(Capabilities::TREE) && catalog.tree().nodes().iter().any(|node| node.as_tensor().is_some()) {
-        // There each tensor has the name that it has in its own mapping.
+        // In a tree, each tensor keeps the name that it has in its own mapping.
         lost.retain(|loss| loss.kind != LossKind::Name);
     }
     lost.extend(left_out);
@@ -47,7 +45,7 @@ pub fn select(
     let (before, had_types) = value_types::unfold(catalog);
     let (catalog, by_reader) = apply_to(before.clone(), model, of_reader)?;
     let (mut catalog, effects) = apply_to(catalog, model, steps)?;
-    // What steps do to a tree is nothing to a target that has none.
+    // Changes of the tree do not matter to a target without one.
     let by_steps = by_reader.losses.into_iter().chain(effects.losses);
     lost.extend(by_steps.filter(|loss| keeps(Capabilities::TREE) || loss.kind != LossKind::State));
     let notes = by_reader.notes.into_iter().chain(effects.notes).collect();
@@ -55,7 +53,8 @@ pub fn select(
         catalog = attributes::unfold(catalog)?;
     } else {
         let folded = if keeps(Capabilities::METADATA) { attributes::fold(&mut catalog) } else { false };
-        // A list whose tensors the user has left out is no value of the input.
+        // Uses the catalog before the steps: a list whose tensors the user removed is not a value
+        // of the input.
         lost.extend(losses::of_values(&before, folded));
         lost.extend(losses::of_marks(&catalog));
     }
@@ -64,12 +63,12 @@ pub fn select(
     }
     if keeps(Capabilities::METADATA) && !keeps(Capabilities::VALUES) {
         let said = value_types::fold(&mut catalog);
-        // Texts of the input that its own types were said of stay as they were there.
+        // Values that were stored as text with types in the input stay as they were.
         lost.extend(said.filter(|_| !had_types));
     }
     let (catalog, mut unheld) = catalog.held_by(target.capabilities);
     if was_packed {
-        // What was packed in the input stays as it was there.
+        // Tensors that were packed in the input stay as they were.
         unheld.retain(|loss| loss.kind != LossKind::Tensor);
     }
     lost.extend(unheld);

@@ -1,4 +1,4 @@
-//! What a model folder's JSON files say of its weights: their dtype, and how they were quantised.
+//! Facts about weights from a model folder's JSON files: their dtype, and how they were quantized.
 
 use crate::cast::dtype_called;
 use serde_json::Value;
@@ -8,40 +8,39 @@ use tensorferry_sdk::{Dtype, Entry, Error, Result, ShardName, ShardTag, Source};
 
 /// The model's configuration.
 pub(crate) const CONFIG: &str = "config.json";
-/// Files that some libraries write beside it, or wrote once, with nothing but the quantisation; they are left out once the
-/// weights are dequantised: AutoGPTQ's, AutoAWQ's, ModelOpt's.
+/// Files next to the configuration with only quantization settings, which some libraries write or
+/// used to write: AutoGPTQ's, AutoAWQ's, ModelOpt's. They are left out after the weights are
+/// dequantized.
 pub const OF_QUANTIZATION: [&str; 3] = ["quantize_config.json", "quant_config.json", "hf_quant_config.json"];
-/// The keys of a configuration under which it says how weights were quantised; MLX's is the second, and the third is that of
-/// older releases of compressed-tensors.
+/// The configuration keys with quantization settings. The second is MLX's, and the third is that of
+/// older compressed-tensors releases.
 pub const KEYS: [&str; 3] = ["quantization_config", "quantization", "compression_config"];
 
-/// Longer files are no configuration.
+/// Maximum bytes of a configuration.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// What the files beside a model's weights say.
+/// The contents of the files next to a model's weights.
 #[derive(Debug, Clone, Default)]
 pub struct ModelConfig {
     config: Option<Value>,
-    /// A file of [`OF_QUANTIZATION`], by its name.
+    /// One of the files [`OF_QUANTIZATION`], with its name.
     beside: Option<(&'static str, Value)>,
-    /// Of one shard of a model, the tensors that the index next to it names.
+    /// For a single shard of a model: the tensors that the index next to it names.
     indexed: HashSet<String>,
 }
 
-/// How weights were quantised, as a file says it.
+/// Quantization settings from a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Quantization<'a> {
-    /// The file.
+    /// The name of the file.
     pub file: &'static str,
-    /// The object.
+    /// The settings.
     pub facts: &'a Value,
 }
 
 impl ModelConfig {
-    /// Reads the files of an input's folder; those that are not there say nothing.
-    ///
-    /// # Errors
-    /// Malformed, for one that is no JSON; i/o.
+    /// Reads the files of an input's folder. Missing files are skipped, and invalid JSON is an
+    /// error.
     pub fn read(input: &FileSource) -> Result<Self> {
         let source = input.below("");
         let config = read_json(&source, CONFIG, MOST_BYTES)?;
@@ -59,19 +58,19 @@ impl ModelConfig {
         Ok(Self { config, beside, indexed })
     }
 
-    /// Whether the index next to a shard names a tensor, which may lie in another shard.
+    /// Whether the index next to a shard names a tensor, which may be in a different shard.
     #[must_use]
     pub(crate) fn is_indexed(&self, tensor: &str) -> bool {
         self.indexed.contains(tensor)
     }
 
-    /// How the weights were quantised, if a file says so.
+    /// Returns the quantization settings, if a file has any.
     #[must_use]
     pub fn quantization(&self) -> Option<Quantization<'_>> {
         let config = self.config.as_ref();
         let of_key = |key: &str| config?.get(key).or_else(|| config?.get("text_config")?.get(key));
         let object = |key: &str| of_key(key).filter(|facts| facts.is_object());
-        // MLX writes both, and the other libraries name their method.
+        // MLX writes both keys; the other libraries name their method.
         let named = object(KEYS[0]).filter(|facts| facts.get("quant_method").is_some());
         named
             .or_else(|| object(KEYS[1]))
@@ -81,13 +80,13 @@ impl ModelConfig {
             .or_else(|| self.beside.as_ref().map(|(file, facts)| Quantization { file, facts }))
     }
 
-    /// The model's configuration.
     #[must_use]
     pub fn json(&self) -> Option<&Value> {
         self.config.as_ref()
     }
 
-    /// The dtype that the configuration names for the weights, if it is one that weights are dequantised to.
+    /// Returns the dtype that the configuration names for the weights, if weights can be
+    /// dequantized to it.
     #[must_use]
     pub fn dtype(&self) -> Option<Dtype> {
         let config = self.config.as_ref()?;
@@ -100,7 +99,7 @@ impl ModelConfig {
     }
 }
 
-/// The tensors that the index of a shard's set names, if the file is a shard and has one next to it.
+/// Returns the tensors that a shard's index names, if the file is a shard with an index next to it.
 fn indexed(source: &FileSource, name: &str) -> Result<HashSet<String>> {
     let Some(shard) = ShardName::parse(name).filter(|shard| shard.count > 1) else {
         return Ok(HashSet::new());
@@ -111,7 +110,7 @@ fn indexed(source: &FileSource, name: &str) -> Result<HashSet<String>> {
     Ok(named.into_iter().flat_map(|named| named.keys().cloned()).collect())
 }
 
-/// A JSON file of a folder, if it is there.
+/// Reads a JSON file of a folder. Returns `None` if it is missing.
 pub(crate) fn read_json(source: &FileSource, name: &str, most: u64) -> Result<Option<Value>> {
     if !source.contains(name)? {
         return Ok(None);
@@ -119,7 +118,7 @@ pub(crate) fn read_json(source: &FileSource, name: &str, most: u64) -> Result<Op
     let file = source.open(name)?;
     let len = source.len(file);
     if len > most {
-        return Err(Error::limit("a configuration is too long")
+        return Err(Error::limit("the configuration is too long")
             .file(name)
             .expected(format!("at most {most} bytes"))
             .found(len));

@@ -1,4 +1,4 @@
-//! What a step may know of the model whose tensors it changes, beside its catalog.
+//! Facts that a step may use about the model whose tensors it changes, in addition to its catalog.
 
 use super::model_config::ModelConfig;
 use tensorferry_core::context::session::Session;
@@ -6,10 +6,8 @@ use tensorferry_core::read::input::Input;
 
 /// A model that was read.
 pub struct ModelFacts<'a> {
-    /// What the files beside its weights say.
+    /// The contents of the files next to its weights.
     pub config: ModelConfig,
-    /// What was read.
     pub input: &'a Input,
-    /// The run.
     pub session: &'a Session,
 }

@@ -1,19 +1,19 @@
-//! Rebuilding makes a catalog of the tensors that a step gives, each with the old one that it is, and has the
-//! tree of non-tensor state follow.
+//! Builds a catalog from the tensors of a step, each with the old tensor that it replaces, and
+//! updates the tree of non-tensor state.
 
 use super::tensor_step::Effects;
 use super::tree::{self, Change};
 use tensorferry_sdk::{Catalog, Limits, Result, Tensor, TensorId, Tree};
 
-/// A tensor that a step gives.
+/// A tensor that a step returns.
 pub(super) struct StepTensor {
-    /// The one that it was; `None` if there was none, or if it is a part of one.
+    /// The old tensor; `None` if there was none, or if this is only a part of it.
     pub(super) old: Option<TensorId>,
     pub(super) tensor: Tensor,
 }
 
 impl StepTensor {
-    /// A tensor as it was.
+    /// Returns an unchanged tensor.
     pub(super) fn kept(old: TensorId, tensor: &Tensor) -> Self {
         Self { old: Some(old), tensor: tensor.clone() }
     }
@@ -36,7 +36,7 @@ pub(super) fn rebuild(catalog: Catalog, tensors: Vec<StepTensor>, effects: &mut 
     catalog.with_tensors(tensors.into_iter().map(|new| new.tensor).collect(), tree, &limits)
 }
 
-/// The tree for other tensors; `None` if it may stay.
+/// Returns the tree for the new tensors, or `None` if it can stay.
 fn follow(
     catalog: &Catalog,
     tensors: &[StepTensor],

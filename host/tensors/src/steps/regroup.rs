@@ -1,16 +1,17 @@
-//! Regrouping describes a block in other dimensions, with as many elements in the same order. Neighbouring
-//! dimensions that have as many elements before and after are a group, and groups are done one by one; where
-//! elements of a group do not lie evenly in their storage, the block becomes several.
+//! Regrouping describes a block with different dimensions that have the same number of elements in
+//! the same order. Adjacent dimensions with the same number of elements before and after form a
+//! group, and groups are processed one by one. If the elements of a group are not evenly spaced in
+//! their storage, the block becomes several blocks.
 
 use super::view::bytes;
 use std::ops::Range;
 use tensorferry_sdk::{Block, DtypeInfo, Error, Region, Result, row_major_strides};
 
-/// So many blocks may a block become: each costs memory, and a read of its own in the copy.
+/// Maximum number of blocks from one block: each costs memory, and its own read in the copy.
 const MOST_BLOCKS: usize = 1 << 16;
 
-/// A part of a block in other dimensions, as far as they are done: origin, shape and strides of these, and
-/// its first element, counted from the block's own.
+/// A part of a block in the new dimensions processed so far: origin, shape and strides in these,
+/// and its first element relative to the block's own.
 #[derive(Clone, Default)]
 struct Partial {
     origin: Vec<u64>,
@@ -20,7 +21,7 @@ struct Partial {
 }
 
 impl Partial {
-    /// With the dimensions of a group, of which it has a rectangle.
+    /// Adds the dimensions of a group, of which the part contains a rectangle.
     fn with(&self, Rectangle { region, start }: Rectangle, run: &Run) -> Self {
         let mut partial = self.clone();
         let strides = row_major_strides(&region.shape);
@@ -32,7 +33,8 @@ impl Partial {
     }
 }
 
-/// What a block of a tensor of one shape is in another shape of as many elements; added to `into`.
+/// Describes a block of a tensor in a different shape with the same number of elements. The results
+/// are added to `into`.
 pub(super) fn reshaped(
     block: &Block,
     old: &[u64],
@@ -61,8 +63,9 @@ pub(super) fn reshaped(
     for Partial { origin, shape, strides, first } in partials {
         let offset =
             bytes(info, first).and_then(|moved| u64::try_from(i128::from(block.offset) + moved).ok());
-        let offset = offset
-            .ok_or_else(|| Error::unsupported(format!("packed {} cannot be cut there", info.name())))?;
+        let offset = offset.ok_or_else(|| {
+            Error::unsupported(format!("packed {} cannot be split at this position", info.name()))
+        })?;
         into.push(Block { region: Region { origin, shape }, storage: block.storage, offset, strides });
     }
     Ok(())
@@ -70,12 +73,13 @@ pub(super) fn reshaped(
 
 fn too_many() -> Error {
     Error::unsupported(format!(
-        "it lies in another order, so that it would be more than {MOST_BLOCKS} pieces in that shape; \
-         convert it first, and reshape what was written"
+        "in this shape, the tensor's order in its storage needs more than {MOST_BLOCKS} pieces: \
+         convert the tensor first, then reshape the result"
     ))
 }
 
-/// Neighbouring dimensions of both shapes that have as many elements, in as many groups as there can be.
+/// Splits the dimensions of both shapes into as many groups of adjacent ones with the same number
+/// of elements as possible.
 fn groups(old: &[u64], new: &[u64]) -> Vec<(Range<usize>, Range<usize>)> {
     let mut groups = Vec::new();
     let (mut i, mut j) = (0, 0);
@@ -101,21 +105,23 @@ fn groups(old: &[u64], new: &[u64]) -> Vec<(Range<usize>, Range<usize>)> {
     groups
 }
 
-/// Elements of a group of dimensions that lie one after the other in it, and evenly in their storage.
+/// Elements that are consecutive in a group of dimensions and evenly spaced in their storage.
 struct Run {
-    /// The first one in the group's row-major order.
+    /// Position of the first element in the group's row-major order.
     start: u64,
     len: u64,
-    /// The first one, counted from the block's own, and from each to the next, as they are stored.
+    /// Offset of the first element from the block's own, and then the distance between elements,
+    /// both in the storage.
     first: i128,
     stride: i64,
 }
 
-/// What a block has of a group of dimensions, in as few runs as it takes.
+/// Returns a block's share of a group of dimensions, in as few runs as possible.
 fn runs(block: &Block, old: &[u64], dims: Range<usize>) -> Result<Vec<Run>> {
     let Region { origin, shape } = &block.region;
     let mut run = Run { start: 0, len: 1, first: 0, stride: 1 };
-    // Elements in one index of the dimension, whether the run has all of these, and what it cannot follow.
+    // Elements per index of the dimension; whether the run covers all of them; and the dimensions
+    // that it cannot include.
     let (mut weight, mut is_full, mut others) = (1_u64, true, Vec::new());
     for d in dims.rev() {
         let (len, stride) = (shape[d], block.strides[d]);
@@ -148,16 +154,17 @@ fn runs(block: &Block, old: &[u64], dims: Range<usize>) -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// A hyper-rectangle of a shape whose elements are neighbours in its row-major order, and the first of them.
+/// A hyper-rectangle of a shape whose elements are consecutive in row-major order, with the first
+/// of them.
 struct Rectangle {
     region: Region,
     start: u64,
 }
 
-/// The rectangles of a shape that some neighbours in its row-major order are: at most two for each dimension.
+/// Splits consecutive elements of a shape into rectangles: at most two per dimension.
 fn rectangles(shape: &[u64], elements: Range<u64>) -> Vec<Rectangle> {
     let mut found = Vec::new();
-    // What is left to do: the indices of the dimensions before, and the elements within these.
+    // Remaining work: the indices of the outer dimensions, and the elements within these.
     let mut open = vec![(Vec::new(), 0, elements)];
     while let Some((indices, before, elements)) = open.pop() {
         let Some((_, inner)) = shape[indices.len()..].split_first() else {

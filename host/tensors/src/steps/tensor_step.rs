@@ -1,72 +1,60 @@
-//! Steps on tensors: what each has to do, and what becomes of a catalog that goes through several.
+//! The trait of steps on tensors, and applying a sequence of them to a catalog.
 
 use super::model_facts::ModelFacts;
 use super::step::Step;
 use std::fmt;
 use tensorferry_sdk::{Catalog, Dtype, Error, Loss, LossKind, Result, Tensor};
 
-/// What a step on tensors does.
+/// The action of a step on tensors.
 pub trait TensorStep: fmt::Debug + Send + Sync {
-    /// The catalog that it makes.
-    ///
-    /// # Errors
-    /// Usage, where what the user asked for cannot be done with this catalog; unsupported, where a dtype
-    /// does not allow it.
+    /// Returns the changed catalog. Fails with a usage error if the step is impossible with this
+    /// catalog, and as unsupported if a dtype does not allow it.
     fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog>;
 
-    /// What it changes.
+    /// Returns what it changes.
     fn is_about(&self) -> &'static str {
         "tensor"
     }
 
-    /// The same, for a step that has to know more of the model than its catalog.
-    ///
-    /// # Errors
-    /// As of [`apply`](Self::apply); what reading gives.
+    /// Does the same as [`apply`](Self::apply), for a step that needs more of the model than its
+    /// catalog.
     fn apply_to(&self, catalog: Catalog, _: &ModelFacts<'_>, effects: &mut Effects) -> Result<Catalog> {
         self.apply(catalog, effects)
     }
 }
 
 impl Effects {
-    /// A step gives a tensor other axes, or makes parts or a whole of it: what was said of the tensor may not hold
-    /// any more (a spacing for each axis, say), so that it stays behind.
+    /// Drops the attributes of a tensor that gets different axes, or is split or joined: they may
+    /// no longer apply, such as a spacing for each axis.
     pub(super) fn leave_attributes(&mut self, tensor: &Tensor) {
-        let why = "a step gave the tensor other dimensions, of which its attributes may not be true";
+        let why = "a step changed the tensor's dimensions, so that its attributes may no longer apply";
         let lose =
             |key: &String| Loss::new(LossKind::Attribute, format!("{}: {key}", tensor.name), why).asked_for();
         self.losses.extend(tensor.attributes.keys().map(lose));
     }
 }
 
-/// Any of them.
 pub type TensorAction = Box<dyn TensorStep>;
 
-/// What steps have done, beside the catalog that they made.
+/// The effects of steps in addition to the changed catalog.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// What the catalog has no more, though the user did not ask for that.
+    /// Contents that were lost although the user did not remove them.
     pub losses: Vec<Loss>,
-    /// What a person should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// How many tensors the step was about, or how many entries.
+    /// Number of tensors or entries that the step applied to.
     pub touched: usize,
-    /// What quantised weights have become, where none of them is left.
+    /// The dtype of dequantized weights, if no quantized ones are left.
     pub dequantized: Option<Dtype>,
 }
 
-/// Applies steps, one after the other.
-///
-/// # Errors
-/// Whatever a step says, with its name.
+/// Applies steps, one after the other. Errors name the step.
 pub fn apply(catalog: Catalog, steps: &[Step<TensorAction>]) -> Result<(Catalog, Effects)> {
     apply_each(catalog, steps, |step, catalog, effects| step.apply(catalog, effects))
 }
 
-/// Applies steps to what was read of a model.
-///
-/// # Errors
-/// As of [`apply`].
+/// Applies steps to a model that was read.
 pub fn apply_to(
     catalog: Catalog,
     model: &ModelFacts<'_>,
@@ -90,7 +78,7 @@ fn apply_each(
         if let (0, [first, ..]) = (effects.touched, steps) {
             let spec = first.recipe.as_deref().unwrap_or(&first.spec);
             let about = first.action.is_about();
-            effects.notes.push(format!("step {spec} changed nothing: there is no such {about}"));
+            effects.notes.push(format!("step {spec} changed nothing: no such {about}"));
         }
     }
     Ok((catalog, effects))

@@ -1,4 +1,4 @@
-//! Steps against their definitions, element by element, and against the steps that undo them.
+//! Compares steps with their definitions, element by element, and with the steps that undo them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod tree;
@@ -12,7 +12,7 @@ use tensorferry_sdk::{
     Node, NodeId, NodeKind, Order, Place, Result, Severity, Storage, TensorId, Tiles, Value,
 };
 
-/// What a builder is given.
+/// Builds a catalog with `fill`.
 fn build(fill: impl FnOnce(&mut CatalogBuilder<'_>) -> Result<()>) -> Catalog {
     let source = MemorySource::file("x", Vec::new());
     let limits = Limits::default();
@@ -21,7 +21,7 @@ fn build(fill: impl FnOnce(&mut CatalogBuilder<'_>) -> Result<()>) -> Catalog {
     builder.finish().unwrap()
 }
 
-/// I32 tensors whose elements are all different.
+/// Returns I32 tensors whose elements are all different.
 pub(crate) fn catalog(tensors: &[(&str, &[u64])]) -> Catalog {
     build(|builder| {
         let mut next = 0_i32;
@@ -40,7 +40,7 @@ pub(crate) fn catalog(tensors: &[(&str, &[u64])]) -> Catalog {
     })
 }
 
-/// The elements of a tensor, row-major, from the definition of a block.
+/// Returns the elements of a tensor in row-major order, from the definition of a block.
 fn values(catalog: &Catalog, name: &str) -> (Vec<u64>, Vec<i32>) {
     let tensor = catalog.tensors().iter().find(|tensor| tensor.name == name);
     let tensor = tensor.unwrap_or_else(|| panic!("no {name:?} in {:?}", names(catalog)));
@@ -71,7 +71,7 @@ pub(crate) fn names(catalog: &Catalog) -> Vec<&str> {
     catalog.tensors().iter().map(|tensor| tensor.name.as_str()).collect()
 }
 
-/// The step of a spec.
+/// Makes the step of a spec.
 fn step(spec: Spec) -> Result<Step<TensorAction>> {
     let action = TENSOR_KINDS.iter().find_map(|kind| kind.action(&spec)).expect("a step on tensors");
     Ok(Step { action: action?, spec, recipe: None })
@@ -93,7 +93,7 @@ fn refused(text: &str) -> String {
     parse(&[text]).unwrap_err().to_string()
 }
 
-/// All that there is, by name.
+/// Returns all tensors by name.
 fn content(catalog: &Catalog) -> Vec<(String, (Vec<u64>, Vec<i32>))> {
     let mut all: Vec<_> =
         names(catalog).into_iter().map(|name| (name.to_owned(), values(catalog, name))).collect();
@@ -101,7 +101,7 @@ fn content(catalog: &Catalog) -> Vec<(String, (Vec<u64>, Vec<i32>))> {
     all
 }
 
-/// Steps that leave a tensor its dimensions leave it its attributes; the others say that they are gone.
+/// Steps that keep a tensor's dimensions keep its attributes; other steps report them as lost.
 #[test]
 fn attributes_go_where_their_tensor_goes() {
     let with_attributes = || {
@@ -212,15 +212,15 @@ fn fused_weights_are_split_and_joined() {
     assert_eq!(parts.tensors().len(), 7);
     assert_eq!(values(&parts, "l.k.weight"), (vec![2, 2], (17..21).collect()));
     let back = ran(parts, &[r"concat:\.q\.,with=.k.,with=.v.,to=.qkv.,sizes=8x2x2"]);
-    // Not only the same values: one block again, so that what was tied is tied.
+    // Not only the same values but one block again, so that tied tensors stay tied.
     assert_eq!(back.tensors(), fused().tensors());
     for (spec, said) in [
-        (r"split:\.qkv\.,to=.q.,to=.k.,sizes=8x2", "not the whole"),
+        (r"split:\.qkv\.,to=.q.,to=.k.,sizes=8x2", "do not add up to the whole"),
         (r"split:\.qkv\.,to=.q$i.,parts=5", "multiple of 5"),
-        (r"split:^l\.qkv\..*$,to=x$i,parts=2", "several tensors would have one name"),
+        (r"split:^l\.qkv\..*$,to=x$i,parts=2", "several tensors would have the same name"),
         (r"split:\.qkv\.,to=.q$i.,parts=2,axis=1", "no dimension 1"),
-        (r"concat:qkv.weight,with=qkv.bias,to=x", "not like the first part"),
-        (r"concat:qkv.weight,with=none,to=x", "which is a part beside it"),
+        (r"concat:qkv.weight,with=qkv.bias,to=x", "differs from the first part"),
+        (r"concat:qkv.weight,with=none,to=x", "which would be the next part"),
     ] {
         let error = run(fused(), &[spec]).unwrap_err().to_string();
         assert!(error.contains(said), "{spec}: {error}");
@@ -260,7 +260,9 @@ fn ties_are_made_and_end() {
     assert_eq!(content(&apart), content(&tied));
     assert_eq!(apart.ties(), [0, 1, 2, 3].map(TensorId));
     assert_eq!(ran(tied, &["untie:wte"]).ties(), [0, 1, 2, 1].map(TensorId));
-    assert!(run(some, &["tie:^wte$,to=other"]).unwrap_err().to_string().contains("another dtype or shape"));
+    assert!(
+        run(some, &["tie:^wte$,to=other"]).unwrap_err().to_string().contains("a different dtype or shape")
+    );
 }
 
 #[test]
@@ -296,7 +298,7 @@ fn metadata_is_set_and_dropped() {
 
 #[test]
 fn a_grid_stays_one_until_its_axes_change() {
-    // 3 x 3 in tiles of 2 x 2, clipped at the edges, column by column; the third is absent.
+    // 3 x 3 in tiles of 2 x 2, clipped at the edges, column by column; the third tile is missing.
     let grid = build(|builder| {
         let inline = |numbers: &[i32]| {
             Storage::inline(numbers.iter().copied().flat_map(i32::to_le_bytes).collect::<Vec<u8>>())
@@ -333,7 +335,7 @@ fn a_grid_stays_one_until_its_axes_change() {
 }
 
 #[test]
-#[ignore = "many seconds without optimisation"]
+#[ignore = "many seconds without optimization"]
 fn a_hundred_thousand_tensors_go_through_ten_steps() {
     let chain = parse(&[
         "rename:^bert/,to=",
@@ -367,16 +369,16 @@ fn a_hundred_thousand_tensors_go_through_ten_steps() {
         started.elapsed().max(Duration::from_millis(1))
     };
     let (few, many) = (time(10_000), time(100_000));
-    // Ten times as many take ten times as long; what is quadratic would take a hundred times.
+    // Ten times as many should take ten times as long; quadratic time would take a hundred times.
     assert!(many < few * 40, "{few:?}, {many:?}");
 }
 
-/// A shape, an order of its dimensions, and another shape of as many elements.
+/// A shape, an order of its dimensions, and a second shape with the same number of elements.
 fn shapes() -> impl Strategy<Value = (Vec<u64>, Vec<usize>, Vec<u64>)> {
     proptest::collection::vec(prop_oneof![Just(1_u64), Just(2), Just(3), Just(4)], 1..5).prop_flat_map(
         |shape| {
             let axes: Vec<usize> = (0..shape.len()).collect();
-            // Factors of the elements, put together in another way.
+            // Factors of the number of elements, multiplied in a different way.
             let factors: Vec<u64> =
                 shape.iter().flat_map(|len| if *len == 4 { vec![2, 2] } else { vec![*len] }).collect();
             let cuts = proptest::collection::vec(any::<bool>(), factors.len());
@@ -472,5 +474,5 @@ fn hostile_numbers_are_refused() {
     let long = format!("reshape:1{}", "x1".repeat(100_000));
     assert!(refused(&long).contains("64 dimensions"));
     let deep = format!("rename:{}a{},to=", "(".repeat(10_000), ")".repeat(10_000));
-    assert!(refused(&deep).contains("not a regular expression"));
+    assert!(refused(&deep).contains("regular expression"));
 }

@@ -1,6 +1,6 @@
-//! `tie` gives a tensor a second name, `untie` makes a tensor of its own of each name. Tensors of one dtype and shape
-//! that lie in the same bytes are one: so a tie is a view, and so is its end, which has the same bytes as
-//! another storage.
+//! `tie` gives a tensor a second name, and `untie` makes a separate tensor for each name. Tensors
+//! of the same dtype and shape with the same bytes are tied. A tie is therefore a view, and so is
+//! its end: a view of a different storage with the same bytes.
 
 use super::pattern::{BESIDE, NamePattern, Template};
 use super::rebuild::{StepTensor, rebuild, unchanged};
@@ -14,19 +14,19 @@ use tensorferry_sdk::{Catalog, Data, Error, Loss, LossKind, Result, StorageId, T
 pub(super) static TIE: Signature = Signature {
     name: "tie",
     summary: "give tensors a second name",
-    details: "A tensor that has that name already, of the same dtype and shape, gets the values of the first;\n\
-              its own are a loss, unless they are tied already.",
-    argument: Argument::Required("REGEX", "the tensors; what it matches is replaced in the second name"),
-    keys: &[Key::one("to", "TEMPLATE", "what takes its place"), BESIDE],
+    details: "A tensor that already has this name, dtype and shape gets the values of the first tensor; its own\n\
+              values are a loss, unless both are tied already.",
+    argument: Argument::Required("REGEX", "the tensors; the second name replaces the match"),
+    keys: &[Key::one("to", "TEMPLATE", "the replacement"), BESIDE],
     selects: true,
     examples: &[r"tie:^(.*)\.wte\.weight$,to=$1.lm_head.weight"],
 };
 
 pub(super) static UNTIE: Signature = Signature {
     name: "untie",
-    summary: "make each of tied tensors one of its own",
-    details: "Of tied tensors those that are selected leave the others, and each other.",
-    argument: Argument::Optional("GLOB", "names that match, as where= has it"),
+    summary: "make tied tensors independent",
+    details: "The selected tensors are untied from the others and from each other.",
+    argument: Argument::Optional("GLOB", "names to untie, as in where="),
     keys: &[],
     selects: true,
     examples: &["untie", "untie:lm_head.weight"],
@@ -77,10 +77,8 @@ impl TensorStep for Tie {
                     let own = &mut tensors[place].tensor;
                     check_alike(tensor, own)?;
                     if own.data != tensor.data {
-                        let why = format!(
-                            "its own values gave way to those of {:?}, which it is tied to now",
-                            tensor.name
-                        );
+                        let why =
+                            format!("replaced by the values of {:?}, to which it is now tied", tensor.name);
                         effects.losses.push(Loss::new(LossKind::Tensor, &name, why));
                     }
                     own.data = tensor.data.clone();
@@ -97,7 +95,7 @@ fn check_alike(first: &Tensor, second: &Tensor) -> Result<()> {
     if (first.dtype, &first.shape) == (second.dtype, &second.shape) {
         return Ok(());
     }
-    Err(Error::usage(format!("it cannot be tied to {:?}, which has another dtype or shape", first.name))
+    Err(Error::usage(format!("cannot be tied to {:?}, which has a different dtype or shape", first.name))
         .tensor(&second.name)
         .expected(format!("{:?}", first.shape))
         .found(format!("{:?}", second.shape)))
@@ -114,7 +112,7 @@ impl TensorStep for Untie {
         for members in groups.into_values().filter(|members| members.len() > 1) {
             let some = members.iter().filter(|place| selected.has(&catalog.tensors()[**place]));
             let some: Vec<usize> = some.copied().collect();
-            // Of those that all leave each other, one may stay where it is.
+            // If all members leave each other, one may stay in place.
             leaving.extend(some.iter().skip(usize::from(some.len() == members.len())));
         }
         effects.touched += leaving.len();

@@ -1,19 +1,22 @@
-//! The tree of non-tensor state after a step: it follows what the step makes of the tensors that it names.
+//! The tree of non-tensor state after a step: it follows the changes of the tensors that it names.
 //!
-//! A tensor's name is its path in the tree, keys joined with dots. So that a format which writes the tree
-//! writes the tensors under their new names:
+//! A tensor's name is its path in the tree, with keys joined by dots. A format that writes the tree
+//! must write the tensors under their new names. Therefore:
 //!
-//! - a tensor that is left out leaves its mapping; in a list or a tuple `None` takes its place, so that the
-//!   others keep theirs;
-//! - one that gets another name goes to the deepest mapping whose path the new name begins with; where that is the mapping
-//!   that it is in, it keeps its place there under another key;
-//! - so does what a step adds;
-//! - a mapping whose tensors have all moved to others, and that holds nothing else, leaves its own mapping;
-//! - what marks a tensor alone (that it is a parameter, attributes that were set on it) goes where it goes;
-//! - an object that is made of several tensors (a sparse one, say) and loses one, or has one renamed,
-//!   leaves its mapping, and its other tensors go where their names lead.
+//! - a tensor that is removed leaves its mapping; in a list or a tuple, `None` replaces it, so that
+//!   the others keep their positions;
+//! - a renamed tensor moves to the deepest mapping whose path is a prefix of the new name; within
+//!   the same mapping, it keeps its position with a new key;
+//! - a tensor that a step adds is placed in the same way;
+//! - a mapping that contained only tensors, which have all moved elsewhere, is removed from its own
+//!   mapping;
+//! - marks that belong to only one tensor (that it is a parameter, attributes set on it) move with
+//!   it;
+//! - an object that consists of several tensors (such as a sparse one) is removed if one of them is
+//!   removed or renamed; its other tensors move where their names lead.
 //!
-//! What that loses is a loss of the conversion. A tree that names no tensors stays as it is.
+//! Anything that is lost this way is a loss of the conversion. A tree that names no tensors stays
+//! as it is.
 
 mod homes;
 
@@ -24,22 +27,18 @@ use tensorferry_sdk::{
     Error, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity, TensorId, Tree,
 };
 
-/// What becomes of a tensor of the old catalog.
+/// The change of a tensor of the old catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// It is left out.
     Removed,
-    /// It is there under its name, at this place.
+    /// Kept with its name; the new ID.
     Kept(TensorId),
-    /// It is there under another name.
+    /// Renamed; the new ID and name.
     Renamed(TensorId, &'a str),
 }
 
-/// The tree after a step: `changes` are those of the old tensors by their place, `names` the old names;
-/// `added` are the tensors that are new.
-///
-/// # Errors
-/// Usage, where a tensor would take the key of other state; a limit on nodes.
+/// Returns the tree after a step. `changes` and `names` are those of the old tensors, in their
+/// order; `added` are the new tensors. Fails if a tensor would take the key of other state.
 pub fn follow(
     tree: &Tree,
     changes: &[Change<'_>],
@@ -49,8 +48,7 @@ pub fn follow(
 ) -> Result<(Tree, Vec<Loss>)> {
     let Some(root) = tree.root() else { return Ok((Tree::default(), Vec::new())) };
     let Some(homes) = Homes::of(tree, root) else {
-        let why =
-            "it is no mapping, so that other names have no place in it: the tensors are a flat list now";
+        let why = "its root is not a mapping and cannot hold new names: the tensors become a flat list";
         let loss = Loss::new(LossKind::State, "the tree of non-tensor state", why);
         return Ok((Tree::default(), vec![loss]));
     };
@@ -61,22 +59,22 @@ pub fn follow(
     Ok((old.build(root, added, limits)?, losses))
 }
 
-/// The old tree, and what is to be kept of it.
+/// The old tree, with what is kept of it.
 struct OldTree<'a> {
     tree: &'a Tree,
     changes: &'a [Change<'a>],
     names: &'a [&'a str],
     homes: Homes,
-    /// The first path of each node that holds others and is reached.
+    /// The first path of each container that can be reached.
     paths: HashMap<NodeId, String>,
-    /// How many tensors are below each node.
+    /// Number of tensors below each node.
     below: Vec<u64>,
-    /// Whether a tensor left a node, or has another name, so that the node is not what it was.
+    /// Whether a tensor in a node was removed or renamed, so that the node has changed.
     broken: Vec<bool>,
-    /// Whether a node is a mapping whose tensors have all moved to others.
+    /// Whether a node is a mapping whose tensors have all moved elsewhere.
     empty: Vec<bool>,
     kept: Vec<bool>,
-    /// Whether a kept node is one that marks a tensor, or a part of such a mark that has the tensor in it.
+    /// Whether a kept node marks a tensor, or is the part of such a mark that contains the tensor.
     marks: Vec<bool>,
 }
 
@@ -130,7 +128,7 @@ impl<'a> OldTree<'a> {
         matches!(self.node(id).kind, NodeKind::MAP | NodeKind::LIST | NodeKind::TUPLE)
     }
 
-    /// Whether there is one tensor in a node.
+    /// Whether a node contains exactly one tensor.
     fn holds_one(&self, id: NodeId) -> bool {
         self.below[id.0 as usize] == 1
     }
@@ -139,7 +137,7 @@ impl<'a> OldTree<'a> {
         self.changes.get(node.as_tensor()?.0 as usize).copied()
     }
 
-    /// Finds the paths of all that is reached.
+    /// Finds the paths of all nodes that can be reached.
     fn walk(&mut self, root: NodeId) {
         let mut open = vec![(root, String::new())];
         while let Some((id, path)) = open.pop() {
@@ -168,8 +166,8 @@ impl<'a> OldTree<'a> {
         key_of(self.node(id))
     }
 
-    /// The one tensor that a value is, with whatever marks it. A tensor among the arguments of an object is
-    /// what the object is if it has the object's name, which is the value's `place`.
+    /// Returns the single tensor of a value, with or without marks. A tensor among an object's
+    /// arguments counts only if it has the object's name, which is the value's `place`.
     fn leaf(&self, value: NodeId, place: impl FnOnce() -> String) -> Option<&'a Node> {
         if !self.holds_one(value) || self.is_container(value) {
             return None;
@@ -184,7 +182,7 @@ impl<'a> OldTree<'a> {
         (!is_argument || name() == Some(place().as_str())).then_some(node)
     }
 
-    /// The values of a mapping or a list, and the keys by which they are found there.
+    /// Iterates over the values of a mapping or a list, with their keys or indices.
     fn values(&self, node: &'a Node) -> impl Iterator<Item = (Slot, NodeId)> {
         let step = match node.kind {
             NodeKind::MAP => 2,
@@ -206,7 +204,7 @@ impl<'a> OldTree<'a> {
         }
     }
 
-    /// The key of a mapping's value after the step; `None` if it leaves.
+    /// Returns the key of a mapping's value after the step, or `None` if the value is removed.
     fn new_key(&self, mapping: NodeId, key: NodeId, value: NodeId) -> Option<NewKey<'a>> {
         match self.leaf_change(mapping, key, value) {
             _ if self.is_broken(key) || self.empty[value.0 as usize] => None,
@@ -219,7 +217,7 @@ impl<'a> OldTree<'a> {
         }
     }
 
-    /// What becomes of the tensor that a mapping's value is, if it is one.
+    /// Returns the change of the tensor that a mapping's value is, if it is one.
     fn leaf_change(&self, mapping: NodeId, key: NodeId, value: NodeId) -> Option<Change<'a>> {
         self.leaf(value, || self.place(self.path(mapping), Slot::Key(key))).and_then(|leaf| self.change(leaf))
     }
@@ -228,7 +226,8 @@ impl<'a> OldTree<'a> {
         self.paths.get(&id).map_or("", String::as_str)
     }
 
-    /// The tensors that move from a mapping to another, each with the name that it has there.
+    /// Iterates over the tensors that move from a mapping to a different one, each with its new
+    /// name.
     fn moved(&self, mapping: NodeId) -> impl Iterator<Item = (NodeId, &'a str)> {
         self.node(mapping).entries().filter_map(move |(key, value)| {
             match self.leaf_change(mapping, key, value) {
@@ -240,7 +239,7 @@ impl<'a> OldTree<'a> {
         })
     }
 
-    /// Finds the mappings that are left without anything, since their tensors move to others.
+    /// Finds the mappings that become empty because their tensors move elsewhere.
     fn leave_empty(&mut self, root: NodeId, added: &[(TensorId, &str)]) {
         let named = self.changes.iter().zip(self.names).filter_map(|(change, old)| match change {
             Change::Removed => None,
@@ -257,7 +256,7 @@ impl<'a> OldTree<'a> {
         }
     }
 
-    /// Marks what is kept below the root; children stand before their parents.
+    /// Marks the nodes below the root that are kept. Children come before their parents.
     fn keep(&mut self, root: NodeId) {
         self.kept[root.0 as usize] = true;
         for id in self.ids().rev().filter(|id| id.0 <= root.0) {
@@ -285,7 +284,7 @@ impl<'a> OldTree<'a> {
             };
             for child in children {
                 self.kept[child.0 as usize] = true;
-                // What is kept of a mapping with its tensor renamed is a mark; see `leaf`.
+                // A kept value whose tensor was renamed is a mark; see `leaf`.
                 let begins = self.is_container(id) && !self.is_container(child) && self.is_broken(child);
                 self.marks[child.0 as usize] |= self.holds_one(child) && (is_mark || begins);
             }
@@ -304,14 +303,14 @@ impl<'a> OldTree<'a> {
                 NodeKind::LIST | NodeKind::TUPLE
                     if is_kept && node.children.iter().any(|child| self.is_broken(*child)) =>
                 {
-                    let why = "a tensor in it was left out or renamed: None has its place";
+                    let why = "a tensor in it was removed or renamed, and is replaced by None";
                     let hole = Loss::new(LossKind::State, path, why);
                     losses.push(hole.severity(Severity::Changed).asked_for());
                     continue;
                 }
                 NodeKind::MAP | NodeKind::LIST | NodeKind::TUPLE => continue,
                 _ if self.is_broken(id) && self.below[id.0 as usize] > 1 => {
-                    "it is made of several tensors, one of which was left out or renamed"
+                    "it consists of several tensors, one of which was removed or renamed"
                 }
                 _ => continue,
             };
@@ -320,7 +319,7 @@ impl<'a> OldTree<'a> {
         losses
     }
 
-    /// What moves from a mapping to others, as one loss for each of these.
+    /// Returns the losses for tensors that move from a mapping to others, one per target.
     fn moves(&self, from: NodeId) -> impl Iterator<Item = Loss> {
         let mut by_home: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
         for (value, name) in self.moved(from) {
@@ -337,12 +336,12 @@ impl<'a> OldTree<'a> {
                 "" => "the outermost mapping".to_owned(),
                 path => format!("{path:?}"),
             };
-            let loss = Loss::new(LossKind::State, what, format!("its new name puts it into {home}"));
+            let loss = Loss::new(LossKind::State, what, format!("its new name moves it to {home}"));
             loss.severity(Severity::Changed).asked_for()
         })
     }
 
-    /// The new tree.
+    /// Builds the new tree.
     fn build(&self, root: NodeId, added: &[(TensorId, &'a str)], limits: &Limits) -> Result<Tree> {
         let mut coming = self.coming(added);
         let mut tree = Tree::default();
@@ -393,8 +392,8 @@ impl<'a> OldTree<'a> {
         Ok(tree)
     }
 
-    /// Adds a tensor with its marks, for a mapping that may stand before them. `done` are the nodes that were
-    /// added so: marks that have parts in common cost these once.
+    /// Adds a tensor with its marks, for a mapping that may come before them. `done` are the nodes
+    /// that were already added this way, so that common parts of marks are added once.
     fn add_mark(
         &self,
         mark: NodeId,
@@ -408,7 +407,7 @@ impl<'a> OldTree<'a> {
                 open.extend_from_slice(&self.node(id).children);
             }
         }
-        // Children stand before their parents.
+        // Children come before their parents.
         for id in parts.into_iter().map(NodeId) {
             let mut node = match self.change(self.node(id)) {
                 Some(Change::Kept(tensor) | Change::Renamed(tensor, _)) => Node::tensor(tensor),
@@ -420,7 +419,7 @@ impl<'a> OldTree<'a> {
         Ok(done[&mark])
     }
 
-    /// The tensors that are marked, each with the value that it is of its mapping or list.
+    /// Returns the marked tensors, each with its value in its mapping or list.
     fn marked(&self) -> HashMap<TensorId, NodeId> {
         let mut values = HashMap::new();
         for id in self.ids() {
@@ -436,8 +435,8 @@ impl<'a> OldTree<'a> {
         values
     }
 
-    /// The tensors that come into each mapping: those that are new, and those that the old tree names and
-    /// whose place in it is not kept.
+    /// Returns the tensors that enter each mapping: new ones, and those that the old tree names but
+    /// whose position in it is not kept.
     fn coming(&self, added: &[(TensorId, &'a str)]) -> HashMap<NodeId, Vec<(&'a str, Arrival)>> {
         let marked = self.marked();
         let mut has_place: HashSet<TensorId> = HashSet::new();
@@ -472,13 +471,13 @@ impl<'a> OldTree<'a> {
     }
 }
 
-/// What is added to a mapping: a tensor, as its place in the new catalog, or the old node that marks it.
+/// A value that is added to a mapping: a tensor's new ID, or the old node that marks a tensor.
 enum Arrival {
     Plain(TensorId),
     Marked(NodeId),
 }
 
-/// Where a value is found in the mapping or the list that it is in.
+/// The position of a value in its mapping or list.
 #[derive(Clone, Copy)]
 enum Slot {
     Key(NodeId),
@@ -496,7 +495,7 @@ fn check_keys(tree: &Tree, entries: &[(NodeId, NodeId)], path: &str) -> Result<(
     for key in entries.iter().filter_map(|(key, _)| tree.get(*key)?.as_text()) {
         if !seen.insert(key) {
             return Err(
-                Error::usage("other state of the checkpoint has this name already").tensor(join(path, key))
+                Error::usage("other state of the checkpoint already has this name").tensor(join(path, key))
             );
         }
     }

@@ -1,36 +1,38 @@
-//! Views: what becomes of a tensor's blocks when it is turned, cut, or joined. Only origins, shapes,
+//! Views: the blocks of a tensor after it is transposed, split, or joined. Only origins, shapes,
 //! offsets and strides change; storages stay.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{Block, Catalog, DtypeInfo, Error, Result, StorageId, Tensor};
 
-/// The facts of a tensor's dtype, where elements have places of their own.
+/// Returns the facts of a tensor's dtype, if its elements have fixed positions.
 pub(super) fn info_of(catalog: &Catalog, tensor: &Tensor) -> Result<DtypeInfo> {
     match catalog.dtype_info(tensor.dtype).filter(|info| !info.is_variable()) {
         Some(info) => Ok(info.clone()),
-        None => Err(Error::unsupported("strings cannot be cut or joined").tensor(&tensor.name)),
+        None => Err(Error::unsupported("strings cannot be split or joined").tensor(&tensor.name)),
     }
 }
 
-/// A dimension by its number; a negative one counts from the end. `rank` is how many there are.
+/// Returns a dimension by its number; negative numbers count from the end. `rank` is the number of
+/// dimensions.
 pub(super) fn axis_of(axis: Option<i64>, rank: usize, tensor: &Tensor) -> Result<usize> {
     let axis = axis.unwrap_or(0);
     let place = if axis < 0 { axis.checked_add_unsigned(rank as u64) } else { Some(axis) };
     let found = place.and_then(|place| usize::try_from(place).ok()).filter(|place| *place < rank);
     found.ok_or_else(|| {
-        Error::usage(format!("there is no dimension {axis}"))
+        Error::usage(format!("no dimension {axis}"))
             .tensor(&tensor.name)
             .found(format!("shape {:?}", tensor.shape))
     })
 }
 
-/// Bytes from one element to another one that lies so many after it, where it begins with a byte.
+/// Returns the bytes that `elements` elements take, or `None` if that is not a whole number of
+/// bytes.
 pub(super) fn bytes(info: &DtypeInfo, elements: i128) -> Option<i128> {
     let (per_block, block) = (i128::from(info.block_elements()), i128::from(info.block_bytes()));
     (elements % per_block == 0).then(|| elements / per_block * block)
 }
 
-/// The tensor with its dimensions in another order: the new dimension `d` is the old `axes[d]`.
+/// Reorders the dimensions of a block: the new dimension `d` is the old `axes[d]`.
 pub(super) fn permute(block: &Block, axes: &[usize]) -> Block {
     let mut turned = block.clone();
     for (new, &old) in axes.iter().enumerate() {
@@ -41,22 +43,24 @@ pub(super) fn permute(block: &Block, axes: &[usize]) -> Block {
     turned
 }
 
-/// What a block has of the indices from `start` to `end` of a dimension; the part begins at 0 there.
+/// Returns a block's share of the indices from `start` to `end` of a dimension; the part begins at
+/// 0 there.
 pub(super) fn cut(block: &Block, axis: usize, start: u64, end: u64, info: &DtypeInfo) -> Result<Block> {
     let first = block.region.origin[axis].max(start);
     let last = (block.region.origin[axis] + block.region.shape[axis]).min(end);
     let skipped = first - block.region.origin[axis];
     let moved = bytes(info, i128::from(skipped) * i128::from(block.strides[axis]));
     let offset = moved.and_then(|moved| u64::try_from(i128::from(block.offset) + moved).ok());
-    let offset =
-        offset.ok_or_else(|| Error::unsupported(format!("packed {} cannot be cut there", info.name())))?;
+    let offset = offset.ok_or_else(|| {
+        Error::unsupported(format!("packed {} cannot be split at this position", info.name()))
+    })?;
     let mut part = Block { offset, ..block.clone() };
     part.region.origin[axis] = first - start;
     part.region.shape[axis] = last.saturating_sub(first);
     Ok(part)
 }
 
-/// A block of a tensor that gets a dimension of length 1 before `axis`.
+/// Inserts a dimension of length 1 before `axis`.
 pub(super) fn with_axis(mut block: Block, axis: usize) -> Block {
     block.region.origin.insert(axis, 0);
     block.region.shape.insert(axis, 1);
@@ -64,7 +68,7 @@ pub(super) fn with_axis(mut block: Block, axis: usize) -> Block {
     block
 }
 
-/// A block of a tensor that loses a dimension of length 1.
+/// Removes a dimension of length 1.
 pub(super) fn without_axis(mut block: Block, axis: usize) -> Block {
     block.region.origin.remove(axis);
     block.region.shape.remove(axis);
@@ -72,12 +76,12 @@ pub(super) fn without_axis(mut block: Block, axis: usize) -> Block {
     block
 }
 
-/// Makes one block of neighbours along a dimension that lie in their storage as if they were one, so that
-/// what was cut and is joined again is what it was.
+/// Merges neighbors along a dimension that are contiguous in their storage, so that splitting and
+/// joining gives the original block.
 pub(super) fn merge(mut blocks: Vec<Block>, axis: usize, info: &DtypeInfo) -> Vec<Block> {
     blocks.sort_by_key(|block| block.region.origin[axis]);
     let mut merged: Vec<Block> = Vec::with_capacity(blocks.len());
-    // The last block of each row of neighbours, by what they have in common.
+    // The last block of each row of neighbors, by their common properties.
     let mut last: HashMap<Row, usize> = HashMap::new();
     for block in blocks.into_iter().filter(|block| !block.region.shape.contains(&0)) {
         let row = Row::of(&block, axis);
@@ -95,7 +99,7 @@ pub(super) fn merge(mut blocks: Vec<Block>, axis: usize, info: &DtypeInfo) -> Ve
     merged
 }
 
-/// What neighbours along a dimension have in common.
+/// The common properties of neighbors along a dimension.
 #[derive(PartialEq, Eq, Hash)]
 struct Row {
     storage: StorageId,
@@ -116,14 +120,14 @@ impl Row {
     }
 }
 
-/// Both blocks as one, if `next` begins where `block` ends, in the tensor and in the storage.
+/// Joins two blocks if `next` begins where `block` ends, in the tensor and in the storage.
 fn joined(block: &Block, next: &Block, axis: usize, info: &DtypeInfo) -> Option<Block> {
     let (len, more) = (block.region.shape[axis], next.region.shape[axis]);
     if block.region.origin[axis] + len != next.region.origin[axis] {
         return None;
     }
     let apart = i128::from(next.offset) - i128::from(block.offset);
-    // The stride of a dimension of length 1 says nothing.
+    // The stride of a dimension of length 1 is meaningless.
     let stride = if len > 1 {
         block.strides[axis]
     } else if more > 1 {

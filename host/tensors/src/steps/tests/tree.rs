@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// A tree as JSON writes it: texts are tensors, and their names are their paths. "P" is a tensor that an
-/// object marks as torch marks its parameters, "A" one with attributes, "O" an object that holds one of
-/// another name.
+/// Parses a tree from JSON: texts are tensors, and their names are their paths. "P" is a tensor in
+/// an object, like torch's parameters, "A" a tensor with attributes, and "O" an object that
+/// contains a tensor with a different name.
 fn with_tree(text: &str) -> Catalog {
     fn add(builder: &mut CatalogBuilder<'_>, value: &serde_json::Value, path: &str) -> NodeId {
         let below = |key: &str| tensorferry_core::read::part::join(path, key);
@@ -52,7 +52,7 @@ fn with_tree(text: &str) -> Catalog {
     })
 }
 
-/// The tree again, each tensor by its name.
+/// Returns the tree as JSON, each tensor by its name.
 fn tree(catalog: &Catalog) -> String {
     fn text(catalog: &Catalog, id: NodeId) -> serde_json::Value {
         let node = catalog.tree().get(id).unwrap();
@@ -134,7 +134,8 @@ fn a_tensor_lies_in_the_mapping_that_its_name_begins_with() {
     }
 }
 
-/// Which format's conventions its keys follow is known only until a step makes keys of names.
+/// The format whose conventions its keys follow is no longer known after a step turns names into
+/// keys.
 #[test]
 fn a_tree_with_new_names_has_no_origin() {
     let origin = |step: &str| {
@@ -150,7 +151,7 @@ fn what_marks_a_tensor_goes_with_it() {
     let some =
         || with_tree(r#"{"ema": {"old": 1}, "model": {"a": "A", "o": "O", "p": "P"}, "views": ["P", "T"]}"#);
     let (a, o, p) = (r#"{"of":"model.a"}"#, r#"{"of":["model.o.0",null]}"#, r#"{"of":["model.p",null]}"#);
-    // The keys of a mapping are sorted, as JSON's are here.
+    // The keys of a mapping are sorted, as in JSON here.
     let ema = r#""old":1"#;
     let views = r#"[{"of":["views.0",null]},"views.1"]"#;
     for (spec, ema, model, views, lost) in [
@@ -163,7 +164,7 @@ fn what_marks_a_tensor_goes_with_it() {
             views,
             None,
         ),
-        // Into one that stands before it.
+        // Into a mapping that comes before it.
         (
             r"rename:^model\.([ap])$,to=ema.$1",
             r#""a":{"of":"ema.a"},"old":1,"p":{"of":["ema.p",null]}"#,
@@ -179,7 +180,7 @@ fn what_marks_a_tensor_goes_with_it() {
             r#"[null,"views.1"]"#,
             Some("views"),
         ),
-        // What holds a tensor is not what marks it.
+        // An object that contains a tensor is not a mark of the tensor.
         (
             r"rename:^model\.o\.0,to=model.n",
             ema,

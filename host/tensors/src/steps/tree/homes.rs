@@ -1,4 +1,4 @@
-//! Homes are the mappings of a tree in which tensors have their places, by their paths.
+//! Homes are the mappings of a tree in which tensors are placed, by their paths.
 
 use std::collections::{HashMap, HashSet};
 use tensorferry_core::read::part::join;
@@ -12,10 +12,10 @@ pub(super) struct Homes {
 }
 
 impl Homes {
-    /// Those of a tree whose root is a mapping.
+    /// Returns the homes of a tree whose root is a mapping.
     pub(super) fn of(tree: &Tree, root: NodeId) -> Option<Self> {
         let node = |id: NodeId| &tree.nodes()[id.0 as usize];
-        // Attributes are looked through.
+        // Follows attributes to their value.
         let value = |mut id: NodeId| {
             while node(id).kind == NodeKind::ATTRIBUTED {
                 id = node(id).children[0];
@@ -51,7 +51,7 @@ impl Homes {
         Some(homes)
     }
 
-    /// The mapping in which a tensor of this name has its place, and its key there.
+    /// Returns the mapping in which a tensor of this name is placed, and its key there.
     pub(super) fn of_name<'n>(&self, name: &'n str) -> (NodeId, &'n str) {
         // From the longest path to the shortest.
         let ends = name.rmatch_indices('.').map(|(end, _)| (&name[..end], &name[end + 1..]));
@@ -59,13 +59,13 @@ impl Homes {
         found.unwrap_or((self.root, name))
     }
 
-    /// Whether a node is one.
+    /// Whether a node is a home.
     pub(super) fn are(&self, id: NodeId) -> bool {
         self.all.contains(&id)
     }
 }
 
-/// A key as a part of a path.
+/// Returns a key as a part of a path.
 pub(super) fn key_of(key: &Node) -> String {
     let number = || key.as_int().map(|number| number.to_string());
     key.as_text().map(str::to_owned).or_else(number).unwrap_or_else(|| "?".to_owned())
