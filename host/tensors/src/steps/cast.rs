@@ -1,5 +1,5 @@
-//! `cast` gives tensors another dtype. The numbers are converted where they are read, in the copy: see
-//! [`crate::cast`].
+//! `cast` changes the dtype of tensors. The numbers are converted when they are read, during the
+//! copy: see [`crate::cast`].
 
 use super::dequantize::StoredCodes;
 use super::model_facts::ModelFacts;
@@ -11,30 +11,26 @@ use crate::cast::{dtype_called, dtypes, is_castable, is_float};
 use tensorferry_core::context::suggest::or_which;
 use tensorferry_sdk::{Catalog, Dtype, Loss, LossKind, Result, Tensor, TensorId};
 
-/// What the step `cast` takes.
+/// The signature of the step `cast`.
 pub static CAST: Signature = Signature {
     name: "cast",
-    summary: "give tensors another dtype",
+    summary: "convert tensors to a different dtype",
     details: "\
-To a float: the nearest number, ties to even. What is too large becomes infinite; in F8_E4M3 the\n\
-largest number, in the FNUZ dtypes NaN. A float that becomes an integer loses its fraction; beyond\n\
-the range it becomes the nearest end, and NaN zero. An integer keeps its low bits. How many values\n\
-are not what they were is a loss of kind `precision`, for each tensor.\n\
-Unless only= says otherwise, a cast to a float is about floats, and one to an integer about integers\n\
-and BOOL: cast:bf16 leaves counters and masks as they are. Codes of quantized weights are\n\
-refused, since they are not numbers without their scales: dequantize gives the floats, and\n\
--i codes=numbers casts the codes themselves.",
+To a float: the nearest number, ties to even. Numbers that are too large become infinite, in F8_E4M3\n\
+the largest number, and in the FNUZ dtypes NaN. To an integer: a float loses its fraction. Out of\n\
+range, it becomes the nearest end, and NaN becomes zero. An integer keeps its low bits. The number of\n\
+changed values is reported as a loss of kind `precision` for each tensor.\n\
+Without only=, a cast to a float applies to floats, and a cast to an integer to integers and BOOL:\n\
+cast:bf16 leaves counters and masks unchanged. Codes of quantized weights are refused, since they\n\
+are not numbers without their scales: dequantize converts them to floats, and -i codes=numbers\n\
+casts the codes themselves.",
     argument: Argument::Required("DTYPE", "such as bf16, F8_E4M3 or float16"),
-    keys: &[Key::optional(
-        "only",
-        "floats|integers|any",
-        "which dtypes are cast, among the tensors that are selected",
-    )],
+    keys: &[Key::optional("only", "floats|integers|any", "which of the selected tensors to cast, by dtype")],
     selects: true,
     examples: &["cast:bf16", "cast:f8_e4m3,where=*.weight,rank=2", "cast:f32,where=mask,only=any"],
 };
 
-/// Dtypes that a cast is about.
+/// The dtypes that a cast applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Only {
     Floats,
@@ -70,7 +66,7 @@ fn dtype(field: &Field) -> Result<Dtype> {
     let names = || dtypes().filter_map(Dtype::info).map(|info| info.name());
     dtype_called(&field.text).ok_or_else(|| {
         let which = or_which(&field.text, names().collect::<Vec<_>>());
-        field.error(format!("there is no cast to {:?}{which}", field.text))
+        field.error(format!("cannot cast to {:?}{which}", field.text))
     })
 }
 
@@ -102,7 +98,8 @@ impl TensorStep for Cast {
             }
         }
         effects.touched += casts.len() + are_there;
-        // Without keys it is about floats, whatever else there is; but that there are none is worth a word.
+        // Without keys, only floats are cast, and leaving other dtypes is expected; but casting
+        // nothing deserves a note.
         if let Some(first) = left.first().filter(|_| casts.is_empty() || !self.selector.is_all()) {
             let count = left.len();
             let why = self.why(&catalog, first);
@@ -111,7 +108,7 @@ impl TensorStep for Cast {
         } else if let Some(first) = left.iter().find(|tensor| tensor.dtype.info().is_none()) {
             let count = left.iter().filter(|tensor| tensor.dtype.info().is_none()).count();
             let why = self.why(&catalog, first);
-            effects.notes.push(format!("cast leaves {count} quantised tensors as they are: {why}"));
+            effects.notes.push(format!("cast leaves {count} quantized tensors as they are: {why}"));
         }
         let cast = catalog.cast(&casts)?;
         effects.losses.extend(untied(&catalog, &cast));
@@ -125,7 +122,8 @@ impl TensorStep for Cast {
 }
 
 impl Cast {
-    /// Refuses to cast codes, which are no numbers without their scales, and says that scales are cast.
+    /// Refuses to cast codes, which are not numbers without their scales, and adds a note if scales
+    /// are cast.
     fn check_codes(&self, catalog: &Catalog, codes: &StoredCodes, effects: &mut Effects) -> Result<()> {
         let selected = self.selector.on(catalog)?;
         let is_cast =
@@ -138,14 +136,14 @@ impl Cast {
             catalog.tensors().iter().filter(is_cast).filter(|tensor| codes.has_scale(tensor)).count();
         if scales > 0 {
             effects.notes.push(format!(
-                "cast changes {scales} scales of weights of {}, whose codes stay: --step {step} gives the weights",
+                "cast changes {scales} scales of weights of {} but not their codes; use --step {step} to convert the weights",
                 codes.method()
             ));
         }
         Ok(())
     }
 
-    /// The step that gives floats of what is quantised.
+    /// Returns the step that converts quantized weights to floats.
     fn dequantize(&self) -> String {
         let name = |dtype: Dtype| dtype.info().map_or(String::new(), |info| info.name().to_lowercase());
         match self.to {
@@ -154,27 +152,27 @@ impl Cast {
         }
     }
 
-    /// Why a tensor that is selected is not cast.
+    /// Describes why a selected tensor is not cast.
     fn why(&self, catalog: &Catalog, tensor: &Tensor) -> String {
         let dtype = catalog.dtype_info(tensor.dtype).map_or("of its own dtype", |info| info.name());
-        let step = format!("cannot be cast; --step {} gives numbers", self.dequantize());
+        let step = format!("cannot be cast; --step {} converts it to floats", self.dequantize());
         let why = match self.only {
             _ if tensor.dtype.info().is_none() => &*step,
             _ if !is_castable(tensor.dtype) => "cannot be cast",
-            Only::Floats => "is no float, and only=any casts others too",
-            _ => "is no integer, and only=any casts others too",
+            Only::Floats => "is not a float; only=any casts other dtypes too",
+            _ => "is not an integer; only=any casts other dtypes too",
         };
         format!("{:?} is {dtype}, which {why}", tensor.name)
     }
 }
 
-/// Tensors that were tied, and are not cast alike.
+/// Returns a loss for each tensor that was tied and is no longer.
 fn untied(before: &Catalog, after: &Catalog) -> Vec<Loss> {
     let (ties, still) = (before.ties(), after.ties());
     let mut losses = Vec::new();
     for ((tensor, &first), &now) in before.tensors().iter().zip(&ties).zip(&still) {
         let Some(other) = before.tensor(first).filter(|_| still[first.0 as usize] != now) else { continue };
-        let why = format!("tied to {:?}, and only one of them is cast", other.name);
+        let why = format!("tied to {:?}, but only one of them is cast", other.name);
         losses.push(Loss::new(LossKind::Alias, &tensor.name, why));
     }
     losses
@@ -231,7 +229,7 @@ mod tests {
             assert!(notes.len() == 1 && notes[0].contains(says), "{spec}: {notes:?}");
         }
         for (spec, says) in [
-            ("cast:f4", "no cast to \"f4\""),
+            ("cast:f4", "cannot cast to \"f4\""),
             ("cast:bf61", "BF16"),
             ("cast:bf16,only=ints", "expected floats, integers or any"),
             ("cast", "cast:DTYPE"),

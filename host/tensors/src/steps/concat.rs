@@ -12,22 +12,18 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tensorferry_sdk::{Catalog, Data, Error, Result, Tensor, TensorId};
 
 const PARTS_ARE: Argument =
-    Argument::Required("REGEX", "the first parts, or all; what it matches is replaced in other names");
-const WITH: Key =
-    Key::any("with", "TEMPLATE", "what takes its place in the second part's name, the third's, ...");
-const TO: Key = Key::one("to", "TEMPLATE", "what takes its place in the whole's name");
-const SIZES: Key = Key::optional(
-    "sizes",
-    "NxN...|any",
-    "the parts' lengths, such as 4096x1024x1024; any: whatever they are",
-);
+    Argument::Required("REGEX", "finds the first parts, or all parts; other names replace the match");
+const WITH: Key = Key::any("with", "TEMPLATE", "the replacement in the second part's name, the third's, ...");
+const TO: Key = Key::one("to", "TEMPLATE", "the replacement in the joined tensor's name");
+const SIZES: Key =
+    Key::optional("sizes", "NxN...|any", "the lengths of the parts, such as 4096x1024x1024, or any");
 
 pub(super) static CONCAT: Signature = Signature {
     name: "concat",
     summary: "join tensors along a dimension",
-    details: "The expression finds the first parts, and with= the others of each. Or it finds all parts: then it\n\
-              has a group (?<i>\\d+), the part's number from 0, and those that make one name are one tensor.\n\
-              The parts are equally long, unless sizes= says otherwise.",
+    details: "The expression finds the first parts, and with= names the others. Or it finds all parts: then the\n\
+              group (?<i>\\d+) is the part's number from 0, and parts with the same new name are joined.\n\
+              All parts must have the same length, unless sizes= is given.",
     argument: PARTS_ARE,
     keys: &[WITH, TO, AXIS, SIZES, PARTS, BESIDE],
     selects: true,
@@ -37,14 +33,14 @@ pub(super) static CONCAT: Signature = Signature {
 pub(super) static STACK: Signature = Signature {
     name: "stack",
     summary: "join tensors along a new dimension",
-    details: "Experts become one tensor; see concat. All parts have one shape.",
+    details: "Joins experts into one tensor; see concat. All parts must have the same shape.",
     argument: PARTS_ARE,
     keys: &[WITH, TO, AXIS, PARTS, BESIDE],
     selects: true,
     examples: &[r"stack:\.experts\.(?<i>\d+)\.(w\d)$,to=.experts.$2"],
 };
 
-/// How long the parts have to be.
+/// The expected lengths of the parts.
 #[derive(Debug, PartialEq, Eq)]
 enum Sizes {
     Equal,
@@ -55,7 +51,7 @@ enum Sizes {
 #[derive(Debug)]
 struct Concat {
     pattern: NamePattern,
-    /// The group that is the part's number, if parts are numbered.
+    /// The group with the part's number, if parts are numbered.
     index: Option<usize>,
     with: Vec<Template>,
     to: Template,
@@ -72,8 +68,7 @@ pub(super) fn make(spec: &CheckedSpec<'_>, stacks: bool) -> Result<TensorAction>
     let to = template(spec.required("to")?)?;
     let index = pattern.regex.capture_names().position(|name| name == Some(INDEX));
     if index.is_some() != with.is_empty() {
-        let why =
-            "expected either with= for each further part, or a group (?<i>\\d+) that is the part's number";
+        let why = "expected either with= for each further part, or a group (?<i>\\d+) for the part's number";
         return Err(spec.required_argument()?.error(why));
     }
     let sizes = match spec.one("sizes") {
@@ -86,7 +81,7 @@ pub(super) fn make(spec: &CheckedSpec<'_>, stacks: bool) -> Result<TensorAction>
 }
 
 impl Concat {
-    /// The parts of each whole, with its name, in the order in which the first parts lie.
+    /// Returns the name and the parts of each joined tensor, in the order of the first parts.
     fn groups(&self, catalog: &Catalog) -> Result<Vec<(String, Vec<TensorId>)>> {
         let matches = self.pattern.on(catalog)?;
         let tensors = || (0..).map(TensorId).zip(catalog.tensors());
@@ -102,7 +97,7 @@ impl Concat {
                         let name = self.pattern.rewrite(&tensor.name, template, 0);
                         let part = ids.get(name.as_str()).copied();
                         let part = part.ok_or_else(|| {
-                            Error::usage(format!("there is no {name:?}, which is a part beside it"))
+                            Error::usage(format!("no tensor {name:?}, which would be the next part"))
                                 .tensor(&tensor.name)
                         })?;
                         parts.push(part);
@@ -124,15 +119,15 @@ impl Concat {
         for (id, tensor) in tensors {
             let captures = self.pattern.regex.captures(&tensor.name);
             let number = captures.and_then(|captures| captures.get(index)?.as_str().parse().ok());
-            let number: u64 =
-                number.ok_or_else(|| Error::usage("its part's number is no number").tensor(&tensor.name))?;
+            let number: u64 = number
+                .ok_or_else(|| Error::usage("the part's number is not a number").tensor(&tensor.name))?;
             let whole = self.pattern.rewrite(&tensor.name, &self.to, 0);
             let place = *places.entry(whole.clone()).or_insert(groups.len());
             if place == groups.len() {
                 groups.push((whole, BTreeMap::new()));
             }
             if groups[place].1.insert(number, id).is_some() {
-                return Err(Error::usage(format!("there are two parts {number}")).tensor(&tensor.name));
+                return Err(Error::usage(format!("two parts have the number {number}")).tensor(&tensor.name));
             }
         }
         let complete = |(name, parts): (String, BTreeMap<u64, TensorId>)| {
@@ -147,9 +142,9 @@ impl Concat {
 
     fn whole(&self, catalog: &Catalog, name: String, ids: &[TensorId]) -> Result<Tensor> {
         let parts: Vec<&Tensor> = ids.iter().filter_map(|id| catalog.tensor(*id)).collect();
-        let Some(first) = parts.first() else { return Err(Error::usage("there are no parts").tensor(name)) };
+        let Some(first) = parts.first() else { return Err(Error::usage("no parts found").tensor(name)) };
         if let Some(expected) = self.parts.filter(|expected| *expected != parts.len()) {
-            return Err(Error::usage("there are not as many parts")
+            return Err(Error::usage("wrong number of parts")
                 .tensor(name)
                 .expected(expected)
                 .found(parts.len()));
@@ -171,14 +166,15 @@ impl Concat {
             }
             let len = if self.stacks { 1 } else { part.shape[axis] };
             let end = start.checked_add(len);
-            start = end.ok_or_else(|| Error::usage("the whole is too long").tensor(&part.name))?;
+            start = end.ok_or_else(|| Error::usage("the joined tensor is too long").tensor(&part.name))?;
         }
         shape[axis] = start;
         let data = Data::Blocks(merge(blocks, axis, &info));
         Ok(Tensor { name, shape, data, attributes: BTreeMap::new(), ..(*first).clone() })
     }
 
-    /// Parts have one dtype, and one shape but for the dimension.
+    /// Checks that all parts have the same dtype, and the same shape except for the joined
+    /// dimension.
     fn check_alike(&self, parts: &[&Tensor], axis: usize) -> Result<()> {
         let first = parts[0];
         for (number, part) in parts.iter().enumerate() {
@@ -194,21 +190,25 @@ impl Concat {
                 Sizes::Listed(sizes) => sizes.get(number).copied(),
             };
             if part.dtype != first.dtype || shape != first.shape {
-                return Err(Error::usage(format!("it is not like the first part, {:?}", first.name))
+                return Err(Error::usage(format!("the part differs from the first part, {:?}", first.name))
                     .tensor(&part.name)
-                    .expected(format!("shape {:?} of one dtype", first.shape))
+                    .expected(format!("shape {:?} and the same dtype", first.shape))
                     .found(format!("{:?}", part.shape)));
             }
             if !self.stacks && len != expected {
-                return Err(Error::usage("the part has another length; sizes= says how long each is, sizes=any that it does not matter")
-                    .tensor(&part.name)
-                    .expected(expected.map_or_else(|| "no such part".to_owned(), |len| len.to_string()))
-                    .found(format!("{:?}", part.shape)));
+                return Err(Error::usage(
+                    "the part has a different length: pass sizes= with each length, or sizes=any",
+                )
+                .tensor(&part.name)
+                .expected(expected.map_or_else(|| "no such part".to_owned(), |len| len.to_string()))
+                .found(format!("{:?}", part.shape)));
             }
         }
         match &self.sizes {
             Sizes::Listed(sizes) if sizes.len() != parts.len() => {
-                Err(Error::usage("there are fewer parts than sizes").tensor(&first.name).found(parts.len()))
+                Err(Error::usage("the number of parts differs from that in sizes=")
+                    .tensor(&first.name)
+                    .found(parts.len()))
             }
             _ => Ok(()),
         }
@@ -222,7 +222,7 @@ impl TensorStep for Concat {
         for (name, ids) in self.groups(&catalog)? {
             if let Some(twice) = ids.iter().find(|id| !used.insert(**id)) {
                 let name = catalog.tensor(*twice).map(|tensor| tensor.name.clone()).unwrap_or_default();
-                return Err(Error::usage("it would be a part twice").tensor(name));
+                return Err(Error::usage("the tensor would be used as a part twice").tensor(name));
             }
             effects.touched += ids.len();
             ids.iter().filter_map(|id| catalog.tensor(*id)).for_each(|part| effects.leave_attributes(part));

@@ -55,18 +55,19 @@ pub use weights::{QuantizedModel, QuantizedWeight, StoredCodes, quantized};
 
 pub(super) static DEQUANTIZE: Signature = Signature {
     name: "dequantize",
-    summary: "give quantised weights as the floats that they stand for",
+    summary: "convert quantized weights to floats",
     details: "\
-Blocks of GGUF, quantised tensors of torch, and checkpoints of bitsandbytes (NF4, FP4, int8), GPTQ, AWQ (gemm),\n\
-compressed-tensors, FP8 with scales, MXFP4, NVFP4 and MLX. Scales, zero points and the like disappear, and so does\n\
-quantization_config in config.json. Without a dtype: the one that config.json names, else F32. It goes by the\n\
-input's own names: only select, drop and steps on metadata may come before it. Without a config.json, the names of\n\
-the tensors tell the method where they can. Weights of other methods are an error.",
-    argument: Argument::Optional("f32|f16|bf16", "the dtype that they get"),
+Converts blocks of GGUF, quantized tensors of torch, and checkpoints of bitsandbytes (NF4, FP4,\n\
+int8), GPTQ, AWQ (gemm), compressed-tensors, FP8 with scales, MXFP4, NVFP4 and MLX. Removes scales,\n\
+zero points and the like, and quantization_config in config.json. The default dtype is the one that\n\
+config.json names, otherwise F32. The step needs the input's own names: only select, drop and steps\n\
+on metadata may come before it. Without a config.json, the names of the tensors determine the\n\
+method if possible. Weights of other methods are an error.",
+    argument: Argument::Optional("f32|f16|bf16", "the dtype of the floats"),
     keys: &[Key::optional(
         "missing_scale",
         "1",
-        "the scale of FP8 weights that lack one, which is an error else",
+        "use this scale for FP8 weights without one, instead of an error",
     )],
     selects: false,
     examples: &["dequantize", "dequantize:bf16", "dequantize:f32,missing_scale=1"],

@@ -7,8 +7,8 @@ use tensorferry_sdk::{Catalog, Result, Value};
 
 pub(super) static SET_METADATA: Signature = Signature {
     name: "set_metadata",
-    summary: "set an entry of the metadata",
-    details: "An entry of that key is replaced. What is set is text.",
+    summary: "set a metadata entry",
+    details: "Replaces an entry with the same key. The value is text.",
     argument: Argument::Required("KEY", "the entry's key"),
     keys: &[Key::one("to", "TEXT", "its value")],
     selects: false,
@@ -17,8 +17,8 @@ pub(super) static SET_METADATA: Signature = Signature {
 
 pub(super) static DROP_METADATA: Signature = Signature {
     name: "drop_metadata",
-    summary: "remove entries of the metadata",
-    details: "What a user asks to leave out is no loss.",
+    summary: "remove metadata entries",
+    details: "Removed entries are not reported as losses.",
     argument: Argument::Required("GLOB", "keys that match"),
     keys: &[],
     selects: false,

@@ -1,8 +1,9 @@
-//! A pattern finds tensors by an expression, and makes other names of theirs: every match is replaced by
-//! what a template says (`rename:^bert/(.*)$,to=$1`, `split:\.qkv\.,to=.q.,to=.k.,to=.v.`).
+//! A pattern finds tensors with an expression, and derives new names: a template replaces every
+//! match (`rename:^bert/(.*)$,to=$1`, `split:\.qkv\.,to=.q.,to=.k.,to=.v.`).
 //!
-//! A template is that of the `regex` crate: `$1`, `${1}` and `$name` are groups, `$$` is a dollar. A group
-//! that is not there is a mistake here, and not an empty text: `$1_x` names a group called `1_x`.
+//! Templates are those of the `regex` crate: `$1`, `${1}` and `$name` are groups, and `$$` is a
+//! dollar sign. A missing group is an error here, not an empty text: `$1_x` refers to a group named
+//! `1_x`.
 
 use super::regexes;
 use super::selector::{Selection, Selector};
@@ -13,29 +14,29 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use tensorferry_sdk::{Catalog, Error, Result, Tensor};
 
-/// The key that asks for another tensor.
+/// The key that requires a tensor with a derived name.
 pub(super) const BESIDE: Key =
-    Key::optional("beside", "TEMPLATE", "only where there is a tensor of the name that this makes");
+    Key::optional("beside", "TEMPLATE", "only if a tensor with this other name exists");
 
-/// The group, or the word of a template, that is a part's number.
+/// The name of the group, or of the template's variable, for a part's number.
 pub(super) const INDEX: &str = "i";
 
-/// What takes the place of a match.
+/// The replacement of a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template(Vec<TemplatePart>);
 
-/// A part of a template.
+/// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum TemplatePart {
     Text(String),
-    /// A group of the expression, by its number.
+    /// A group of the expression, by number.
     Group(usize),
     /// The number of a part.
     Index,
 }
 
 impl Template {
-    /// Reads a template for an expression. `numbers`: `$i` is the number of a part.
+    /// Parses a template for an expression. If `numbers` is set, `$i` is the number of a part.
     pub(super) fn parse(field: &Field, regex: &Regex, numbers: bool) -> Result<Self> {
         let mut pieces: Vec<TemplatePart> = Vec::new();
         let mut rest = field.text.as_str();
@@ -70,7 +71,7 @@ impl Template {
         Ok(Self(pieces))
     }
 
-    /// Whether the number of a part is in it.
+    /// Whether the template contains the number of a part.
     pub(super) fn has_index(&self) -> bool {
         self.0.contains(&TemplatePart::Index)
     }
@@ -102,14 +103,14 @@ fn no_group(field: &Field, name: &str) -> Error {
     let digits = name.find(|c: char| !c.is_ascii_digit()).unwrap_or(name.len());
     let meant = match name.split_at(digits) {
         (number, rest) if !number.is_empty() && !rest.is_empty() => {
-            format!("; ${{{number}}}{rest}, if group {number} is meant")
+            format!("; use ${{{number}}}{rest} for group {number}")
         }
         _ => String::new(),
     };
     field.error(format!("the expression has no group {name:?}{meant}"))
 }
 
-/// Which tensors a step is about, and how their names lead to others.
+/// Which tensors a step applies to, and how to derive new names from theirs.
 #[derive(Debug, Clone)]
 pub(super) struct NamePattern {
     pub(super) regex: Regex,
@@ -118,21 +119,21 @@ pub(super) struct NamePattern {
 }
 
 impl NamePattern {
-    /// The argument is the expression; `beside=` and the keys that select tensors narrow it.
+    /// Uses the argument as the expression; `beside=` and the keys that select tensors restrict it.
     pub(super) fn of(spec: &CheckedSpec<'_>) -> Result<Self> {
         let regex = regexes::parse(spec.required_argument()?)?;
         let beside = spec.one("beside").map(|field| Template::parse(field, &regex, false)).transpose()?;
         Ok(Self { regex, beside, selector: Selector::of(spec, None)? })
     }
 
-    /// The pattern on a catalog.
+    /// Applies the pattern to a catalog.
     pub(super) fn on<'a>(&'a self, catalog: &'a Catalog) -> Result<Matches<'a>> {
         let names =
             self.beside.as_ref().map(|_| catalog.tensors().iter().map(|tensor| &*tensor.name).collect());
         Ok(Matches { pattern: self, selected: self.selector.on(catalog)?, names })
     }
 
-    /// A name with every match replaced.
+    /// Returns a name with every match replaced.
     pub(super) fn rewrite(&self, name: &str, template: &Template, number: usize) -> String {
         match self.regex.replace_all(name, |captures: &Captures<'_>| template.expand(captures, number)) {
             Cow::Borrowed(same) => same.to_owned(),
@@ -141,7 +142,7 @@ impl NamePattern {
     }
 }
 
-/// The tensors of a catalog that a pattern is about.
+/// The tensors of a catalog that a pattern applies to.
 pub(super) struct Matches<'a> {
     pattern: &'a NamePattern,
     selected: Selection<'a>,
@@ -149,7 +150,7 @@ pub(super) struct Matches<'a> {
 }
 
 impl Matches<'_> {
-    /// Whether the step is about this tensor.
+    /// Whether the step applies to this tensor.
     pub(super) fn has(&self, tensor: &Tensor) -> bool {
         let Self { pattern, selected, names } = self;
         pattern.regex.is_match(&tensor.name)

@@ -1,5 +1,5 @@
-//! `transpose` exchanges the last two dimensions, `permute` brings them all in another order. The bytes are
-//! brought in order by the copy.
+//! `transpose` swaps the last two dimensions, and `permute` reorders all of them. The copy brings
+//! the bytes into order.
 
 use super::rebuild::{StepTensor, rebuild, unchanged};
 use super::selector::Selector;
@@ -11,9 +11,9 @@ use tensorferry_sdk::{Catalog, Data, Error, Result, Tensor};
 
 pub(super) static TRANSPOSE: Signature = Signature {
     name: "transpose",
-    summary: "exchange the last two dimensions",
-    details: "A matrix is transposed; of a stack of matrices, each is. A tensor with fewer dimensions is a mistake:\n\
-              rank=2 takes matrices alone.",
+    summary: "swap the last two dimensions",
+    details: "Transposes a matrix, or each matrix of a stack. A tensor with fewer dimensions is an error: pass\n\
+              rank=2 to select only matrices.",
     argument: Argument::None,
     keys: &[],
     selects: true,
@@ -22,16 +22,16 @@ pub(super) static TRANSPOSE: Signature = Signature {
 
 pub(super) static PERMUTE: Signature = Signature {
     name: "permute",
-    summary: "bring the dimensions in another order",
-    details: "The order is told by letters, one for each dimension, before and after; or by numbers: which of\n\
-              the old dimensions, counted from 0, stands first, second, and so on, as numpy.transpose has it.",
-    argument: Argument::Required("ORDER", "such as hwio->oihw, which is also 3x2x0x1"),
+    summary: "reorder the dimensions",
+    details: "Give the order as letters, one per dimension, before and after; or as the numbers of the old\n\
+              dimensions in their new order, counted from 0, as in numpy.transpose.",
+    argument: Argument::Required("ORDER", "such as hwio->oihw, which is the same as 3x2x0x1"),
     keys: &[],
     selects: true,
     examples: &["permute:hwio->oihw,where=conv*/kernel", "permute:3x2x0x1,where=conv*/kernel"],
 };
 
-/// Which old dimension stands where.
+/// The order of the old dimensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Order {
     LastTwo,
@@ -60,7 +60,7 @@ fn order(field: &Field) -> Result<Order> {
             let (before, after): (Vec<char>, Vec<char>) =
                 (before.trim().chars().collect(), after.trim().chars().collect());
             if before.len() != after.len() {
-                return Err(wrong("there are not as many dimensions after the arrow as before it"));
+                return Err(wrong("the number of dimensions differs before and after the arrow"));
             }
             let place = |letter: &char| before.iter().position(|other| other == letter);
             let axes: Option<Vec<usize>> = after.iter().map(place).collect();
@@ -73,7 +73,7 @@ fn order(field: &Field) -> Result<Order> {
     let mut sorted = axes.clone();
     sorted.sort_unstable();
     if axes.is_empty() || !sorted.iter().copied().eq(0..axes.len()) {
-        return Err(wrong("each dimension has to be there once"));
+        return Err(wrong("each dimension must appear once"));
     }
     Ok(Order::Axes(axes))
 }
@@ -82,12 +82,10 @@ impl Permute {
     fn axes(&self, tensor: &Tensor) -> Result<Vec<usize>> {
         let rank = tensor.shape.len();
         let wrong = |expected: String| {
-            Error::usage(
-                "the tensor has other dimensions; rank= takes those of one number of dimensions alone",
-            )
-            .tensor(&tensor.name)
-            .expected(expected)
-            .found(format!("shape {:?}", tensor.shape))
+            Error::usage("wrong number of dimensions: pass rank= to select tensors by it")
+                .tensor(&tensor.name)
+                .expected(expected)
+                .found(format!("shape {:?}", tensor.shape))
         };
         match &self.order {
             Order::LastTwo if rank < 2 => Err(wrong("2 or more".to_owned())),

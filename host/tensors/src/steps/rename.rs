@@ -1,4 +1,4 @@
-//! `rename` gives tensors other names, by an expression and what takes the place of its matches.
+//! `rename` changes the names of tensors: it replaces the matches of an expression.
 
 use super::pattern::{BESIDE, NamePattern, Template};
 use super::rebuild::{rebuild, unchanged};
@@ -9,16 +9,16 @@ use tensorferry_sdk::{Catalog, Error, Result};
 
 pub(super) static RENAME: Signature = Signature {
     name: "rename",
-    summary: "give tensors other names",
-    details: "Every match of the expression is replaced; what is not matched stays. In TEMPLATE, $1 or ${1}\n\
-              is a group, $$ a dollar. That two tensors get one name is a mistake, which lists them.",
-    argument: Argument::Required("REGEX", "what is replaced; ^ and $ are the name's ends"),
-    keys: &[Key::one("to", "TEMPLATE", "what takes its place; may be empty"), BESIDE],
+    summary: "rename tensors",
+    details: "Replaces every match of the expression; the rest of the name stays. In TEMPLATE, $1 or ${1} is a\n\
+              group, and $$ a dollar sign. It is an error if two tensors get the same name.",
+    argument: Argument::Required("REGEX", "the text to replace; ^ and $ match the ends of the name"),
+    keys: &[Key::one("to", "TEMPLATE", "the replacement; may be empty"), BESIDE],
     selects: true,
     examples: &["rename:^bert/(.*)$,to=$1", "rename:/,to=.", r"rename:\.bias$,to=.beta,beside=.gamma"],
 };
 
-/// Collisions that an error lists.
+/// Maximum number of collisions in an error.
 const MOST_LISTED: usize = 20;
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl TensorStep for Rename {
     }
 }
 
-/// Checks that no two tensors, of these old and new names, have one new name.
+/// Checks that no two of these old names get the same new name.
 pub(super) fn check_collisions<'a>(names: impl Iterator<Item = (&'a str, &'a str)>) -> Result<()> {
     let mut by_new: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (old, new) in names {
@@ -66,5 +66,5 @@ pub(super) fn check_collisions<'a>(names: impl Iterator<Item = (&'a str, &'a str
     let more = collide.len().saturating_sub(MOST_LISTED);
     let more = if more == 0 { String::new() } else { format!("; and {more} more") };
     let listed: Vec<String> = collide.into_iter().take(MOST_LISTED).collect();
-    Err(Error::usage(format!("several tensors would have one name: {}{more}", listed.join("; "))))
+    Err(Error::usage(format!("several tensors would have the same name: {}{more}", listed.join("; "))))
 }

@@ -1,7 +1,7 @@
-//! `reshape` gives tensors other dimensions; their elements stay in order.
+//! `reshape` changes the dimensions of tensors; their elements stay in order.
 //!
-//! Where the elements lie in order that costs nothing. A view may need several blocks in other
-//! dimensions: a transposed matrix as a vector is one for each of its rows.
+//! If the elements are stored in order, this costs nothing. A view may need several blocks in the
+//! new dimensions: a transposed matrix as a vector needs one per row.
 
 use super::rebuild::{StepTensor, rebuild, unchanged};
 use super::regroup::reshaped;
@@ -14,25 +14,25 @@ use tensorferry_sdk::{Catalog, Data, Error, Result, Tensor, element_count};
 
 pub(super) static RESHAPE: Signature = Signature {
     name: "reshape",
-    summary: "give tensors other dimensions",
-    details: "In SHAPE, such as 12x64x-1, one length may be -1, which is what is left; * is the old length at the\n\
-              same place; nothing at all is a scalar.",
+    summary: "change the dimensions of tensors",
+    details: "In SHAPE, such as 12x64x-1, one length may be -1, which stands for the rest; * is the old length at\n\
+              the same position; an empty SHAPE is a scalar.",
     argument: Argument::Required("SHAPE", "such as 12x64x-1"),
     keys: &[Key::optional("from", "SHAPE", "only tensors of this shape, where * is any length")],
     selects: true,
     examples: &["reshape:-1,where=*.bias,rank=2", "reshape:*x12x64,from=*x768,where=*.query.weight"],
 };
 
-/// The text of a shape may not make more dimensions than anything has.
+/// Maximum number of dimensions in a shape from the user.
 const MOST_DIMENSIONS: usize = 64;
 
 /// A length in a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Len {
     Is(u64),
-    /// The old one.
+    /// The old length.
     Same,
-    /// What is left.
+    /// The rest.
     Rest,
 }
 
@@ -46,10 +46,12 @@ struct Reshape {
 pub(super) fn reshape(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
     let to = lens(spec.required_argument()?)?;
     if to.iter().filter(|len| **len == Len::Rest).count() > 1 {
-        return Err(spec.required_argument()?.error("-1 may be there once"));
+        return Err(spec.required_argument()?.error("-1 may appear only once"));
     }
     let from = spec.one("from").map(|field| match lens(field)? {
-        lens if lens.contains(&Len::Rest) => Err(field.error("from= has no -1; * is any length")),
+        lens if lens.contains(&Len::Rest) => {
+            Err(field.error("from= does not allow -1; use * for any length"))
+        }
         lens => Ok(lens),
     });
     let selector = Selector::of(spec, None)?;
@@ -90,7 +92,7 @@ impl Reshape {
                 Len::Rest => 1,
                 Len::Same => {
                     let same = old.get(place).copied();
-                    same.ok_or_else(|| wrong(format!("there is no dimension {place}, whose length * is")))?
+                    same.ok_or_else(|| wrong(format!("* refers to dimension {place}, which does not exist")))?
                 }
             });
         }
@@ -98,10 +100,11 @@ impl Reshape {
         let known = element_count(&shape)?;
         if let Some(place) = self.to.iter().position(|len| *len == Len::Rest) {
             let rest = elements.checked_div(known).filter(|rest| rest.checked_mul(known) == Some(elements));
-            shape[place] = rest
-                .ok_or_else(|| wrong("the elements do not fill the dimensions that are given".to_owned()))?;
+            shape[place] = rest.ok_or_else(|| {
+                wrong("the number of elements does not fit the given dimensions".to_owned())
+            })?;
         } else if known != elements {
-            return Err(wrong(format!("there are {elements} elements, and not the {known} of {shape:?}")));
+            return Err(wrong(format!("the tensor has {elements} elements, but {shape:?} has {known}")));
         }
         Ok(shape)
     }

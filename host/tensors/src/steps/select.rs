@@ -1,5 +1,5 @@
-//! `select` keeps the tensors that are selected, `drop` leaves them out. What a user asks to leave out is
-//! no loss.
+//! `select` keeps the selected tensors, and `drop` removes them. Tensors that the user removes are
+//! not a loss.
 
 use super::rebuild::{rebuild, unchanged};
 use super::selector::Selector;
@@ -10,8 +10,8 @@ use tensorferry_sdk::{Catalog, Error, Result};
 pub(super) static SELECT: Signature = Signature {
     name: "select",
     summary: "keep some tensors",
-    details: "That nothing is left is a mistake.",
-    argument: Argument::Optional("GLOB", "names that match, as where= has it"),
+    details: "It is an error if no tensor is left.",
+    argument: Argument::Optional("GLOB", "names to keep, as in where="),
     keys: &[],
     selects: true,
     examples: &[
@@ -23,9 +23,9 @@ pub(super) static SELECT: Signature = Signature {
 
 pub(super) static DROP: Signature = Signature {
     name: "drop",
-    summary: "leave some tensors out",
-    details: "That nothing is left, and that nothing says which to leave out, is a mistake.",
-    argument: Argument::Optional("GLOB", "names that match, as where= has it"),
+    summary: "remove some tensors",
+    details: "It is an error if no tensor is left, or if no key or glob selects tensors.",
+    argument: Argument::Optional("GLOB", "names to remove, as in where="),
     keys: &[],
     selects: true,
     examples: &["drop:*.num_batches_tracked", r"drop,where_re=(^|/)adam_[mv]$"],
@@ -53,7 +53,7 @@ impl TensorStep for Select {
         effects.touched += catalog.tensors().len() - tensors.len();
         if tensors.is_empty() {
             let found = catalog.tensors().first().map_or("no tensors", |tensor| &tensor.name);
-            return Err(Error::usage("it leaves no tensor").found(format!("names such as {found:?}")));
+            return Err(Error::usage("the step leaves no tensor").found(format!("names such as {found:?}")));
         }
         rebuild(catalog, tensors, effects)
     }

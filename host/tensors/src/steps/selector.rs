@@ -1,5 +1,5 @@
-//! A selector says which tensors a step is about: by name, dtype, length or rank. All keys that are given
-//! must hold; of one key that is given more than once, one value must.
+//! A selector decides which tensors a step applies to: by name, dtype, size or rank. All given keys
+//! must match; for a key that is given more than once, one value must match.
 
 use super::regexes;
 use super::signature::CheckedSpec;
@@ -9,7 +9,7 @@ use regex::{RegexSet, RegexSetBuilder};
 use tensorferry_core::context::suggest::or_which;
 use tensorferry_sdk::{Catalog, Dtype, Error, Result, Tensor, parse_size};
 
-/// Which tensors a step is about.
+/// Which tensors a step applies to.
 #[derive(Debug, Clone)]
 pub(super) struct Selector {
     globs: Option<GlobSet>,
@@ -23,7 +23,8 @@ pub(super) struct Selector {
 }
 
 impl Selector {
-    /// What a spec's keys select; all tensors, if there are none. `more` are globs beside `where=`.
+    /// Returns the selector for a spec's keys; without keys, it selects all tensors. `more` are
+    /// globs in addition to `where=`.
     pub(super) fn of(spec: &CheckedSpec<'_>, more: Option<&Field>) -> Result<Self> {
         let globs: Vec<&Field> = spec.all("where").chain(more).collect();
         let regexes: Vec<&Field> = spec.all("where_re").collect();
@@ -43,8 +44,8 @@ impl Selector {
         })
     }
 
-    /// Checks the selector against a catalog: that each dtype is one. A format may bring dtypes of its own,
-    /// so that this cannot be told before.
+    /// Applies the selector to a catalog, and checks that its dtypes exist. This cannot be checked
+    /// earlier, since a format may add its own dtypes.
     pub(super) fn on<'a>(&'a self, catalog: &'a Catalog) -> Result<Selection<'a>> {
         let built_in = || Dtype::built_in().filter_map(Dtype::info).map(|info| info.name());
         for field in &self.dtypes {
@@ -52,13 +53,13 @@ impl Selector {
             let has = |tensor: &Tensor| catalog.dtype_info(tensor.dtype).is_some_and(|info| is(info.name()));
             if !built_in().any(is) && !catalog.tensors().iter().any(has) {
                 let which = or_which(&field.text, built_in().collect::<Vec<_>>());
-                return Err(field.error(format!("no dtype is called {:?}{which}", field.text)));
+                return Err(field.error(format!("unknown dtype {:?}{which}", field.text)));
             }
         }
         Ok(Selection { selector: self, catalog })
     }
 
-    /// Whether it is about all tensors, whatever they are.
+    /// Whether it selects all tensors.
     #[must_use]
     pub(super) fn is_all(&self) -> bool {
         self.globs.is_none()
@@ -71,7 +72,7 @@ impl Selector {
     }
 }
 
-/// A selector on a catalog.
+/// A selector applied to a catalog.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Selection<'a> {
     selector: &'a Selector,
@@ -79,7 +80,7 @@ pub(super) struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// Whether the step is about this tensor.
+    /// Whether the step applies to this tensor.
     #[must_use]
     pub(super) fn has(&self, tensor: &Tensor) -> bool {
         let Selector { globs, regexes, not_globs, not_regexes, dtypes, ranks, min_size, max_size } =

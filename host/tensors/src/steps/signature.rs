@@ -1,77 +1,76 @@
-//! A signature says what a step of one name may be given: its argument, its keys, and the help for them.
-//! `ferry steps` prints signatures, and every spec is checked against its own.
+//! A signature describes the argument and keys of a step, with their help. `ferry steps` prints
+//! signatures, and every spec is checked against its step's signature.
 
 use super::spec::{Field, Spec};
 use std::collections::HashSet;
 use tensorferry_core::context::suggest::or_which;
 use tensorferry_sdk::{Error, Result};
 
-/// What a step of one name may be given.
+/// The argument and keys of a step.
 #[derive(Debug)]
 pub struct Signature {
-    /// Its name: lower case, `_` between words.
+    /// The name: lowercase, with `_` between words.
     pub name: &'static str,
-    /// One line.
+    /// One line of help.
     pub summary: &'static str,
-    /// What else a user should know, in lines of at most 100 letters.
+    /// More help, in lines of at most 100 characters.
     pub details: &'static str,
-    /// What may stand after the colon.
+    /// The argument after the colon.
     pub argument: Argument,
     /// Its own keys.
     pub keys: &'static [Key],
-    /// Whether it also takes the [`SELECTOR_KEYS`].
+    /// Whether it also accepts the [`SELECTOR_KEYS`].
     pub selects: bool,
-    /// Specs.
+    /// Example specs.
     pub examples: &'static [&'static str],
 }
 
-/// What may stand after the colon.
+/// The argument after the colon.
 #[derive(Debug, Clone, Copy)]
 pub enum Argument {
-    /// Nothing.
     None,
-    /// Something, or nothing: a word for it, and what it means.
+    /// An optional argument: a placeholder, and its help.
     Optional(&'static str, &'static str),
-    /// Something.
+    /// A required argument: a placeholder, and its help.
     Required(&'static str, &'static str),
 }
 
-/// A key that a step takes.
+/// A key of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
     /// The word before the equals sign.
     pub name: &'static str,
-    /// A word for what stands after it.
+    /// A placeholder for the value.
     pub value: &'static str,
-    /// How often.
+    /// How often it may be given.
     pub count: Count,
-    /// What it means, in one line.
+    /// One line of help.
     pub help: &'static str,
 }
 
 /// How often a key may be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
-    /// Once.
+    /// Exactly once.
     One,
-    /// Once, or not at all.
+    /// At most once.
     Optional,
-    /// As often as one likes.
+    /// Any number of times.
     Any,
     /// At least once.
     Some,
 }
 
-/// The keys that select tensors; most steps on tensors take them. See `selector`.
+/// The keys that select tensors, accepted by most steps on tensors. See `selector`.
 pub const SELECTOR_KEYS: &[Key] = &[
-    Key::any("where", "GLOB", "names that match; * is any run of letters, dots and slashes too"),
-    Key::any("where_re", "REGEX", "names in which it is found; ^ and $ are the name's ends"),
-    Key::any("not", "GLOB", "no names that match"),
-    Key::any("not_re", "REGEX", "no names in which it is found"),
-    Key::any("dtype", "DTYPE", "of this dtype, as `ferry inspect` shows it"),
-    Key::any("rank", "N", "with so many dimensions"),
-    Key::optional("min_size", "SIZE", "at least so many bytes, such as 4KiB"),
-    Key::optional("max_size", "SIZE", "at most so many bytes"),
+    Key::any("where", "GLOB", "names that match; * matches any text, including dots and slashes"),
+    Key::any("where_re", "REGEX", "names with a match; ^ and $ match the ends of the name"),
+    Key::any("not", "GLOB", "names that do not match"),
+    Key::any("not_re", "REGEX", "names without a match"),
+    Key::any("dtype", "DTYPE", "this dtype, as shown by `ferry inspect`"),
+    Key::any("rank", "N", "this number of dimensions"),
+    Key::optional("min_size", "SIZE", "at least this many bytes, such as 4KiB"),
+    Key::optional("max_size", "SIZE", "at most this many bytes"),
 ];
 
 impl Key {
@@ -79,44 +78,42 @@ impl Key {
         Self { name, value, count, help }
     }
 
-    /// A key that has to be given, once.
+    /// Returns a key that must be given exactly once.
     pub const fn one(name: &'static str, value: &'static str, help: &'static str) -> Self {
         Self::new(name, value, Count::One, help)
     }
 
-    /// A key that may be given once.
+    /// Returns a key that may be given at most once.
     pub const fn optional(name: &'static str, value: &'static str, help: &'static str) -> Self {
         Self::new(name, value, Count::Optional, help)
     }
 
-    /// A key that may be given as often as one likes.
+    /// Returns a key that may be given any number of times.
     pub const fn any(name: &'static str, value: &'static str, help: &'static str) -> Self {
         Self::new(name, value, Count::Any, help)
     }
 
-    /// A key that has to be given, once or more.
+    /// Returns a key that must be given at least once.
     pub const fn some(name: &'static str, value: &'static str, help: &'static str) -> Self {
         Self::new(name, value, Count::Some, help)
     }
 }
 
 impl Signature {
-    /// All keys, those that select tensors last.
+    /// Iterates over all keys, those that select tensors last.
     fn all_keys(&self) -> impl Iterator<Item = &'static Key> + Clone {
         self.keys.iter().chain(if self.selects { SELECTOR_KEYS } else { &[] })
     }
 }
 
-/// A spec that fits its step's signature: each key is known, and is there as often as it may be.
+/// A spec that fits its step's signature: each key is known, and is given an allowed number of
+/// times.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckedSpec<'a>(&'a Spec);
 
 impl<'a> CheckedSpec<'a> {
-    /// Checks a spec.
-    ///
-    /// # Errors
-    /// Usage: a key that is unknown, missing, or there too often; an argument that is missing, or where
-    /// none belongs.
+    /// Checks a spec. Unknown, missing or repeated keys and a missing or unexpected argument are
+    /// usage errors.
     pub fn new(spec: &'a Spec, signature: &Signature) -> Result<Self> {
         match (signature.argument, &spec.argument) {
             (Argument::None, Some(argument)) => {
@@ -134,7 +131,7 @@ impl<'a> CheckedSpec<'a> {
                 return Err(value.error(format!("{} has no key {name:?}{which}", signature.name)));
             };
             if !seen.insert(key.name) && matches!(key.count, Count::One | Count::Optional) {
-                return Err(value.error(format!("{name}= is there twice")));
+                return Err(value.error(format!("{name}= is given twice")));
             }
         }
         let is_missing =
@@ -145,48 +142,39 @@ impl<'a> CheckedSpec<'a> {
         }
     }
 
-    /// What stands after the colon.
+    /// Returns the argument after the colon.
     #[must_use]
     pub fn argument(&self) -> Option<&'a Field> {
         self.0.argument.as_ref()
     }
 
-    /// What stands after the colon of a step that requires it.
+    /// Returns the argument of a step that requires one.
     pub fn required_argument(&self) -> Result<&'a Field> {
         self.argument().ok_or_else(|| Error::usage("expected an argument after a colon"))
     }
 
-    /// The values of a key, in order.
+    /// Iterates over the values of a key, in order.
     pub fn all(&self, key: &'static str) -> impl Iterator<Item = &'a Field> {
         self.0.options.iter().filter(move |(name, _)| name == key).map(|(_, value)| value)
     }
 
-    /// The value of a key, if it is there.
+    /// Returns the value of a key, if it was given.
     #[must_use]
     pub fn one(&self, key: &'static str) -> Option<&'a Field> {
         self.all(key).next()
     }
 
-    /// The value of a key that is required.
-    ///
-    /// # Errors
-    /// Usage, if it is not there.
+    /// Returns the value of a required key.
     pub fn required(&self, key: &'static str) -> Result<&'a Field> {
         self.one(key).ok_or_else(|| Error::usage(format!("expected {key}=")))
     }
 
-    /// The number that a key has, if it is there.
-    ///
-    /// # Errors
-    /// Usage.
+    /// Returns the value of a key as a number, if it was given.
     pub fn number<T: std::str::FromStr>(&self, key: &'static str) -> Result<Option<T>> {
         self.one(key).map(Field::number).transpose()
     }
 
-    /// Whether a key says true; `default` where it is not there.
-    ///
-    /// # Errors
-    /// Usage.
+    /// Returns the value of a boolean key, or `default` if it was not given.
     pub fn is_true(&self, key: &'static str, default: bool) -> Result<bool> {
         self.one(key).map_or(Ok(default), |field| {
             let wrong = |_| field.error(format!("expected true or false, found {:?}", field.text));

@@ -1,9 +1,9 @@
-//! A spec is a step as a user writes it, before anybody asks whether there is such a step:
+//! A spec is a step as written by the user, before its name and keys are checked:
 //! `NAME[:ARG][,KEY=VALUE]...`.
 //!
-//! It is one record of CSV as RFC 4180 has it: a field that holds a comma or a quote stands in quotes
-//! as a whole, and a quote in it is doubled. The first field is split at its first colon, the others at
-//! their first equals sign:
+//! It is one CSV record as in RFC 4180: a field with a comma or a quote is put in quotes as a
+//! whole, and quotes inside it are doubled. The first field is split at its first colon, the others
+//! at their first equals sign:
 //!
 //! ```text
 //! rename:^bert/(.*)$,to=$1
@@ -12,8 +12,9 @@
 //! @my-recipe.toml,prefix=net
 //! ```
 //!
-//! In a manifest a step is such a text, or a table: `{ step = "rename", arg = "^bert/(.*)$", to = "$1" }`.
-//! There a key may have a list (`where = ["*.weight", "*.bias"]`), a number or a boolean.
+//! In a manifest, a step is either this text or a table: `{ step = "rename", arg = "^bert/(.*)$",
+//! to = "$1" }`. In a table, a key may have a list (`where = ["*.weight", "*.bias"]`), a number or
+//! a boolean.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
@@ -21,59 +22,53 @@ use serde::ser::{Serialize, Serializer};
 use std::fmt;
 use tensorferry_sdk::{Error, Result};
 
-/// A step as it was written.
+/// A step as written by the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
-    /// The step's name, a recipe's, or `@` and the path of a file that holds a recipe.
+    /// The name of a step or a recipe, or `@` and the path of a recipe file.
     pub name: String,
-    /// What stands after the colon.
+    /// The argument after the colon.
     pub argument: Option<Field>,
-    /// Keys and values, in order; a key may be there more than once.
+    /// Keys and values, in order; keys may repeat.
     pub options: Vec<(String, Field)>,
 }
 
-/// A value in a spec, and where it stands.
+/// A value in a spec, with its position.
 #[derive(Debug, Clone, Eq)]
 pub struct Field {
     /// The value, without quotes.
     pub text: String,
-    /// The column, from 1, at which its field of the spec begins; `None` where it comes from a table.
+    /// The column, from 1, at which its field begins; `None` for a value from a table.
     pub column: Option<usize>,
 }
 
 impl PartialEq for Field {
-    /// Where a value stands is not what it says.
+    /// Compares only the text: the position of a value is not part of its meaning.
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
     }
 }
 
 impl Field {
-    /// A value that stands nowhere.
+    /// Returns a value without a position.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), column: None }
     }
 
-    /// The value as a number.
-    ///
-    /// # Errors
-    /// Usage.
+    /// Parses the value as a number.
     pub fn number<T: std::str::FromStr>(&self) -> Result<T> {
         self.text.parse().map_err(|_| self.error(format!("expected a number, found {:?}", self.text)))
     }
 
-    /// The value's numbers, between `x`, spaces, or semicolons.
-    ///
-    /// # Errors
-    /// Usage.
+    /// Parses the value as numbers separated by `x`, spaces, or semicolons.
     pub fn numbers(&self) -> Result<Vec<u64>> {
         let words = self.text.split(['x', ' ', ';']).filter(|word| !word.is_empty());
         let numbers: Option<Vec<u64>> = words.map(|word| word.parse().ok()).collect();
         numbers.ok_or_else(|| self.error(format!("expected numbers such as 8x4, found {:?}", self.text)))
     }
 
-    /// A usage error about this value.
+    /// Returns a usage error about this value.
     #[must_use]
     pub fn error(&self, message: impl fmt::Display) -> Error {
         at(self.column, message)
@@ -88,30 +83,27 @@ fn at(column: Option<usize>, message: impl fmt::Display) -> Error {
 }
 
 impl Spec {
-    /// A spec of this name alone, to which more is added.
+    /// Returns a spec with only this name.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), argument: None, options: Vec::new() }
     }
 
-    /// With this argument.
+    /// Sets the argument.
     #[must_use]
     pub fn argument(mut self, text: impl Into<String>) -> Self {
         self.argument = Some(Field::new(text));
         self
     }
 
-    /// With one more key.
+    /// Adds a key.
     #[must_use]
     pub fn option(mut self, key: &str, text: impl Into<String>) -> Self {
         self.options.push((key.to_owned(), Field::new(text)));
         self
     }
 
-    /// Reads a spec.
-    ///
-    /// # Errors
-    /// Usage, with the column.
+    /// Parses a spec. Errors name the column.
     pub fn parse(text: &str) -> Result<Self> {
         let mut fields = fields(text)?.into_iter();
         let first = fields.next().filter(|field| !field.text.is_empty());
@@ -127,7 +119,7 @@ impl Spec {
             let split = field.text.split_once('=').filter(|(key, _)| !key.is_empty());
             let (key, value) = split.ok_or_else(|| {
                 field.error(format!(
-                    "expected KEY=VALUE, found {:?}; a field with a comma in it stands in quotes",
+                    "expected KEY=VALUE, found {:?}; quote a field that contains a comma",
                     field.text
                 ))
             })?;
@@ -137,7 +129,7 @@ impl Spec {
     }
 }
 
-/// The fields of one record of CSV.
+/// Splits a CSV record into its fields.
 fn fields(text: &str) -> Result<Vec<Field>> {
     let mut fields = Vec::new();
     let mut chars = (1..).zip(text.chars()).peekable();
@@ -150,13 +142,13 @@ fn fields(text: &str) -> Result<Vec<Field>> {
                 match chars.next() {
                     Some((_, '"')) if chars.next_if(|(_, c)| *c == '"').is_none() => break,
                     Some((_, c)) => field.push(c),
-                    None => return Err(at(Some(column), "the quote that begins here has no end")),
+                    None => return Err(at(Some(column), "this quote is not closed")),
                 }
             }
         } else {
             while let Some((at_column, c)) = chars.next_if(|(_, c)| *c != ',') {
                 if c == '"' {
-                    let why = "a quote inside a field: put the whole field in quotes, and double those in it";
+                    let why = "a quote inside a field: quote the whole field, and double the quotes in it";
                     return Err(at(Some(at_column), why));
                 }
                 field.push(c);
@@ -174,7 +166,7 @@ fn fields(text: &str) -> Result<Vec<Field>> {
 }
 
 impl fmt::Display for Spec {
-    /// The text that [`Spec::parse`] reads as this spec.
+    /// Writes the text that [`Spec::parse`] reads as this spec.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = |field: String| {
             if field.contains([',', '"']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
@@ -222,7 +214,9 @@ impl<'de> Visitor<'de> for SpecVisitor {
             match (&*key, &*values) {
                 ("step", [name]) if spec.name.is_empty() => spec.name.clone_from(name),
                 ("arg", [text]) if spec.argument.is_none() => spec.argument = Some(Field::new(text)),
-                ("step" | "arg", _) => return Err(A::Error::custom(format!("{key:?} is one text"))),
+                ("step" | "arg", _) => {
+                    return Err(A::Error::custom(format!("{key:?} must be a single text")));
+                }
                 _ => spec.options.extend(values.into_iter().map(|value| (key.clone(), Field::new(value)))),
             }
         }
@@ -244,7 +238,7 @@ enum SpecValue {
     Number(f64),
 }
 
-/// One value, or a list of them.
+/// One value, or a list of values.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a text, a number, a boolean, or a list of them")]
 enum SpecValues {

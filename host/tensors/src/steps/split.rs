@@ -1,4 +1,5 @@
-//! `split` cuts tensors into parts along a dimension, `unstack` into slices that do not have it any more.
+//! `split` splits tensors along a dimension, and `unstack` into slices that no longer have the
+//! dimension.
 
 use super::pattern::{BESIDE, NamePattern, Template};
 use super::rebuild::{StepTensor, rebuild};
@@ -13,18 +14,19 @@ use tensorferry_sdk::{Catalog, Data, Error, Result, Tensor, TensorId};
 const TO: Key = Key::some(
     "to",
     "TEMPLATE",
-    "what takes its place in a part's name: one for each part, or one for all with $i, the part's number",
+    "the replacement in a part's name: one for each part, or one with $i, the part's number",
 );
-const SIZES: Key = Key::optional("sizes", "NxN...", "the parts' lengths, such as 4096x1024x1024");
-pub(super) const AXIS: Key = Key::optional("axis", "N", "the dimension, from 0, or from -1 backwards; 0");
-pub(super) const PARTS: Key = Key::optional("parts", "N", "how many parts there are, where $i numbers them");
+const SIZES: Key = Key::optional("sizes", "NxN...", "the lengths of the parts, such as 4096x1024x1024");
+pub(super) const AXIS: Key =
+    Key::optional("axis", "N", "the dimension, from 0, or from -1 backwards [default: 0]");
+pub(super) const PARTS: Key = Key::optional("parts", "N", "the number of parts, if $i numbers them");
 
 pub(super) static SPLIT: Signature = Signature {
     name: "split",
-    summary: "cut tensors into parts",
-    details: "Every match of the expression is replaced in the parts' names. The parts are equally long, and\n\
-              together the whole; sizes= gives other lengths.",
-    argument: Argument::Required("REGEX", "the tensors; what it matches is replaced in the parts' names"),
+    summary: "split tensors into parts",
+    details: "Replaces every match of the expression in the names of the parts. All parts have the same length,\n\
+              unless sizes= gives other lengths.",
+    argument: Argument::Required("REGEX", "the tensors; the names of the parts replace the match"),
     keys: &[TO, AXIS, SIZES, PARTS, BESIDE],
     selects: true,
     examples: &[
@@ -36,20 +38,20 @@ pub(super) static SPLIT: Signature = Signature {
 
 pub(super) static UNSTACK: Signature = Signature {
     name: "unstack",
-    summary: "cut tensors into their slices",
-    details: "A stack of experts becomes a tensor for each: the dimension is gone.",
-    argument: Argument::Required("REGEX", "the stacks; what it matches is replaced in the slices' names"),
+    summary: "split tensors into slices",
+    details: "Splits a stack of experts into one tensor per expert, without the dimension.",
+    argument: Argument::Required("REGEX", "the stacks; the names of the slices replace the match"),
     keys: &[TO, AXIS, PARTS, BESIDE],
     selects: true,
     examples: &[r"unstack:\.experts\.(w\d)$,to=.experts.$i.$1"],
 };
 
-/// What the parts are called.
+/// The names of the parts.
 #[derive(Debug)]
 enum PartNames {
-    /// Each its own way.
+    /// A template for each part.
     Listed(Vec<Template>),
-    /// By their numbers.
+    /// One template with numbers.
     Numbered(Template),
 }
 
@@ -70,9 +72,9 @@ pub(super) fn make(spec: &CheckedSpec<'_>, unstacks: bool) -> Result<TensorActio
     let wrong = |why: &str| spec.required("to").map_or_else(|error| error, |field| field.error(why));
     let names = match <[Template; 1]>::try_from(templates) {
         Ok([one]) if one.has_index() => PartNames::Numbered(one),
-        Ok(_) => return Err(wrong("expected to= for each part, or one with $i in it, the part's number")),
+        Ok(_) => return Err(wrong("expected to= for each part, or one to= with $i, the part's number")),
         Err(several) if several.iter().any(Template::has_index) => {
-            return Err(wrong("$i numbers all parts: then there is one to="));
+            return Err(wrong("$i numbers all parts: pass only one to="));
         }
         Err(several) => PartNames::Listed(several),
     };
@@ -86,21 +88,21 @@ pub(super) fn make(spec: &CheckedSpec<'_>, unstacks: bool) -> Result<TensorActio
         parts.is_some_and(|parts| parts != count)
             || sizes.as_ref().is_some_and(|sizes| sizes.len() as u64 != count)
     }) {
-        return Err(wrong("there are not as many parts as to=, sizes= and parts= say"));
+        return Err(wrong("to=, sizes= and parts= give different numbers of parts"));
     }
     let parts = parts.or(count);
     if parts == Some(0) || (parts.is_none() && !unstacks) {
-        return Err(wrong("expected parts= or sizes=: how many parts there are"));
+        return Err(wrong("expected parts= or sizes= for the number of parts"));
     }
     let axis = spec.number("axis")?;
     Ok(Box::new(Split { pattern, names, axis, sizes, parts, unstacks }))
 }
 
 impl Split {
-    /// Where the parts end along the dimension, in order.
+    /// Returns the ends of the parts along the dimension, in order.
     fn ends(&self, len: u64, tensor: &Tensor, most: u64) -> Result<Vec<u64>> {
         let wrong = |expected: String| {
-            Error::usage("the parts are not the whole")
+            Error::usage("the parts do not add up to the whole")
                 .tensor(&tensor.name)
                 .expected(expected)
                 .found(format!("{len} along the dimension of {:?}", tensor.shape))
@@ -121,12 +123,12 @@ impl Split {
             Some(parts) => parts,
             None => len,
         };
-        // A dimension may claim any length; each part is a tensor.
+        // A dimension may claim any length, and each part becomes a tensor.
         if parts > most {
             return Err(Error::limit("too many parts").tensor(&tensor.name).found(parts));
         }
         if parts == 0 || !len.is_multiple_of(parts) {
-            return Err(wrong(format!("a multiple of {parts}; sizes= gives parts of different lengths")));
+            return Err(wrong(format!("a multiple of {parts}, or sizes= for different lengths")));
         }
         Ok((1..=parts).map(|part| len / parts * part).collect())
     }

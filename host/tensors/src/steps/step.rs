@@ -1,4 +1,4 @@
-//! A step is what a spec asks for, ready to be applied. It is generic over what it acts on: see
+//! A step is made from a spec, and is ready to be applied. It is generic over its action: see
 //! `TensorStep`.
 
 use super::signature::{CheckedSpec, Signature};
@@ -7,31 +7,27 @@ use std::fmt;
 use std::sync::Arc;
 use tensorferry_sdk::Result;
 
-/// A step that does what an `A` says.
+/// A step with an action of type `A`.
 #[derive(Debug)]
 pub struct Step<A> {
-    /// How it is written; of a recipe's step, with the parameters filled in.
+    /// Its spec; for a recipe's step, with the parameters filled in.
     pub spec: Spec,
-    /// The recipe that it is a step of, as it was written; the outermost, if they are nested.
+    /// The spec of the recipe that contains it; the outermost one, if recipes are nested.
     pub recipe: Option<Arc<Spec>>,
-    /// What it does.
     pub action: A,
 }
 
-/// A kind of step: what it may be given, and how one is made.
+/// A kind of step: its signature, and how to make one.
 #[derive(Debug)]
 pub struct StepKind<A> {
-    /// What it may be given.
+    /// The argument and keys that it accepts.
     pub signature: &'static Signature,
-    /// Makes what it does of a spec.
+    /// Makes the action from a spec.
     pub make: fn(&CheckedSpec<'_>) -> Result<A>,
 }
 
 impl<A> StepKind<A> {
-    /// What a spec asks for, if it is of this kind.
-    ///
-    /// # Errors
-    /// Usage: something that a step of this kind is not given.
+    /// Makes the action of a spec, if the spec is of this kind.
     pub fn action(&self, spec: &Spec) -> Option<Result<A>> {
         let is_of_this = spec.name == self.signature.name;
         is_of_this.then(|| (self.make)(&CheckedSpec::new(spec, self.signature)?))
@@ -39,12 +35,12 @@ impl<A> StepKind<A> {
 }
 
 impl<A> Step<A> {
-    /// The same step, which does what `action` makes of what it does.
+    /// Converts the action.
     pub fn map<B>(self, action: impl FnOnce(A) -> B) -> Step<B> {
         Step { spec: self.spec, recipe: self.recipe, action: action(self.action) }
     }
 
-    /// Whether both are steps of one recipe.
+    /// Whether both steps belong to the same recipe.
     #[must_use]
     pub(crate) fn is_of_one_recipe(&self, other: &Self) -> bool {
         matches!((&self.recipe, &other.recipe), (Some(one), Some(same)) if Arc::ptr_eq(one, same))
@@ -52,7 +48,7 @@ impl<A> Step<A> {
 }
 
 impl<A> fmt::Display for Step<A> {
-    /// `step rename:a,to=b of bert-from-tf`
+    /// Writes, for example, `step rename:a,to=b of bert-from-tf`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "step {}", self.spec)?;
         match &self.recipe {

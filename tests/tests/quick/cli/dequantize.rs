@@ -181,7 +181,7 @@ fn a_cast_does_not_take_codes_for_numbers() {
     let notes =
         ferry.convert(&blocks, &ferry.at("norms.gguf"), &["--json", "--step", "cast:f16"]).json()["notes"]
             .to_string();
-    assert!(notes.contains("leaves 6 quantised tensors") && notes.contains("dequantize:f16"), "{notes}");
+    assert!(notes.contains("leaves 6 quantized tensors") && notes.contains("dequantize:f16"), "{notes}");
     assert!(notes.contains("cast:f32,rank=1"), "{notes}");
 }
 

@@ -28,7 +28,7 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
     let output = ferry.at("out.safetensors");
     for (step, said) in [
         ("renam:a,to=b", "did you mean \"rename\""),
-        ("rename:.*,to=x", "several tensors would have one name"),
+        ("rename:.*,to=x", "several tensors would have the same name"),
         ("select:nothing", "leaves no tensor"),
         ("transpose", "rank="),
         ("@nowhere.toml", "no such recipe"),
