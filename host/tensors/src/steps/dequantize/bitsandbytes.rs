@@ -3,14 +3,15 @@
 //! ```text
 //! 4 bits  W                U8, or any other: two codes a byte, the upper half first, over the whole tensor
 //!         W.quant_map      F32 [16]
-//!         W.absmax         F32, or U8 where it is quantised itself, one for each block
+//!         W.absmax         F32, or U8 where it is quantized itself, one for each block
 //!         W.quant_state.bitsandbytes__nf4 (__fp4)   U8: JSON of blocksize, shape, nested_blocksize, nested_offset
 //!         W.nested_absmax, W.nested_quant_map       F32
 //!         map[code] * absmax;  absmax = nested_map[code] * nested_absmax + nested_offset
 //! 8 bits  L.weight I8 [out, in], L.SCB F32 [out], L.weight_format U8: 0
 //!         (code * SCB) * f32(1 / 127)
 //! ```
-//! Source: `bitsandbytes/functional.py` of bitsandbytes 0.50 (`QuantState`, `dequantize_4bit`, `int8_vectorwise_dequant`).
+//! Source: `bitsandbytes/functional.py` of bitsandbytes 0.50 (`QuantState`, `dequantize_4bit`,
+//! `int8_vectorwise_dequant`).
 
 use super::codes::Codes;
 use super::computed::Weight;
@@ -22,10 +23,10 @@ use tensorferry_sdk::{Dtype, Error, Result, element_count};
 
 pub(super) const STATE: &str = ".quant_state.bitsandbytes__";
 const MOST_STATE: u64 = 64 << 10;
-/// The library's own number for 1 / 127.
+/// The library's own constant for 1 / 127.
 const OF_127: f32 = 0.007_874_016;
 
-/// All weights of a model.
+/// Returns all weights of a model.
 pub(super) fn weights<'a>(layers: &'a Layers<'a>) -> Result<Vec<Weight<'a>>> {
     let of_state = layers.names().filter_map(|name| name.split_once(STATE).map(|(start, _)| start));
     let mut fours: BTreeSet<&str> = of_state.collect();
@@ -46,10 +47,10 @@ fn four_bits<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
     let state = layer.needed(&format!("{name}{STATE}{}", kind.unwrap_or("nf4")))?;
     let text = layer.bytes(state, MOST_STATE)?;
     let facts: Value = serde_json::from_slice(&text).map_err(|error| {
-        Error::malformed(format!("the state of a quantised weight is no JSON: {error}")).tensor(&state.name)
+        Error::malformed(format!("the state of a quantized weight is not JSON: {error}")).tensor(&state.name)
     })?;
     let wrong = |expected: &str| {
-        Error::malformed("the state of a quantised weight does not fit it")
+        Error::malformed("the state of a quantized weight does not match it")
             .tensor(&state.name)
             .expected(expected)
             .found(&facts)
@@ -105,7 +106,7 @@ fn four_bits<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
         formula: Formula::Scale,
         groups_of: None,
     };
-    // One row, whatever its shape: blocks go on from row to row.
+    // A single row, regardless of the shape: blocks continue across rows.
     Ok(Weight { layer, shape, is_turned: false, method: Box::new(method) })
 }
 
@@ -117,7 +118,7 @@ fn eight_bits<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
     if let Some(format) = layer.part(&format!("{start}.weight_format")) {
         let found = layer.bytes(format, 8)?;
         if found.iter().any(|byte| *byte != 0) {
-            return Err(Error::unsupported("a weight in a tiling of a GPU")
+            return Err(Error::unsupported("a weight in a GPU-specific tiling")
                 .tensor(&format.name)
                 .expected("weight_format 0, rows")
                 .found(format!("{found:?}")));

@@ -1,4 +1,5 @@
-//! Weights whose packed words lie by columns, `[in, out]`, while the weight is `[out, in]`: GPTQ and AWQ.
+//! Weights whose packed words are ordered by columns, `[in, out]`, while the weight is `[out, in]`:
+//! GPTQ and AWQ.
 //!
 //! ```text
 //! GPTQ  qweight I32 [in * bits / 32, out]   a stream of bits down each column, the low ones first
@@ -6,8 +7,8 @@
 //! both  qzeros  I32 [groups, out * bits / 32], scales F16 [groups, out]
 //!       W[out, in] = (q - z) * scale of the input's group
 //! ```
-//! Sources: `GPTQModel`'s `qlinear/torch.py` (`gptq` stores zero points less one, `gptq_v2` as they are) and `AutoAWQ`'s
-//! `utils/packing_utils.py`.
+//! Sources: `GPTQModel`'s `qlinear/torch.py` (`gptq` stores zero points minus one, `gptq_v2`
+//! unchanged) and `AutoAWQ`'s `utils/packing_utils.py`.
 
 use super::computed::{Method, Weight};
 use super::layers::{Layer, Layers, Lying, matrix, shaped};
@@ -17,19 +18,19 @@ use std::sync::Arc;
 use tensorferry_core::context::windows::size;
 use tensorferry_sdk::{Dtype, Error, ReadStorage, Result};
 
-/// Where AWQ's columns lie in a word.
+/// Positions of AWQ's columns in a word.
 const AWQ_PLACES: [u32; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
-/// Inputs of a layer whose groups are held in memory, at most.
+/// Maximum number of a layer's inputs whose groups are kept in memory.
 const MOST_INPUTS: u64 = 1 << 20;
 
-/// How words hold weights.
+/// The order of weights in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     Gptq,
     Awq,
 }
 
-/// A weight that lies by columns.
+/// A weight with words ordered by columns.
 #[derive(Debug)]
 struct ByColumns {
     order: Order,
@@ -40,18 +41,18 @@ struct ByColumns {
     inputs: u64,
     outputs: u64,
     groups: u64,
-    /// Which group an input has, where they do not follow one another.
+    /// The group of each input, if groups are not consecutive.
     groups_of: Option<Arc<Vec<u32>>>,
-    /// How many inputs follow one another in a group.
+    /// Number of consecutive inputs in a group.
     group: u64,
 }
 
-/// All weights of a model of GPTQ.
+/// Returns all weights of a GPTQ model.
 pub(super) fn gptq<'a>(layers: &'a Layers<'a>, packings: &Packings) -> Result<Vec<Weight<'a>>> {
     weights(layers, |layer, start| of_gptq(layer, start, packings.of(start)?))
 }
 
-/// All weights of a model of AWQ, version `gemm`.
+/// Returns all weights of an AWQ model, version `gemm`.
 pub(super) fn awq<'a>(layers: &'a Layers<'a>, packings: &Packings) -> Result<Vec<Weight<'a>>> {
     weights(layers, |layer, start| of_awq(layer, start, packings.of(start)?))
 }
@@ -93,7 +94,7 @@ fn of_gptq(layer: &mut Layer<'_>, start: &str, packing: Packing) -> Result<ByCol
         let bytes = layer.bytes(indices, 4 * inputs)?;
         let found: Vec<u32> = bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
         if let Some(place) = found.iter().position(|found| u64::from(*found) >= groups) {
-            return Err(Error::malformed("an input's group is not there")
+            return Err(Error::malformed("an input's group does not exist")
                 .tensor(&indices.name)
                 .offset(4 * place as u64)
                 .expected(format!("0 to {}", groups.saturating_sub(1)))
@@ -196,7 +197,8 @@ impl Strip {
 }
 
 impl ByColumns {
-    /// The scales and zero points of some outputs, for some groups: an output's follow one another.
+    /// Returns the scales and zero points of some outputs for some groups; those of an output are
+    /// consecutive.
     fn scales_and_zeros(
         &self,
         read: &ReadStorage<'_>,
@@ -231,18 +233,18 @@ impl ByColumns {
     }
 }
 
-/// How far up AWQ's codes of an output lie in their word.
+/// Returns the position, in bits, of an output's AWQ codes in their word.
 fn awq_shift(output: u64) -> u32 {
     4 * AWQ_PLACES[size(output % 8)]
 }
 
-/// A code, which has at most 8 bits.
+/// Converts a code of at most 8 bits.
 fn number_of(code: u32) -> f32 {
     f32::from(code.to_le_bytes()[0])
 }
 
-/// The low half of two words.
-#[expect(clippy::cast_possible_truncation, reason = "the other half is not wanted")]
+/// Returns the low half of two words.
+#[expect(clippy::cast_possible_truncation, reason = "the other half is not needed")]
 fn low_half(words: u64) -> u32 {
     words as u32
 }

@@ -1,38 +1,38 @@
-//! Codes are a weight's numbers before they are scaled: rows of bytes, of floats of four bits, or of integers of a few
-//! bits, side by side.
+//! Codes are a weight's numbers before they are scaled: contiguous rows of bytes, of 4-bit floats,
+//! or of integers with a few bits.
 
 use super::computed::{look_up, table};
 use tensorferry_sdk::Dtype;
 
-/// E2M1, floats of 4 bits; the upper bit is the sign, of zero too.
+/// E2M1, floats of 4 bits. The upper bit is the sign, also for zero.
 pub(super) const E2M1: [f32; 16] =
     [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
 
-/// How the codes of a row lie.
+/// The packing of a row's codes.
 #[derive(Debug, Clone)]
 pub(super) enum Codes {
-    /// A byte each, of I8 or a float.
+    /// One byte each, of I8 or a float.
     Bytes(&'static [f32; 256]),
-    /// Two in a byte, each an index into a table.
+    /// Two per byte, each an index into a table.
     Nibbles {
-        /// What the indices stand for.
+        /// The values of the indices.
         table: [f32; 16],
         /// Whether the upper half comes first.
         high_first: bool,
     },
-    /// A stream of bits, the low ones first, in which each has so many.
+    /// A stream of bits, low bits first, with this many bits per code.
     Bits(u32),
-    /// The same, of which none goes on in another word of 32 bits.
+    /// The same, but no code continues in the next 32-bit word.
     InWords(u32),
 }
 
 impl Codes {
-    /// Those of a dtype of one byte, if it is one of numbers.
+    /// Returns the codes of a one-byte dtype, if it has numbers.
     pub(super) fn of_bytes(dtype: Dtype) -> Option<Self> {
         table(dtype).map(Self::Bytes)
     }
 
-    /// Bits of one.
+    /// Returns the bits per code.
     pub(super) fn bits(&self) -> u64 {
         match self {
             Self::Bytes(_) => 8,
@@ -41,7 +41,7 @@ impl Codes {
         }
     }
 
-    /// Where a row's code begins, in bits.
+    /// Returns the position, in bits, of a row's code.
     pub(super) fn start(&self, column: u64) -> u64 {
         match self {
             Self::InWords(_) => {
@@ -52,7 +52,7 @@ impl Codes {
         }
     }
 
-    /// The bytes that the first codes of a row take.
+    /// Returns the bytes that the first `columns` codes of a row take.
     pub(super) fn bytes(&self, columns: u64) -> Option<u64> {
         match self {
             Self::InWords(_) => columns.div_ceil(32 / self.bits()).checked_mul(4),
@@ -60,7 +60,7 @@ impl Codes {
         }
     }
 
-    /// Fills the numbers of codes, the first of which begins so many bits into `bytes`.
+    /// Decodes codes; the first one begins `first` bits into `bytes`.
     pub(super) fn fill(&self, bytes: &[u8], first: usize, values: &mut [f32]) {
         match self {
             Self::Bytes(table) => look_up(table, &bytes[first / 8..], values),
@@ -82,7 +82,7 @@ impl Codes {
     }
 }
 
-/// Two numbers a byte, from the `first` one on.
+/// Decodes two numbers per byte, starting with number `first`.
 #[inline(always)]
 fn nibbles(bytes: &[u8], first: usize, values: &mut [f32], both: impl Fn(u8) -> [f32; 2]) {
     let bytes = &bytes[first / 2..];
@@ -100,8 +100,8 @@ fn nibbles(bytes: &[u8], first: usize, values: &mut [f32], both: impl Fn(u8) -> 
     }
 }
 
-/// Integers of at most 8 bits, each of which lies in two bytes at most; `unused` bits end each word. Words begin where
-/// rows do, at whole bytes, of which the first code of all is not more than a word away.
+/// Decodes integers of at most 8 bits, each of which spans at most two bytes. Each word ends with
+/// `unused` bits. Words begin where rows do, at whole bytes, and `first` is less than a word.
 fn stream(bytes: &[u8], first: usize, bits: u32, unused: u32, values: &mut [f32]) {
     let mask = (1_u16 << bits) - 1;
     let mut at = first;

@@ -1,4 +1,4 @@
-//! compressed-tensors, of vLLM's llm-compressor.
+//! compressed-tensors, from vLLM's llm-compressor.
 //!
 //! ```text
 //! pack-quantized      L.weight_packed I32 [out, in * bits / 32], L.weight_scale [out, groups], L.weight_shape I64 [2]
@@ -23,7 +23,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use tensorferry_sdk::{Dtype, Error, Result, Tensor};
 
-/// All weights of a model of this configuration.
+/// Returns all weights of a model with this configuration.
 pub(super) fn weights<'a>(
     layers: &'a Layers<'a>,
     facts: &Value,
@@ -31,9 +31,8 @@ pub(super) fn weights<'a>(
 ) -> Result<Vec<Weight<'a>>> {
     let transforms = facts.get("transform_config").and_then(|found| found.get("config_groups"));
     if transforms.and_then(Value::as_object).is_some_and(|groups| !groups.is_empty()) {
-        return Err(
-            Error::unsupported("weights whose model transforms the inputs as well").found("transform_config")
-        );
+        return Err(Error::unsupported("weights of a model that also transforms its inputs")
+            .found("transform_config"));
     }
     let sparse = facts.get("sparsity_config").and_then(|sparse| text(sparse, "format"));
     if let Some(sparse) = sparse.filter(|format| *format != "dense") {
@@ -56,21 +55,22 @@ pub(super) fn weights<'a>(
 }
 
 fn packs_otherwise(format: &str) -> Error {
-    Error::unsupported("a format of compressed-tensors that packs its weights otherwise")
+    Error::unsupported("a format of compressed-tensors with an unsupported packing")
         .expected(
             "pack-quantized, int-quantized, naive-quantized, float-quantized, nvfp4-pack-quantized or mxfp4-pack-quantized",
         )
         .found(format)
 }
 
-/// What the configuration says of the weights of some layers.
+/// The weight settings of some layers, from the configuration.
 struct Group<'a> {
     format: &'a str,
     weights: &'a Value,
 }
 
 impl<'a> Group<'a> {
-    /// The group of a layer: the one that names it, else the one that names its class, which its name does not tell.
+    /// Returns the group of a layer: the one that names it, otherwise the only one that names a
+    /// class. The layer's class is not known from its name.
     fn of(facts: &'a Value, layer: &str) -> Result<Self> {
         let groups = facts.get("config_groups").and_then(Value::as_object);
         let groups: Vec<&Value> = groups.into_iter().flat_map(|groups| groups.values()).collect();
@@ -84,7 +84,7 @@ impl<'a> Group<'a> {
             let mut is_named = false;
             for target in targets(group) {
                 is_named |= match target.strip_prefix("re:") {
-                    // As Python's `re.match` has it: from the name's start.
+                    // Anchored at the start of the name, as in Python's `re.match`.
                     Some(pattern) => regexes::parse(&Field::new(format!("^(?:{pattern})")))
                         .is_ok_and(|regex| regex.is_match(layer)),
                     None => target == layer,
@@ -100,7 +100,7 @@ impl<'a> Group<'a> {
         let found = if named.is_empty() { of_classes } else { named };
         let [group] = *found else {
             return Err(Error::malformed(
-                "the configuration does not say how a layer's weights were quantised",
+                "the configuration does not describe how a layer's weights were quantized",
             )
             .tensor(layer)
             .expected("one of config_groups that names it, or its class")
@@ -110,9 +110,11 @@ impl<'a> Group<'a> {
         let weights = group.get("weights").filter(|weights| weights.is_object());
         match (format, weights) {
             (Some(format), Some(weights)) => Ok(Self { format, weights }),
-            _ => Err(Error::malformed("the configuration does not say how a layer's weights were quantised")
-                .tensor(layer)
-                .expected("a format, and weights in its group of config_groups")),
+            _ => Err(Error::malformed(
+                "the configuration does not describe how a layer's weights were quantized",
+            )
+            .tensor(layer)
+            .expected("a format, and weights in its group of config_groups")),
         }
     }
 
@@ -122,7 +124,7 @@ impl<'a> Group<'a> {
         bits.filter(|bits| (1..=8).contains(bits)).ok_or_else(|| odd_bits(layer, said))
     }
 
-    /// Rows and columns that share a scale, where it is of a block.
+    /// Returns the rows and columns of a block that shares a scale, if scales are per block.
     fn block(&self) -> Option<[u64; 2]> {
         let dims = self.weights.get("block_structure")?.as_array()?;
         match *dims.iter().filter_map(Value::as_u64).filter(|dim| *dim > 0).collect::<Vec<_>>() {
@@ -176,7 +178,7 @@ fn of_bytes<'a>(
     bytes(layer, start, tensor, scale, group.block())
 }
 
-/// A weight of codes of a byte each, with scales and maybe zero points.
+/// Returns a weight of one-byte codes, with scales and optional zero points.
 pub(super) fn bytes<'a>(
     mut layer: Layer<'a>,
     start: &str,
@@ -187,7 +189,9 @@ pub(super) fn bytes<'a>(
     let of = |end: &str| if start.is_empty() { end.to_owned() } else { format!("{start}.{end}") };
     let zeros = layer.part(&of("weight_zero_point"));
     if layer.part(&of("weight_g_idx")).is_some() {
-        return Err(Error::unsupported("columns in groups of their own, in bytes").tensor(&tensor.name));
+        return Err(
+            Error::unsupported("columns with their own groups, in one-byte codes").tensor(&tensor.name)
+        );
     }
     let Some(zeros) = zeros else { return float8::floats(layer, tensor, Some(scale), block) };
     let [rows, columns] = matrix(tensor)?;
@@ -267,8 +271,8 @@ fn integers<'a>(
     Ok(Weight { layer, shape: vec![rows, columns], is_turned: false, method: Box::new(method) })
 }
 
-/// A packed weight, without a configuration: `weight_shape` and the length of its rows tell how many bits a code has.
-/// `None`, if they do not.
+/// Returns a packed weight without a configuration. `weight_shape` and the length of the rows
+/// determine the bits per code; `None` if they do not.
 pub(super) fn packed_by_names<'a>(
     layers: &'a Layers<'a>,
     start: &str,
@@ -304,13 +308,13 @@ pub(super) fn packed_by_names<'a>(
     }
 }
 
-/// The two dimensions that a tensor says.
+/// Reads the two dimensions from a tensor.
 fn dims(layer: &Layer<'_>, shape: &Tensor) -> Result<[u64; 2]> {
     layer.lying_of(shape, &[Dtype::I64])?;
     let bytes = layer.bytes(shape, 16)?;
     let dims: Vec<i64> = bytes.as_chunks().0.iter().map(|dim| i64::from_le_bytes(*dim)).collect();
     let wrong = || {
-        Error::malformed("what says a weight's shape says none")
+        Error::malformed("the tensor with a weight's shape is invalid")
             .tensor(&shape.name)
             .expected("two numbers above 0")
             .found(format!("{dims:?}"))
@@ -325,7 +329,7 @@ fn dims(layer: &Layer<'_>, shape: &Tensor) -> Result<[u64; 2]> {
     }
 }
 
-/// Which group each column has; `None`, where they follow one another, or nothing is said (-1).
+/// Returns the group of each column, or `None` if groups are consecutive or not given (-1).
 fn column_groups(
     layer: &Layer<'_>,
     indices: &Tensor,
@@ -333,7 +337,7 @@ fn column_groups(
     groups: u64,
     group: u64,
 ) -> Result<Option<Arc<Vec<u32>>>> {
-    /// Columns whose groups are held in memory, at most.
+    /// Maximum number of columns whose groups are kept in memory.
     const MOST: u64 = 1 << 20;
     if indices.shape != [columns] || columns > MOST {
         return Err(shaped(indices, format!("[{columns}], at most {MOST}")));
@@ -347,7 +351,7 @@ fn column_groups(
         return Ok(None);
     }
     if let Some(place) = found.iter().position(|found| u64::from(*found) >= groups) {
-        return Err(Error::malformed("a column's group is not there")
+        return Err(Error::malformed("a column's group does not exist")
             .tensor(&indices.name)
             .offset(4 * place as u64)
             .expected(format!("0 to {}", groups.saturating_sub(1)))

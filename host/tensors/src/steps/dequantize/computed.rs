@@ -1,5 +1,5 @@
-//! The storage of a dequantised weight: rows and columns of floats that a [`Method`] computes, a rectangle at a time, in
-//! F32, and that are then rounded once.
+//! The storage of a dequantized weight. A [`Method`] computes rectangles of rows and columns in
+//! F32, which are then rounded once.
 
 use super::layers::{Layer, Lying};
 use crate::cast::{Cast, CastLosses, Load, Store, load_singles, store_singles};
@@ -9,13 +9,14 @@ use std::sync::OnceLock;
 use tensorferry_core::context::windows::size;
 use tensorferry_sdk::{Compute, Dtype, Error, ReadStorage, Result, StorageId};
 
-/// Numbers that are computed at once, at most: as F32 they stay in the L2 cache, more or less, and a method that reads
-/// columns reads them in stretches that are long enough.
+/// Maximum number of values to compute at a time. As F32 they roughly fit the L2 cache, and methods
+/// that read columns get long enough runs.
 const AT_ONCE: u64 = 256 << 10;
 
-/// How a weight's values come of its parts.
+/// Computes a weight's values from its parts.
 pub(super) trait Method: fmt::Debug + Send + Sync {
-    /// Fills the values of some rows and columns, row after row. Of several rows they are whole ones.
+    /// Computes the values of some rows and columns, row after row. If there are several rows, the
+    /// columns are complete.
     fn fill(
         &self,
         read: &ReadStorage<'_>,
@@ -24,24 +25,24 @@ pub(super) trait Method: fmt::Debug + Send + Sync {
         values: &mut [f32],
     ) -> Result<()>;
 
-    /// How many columns a row has.
+    /// Returns the number of columns in a row.
     fn columns(&self) -> u64;
 
-    /// The parts that it reads.
+    /// Returns the parts that it reads.
     fn parts(&self) -> Vec<Lying>;
 }
 
-/// A weight that is dequantised.
+/// A weight to dequantize.
 pub(super) struct Weight<'a> {
     pub(super) layer: Layer<'a>,
     /// Its dimensions, as the values are computed.
     pub(super) shape: Vec<u64>,
-    /// Whether the last two dimensions of the model's parameter are the other way round.
+    /// Whether the last two dimensions of the model's parameter are swapped.
     pub(super) is_turned: bool,
     pub(super) method: Box<dyn Method>,
 }
 
-/// A weight as what computes it.
+/// A weight that is computed on reading.
 #[derive(Debug)]
 pub(super) struct Dequantized {
     name: String,
@@ -53,7 +54,7 @@ pub(super) struct Dequantized {
 }
 
 impl Dequantized {
-    /// A weight in this dtype.
+    /// Returns the weight in this dtype.
     pub(super) fn new(name: &str, to: Dtype, method: Box<dyn Method>) -> Result<Self> {
         let columns = method.columns();
         let width = if to == Dtype::F32 { 4 } else { 2 };
@@ -64,7 +65,7 @@ impl Dequantized {
         Ok(Self { name: name.to_owned(), columns, width, store, method, inputs })
     }
 
-    /// Computes values from one on, which may begin within a row.
+    /// Computes a range of values, which may begin inside a row.
     fn fill(&self, read: &ReadStorage<'_>, values: Range<u64>, bytes: &mut [u8]) -> Result<()> {
         let mut floats = vec![0_f32; size(AT_ONCE.min(values.end - values.start))];
         let mut at = values.start;
@@ -83,9 +84,9 @@ impl Dequantized {
             let mut lost = CastLosses::default();
             (self.store)(floats, &mut bytes[to..to + size(count * self.width)], &mut lost);
             if lost.is_out_of_range() {
-                return Err(Error::unsupported("a dequantised number is beyond the dtype")
-                    .expected("a number that it holds; BF16 and F32 hold larger ones")
-                    .found(lost.describe()));
+                return Err(Error::unsupported("a dequantized number is out of the range of the dtype")
+                    .found(lost.describe())
+                    .hint("dequantize to bf16 or f32, which hold larger numbers"));
             }
             at += count;
         }
@@ -104,7 +105,7 @@ impl Compute for Dequantized {
         let filled = if offset.is_multiple_of(self.width) && end.is_multiple_of(self.width) {
             self.fill(read, values, buffer)
         } else {
-            // The range cuts a number, which is computed whole.
+            // The range splits a number: compute it whole.
             let mut bytes = vec![0; size((values.end - values.start) * self.width)];
             let start = size(offset - values.start * self.width);
             let filled = self.fill(read, values, &mut bytes);
@@ -116,17 +117,17 @@ impl Compute for Dequantized {
 }
 
 impl Lying {
-    /// Bytes of it, from an offset in it on.
+    /// Reads some of its bytes, from `offset` on.
     pub(super) fn read(self, read: &ReadStorage<'_>, offset: u64, len: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; size(len)];
         read(self.storage, self.offset + offset, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// The numbers at some places of it, as F32.
+    /// Reads some of its numbers as F32.
     pub(super) fn floats(self, read: &ReadStorage<'_>, numbers: Range<u64>) -> Result<Vec<f32>> {
         let load = Floats::of(self.dtype);
-        let load = load.ok_or_else(|| Error::unsupported("numbers of a dtype that is no scale's"))?;
+        let load = load.ok_or_else(|| Error::unsupported("scales of an unsupported dtype"))?;
         let width = load.width();
         let count = numbers.end - numbers.start;
         let bytes = self.read(read, numbers.start * width, count * width)?;
@@ -136,15 +137,15 @@ impl Lying {
     }
 }
 
-/// How numbers that lie side by side become F32.
+/// How contiguous numbers are converted to F32.
 pub(super) enum Floats {
     Wide(Load<f32>, u64),
-    /// Of one byte each: a table of all.
+    /// One-byte numbers, with a table of all values.
     Bytes(&'static [f32; 256]),
 }
 
 impl Floats {
-    /// Those of a dtype of scales, integers of 8 bits, or floats of 8.
+    /// Returns the conversion for a dtype of scales, for 8-bit integers, or for 8-bit floats.
     pub(super) fn of(dtype: Dtype) -> Option<Self> {
         match dtype {
             Dtype::F32 => load_singles(dtype).map(|load| Self::Wide(load, 4)),
@@ -168,14 +169,14 @@ impl Floats {
     }
 }
 
-/// The values of bytes.
+/// Looks up the values of bytes.
 pub(super) fn look_up(table: &[f32; 256], bytes: &[u8], values: &mut [f32]) {
     for (value, byte) in values.iter_mut().zip(bytes) {
         *value = table[usize::from(*byte)];
     }
 }
 
-/// What each byte stands for in a dtype of one byte.
+/// Returns the value of each byte in a one-byte dtype.
 pub(super) fn table(dtype: Dtype) -> Option<&'static [f32; 256]> {
     const KNOWN: [Dtype; 5] = [Dtype::I8, Dtype::F8_E4M3, Dtype::F8_E5M2, Dtype::F8_E4M3FNUZ, Dtype::F8_E8M0];
     static TABLES: [OnceLock<[f32; 256]>; 5] = [const { OnceLock::new() }; 5];

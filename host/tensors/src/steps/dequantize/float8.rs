@@ -1,4 +1,5 @@
-//! Floats of 8 bits with scales, as DeepSeek's FP8, `fbgemm_fp8` and `ModelOpt` have them, and `ModelOpt`'s floats of 4.
+//! 8-bit floats with scales, as in DeepSeek's FP8, `fbgemm_fp8` and `ModelOpt`, and `ModelOpt`'s
+//! 4-bit floats.
 //!
 //! ```text
 //! W F8_E4M3 [.., out, in]   W_scale_inv, W_scale, or of L.weight: L.scale (DeepSeek's own files), L.scale_weight
@@ -7,7 +8,8 @@
 //! ModelOpt's NVFP4: W U8 [out, in / 2] of E2M1, W_scale F8_E4M3 [out, in / 16], W_scale_2 F32
 //!                           code * (scale * scale_2)
 //! ```
-//! Sources: `inference/kernel.py` of DeepSeek-V3 (`weight_dequant`), `integrations/finegrained_fp8.py` of transformers, and
+//! Sources: `inference/kernel.py` of DeepSeek-V3 (`weight_dequant`),
+//! `integrations/finegrained_fp8.py` of transformers, and
 //! `modelopt/torch/quantization/qtensor/nvfp4_tensor.py` of `NVIDIA/TensorRT-Model-Optimizer`.
 
 use super::codes::{Codes, E2M1};
@@ -16,9 +18,10 @@ use super::layers::{Layer, Layers, matrix, shaped};
 use super::scaled::{Formula, ScaleGrid, Scaled, Scales, row_bytes};
 use tensorferry_sdk::{Dtype, Error, Result, Tensor};
 
-/// Floats of 8 bits that have a sign.
+/// 8-bit floats with a sign.
 pub(super) const DTYPES: [Dtype; 3] = [Dtype::F8_E4M3, Dtype::F8_E5M2, Dtype::F8_E4M3FNUZ];
-/// How many scales a weight's input or output has beside its own: they have no part in its values.
+/// Names of other tensors next to a weight, mostly scales of its input or output, that do not
+/// affect its values.
 const BESIDE: [&str; 8] = [
     "input_scale",
     "activation_scale",
@@ -30,7 +33,8 @@ const BESIDE: [&str; 8] = [
     "comfy_quant",
 ];
 
-/// All weights of a model. Where `may_lack_scale`, one without a scale has the scale 1.
+/// Returns all weights of a model. If `may_lack_scale` is set, a weight without a scale has the
+/// scale 1.
 pub(super) fn weights<'a>(
     layers: &'a Layers<'a>,
     block: Option<[u64; 2]>,
@@ -57,7 +61,7 @@ pub(super) fn weights<'a>(
     Ok(weights)
 }
 
-/// Refuses a weight that has more parts than its codes and its scale.
+/// Refuses a weight with other parts than its codes and its scale.
 pub(super) fn check_beside(layers: &Layers<'_>, name: &str) -> Result<()> {
     let start = name.rfind('.').map_or("", |dot| &name[..=dot]);
     for (end, what) in
@@ -71,7 +75,7 @@ pub(super) fn check_beside(layers: &Layers<'_>, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the names of scales, of inputs and of markers end with.
+/// Suffixes of the names of scales, inputs and markers.
 const SCALE_ENDS: [&str; 8] =
     ["scale", "_scale_inv", "scales", "_scale_2", "scale_weight", "scale_input", "qscale_act", "scaled_fp8"];
 
@@ -85,7 +89,8 @@ fn scale_of(layers: &Layers<'_>, name: &str) -> Option<String> {
     names.into_iter().find(|name| layers.get(name).is_some())
 }
 
-/// Returns the error for a weight without a scale. The scale 1 is proposed only if no other tensor may be the scale.
+/// Returns the error for a weight without a scale. It suggests the scale 1 only if no other tensor
+/// may be the scale.
 pub(super) fn lacks_scale(layers: &Layers<'_>, name: &str) -> Error {
     let module = name.strip_suffix("weight").unwrap_or(name);
     let is_scale = |other: &&str| {
@@ -101,7 +106,7 @@ pub(super) fn lacks_scale(layers: &Layers<'_>, name: &str) -> Error {
     }
 }
 
-/// A weight of floats of 8 bits.
+/// Returns a weight of 8-bit floats.
 pub(super) fn floats<'a>(
     mut layer: Layer<'a>,
     tensor: &Tensor,
@@ -115,7 +120,7 @@ pub(super) fn floats<'a>(
         [] => return Err(shaped(tensor, "at least one dimension")),
     };
     let codes =
-        Codes::of_bytes(tensor.dtype).ok_or_else(|| Error::unsupported("bytes that are no numbers"))?;
+        Codes::of_bytes(tensor.dtype).ok_or_else(|| Error::unsupported("bytes that are not numbers"))?;
     let grid = match scale {
         // A vector is one row.
         Some(scale) if tensor.shape.len() > 1 => ScaleGrid::of(&tensor.shape, scale, block)?,
@@ -135,7 +140,7 @@ pub(super) fn floats<'a>(
     Ok(Weight { layer, shape: tensor.shape.clone(), is_turned: false, method: Box::new(method) })
 }
 
-/// A weight of `ModelOpt`'s NVFP4.
+/// Returns a weight of `ModelOpt`'s NVFP4.
 pub(super) fn nvfp4<'a>(layers: &'a Layers<'a>, name: &str, tensor: &Tensor) -> Result<Weight<'a>> {
     let mut layer = layers.layer(name.to_owned(), name)?;
     let scale = layer.needed(&format!("{name}_scale"))?;
@@ -146,7 +151,7 @@ pub(super) fn nvfp4<'a>(layers: &'a Layers<'a>, name: &str, tensor: &Tensor) -> 
     four_bits(layer, tensor, scale, scales)
 }
 
-/// A weight of two E2M1 in a byte, the lower half first.
+/// Returns a weight with two E2M1 per byte, the lower half first.
 pub(super) fn four_bits<'a>(
     mut layer: Layer<'a>,
     tensor: &Tensor,

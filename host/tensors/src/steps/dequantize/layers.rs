@@ -1,4 +1,4 @@
-//! The tensors of a catalog by their names, as those who look for companions of a weight want them.
+//! The tensors of a catalog by name, for finding the parts of a weight.
 
 use crate::cast::load_singles;
 use crate::steps::model_config::ModelConfig;
@@ -7,16 +7,16 @@ use crate::stored::Stored;
 use std::collections::{BTreeSet, HashMap};
 use tensorferry_sdk::{ByteOrder, Catalog, Data, Dtype, Error, Result, StorageId, Tensor, TensorId};
 
-/// Tensors by their names.
+/// Tensors by name.
 pub(super) struct Layers<'a> {
     catalog: &'a Catalog,
     by_name: HashMap<&'a str, TensorId>,
-    /// Their bytes, if they are at hand.
+    /// Their bytes, if available.
     stored: Option<Stored<'a>>,
     config: Option<&'a ModelConfig>,
 }
 
-/// Where the bytes of a tensor lie, side by side.
+/// The location of a tensor's contiguous bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Lying {
     pub(super) storage: StorageId,
@@ -25,19 +25,19 @@ pub(super) struct Lying {
     pub(super) dtype: Dtype,
 }
 
-/// A weight to dequantise, and what it is made of.
+/// A weight to dequantize, and its parts.
 pub(super) struct Layer<'a> {
-    /// The weight's own name.
+    /// The name of the weight.
     pub(super) name: String,
-    /// The tensor in whose place it comes.
+    /// The tensor that it replaces.
     pub(super) place: TensorId,
-    /// All that it is made of, which is no longer there then.
+    /// All of its parts, which it replaces.
     pub(super) parts: BTreeSet<TensorId>,
     layers: &'a Layers<'a>,
 }
 
 impl<'a> Layers<'a> {
-    /// Those of a catalog.
+    /// Returns the tensors of a catalog.
     #[must_use]
     pub(super) fn of(catalog: &'a Catalog, model: Option<&'a ModelFacts<'a>>) -> Self {
         let ids = (0..).map(TensorId).zip(catalog.tensors());
@@ -49,49 +49,48 @@ impl<'a> Layers<'a> {
         Self { catalog, by_name, stored, config: model.map(|model| &model.config) }
     }
 
-    /// All names, in the catalog's order.
+    /// Iterates over all names, in the catalog's order.
     pub(super) fn names(&self) -> impl Iterator<Item = &'a str> {
         self.catalog.tensors().iter().map(|tensor| tensor.name.as_str())
     }
 
-    /// The catalog whose tensors they are.
     pub(super) fn catalog(&self) -> &'a Catalog {
         self.catalog
     }
 
-    /// The number of the tensor of a name.
+    /// Returns the ID of the tensor with a name.
     #[must_use]
     pub(super) fn id(&self, name: &str) -> Option<TensorId> {
         self.by_name.get(name).copied()
     }
 
-    /// The tensor of a name.
+    /// Returns the tensor with a name.
     #[must_use]
     pub(super) fn get(&self, name: &str) -> Option<&'a Tensor> {
         self.by_name.get(name).and_then(|id| self.catalog.tensor(*id))
     }
 
-    /// Whether a tensor of this name lies in another shard.
+    /// Whether a tensor of this name is in a different shard.
     pub(super) fn is_elsewhere(&self, name: &str) -> bool {
         self.get(name).is_none() && self.config.is_some_and(|config| config.is_indexed(name))
     }
 
-    /// The starts of the names that end so, each a layer.
+    /// Returns the names with this suffix, without the suffix; each belongs to a layer.
     pub(super) fn ending(&self, suffix: &str) -> Vec<&'a str> {
         self.names().filter_map(|name| name.strip_suffix(suffix)).collect()
     }
 
-    /// A weight that comes in the place of a tensor, which is a part of it.
+    /// Returns a weight that replaces a tensor, which is one of its parts.
     pub(super) fn layer(&'a self, name: String, in_place_of: &str) -> Result<Layer<'a>> {
         let place = self.by_name.get(in_place_of).copied();
         let place = place.ok_or_else(|| Error::malformed("no such tensor").tensor(in_place_of))?;
         Ok(Layer { name, place, parts: BTreeSet::from([place]), layers: self })
     }
 
-    /// Bytes of a storage.
+    /// Reads the bytes at a location.
     fn read(&self, lying: Lying) -> Result<Vec<u8>> {
         let stored = self.stored.as_ref();
-        let stored = stored.ok_or_else(|| Error::unsupported("tensors whose bytes are not at hand"))?;
+        let stored = stored.ok_or_else(|| Error::unsupported("tensors whose bytes are not available"))?;
         let mut bytes = vec![0; usize::try_from(lying.bytes).unwrap_or(0)];
         stored.read(lying.storage, lying.offset, &mut bytes)?;
         Ok(bytes)
@@ -99,29 +98,29 @@ impl<'a> Layers<'a> {
 }
 
 impl<'a> Layer<'a> {
-    /// A tensor that belongs to it, if it is there.
+    /// Adds a tensor to its parts, if the tensor exists.
     pub(super) fn part(&mut self, name: &str) -> Option<&'a Tensor> {
         let id = *self.layers.by_name.get(name)?;
         self.parts.insert(id);
         self.layers.catalog.tensor(id)
     }
 
-    /// A tensor that belongs to it.
+    /// Adds a tensor to its parts. A missing tensor is an error.
     pub(super) fn needed(&mut self, name: &str) -> Result<&'a Tensor> {
         self.part(name).ok_or_else(|| {
-            Error::malformed("a quantised weight lacks a tensor that it is made of")
+            Error::malformed("a quantized weight lacks one of its tensors")
                 .tensor(&self.name)
                 .expected(name)
                 .found("no such tensor")
         })
     }
 
-    /// Tensors that belong to it and have no part in its values: scales of what goes into the layer.
+    /// Adds parts that do not affect its values, such as scales of the layer's input.
     pub(super) fn leave(&mut self, names: &[String]) {
         self.parts.extend(names.iter().filter_map(|name| self.layers.by_name.get(name.as_str())));
     }
 
-    /// Where a tensor's bytes lie.
+    /// Returns the location of a tensor's bytes.
     pub(super) fn lying(&self, tensor: &Tensor) -> Result<Lying> {
         let catalog = self.layers.catalog;
         match &tensor.data {
@@ -131,32 +130,32 @@ impl<'a> Layer<'a> {
                 Ok(Lying { storage: *storage, offset: *offset, bytes: tensor.bytes, dtype: tensor.dtype })
             }
             Data::Empty => {
-                Err(Error::malformed("a part of a quantised weight is empty").tensor(&tensor.name))
+                Err(Error::malformed("a part of a quantized weight is empty").tensor(&tensor.name))
             }
             _ => Err(Error::unsupported(
-                "a part of a quantised weight that does not lie side by side, little-endian",
+                "a part of a quantized weight that is not contiguous and little-endian",
             )
             .tensor(&tensor.name)),
         }
     }
 
-    /// Where the bytes of a tensor lie that has to be of one of these dtypes.
+    /// Returns the location of a tensor's bytes, if it has one of these dtypes.
     pub(super) fn lying_of(&self, tensor: &Tensor, dtypes: &[Dtype]) -> Result<Lying> {
         if dtypes.contains(&tensor.dtype) {
             return self.lying(tensor);
         }
         let name = |dtype: Dtype| dtype.info().map_or("a dtype of its format", |info| info.name());
         let names: Vec<&str> = dtypes.iter().map(|dtype| name(*dtype)).collect();
-        Err(Error::malformed("a part of a quantised weight is of another dtype")
+        Err(Error::malformed("a part of a quantized weight has an unexpected dtype")
             .tensor(&tensor.name)
             .expected(names.join(" or "))
             .found(name(tensor.dtype)))
     }
 
-    /// A tensor's bytes, at most so many.
+    /// Reads a tensor's bytes, if there are at most `most`.
     pub(super) fn bytes(&self, tensor: &Tensor, most: u64) -> Result<Vec<u8>> {
         if tensor.bytes > most {
-            return Err(Error::malformed("a part of a quantised weight is too long")
+            return Err(Error::malformed("a part of a quantized weight is too long")
                 .tensor(&tensor.name)
                 .expected(format!("at most {most} bytes"))
                 .found(tensor.bytes));
@@ -164,7 +163,7 @@ impl<'a> Layer<'a> {
         self.layers.read(self.lying(tensor)?).map_err(|error| error.tensor(&tensor.name))
     }
 
-    /// The floats of a tensor of exactly so many.
+    /// Reads the floats of a tensor, which must have exactly `count`.
     pub(super) fn floats(&self, tensor: &Tensor, count: u64) -> Result<Vec<f32>> {
         let lying = self.lying_of(tensor, &[Dtype::F32, Dtype::F16, Dtype::BF16])?;
         let width = if tensor.dtype == Dtype::F32 { 4 } else { 2 };
@@ -180,15 +179,15 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// The error for a part whose shape does not fit the others.
+/// Returns the error for a part whose shape does not fit the others.
 pub(super) fn shaped(tensor: &Tensor, expected: impl std::fmt::Display) -> Error {
-    Error::malformed("a part of a quantised weight has a shape that does not fit the others")
+    Error::malformed("a part of a quantized weight has a shape that does not fit the others")
         .tensor(&tensor.name)
         .expected(expected)
         .found(format!("{:?}", tensor.shape))
 }
 
-/// Rows and columns of a tensor of two dimensions.
+/// Returns the rows and columns of a tensor with two dimensions.
 pub(super) fn matrix(tensor: &Tensor) -> Result<[u64; 2]> {
     match *tensor.shape {
         [rows, columns] => Ok([rows, columns]),

@@ -1,4 +1,4 @@
-//! MLX's quantised layers.
+//! MLX's quantized layers.
 //!
 //! ```text
 //! L.weight U32 [.., out, in * bits / 32]   a stream of bits in each row, the low ones first
@@ -6,9 +6,9 @@
 //! mxfp4, mxfp8   L.scales U8: powers of two     E2M1, E4M3 times the scale
 //! nvfp4          L.scales U8: E4M3              E2M1 times the scale
 //! ```
-//! `quantization` of `config.json` has `group_size`, `bits`, `mode`, and under a layer's path those of this layer, which
-//! inherits nothing: what is missing has the default of its mode.
-//! Source: `mlx/ops.cpp` of MLX 0.32 (`affine_dequantize`, `fp_dequantize`).
+//! `quantization` in `config.json` has `group_size`, `bits` and `mode`, and settings of single
+//! layers under their paths. A layer's settings inherit nothing: missing ones have the default of
+//! their mode. Source: `mlx/ops.cpp` of MLX 0.32 (`affine_dequantize`, `fp_dequantize`).
 
 use super::codes::{Codes, E2M1};
 use super::computed::Weight;
@@ -18,7 +18,7 @@ use super::scheme::text;
 use serde_json::Value;
 use tensorferry_sdk::{Dtype, Error, Result, element_count};
 
-/// All weights of a model whose configuration says this of its layers.
+/// Returns all weights of a model with this configuration.
 pub(super) fn weights<'a>(layers: &'a Layers<'a>, facts: &Value) -> Result<Vec<Weight<'a>>> {
     let starts = layers.names().filter_map(|name| name.strip_suffix(".weight"));
     let is_one = |start: &&str| {
@@ -81,7 +81,7 @@ fn weight<'a>(layers: &'a Layers<'a>, start: &str, facts: &Value) -> Result<Weig
             (codes, Scales::Powers(of_floats(Dtype::U8)?), Formula::Scale)
         }
         other => {
-            return Err(Error::unsupported("weights of this mode of MLX are not dequantised")
+            return Err(Error::unsupported("dequantize does not support this mode of MLX")
                 .tensor(&name)
                 .expected("affine, mxfp4, nvfp4 or mxfp8")
                 .found(other));

@@ -1,4 +1,4 @@
-//! MXFP4 as gpt-oss has it.
+//! MXFP4, as in gpt-oss.
 //!
 //! ```text
 //! X_blocks U8 [experts, out, in / 32, 16]   E2M1, the lower half of a byte first
@@ -13,7 +13,7 @@ use super::layers::{Layers, shaped};
 use super::scaled::{Formula, ScaleGrid, Scaled, Scales, row_bytes};
 use tensorferry_sdk::{Dtype, Result, element_count};
 
-/// All weights of a model.
+/// Returns all weights of a model.
 pub(super) fn weights<'a>(layers: &'a Layers<'a>) -> Result<Vec<Weight<'a>>> {
     layers.ending("_blocks").into_iter().map(|name| weight(layers, name)).collect()
 }
@@ -45,7 +45,7 @@ fn weight<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
         groups_of: None,
     };
     let shape = [dims, &[columns]].concat();
-    // Those of experts are turned; a matrix of its own is not.
+    // Weights of experts are transposed; a single matrix is not.
     let is_turned = shape.len() > 2;
     Ok(Weight { layer, shape, is_turned, method: Box::new(method) })
 }

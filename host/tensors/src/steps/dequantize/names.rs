@@ -1,8 +1,9 @@
-//! Quantized weights by the names of their tensors, where no configuration describes them: files that were copied out of
-//! their folder, single-file models, shards.
+//! Quantized weights recognized by the names of their tensors, if no configuration describes them:
+//! files copied out of their folder, single-file models, shards.
 //!
-//! Codes and their scales are recognized by the whole pair of names, so that the `scale` of a LayerNorm and an integer
-//! counter stay numbers. Some pairs determine the method; of others they tell only that the tensor holds codes.
+//! Codes and their scales are recognized by both names together, so that the `scale` of a LayerNorm
+//! or an integer counter is not mistaken for them. Some pairs determine the method; others only
+//! show that the tensor contains codes.
 
 use super::bitsandbytes::{self, STATE};
 use super::codes::Codes;
@@ -15,7 +16,7 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{CODES_OF, Catalog, Dtype, Error, Result, Tensor, TensorId, element_count};
 
-/// How the names of codes and of a tensor next to them go together: the start of both is the same.
+/// How the names of codes and of a tensor next to them are related: both have the same prefix.
 struct Pair {
     codes: &'static str,
     sibling: &'static str,
@@ -28,24 +29,25 @@ struct Pair {
 enum Dtypes {
     /// Floats of 8 bits or fewer.
     Narrow,
-    /// These, and integers of 8 bits with a sign.
+    /// These, and signed 8-bit integers.
     Bytes,
-    /// All but wide floats and the dtypes of counters and masks.
+    /// All except wide floats and the dtypes of counters and masks.
     Any,
 }
 
 /// What a pair of names determines.
 #[derive(Clone, Copy)]
 enum By {
-    /// Floats of 8 bits or integers of 8 bits times a scale.
+    /// 8-bit floats or integers times a scale.
     Scaled,
-    /// `ModelOpt`'s floats of 4 bits.
+    /// `ModelOpt`'s 4-bit floats.
     Nvfp4,
     /// compressed-tensors' packed codes.
     Packed,
-    /// Tensors of torchao's and quanto's classes: the weight's name, and the zero points, by their ends.
+    /// Tensors of torchao's and quanto's classes: suffixes of the weight's name and of the zero
+    /// points.
     Parts { weight: &'static str, zeros: &'static str },
-    /// A method of this name, whose bits or order the names do not tell.
+    /// A method with this name, whose bits or order the names do not determine.
     Unknown(&'static str),
 }
 
@@ -53,7 +55,7 @@ const fn pair(codes: &'static str, sibling: &'static str, dtypes: Dtypes, by: By
     Pair { codes, sibling, dtypes, by }
 }
 
-/// The first pair that is there counts.
+/// The first matching pair counts.
 const PAIRS: [Pair; 53] = [
     pair("", "_scale_2", Dtypes::Any, By::Nvfp4),
     pair("", "_scale_inv", Dtypes::Narrow, By::Scaled),
@@ -115,44 +117,45 @@ const PAIRS: [Pair; 53] = [
     pair("_Q4", "_scales", Dtypes::Any, By::Unknown("ONNX Runtime")),
 ];
 
-/// The tensor that marks a file of ComfyUI whose weights are FP8 with scales.
+/// The tensor that marks a ComfyUI file with FP8 weights and scales.
 const MARKER: &str = "scaled_fp8";
-/// The entry of the metadata, and the tensor of a layer, in which ComfyUI describes its weights.
+/// ComfyUI's descriptions of weights: the metadata entry, and then the tensor of a layer.
 pub(super) const COMFY_METADATA: &str = "_quantization_metadata";
 const COMFY_TENSOR: &str = "comfy_quant";
 
-/// What codes are of if only a tensor of scales next to them tells that they are codes.
+/// The method of codes that are recognized only by a tensor of scales next to them.
 const SOME_METHOD: &str = "a method that its names do not determine";
-/// How many words the name of a scale has at most, below its module.
+/// Maximum number of words in the name of a scale, below its module.
 const MAX_SCALE_WORDS: usize = 6;
 
-/// What the names of a model's tensors tell.
+/// What the names of a model's tensors reveal.
 #[derive(Default)]
 pub(super) struct Named<'a> {
-    /// Weights whose method is determined.
+    /// Weights whose method is known.
     pub(super) weights: Vec<Weight<'a>>,
-    /// Codes whose method is not.
+    /// Codes whose method is not known.
     pub(super) unknown: Vec<UnknownCodes<'a>>,
     /// The names of all methods.
     pub(super) methods: BTreeSet<&'static str>,
 }
 
-/// Codes of which nothing tells how they become numbers.
+/// Codes without known rules for converting them to numbers.
 #[derive(Debug, Clone)]
 pub(super) struct UnknownCodes<'a> {
     pub(super) name: &'a str,
-    /// The tensor next to them that tells what they are.
+    /// The tensor next to them by which they were recognized.
     pub(super) sibling: String,
     pub(super) method: &'static str,
 }
 
-/// Returns whether some tensor of a catalog has a dtype of codes. Most models have none, and are not searched by name.
+/// Whether some tensor of a catalog has a dtype of codes. Most models have none, so that their
+/// names are not searched.
 #[must_use]
 pub fn may_hold_codes(catalog: &Catalog) -> bool {
     catalog.tensors().iter().any(|tensor| Dtypes::Any.has(tensor.dtype))
 }
 
-/// Returns whether codes may be of a dtype.
+/// Whether codes may have this dtype.
 pub(super) fn is_of_codes(dtype: Dtype) -> bool {
     Dtypes::Any.has(dtype)
 }
@@ -181,16 +184,16 @@ impl Dtypes {
 }
 
 impl UnknownCodes<'_> {
-    /// The error of a step or a writer that needs to know.
+    /// Returns the error for a step or a writer that needs the method.
     pub(super) fn error(&self) -> Error {
-        Error::unsupported("nothing says how this weight was quantized")
+        Error::unsupported("it is not known how this weight was quantized")
             .tensor(self.name)
-            .expected(
-                "a config.json next to the file, with quantization_config or quantization; or -i codes=numbers, if the \
-                 codes themselves are wanted",
+            .hint(
+                "put a config.json with quantization_config or quantization next to the file, or pass \
+                 -i codes=numbers to use the codes as they are",
             )
             .found(match &*self.sibling {
-                "" => "a configuration that says that the model is quantized".to_owned(),
+                "" => "a configuration of a quantized model".to_owned(),
                 sibling => format!("codes with {sibling:?} next to them, as of {}", self.method),
             })
     }
@@ -292,7 +295,7 @@ pub(super) fn named<'a>(
     Ok(named)
 }
 
-/// The tensors that their reader marks as codes.
+/// Returns the tensors that their reader marks as codes.
 fn described<'a>(layers: &'a Layers<'a>) -> impl Iterator<Item = UnknownCodes<'a>> {
     layers.catalog().tensors().iter().filter_map(|tensor| {
         let by = tensor.attributes.get(CODES_OF)?.as_text().unwrap_or_default();
@@ -300,7 +303,7 @@ fn described<'a>(layers: &'a Layers<'a>) -> impl Iterator<Item = UnknownCodes<'a
     })
 }
 
-/// All codes that names tell, whatever their method.
+/// Returns all codes that are recognized by names, for any method.
 pub(super) fn codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
     let scales = named_scales(layers.names());
     let get = |name: &str| layers.get(name);
@@ -321,7 +324,8 @@ pub(super) fn codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
     found
 }
 
-/// Adds the codes of names whose parts are joined by slashes, or that end in TensorFlow's `:0`: the pairs are the same.
+/// Adds the codes whose names use slashes as separators, or end in TensorFlow's `:0`. The pairs are
+/// the same.
 fn add_dotted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
     if !layers.names().any(|name| name.contains('/') || name.ends_with(":0")) {
         return;
@@ -350,7 +354,7 @@ fn add_dotted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
     found.extend(more);
 }
 
-/// Adds the codes of one shard whose scales lie in another.
+/// Adds the codes of a shard whose scales are in a different shard.
 fn add_parted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
     let known: HashSet<&str> = found.iter().map(|codes| codes.name).collect();
     let codes = |tensor: &'a Tensor| {
@@ -361,15 +365,16 @@ fn add_parted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
         Some(UnknownCodes {
             name: &tensor.name,
             sibling,
-            method: "a method whose scales lie in another shard",
+            method: "a method whose scales are in another shard",
         })
     };
     let more: Vec<UnknownCodes<'a>> = layers.catalog().tensors().iter().filter_map(codes).collect();
     found.extend(more);
 }
 
-/// The tensors that may hold codes: floats of at most 8 bits, and matrices of integers. They count as codes if the
-/// configuration says that the model is quantized and no name tells which tensors hold codes.
+/// Returns the tensors that may contain codes: floats of at most 8 bits, and matrices of integers.
+/// They count as codes if the configuration describes the model as quantized and no name shows
+/// which tensors contain codes.
 pub(super) fn said<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
     let is_one = |tensor: &&Tensor| {
         let is_matrix = (2..=3).contains(&tensor.shape.len()) && Dtypes::Any.has(tensor.dtype);
@@ -381,14 +386,15 @@ pub(super) fn said<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
     tensors.map(codes).collect()
 }
 
-/// Finds the pair that a tensor's name is of: the pair, the start of both names, and the sibling's name.
+/// Finds the pair to which a tensor's name belongs: the pair, the common prefix, and the sibling's
+/// name.
 fn pair_of<'t, 'a>(
     get: &dyn Fn(&str) -> Option<&'a Tensor>,
     name: &'t str,
     dtype: Dtype,
 ) -> Option<(&'static Pair, &'t str, String)> {
     PAIRS.iter().filter(|pair| pair.dtypes.has(dtype)).find_map(|pair| {
-        // The first part of a name may be the weight itself.
+        // A name without a prefix may be the weight itself.
         let start = match name.strip_suffix(pair.codes) {
             Some(start) => start,
             None if Some(name) == pair.codes.strip_prefix('.') => "",
@@ -403,8 +409,8 @@ fn pair_of<'t, 'a>(
     })
 }
 
-/// The words by which the scales of a weight are called, besides those of the weight's own name, and the one that they have
-/// in common. `logit_scale` and `input_scale` are other scales.
+/// Words in the names of a weight's scales, in addition to those of the weight's own name; one of
+/// the first three is required. `logit_scale` and `input_scale` are other scales.
 const OF_SCALES: [&str; 21] = [
     "scale",
     "scales",
@@ -429,7 +435,7 @@ const OF_SCALES: [&str; 21] = [
     "int8",
 ];
 
-/// The tensors whose names are those of some weight's scales, by their modules.
+/// Returns the tensors with names of a weight's scales, by module.
 fn named_scales<'n>(names: impl Iterator<Item = &'n str>) -> HashMap<&'n str, Vec<&'n str>> {
     let mut scales: HashMap<&str, Vec<&str>> = HashMap::new();
     for name in names.filter(|name| name.contains("scal")) {
@@ -441,14 +447,15 @@ fn named_scales<'n>(names: impl Iterator<Item = &'n str>) -> HashMap<&'n str, Ve
     scales
 }
 
-/// The words of a name, if one of them is a scale's, and all of them may be.
+/// Returns the words of a name, if one of them means a scale and there are not too many.
 fn scale_words(name: &str) -> Option<Vec<&str>> {
     let words: Vec<&str> = name.split(['.', '_']).filter(|word| !word.is_empty()).collect();
     let is_scale = words.iter().any(|word| OF_SCALES[..3].contains(word));
     (is_scale && words.len() <= MAX_SCALE_WORDS).then_some(words)
 }
 
-/// The scales of codes whose names are no known pair: a matrix of bytes, and in its module floats that are called a weight's scales.
+/// Returns the scales of codes whose names are not a known pair: a matrix of bytes, with floats in
+/// its module that have a name of a weight's scales.
 fn scales_of<'a>(
     get: &dyn Fn(&str) -> Option<&'a Tensor>,
     scales: &HashMap<&str, Vec<&str>>,
@@ -471,7 +478,7 @@ fn scales_of<'a>(
     scales.get(module)?.iter().find(is_scale).map(|name| (*name).to_owned())
 }
 
-/// The module of a tensor, with the separator, and the rest of its name.
+/// Splits a tensor's name into the module, with the separator, and the rest.
 fn module_and_end(name: &str) -> (&str, &str) {
     let start = name.rfind('.').map_or(0, |dot| dot + 1);
     name.split_at(start)
@@ -481,7 +488,8 @@ fn module(name: &str) -> &str {
     module_and_end(name).0
 }
 
-/// Codes times scales: floats of 8 bits of any name, and integers of 8 bits that are a `weight`.
+/// Returns a weight of codes times scales: 8-bit floats with any name, and 8-bit integers named
+/// `weight`.
 fn scaled<'a>(
     layers: &'a Layers<'a>,
     comfy: &Comfy,
@@ -496,7 +504,7 @@ fn scaled<'a>(
     }
     let mut layer = layers.layer(tensor.name.clone(), &tensor.name)?;
     let scale = layer.needed(sibling)?;
-    // A kernel has its inputs in its rows, and nothing says which dimension has the scales.
+    // A kernel has its inputs in its rows, and the dimension of the scales is not known.
     if module_and_end(&tensor.name).1 == "kernel" && element_count(&scale.shape)? != 1 {
         return Ok(None);
     }
@@ -512,11 +520,11 @@ fn scaled<'a>(
     Ok(Some((weight, "int8")))
 }
 
-/// The dtypes of scales that are multiplied with.
+/// The dtypes of scales for multiplication.
 const FLOATS: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::BF16];
 
-/// A weight of torchao's or quanto's classes, whose tensors are saved apart: `(codes - zeros) * scale`. Codes of 4 bits
-/// that share a byte are not among them: torchao's class names tell these apart.
+/// Returns a weight of torchao's or quanto's classes, whose tensors are saved separately: `(codes -
+/// zeros) * scale`. 4-bit codes that share a byte are excluded by the names of torchao's classes.
 fn parts<'a>(
     layers: &'a Layers<'a>,
     start: &str,
@@ -578,7 +586,7 @@ fn parts<'a>(
     Ok(Some(Weight { layer, shape: vec![rows, columns], is_turned: false, method: Box::new(method) }))
 }
 
-/// FP8 weights without a scale in a file whose other FP8 weights have one.
+/// Returns FP8 weights without a scale, in a file whose other FP8 weights have one.
 fn without_scales<'a>(
     layers: &'a Layers<'a>,
     taken: &HashSet<TensorId>,
@@ -600,7 +608,7 @@ fn without_scales<'a>(
     layers.names().filter(lacks).map(weight).collect()
 }
 
-/// What ComfyUI says of the layers of a file.
+/// ComfyUI's descriptions of a file's layers.
 struct Comfy {
     /// The formats of layers in the metadata.
     layers: Value,
@@ -615,7 +623,7 @@ impl Comfy {
         Ok(Self { layers: said.and_then(|said| said.get("layers").cloned()).unwrap_or_default() })
     }
 
-    /// The tensor or the entry of the metadata that describes a weight, if there is one.
+    /// Returns the tensor or the metadata entry that describes a weight, if there is one.
     fn describes(&self, layers: &Layers<'_>, name: &str) -> Option<String> {
         let (module, end) = module_and_end(name);
         let own = format!("{module}{COMFY_TENSOR}");
@@ -630,7 +638,7 @@ impl Comfy {
     /// Checks that the weights of a module are codes times scales, row after row.
     fn check<'a>(&self, layers: &'a Layers<'a>, module: &str) -> Result<()> {
         const KNOWN: [&str; 3] = ["float8_e4m3fn", "float8_e5m2", "int8_tensorwise"];
-        /// Keys that do not concern the values.
+        /// Keys that do not affect the values.
         const HARMLESS: [&str; 2] = ["format", "full_precision_matrix_mult"];
         let own = layers.get(&format!("{module}{COMFY_TENSOR}"));
         let own: Option<Value> =
@@ -652,7 +660,7 @@ impl Comfy {
         if KNOWN.contains(&format) && is_harmless {
             return Ok(());
         }
-        Err(Error::unsupported("dequantize does not know this format of ComfyUI")
+        Err(Error::unsupported("dequantize does not support this format of ComfyUI")
             .tensor(module.trim_end_matches('.'))
             .expected(KNOWN.join(", "))
             .found(said))

@@ -1,5 +1,6 @@
-//! Weights whose rows of codes have scales in a grid: of the whole tensor, of rows, of blocks, or of groups in a row.
-//! That is bitsandbytes, compressed-tensors, FP8, FP4 and MLX; GPTQ and AWQ lie by columns.
+//! Weights whose rows of codes have a grid of scales: for the whole tensor, for rows, for blocks,
+//! or for groups within a row. This applies to bitsandbytes, compressed-tensors, FP8, FP4 and MLX;
+//! GPTQ and AWQ are ordered by columns.
 
 use super::codes::Codes;
 use super::computed::Method;
@@ -13,7 +14,7 @@ use tensorferry_sdk::{Dtype, Error, ReadStorage, Result, Tensor};
 #[derive(Debug)]
 pub(super) struct Scaled {
     pub(super) codes: Codes,
-    /// Where the codes lie; rows begin at whole bytes.
+    /// Location of the codes; rows begin at whole bytes.
     pub(super) at: Lying,
     /// Bytes of a row.
     pub(super) row_bytes: u64,
@@ -21,7 +22,7 @@ pub(super) struct Scaled {
     pub(super) grid: ScaleGrid,
     pub(super) scales: Scales,
     pub(super) formula: Formula,
-    /// Which group of its row a column has, where they do not follow one another.
+    /// The group of each column within its row, if groups are not consecutive.
     pub(super) groups_of: Option<Arc<Vec<u32>>>,
 }
 
@@ -32,75 +33,75 @@ pub(super) struct ScaleGrid {
     pub(super) block_rows: u64,
     /// Columns that share a scale.
     pub(super) block_columns: u64,
-    /// Rows after which blocks begin anew: those of one expert, of several in a tensor.
+    /// Rows after which blocks start again: those of one expert, if the tensor has several.
     pub(super) matrix_rows: u64,
 }
 
 /// The scales, row after row.
 #[derive(Debug)]
 pub(super) enum Scales {
-    /// Where no tensor has one.
+    /// The scale 1, without a tensor.
     One,
     /// Numbers.
     Plain(Lying),
-    /// Exponents of two, a byte each, 127 for 1.
+    /// Exponents of two, one byte each; 127 means 1.
     Powers(Lying),
-    /// Numbers that one is divided by.
+    /// Numbers to divide by a constant.
     Divided(Lying, f32),
-    /// Numbers times one.
+    /// Numbers to multiply by a constant.
     Times(Lying, f32),
-    /// bitsandbytes' "double quantisation": indices into a map, scaled in blocks themselves.
+    /// bitsandbytes' "double quantization": indices into a map, which have block scales themselves.
     Nested {
-        /// The indices.
         indices: Lying,
-        /// What they stand for.
+        /// The values of the indices.
         map: Vec<f32>,
-        /// A scale for each block of them.
+        /// A scale for each block of indices.
         scales: Lying,
-        /// How many a block has.
+        /// Indices per block.
         block: u64,
-        /// What is added to all.
+        /// The offset that is added to all.
         offset: f32,
     },
 }
 
-/// What is made of a code and its scale.
+/// How a code and its scale are combined.
 #[derive(Debug)]
 pub(super) enum Formula {
     /// `code * scale`
     Scale,
     /// `(code * scale) * constant`
     ScaleTimes(f32),
-    /// `code * scale + bias`, with a bias where there is a scale
+    /// `code * scale + bias`, with one bias per scale
     ScaleAdd(Lying),
     /// `(code - constant) * scale`
     Subtract(f32),
-    /// `(code - zero) * scale`, with a zero where there is a scale
+    /// `(code - zero) * scale`, with one zero per scale
     SubtractEach(Lying),
-    /// `(code - zero) * scale`, with zeros of so many bits packed down the rows, for each group of columns
+    /// `(code - zero) * scale`, with zeros of this many bits packed down the rows, for each group
+    /// of columns
     SubtractPacked(Lying, u32),
 }
 
 impl ScaleGrid {
-    /// One scale for `rows` and `columns`.
+    /// Returns a grid with one scale for `rows` and `columns`.
     pub(super) fn whole(rows: u64, columns: u64) -> Self {
         Self { block_rows: rows, block_columns: columns, matrix_rows: rows }
     }
 
-    /// The grid that a tensor of scales has over a weight of these dimensions, of which the last two are a matrix;
-    /// `block` is what the configuration says of it.
+    /// Returns the grid of a tensor of scales for a weight of these dimensions, of which the last
+    /// two form a matrix. `block` comes from the configuration.
     pub(super) fn of(shape: &[u64], scales: &Tensor, block: Option<[u64; 2]>) -> Result<Self> {
         let [experts @ .., rows, columns] = shape else {
             return Err(shaped(scales, "that of a matrix's scales"));
         };
         let (rows, columns) = (*rows, *columns);
         let all_rows: u64 = experts.iter().product::<u64>() * rows;
-        // What stands for the experts, and what for the matrix.
+        // Whether the scales have dimensions for the experts, and their dimensions for the matrix.
         let (ahead, own) = match scales.shape.strip_prefix(experts) {
             Some(own) if !experts.is_empty() => (true, own),
             _ => (false, &*scales.shape),
         };
-        // ModelOpt has a dimension of 1 behind each.
+        // ModelOpt adds a dimension of 1 after each.
         let own = match *own {
             [of_rows, 1, of_columns, 1] => vec![of_rows, of_columns],
             _ => own.to_vec(),
@@ -138,20 +139,20 @@ impl ScaleGrid {
         })
     }
 
-    /// Scales in a row of them.
+    /// Returns the number of scales in a row of scales.
     fn per_row(&self, columns: u64) -> u64 {
         columns.div_ceil(self.block_columns)
     }
 
-    /// The row of scales that a row has.
+    /// Returns the row of scales for a row.
     fn row(&self, row: u64) -> u64 {
         let matrix = self.matrix_rows.div_ceil(self.block_rows);
         row / self.matrix_rows * matrix + row % self.matrix_rows / self.block_rows
     }
 }
 
-/// The block of a grid of scales, where nothing says it: 128 x 128, as nearly all have it, else the only powers of two
-/// that give so many blocks.
+/// Guesses the block of a grid of scales if the configuration does not give it: 128 x 128, as in
+/// nearly all models; otherwise the only powers of two that result in these counts.
 fn block_of(dims: [u64; 2], counts: [u64; 2]) -> Option<[u64; 2]> {
     let fits = |block: u64| [0, 1].iter().all(|&axis: &usize| dims[axis].div_ceil(block) == counts[axis]);
     if fits(128) {
@@ -170,7 +171,7 @@ fn block_of(dims: [u64; 2], counts: [u64; 2]) -> Option<[u64; 2]> {
 }
 
 impl Scales {
-    /// Scales of a tensor, by its dtype.
+    /// Returns the scales of a tensor, from its dtype.
     pub(super) fn of(layer: &Layer<'_>, tensor: &Tensor) -> Result<Self> {
         const DTYPES: [Dtype; 6] =
             [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F8_E8M0, Dtype::U8, Dtype::F8_E4M3];
@@ -190,7 +191,7 @@ impl Scales {
         }
     }
 
-    /// Some of them, by their numbers.
+    /// Reads a range of scales.
     fn read(&self, read: &ReadStorage<'_>, numbers: Range<u64>) -> Result<Vec<f32>> {
         Ok(match self {
             Self::One => (numbers).map(|_| 1.0).collect(),
@@ -215,10 +216,10 @@ impl Scales {
     }
 }
 
-/// Two to the power of a byte less 127; 255 is NaN, as OCP's E8M0 has it.
+/// Returns two to the power of a byte minus 127; 255 is NaN, as in the OCP's E8M0.
 fn power(byte: u8) -> f32 {
     match byte {
-        // Half of the least normal number.
+        // Half of the smallest normal number.
         0 => f32::from_bits(0x0040_0000),
         255 => f32::NAN,
         _ => f32::from_bits(u32::from(byte) << 23),
@@ -234,10 +235,10 @@ impl Method for Scaled {
         values: &mut [f32],
     ) -> Result<()> {
         let width = size(columns.end - columns.start);
-        // Of several rows, whole ones are asked for.
+        // For several rows, complete rows are requested.
         let first = self.codes.start(columns.start);
         let start = rows.start * self.row_bytes + first / 32 * 4;
-        // What the rows end with may lie in the last word, whose codes are not all wanted.
+        // Rows may end inside the last word, of which not all codes are needed.
         let needed = self.codes.bytes(columns.end).unwrap_or(self.row_bytes).min(self.row_bytes);
         let end = (rows.end - 1) * self.row_bytes + needed;
         let bytes = self.at.read(read, start, end - start)?;
@@ -326,7 +327,8 @@ impl Method for Scaled {
     }
 }
 
-/// Zero points of some rows, packed down the rows: word `w` of a group has those of the rows from `32 w / bits` on.
+/// Zero points of some rows, packed down the rows: word `w` of a group contains those of the rows
+/// from `32 w / bits` on.
 struct PackedZeros {
     bytes: Vec<u8>,
     first_word: u64,
@@ -355,7 +357,7 @@ impl PackedZeros {
     }
 }
 
-/// The bytes of a row of so many columns; all rows are there.
+/// Returns the bytes of a row of `columns` codes. All rows must be complete.
 pub(super) fn row_bytes(tensor: &Tensor, rows: u64, columns: u64, codes: &Codes) -> Result<u64> {
     let bytes = tensor.bytes.checked_div(rows).unwrap_or(0);
     let needed = codes.bytes(columns);
@@ -365,9 +367,9 @@ pub(super) fn row_bytes(tensor: &Tensor, rows: u64, columns: u64, codes: &Codes)
     Ok(bytes)
 }
 
-/// The error for bits that are none of a method's.
+/// Returns the error for a number of bits that a method does not have.
 pub(super) fn odd_bits(layer: &str, found: impl std::fmt::Display) -> Error {
-    Error::malformed("codes of so many bits make no sense").tensor(layer).expected("1 to 8").found(found)
+    Error::malformed("invalid number of bits per code").tensor(layer).expected("1 to 8").found(found)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The scheme that a model's weights were quantised with, as its configuration says.
+//! The scheme with which a model's weights were quantized, from its configuration.
 
 use crate::steps::model_config::{ModelConfig, Quantization};
 use crate::steps::regexes;
@@ -7,55 +7,54 @@ use regex::Regex;
 use serde_json::{Map, Value};
 use tensorferry_sdk::{Error, Result};
 
-/// How a model's weights were quantised.
+/// How a model's weights were quantized.
 #[derive(Debug, Clone)]
 pub(super) enum Scheme {
     /// bitsandbytes: 4 bits in blocks of the whole tensor, 8 bits in rows.
     Bitsandbytes,
-    /// GPTQ.
     Gptq(Packings),
     /// AWQ, version `gemm`.
     Awq(Packings),
     /// compressed-tensors, with its configuration.
     CompressedTensors(Value),
-    /// Floats of 8 bits with scales: of blocks, rows, or whole tensors.
+    /// 8-bit floats with scales: per block, row, or tensor.
     Fp8 {
         /// Rows and columns of a block.
         block: Option<[u64; 2]>,
     },
-    /// Floats of 4 bits with a power of two for 32 of them, as gpt-oss has them.
+    /// 4-bit floats with a power of two for each 32 of them, as in gpt-oss.
     Mxfp4,
-    /// `ModelOpt` of NVIDIA: `FP8` or `NVFP4`.
+    /// NVIDIA's `ModelOpt`: `FP8` or `NVFP4`.
     Modelopt,
     /// MLX, with its configuration.
     Mlx(Value),
-    /// One that is not dequantised here, by its name.
+    /// An unsupported method, by name.
     Uncovered(String),
 }
 
-/// Integers of a few bits in words of 32.
+/// Integers of a few bits in 32-bit words.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packing {
-    /// Bits of each.
+    /// Bits per integer.
     pub(super) bits: u32,
-    /// How many share a scale; `None`: all of a column.
+    /// Integers that share a scale; `None` means a whole column.
     pub(super) group: Option<u64>,
-    /// What is added to stored zero points.
+    /// The value that is added to stored zero points.
     pub(super) zero_offset: u32,
 }
 
-/// Methods whose files are carried as they are. Names as `quant_method` has them.
+/// Methods whose files are copied unchanged, with their names in `quant_method`.
 const UNCOVERED: [&str; 15] = [
     "hqq", "aqlm", "vptq", "spqr", "eetq", "quip", "quip#", "quanto", "torchao", "bitnet", "exl2", "exl3",
     "higgs", "fp_quant", "sinq",
 ];
 
-/// The method that a configuration names by `quantization_bit`. With 4 bits, a byte holds two codes, and the names are those of
-/// 8-bit codes.
+/// The method that a configuration declares with `quantization_bit`. With 4 bits, a byte holds two
+/// codes, but the names are those of 8-bit codes.
 pub(super) const CHATGLM: &str = "ChatGLM";
 
 impl Scheme {
-    /// The scheme, if the weights were quantised with one.
+    /// Returns the scheme, if the weights were quantized with one.
     pub(super) fn of(config: &ModelConfig) -> Result<Option<Self>> {
         let Some(said) = config.quantization() else {
             let bits = config.json().and_then(|config| config.get("quantization_bit")?.as_u64());
@@ -64,7 +63,7 @@ impl Scheme {
         said.scheme().map_err(|error| error.file(said.file))
     }
 
-    /// What people call it.
+    /// Returns the common name of the method.
     #[must_use]
     pub(super) fn name(&self) -> &str {
         match self {
@@ -80,7 +79,7 @@ impl Scheme {
         }
     }
 
-    /// What its configuration says of all weights: bits, groups, a variant.
+    /// Returns the settings for all weights: bits, groups, a variant.
     #[must_use]
     pub(super) fn variant(&self) -> Option<String> {
         let of_bits = |bits: u64, group: Option<u64>| match group {
@@ -103,8 +102,9 @@ impl Scheme {
     }
 }
 
-/// Keys by which a configuration without `quant_method` is known: the first of which it has one. Releases of the
-/// libraries before they wrote the method, and what transformers itself takes for one.
+/// Keys that identify the method of a configuration without `quant_method`; the first match counts.
+/// Such configurations come from older releases of the libraries, and transformers recognizes some
+/// of them itself.
 const BY_KEYS: [(&[&str], &str); 6] = [
     (&["load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type", "llm_int8_threshold"], "bitsandbytes"),
     (&["config_groups"], "compressed-tensors"),
@@ -113,14 +113,15 @@ const BY_KEYS: [(&[&str], &str); 6] = [
     (&["desc_act", "damp_percent", "checkpoint_format", "true_sequential"], "gptq"),
     (&["weight_block_size", "activation_scheme", "fmt"], "fp8"),
 ];
-/// Files that say how weights were quantised, and nothing of the method.
+/// Files that describe quantization without naming the method.
 const BY_FILES: [(&str, &str); 3] =
     [("quantize_config.json", "gptq"), ("quant_config.json", "awq"), ("hf_quant_config.json", "modelopt")];
-/// The keys of MLX's configuration, which names no method.
+/// The keys of MLX's configuration, which does not name a method.
 const OF_MLX: [&str; 3] = ["group_size", "bits", "mode"];
 
 impl Quantization<'_> {
-    /// The scheme; `None`, if nothing says which it is, so that names have to.
+    /// Returns the scheme, or `None` if the configuration does not identify it, so that names have
+    /// to.
     fn scheme(self) -> Result<Option<Scheme>> {
         let facts = self.facts;
         let has = |keys: &[&str]| keys.iter().any(|key| facts.get(*key).is_some());
@@ -140,7 +141,7 @@ impl Quantization<'_> {
             "mxfp4" => Ok(Scheme::Mxfp4),
             "modelopt" | "modelopt_fp4" | "modelopt_fp8" => Ok(Scheme::Modelopt),
             other if UNCOVERED.contains(&other) => Ok(Scheme::Uncovered(other.to_owned())),
-            other => Err(Error::unsupported("weights of this quantisation method are not dequantised")
+            other => Err(Error::unsupported("dequantize does not support this quantization method")
                 .expected(
                     "bitsandbytes, gptq, awq, auto-round, compressed-tensors, fp8, fbgemm_fp8, mxfp4, modelopt, or MLX's own",
                 )
@@ -150,22 +151,22 @@ impl Quantization<'_> {
     }
 }
 
-/// How the words of all layers hold codes, and of which layers they hold them in a different way.
+/// How words contain codes in all layers, with exceptions for some layers.
 #[derive(Debug, Clone)]
 pub(super) struct Packings {
     pub(super) all: Packing,
-    /// The first that is of a layer counts.
+    /// The first override that matches a layer counts.
     overrides: Vec<Override>,
 }
 
 #[derive(Debug, Clone)]
 struct Override {
     layers: LayerNames,
-    /// `None`: they are not quantised.
+    /// `None` if the layers are not quantized.
     packing: Option<Packing>,
 }
 
-/// Which layers an override is of.
+/// The layers of an override.
 #[derive(Debug, Clone)]
 enum LayerNames {
     Named(String),
@@ -177,7 +178,7 @@ impl Packings {
         Self { all, overrides: Vec::new() }
     }
 
-    /// How the words of a layer hold codes.
+    /// Returns how the words of a layer contain codes.
     pub(super) fn of(&self, layer: &str) -> Result<Packing> {
         let is_of = |of: &&Override| match &of.layers {
             LayerNames::Named(name) => name == layer,
@@ -193,16 +194,16 @@ impl Packings {
     }
 }
 
-/// A regular expression of Python's, of a key of a configuration.
+/// Compiles a Python regular expression from a key of a configuration.
 fn pattern(key: &str, text: &str) -> Result<LayerNames> {
     let regex = regexes::parse(&Field::new(text.to_owned()));
     regex.map(LayerNames::Matching).map_err(|error| {
-        Error::unsupported(format!("a pattern of {key} that ferry does not read: {}", error.message()))
+        Error::unsupported(format!("unsupported pattern of {key}: {}", error.message()))
             .found(format!("{text:?}"))
     })
 }
 
-/// What an override says of a layer's words; the rest is as for all layers.
+/// Applies an override to the settings for all layers.
 fn overridden(all: Packing, facts: &Value, known: &[u32]) -> Result<Packing> {
     let has = |key: &str| facts.get(key).is_some_and(|value| !value.is_null());
     Ok(Packing {
@@ -216,7 +217,8 @@ fn object<'a>(facts: &'a Value, key: &str) -> impl Iterator<Item = (&'a String, 
     facts.get(key).and_then(Value::as_object).into_iter().flat_map(Map::iter)
 }
 
-/// `GPTQModel`'s `dynamic`: patterns, matched from the start of a layer's name; `-:` before one excludes its layers.
+/// Parses `GPTQModel`'s `dynamic`: patterns that match from the start of a layer's name; the prefix
+/// `-:` excludes the layers.
 fn dynamic(all: Packing, facts: &Value) -> Result<Vec<Override>> {
     let of = |(key, own): (&String, &Value)| {
         let (is_excluded, text) = match key.strip_prefix("-:") {
@@ -230,8 +232,8 @@ fn dynamic(all: Packing, facts: &Value) -> Result<Vec<Override>> {
     object(facts, "dynamic").map(of).collect()
 }
 
-/// `AutoRound`'s `extra_config`: names of layers, then patterns, found anywhere in a name. Layers of 16 bits and more are
-/// not quantised.
+/// Parses `AutoRound`'s `extra_config`: names of layers, then patterns, which may match anywhere in
+/// a name. Layers with 16 bits and more are not quantized.
 fn extra_config(all: Packing, facts: &Value, known: &[u32]) -> Result<Vec<Override>> {
     let of = |(key, own): (&String, &Value)| {
         let is_wide = own.get("bits").and_then(Value::as_u64).is_some_and(|bits| bits >= 16);
@@ -245,7 +247,7 @@ fn extra_config(all: Packing, facts: &Value, known: &[u32]) -> Result<Vec<Overri
     Ok(overrides)
 }
 
-/// `AutoRound`: words as those of GPTQ or AWQ, as `packing_format` says.
+/// Parses `AutoRound`: words like those of GPTQ or AWQ, depending on `packing_format`.
 fn auto_round(facts: &Value) -> Result<Scheme> {
     if let Some(other) = text(facts, "data_type").filter(|kind| *kind != "int") {
         return Err(packs_otherwise("AutoRound", "data_type", other));
@@ -265,7 +267,7 @@ fn auto_round(facts: &Value) -> Result<Scheme> {
     Ok(if is_awq { Scheme::Awq(packings) } else { Scheme::Gptq(packings) })
 }
 
-/// The text of a key.
+/// Returns the text value of a key.
 pub(super) fn text<'a>(facts: &'a Value, key: &str) -> Option<&'a str> {
     facts.get(key)?.as_str()
 }
@@ -296,11 +298,11 @@ fn awq(facts: &Value) -> Result<Scheme> {
     Ok(Scheme::Awq(Packings::same(all)))
 }
 
-/// The bits that words of GPTQ hold.
+/// Possible bits of GPTQ's codes.
 const GPTQ_BITS: [u32; 4] = [2, 3, 4, 8];
 
 fn packs_otherwise(method: &str, key: &str, found: &str) -> Error {
-    Error::unsupported(format!("a variant of {method} that packs its weights otherwise"))
+    Error::unsupported(format!("a variant of {method} with an unsupported packing"))
         .found(format!("{key} {found:?}"))
 }
 
@@ -308,12 +310,12 @@ fn first<'a>(facts: &'a Value, keys: &[&str]) -> Option<&'a Value> {
     keys.iter().find_map(|key| facts.get(*key)).filter(|value| !value.is_null())
 }
 
-/// How many bits a value has: one of these.
+/// Returns the bits per value, which must be one of `known`.
 fn bits(facts: &Value, keys: &[&str], known: &[u32]) -> Result<u32> {
     let said = first(facts, keys);
     let bits = said.and_then(Value::as_u64).and_then(|bits| u32::try_from(bits).ok());
     bits.filter(|bits| known.contains(bits)).ok_or_else(|| {
-        Error::malformed(format!("{} is no number of bits that weights are packed in", keys[0]))
+        Error::malformed(format!("{} is not a supported number of bits", keys[0]))
             .expected(format!("one of {known:?}"))
             .found(said.map_or_else(|| "nothing".to_owned(), Value::to_string))
     })
@@ -323,7 +325,7 @@ fn group(facts: &Value, keys: &[&str]) -> Result<Option<u64>> {
     match first(facts, keys).map(|said| (said, said.as_i64())) {
         None | Some((_, Some(-1))) => Ok(None),
         Some((_, Some(group))) if group > 0 => Ok(Some(group.unsigned_abs())),
-        Some((said, _)) => Err(Error::malformed(format!("{} is no size of a group", keys[0]))
+        Some((said, _)) => Err(Error::malformed(format!("{} is not a group size", keys[0]))
             .expected("a number above 0, or -1")
             .found(said)),
     }
@@ -335,8 +337,8 @@ fn block(facts: &Value) -> Result<Option<[u64; 2]>> {
         said.as_array().map(|dims| dims.iter().filter_map(Value::as_u64).filter(|dim| *dim > 0).collect());
     match dims.as_deref() {
         Some(&[rows, columns]) => Ok(Some([rows, columns])),
-        _ => {
-            Err(Error::malformed("weight_block_size is no block").expected("two numbers above 0").found(said))
-        }
+        _ => Err(Error::malformed("weight_block_size is not a block")
+            .expected("two numbers above 0")
+            .found(said)),
     }
 }

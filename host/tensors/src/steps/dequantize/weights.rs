@@ -1,5 +1,6 @@
-//! The weights of a model that are stored as several tensors each: codes, scales, zero points. The step computes them,
-//! whoever shows a model counts them, and what needs numbers refuses the codes.
+//! The weights of a model that consist of several tensors each: codes, scales, zero points. The
+//! step computes them, descriptions of a model count them, and consumers that need numbers refuse
+//! the codes.
 
 use super::computed::Weight;
 use super::layers::Layers;
@@ -10,49 +11,48 @@ use crate::steps::model_facts::ModelFacts;
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_sdk::{Catalog, Data, Dtype, Error, Result, StorageId, Tensor, TensorId};
 
-/// A weight, and the tensors that it is made of.
+/// A weight, and its tensors.
 #[derive(Debug, Clone)]
 pub struct QuantizedWeight {
-    /// The name that it has once it is dequantised.
+    /// The name after dequantization.
     pub name: String,
-    /// The dimensions that it has then.
+    /// The dimensions after dequantization.
     pub shape: Vec<u64>,
-    /// The tensor in whose place it comes.
+    /// The tensor that it replaces.
     pub place: TensorId,
-    /// All tensors that it is made of.
+    /// All of its tensors.
     pub parts: Vec<TensorId>,
 }
 
-/// How the weights of a model were quantised.
+/// How the weights of a model were quantized.
 #[derive(Debug)]
 pub struct QuantizedModel {
-    /// The method's name.
     pub method: String,
-    /// How many bits, which groups, which variant.
+    /// The bits, groups, or variant.
     pub variant: Option<String>,
     /// The weights, as far as they are understood.
     pub weights: Vec<QuantizedWeight>,
-    /// Why they are not dequantised, or why not all of them.
+    /// Why some or all of them cannot be dequantized.
     pub problem: Option<Error>,
 }
 
-/// All weights of a model, and the codes that stay.
+/// All weights of a model, and the remaining codes.
 pub(super) struct Found<'a> {
-    /// What people call the methods.
+    /// Common names of the methods.
     pub(super) method: String,
     pub(super) weights: Vec<Weight<'a>>,
-    /// Codes of which neither a configuration nor names tell how they become numbers.
+    /// Codes that neither a configuration nor names explain.
     pub(super) unknown: Vec<UnknownCodes<'a>>,
 }
 
-/// Finds all weights, by the scheme of the configuration first, then by names.
+/// Finds all weights, first by the scheme of the configuration, then by names.
 pub(super) fn find<'a>(
     scheme: Option<&Scheme>,
     layers: &'a Layers<'a>,
     may_lack_scale: bool,
 ) -> Result<Found<'a>> {
     if matches!(scheme, Some(Scheme::Uncovered(name)) if name == CHATGLM) {
-        // The names are those of codes of 8 bits.
+        // The names look like those of 8-bit codes.
         let unknown = names::codes(layers);
         return Ok(Found { method: CHATGLM.to_owned(), weights: Vec::new(), unknown });
     }
@@ -77,7 +77,7 @@ pub(super) fn find<'a>(
     Ok(Found { method, weights, unknown })
 }
 
-/// All weights that a scheme covers; none for one that is not dequantised here.
+/// Returns all weights of a scheme; none if the scheme is not supported.
 fn of_scheme<'a>(scheme: &Scheme, layers: &'a Layers<'a>, may_lack_scale: bool) -> Result<Vec<Weight<'a>>> {
     match scheme {
         Scheme::Bitsandbytes => bitsandbytes::weights(layers),
@@ -92,8 +92,9 @@ fn of_scheme<'a>(scheme: &Scheme, layers: &'a Layers<'a>, may_lack_scale: bool) 
     }
 }
 
-/// How a model's weights were quantised; `None`, if neither a configuration nor names say that they were. What cannot be
-/// dequantised is described as far as it is understood.
+/// Describes how a model's weights were quantized, or returns `None` if neither a configuration nor
+/// names show that they were. Weights that cannot be dequantized are described as far as they are
+/// understood.
 #[must_use]
 pub fn quantized(catalog: &Catalog, model: &ModelFacts<'_>) -> Option<QuantizedModel> {
     if model.input.codes_are_numbers {
@@ -160,23 +161,24 @@ pub fn quantized(catalog: &Catalog, model: &ModelFacts<'_>) -> Option<QuantizedM
     Some(QuantizedModel { method, variant: scheme.and_then(|scheme| scheme.variant()), weights, problem })
 }
 
-/// The dtypes that scales have, which are numbers.
+/// The dtypes of scales that are numbers.
 const SCALES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16];
 
-/// The tensors of an input that are codes, and the scales that they need: known by where their bytes lie, so that they
-/// are found again after steps that rename or cut them.
+/// The tensors of an input that are codes, with the scales that they need. They are identified by
+/// the location of their bytes, so that they are still found after steps rename or split them.
 #[derive(Debug, Default)]
 pub struct StoredCodes {
-    /// By the storage, and where in it a tensor begins: where it ends, and whether it has scales.
+    /// By the storage and the start of a tensor in it: the end of the tensor, and whether it
+    /// contains scales.
     lying: BTreeMap<(StorageId, u64), (u64, bool)>,
-    /// What people call the method.
+    /// The common name of the method.
     method: String,
-    /// Whether dequantize gives the weights.
+    /// Whether dequantize supports all weights.
     can_be_dequantized: bool,
 }
 
 impl StoredCodes {
-    /// Those of a model's input.
+    /// Finds the codes of a model's input.
     #[must_use]
     pub fn of(model: &ModelFacts<'_>) -> Self {
         let catalog = &model.input.catalog;
@@ -202,7 +204,6 @@ impl StoredCodes {
         Self { lying, method, can_be_dequantized: problem.is_none() }
     }
 
-    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lying.is_empty()
@@ -220,35 +221,32 @@ impl StoredCodes {
         self.is_scale(tensor) == Some(true)
     }
 
-    /// Whether there are codes, and dequantize gives the weights of all.
+    /// Whether dequantize supports all weights with codes.
     #[must_use]
     pub(crate) fn can_be_dequantized(&self) -> bool {
         self.can_be_dequantized
     }
 
-    /// What people call the method.
+    /// Returns the common name of the method.
     #[must_use]
     pub fn method(&self) -> &str {
         &self.method
     }
 
-    /// The error of what needs numbers and finds codes. `step` gives the numbers.
+    /// Returns the error for a consumer that needs numbers but finds codes. `step` is the text,
+    /// after "use", for how to get the numbers.
     #[must_use]
     pub fn error(&self, tensor: &Tensor, step: &str) -> Error {
         let dtype = tensor.dtype.info().map_or("", |info| info.name());
-        let numbers = "-i codes=numbers, if the codes themselves are wanted";
-        let expected = match self.can_be_dequantized {
-            true => format!("{step}, which gives the weight; or {numbers}"),
-            false => format!("the weight, which ferry cannot compute here; or {numbers}"),
+        let hint = match self.can_be_dequantized {
+            true => format!("use {step} to get the weight, or -i codes=numbers to use the codes as they are"),
+            false => "pass -i codes=numbers to use the codes as they are".to_owned(),
         };
-        let found = format!("{dtype} of {}", self.method);
-        Error::usage("the tensor holds codes of a quantized weight, which are not its numbers")
-            .tensor(&tensor.name)
-            .expected(expected)
-            .found(found)
+        let codes = format!("{dtype} codes of a quantized weight ({})", self.method);
+        Error::usage(format!("the tensor holds {codes}, not its numbers")).tensor(&tensor.name).hint(hint)
     }
 
-    /// Whether a tensor has scales; `None`, if it has neither codes nor scales.
+    /// Whether a tensor contains scales; `None` if it contains neither codes nor scales.
     fn is_scale(&self, tensor: &Tensor) -> Option<bool> {
         if self.lying.is_empty() {
             return None;
@@ -260,7 +258,7 @@ impl StoredCodes {
     }
 }
 
-/// Where the blocks of a tensor begin.
+/// Iterates over the start positions of a tensor's blocks.
 fn places(tensor: &Tensor) -> impl Iterator<Item = (StorageId, u64)> {
     let blocks = if matches!(tensor.data, Data::Empty) { None } else { Some(tensor.blocks()) };
     blocks.into_iter().flatten().map(|block| (block.storage, block.offset))
