@@ -9,7 +9,8 @@
 //! - *To an integer*: a float loses its fraction. Out of range, it becomes the nearest end of the
 //!   range, and NaN becomes zero. An integer keeps its low bits.
 //! - *To BOOL*: whether the number is not zero.
-//! - *To F8_E8M0*: the nearest power of two of the magnitude; there is no sign, and no zero.
+//! - *To F8_E8M0*: the nearest power of two of the magnitude. The dtype has neither a sign nor
+//!   zero.
 //!
 //! These are torch's values, where torch defines them, with two exceptions. From F64 and wide
 //! integers to the smaller floats, torch rounds through F32, and may be off by one in the last

@@ -55,7 +55,7 @@ pub struct ModelDescription {
     /// The models in a single file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub single_file: Option<SingleFile>,
-    /// Its tokenizer, if there are no tensors or if the metadata contains one.
+    /// Its tokenizer, for a folder without tensors or from the metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<Tokenizer>,
     /// Parameters, bits, sizes by dtype.

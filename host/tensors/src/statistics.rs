@@ -1,7 +1,7 @@
 //! Statistics of tensors: the range of the numbers, and how many are special, found in one pass
 //! over the bytes; a histogram takes a second pass.
 //!
-//! | File | What it yields |
+//! | File | Contents |
 //! |---|---|
 //! | `kind.rs` | how a dtype's numbers are read, or why it has none |
 //! | `partial.rs`, `moments.rs` | the statistics of a stretch of numbers; joining two stretches |

@@ -77,7 +77,7 @@ impl SingleFile {
         let found = ROLES.iter().zip(parameters).filter(|(_, parameters)| *parameters > 0);
         let models: Vec<FileModel> =
             found.map(|(&(prefix, role), parameters)| FileModel { role, prefix, parameters }).collect();
-        // An autoencoder alone does not make it a diffusion model.
+        // A file with only an autoencoder may be unrelated to diffusion.
         let is_one = family.is_some() || models.iter().any(|model| model.prefix == DIFFUSION);
         is_one.then(|| Self { family: family.map(|(family, _)| *family), models })
     }

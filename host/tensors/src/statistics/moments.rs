@@ -1,19 +1,21 @@
-//! Moments: how many numbers there are, their mean, and the sum of the squared differences from it.
+//! Moments: the number of values, their mean, and the sum of squared differences from the mean.
 
-/// Of a stretch of finite numbers.
+/// The moments of a stretch of finite numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Moments {
     count: u64,
-    /// One of the numbers, or one near to them. The mean is kept as what it is more than this: two means that are
-    /// large and near to each other differ by what a single F64 would round away.
+    /// One of the numbers, or a number near to them. The mean is stored as its difference from this
+    /// base: two means that are large and close together differ by less than the rounding error of
+    /// a single F64.
     base: f64,
     beyond: f64,
     squares: f64,
 }
 
 impl Moments {
-    /// Of `count` numbers whose differences from `base` have this sum, and their squares that one. `base` is one of
-    /// the numbers, so that the subtraction below leaves at least one part in `count` of what it is of.
+    /// Computes moments of `count` numbers from the sum of their differences from `base`, and the
+    /// sum of the squared differences. `base` must be one of the numbers, so that the subtraction
+    /// below keeps at least one part in `count` of `squares`.
     pub fn of_differences(count: u64, base: f64, sum: f64, squares: f64) -> Self {
         if count == 0 {
             return Self::default();
@@ -22,7 +24,7 @@ impl Moments {
         Self { count, base, beyond, squares: (squares - sum * beyond).max(0.0) }
     }
 
-    /// Of numbers that occur so often, each.
+    /// Computes moments of numbers with their counts.
     pub(crate) fn of_counted(numbers: impl Iterator<Item = (f64, u64)> + Clone) -> Self {
         let count: u64 = numbers.clone().map(|(_, times)| times).sum();
         if count == 0 {
@@ -33,7 +35,7 @@ impl Moments {
         Self { count, base: 0.0, beyond, squares: numbers.map(square).sum() }
     }
 
-    /// Of numbers whose differences are beyond F64.
+    /// Computes moments of numbers whose differences exceed F64.
     pub(crate) fn of_wide(numbers: &[f64]) -> Self {
         let count = numbers.len() as f64;
         let mean: f64 = numbers.iter().map(|number| number / count).sum();
@@ -64,17 +66,15 @@ impl Moments {
         self.count += other.count;
     }
 
-    /// How many numbers there were.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their mean.
     pub fn mean(&self) -> f64 {
         self.base + self.beyond
     }
 
-    /// The population's standard deviation.
+    /// Returns the population's standard deviation.
     pub fn deviation(&self) -> f64 {
         if self.count == 0 { 0.0 } else { (self.squares / self.count as f64).sqrt() }
     }

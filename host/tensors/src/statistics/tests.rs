@@ -297,7 +297,7 @@ fn bins_hold_their_lower_edge_and_the_last_one_both() {
     let mut one = [0; BINS];
     one[32] = 3;
     assert_eq!(histogram(Dtype::F32, &[2.5_f32; 3].map(f32::to_le_bytes).concat()), Some(one));
-    // If 64 edges cannot be distinguished, there is no histogram; numpy raises an error.
+    // Without 64 distinct edges, the histogram is `None`; numpy raises an error.
     assert_eq!(histogram(Dtype::F32, &[1e20_f32; 2].map(f32::to_le_bytes).concat()), None);
     assert_eq!(histogram(Dtype::F64, &[]), Some([0; BINS]));
 }

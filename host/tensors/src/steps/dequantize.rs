@@ -1,22 +1,23 @@
-//! `dequantize` gives quantised weights as the floats that they stand for.
+//! `dequantize` converts quantized weights to floats.
 //!
-//! A format that has quantised types of its own decodes them while it reads: its reader is asked first, through its option
-//! `dequantize`. What this step does is for weights that lie in several plain tensors, as the libraries around
-//! transformers and MLX save them: a file a method.
+//! Formats with their own quantized types decode them while they are read: the reader is asked
+//! first, through its option `dequantize`. This step handles weights that consist of several plain
+//! tensors, as saved by the libraries around transformers and MLX. There is one file per method.
 //!
-//! | File | What it yields |
+//! | File | Contents |
 //! |---|---|
-//! | `scheme.rs` | how a model's weights were quantised, from `config.json` |
-//! | `names.rs` | the same from names, and tensors of which names tell only that they are codes |
-//! | `layers.rs` | a weight's parts, by their names |
+//! | `scheme.rs` | how a model's weights were quantized, from `config.json` |
+//! | `names.rs` | the same from names, and tensors that are codes according to their names |
+//! | `layers.rs` | the parts of a weight, by name |
 //! | `bitsandbytes.rs`, `by_columns.rs` (GPTQ, AWQ), `compressed_tensors.rs`, `float8.rs`, `mxfp4.rs`, `mlx.rs` | the weights of a method |
-//! | `weights.rs` | all weights of a model, whatever the method; which tensors are codes |
-//! | `scaled.rs`, `codes.rs` | rows of codes with scales in a grid, as most of them are |
+//! | `weights.rs` | all weights of a model, for any method; which tensors are codes |
+//! | `scaled.rs`, `codes.rs` | rows of codes with a grid of scales, which most methods use |
 //! | `computed.rs` | a storage that computes a weight when it is read |
 //!
-//! Nothing is computed here: a weight becomes a storage over its parts, of which the copy reads what it needs. Values are
-//! computed in F32, each operation rounded once, and rounded once more to the dtype that is asked for. The libraries
-//! compute in F16 or BF16 and differ by that.
+//! The step itself computes nothing: a weight becomes a storage over its parts, of which the copy
+//! reads what it needs. Values are computed in F32, with each operation rounded once, and then
+//! rounded to the requested dtype. The libraries compute in F16 or BF16, so that their results
+//! differ slightly.
 
 mod codes;
 mod computed;
@@ -73,18 +74,18 @@ method if possible. Weights of other methods are an error.",
     examples: &["dequantize", "dequantize:bf16", "dequantize:f32,missing_scale=1"],
 };
 
-/// Steps that may come before it: names and shapes stay the input's.
+/// Steps that may come before it, since they keep the input's names and shapes.
 const MAY_COME_BEFORE: [&str; 4] = ["select", "drop", "set_metadata", "drop_metadata"];
 
-/// The entry of the metadata in which torchao lists the names of the tensors of a safetensors file.
+/// The metadata entry in which torchao lists the names of the tensors of a safetensors file.
 const TORCHAO_NAMES: &str = "tensor_names";
 
-/// The option of readers that decode quantised types of their own.
+/// The option of readers that decode their own quantized types.
 pub const READER_OPTION: &str = "dequantize";
 
 #[derive(Debug)]
 struct Dequantize {
-    /// `None`: what the configuration says.
+    /// `None` for the dtype in the configuration.
     to: Option<Dtype>,
     may_lack_scale: bool,
 }
@@ -107,11 +108,9 @@ fn dtype(field: &super::spec::Field) -> Result<Dtype> {
     }
 }
 
-/// What a conversion's steps ask of its readers: the dtype, if one of them dequantises; `None` in it for what the
-/// configuration says. The steps are checked to be in an order that makes sense.
-///
-/// # Errors
-/// Usage: a step before it that changes names or shapes, or a second one.
+/// Returns what the steps of a conversion require of its readers: the dtype, if one of them
+/// dequantizes, where an inner `None` means the dtype in the configuration. Fails if a step before
+/// it changes names or shapes, or if there are two such steps.
 pub fn asked<'a>(steps: impl Iterator<Item = &'a Spec>) -> Result<Option<Option<Dtype>>> {
     let mut asked = None;
     let mut before: Option<&Spec> = None;
@@ -119,12 +118,12 @@ pub fn asked<'a>(steps: impl Iterator<Item = &'a Spec>) -> Result<Option<Option<
         if spec.name == DEQUANTIZE.name {
             if let Some(before) = before {
                 return Err(Error::usage(format!(
-                    "dequantize goes by the input's own names, dtypes and shapes: put it before {}",
+                    "dequantize needs the input's own names, dtypes and shapes: put it before {}",
                     before.name
                 )));
             }
             if asked.is_some() {
-                return Err(Error::usage("dequantize is there twice"));
+                return Err(Error::usage("dequantize is given twice"));
             }
             asked = Some(spec.argument.as_ref().map(dtype).transpose()?);
         } else if !MAY_COME_BEFORE.contains(&&*spec.name) {
@@ -160,7 +159,7 @@ impl Dequantize {
             return Err(Error::usage(
                 "the option -i codes=numbers and the step dequantize contradict each other",
             )
-            .expected("one of them"));
+            .hint("pass only one of them"));
         }
         let scheme = Scheme::of(config)?;
         let layers = Layers::of(&catalog, model);
@@ -168,7 +167,7 @@ impl Dequantize {
         let Found { method, weights, unknown } = found.map_err(|error| match model {
             Some(model) if drops_parts(&catalog, model) => {
                 Error::usage("an earlier step drops a part that a quantized weight needs")
-                    .expected("dequantize before that step")
+                    .hint("put dequantize before that step")
             }
             _ => error,
         })?;
@@ -179,14 +178,14 @@ impl Dequantize {
             });
         }
         if let Some(model) = model.filter(|_| may_hold_codes(&catalog)) {
-            // Codes that lost their scales in an earlier step, for one.
+            // For example, codes whose scales were removed by an earlier step.
             let codes = StoredCodes::of(model);
             let parts: HashSet<TensorId> =
                 weights.iter().flat_map(|weight| weight.layer.parts.iter().copied()).collect();
             let tensors = (0..).map(TensorId).zip(catalog.tensors());
             let mut left = tensors.filter(|(id, _)| !parts.contains(id));
             if let Some((_, tensor)) = left.find(|(_, tensor)| codes.has(tensor)) {
-                return Err(codes.error(tensor, "dequantize before a step that drops scales"));
+                return Err(codes.error(tensor, "a dequantize step before the one that drops scales"));
             }
         }
         if weights.is_empty() {
@@ -196,8 +195,7 @@ impl Dequantize {
             };
         }
         let name = to.info().map_or("floats", |info| info.name());
-        let why =
-            format!("dequantised to {name}: the floats that they stand for, and no longer what was stored");
+        let why = format!("dequantized to {name}: the values are floats now, and no longer the stored codes");
         let what = format!("{} weights of {method}", weights.len());
         effects.losses.push(Loss::new(LossKind::Precision, what, why).asked_for());
         effects.touched += weights.len();
@@ -210,7 +208,7 @@ impl Dequantize {
     }
 }
 
-/// A weight, ready to take the place of its parts.
+/// A weight that is ready to replace its parts.
 struct MadeWeight {
     name: String,
     place: TensorId,
@@ -218,7 +216,7 @@ struct MadeWeight {
     shape: Vec<u64>,
     is_turned: bool,
     bytes: u64,
-    /// Where its parts lie, by which weights are tied.
+    /// Locations of its parts: weights with the same parts are tied.
     lying: Vec<layers::Lying>,
     computed: Arc<Dequantized>,
 }
@@ -238,7 +236,7 @@ fn made(weight: Weight<'_>, to: Dtype) -> Result<MadeWeight> {
     })
 }
 
-/// The catalog with weights in the place of their parts.
+/// Replaces the parts of weights by the weights.
 fn replace(
     mut catalog: Catalog,
     weights: Vec<MadeWeight>,
@@ -276,7 +274,8 @@ fn replace(
     rebuild(catalog, tensors, effects)
 }
 
-/// The names of tensors that torchao did not quantize, by those that they have in its safetensors files.
+/// Returns the names of tensors that torchao did not quantize, by their names in its safetensors
+/// files.
 fn plain_names(catalog: &Catalog) -> HashMap<String, String> {
     let list = catalog.metadata().get(TORCHAO_NAMES).and_then(|value| value.as_text());
     let names: Vec<String> = list.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -287,7 +286,7 @@ fn plain_names(catalog: &Catalog) -> HashMap<String, String> {
     names.into_iter().flat_map(stored).collect()
 }
 
-/// A weight's dimensions, and how it lies in its storage.
+/// Returns a weight's dimensions, and its data in a storage.
 fn placed(shape: Vec<u64>, is_turned: bool, storage: StorageId) -> (Vec<u64>, Data) {
     if !is_turned {
         return (shape, Data::Whole { storage, offset: 0 });
@@ -301,15 +300,15 @@ fn placed(shape: Vec<u64>, is_turned: bool, storage: StorageId) -> (Vec<u64>, Da
     (turned, Data::Blocks(vec![block]))
 }
 
-/// Whether the reader has dequantised something, which it says as a loss of precision.
+/// Whether the reader has dequantized something, which it reports as a loss of precision.
 fn was_dequantized(catalog: &Catalog) -> bool {
-    catalog
-        .losses()
-        .iter()
-        .any(|loss| loss.kind == LossKind::Precision && loss.why.starts_with("dequantised"))
+    catalog.losses().iter().any(|loss| {
+        loss.kind == LossKind::Precision
+            && ["dequantized", "dequantised"].iter().any(|word| loss.why.starts_with(word))
+    })
 }
 
-/// Says which tensors stay packed, since only their own format's reader decodes them.
+/// Adds a note about tensors that stay packed, since only the reader of their format decodes them.
 fn note_packed(catalog: &Catalog, effects: &mut Effects) {
     let mut names: BTreeMap<&str, u64> = BTreeMap::new();
     for tensor in catalog.tensors().iter().filter(|tensor| tensor.dtype.info().is_none()) {
@@ -321,24 +320,25 @@ fn note_packed(catalog: &Catalog, effects: &mut Effects) {
     let (count, names): (u64, Vec<&str>) = (names.values().sum(), names.into_keys().collect());
     effects.touched += 1;
     effects.notes.push(format!(
-        "{count} tensors of {} stay packed: the reader of their own format dequantises them, so convert to it first",
+        "{count} tensors of {} stay packed: only the reader of their own format can dequantize them, so convert to that format first",
         names.join(", ")
     ));
 }
 
-/// Returns whether earlier steps have dropped tensors of an input that could be dequantized whole.
+/// Whether earlier steps have removed tensors of an input that could be dequantized completely.
 fn drops_parts(catalog: &Catalog, model: &ModelFacts<'_>) -> bool {
     let count = |catalog: &Catalog| catalog.tensors().len();
     count(catalog) < count(&model.input.catalog) && StoredCodes::of(model).can_be_dequantized()
 }
 
-/// The error for a method whose weights stay as they are.
+/// Returns the error for a method that is not supported.
 fn not_covered(method: &str) -> Error {
     Error::unsupported(format!("dequantize does not know how weights of {method} are packed"))
-        .expected("the conversion without the step, which carries them as they are")
+        .hint("convert without this step to copy the weights unchanged")
 }
 
-/// The catalog without the metadata that describes weights as quantized: ComfyUI's entry, and torchao's for each tensor.
+/// Removes the metadata that describes weights as quantized: ComfyUI's entry, and torchao's entries
+/// for each tensor.
 fn without_descriptions(catalog: Catalog) -> Catalog {
     let is_of_torchao = |key: &str, value: &Value| {
         let has_tensor = || catalog.tensors().iter().any(|tensor| tensor.name == key);

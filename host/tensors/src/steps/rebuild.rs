@@ -7,7 +7,7 @@ use tensorferry_sdk::{Catalog, Limits, Result, Tensor, TensorId, Tree};
 
 /// A tensor that a step returns.
 pub(super) struct StepTensor {
-    /// The old tensor; `None` if there was none, or if this is only a part of it.
+    /// The old tensor; `None` for a new tensor, or if this is only a part of the old one.
     pub(super) old: Option<TensorId>,
     pub(super) tensor: Tensor,
 }
@@ -19,19 +19,19 @@ impl StepTensor {
     }
 }
 
-/// The tensors of a catalog as a step that changes nothing gives them.
+/// Iterates over the unchanged tensors of a catalog.
 pub(super) fn unchanged(catalog: &Catalog) -> impl Iterator<Item = StepTensor> + '_ {
     (0..).map(TensorId).zip(catalog.tensors()).map(|(id, tensor)| StepTensor::kept(id, tensor))
 }
 
-/// A catalog of these tensors, over the same storages. Each is proved anew.
+/// Returns a catalog of these tensors, over the same storages. Each tensor is validated again.
 pub(super) fn rebuild(catalog: Catalog, tensors: Vec<StepTensor>, effects: &mut Effects) -> Result<Catalog> {
     let limits = catalog.limits().clone();
     let tree = follow(&catalog, &tensors, &limits, effects)?;
     let has_new_names = tensors.iter().any(|new| {
         new.old.is_none_or(|old| catalog.tensor(old).is_none_or(|old| old.name != new.tensor.name))
     });
-    // New keys are names with dots, which the tree of the original format had no need of.
+    // New keys are names with dots, which do not follow the conventions of the original format.
     let catalog = if tree.is_some() && has_new_names { catalog.without_origin() } else { catalog };
     catalog.with_tensors(tensors.into_iter().map(|new| new.tensor).collect(), tree, &limits)
 }
