@@ -65,7 +65,7 @@ const PLACES: [f64; BINS + 1] = {
 };
 
 impl Bins {
-    /// Returns the bins for numbers with this range: from 0 to 1 if there are no numbers, and
+    /// Returns the bins for numbers with this range: from 0 to 1 without any numbers, and
     /// `None` if 64 bins cannot be distinguished.
     pub(super) fn of(kind: Loop, found: &Numbers) -> Option<Self> {
         let (min, max) = (found.min.unwrap_or(Number::Float(0.0)), found.max.unwrap_or(Number::Float(1.0)));

@@ -160,7 +160,7 @@ mod tests {
         {
             assert!(is_file_without_data(name), "{name}");
         }
-        // Names similar to files of Orbax and Spark.
+        // Orbax's `_METADATA` contains data, unlike Spark's `_metadata`; `_b.jsonl` may be data.
         assert!(!is_file_without_data("_METADATA") && !is_file_without_data("_b.jsonl"));
         assert!(is_folder_without_data("__MACOSX") && is_folder_without_data(".dvc"));
         assert!(!is_folder_without_data("data") && !is_folder_without_data(".data"));

@@ -19,7 +19,7 @@ const SPLITS: [(&str, &[&str]); 3] = [
     ("validation", &["validation", "valid", "val", "dev"]),
     ("test", &["test", "testing", "eval", "evaluation"]),
 ];
-/// The file that lists splits; then the maximum bytes to read of it.
+/// Files that list splits; then the maximum bytes to read of one.
 const INFO: &str = "dataset_info.json";
 const DICT: &str = "dataset_dict.json";
 const MOST_INFO: u64 = 16 << 20;

@@ -196,7 +196,7 @@ pub(super) fn bytes<'a>(
     let Some(zeros) = zeros else { return float8::floats(layer, tensor, Some(scale), block) };
     let [rows, columns] = matrix(tensor)?;
     if zeros.shape != scale.shape {
-        return Err(shaped(zeros, format!("{:?}, as the scales", scale.shape)));
+        return Err(shaped(zeros, format!("{:?}, like the scales", scale.shape)));
     }
     let codes = Codes::of_bytes(tensor.dtype).ok_or_else(|| odd_bits(&tensor.name, "another dtype"))?;
     let formula = Formula::SubtractEach(layer.lying_of(zeros, &[Dtype::I8, Dtype::F8_E4M3])?);

@@ -60,7 +60,7 @@ fn weight<'a>(layers: &'a Layers<'a>, start: &str, facts: &Value) -> Result<Weig
         "affine" => {
             let biases = layer.needed(&format!("{start}.biases"))?;
             if biases.shape != scales.shape {
-                return Err(shaped(biases, format!("{:?}, as the scales", scales.shape)));
+                return Err(shaped(biases, format!("{:?}, like the scales", scales.shape)));
             }
             const DTYPES: [Dtype; 3] = [Dtype::F16, Dtype::BF16, Dtype::F32];
             let biases = layer.lying_of(biases, &DTYPES)?;

@@ -565,7 +565,7 @@ fn parts<'a>(
     let formula = match layer.part(zeros) {
         None => Formula::Scale,
         Some(zeros) if element_count(&zeros.shape)? != element_count(&scale.shape)? => {
-            return Err(shaped(zeros, format!("{:?}, as the scales", scale.shape)));
+            return Err(shaped(zeros, format!("{:?}, like the scales", scale.shape)));
         }
         Some(zeros) => {
             const ZEROS: [Dtype; 5] = [Dtype::I8, Dtype::F8_E4M3, Dtype::F32, Dtype::F16, Dtype::BF16];

@@ -92,7 +92,7 @@ impl ScaleGrid {
     /// two form a matrix. `block` comes from the configuration.
     pub(super) fn of(shape: &[u64], scales: &Tensor, block: Option<[u64; 2]>) -> Result<Self> {
         let [experts @ .., rows, columns] = shape else {
-            return Err(shaped(scales, "that of a matrix's scales"));
+            return Err(shaped(scales, "the shape of a matrix's scales"));
         };
         let (rows, columns) = (*rows, *columns);
         let all_rows: u64 = experts.iter().product::<u64>() * rows;
